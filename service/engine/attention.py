@@ -1,0 +1,101 @@
+"""Scaled dot-product attention (Vaswani et al. 2017, §3.2), a block of rows at a time."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.engine.arrays import Flags, Floats, Integers
+from service.engine.positions import relative_bias
+from service.engine.record import Record
+from service.engine.softmax import softmax
+from service.engine.visibility import LooksAt, visible_keys
+
+BLOCK = 256
+"""Rows done at once. The same for short and long sentences, with attention asked for or not:
+another number of rows would give other last bits."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """The tokens of one sentence as the engine sees them."""
+
+    vectors: Floats
+    """[n, d], a zero row for an unknown token"""
+    known: Flags
+    """[n], whether the vocabulary has the token"""
+    words: Integers
+    """[n], equal where two tokens are occurrences of one word"""
+    word_bias: Floats | None = None
+    """[n], what is added to the scores of each token as a key"""
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How scores are made from queries and keys, beyond their product."""
+
+    scale: bool = True
+    """divide by √k"""
+    looks_at: LooksAt = "all"
+    position_bias: Floats | None = None
+    """[h, 2R+1], added by clamped distance j − i"""
+    word_bias: bool = False
+    """add the sentence's word bias to every score of that key"""
+
+
+def row_blocks(n: int) -> Iterator[range]:
+    """Yield the rows of n in blocks."""
+    for start in range(0, n, BLOCK):
+        yield range(start, min(start + BLOCK, n))
+
+
+def attention_weights(
+    queries: Floats, keys: Floats, sentence: Sentence, scoring: Scoring, rows: range, record: Record
+) -> Floats:
+    """The weights of a block of rows. [h, n, k], [h, n, k] -> [h, b, n]
+
+    softmax(Q·Kᵀ/√k + position bias + word bias) over the keys that each row may look at.
+    """
+    n = keys.shape[1]
+    scores = queries[:, rows.start : rows.stop] @ keys.transpose(0, 2, 1)
+    record.keep_rows("scores", rows, n, scores)
+    if scoring.scale:
+        scores = scores / math.sqrt(queries.shape[2])
+        record.keep_rows("scaled_scores", rows, n, scores)
+    if scoring.position_bias is not None:
+        bias = relative_bias(scoring.position_bias, rows, n)
+        record.keep_rows("position_bias", rows, n, bias)
+        scores = scores + bias
+    if scoring.word_bias and sentence.word_bias is not None:
+        scores = scores + sentence.word_bias
+    visible = visible_keys(sentence.known, sentence.words, scoring.looks_at, rows)
+    if visible is not None and record.wants("visible"):
+        record.keep_rows("visible", rows, n, visible[None].astype(scores.dtype))
+    weights = softmax(scores, visible)
+    record.keep_rows("weights", rows, n, weights)
+    return weights
+
+
+def attend(
+    queries: Floats,
+    keys: Floats,
+    values: Floats,
+    sentence: Sentence,
+    scoring: Scoring,
+    record: Record,
+) -> Floats:
+    """The weighted sum of the values. [h, n, k], [h, n, k], [h, n, v] -> [h, n, v]
+
+    Memory grows with n·b for the scores of one block, and with n² only for what `record` keeps.
+    """
+    heads, n, width = values.shape
+    context = np.empty((heads, n, width), values.dtype)
+    for rows in row_blocks(n):
+        weights = attention_weights(queries, keys, sentence, scoring, rows, record)
+        if record.wants("weighted_values"):
+            parts = weights[:, :, :, None] * values[:, None, :, :]
+            record.keep_rows("weighted_values", rows, n, parts)
+        context[:, rows.start : rows.stop] = weights @ values
+    record.keep("context", context)
+    return context

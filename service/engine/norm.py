@@ -1,0 +1,33 @@
+"""Two ways to set the length of a vector."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.engine.arrays import Floats
+
+
+def unit(x: Floats) -> Floats:
+    """Divide each row by its length; a zero row stays zero. [n, d] -> [n, d]"""
+    peak = np.abs(x).max(axis=-1, keepdims=True, initial=0)
+    scaled = x / np.where(peak > 0, peak, 1)  # so that squaring neither overflows nor vanishes
+    length = np.sqrt((scaled * scaled).sum(axis=-1, keepdims=True))
+    result: Floats = scaled / np.where(length > 0, length, 1)
+    return result
+
+
+@dataclass(frozen=True)
+class LayerNorm:
+    """Layer normalisation (Ba et al. 2016): (x − mean) / √(variance + epsilon) · gain + shift."""
+
+    gain: Floats
+    """[d]"""
+    shift: Floats
+    """[d]"""
+    epsilon: float = 1e-5
+
+    def __call__(self, x: Floats) -> Floats:
+        """Normalise each row. [n, d] -> [n, d]"""
+        centred = x - x.mean(axis=-1, keepdims=True)
+        variance = (centred * centred).mean(axis=-1, keepdims=True)
+        return centred / np.sqrt(variance + self.epsilon) * self.gain + self.shift

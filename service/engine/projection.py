@@ -1,0 +1,37 @@
+"""Linear projections and the splitting of their result into heads."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.engine.arrays import Floats
+
+
+@dataclass(frozen=True)
+class Projection:
+    """x·W + b; without a weight, x itself."""
+
+    weight: Floats | None = None
+    """[in, out]"""
+    bias: Floats | None = None
+    """[out]"""
+
+    def __call__(self, x: Floats) -> Floats:
+        """Project each row. [n, in] -> [n, out]"""
+        y = x if self.weight is None else x @ self.weight
+        return y if self.bias is None else y + self.bias
+
+
+IDENTITY = Projection()
+
+
+def split_heads(x: Floats, heads: int) -> Floats:
+    """Cut the columns into one block for each head. [n, h·k] -> [h, n, k]"""
+    n, width = x.shape
+    return np.ascontiguousarray(x.reshape(n, heads, width // heads).transpose(1, 0, 2))
+
+
+def join_heads(x: Floats) -> Floats:
+    """Lay the heads side by side again. [h, n, v] -> [n, h·v]"""
+    heads, n, width = x.shape
+    return np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(n, heads * width)

@@ -1,0 +1,38 @@
+"""How the output of attention meets the vector it started from."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from service.engine.arrays import Floats
+from service.engine.norm import unit
+from service.engine.positions import sinusoids
+
+ResidualKind: TypeAlias = Literal["none", "add", "unit"]
+
+
+@dataclass(frozen=True)
+class Residual:
+    """`none`: o. `add`: x + o. `unit`: unit(o) + share·unit(x) + position_share·p.
+
+    p is a unit vector that depends on the token's place alone (`positions.sinusoids`). It is what
+    tells two occurrences of a word apart where their contexts are the same words at the same
+    distances ("apple eats apple"). A row with no content at all stays zero.
+    """
+
+    kind: ResidualKind = "none"
+    share: float = 0.0
+    position_share: float = 0.0
+
+    def __call__(self, x: Floats, output: Floats) -> Floats:
+        """Combine start and output. [n, d], [n, d] -> [n, d]"""
+        if self.kind == "none":
+            return output
+        if self.kind == "add":
+            return x + output
+        sum_ = unit(output) + self.share * unit(x)
+        if self.position_share:
+            place = (self.position_share * sinusoids(*x.shape)).astype(x.dtype)
+            sum_ = np.where(sum_.any(axis=1, keepdims=True), sum_ + place, sum_)
+        return sum_
