@@ -29,7 +29,7 @@ model: $(VENV)/.installed-test
 
 # Writes the pages and snapshots that are made from the code: settings, errors, OpenAPI.
 docs: $(VENV)/.installed-test
-	$(BIN)/python -m service docs
+	$(BIN)/python docs/generate.py
 
 image:
 	./containers/build

@@ -21,7 +21,8 @@ def relu(x: Floats) -> Floats:
 def gelu(x: Floats) -> Floats:
     """The tanh form of GELU (Hendrycks & Gimpel 2016, §2), entry by entry."""
     inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
-    return 0.5 * x * (1 + np.tanh(inner))
+    y: Floats = 0.5 * x * (1 + np.tanh(inner))
+    return y
 
 
 _ACTIVATIONS = {"relu": relu, "gelu": gelu}

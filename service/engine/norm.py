@@ -30,4 +30,5 @@ class LayerNorm:
         """Normalise each row. [n, d] -> [n, d]"""
         centred = x - x.mean(axis=-1, keepdims=True)
         variance = (centred * centred).mean(axis=-1, keepdims=True)
-        return centred / np.sqrt(variance + self.epsilon) * self.gain + self.shift
+        y: Floats = centred / np.sqrt(variance + self.epsilon) * self.gain + self.shift
+        return y

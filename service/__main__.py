@@ -1,0 +1,20 @@
+"""The command `polyseme`."""
+
+import os
+
+
+def main() -> None:
+    """Run the command line.
+
+    One BLAS thread, as in the service: the same sentence gets the same bits from both. It has to be
+    said before NumPy is imported.
+    """
+    for library in ("OPENBLAS", "OMP", "MKL"):
+        os.environ[f"{library}_NUM_THREADS"] = "1"
+    from service.cli.commands import polyseme  # noqa: PLC0415
+
+    polyseme()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The command line: results to standard output, everything else to standard error."""

@@ -1,0 +1,53 @@
+"""What several commands need: the settings, the model, the case."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+from pydantic import ValidationError
+
+from service.settings import PREFIX, Settings
+from service.store.registry import Registry
+from service.text.case import Case
+
+
+def settings_from(**flags: Any) -> Settings:
+    """The settings of the environment under some flags; a usage error where one is wrong."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = str(first["loc"][0])
+        flag = f"--{name.replace('_', '-')}"
+        said = flag if name in given else f"{PREFIX}{name.upper()}"
+        raise click.UsageError(f"{said}: {first['msg']}.") from None
+
+
+def with_registry(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--models-dir`, and the registry of the models there as `registry`."""
+
+    @click.option(
+        "--models-dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Folder of model folders, beside the bundled.",
+    )
+    @functools.wraps(command)
+    def wrapped(*args: Any, models_dir: Path | None, **options: Any) -> Any:
+        settings = settings_from(models_dir=models_dir)
+        registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
+        return command(*args, registry=registry, settings=settings, **options)
+
+    return wrapped
+
+
+model_option = click.option("--model", help="Name of the model; the default one when left out.")
+case_option = click.option(
+    "--case",
+    type=click.Choice(get_args(Case)),
+    default="auto",
+    show_default=True,
+    help="Which spellings of a word are looked up.",
+)

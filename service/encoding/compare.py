@@ -1,0 +1,173 @@
+"""Occurrences of words side by side: what context makes of each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from service.encoding.encoder import tokens_of
+from service.encoding.limits import Limits
+from service.encoding.stages import Stages
+from service.engine.arrays import Floats
+from service.engine.similarity import cosines
+from service.engine.stack import contextualise
+from service.errors import FieldError, InvalidError
+from service.store.model import Model
+from service.text.case import Case, spellings
+from service.text.tokens import Token
+
+MOST_LOOKED_AT = 10
+"""How many of the tokens that an occurrence attends to are named."""
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A word in a text: the nth time it is written there, or by its place in code points."""
+
+    text: str
+    word: str | None = None
+    nth: int = 0
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One occurrence, before and after context."""
+
+    token: Token
+    shift: float
+    """1 − cosine of its static and its contextual vector"""
+    static_neighbours: list[tuple[str, float]]
+    contextual_neighbours: list[tuple[str, float]]
+    attends_to: list[tuple[Token, float]]
+    """the tokens it looks at most in the last layer, as a mean of the heads"""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Occurrences, and the cosines between them."""
+
+    occurrences: list[Compared]
+    static_similarity: Floats
+    """[m, m]"""
+    contextual_similarity: Floats
+    """[m, m]"""
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A sentence run through the model, and the occurrence in it."""
+
+    tokens: list[Token]
+    place: int
+    static: Floats
+    contextual: Floats
+    weights: Floats
+
+
+def compare(
+    model: Model,
+    occurrences: Sequence[Occurrence],
+    neighbours: int,
+    case: Case,
+    limits: Limits,
+    stages: Stages,
+) -> Comparison:
+    """Compare occurrences of words; raise InvalidError where one is not to be found."""
+    limits.sentences(len(occurrences))
+    with stages("tokens"):
+        sentences = [tokens_of(occurrence.text, model, case) for occurrence in occurrences]
+        for tokens in sentences:
+            limits.sentence_tokens(len(tokens))
+        limits.tokens(sum(map(len, sentences)))
+        places = [
+            _place(tokens, occurrence, number)
+            for number, (tokens, occurrence) in enumerate(zip(sentences, occurrences, strict=True))
+        ]
+    with stages("attention"):
+        read = [_read(model, t, place) for t, place in zip(sentences, places, strict=True)]
+    with stages("neighbors"):
+        compared = [_compared(model, one, neighbours) for one in read]
+    static = np.stack([one.static for one in read])
+    contextual = np.stack([one.contextual for one in read])
+    return Comparison(
+        compared, cosines(static, static), cosines(contextual, contextual), _notes(read)
+    )
+
+
+def _place(tokens: Sequence[Token], occurrence: Occurrence, number: int) -> int:
+    """Which token an occurrence is."""
+    if occurrence.word is not None:
+        found = [i for i, t in enumerate(tokens) if t.text == occurrence.word]
+        folded = occurrence.word.casefold()
+        found = found or [i for i, t in enumerate(tokens) if t.text.casefold() == folded]
+        if occurrence.nth < len(found):
+            return found[occurrence.nth]
+        field = "nth" if found else "word"
+        message = f"the text has this word as a token {len(found)} times, counted from 0"
+        raise InvalidError([FieldError(f"/occurrences/{number}/{field}", message)])
+    start, end = occurrence.start or 0, occurrence.end or 0
+    covered = [i for i, t in enumerate(tokens) if (t.start or 0) < end and (t.end or 0) > start]
+    if len(covered) != 1:
+        message = f"this span covers {len(covered)} tokens, it has to cover one"
+        raise InvalidError([FieldError(f"/occurrences/{number}/start", message)])
+    return covered[0]
+
+
+def _read(model: Model, tokens: list[Token], place: int) -> _Read:
+    sentence = model.sentence(tokens)
+    last = len(model.layers) - 1
+    result = contextualise(sentence, model.layers, ("weights",), (last,))
+    weights = result.records[last]["weights"].mean(axis=0)[place]
+    return _Read(tokens, place, sentence.vectors[place], result.contextual[place], weights)
+
+
+def _compared(model: Model, one: _Read, k: int) -> Compared:
+    """One occurrence before and after context.
+
+    The neighbours of its static vector are named without the word itself, those of the contextual
+    one without the sentence's own words, which attention has mixed into it.
+    """
+    token = one.tokens[one.place]
+    itself, context = _rows(model, [token]), _rows(model, one.tokens)
+    order = np.argsort(-one.weights, kind="stable")[:MOST_LOOKED_AT]
+    return Compared(
+        token,
+        1 - float(cosines(one.static[None], one.contextual[None])[0, 0]),
+        _neighbours(model, one.static, k, itself),
+        _neighbours(model, one.contextual, k, context),
+        [(one.tokens[i], float(one.weights[i])) for i in order if one.weights[i] > 0],
+    )
+
+
+def _neighbours(
+    model: Model, vector: Floats, k: int, without: list[int]
+) -> list[tuple[str, float]]:
+    return model.neighbours(vector, k, without) if k and vector.any() else []
+
+
+def _rows(model: Model, tokens: Sequence[Token]) -> list[int]:
+    """The vocabulary's rows of some tokens in every spelling of their case."""
+    forms = {form for token in tokens for form, _ in spellings(token.key or token.text, "auto")}
+    rows = (model.vocabulary.row(form) for form in forms)
+    return [row for row in rows if row is not None]
+
+
+def _notes(read: Sequence[_Read]) -> list[str]:
+    notes = []
+    for (i, a), (j, b) in combinations(enumerate(read), 2):
+        row = a.tokens[a.place].row
+        if row is not None and row == b.tokens[b.place].row:
+            notes.append(
+                f"Occurrences {i} and {j} share one vocabulary key, so their static vectors are"
+                " equal and only context tells them apart."
+            )
+    notes += [
+        f"Occurrence {i} is not in the vocabulary; its static vector is zero."
+        for i, one in enumerate(read)
+        if one.tokens[one.place].row is None
+    ]
+    return notes

@@ -1,0 +1,112 @@
+"""The steps of attention for a stored model's text, or for numbers that a caller brings."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from service.encoding.encoder import tokens_of
+from service.encoding.limits import Limits
+from service.engine.arrays import Floats
+from service.engine.trace import Step, Weights, trace_embeddings, trace_layer, trace_projected
+from service.errors import FieldError, InvalidError
+from service.store.model import Model
+from service.text.case import Case
+
+FLOAT64_BYTES = 26
+"""What a float64 and its comma take in JSON at most."""
+
+Rows = Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a caller brings: rows named by tokens, as embeddings or as queries, keys and values."""
+
+    tokens: Sequence[str]
+    matrices: Mapping[str, Rows]
+    """`embeddings`, or `queries`, `keys` and `values`"""
+    weights: Mapping[str, Rows] = field(default_factory=dict)
+    """`query`, `key`, `value`, `output`, as x·W"""
+    heads: int = 1
+    scale: bool = True
+    transposed: bool = False
+    """the weights are W·x"""
+
+
+def trace_text(
+    model: Model, text: str, layer: int, case: Case, limits: Limits
+) -> tuple[list[str], list[Step]]:
+    """The tokens of a text and every step of one layer of a stored model."""
+    if layer >= len(model.layers):
+        message = f"the model's layers are 0 to {len(model.layers) - 1}"
+        raise InvalidError([FieldError("/layer", message)])
+    tokens = tokens_of(text, model, case)
+    if not tokens:
+        raise InvalidError([FieldError("/text", "has no word")])
+    limits.trace_tokens(len(tokens))
+    manifest = model.manifest
+    widths = (manifest.dimension, model.key_width, model.value_width)
+    limits.answer_bytes(_answer_bytes(len(tokens), manifest.heads, *widths))
+    return [t.text for t in tokens], trace_layer(model.sentence(tokens), model.layers, layer)
+
+
+def trace_numbers(numbers: Numbers, limits: Limits) -> list[Step]:
+    """Every step for brought numbers; raise InvalidError where shapes do not fit each other."""
+    n, heads = len(numbers.tokens), numbers.heads
+    limits.trace_tokens(n)
+    matrices = {name: _matrix(rows, f"/{name}") for name, rows in numbers.matrices.items()}
+    for name, matrix in matrices.items():
+        _require(len(matrix) == n, f"/{name}", f"has {len(matrix)} rows for {n} tokens")
+    if "embeddings" in matrices:
+        x = matrices["embeddings"]
+        weights = _weights(numbers, x.shape[1])
+        q, k, v = (
+            x.shape[1] if w is None else w.shape[1]
+            for w in (weights.query, weights.key, weights.value)
+        )
+        _check_heads(q, k, v, heads, ("/weights/query", "/weights/key", "/weights/value"))
+        fits = weights.output is None or len(weights.output) == v
+        _require(fits, "/weights/output", f"has to have {v} rows, one for each column of values")
+        limits.answer_bytes(_answer_bytes(n, heads, x.shape[1], k // heads, v // heads))
+        return trace_embeddings(x, weights, heads, numbers.scale)
+    queries, keys, values = (matrices[name] for name in ("queries", "keys", "values"))
+    q, k, v = (matrix.shape[1] for matrix in (queries, keys, values))
+    _check_heads(q, k, v, heads, ("/queries", "/keys", "/values"))
+    limits.answer_bytes(_answer_bytes(n, heads, v, k // heads, v // heads))
+    return trace_projected(queries, keys, values, heads, numbers.scale)
+
+
+def _check_heads(q: int, k: int, v: int, heads: int, pointers: tuple[str, str, str]) -> None:
+    _require(q == k, pointers[1], f"has {k} columns where queries have {q}")
+    for width, pointer in zip((q, k, v), pointers, strict=True):
+        _require(width % heads == 0, pointer, f"{heads} heads do not divide {width} columns")
+
+
+def _weights(numbers: Numbers, d: int) -> Weights:
+    found: dict[str, Floats] = {}
+    for name, rows in numbers.weights.items():
+        matrix = _matrix(rows, f"/weights/{name}")
+        found[name] = matrix.T if numbers.transposed else matrix
+        if name != "output":
+            message = f"takes vectors of width {len(found[name])}, the embeddings have {d}"
+            _require(len(found[name]) == d, f"/weights/{name}", message)
+    return Weights(**found)
+
+
+def _matrix(rows: Rows, pointer: str) -> Floats:
+    width = len(rows[0])
+    for number, row in enumerate(rows):
+        _require(len(row) == width, f"{pointer}/{number}", f"has {len(row)} numbers, not {width}")
+    return np.array(rows, np.float64)
+
+
+def _require(condition: bool, pointer: str, message: str) -> None:
+    if not condition:
+        raise InvalidError([FieldError(pointer, message)])
+
+
+def _answer_bytes(n: int, heads: int, d: int, k: int, v: int) -> int:
+    """The most bytes of a trace: by pair of tokens, and by token."""
+    numbers = heads * n * n * (v + 6) + n * (heads * (2 * k + 2 * v) + 6 * d)
+    return numbers * FLOAT64_BYTES

@@ -1,0 +1,1 @@
+"""The edge to HTTP: requests in, answers and problems out."""

@@ -1,0 +1,36 @@
+"""The application: wiring, and nothing else."""
+
+from flask import Flask
+from threadpoolctl import threadpool_limits
+
+from service.http import headers, keys, problems
+from service.http.catalogue import catalogue
+from service.http.documentation import documentation
+from service.http.health import health
+from service.http.routes import routes
+from service.settings import Settings
+from service.store.registry import Registry
+
+
+def create_app(settings: Settings | None = None, registry: Registry | None = None) -> Flask:
+    """Make the WSGI application, its default model loaded where it can be.
+
+    One BLAS thread: several in each of several workers only get into each other's way, and the
+    bits of an answer would depend on their number.
+    """
+    threadpool_limits(1)
+    settings = settings or Settings()
+    app = Flask("service", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
+    app.url_map.strict_slashes = True
+    app.extensions["polyseme-registry"] = registry or Registry.of(
+        settings.models_dir, settings.model, verify=settings.verify_models
+    )
+    app.extensions["polyseme-limits"] = settings.limits()
+    app.extensions["polyseme-registry"].ready()
+    for module in (headers, problems):
+        module.init_app(app)
+    keys.init_app(app, settings)
+    for blueprint in (routes, catalogue, health, documentation):
+        app.register_blueprint(blueprint)
+    return app

@@ -1,0 +1,82 @@
+"""Every error as `application/problem+json` (RFC 9457), and nothing else."""
+
+import logging
+import traceback
+
+import orjson
+from flask import Flask, Response, g, request
+from flask_limiter import RateLimitExceeded
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
+
+from service.engine.arrays import NonFiniteError
+from service.errors import (
+    MethodNotAllowedError,
+    OutOfRangeError,
+    PolysemeError,
+    RateLimitedError,
+    TooLargeError,
+    UnknownRouteError,
+)
+
+_log = logging.getLogger("polyseme")
+
+
+def init_app(app: Flask) -> None:
+    """Turn every exception of a request into a problem."""
+    app.register_error_handler(PolysemeError, problem)
+    app.register_error_handler(NonFiniteError, lambda _: problem(OutOfRangeError()))
+    app.register_error_handler(HTTPException, _of_werkzeug)
+    app.register_error_handler(Exception, _unforeseen)
+
+
+def problem(error: PolysemeError) -> Response:
+    """Write an error down."""
+    document = {
+        "type": f"urn:polyseme:error:{error.code}",
+        "title": error.title,
+        "status": error.status,
+        "detail": error.sentence,
+        "code": error.code,
+        "hint": error.advice,
+        "request_id": g.get("request_id", ""),
+        **error.members(),
+    }
+    return Response(
+        orjson.dumps(document),
+        error.status,
+        error.headers(),
+        content_type="application/problem+json",
+    )
+
+
+def _of_werkzeug(error: HTTPException) -> Response:
+    """The error of ours that says what Flask's does."""
+    if isinstance(error, RateLimitExceeded):
+        return problem(RateLimitedError(retry_after=_seconds(error)))
+    if isinstance(error, NotFound):
+        return problem(UnknownRouteError())
+    if isinstance(error, MethodNotAllowed):
+        return problem(MethodNotAllowedError(list(error.valid_methods or ())))
+    if isinstance(error, RequestEntityTooLarge):
+        limit = request.max_content_length or 0
+        return problem(
+            TooLargeError("The body has too many bytes", "more", "max_body_bytes", limit)
+        )
+    if error.response is not None:  # a redirect
+        return Response(status=error.response.status_code)
+    return _unforeseen(error)
+
+
+def _seconds(error: RateLimitExceeded) -> int:
+    """How long the window of a rate is, which is the longest one has to wait."""
+    return error.limit.limit.get_expiry() if error.limit else RateLimitedError.retry_after
+
+
+def _unforeseen(error: Exception) -> Response:
+    """A fault of ours.
+
+    Where it happened goes to the log; what it says may quote the caller and goes nowhere.
+    """
+    places = "".join(traceback.format_tb(error.__traceback__))
+    _log.error("%s in request %s\n%s", type(error).__name__, g.get("request_id", ""), places)
+    return problem(PolysemeError())

@@ -1,0 +1,160 @@
+"""What a request may say. A field that is not here is refused."""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from service.encoding.encoder import Part
+from service.store.manifest import NAME_PATTERN
+from service.text.case import Case
+
+ModelName: TypeAlias = Annotated[
+    str | None,
+    Field(pattern=NAME_PATTERN, description="a model's name; the default model when left out"),
+]
+Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+Vector: TypeAlias = Annotated[list[Number], Field(min_length=1)]
+Matrix: TypeAlias = Annotated[list[Vector], Field(min_length=1)]
+
+
+def _kind_of_input(value: Any) -> str:
+    if isinstance(value, list):
+        return "words" if value and isinstance(value[0], list) else "texts"
+    return "text"
+
+
+def _kind_of_layers(value: Any) -> str:
+    return "numbers" if isinstance(value, list) else "name"
+
+
+TAGS = frozenset({"text", "texts", "words", "numbers", "name"})
+"""The names of alternatives, which pydantic puts into the place of an error."""
+
+Input: TypeAlias = Annotated[
+    Annotated[str, Tag("text")]
+    | Annotated[list[str], Field(min_length=1), Tag("texts")]
+    | Annotated[list[list[str]], Field(min_length=1), Tag("words")],
+    Discriminator(_kind_of_input),
+    Field(description="a sentence, several, or several that are already cut into words"),
+]
+Layers: TypeAlias = Annotated[
+    Annotated[Literal["all", "last"], Tag("name")]
+    | Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1), Tag("numbers")],
+    Discriminator(_kind_of_layers),
+    Field(description="which layers attention, queries, … are returned for; counted from 0"),
+]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class EncodeRequest(_Body):
+    """Sentences, and what is wanted of them."""
+
+    input: Input
+    model: ModelName = None
+    include: list[Part] = Field(
+        ["static", "contextual", "attention"], description="the arrays of the answer"
+    )
+    layers: Layers = "all"
+    heads: Literal["all", "mean"] = Field(
+        "all", description="attention and scores of each head, or their mean over the heads"
+    )
+    oov: Literal["zero", "subword", "error"] | None = Field(
+        None, description="words the vocabulary lacks: a zero vector, one from subwords, or refused"
+    )
+    case: Case = "auto"
+    truncate: bool = Field(
+        False, description="cut a sentence that is over the limit instead of refusing it"
+    )
+    encoding: Literal["float", "base64"] = "float"
+    dtype: Literal["float32", "float16"] = "float32"
+
+
+class OccurrenceRequest(_Body):
+    """A word in a text, by its spelling or by its place."""
+
+    text: str
+    word: Annotated[str, Field(min_length=1)] | None = None
+    nth: int = Field(0, ge=0, description="which of several, counted from 0")
+    start: Annotated[int, Field(ge=0)] | None = Field(None, description="in Unicode code points")
+    end: Annotated[int, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "OccurrenceRequest":
+        placed = self.start is not None and self.end is not None
+        if (self.word is None) != placed or (self.start is None) != (self.end is None):
+            raise ValueError("give either `word` or both `start` and `end`")
+        if self.start is not None and self.end is not None and self.start >= self.end:
+            raise ValueError("`start` has to be before `end`")
+        return self
+
+
+class CompareRequest(_Body):
+    """Occurrences to compare."""
+
+    occurrences: list[OccurrenceRequest] = Field(min_length=2, max_length=64)
+    neighbors: int = Field(5, ge=0, le=100, description="how many neighbours of each vector")
+    model: ModelName = None
+    case: Case = "auto"
+
+
+class WeightsRequest(_Body):
+    """Projection weights; one that is left out is the identity."""
+
+    query: Matrix | None = Field(None, description="[d, h·k]")
+    key: Matrix | None = Field(None, description="[d, h·k]")
+    value: Matrix | None = Field(None, description="[d, h·v]")
+    output: Matrix | None = Field(None, description="[h·v, d]")
+
+
+class TraceRequest(_Body):
+    """Numbers to follow: embeddings, or queries, keys and values, or the text of a stored model."""
+
+    tokens: Annotated[list[str], Field(min_length=1)] | None = None
+    embeddings: Matrix | None = Field(None, description="[n, d]")
+    weights: WeightsRequest | None = None
+    queries: Matrix | None = Field(None, description="[n, h·k]")
+    keys: Matrix | None = Field(None, description="[n, h·k]")
+    values: Matrix | None = Field(None, description="[n, h·v]")
+    heads: int = Field(1, ge=1, le=1024)
+    scale: bool = Field(True, description="divide the scores by √k")
+    convention: Literal["row", "column"] = Field("row", description="weights as x·W or as W·x")
+    text: str | None = None
+    model: ModelName = None
+    layer: int = Field(0, ge=0, description="counted from 0")
+    case: Case = "auto"
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "TraceRequest":
+        projected = [self.queries, self.keys, self.values]
+        some, whole = any(projected), all(projected)
+        sources = (self.text is not None, self.embeddings is not None, some)
+        if sum(sources) != 1 or some != whole:
+            raise ValueError("give one of: `embeddings`; `queries`, `keys` and `values`; or `text`")
+        brought = {"tokens", "weights", "heads", "scale", "convention"}
+        stored = {"model", "layer", "case"}
+        unused = stored if self.text is None else brought
+        unused |= {"weights", "convention"} if some else set()
+        if wrong := sorted(unused & self.model_fields_set):
+            raise ValueError(f"{', '.join(wrong)}: not used with these fields")
+        if self.text is None and self.tokens is None:
+            raise ValueError("`tokens` names the rows of the numbers")
+        return self
+
+
+class NeighborsRequest(_Body):
+    """A word or a vector."""
+
+    word: Annotated[str, Field(min_length=1)] | None = None
+    vector: Vector | None = None
+    k: int = Field(10, ge=1, le=1000)
+    model: ModelName = None
+    case: Case = "auto"
+
+    @model_validator(mode="after")
+    def _one_of(self) -> "NeighborsRequest":
+        if (self.word is None) == (self.vector is None):
+            raise ValueError("give either `word` or `vector`")
+        return self

@@ -1,0 +1,122 @@
+"""The routes that compute: each parses, computes and replies."""
+
+from flask import Blueprint, Response, current_app, g
+
+from service.encoding import compare as comparing
+from service.encoding import documents, encoder, tracing
+from service.encoding.limits import Limits
+from service.encoding.neighbours import neighbours_of_vector, neighbours_of_word
+from service.encoding.npz import npz_bytes
+from service.errors import FieldError, InvalidError
+from service.http.reading import JSON, NPZ, accepted, read_body
+from service.http.requests import CompareRequest, EncodeRequest, NeighborsRequest, TraceRequest
+from service.http.writing import cast, json_response, number_bytes
+from service.store.model import Model
+from service.store.registry import Registry
+
+routes = Blueprint("computing", __name__, url_prefix="/v1")
+
+
+@routes.post("/encode")
+def encode() -> Response:
+    """Static vectors, contextual vectors and attention of sentences."""
+    kind = accepted(JSON, NPZ)
+    with g.stages("parse"):
+        body = read_body(EncodeRequest)
+    model = _model(body.model)
+    texts = body.input if isinstance(body.input, list) else [body.input]
+    size = number_bytes(kind, body.encoding, body.dtype)
+    encoded = encoder.encode(model, texts, _choice(body), _limits(), g.stages, size)
+    with g.stages("write"):
+        cast(encoded, body.dtype)
+        if kind == NPZ:
+            return Response(npz_bytes(encoded), content_type=NPZ)
+        write = documents.as_base64 if body.encoding == "base64" else documents.as_numbers
+        return json_response(documents.encode_document(model.manifest, encoded, write))
+
+
+def _choice(body: EncodeRequest) -> encoder.Choice:
+    if body.oov == "subword":
+        raise InvalidError([FieldError("/oov", "this model has no subword vectors")])
+    return encoder.Choice(
+        include=frozenset(body.include),
+        layers=body.layers,
+        mean_of_heads=body.heads == "mean",
+        oov=body.oov or "zero",
+        case=body.case,
+        truncate=body.truncate,
+    )
+
+
+@routes.post("/compare")
+def compare() -> Response:
+    """Occurrences of words side by side."""
+    accepted(JSON)
+    with g.stages("parse"):
+        body = read_body(CompareRequest)
+    model = _model(body.model)
+    occurrences = [comparing.Occurrence(**one.model_dump()) for one in body.occurrences]
+    result = comparing.compare(model, occurrences, body.neighbors, body.case, _limits(), g.stages)
+    with g.stages("write"):
+        return json_response(documents.compare_document(model.manifest, result))
+
+
+@routes.post("/trace")
+def trace() -> Response:
+    """Every step of the arithmetic, in float64."""
+    accepted(JSON)
+    with g.stages("parse"):
+        body = read_body(TraceRequest)
+    with g.stages("attention"):
+        if body.text is None:
+            numbers = _numbers(body)
+            tokens, steps = numbers.tokens, tracing.trace_numbers(numbers, _limits())
+        else:
+            model = _model(body.model)
+            tokens, steps = tracing.trace_text(model, body.text, body.layer, body.case, _limits())
+    with g.stages("write"):
+        return json_response(documents.trace_document(tokens, steps))
+
+
+def _numbers(body: TraceRequest) -> tracing.Numbers:
+    matrices = {
+        "embeddings": body.embeddings,
+        "queries": body.queries,
+        "keys": body.keys,
+        "values": body.values,
+    }
+    weights = body.weights.model_dump(exclude_none=True) if body.weights else {}
+    return tracing.Numbers(
+        tokens=body.tokens or (),
+        matrices={name: rows for name, rows in matrices.items() if rows is not None},
+        weights=weights,
+        heads=body.heads,
+        scale=body.scale,
+        transposed=body.convention == "column",
+    )
+
+
+@routes.post("/neighbors")
+def neighbors() -> Response:
+    """The words nearest to a word or to a vector."""
+    accepted(JSON)
+    with g.stages("parse"):
+        body = read_body(NeighborsRequest)
+    model = _model(body.model)
+    with g.stages("neighbors"):
+        if body.vector is not None:
+            found = neighbours_of_vector(model, body.vector, body.k)
+        else:
+            found = neighbours_of_word(model, body.word or "", body.k, body.case)
+    with g.stages("write"):
+        return json_response({"neighbors": documents.neighbour_documents(found)})
+
+
+def _model(name: str | None) -> Model:
+    registry: Registry = current_app.extensions["polyseme-registry"]
+    return registry.model(name)
+
+
+def _limits() -> Limits:
+    limits: Limits = current_app.extensions["polyseme-limits"]
+    return limits

@@ -1,0 +1,26 @@
+"""Gunicorn's configuration, from the settings; `polyseme serve` starts gunicorn with it.
+
+`gunicorn --config python:service.http.serving 'service.http.app:create_app()'` is the same.
+"""
+
+from pathlib import Path
+
+from service.settings import Settings
+
+_settings = Settings()
+_memory = Path("/dev/shm")  # noqa: S108 - workers only touch a file there to show they live
+
+bind = [f"{_settings.host}:{_settings.port}"]
+workers = _settings.workers
+threads = _settings.threads
+worker_class = "gthread"
+timeout = _settings.timeout
+graceful_timeout = _settings.graceful_timeout
+keepalive = _settings.keep_alive
+# The model is read once, before the workers are forked, and shared by them.
+preload_app = True
+# A heartbeat file on a slow or read-only disk would stop the workers.
+worker_tmp_dir = str(_memory) if _memory.is_dir() else None
+# Gunicorn would open a control socket in the home of the user.
+control_socket_disable = True
+proc_name = "polyseme"

@@ -1,0 +1,86 @@
+"""Every setting, in one table: its name, default, bounds and help.
+
+`POLYSEME_` + the name in upper case sets it in the environment, `--name` on `polyseme serve`;
+`docs/settings.md` and `polyseme serve --help` are made from this table.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from service.encoding.limits import Limits
+from service.store.manifest import NAME_PATTERN
+
+PREFIX = "POLYSEME_"
+BUNDLED = "wiki-en"
+
+
+def usable_cpus() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Settings(BaseSettings):
+    """The settings of a service."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(8000, ge=0, le=65535, description="port to listen on")
+    workers: int = Field(
+        default_factory=usable_cpus,
+        ge=1,
+        le=256,
+        description="worker processes; the default is the number of processors",
+    )
+    threads: int = Field(4, ge=1, le=256, description="threads of each worker")
+    timeout: int = Field(
+        60, ge=1, le=3600, description="seconds after which a silent worker is replaced"
+    )
+    graceful_timeout: int = Field(
+        30, ge=0, le=3600, description="seconds to finish answers after SIGTERM"
+    )
+    keep_alive: int = Field(
+        5, ge=0, le=3600, description="seconds an idle connection is kept for its next request"
+    )
+    models_dir: Path | None = Field(None, description="folder of model folders, beside the bundled")
+    model: str = Field(BUNDLED, pattern=NAME_PATTERN, description="name of the default model")
+    verify_models: bool = Field(
+        True, description="compare checksums and look for NaN when a model is loaded"
+    )
+    max_body_bytes: int = Field(
+        8 << 20, ge=1, le=1 << 30, description="largest body of a request, in bytes"
+    )
+    max_sentences: int = Field(
+        1024, ge=1, le=1_000_000, description="most sentences of one request"
+    )
+    max_sentence_tokens: int = Field(
+        1024, ge=1, le=1_000_000, description="most tokens of one sentence"
+    )
+    max_tokens: int = Field(65_536, ge=1, le=10_000_000, description="most tokens of one request")
+    max_trace_tokens: int = Field(64, ge=1, le=1024, description="most tokens of a trace")
+    max_answer_bytes: int = Field(
+        128 << 20, ge=1, le=1 << 32, description="largest answer, in bytes"
+    )
+    api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
+        (), description="keys that open /v1, separated by commas; without any, it is open"
+    )
+    rate_limit: str = Field(
+        "", description="most requests of one caller, such as `100/minute`; empty for no limit"
+    )
+
+    @field_validator("api_keys", mode="before")
+    @classmethod
+    def _split(cls, keys: object) -> object:
+        return (
+            [key.strip() for key in keys.split(",") if key.strip()]
+            if isinstance(keys, str)
+            else keys
+        )
+
+    def limits(self) -> Limits:
+        """The limits on one request."""
+        return Limits(**{name: getattr(self, name) for name in Limits.__dataclass_fields__})

@@ -1,0 +1,81 @@
+"""`manifest.json`: what a model is, and the fingerprint of each of its files."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from service.engine.feed_forward import Activation
+from service.engine.layer import NormPlace
+from service.engine.residual import ResidualKind
+from service.engine.visibility import LooksAt
+
+FORMAT = "polyseme-model"
+FORMAT_VERSION = 1
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+
+VECTORS, VOCABULARY, ATTENTION = "vectors.npy", "vocabulary.txt", "attention.safetensors"
+
+_Share = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FileEntry(_Part):
+    """The fingerprint of one file."""
+
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    bytes: int = Field(ge=0)
+
+
+class ResidualEntry(_Part):
+    """How the output of attention meets the vector it started from (`engine/residual.py`)."""
+
+    kind: ResidualKind = "none"
+    share: _Share = 0.0
+    position_share: _Share = 0.0
+
+
+class LayerEntry(_Part):
+    """What of a layer is not a tensor. The default is parameter-free attention."""
+
+    scale: bool = True
+    looks_at: LooksAt = "all"
+    word_bias: bool = False
+    residual: ResidualEntry = ResidualEntry()
+    norm: NormPlace = "none"
+    norm_epsilon: Annotated[float, Field(gt=0, le=1)] = 1e-5
+    activation: Activation = "gelu"
+
+
+class Manifest(_Part):
+    """The whole manifest."""
+
+    format: Literal["polyseme-model"] = FORMAT  # type: ignore[assignment]
+    format_version: Literal[1] = FORMAT_VERSION  # type: ignore[assignment]
+    name: str = Field(pattern=NAME_PATTERN)
+    dimension: int = Field(ge=1, le=65_536)
+    vocabulary_size: int = Field(ge=1, le=100_000_000)
+    dtype: Literal["float16", "float32"]
+    cased: bool
+    heads: int = Field(default=1, ge=1, le=1024)
+    layers: list[LayerEntry] = Field(default=[LayerEntry()], min_length=1, max_length=64)
+    tensors: dict[str, list[int]] = {}
+    """the shape of each tensor in `attention.safetensors`"""
+    languages: list[str] = []
+    licence: str = "unknown"
+    source: str = "unknown"
+    training: dict[str, Any] = {}
+    quality: dict[str, Any] = {}
+    files: dict[Literal["vectors.npy", "vocabulary.txt", "attention.safetensors"], FileEntry]
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Manifest":
+        if not {VECTORS, VOCABULARY} <= set(self.files):
+            raise ValueError("the manifest has to name vectors.npy and vocabulary.txt")
+        if self.tensors and ATTENTION not in self.files:
+            raise ValueError("the manifest names tensors but not attention.safetensors")
+        if self.dimension % self.heads and not self.tensors:
+            raise ValueError("without weights the number of heads has to divide the dimension")
+        return self

@@ -1,0 +1,85 @@
+"""A model in memory: words, vectors and layers, ready to be used and never changed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.engine.arrays import Floats
+from service.engine.attention import Sentence
+from service.engine.layer import Layer
+from service.engine.projection import Projection
+from service.engine.similarity import lengths, nearest
+from service.store.manifest import Manifest
+from service.store.vocabulary import Vocabulary
+from service.text.tokens import Token
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a model folder holds."""
+
+    manifest: Manifest
+    vocabulary: Vocabulary
+    vectors: Floats
+    """[V, d], float16 or float32, mapped from the disk"""
+    layers: Sequence[Layer]
+    word_bias: NDArray[np.float32] | None = None
+    """[V]"""
+
+    @property
+    def key_width(self) -> int:
+        """k, the width of a head's queries and keys."""
+        return self._out(self.layers[0].key) // self.manifest.heads
+
+    @property
+    def value_width(self) -> int:
+        """v, the width of a head's values."""
+        return self._out(self.layers[0].value) // self.manifest.heads
+
+    def _out(self, projection: Projection) -> int:
+        return self.manifest.dimension if projection.weight is None else projection.weight.shape[1]
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """The length of each vector. [V]"""
+        return lengths(self.vectors)
+
+    def static(self, tokens: Sequence[Token]) -> NDArray[np.float32]:
+        """The static vector of each token, zero where it is unknown. -> [n, d]"""
+        rows, known = _rows(tokens)
+        vectors = self.vectors[rows].astype(np.float32)
+        vectors[~known] = 0
+        return vectors
+
+    def sentence(self, tokens: Sequence[Token]) -> Sentence:
+        """The tokens as the engine sees them.
+
+        Occurrences of one word are told by their spelling without case, so that the Apple that
+        begins a sentence is not context for an apple further on.
+        """
+        rows, known = _rows(tokens)
+        folded = [(token.key or token.text).casefold() for token in tokens]
+        numbers = {word: number for number, word in enumerate(dict.fromkeys(folded))}
+        words = np.array([numbers[word] for word in folded], np.int64)
+        bias = None
+        if self.word_bias is not None:
+            bias = np.where(known, self.word_bias[rows], np.float32(0))
+        return Sentence(self.static(tokens), known, words, bias)
+
+    def neighbours(
+        self, vector: Floats, k: int, without: Sequence[int] = ()
+    ) -> list[tuple[str, float]]:
+        """The k words whose static vectors have the largest cosine with a vector, best first."""
+        rows, similarities = nearest(vector, self.vectors, self.lengths, k, without)
+        words = (self.vocabulary.word(int(row)) for row in rows)
+        return list(zip(words, similarities.tolist(), strict=True))
+
+
+def _rows(tokens: Sequence[Token]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The row of each token, 0 for an unknown one, and which are known."""
+    rows = np.array([-1 if token.row is None else token.row for token in tokens], np.int64)
+    known = rows >= 0
+    return np.where(known, rows, 0), known

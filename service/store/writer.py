@@ -1,0 +1,100 @@
+"""Writing a model folder: the only place that does. It appears whole, or not at all."""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save as save_tensors
+
+from service.engine.arrays import Floats
+from service.engine.layer import Layer
+from service.store.folder import MANIFEST, read_model
+from service.store.manifest import ATTENTION, VECTORS, VOCABULARY, FileEntry, Manifest
+from service.store.weights import entry_of, tensors_of
+
+
+def write_model(
+    folder: Path,
+    words: Sequence[str],
+    vectors: Floats,
+    layers: Sequence[Layer] = (Layer(),),
+    word_bias: Floats | None = None,
+    **facts: Any,
+) -> Manifest:
+    """Write a model folder and read it back; return its manifest.
+
+    vectors [V, d] are kept in their dtype, float16 or float32; `facts` are the manifest's fields
+    that do not follow from the arrays (`cased`, `languages`, `licence`, `source`, `training`,
+    `quality`). A folder of that name is replaced in one step. Raises ModelFolderError where what
+    was written would not be accepted by `read_model`; then nothing is left behind.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder.parent) as parent:
+        part = Path(parent) / folder.name
+        part.mkdir()
+        _write_vocabulary(part / VOCABULARY, words)
+        np.save(part / VECTORS, np.ascontiguousarray(vectors), allow_pickle=False)
+        shapes = _write_tensors(part / ATTENTION, layers, word_bias)
+        manifest = Manifest(
+            name=folder.name,
+            dimension=vectors.shape[1],
+            vocabulary_size=vectors.shape[0],
+            dtype=vectors.dtype.name,
+            heads=layers[0].heads,
+            layers=[entry_of(layer) for layer in layers],
+            tensors=shapes,
+            files={file.name: _entry(file) for file in sorted(part.iterdir())},
+            **facts,
+        )
+        document = json.dumps(manifest.model_dump(), indent=1, ensure_ascii=False) + "\n"
+        (part / MANIFEST).write_text(document, encoding="utf-8")
+        read_model(part)
+        _put(part, folder)
+    return manifest
+
+
+def _write_vocabulary(path: Path, words: Sequence[str]) -> None:
+    path.write_bytes("".join(f"{word}\n" for word in words).encode())
+
+
+def _write_tensors(
+    path: Path, layers: Sequence[Layer], word_bias: Floats | None
+) -> dict[str, list[int]]:
+    """Write the tensors, if there are any; return their shapes.
+
+    safetensors writes the wrong numbers for an array that is not C-contiguous.
+    """
+    tensors = {
+        name: np.ascontiguousarray(tensor, np.float32)
+        for name, tensor in tensors_of(list(layers), word_bias).items()
+    }
+    if tensors:
+        path.write_bytes(save_tensors(tensors))
+    return {name: list(tensor.shape) for name, tensor in tensors.items()}
+
+
+def _entry(path: Path) -> FileEntry:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        os.fsync(file.fileno())
+    return FileEntry(sha256=digest, bytes=path.stat().st_size)
+
+
+def _put(part: Path, folder: Path) -> None:
+    """Move a finished folder to its place; what was there goes only when the new one stands."""
+    old = part.parent / "replaced"
+    if folder.exists():
+        folder.rename(old)
+    try:
+        part.rename(folder)
+    except OSError:
+        if old.exists():
+            old.rename(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

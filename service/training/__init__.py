@@ -1,0 +1,1 @@
+"""Making attention weights: in closed form, from vectors alone."""
