@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MODELS := models/wiki-en/manifest.json
 CORPUS ?= ../shared/data/corpora
+DATA ?= ../shared/data/eval
 
 .PHONY: serve test check format model image docs clean
 
@@ -25,7 +26,7 @@ format: $(VENV)/.installed-test
 
 # Trains the bundled model anew from the Wikipedia text in CORPUS (about an hour).
 model: $(VENV)/.installed-test
-	PYTHONHASHSEED=0 $(BIN)/python models/build_wiki_en.py --corpus $(CORPUS)
+	PYTHONHASHSEED=0 $(BIN)/python models/build_wiki_en.py --corpus $(CORPUS) --data $(DATA)
 
 # Writes the pages and snapshots that are made from the code: settings, errors, OpenAPI.
 docs: $(VENV)/.installed-test

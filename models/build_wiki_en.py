@@ -24,10 +24,15 @@ import regex
 import zstandard
 from gensim.models import Word2Vec
 from gensim.models.callbacks import CallbackAny2Vec
+from senses import measure
 from tqdm import tqdm
 
+from service.engine.layer import Layer
+from service.store.folder import read_model
+from service.store.writer import write_model
 from service.text.pieces import splits
 from service.text.words import words
+from service.training.closed_form import association, closed_form, informativeness
 
 VOCABULARY, WIDTH, EPOCHS, SEED = 70_000, 128, 5, 1
 WORD2VEC = {"sg": 1, "negative": 5, "window": 6, "sample": 1e-4, "min_count": 1, "workers": 1}
@@ -95,27 +100,30 @@ def rewrite_chunk(chunk: list[str]) -> tuple[str, int]:
             if word in _kept:
                 known.append(word)
             else:
-                finest = [(0, 0), *splits(word)][-1]
-                spans = finest if isinstance(finest, list) else []
-                known += [word[a:b] for a, b in spans if word[a:b] in _kept]
+                finest = [[], *splits(word)][-1]
+                known += [word[a:b] for a, b in finest if word[a:b] in _kept]
         if len(known) > 1:
             lines.append(" ".join(known))
             total += len(known)
     return "\n".join(lines) + "\n", total
 
 
-def prepare(corpus: Path, work: Path) -> dict[str, int]:
-    """Write `corpus.txt` and `counts.json` into the work folder; return the counts."""
+def prepare(corpus: Path, work: Path) -> None:
+    """Write `corpus.txt` and `counts.json` into the work folder."""
     global _kept  # noqa: PLW0603 - inherited by the forked processes below
     counts: Counter[str] = Counter()
     with multiprocessing.Pool() as pool:
-        for part in tqdm(pool.imap(count_chunk, chunks(corpus)), desc="count", unit="chunk"):
+        for part in tqdm(
+            pool.imap(count_chunk, chunks(corpus)), desc="count", unit="chunk", disable=None
+        ):
             counts.update(part)
     _kept = choose(counts)
     total, lines = 0, 0
     final: Counter[str] = Counter()
     with multiprocessing.Pool() as pool, (work / "corpus.part").open("w") as out:
-        for text, number in tqdm(pool.imap(rewrite_chunk, chunks(corpus)), desc="rewrite"):
+        for text, number in tqdm(
+            pool.imap(rewrite_chunk, chunks(corpus)), desc="rewrite", disable=None
+        ):
             out.write(text)
             final.update(text.split())
             total, lines = total + number, lines + text.count("\n")
@@ -123,7 +131,6 @@ def prepare(corpus: Path, work: Path) -> dict[str, int]:
     vocabulary = dict(final.most_common())
     summary = {"tokens": total, "lines": lines, "counts": vocabulary}
     (work / "counts.json").write_text(json.dumps(summary, ensure_ascii=False))
-    return summary
 
 
 class Report(CallbackAny2Vec):
@@ -150,16 +157,52 @@ def train(work: Path, summary: dict) -> None:
         epochs=EPOCHS,
         callbacks=[Report()],
     )
-    words_in_order = list(summary["counts"])
-    rows = [model.wv.key_to_index[word] for word in words_in_order]
+    in_order = list(summary["counts"])
+    rows = [model.wv.key_to_index[word] for word in in_order]
     np.savez(work / "part.npz", vectors=model.wv.vectors[rows], outputs=model.syn1neg[rows])
     (work / "part.npz").rename(work / "vectors.npz")
 
 
+def attach(work: Path, summary: dict) -> tuple[np.ndarray, list[Layer], np.ndarray]:
+    """Return the vectors in float16, their closed-form layer and the bias of each word."""
+    arrays = np.load(work / "vectors.npz")
+    vectors = arrays["vectors"].astype(np.float16)
+    counts = np.array(list(summary["counts"].values()), np.float64)
+    frequencies = counts / counts.sum()
+    # From the rounded vectors, which are the ones that will be looked up.
+    rounded = vectors.astype(np.float32)
+    key = association(rounded, arrays["outputs"], frequencies)
+    return vectors, [closed_form(rounded, key)], informativeness(frequencies)
+
+
+def write(work: Path, summary: dict, data: Path | None) -> None:
+    """Write the model folder, with what `senses.py` measures where the data is there."""
+    vectors, layers, word_bias = attach(work, summary)
+    facts = {
+        "cased": True,
+        "languages": ["en"],
+        "licence": "CC-BY-SA-3.0",
+        "source": "English and Simple English Wikipedia (CC BY-SA 3.0), trained by this project",
+        "training": {
+            "script": "models/build_wiki_en.py",
+            "vectors": f"gensim {gensim.__version__} Word2Vec",
+            "settings": {**WORD2VEC, "vector_size": WIDTH, "epochs": EPOCHS, "seed": SEED},
+            "tokens": summary["tokens"],
+            "attention": "closed form: association, nearness, informativeness, half-whitening",
+        },
+    }
+    folder, words = Path(__file__).parent / "wiki-en", list(summary["counts"])
+    write_model(folder, words, vectors, layers, word_bias, **facts)
+    if data:
+        facts["quality"] = dict(measure(read_model(folder), data))["contextual vector"]
+        write_model(folder, words, vectors, layers, word_bias, **facts)
+
+
 @click.command()
 @click.option("--corpus", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--data", type=click.Path(path_type=Path, exists=True), help="For `senses.py`.")
 @click.option("--work", type=click.Path(path_type=Path), default=Path("build/wiki-en"))
-def main(corpus: Path, work: Path) -> None:
+def main(corpus: Path, data: Path | None, work: Path) -> None:
     """Build `models/wiki-en`."""
     work.mkdir(parents=True, exist_ok=True)
     click.echo(f"gensim {gensim.__version__}, numpy {np.__version__}", err=True)
@@ -168,6 +211,7 @@ def main(corpus: Path, work: Path) -> None:
     summary = json.loads((work / "counts.json").read_text())
     if not (work / "vectors.npz").exists():
         train(work, summary)
+    write(work, summary, data)
 
 
 if __name__ == "__main__":
