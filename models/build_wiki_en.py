@@ -59,15 +59,15 @@ def chunks(corpus: Path) -> Iterator[list[str]]:
 
 
 def tokens(paragraph: str) -> list[str]:
-    """Cut a paragraph as the service does, contractions and possessives split."""
+    """Cut a paragraph as the service does; what has an apostrophe inside is split there."""
     found: list[str] = []
     for start, end in words(paragraph):
         word = paragraph[start:end].replace("’", "'")
         if _MARKUP.fullmatch(word):
             continue
         first = next(splits(word), [(0, len(word))])
-        clitic = len(first) > 1 and "'" in word[first[1][0] :]
-        found += [word[a:b] for a, b in first] if clitic else [word]
+        apostrophe = len(first) > 1 and "'" in word[first[1][0] :]
+        found += [word[a:b] for a, b in first] if apostrophe else [word]
     return found
 
 

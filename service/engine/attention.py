@@ -45,8 +45,8 @@ class Scoring:
 
 
 def row_blocks(n: int) -> Iterator[range]:
-    """Yield the rows of n in blocks."""
-    for start in range(0, n, BLOCK):
+    """Yield the rows of n in blocks; of no rows, one empty block."""
+    for start in range(0, max(n, 1), BLOCK):
         yield range(start, min(start + BLOCK, n))
 
 

@@ -4,9 +4,9 @@ import logging
 import traceback
 
 import orjson
-from flask import Flask, Response, g, request
+from flask import Flask, Response, g
 from flask_limiter import RateLimitExceeded
-from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from service.engine.arrays import NonFiniteError
 from service.errors import (
@@ -14,7 +14,6 @@ from service.errors import (
     OutOfRangeError,
     PolysemeError,
     RateLimitedError,
-    TooLargeError,
     UnknownRouteError,
 )
 
@@ -57,11 +56,6 @@ def _of_werkzeug(error: HTTPException) -> Response:
         return problem(UnknownRouteError())
     if isinstance(error, MethodNotAllowed):
         return problem(MethodNotAllowedError(list(error.valid_methods or ())))
-    if isinstance(error, RequestEntityTooLarge):
-        limit = request.max_content_length or 0
-        return problem(
-            TooLargeError("The body has too many bytes", "more", "max_body_bytes", limit)
-        )
     if error.response is not None:  # a redirect
         return Response(status=error.response.status_code)
     return _unforeseen(error)

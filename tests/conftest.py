@@ -1,0 +1,102 @@
+"""What tests share: the bundled model, and a real service to talk to."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from socket import socket
+
+import httpx
+import pytest
+
+from service.settings import BUNDLED
+from service.store.folder import read_model
+from service.store.model import Model
+from service.store.registry import bundled_models
+
+Serve = Callable[..., httpx.Client]
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with closing(socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def start(log: Path, **settings: object) -> tuple[subprocess.Popen[bytes], str]:
+    """Start the real command with a real gunicorn and wait until it answers."""
+    port = free_port()
+    given = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "service", "serve", "--port", str(port), "--workers", "2"],
+            env={**os.environ, **given},
+            stdout=out,
+            stderr=out,
+        )
+    address = f"http://127.0.0.1:{port}"
+    for _ in range(600):
+        if process.poll() is not None:
+            break
+        try:
+            httpx.get(f"{address}/livez", timeout=5)
+        except httpx.TransportError:
+            time.sleep(0.05)
+        else:
+            return process, address
+    process.kill()
+    process.wait()
+    raise AssertionError(f"the service did not start:\n{log.read_text()}")
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
+    """Start services by their settings; each is kept for the session and stopped after it."""
+    running: dict[str, tuple[subprocess.Popen[bytes], httpx.Client]] = {}
+
+    def get(**settings: object) -> httpx.Client:
+        key = repr(sorted(settings.items()))
+        if key not in running:
+            log = tmp_path_factory.mktemp("serve") / "log"
+            process, address = start(log, **settings)
+            running[key] = process, httpx.Client(base_url=address, timeout=60)
+        return running[key][1]
+
+    yield get
+    for process, client in running.values():
+        client.close()
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def client(serve: Serve) -> httpx.Client:
+    """A client of the service with its default settings."""
+    return serve()
+
+
+@pytest.fixture(scope="session")
+def bundled() -> Model:
+    """The bundled model."""
+    return read_model(bundled_models() / BUNDLED)
+
+
+@pytest.fixture(scope="session")
+def broken_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of models with one that is damaged: a byte of its vectors is another."""
+    folder = tmp_path_factory.mktemp("models") / "broken"
+    shutil.copytree(bundled_models() / BUNDLED, folder)
+    manifest = (folder / "manifest.json").read_text().replace(f'"{BUNDLED}"', '"broken"')
+    (folder / "manifest.json").write_text(manifest)
+    with (folder / "vectors.npy").open("r+b") as file:
+        file.seek(1000)
+        byte = file.read(1)
+        file.seek(1000)
+        file.write(bytes([byte[0] ^ 1]))
+    return folder.parent
