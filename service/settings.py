@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Annotated
 
+from limits import parse_many
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -80,6 +81,13 @@ class Settings(BaseSettings):
             if isinstance(keys, str)
             else keys
         )
+
+    @field_validator("rate_limit")
+    @classmethod
+    def _is_a_rate(cls, rate: str) -> str:
+        if rate:
+            parse_many(rate)
+        return rate
 
     def limits(self) -> Limits:
         """The limits on one request."""

@@ -28,9 +28,9 @@ class Vocabulary:
         self._trie = marisa_trie.Trie(words)
         if len(self._trie) != len(words):
             raise ModelFolderError(f"vocabulary.txt has a word twice, in line {_repeated(words)}.")
-        self._rows = np.empty(len(words), np.int32)
-        for row, word in enumerate(words):
-            self._rows[self._trie[word]] = row
+        rows = np.empty(len(words), np.int32)
+        rows[[self._trie[word] for word in words]] = np.arange(len(words))
+        self._rows = rows.data
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
@@ -46,7 +46,7 @@ class Vocabulary:
     def row(self, word: str) -> int | None:
         """Return the row of a word as it is spelled, None where it is lacking."""
         found = self._trie.get(word)
-        return None if found is None else int(self._rows[found])
+        return None if found is None else self._rows[found]
 
     def word(self, row: int) -> str:
         """Return the word of a row."""

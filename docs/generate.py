@@ -1,0 +1,89 @@
+"""Write the pages and snapshots that are made from the code: settings, errors, OpenAPI.
+
+make docs           (a test compares what is committed with what this writes)
+"""
+
+from pathlib import Path
+
+import orjson
+
+from service import errors
+from service.http.openapi import document
+from service.settings import PREFIX, Settings
+
+HERE = Path(__file__).parent
+
+
+def settings() -> str:
+    """The table of settings."""
+    lines = [
+        "# Settings",
+        "",
+        "Each is an environment variable and a flag of `polyseme serve`; the flag wins. Keys have no",
+        "flag, because every user of a machine can read a command line. Made from",
+        "`service/settings.py` by `make docs`.",
+        "",
+        "| variable | flag | default | bounds | what it sets |",
+        "|---|---|---|---|---|",
+    ]
+    for name, field in Settings.model_fields.items():
+        flag = "" if name == "api_keys" else f"`--{name.replace('_', '-')}`"
+        empty = field.default_factory is not None or field.default in {None, "", ()}
+        default = "" if empty else f"`{field.default}`"
+        bounds = ", ".join(
+            f"{sign} {getattr(rule, kind)}"
+            for rule in field.metadata
+            for kind, sign in (("ge", "≥"), ("le", "≤"))
+            if hasattr(rule, kind)
+        )
+        variable = f"`{PREFIX}{name.upper()}`"
+        lines.append(f"| {variable} | {flag} | {default} | {bounds} | {field.description} |")
+    return "\n".join(lines) + "\n"
+
+
+def error_tree() -> list[type[errors.PolysemeError]]:
+    """Every error that has a code of its own, by status."""
+    found, waiting = [], [errors.PolysemeError]
+    while waiting:
+        one = waiting.pop()
+        waiting += one.__subclasses__()
+        if not one.__name__.startswith("_"):
+            found.append(one)
+    return sorted(found, key=lambda one: (one.status, one.code))
+
+
+def error_page() -> str:
+    """The table of errors."""
+    lines = [
+        "# Errors",
+        "",
+        "Every error is `application/problem+json` (RFC 9457) with `type`, `title`, `status`,",
+        "`detail`, `code`, `hint` and `request_id`; a 422 also has `errors`, each with a JSON",
+        "`pointer` and a `message`; a 413 also has `limit`, `size` and `setting`. Nothing of what the",
+        'caller sent is repeated, except the words that `oov: "error"` lists as `words`. Made from',
+        "`service/errors.py` by `make docs`.",
+        "",
+        "| status | code | title | what to do |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| {e.status} | `{e.code}` | {e.title} | {e.hint} |" for e in error_tree()]
+    return "\n".join(lines) + "\n"
+
+
+def openapi() -> str:
+    """The OpenAPI document."""
+    style = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+    return orjson.dumps(document(), option=style).decode()
+
+
+PAGES = {"settings.md": settings, "errors.md": error_page, "openapi.json": openapi}
+
+
+def main() -> None:
+    """Write every page."""
+    for name, make in PAGES.items():
+        (HERE / name).write_text(make(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
