@@ -1,0 +1,76 @@
+# docs/containers.md says how this image is built, run and verified, and what it weighs.
+ARG BASE=python:3.11-slim
+
+# From the package index. Nothing but pyproject.toml makes this stage anew.
+FROM ${BASE} AS dependencies
+WORKDIR /build
+# pip stays beside the environment that is shipped.
+RUN python -m venv /opt/pip && python -m venv --without-pip /opt/polyseme
+COPY pyproject.toml ./
+# Both secrets are optional: a pip.conf and a CA bundle, for a package index of one's own.
+# hadolint ignore=DL3042
+RUN --mount=type=cache,target=/root/.cache/pip \
+    --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
+    --mount=type=secret,id=ca.pem,target=/run/secrets/ca.pem \
+    if [ -s /run/secrets/ca.pem ]; then export PIP_CERT=/run/secrets/ca.pem; fi \
+    && python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
+print(*project["project"]["dependencies"], sep="\n", file=open("runtime.txt", "w")); \
+print(*project["build-system"]["requires"], sep="\n", file=open("backend.txt", "w"))' \
+    && /opt/pip/bin/pip install --quiet --requirement backend.txt \
+    && /opt/pip/bin/pip --python /opt/polyseme/bin/python install \
+       --quiet --no-compile --requirement runtime.txt
+# Tests, C sources and type stubs: 66 of 249 MB, which neither serving nor importing reads.
+# Bytecode is compiled here, since the file system is read-only later, and is never compared
+# with the sources, whose times an image may change.
+RUN find /opt/polyseme -depth -type d \( -name tests -o -name test \) -exec rm -r {} + \
+    && find /opt/polyseme -type f -regextype posix-extended \
+       -regex '.*\.(a|c|cpp|h|hpp|pxd|pxi|pyi|pyx)' -delete \
+    && python -m compileall -q --invalidation-mode unchecked-hash /opt/polyseme/lib
+
+# The project itself, with its bundled model; needs no network.
+FROM dependencies AS project
+COPY README.md LICENSE ./
+COPY service service/
+COPY models/wiki-en models/wiki-en/
+RUN /opt/pip/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir wheel . \
+    && /opt/pip/bin/pip --python /opt/polyseme/bin/python install \
+       --quiet --no-deps --no-index --no-compile --prefix /project wheel/*.whl \
+    && python -m compileall -q --invalidation-mode unchecked-hash \
+       -s /project -p /opt/polyseme /project/lib
+
+FROM ${BASE}
+RUN groupadd --gid 10001 polyseme \
+    && useradd --uid 10001 --gid 10001 --no-log-init --no-create-home --home-dir /tmp \
+       --shell /usr/sbin/nologin polyseme \
+    && install --directory --owner 10001 --group 10001 /models
+COPY --from=dependencies /opt/polyseme /opt/polyseme
+COPY --from=project /project /opt/polyseme
+ENV PATH=/opt/polyseme/bin:$PATH
+# The official base has no bytecode of the standard library: running once writes what is used.
+RUN polyseme serve --help >/dev/null \
+    && python -c 'import gunicorn.app.wsgiapp, gunicorn.workers.gthread, http.client'
+
+# One BLAS thread in each worker: two made a request five times slower on two cores.
+ENV OPENBLAS_NUM_THREADS=1 \
+    OMP_NUM_THREADS=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    POLYSEME_HOST=0.0.0.0 \
+    POLYSEME_PORT=8000 \
+    POLYSEME_MODELS_DIR=/models
+EXPOSE 8000
+USER 10001:10001
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
+    CMD ["python", "-I", "-S", "-c", "import http.client, os, sys; \
+         c = http.client.HTTPConnection('127.0.0.1', int(os.environ['POLYSEME_PORT']), timeout=4); \
+         c.request('GET', '/readyz'); sys.exit(c.getresponse().status != 200)"]
+ENTRYPOINT ["polyseme"]
+CMD ["serve"]
+
+ARG VERSION=unknown
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="polyseme" \
+      org.opencontainers.image.description="Contextual word vectors, as a service" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"

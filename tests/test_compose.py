@@ -1,0 +1,93 @@
+"""The Dockerfile, the compose file and the scripts beside them, checked without an engine."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from service.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+SCRIPTS = sorted((ROOT / "containers").iterdir())
+# What the image fixes: where it listens, inside, and where the volume of models is.
+FIXED_BY_THE_IMAGE = {"host", "port", "models_dir"}
+
+
+@pytest.fixture(scope="module")
+def services():
+    """The services of the compose file."""
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML to read the compose file")
+    return yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+
+
+def _passes(*command):
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _installed(program):
+    beside_python = Path(sys.executable).parent / program
+    path = str(beside_python) if beside_python.exists() else shutil.which(program)
+    return path or pytest.skip(f"needs {program}")
+
+
+def test_the_compose_file_follows_the_specification():
+    schema = ("--builtin-schema", "vendor.compose-spec")
+    _passes(_installed("check-jsonschema"), *schema, "docker-compose.yml")
+
+
+def test_the_dockerfile_passes_its_linter():
+    _passes(_installed("hadolint"), "Dockerfile")
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_the_scripts_pass_their_linter_and_can_be_run(script):
+    assert script.stat().st_mode & 0o111
+    _passes(_installed("shellcheck"), str(script))
+
+
+def test_the_service_is_hardened(services):
+    service = services["polyseme"]
+    assert service["user"] == "10001:10001"
+    assert service["read_only"] is True
+    assert service["tmpfs"] == "/tmp"
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["pids_limit"] > 0
+    assert service["mem_limit"]
+    assert "privileged" not in service
+    assert "cap_add" not in service
+
+
+def test_the_service_only_reads_the_volume_of_models(services):
+    assert services["polyseme"]["volumes"] == ["models:/models:ro"]
+
+
+def test_the_service_can_be_checked_restarted_and_stopped_in_order(services):
+    service = services["polyseme"]
+    assert "/readyz" in service["healthcheck"]["test"][-1]
+    assert service["restart"] == "unless-stopped"
+    grace = Settings.model_fields["graceful_timeout"].default
+    assert int(service["stop_grace_period"].removesuffix("s")) > grace
+
+
+def test_the_compose_file_passes_every_setting_on(services):
+    passed = {
+        name.removeprefix("POLYSEME_").lower() for name in services["polyseme"]["environment"]
+    }
+    assert passed == set(Settings.model_fields) - FIXED_BY_THE_IMAGE
+
+
+def test_the_build_is_sent_nothing_but_what_the_wheel_is_made_of():
+    rules = (ROOT / ".dockerignore").read_text().split("\n")
+    assert [rule for rule in rules if rule and not rule.startswith("#")] == [
+        "*",
+        "!pyproject.toml",
+        "!README.md",
+        "!LICENSE",
+        "!service",
+        "!models/wiki-en",
+        "**/__pycache__",
+    ]

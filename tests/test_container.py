@@ -1,0 +1,240 @@
+"""The image: built for real, run as docs/containers.md says, asked, and stopped."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[1]
+IMAGE = "localhost/polyseme:test"
+NAME = f"polyseme-test-{os.getpid()}"
+LIMIT_MB = 450
+HARDENING = [
+    *("--read-only", "--tmpfs", "/tmp"),
+    *("--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
+    *("--memory", "600m", "--pids-limit", "64"),
+]
+
+# For machines without systemd, without network bridges and with the older control groups.
+ENGINE = """
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
+netns = "host"
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+"""
+
+READS_THE_FORMATS = """
+import pathlib
+from gensim.models import KeyedVectors
+path = pathlib.Path("/tmp/vectors")
+path.write_text("apple 1 2 3\\nphone 4 5 6\\n")
+glove = KeyedVectors.load_word2vec_format(path, binary=False, no_header=True)
+for binary in (False, True):
+    glove.save_word2vec_format(str(path), binary=binary)
+    again = KeyedVectors.load_word2vec_format(path, binary=binary)
+    assert again["phone"].tolist() == [4, 5, 6], binary
+import gensim.models.fasttext, gensim.downloader
+"""
+
+
+def _missing():
+    programs = [name for name in ("buildah", "podman", "runc") if shutil.which(name) is None]
+    if programs:
+        return f"needs {', '.join(programs)}"
+    if os.geteuid() != 0:
+        return "needs root"
+    return ""
+
+
+pytestmark = [
+    pytest.mark.container,
+    pytest.mark.skipif(bool(_missing()), reason=_missing() or "nothing is missing"),
+]
+
+
+@pytest.fixture(scope="module")
+def podman(tmp_path_factory):
+    """A function that runs podman and returns what it prints."""
+    configuration = tmp_path_factory.mktemp("engine") / "containers.conf"
+    configuration.write_text(ENGINE)
+    environment = {**os.environ, "CONTAINERS_CONF": str(configuration)}
+
+    def run(*arguments, check=True):
+        done = subprocess.run(
+            ["podman", *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if check:
+            assert done.returncode == 0, done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def image():
+    """The image, made by the script that `make image` runs."""
+    done = subprocess.run(
+        [ROOT / "containers" / "build"],
+        env={**os.environ, "TAG": "test"},
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    return IMAGE
+
+
+@contextmanager
+def running(image, podman, name):
+    """The address of the service in a hardened container, removed afterwards."""
+    port = _free_port()
+    settings = {"HOST": "127.0.0.1", "PORT": port, "WORKERS": 2}
+    options = [f"--env=POLYSEME_{setting}={value}" for setting, value in settings.items()]
+    options += ["--name", name, "--health-interval=disable"]
+    try:
+        podman("run", "--detach", *options, *HARDENING, image)
+        _wait_until_ready(f"http://127.0.0.1:{port}", podman, name)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        podman("rm", "--force", "--time", "5", name, check=False)
+
+
+@pytest.fixture(scope="module")
+def service(image, podman):
+    """The address of a service that the tests share."""
+    with running(image, podman, NAME) as address:
+        yield address
+
+
+@pytest.fixture
+def inside(service, podman):
+    """A function that runs a program in the container of `service`."""
+    assert service
+    return partial(podman, "exec", NAME)
+
+
+def _free_port():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
+def _wait_until_ready(address, podman, name, seconds=90):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if httpx.get(f"{address}/readyz", timeout=5).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        if podman("inspect", "--format", "{{.State.Running}}", name).stdout.strip() != "true":
+            break
+        time.sleep(0.3)
+    logs = podman("logs", name, check=False)
+    pytest.fail(f"the service did not get ready:\n{(logs.stdout + logs.stderr)[-4000:]}")
+
+
+def test_the_image_is_small(image, podman):
+    size = int(podman("image", "inspect", "--format", "{{.Size}}", image).stdout)
+    assert size < LIMIT_MB * 10**6, f"{size / 10**6:.0f} MB"
+
+
+def test_the_image_names_a_fixed_user_that_is_not_root(image, podman):
+    assert (
+        podman("image", "inspect", "--format", "{{.User}}", image).stdout.strip() == "10001:10001"
+    )
+
+
+def test_the_image_says_which_version_it_is(image, podman):
+    from service import __version__
+
+    label = '{{index .Labels "org.opencontainers.image.version"}}'
+    assert podman("image", "inspect", "--format", label, image).stdout.strip() == __version__
+
+
+def test_the_image_holds_no_installer_no_tests_and_no_secret_of_the_build(image, podman):
+    names = ["pip", "pip-*", "pip.conf", "ca.pem", "tests", "test", "*.pyi", "*.c"]
+    wanted = " -o ".join(f"-name '{name}'" for name in names)
+    search = f"find /opt /build /root /run/secrets /etc/pip.conf {wanted} 2>/dev/null || true"
+    as_root = ("run", "--rm", "--user", "0", "--entrypoint", "sh")
+    assert podman(*as_root, image, "-c", search).stdout == ""
+
+
+def test_gensim_reads_its_formats_in_the_trimmed_image(image, podman):
+    podman("run", "--rm", *HARDENING, "--entrypoint", "python", image, "-c", READS_THE_FORMATS)
+
+
+def test_a_sentence_is_encoded_in_the_container(service):
+    tokens = ["Apple", "released", "a", "new", "phone"]
+    answer = httpx.post(f"{service}/v1/encode", json={"input": [tokens]}, timeout=30)
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    (result,) = body["results"]
+    n, d = len(tokens), body["dimension"]
+    assert [token["text"] for token in result["tokens"]] == tokens
+    assert [len(row) for row in result["static"]] == [d] * n
+    assert [len(row) for row in result["contextual"]] == [d] * n
+    assert len(result["attention"]) == body["layers"]
+    for layer in result["attention"]:
+        assert [[len(row) for row in head] for head in layer] == [[n] * n] * body["heads"]
+
+
+def test_the_process_is_not_root_and_can_gain_nothing(inside):
+    status = inside("cat", "/proc/1/status").stdout
+    fields = dict(line.split(":\t", 1) for line in status.splitlines())
+    assert fields["Uid"].split() == ["10001"] * 4
+    assert fields["Gid"].split() == ["10001"] * 4
+    assert int(fields["CapEff"], 16) == 0
+    assert fields["NoNewPrivs"] == "1"
+
+
+@pytest.mark.parametrize("folder", ["/", "/models", "/opt/polyseme", "/var/lib"])
+def test_the_file_system_is_read_only(inside, folder):
+    attempt = inside("touch", f"{folder}/written", check=False)
+    assert attempt.returncode != 0
+    assert "Read-only file system" in attempt.stderr
+
+
+def test_the_bytecode_is_there_since_it_cannot_be_written(inside):
+    question = "import service, os; print(os.path.exists(service.__cached__))"
+    assert inside("python", "-c", question).stdout.strip() == "True"
+
+
+def test_the_health_check_passes_while_the_service_is_ready(service, podman):
+    assert service
+    podman("healthcheck", "run", NAME)
+
+
+def test_the_health_check_fails_where_nothing_listens(image, podman):
+    check = podman("image", "inspect", "--format", "{{json .HealthCheck.Test}}", image).stdout
+    _, program, *arguments = json.loads(check)
+    attempt = podman(
+        *("run", "--rm", f"--env=POLYSEME_PORT={_free_port()}", "--entrypoint", program),
+        *(image, *arguments),
+        check=False,
+    )
+    assert attempt.returncode == 1
+    assert "ConnectionRefusedError" in attempt.stderr
+
+
+def test_sigterm_ends_it_in_order(image, podman):
+    name = f"{NAME}-stopped"
+    with running(image, podman, name):
+        podman("stop", "--time", "40", name)
+        assert podman("inspect", "--format", "{{.State.ExitCode}}", name).stdout.strip() == "0"
