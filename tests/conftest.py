@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from socket import socket
@@ -29,13 +29,19 @@ def free_port() -> int:
         return port
 
 
-def start(log: Path, **settings: object) -> tuple[subprocess.Popen[bytes], str]:
+COMMAND = (sys.executable, "-m", "service")
+
+
+def start(
+    log: Path, command: Sequence[str | Path] = COMMAND, **settings: object
+) -> tuple[subprocess.Popen[bytes], str]:
     """Start the real command with a real gunicorn and wait until it answers."""
     port = free_port()
     given = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "service", "serve", "--port", str(port), "--workers", "2"],
+            [*command, "serve", "--port", str(port), "--workers", "2"],
+            cwd=log.parent,
             env={**os.environ, **given},
             stdout=out,
             stderr=out,

@@ -1,0 +1,56 @@
+"""What the docs say is so."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from service.errors import PolysemeError
+from service.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "models").rglob("*.md")])
+
+
+def generator():
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["settings.md", "errors.md", "openapi.json"])
+def test_a_page_made_from_the_code_is_the_one_that_is_committed(name: str) -> None:
+    made = generator().PAGES[name]()
+    assert (DOCS / name).read_text(encoding="utf-8") == made, "run `make docs`"
+
+
+def test_every_setting_and_every_error_code_is_documented() -> None:
+    settings, errors = (DOCS / "settings.md").read_text(), (DOCS / "errors.md").read_text()
+    for name in Settings.model_fields:
+        assert f"POLYSEME_{name.upper()}`" in settings
+    for error in generator().error_tree():
+        assert issubclass(error, PolysemeError)
+        assert f"| {error.status} | `{error.code}` |" in errors
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+        if not target.startswith(("http://", "https://", "mailto:")):
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_named_in_the_docs_are_there(page: Path) -> None:
+    roots = (ROOT, ROOT / "service", page.parent)
+    named = re.findall(r"`((?:[\w-]+/)+[\w.-]+\.(?:py|md|json|toml|yml))`", page.read_text())
+    for name in named:
+        assert any((root / name).exists() for root in roots), name
+
+
+def test_every_decision_is_numbered_without_a_gap() -> None:
+    numbers = [int(page.name[:4]) for page in sorted((DOCS / "decisions").glob("*.md"))]
+    assert numbers == list(range(1, len(numbers) + 1))

@@ -1,0 +1,61 @@
+"""The wheel, in an environment of its own, far from the checkout."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.conftest import start
+
+ROOT = Path(__file__).parents[1]
+
+pytestmark = pytest.mark.wheel
+
+
+def run(*command: object, cwd: Path) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, cwd=ROOT)
+    (built,) = out.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_the_model_and_nothing_of_the_tests(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "service/bundled/wiki-en/vectors.npy" in names
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"service", "polyseme"}
+
+
+def test_an_installed_wheel_serves_with_no_checkout(wheel: Path, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "venv", "environment", cwd=tmp_path)
+    python = tmp_path / "environment" / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    polyseme = tmp_path / "environment" / "bin" / "polyseme"
+    assert "wiki-en: whole" in run(polyseme, "models", "verify", cwd=tmp_path)
+    where = run(python, "-c", "import service; print(service.__file__)", cwd=tmp_path)
+    assert str(tmp_path) in where
+    out = run(polyseme, "compare", "--word", "bank", "River bank", "Money bank", cwd=tmp_path)
+    assert "share one vocabulary key" in out
+    serve_and_ask(polyseme, tmp_path)
+
+
+def serve_and_ask(polyseme: Path, folder: Path) -> None:
+    process, address = start(folder / "log", [polyseme])
+    try:
+        answer = httpx.post(f"{address}/v1/encode", json={"input": "River bank flows"})
+        assert answer.status_code == 200
+        assert len(answer.json()["results"][0]["contextual"]) == 3
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0
