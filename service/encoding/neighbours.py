@@ -26,4 +26,4 @@ def neighbours_of_vector(model: Model, vector: Sequence[float], k: int) -> list[
     array = np.array(vector, np.float64)
     if not array.any():
         raise InvalidError([FieldError("/vector", "a zero vector has no direction")])
-    return model.neighbours(array / np.abs(array).max(), k)
+    return model.neighbours(array, k)

@@ -68,6 +68,7 @@ def attention_weights(
         record.keep_rows("position_bias", rows, n, bias)
         scores = scores + bias
     if scoring.word_bias and sentence.word_bias is not None:
+        record.keep("word_bias", sentence.word_bias)
         scores = scores + sentence.word_bias
     visible = visible_keys(sentence.known, sentence.words, scoring.looks_at, rows)
     if visible is not None and record.wants("visible"):

@@ -17,6 +17,8 @@ from service.engine.residual import Residual
 NormPlace: TypeAlias = Literal["none", "before", "after"]
 """Where layer norm stands: `before` each sub-layer (pre-norm) or `after` it (post-norm)."""
 
+NormName: TypeAlias = Literal["attention_norm", "feed_forward_norm"]
+
 _Part = TypeVar("_Part")
 
 
@@ -42,14 +44,14 @@ class Layer:
 
     def __call__(self, x: Floats, sentence: Sentence, record: Record) -> Floats:
         """Run the layer. [n, d] -> [n, d]"""
-        start = self._normed(x, self.attention_norm, "before", record)
+        start = self._normed(x, "attention_norm", "before", record)
         queries, keys, values = self.project(start, sentence, record)
         context = attend(queries, keys, values, sentence, self.scoring, record)
         output = self.output(join_heads(context))
         record.keep("output", output)
         x = self.residual(x, output)
         record.keep("residual", x)
-        x = self._normed(x, self.attention_norm, "after", record)
+        x = self._normed(x, "attention_norm", "after", record)
         return self._fed_forward(self.feed_forward, x, record) if self.feed_forward else x
 
     def project(
@@ -62,24 +64,24 @@ class Layer:
         queries, keys = (split_heads(p(x), self.heads) for p in (self.query, self.key))
         values = split_heads(self.value(x), self.heads)
         if not sentence.known.all():
-            values[:, ~sentence.known] = 0
+            # Into an array of its own: without a projection, the values are the vectors themselves.
+            values = np.where(sentence.known[:, None], values, values.dtype.type(0))
         for name, array in (("queries", queries), ("keys", keys), ("values", values)):
             record.keep(name, array)
         return queries, keys, values
 
     def _fed_forward(self, network: FeedForward, x: Floats, record: Record) -> Floats:
-        start = self._normed(x, self.feed_forward_norm, "before", record)
+        start = self._normed(x, "feed_forward_norm", "before", record)
         change = network(start)
         record.keep("feed_forward", change)
-        return self._normed(x + change, self.feed_forward_norm, "after", record)
+        return self._normed(x + change, "feed_forward_norm", "after", record)
 
-    def _normed(
-        self, x: Floats, norm: LayerNorm | None, place: NormPlace, record: Record
-    ) -> Floats:
+    def _normed(self, x: Floats, name: NormName, place: NormPlace, record: Record) -> Floats:
+        norm: LayerNorm | None = getattr(self, name)
         if norm is None or self.norm != place:
             return x
         y = norm(x)
-        record.keep("attention_norm" if norm is self.attention_norm else "feed_forward_norm", y)
+        record.keep(name, y)
         return y
 
 

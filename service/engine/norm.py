@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.engine.arrays import Floats
+from service.engine.arrays import Floats, require_finite
 
 
 def unit(x: Floats) -> Floats:
@@ -27,8 +27,8 @@ class LayerNorm:
     epsilon: float = 1e-5
 
     def __call__(self, x: Floats) -> Floats:
-        """Normalise each row. [n, d] -> [n, d]"""
+        """Normalise each row; raise NonFiniteError where a variance overflows. [n, d] -> [n, d]"""
         centred = x - x.mean(axis=-1, keepdims=True)
-        variance = (centred * centred).mean(axis=-1, keepdims=True)
+        variance = require_finite((centred * centred).mean(axis=-1, keepdims=True))
         y: Floats = centred / np.sqrt(variance + self.epsilon) * self.gain + self.shift
         return y

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from service.engine.arrays import Floats
+from service.engine.norm import unit
 
 
 def relative_bias(table: Floats, rows: range, n: int) -> Floats:
@@ -36,6 +37,6 @@ def _sinusoid_table(rows: int, d: int) -> Floats:
     rates = 10_000.0 ** (-2.0 * np.arange(pairs) / d)
     angles = np.arange(rows)[:, None] * rates
     table: Floats = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(rows, -1)[:, :d]
-    table = table / np.linalg.norm(table, axis=1, keepdims=True)
+    table = unit(table)
     table.setflags(write=False)
     return table

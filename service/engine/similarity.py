@@ -9,6 +9,8 @@ from service.engine.norm import unit
 
 _CHUNK = 8192
 """Rows of the table that are held as float32 at one time."""
+_MARGIN = 1e-4
+"""More than a cosine in float32 can be wrong by."""
 
 
 def cosines(a: Floats, b: Floats) -> Floats:
@@ -20,7 +22,7 @@ def lengths(table: Floats) -> Floats:
     """The length of each row, in float32, without a copy of the table. [V, d] -> [V]"""
     result = np.empty(len(table), np.float32)
     for start in range(0, len(table), _CHUNK):
-        rows = table[start : start + _CHUNK].astype(np.float32)
+        rows = table[start : start + _CHUNK].astype(np.float64)
         result[start : start + _CHUNK] = np.linalg.norm(rows, axis=1)
     return result
 
@@ -30,22 +32,29 @@ def nearest(
 ) -> tuple[Integers, Floats]:
     """The k rows of the table with the largest cosine, best first. [d], [V, d] -> [k], [k]
 
-    Exact: every row is compared. Equal cosines are ordered by row. Zero rows, and the rows
-    `without`, are left out.
+    Exact: every row is compared in float32, and what may be among the best once more in float64,
+    since BLAS gives equal rows other last bits in other places. Equal cosines are ordered by row.
+    Zero rows, and the rows `without`, are left out.
     """
-    query = unit(vector[None].astype(np.float32))[0]
+    query = unit(vector[None].astype(np.float64))[0]
+    similarities = _first_pass(query.astype(np.float32), table, table_lengths)
+    similarities[list(without)] = -np.inf
+    k = min(k, int(np.isfinite(similarities).sum()))
+    if not k:
+        return np.empty(0, np.int64), np.empty(0)
+    threshold = np.partition(similarities, -k)[-k] - _MARGIN
+    candidates = np.flatnonzero(similarities >= threshold)
+    exact = (unit(table[candidates].astype(np.float64)) * query).sum(axis=1)
+    best = np.lexsort((candidates, -exact))[:k]
+    return candidates[best], np.clip(exact[best], -1, 1)
+
+
+def _first_pass(query: Floats, table: Floats, table_lengths: Floats) -> Floats:
+    """Every cosine, −infinity for a zero row. [d], [V, d], [V] -> [V]"""
     similarities = np.empty(len(table), np.float32)
     for start in range(0, len(table), _CHUNK):
         rows = table[start : start + _CHUNK].astype(np.float32)
         similarities[start : start + _CHUNK] = rows @ query
     similarities /= np.where(table_lengths > 0, table_lengths, 1)
     similarities[table_lengths == 0] = -np.inf
-    similarities[list(without)] = -np.inf
-    k = min(k, int(np.isfinite(similarities).sum()))
-    if not k:
-        return np.empty(0, np.int64), similarities[:0]
-    threshold = np.partition(similarities, -k)[-k]
-    candidates = np.flatnonzero(similarities >= threshold)
-    order = np.lexsort((candidates, -similarities[candidates]))[:k]
-    rows_found = candidates[order]
-    return rows_found, np.clip(similarities[rows_found], -1, 1)
+    return similarities

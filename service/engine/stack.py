@@ -32,7 +32,8 @@ def contextualise(
     `names` are those of `Record` (`queries`, `scores`, `weights`, …), kept for the layers in
     `of_layers`, all when None. Raises NonFiniteError where the result is not finite.
     """
-    x = sentence.vectors
+    # Other strides would take BLAS another way, to other last bits.
+    x = np.require(sentence.vectors, requirements=("C", "ALIGNED"))
     records = [
         Record(names if of_layers is None or number in of_layers else ())
         for number in range(len(layers))

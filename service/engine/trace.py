@@ -32,7 +32,7 @@ FORMULAS = {
     "feed_forward": "F = W2·activation(W1·x + b1) + b2",
     "contextual": "the result of the layer",
 }
-"""The names of the steps, in their order, each with its formula."""
+"""The names of the steps, each with its formula."""
 
 _RESIDUAL_FORMULAS = {
     "none": "R = O",
@@ -78,8 +78,6 @@ def trace_layer(sentence: Sentence, layers: Sequence[Layer], number: int) -> lis
     record.keep("embeddings", before)
     with np.errstate(all="ignore"):
         record.keep("contextual", layer(before, sentence, record))
-    if layer.scoring.word_bias and bias is not None:
-        record.keep("word_bias", bias)
     return _steps(_without_lone_head(record.arrays, layer.heads), _formulas(layer))
 
 
@@ -163,9 +161,5 @@ def _formulas(layer: Layer) -> dict[str, str]:
 
 
 def _steps(arrays: Mapping[str, Floats], formulas: Mapping[str, str]) -> list[Step]:
-    """The kept arrays in the order of the arithmetic."""
-    return [
-        Step(name, formulas[name], require_finite(arrays[name]))
-        for name in FORMULAS
-        if name in arrays
-    ]
+    """The kept arrays as steps, in the order in which they were computed."""
+    return [Step(name, formulas[name], require_finite(array)) for name, array in arrays.items()]

@@ -12,7 +12,7 @@ import regex
 # (a megabyte of `a+a+a+…`) costs time in proportion to its length.
 _PATTERN = regex.compile(
     r"""
-      (?: https?:// | www\. ) [^\s<>"]* [^\s<>"'’”.,;:!?…)\]}]          # a web address
+      (?: https?:// | www\. ) [^\s\x1c-\x1f<>"]* [^\s\x1c-\x1f<>"'’”.,;:!?…)\]}]  # a web address
     | [\w.+-]{1,64} @ [\w-]{1,63} (?: \. [\w-]{1,63} ){1,8}             # a mail address
     | (?: \p{L}\p{M}* \. ){2,16}                                        # U.S.  e.g.
     | ['’] (?: s | re | ve | ll | d | m ) (?! [\w'’] )                  # 's standing alone
@@ -22,7 +22,7 @@ _PATTERN = regex.compile(
     | \p{RI}{2}                                                         # a flag
     | \p{Extended_Pictographic}
       (?: [\p{EMod}\ufe0f\u20e3\U000E0020-\U000E007F] | \u200d \p{Extended_Pictographic} )*
-    | (?P<run>\S) (?P=run)* \p{M}*                                      # ... -- ! and the rest
+    | (?P<run>[^\s\x1c-\x1f]) (?P=run)* \p{M}*                         # ... -- ! and the rest
     """,
     regex.VERBOSE | regex.IGNORECASE,
 )
