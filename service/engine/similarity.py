@@ -41,12 +41,12 @@ def nearest(
     similarities[list(without)] = -np.inf
     k = min(k, int(np.isfinite(similarities).sum()))
     if not k:
-        return np.empty(0, np.int64), np.empty(0)
+        return np.empty(0, np.int64), np.empty(0, np.float32)
     threshold = np.partition(similarities, -k)[-k] - _MARGIN
     candidates = np.flatnonzero(similarities >= threshold)
     exact = (unit(table[candidates].astype(np.float64)) * query).sum(axis=1)
     best = np.lexsort((candidates, -exact))[:k]
-    return candidates[best], np.clip(exact[best], -1, 1)
+    return candidates[best], np.clip(exact[best], -1, 1).astype(np.float32)
 
 
 def _first_pass(query: Floats, table: Floats, table_lengths: Floats) -> Floats:
