@@ -39,6 +39,15 @@ WORD2VEC = {"sg": 1, "negative": 5, "window": 6, "sample": 1e-4, "min_count": 1,
 # A lower-case form that is seen this much more seldom than the name it spells is left out, so that
 # in lower-cased text `german` and `java` fall back to German and Java.
 NAME_RATIO = 50
+NOTICE = """\
+The model wiki-en (c) the Polyseme authors is licensed under the Creative Commons
+Attribution-ShareAlike 3.0 Unported License (CC BY-SA 3.0):
+https://creativecommons.org/licenses/by-sa/3.0/legalcode
+
+It is derived from the text of English Wikipedia and Simple English Wikipedia, which is
+by their contributors and available under the same licence:
+https://en.wikipedia.org and https://simple.wikipedia.org
+"""
 _MARKUP = regex.compile(r"formula_\d+")
 _CHUNK = 20_000
 
@@ -196,6 +205,7 @@ def write(work: Path, summary: dict, data: Path | None) -> None:
     if data:
         facts["quality"] = dict(measure(read_model(folder), data))["contextual vector"]
         write_model(folder, words, vectors, layers, word_bias, **facts)
+    (folder / "LICENSE").write_text(NOTICE)
 
 
 @click.command()
