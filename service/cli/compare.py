@@ -3,7 +3,7 @@
 import click
 import orjson
 
-from service.cli.options import case_option, model_option, with_registry
+from service.cli.options import case_option, model_option, require_unicode, with_registry
 from service.encoding.compare import Comparison, Occurrence
 from service.encoding.compare import compare as compare_occurrences
 from service.encoding.documents import compare_document
@@ -23,7 +23,13 @@ from service.text.case import Case
     required=True,
     help="The word to compare: one for all texts, or one for each.",
 )
-@click.option("--neighbors", type=click.IntRange(0, 100), default=5, show_default=True)
+@click.option(
+    "--neighbors",
+    type=click.IntRange(0, 100),
+    default=5,
+    show_default=True,
+    help="How many neighbours of each vector.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer of /v1/compare.")
 @case_option
 @model_option
@@ -42,7 +48,7 @@ def compare(
 
     A word that one TEXT has twice is compared with itself when the TEXT is given twice.
     """
-    occurrences = _occurrences(texts, words)
+    occurrences = _occurrences(require_unicode(texts), require_unicode(words))
     chosen = registry.model(model)
     result = compare_occurrences(chosen, occurrences, neighbors, case, settings.limits(), Stages())
     if as_json:

@@ -6,7 +6,7 @@ from typing import Any, get_args
 import click
 import orjson
 
-from service.cli.options import case_option, model_option, with_registry
+from service.cli.options import case_option, model_option, require_unicode, with_registry
 from service.encoding.documents import encode_document
 from service.encoding.encoder import Choice, Part
 from service.encoding.encoder import encode as encode_sentences
@@ -24,10 +24,29 @@ from service.store.registry import Registry
     multiple=True,
     help="An array of the answer; may be given several times.",
 )
-@click.option("--heads", type=click.Choice(["all", "mean"]), default="all", show_default=True)
-@click.option("--oov", type=click.Choice(["zero", "error"]), default="zero", show_default=True)
+@click.option(
+    "--heads",
+    type=click.Choice(["all", "mean"]),
+    default="all",
+    show_default=True,
+    help="Attention and scores of each head, or their mean.",
+)
+@click.option(
+    "--oov",
+    type=click.Choice(["zero", "error"]),
+    default="zero",
+    show_default=True,
+    help="A zero vector for words that the vocabulary lacks, or an error.",
+)
 @click.option("--truncate", is_flag=True, help="Cut a sentence that is over the limit.")
-@click.option("--format", "kind", type=click.Choice(["json", "npz"]), default="json")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["json", "npz"]),
+    default="json",
+    show_default=True,
+    help="One JSON document, or one NumPy archive.",
+)
 @click.option("--output", type=click.File("wb", lazy=True), default="-", help="A file.")
 @case_option
 @model_option
@@ -44,7 +63,7 @@ def encode(
 
     Without a TEXT, each line of standard input is a sentence.
     """
-    sentences = texts or tuple(line.rstrip("\n") for line in sys.stdin)
+    sentences = require_unicode(texts or tuple(line.rstrip("\n") for line in sys.stdin))
     if not sentences:
         raise click.UsageError("There is no text: give one, or lines on standard input.")
     model = registry.model(options["model"])

@@ -43,6 +43,15 @@ def with_registry(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+def require_unicode(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the texts; a usage error where the terminal or a pipe gave bytes that are no text."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise click.UsageError("A text is not valid UTF-8.") from None
+    return texts
+
+
 model_option = click.option("--model", help="Name of the model; the default one when left out.")
 case_option = click.option(
     "--case",

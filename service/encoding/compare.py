@@ -137,16 +137,10 @@ def _compared(model: Model, one: _Read, k: int) -> Compared:
     return Compared(
         token,
         1 - float(cosines(one.static[None], one.contextual[None])[0, 0]),
-        _neighbours(model, one.static, k, itself),
-        _neighbours(model, one.contextual, k, context),
+        model.neighbours(one.static, k, itself),
+        model.neighbours(one.contextual, k, context),
         [(one.tokens[i], float(one.weights[i])) for i in order if one.weights[i] > 0],
     )
-
-
-def _neighbours(
-    model: Model, vector: Floats, k: int, without: list[int]
-) -> list[tuple[str, float]]:
-    return model.neighbours(vector, k, without) if k and vector.any() else []
 
 
 def _rows(model: Model, tokens: Sequence[Token]) -> list[int]:

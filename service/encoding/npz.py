@@ -30,5 +30,5 @@ def npz_bytes(encoded: Sequence[Encoded]) -> bytes:
     for number, one in enumerate(encoded):
         arrays |= {f"{p}_{number}": a for p, a in one.arrays.items() if p not in _BY_ROW}
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
+    np.savez(buffer, **arrays)
     return buffer.getvalue()

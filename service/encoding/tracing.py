@@ -65,22 +65,23 @@ def trace_numbers(numbers: Numbers, limits: Limits) -> list[Step]:
             x.shape[1] if w is None else w.shape[1]
             for w in (weights.query, weights.key, weights.value)
         )
-        _check_heads(q, k, v, heads, ("/weights/query", "/weights/key", "/weights/value"))
-        fits = weights.output is None or len(weights.output) == v
-        _require(fits, "/weights/output", f"has to have {v} rows, one for each column of values")
+        pointer = "/weights/key" if weights.key is not None else "/weights/query"
+        _check_widths(q, k, v, heads, pointer)
+        fits = weights.output is None or weights.output.shape == (v, x.shape[1])
+        _require(fits, "/weights/output", f"has to be {v} by {x.shape[1]}: [h·v, d]")
         limits.answer_bytes(_answer_bytes(n, heads, x.shape[1], k // heads, v // heads))
         return trace_embeddings(x, weights, heads, numbers.scale)
     queries, keys, values = (matrices[name] for name in ("queries", "keys", "values"))
     q, k, v = (matrix.shape[1] for matrix in (queries, keys, values))
-    _check_heads(q, k, v, heads, ("/queries", "/keys", "/values"))
+    _check_widths(q, k, v, heads, "/keys")
     limits.answer_bytes(_answer_bytes(n, heads, v, k // heads, v // heads))
     return trace_projected(queries, keys, values, heads, numbers.scale)
 
 
-def _check_heads(q: int, k: int, v: int, heads: int, pointers: tuple[str, str, str]) -> None:
-    _require(q == k, pointers[1], f"has {k} columns where queries have {q}")
-    for width, pointer in zip((q, k, v), pointers, strict=True):
-        _require(width % heads == 0, pointer, f"{heads} heads do not divide {width} columns")
+def _check_widths(q: int, k: int, v: int, heads: int, pointer: str) -> None:
+    _require(q == k, pointer, f"keys have {k} columns where queries have {q}")
+    for width in (q, v):
+        _require(width % heads == 0, "/heads", f"{heads} heads do not divide {width} columns")
 
 
 def _weights(numbers: Numbers, d: int) -> Weights:
@@ -108,5 +109,5 @@ def _require(condition: bool, pointer: str, message: str) -> None:
 
 def _answer_bytes(n: int, heads: int, d: int, k: int, v: int) -> int:
     """The most bytes of a trace: by pair of tokens, and by token."""
-    numbers = heads * n * n * (v + 6) + n * (heads * (2 * k + 2 * v) + 6 * d)
+    numbers = heads * n * n * (v + 6) + n * (heads * (2 * k + 2 * v) + 7 * d)
     return numbers * FLOAT64_BYTES

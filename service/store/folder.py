@@ -1,6 +1,7 @@
 """Reading a model folder. Nothing in it is trusted before it is checked, nothing is unpickled."""
 
 import hashlib
+import re
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,15 @@ MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 1 << 20
 _CHUNK = 8192
 
+_LARGEST_HEADER = 4096
+_MAGIC = b"\x93NUMPY\x01\x00"
+# What NumPy writes before a table: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+_HEADER = re.compile(
+    re.escape(_MAGIC) + rb"(..)\{'descr': '([^']{1,16})', 'fortran_order': (True|False),"
+    rb" 'shape': \((\d{1,12}), (\d{1,12})\), \} *\n",
+    re.DOTALL,
+)
+
 
 def read_manifest(folder: Path) -> Manifest:
     """Read and check `manifest.json`; raise ModelFolderError where it is not one."""
@@ -32,9 +42,14 @@ def read_manifest(folder: Path) -> Manifest:
     except OSError:
         raise ModelFolderError("manifest.json cannot be read.") from None
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise ModelFolderError(f"manifest.json, {place or 'top'}: {first['msg']}.") from None
+        raise ModelFolderError(manifest_problem(error)) from None
+
+
+def manifest_problem(error: ValidationError) -> str:
+    """One sentence on what is wrong with a manifest."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"manifest.json, {place or 'top'}: {first['msg']}."
 
 
 def read_model(folder: Path, *, verify: bool = True) -> Model:
@@ -74,17 +89,23 @@ def _require(condition: bool, file: str, what: str) -> None:
 
 
 def _read_vectors(path: Path, manifest: Manifest) -> Floats:
+    """Map the table. The header is matched, not evaluated as NumPy's reader does."""
     try:
-        vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, SyntaxError):
-        raise ModelFolderError("vectors.npy is not an array that can be mapped.") from None
-    if not isinstance(vectors, np.memmap):
+        with path.open("rb") as file:
+            header = _HEADER.match(file.read(_LARGEST_HEADER))
+    except OSError:
+        raise ModelFolderError("vectors.npy cannot be read.") from None
+    if header is None or header.end() != len(_MAGIC) + 2 + int.from_bytes(header[1], "little"):
         raise ModelFolderError("vectors.npy is not an array that can be mapped.")
-    _require(vectors.shape == (manifest.vocabulary_size, manifest.dimension), path.name, "shape")
-    _require(vectors.dtype == np.dtype(manifest.dtype).newbyteorder("<"), path.name, "dtype")
-    if not vectors.flags.c_contiguous:
+    dtype = np.dtype(manifest.dtype).newbyteorder("<")
+    shape = (int(header[4]), int(header[5]))
+    _require(header[2].decode() == dtype.str, path.name, "dtype")
+    if header[3] == b"True":
         raise ModelFolderError("vectors.npy is not in C order.")
-    return vectors
+    _require(shape == (manifest.vocabulary_size, manifest.dimension), path.name, "shape")
+    size = header.end() + shape[0] * shape[1] * dtype.itemsize
+    _require(path.stat().st_size == size, path.name, "number of numbers")
+    return np.memmap(path, dtype, "r", header.end(), shape)
 
 
 def _require_finite(vectors: Floats) -> None:
@@ -102,6 +123,8 @@ def _read_attention(
     _require(shapes == manifest.tensors, ATTENTION, "set of tensors")
     layers = layers_from(tensors, manifest.layers, manifest.heads, manifest.dimension)
     word_bias = tensors.get(WORD_BIAS)
+    if word_bias is None and any(entry.word_bias for entry in manifest.layers):
+        raise ModelFolderError("manifest.json asks for the tensor word_bias, which is not there.")
     if word_bias is not None:
         _require(word_bias.shape == (manifest.vocabulary_size,), ATTENTION, "shape of word_bias")
     return layers, word_bias

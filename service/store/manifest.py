@@ -1,8 +1,9 @@
 """`manifest.json`: what a model is, and the fingerprint of each of its files."""
 
-from typing import Annotated, Any, Literal
+import json
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from service.engine.feed_forward import Activation
 from service.engine.layer import NormPlace
@@ -15,6 +16,13 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 VECTORS, VOCABULARY, ATTENTION = "vectors.npy", "vocabulary.txt", "attention.safetensors"
 
+
+def _finite(facts: dict[str, Any]) -> dict[str, Any]:
+    json.dumps(facts, allow_nan=False)
+    return facts
+
+
+Facts: TypeAlias = Annotated[dict[str, Any], AfterValidator(_finite)]
 _Share = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 
 
@@ -66,8 +74,8 @@ class Manifest(_Part):
     languages: list[str] = []
     licence: str = "unknown"
     source: str = "unknown"
-    training: dict[str, Any] = {}
-    quality: dict[str, Any] = {}
+    training: Facts = {}
+    quality: Facts = {}
     files: dict[Literal["vectors.npy", "vocabulary.txt", "attention.safetensors"], FileEntry]
 
     @model_validator(mode="after")

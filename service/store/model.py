@@ -72,7 +72,12 @@ class Model:
     def neighbours(
         self, vector: Floats, k: int, without: Sequence[int] = ()
     ) -> list[tuple[str, float]]:
-        """The k words whose static vectors have the largest cosine with a vector, best first."""
+        """The k words whose static vectors have the largest cosine with a vector, best first.
+
+        A zero vector has no direction, and so no neighbours.
+        """
+        if not vector.any():
+            return []
         rows, similarities = nearest(vector, self.vectors, self.lengths, k, without)
         words = (self.vocabulary.word(int(row)) for row in rows)
         return list(zip(words, similarities.tolist(), strict=True))

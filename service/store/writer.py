@@ -6,15 +6,18 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 from safetensors.numpy import save as save_tensors
 
 from service.engine.arrays import Floats
 from service.engine.layer import Layer
-from service.store.folder import MANIFEST, read_model
+from service.errors import ModelFolderError
+from service.store.folder import MANIFEST, manifest_problem, read_model
 from service.store.manifest import ATTENTION, VECTORS, VOCABULARY, FileEntry, Manifest
 from service.store.weights import entry_of, tensors_of
 
@@ -34,6 +37,10 @@ def write_model(
     `quality`). A folder of that name is replaced in one step. Raises ModelFolderError where what
     was written would not be accepted by `read_model`; then nothing is left behind.
     """
+    if vectors.ndim != 2 or not vectors.size:  # noqa: PLR2004 - [V, d]
+        raise ModelFolderError("the vectors are not a table of one row for each word.")
+    if folder.exists() and not folder.is_dir():
+        raise ModelFolderError("a file stands where the model's folder would be.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder.parent) as parent:
         part = Path(parent) / folder.name
@@ -41,8 +48,25 @@ def write_model(
         _write_vocabulary(part / VOCABULARY, words)
         np.save(part / VECTORS, np.ascontiguousarray(vectors), allow_pickle=False)
         shapes = _write_tensors(part / ATTENTION, layers, word_bias)
-        manifest = Manifest(
-            name=folder.name,
+        manifest = _manifest(part, vectors, layers, shapes, facts)
+        document = json.dumps(manifest.model_dump(), indent=1, ensure_ascii=False) + "\n"
+        (part / MANIFEST).write_text(document, encoding="utf-8")
+        if not _same(list(read_model(part).layers), [one.astype(np.float32) for one in layers]):
+            raise ModelFolderError("the format cannot hold these layers: they came back changed.")
+        _put(part, folder)
+    return manifest
+
+
+def _manifest(
+    part: Path,
+    vectors: Floats,
+    layers: Sequence[Layer],
+    shapes: dict[str, list[int]],
+    facts: dict[str, Any],
+) -> Manifest:
+    try:
+        return Manifest(
+            name=part.name,
             dimension=vectors.shape[1],
             vocabulary_size=vectors.shape[0],
             dtype=vectors.dtype.name,
@@ -52,15 +76,26 @@ def write_model(
             files={file.name: _entry(file) for file in sorted(part.iterdir())},
             **facts,
         )
-        document = json.dumps(manifest.model_dump(), indent=1, ensure_ascii=False) + "\n"
-        (part / MANIFEST).write_text(document, encoding="utf-8")
-        read_model(part)
-        _put(part, folder)
-    return manifest
+    except ValidationError as error:
+        raise ModelFolderError(manifest_problem(error)) from None
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two trees of dataclasses, lists and arrays are equal."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return a is not None and b is not None and np.array_equal(a, b)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if is_dataclass(a) and type(a) is type(b):
+        return all(_same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+    return bool(a == b)
 
 
 def _write_vocabulary(path: Path, words: Sequence[str]) -> None:
-    path.write_bytes("".join(f"{word}\n" for word in words).encode())
+    try:
+        path.write_bytes("".join(f"{word}\n" for word in words).encode())
+    except UnicodeEncodeError:
+        raise ModelFolderError("a word is not valid Unicode.") from None
 
 
 def _write_tensors(

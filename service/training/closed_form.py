@@ -67,7 +67,7 @@ def half_whitening(vectors: Floats) -> Projection:
     deviation = np.where(deviation > 0, deviation, 1)
     standard = (sample - mean) / deviation
     eigenvalues, directions = np.linalg.eigh(standard.T @ standard / len(standard))
-    floor = eigenvalues.max() * 1e-6
+    floor = eigenvalues.max() * 1e-6 or 1.0  # nothing varies, nothing is to be whitened
     powers = np.maximum(eigenvalues, floor) ** EXPONENT
     weight = (directions * powers) @ directions.T / deviation[:, None]
     return Projection(weight.astype(np.float32), (-mean @ weight).astype(np.float32))

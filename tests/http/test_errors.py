@@ -228,7 +228,7 @@ BAD_FIELDS = [
     ("/v1/trace", {"tokens": ["a"], "embeddings": [[]]}, ["/embeddings/0"]),
     ("/v1/trace", {"tokens": ["a"], "embeddings": [[1.0], [2.0]]}, ["/embeddings"]),
     ("/v1/trace", {"tokens": ["a", "b"], "embeddings": [[1.0], [2.0, 3.0]]}, ["/embeddings/1"]),
-    ("/v1/trace", {"tokens": ["a"], "embeddings": [[1.0]], "heads": 2}, ["/weights/query"]),
+    ("/v1/trace", {"tokens": ["a"], "embeddings": [[1.0]], "heads": 2}, ["/heads"]),
     (
         "/v1/trace",
         {"tokens": ["a"], "embeddings": [[1.0]], "weights": {"key": [[1.0], [2.0]]}},

@@ -1,0 +1,107 @@
+"""`polyseme encode`."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from service.encoding.encoder import Choice, encode
+from service.encoding.npz import npz_bytes
+from service.encoding.stages import Stages
+from service.store.folder import read_model
+from tests.cli.conftest import run
+from tests.tiny import LIMITS
+
+TEXTS = ["Bank zebra didn't", "river river money"]
+
+
+@pytest.fixture(scope="module")
+def expected(models_dir):
+    with threadpool_limits(1):
+        return encode(read_model(models_dir / "tiny"), TEXTS, Choice(), LIMITS, Stages())
+
+
+def test_arguments_are_sentences_and_the_answer_is_that_of_the_service(polyseme, expected):
+    done = polyseme("encode", *TEXTS)
+    assert (done.returncode, done.stderr) == (0, b"")
+    document = json.loads(done.stdout)
+    assert (document["model"], document["dimension"]) == ("tiny", 5)
+    assert document["usage"] == {"tokens": 7, "oov": 1, "truncated": 0}
+    for one, result in zip(expected, document["results"], strict=True):
+        assert [token["text"] for token in result["tokens"]] == [t.text for t in one.tokens]
+        for part in ("static", "contextual", "attention"):
+            found = np.array(result[part], np.float32)
+            assert found.tobytes() == one.arrays[part].tobytes()
+
+
+def test_lines_of_standard_input_are_sentences_and_the_npz_has_the_same_bits(
+    polyseme, models_dir, expected, tmp_path
+):
+    target = tmp_path / "answer.npz"
+    arguments = ["--models-dir", models_dir, "--format", "npz", "--output", target]
+    done = run("encode", *arguments, "--model", "tiny", stdin="\n".join(TEXTS) + "\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert target.read_bytes() == npz_bytes(expected)
+    piped = polyseme("encode", "--format", "npz", *TEXTS)
+    assert piped.stdout == target.read_bytes()
+    with np.load(io.BytesIO(piped.stdout), allow_pickle=False) as file:
+        assert file["offsets"].tolist() == [0, 4, 7]
+
+
+def test_options_choose_the_arrays(polyseme):
+    options = ["--include", "values", "--include", "attention", "--heads", "mean"]
+    done = polyseme("encode", *options, "--case", "exact", "Bank river")
+    result = json.loads(done.stdout)["results"][0]
+    assert set(result) == {"tokens", "truncated", "values", "attention"}
+    assert np.shape(result["attention"]) == (2, 2, 2)
+    assert np.shape(result["values"]) == (2, 3, 2, 7)
+    assert [token["key"] for token in result["tokens"]] == [None, "river"]
+
+
+def test_a_limit_of_the_environment_holds_and_cuts_where_that_is_asked_for(polyseme):
+    limit = {"POLYSEME_MAX_SENTENCE_TOKENS": "2"}
+    refused = polyseme("encode", "bank river money", **limit)
+    assert (refused.returncode, refused.stdout) == (1, b"")
+    assert refused.stderr.decode() == (
+        "polyseme: A sentence has too many tokens: 3, over the limit max_sentence_tokens of 2.\n"
+    )
+    cut = polyseme("encode", "--truncate", "bank river money", **limit)
+    assert json.loads(cut.stdout)["results"][0]["truncated"] == 1
+
+
+def test_words_that_are_lacking_are_an_error_where_that_is_asked_for(polyseme):
+    done = polyseme("encode", "--oov", "error", "bank", "zebra bank gnu")
+    assert (done.returncode, done.stdout) == (1, b"")
+    sentence, *places = done.stderr.decode().splitlines()
+    assert sentence == "polyseme: The vocabulary lacks a word of the request."
+    assert places == [f"  /input/1: token {n} is not in the vocabulary" for n in (0, 2)]
+
+
+def test_an_empty_line_is_a_sentence_without_words(polyseme):
+    done = polyseme("encode", stdin="bank\n\nriver\n")
+    assert done.returncode == 0
+    assert [len(r["tokens"]) for r in json.loads(done.stdout)["results"]] == [1, 0, 1]
+
+
+def test_no_text_at_all_is_a_usage_error(polyseme):
+    done = polyseme("encode")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert "There is no text" in done.stderr.decode()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="arguments are bytes on Linux")
+@pytest.mark.parametrize(("arguments", "stdin"), [(["\udcff"], b""), ([], b"bank\n\xff\n")])
+def test_text_that_is_not_utf8_ends_in_one_sentence(polyseme, arguments, stdin):
+    done = polyseme("encode", *arguments, stdin=stdin)
+    assert done.returncode in {1, 2}
+    assert done.stdout == b""
+    assert done.stderr
+
+
+def test_a_file_that_cannot_be_written_ends_in_one_sentence(polyseme, tmp_path):
+    done = polyseme("encode", "--output", tmp_path / "nowhere" / "answer", "bank")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert "answer" in done.stderr.decode()

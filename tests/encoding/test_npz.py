@@ -1,0 +1,68 @@
+"""The `.npz` of an answer, which NumPy reads without pickle."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from service.encoding.documents import sentence_document
+from service.encoding.npz import npz_bytes
+from tests.encoding.asking import EVERY, ask
+
+TEXTS = ["Bank zebra didn't", "", "river", "apple bank"]
+COUNTS = [4, 0, 1, 2]
+
+
+def arrays_of(encoded):
+    with np.load(io.BytesIO(npz_bytes(encoded)), allow_pickle=False) as file:
+        return dict(file)
+
+
+def test_the_arrays_are_those_of_the_contract(deep):
+    arrays = arrays_of(ask(deep, TEXTS))
+    numbers = range(len(TEXTS))
+    expected = {"offsets", "tokens", "static", "contextual", *(f"attention_{n}" for n in numbers)}
+    assert set(arrays) == expected
+    assert arrays["offsets"].dtype == np.int64
+    assert arrays["offsets"].tolist() == [0, 4, 4, 5, 7]
+    for part in ("static", "contextual"):
+        assert (arrays[part].shape, arrays[part].dtype) == ((7, 5), np.float32)
+    for number, count in enumerate(COUNTS):
+        assert arrays[f"attention_{number}"].shape == (2, 3, count, count)
+
+
+def test_offsets_lead_to_the_rows_of_each_sentence(deep):
+    encoded = ask(deep, TEXTS, include=EVERY)
+    arrays = arrays_of(encoded)
+    offsets = arrays["offsets"]
+    for number, one in enumerate(encoded):
+        rows = slice(offsets[number], offsets[number + 1])
+        for part, array in one.arrays.items():
+            found = arrays[part][rows] if part in arrays else arrays[f"{part}_{number}"]
+            assert found.dtype == array.dtype
+            assert found.tobytes() == array.tobytes()
+
+
+def test_tokens_are_the_json_of_what_is_not_an_array(deep):
+    encoded = ask(deep, TEXTS)
+    tokens = arrays_of(encoded)["tokens"]
+    assert (tokens.dtype, tokens.ndim) == (np.uint8, 1)
+    assert json.loads(tokens.tobytes().decode()) == [sentence_document(one) for one in encoded]
+
+
+@pytest.mark.parametrize("part", sorted(EVERY))
+def test_an_array_that_was_not_asked_for_is_absent(deep, part):
+    names = set(arrays_of(ask(deep, TEXTS, include=EVERY - {part})))
+    assert not {name for name in names if name.rstrip("_0123") == part}
+    assert {"offsets", "tokens"} <= names
+
+
+def test_the_mean_of_heads_has_one_axis_less(deep):
+    arrays = arrays_of(ask(deep, TEXTS, mean_of_heads=True))
+    assert arrays["attention_0"].shape == (2, 4, 4)
+
+
+def test_the_same_answer_is_the_same_bytes(deep):
+    first, second = (npz_bytes(ask(deep, TEXTS, include=EVERY)) for _ in range(2))
+    assert first == second

@@ -1,0 +1,126 @@
+"""Random layers and sentences of every kind, each from a seed."""
+
+from dataclasses import dataclass, fields, is_dataclass
+
+import numpy as np
+
+from service.engine.attention import Scoring, Sentence
+from service.engine.feed_forward import FeedForward
+from service.engine.layer import Layer
+from service.engine.norm import LayerNorm
+from service.engine.projection import Projection
+from service.engine.residual import Residual
+
+LENGTHS = (0, 1, 2, 3, 5, 7, 11, 17, 23, 29, 41)
+WIDTHS = (3, 5, 7, 11, 13)
+HEAD_WIDTHS = (2, 3, 5, 7)
+
+
+@dataclass
+class Case:
+    sentence: Sentence
+    layers: list
+
+    def describe(self):
+        """The case in a few lines: every array by its shape."""
+        lines = [outline(self.sentence), f"known {self.sentence.known.astype(int)}"]
+        return "\n".join([*lines, *(outline(layer) for layer in self.layers)])
+
+
+def outline(part):
+    if isinstance(part, np.ndarray):
+        return str(list(part.shape))
+    if not is_dataclass(part):
+        return repr(part)
+    inner = (f"{f.name}={outline(getattr(part, f.name))}" for f in fields(part))
+    return f"{type(part).__name__}({', '.join(inner)})"
+
+
+def random_case(seed):
+    rng = np.random.default_rng(seed)
+    d = int(rng.choice(WIDTHS))
+    layers = [random_layer(rng, d) for _ in range(rng.integers(1, 4))]
+    return Case(random_sentence(rng, int(rng.choice(LENGTHS)), d), layers)
+
+
+def random_sentence(rng, n, d, unknown=None):
+    """A sentence with repeated words and, in about half the cases, unknown tokens."""
+    share = rng.choice([0.0, 0.0, 0.2, 0.5, 1.0]) if unknown is None else unknown
+    known = rng.random(n) >= share
+    words = rng.integers(0, max(1, n // 2 + 1), n)
+    vectors = normal(rng, max(1, n) * 2, d)[words] if n else normal(rng, 0, d)
+    vectors[~known] = 0
+    word_bias = None if rng.random() < 0.2 else normal(rng, n)
+    return Sentence(vectors, known, np.where(known, words, -1), word_bias)
+
+
+def random_layer(rng, d):
+    if rng.random() < 0.2:
+        return parameter_free(rng, d)
+    heads = int(rng.integers(1, 4))
+    k, v = (int(w) for w in rng.choice(HEAD_WIDTHS, 2))
+    return Layer(
+        heads=heads,
+        query=projection(rng, d, heads * k),
+        key=projection(rng, d, heads * k),
+        value=projection(rng, d, heads * v),
+        output=projection(rng, heads * v, d),
+        scoring=random_scoring(rng, heads),
+        residual=random_residual(rng),
+        **norms_and_feed_forward(rng, d),
+    )
+
+
+def parameter_free(rng, d):
+    """Q = K = V = X, with as many heads as the width allows (all of a prime width, or one)."""
+    heads = int(rng.choice([1, d]))
+    return Layer(
+        heads=heads,
+        scoring=random_scoring(rng, heads),
+        residual=random_residual(rng),
+        **norms_and_feed_forward(rng, d),
+    )
+
+
+def random_scoring(rng, heads):
+    reach = int(rng.choice([0, 1, 2, 5, 50]))
+    bias = normal(rng, heads, 2 * reach + 1)
+    return Scoring(
+        scale=bool(rng.random() < 0.7),
+        looks_at=str(rng.choice(["all", "others", "other-words"])),
+        position_bias=bias if rng.random() < 0.6 else None,
+        word_bias=bool(rng.random() < 0.6),
+    )
+
+
+def random_residual(rng):
+    kind = str(rng.choice(["none", "add", "unit"]))
+    share, position_share = (float(s) for s in rng.uniform(0.2, 1.5, 2))
+    return Residual(kind, share, position_share if rng.random() < 0.6 else 0.0)
+
+
+def norms_and_feed_forward(rng, d):
+    place = str(rng.choice(["none", "before", "after"]))
+    norms = [layer_norm(rng, d) if rng.random() < 0.8 else None for _ in range(2)]
+    parts = {"norm": place, "attention_norm": norms[0], "feed_forward_norm": norms[1]}
+    if rng.random() < 0.6:
+        width = int(rng.choice([2, 17, 19]))
+        activation = str(rng.choice(["relu", "gelu"]))
+        parts["feed_forward"] = FeedForward(
+            projection(rng, d, width), projection(rng, width, d), activation
+        )
+    return parts
+
+
+def layer_norm(rng, d):
+    return LayerNorm(normal(rng, d), normal(rng, d), float(rng.choice([1e-5, 0.1])))
+
+
+def projection(rng, rows, columns):
+    """A weight [in, out] that keeps about the size of what it multiplies, perhaps with a bias."""
+    weight = normal(rng, rows, columns) / np.float32(rows**0.5)
+    return Projection(weight, normal(rng, columns) if rng.random() < 0.5 else None)
+
+
+def normal(rng, *shape):
+    return rng.standard_normal(shape).astype(np.float32)

@@ -1,0 +1,186 @@
+"""The engine and the independent reference give the same numbers."""
+
+from dataclasses import fields, is_dataclass
+from functools import cache
+
+import numpy as np
+import pytest
+
+from service.engine.attention import BLOCK, Sentence
+from service.engine.layer import Layer
+from service.engine.stack import contextualise
+from service.engine.trace import trace_layer
+from tests.engine.cases import (
+    normal,
+    projection,
+    random_case,
+    random_residual,
+    random_scoring,
+    random_sentence,
+)
+from tests.engine.reference import (
+    FLOAT32_TOLERANCE,
+    FLOAT64_TOLERANCE,
+    assert_close,
+    may_look,
+    run_stack,
+)
+
+SEEDS = range(200)
+NAMES = (
+    *("queries", "keys", "values", "scores", "scaled_scores", "weights", "weighted_values"),
+    *("context", "output", "residual", "feed_forward", "attention_norm", "feed_forward_norm"),
+)
+BY_HEAD = {*NAMES[:8]}
+
+
+@cache
+def case_and_answer(seed):
+    case = random_case(seed)
+    return case, run_stack(case.sentence, case.layers)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_float32_engine_agrees_with_the_reference(seed):
+    case, expected = case_and_answer(seed)
+    result = contextualise(case.sentence, case.layers, NAMES)
+    label = case.describe()
+    for number, (steps, record) in enumerate(zip(expected, result.records, strict=True)):
+        asked = {name: array for name, array in steps.arrays.items() if name in NAMES}
+        assert sorted(record) == sorted(asked), f"names of layer {number}\n{label}"
+        for name, array in asked.items():
+            where = f"{name} of layer {number}\n{label}"
+            assert record[name].dtype == np.float32, where
+            assert_close(record[name], array, FLOAT32_TOLERANCE, where)
+    assert result.contextual.dtype == np.float32
+    assert_close(result.contextual, expected[-1].contextual, FLOAT32_TOLERANCE, label)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_float64_trace_agrees_with_the_reference(seed):
+    case, expected = case_and_answer(seed)
+    for number, (layer, reference) in enumerate(zip(case.layers, expected, strict=True)):
+        arrays = dict(reference.arrays, contextual=reference.contextual)
+        for step in trace_layer(case.sentence, case.layers, number):
+            if step.name not in arrays:
+                continue
+            array = arrays.pop(step.name)
+            if step.name in BY_HEAD and layer.heads == 1:
+                array = array[0]
+            where = f"{step.name} of layer {number}\n{case.describe()}"
+            assert step.values.dtype == np.float64, where
+            assert_close(step.values, array, FLOAT64_TOLERANCE, where)
+        assert not arrays, f"not traced: {sorted(arrays)}\n{case.describe()}"
+
+
+def weights_of(case):
+    """The weights of each layer of a case that has any, with what its layer looks at."""
+    if len(case.sentence.vectors):
+        records = contextualise(case.sentence, case.layers, ["weights"]).records
+        for layer, record in zip(case.layers, records, strict=True):
+            yield layer, record["weights"]
+
+
+def test_rows_of_attention_sum_to_one_and_only_what_may_be_seen_is_looked_at():
+    for seed in SEEDS:
+        case = random_case(seed)
+        n = len(case.sentence.vectors)
+        for layer, weights in weights_of(case):
+            assert weights.shape == (layer.heads, n, n)
+            assert (weights >= 0).all()
+            np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6, err_msg=case.describe())
+            for i in range(n):
+                seen = may_look(case.sentence, layer.scoring.looks_at, i)
+                assert not np.delete(weights[:, i], seen, axis=-1).any(), case.describe()
+
+
+def test_unknown_tokens_are_looked_at_by_none_but_a_lonely_self():
+    for seed in SEEDS:
+        case = random_case(seed)
+        known = case.sentence.known
+        for _, weights in weights_of(case):
+            columns = weights[:, :, ~known]
+            own = np.eye(len(known))[:, ~known]
+            assert not (columns * (1 - own)).any(), case.describe()
+            if known.sum() > 1:
+                assert not columns.any(), case.describe()
+
+
+@pytest.mark.parametrize("n", [BLOCK, BLOCK + 1, 2 * BLOCK + 3])
+def test_sentences_longer_than_a_block_agree_with_the_reference(n):
+    rng = np.random.default_rng(n)
+    heads, d, k, v = 2, 7, 3, 5
+    layer = Layer(
+        heads,
+        projection(rng, d, heads * k),
+        projection(rng, d, heads * k),
+        projection(rng, d, heads * v),
+        projection(rng, heads * v, d),
+        scoring=random_scoring(rng, heads),
+        residual=random_residual(rng),
+    )
+    sentence = random_sentence(rng, n, d, unknown=0.2)
+    expected = run_stack(sentence, [layer])[0]
+    result = contextualise(sentence, [layer], ["weights"])
+    assert_close(result.contextual, expected.contextual, FLOAT32_TOLERANCE, repr(layer))
+    assert_close(result.records[0]["weights"], expected.arrays["weights"], FLOAT32_TOLERANCE)
+
+
+def test_running_a_stack_changes_none_of_its_inputs():
+    for seed in SEEDS:
+        case, untouched = random_case(seed), random_case(seed)
+        contextualise(case.sentence, case.layers, NAMES)
+        assert_same(case.sentence, untouched.sentence)
+        assert_same(case.layers, untouched.layers)
+
+
+def assert_same(left, right):
+    """The same numbers all through nested dataclasses."""
+    if is_dataclass(left):
+        left, right = ([getattr(p, f.name) for f in fields(p)] for p in (left, right))
+    if isinstance(left, list):
+        for one, other in zip(left, right, strict=True):
+            assert_same(one, other)
+    else:
+        assert np.array_equal(left, right)
+
+
+@pytest.mark.parametrize("name", ["queries", "scores", "weights", "weighted_values", "context"])
+def test_an_empty_sentence_has_empty_intermediates(name):
+    sentence = random_sentence(np.random.default_rng(0), 0, 6)
+    record = contextualise(sentence, [Layer(heads=2)], [name]).records[0]
+    shapes = {"scores": (2, 0, 0), "weights": (2, 0, 0), "weighted_values": (2, 0, 0, 3)}
+    assert record[name].shape == shapes.get(name, (2, 0, 3))
+    assert record[name].dtype == np.float32
+
+
+def test_read_only_vectors_are_enough_even_with_unknown_tokens():
+    """A vector table that is mapped from a file cannot be written to."""
+    vectors = normal(np.random.default_rng(1), 3, 5)
+    vectors[1] = 0
+    vectors.setflags(write=False)
+    sentence = Sentence(vectors, np.array([True, False, True]), np.arange(3))
+    assert contextualise(sentence, [Layer()]).contextual.shape == (3, 5)
+
+
+def test_an_unknown_token_keeps_its_context_from_the_layer_before():
+    """Its row after one layer is what the residual of the next layer starts from."""
+    rng = np.random.default_rng(2)
+    sentence = random_sentence(rng, 5, 3, unknown=0.0)
+    sentence.vectors[2], sentence.known[2] = 0, False
+    layers = [Layer(), Layer()]
+    first = contextualise(sentence, layers[:1]).contextual
+    both = contextualise(sentence, layers, ["queries", "output"])
+    assert_close(both.records[1]["queries"][0], first, FLOAT32_TOLERANCE, "queries of layer 1")
+    assert_close(both.records[0]["output"], first, FLOAT32_TOLERANCE, "output of layer 0")
+
+
+def test_intermediates_are_kept_for_the_layers_asked_for_only():
+    case = random_case(3)
+    layers = (case.layers * 3)[:3]
+    result = contextualise(case.sentence, layers, ["weights", "keys"], of_layers=[0, 2])
+    assert [sorted(record) for record in result.records] == [
+        ["keys", "weights"],
+        [],
+        ["keys", "weights"],
+    ]

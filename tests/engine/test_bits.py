@@ -1,0 +1,196 @@
+"""A sentence gets the same bits whatever stands around it, and memory stays small."""
+
+import hashlib
+import multiprocessing
+import tracemalloc
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+import pytest
+
+from service.engine.attention import BLOCK, Scoring, Sentence
+from service.engine.layer import Layer
+from service.engine.positions import sinusoids
+from service.engine.residual import Residual
+from service.engine.stack import contextualise
+from tests.engine.cases import normal, projection, random_case, random_layer, random_sentence
+
+EDGES = [1, 2, 3, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 3 * BLOCK + 1]
+STEPS = ["queries", "scores", "scaled_scores", "position_bias", "weights", "context", "residual"]
+
+
+def bits(array):
+    assert array.dtype == np.float32
+    return np.ascontiguousarray(array).view(np.uint32)
+
+
+def layer_and_sentence(n, seed=0, d=50):
+    """A layer with every part, since each part could depend on what it should not."""
+    rng = np.random.default_rng([seed, n])
+    heads, k, v = 2, 7, 11
+    layer = Layer(
+        heads,
+        projection(rng, d, heads * k),
+        projection(rng, d, heads * k),
+        projection(rng, d, heads * v),
+        projection(rng, heads * v, d),
+        Scoring(True, "other-words", normal(rng, heads, 11), word_bias=True),
+        Residual("unit", 0.7, 0.3),
+    )
+    return layer, random_sentence(rng, n, d, unknown=0.1)
+
+
+@pytest.mark.parametrize("n", EDGES)
+def test_asking_for_intermediates_changes_no_bit(n):
+    layer, sentence = layer_and_sentence(n)
+    plain = contextualise(sentence, [layer, layer])
+    asked = contextualise(sentence, [layer, layer], STEPS)
+    assert np.array_equal(bits(plain.contextual), bits(asked.contextual))
+    weights = contextualise(sentence, [layer, layer], ["weights"], of_layers=[1])
+    assert np.array_equal(bits(weights.contextual), bits(plain.contextual))
+    assert np.array_equal(bits(weights.records[1]["weights"]), bits(asked.records[1]["weights"]))
+
+
+@pytest.mark.parametrize("n", EDGES)
+def test_a_sentence_gets_the_same_bits_before_and_after_other_sentences(n):
+    layer, sentence = layer_and_sentence(n)
+    first = contextualise(sentence, [layer]).contextual.copy()
+    for other in (0, 1, 700, n):
+        contextualise(layer_and_sentence(other, seed=1)[1], [layer])
+        assert np.array_equal(bits(contextualise(sentence, [layer]).contextual), bits(first))
+
+
+def at_offset(array, offset):
+    """The same numbers in memory that starts some bytes further on."""
+    room = np.zeros(array.nbytes + 64 + offset, np.uint8)
+    start = -room.ctypes.data % 64 + offset
+    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[:] = array
+    assert copy.ctypes.data % 64 == offset
+    return copy
+
+
+def moved(sentence, move):
+    return Sentence(move(sentence.vectors), sentence.known, sentence.words, sentence.word_bias)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, BLOCK + 1])
+@pytest.mark.parametrize("offset", [0, 1, 4, 8, 20, 32, 60])
+def test_the_alignment_of_memory_changes_no_bit(n, offset):
+    for layer, sentence in (layer_and_sentence(n), (Layer(), layer_and_sentence(n)[1])):
+        expected = contextualise(sentence, [layer]).contextual
+        other = moved(sentence, lambda x: at_offset(x, offset))
+        assert np.array_equal(bits(contextualise(other, [layer]).contextual), bits(expected))
+
+
+LAYOUTS = {
+    "columns first": np.asfortranarray,
+    "every second column": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+    "every second row": lambda x: np.repeat(x, 2, axis=0)[::2],
+    "rows of a batch": lambda x: np.concatenate([x, x, x])[len(x) : 2 * len(x)],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_layout_of_memory_changes_no_bit(layout):
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        d, n = int(rng.choice([7, 50, 101])), int(rng.choice([1, 2, 5, 20, 63]))
+        layer, sentence = random_layer(rng, d), random_sentence(rng, n, d)
+        expected = contextualise(sentence, [layer]).contextual
+        other = contextualise(moved(sentence, LAYOUTS[layout]), [layer]).contextual
+        assert np.array_equal(bits(other), bits(expected)), f"seed {seed}, n {n}, d {d}"
+
+
+def digests(lengths):
+    """What another process computes; here at the top level so that it can be found there."""
+    found = []
+    for n in lengths:
+        layer, sentence = layer_and_sentence(n)
+        found.append(hashlib.sha256(contextualise(sentence, [layer]).contextual).hexdigest())
+    return found
+
+
+def test_other_processes_give_the_same_bits():
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        upwards, downwards = pool.map(digests, [EDGES, EDGES[::-1]])
+    assert upwards == downwards[::-1] == digests(EDGES)
+
+
+@pytest.mark.parametrize("n", [513, 1024, 5000])
+@pytest.mark.parametrize("d", [7, 16, 100])
+def test_the_place_of_a_token_does_not_depend_on_how_many_follow(n, d):
+    long = np.ascontiguousarray(sinusoids(n, d)[:512])
+    assert np.array_equal(sinusoids(512, d).view(np.uint64), long.view(np.uint64))
+    assert np.array_equal(sinusoids(5, d), long[:5])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_type_stays_that_of_the_vectors(dtype):
+    for seed in range(100):
+        case = random_case(seed)
+        sentence = case.sentence
+        bias = None if sentence.word_bias is None else sentence.word_bias.astype(dtype)
+        vectors = sentence.vectors.astype(dtype)
+        sentence = Sentence(vectors, sentence.known, sentence.words, bias)
+        layers = [layer.astype(dtype) for layer in case.layers]
+        result = contextualise(sentence, layers, [*STEPS, "keys", "values", "output", "visible"])
+        assert result.contextual.dtype == dtype, case.describe()
+        for record in result.records:
+            for name, array in record.items():
+                assert array.dtype == dtype, f"{name}\n{case.describe()}"
+
+
+def test_an_empty_sentence_stays_float32():
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        sentence = random_sentence(rng, 0, 7)
+        result = contextualise(sentence, [random_layer(rng, 7), random_layer(rng, 7)])
+        assert result.contextual.shape == (0, 7)
+        assert result.contextual.dtype == np.float32
+
+
+def arrays_of(part):
+    """Every array of nested dataclasses."""
+    if isinstance(part, np.ndarray):
+        return [part]
+    inner = [getattr(part, f.name) for f in fields(part)] if is_dataclass(part) else []
+    return [array for child in inner for array in arrays_of(child)]
+
+
+def test_astype_changes_the_type_of_every_array_of_a_layer_and_nothing_else():
+    for seed in range(30):
+        for layer in random_case(seed).layers:
+            wide = layer.astype(np.float64)
+            assert {array.dtype for array in arrays_of(wide)} <= {np.dtype(np.float64)}
+            assert {array.dtype for array in arrays_of(layer)} <= {np.dtype(np.float32)}
+            for one, other in zip(arrays_of(wide), arrays_of(layer), strict=True):
+                assert np.array_equal(one, other)
+            assert repr(wide.astype(np.float32)) == repr(layer)
+
+
+def peak_bytes(n, names=()):
+    """The most memory that one run holds at a time, beyond its input."""
+    rng = np.random.default_rng(n)
+    layer = Layer(scoring=Scoring(True, "others", normal(rng, 1, 9), word_bias=True))
+    sentence = random_sentence(rng, n, 4, unknown=0.0)
+    sentence = Sentence(sentence.vectors, sentence.known, sentence.words, normal(rng, n))
+    tracemalloc.start()
+    try:
+        contextualise(sentence, [layer], names)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_grows_with_the_length_of_a_sentence_and_not_with_its_square():
+    peaks = {n: peak_bytes(n) for n in (4000, 8000, 16000)}
+    assert peaks[8000] < 2.6 * peaks[4000]
+    assert peaks[16000] < 2.6 * peaks[8000]
+    assert peaks[16000] < 16000 * 16000 * 4 / 5
+
+
+def test_attention_that_is_asked_for_is_held_once():
+    square = 4000 * 4000 * 4
+    assert square <= peak_bytes(4000, ["weights"]) < square + 2 * peak_bytes(4000)

@@ -1,0 +1,237 @@
+"""No result holds NaN or infinity, and no NumPy warning leaks (pytest turns them into errors)."""
+
+import math
+
+import numpy as np
+import pytest
+
+from service.engine.arrays import NonFiniteError, require_finite
+from service.engine.attention import Scoring, Sentence
+from service.engine.feed_forward import FeedForward, gelu
+from service.engine.layer import Layer
+from service.engine.norm import LayerNorm, unit
+from service.engine.positions import sinusoids
+from service.engine.projection import Projection
+from service.engine.residual import Residual
+from service.engine.stack import contextualise
+from service.engine.trace import Weights, trace_embeddings, trace_layer, trace_projected
+from tests.engine.cases import normal, random_case
+
+EIGHT = range(8)
+
+
+def sentence(vectors, known=None, word_bias=None, dtype=np.float32):
+    vectors = np.array(vectors, dtype)
+    n = len(vectors)
+    known = np.ones(n, np.bool_) if known is None else np.array(known)
+    bias = None if word_bias is None else np.array(word_bias, dtype)
+    return Sentence(vectors, known, np.arange(n), bias)
+
+
+def random_vectors(n=5, d=3, seed=0):
+    return normal(np.random.default_rng(seed), n, d)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_require_finite(bad):
+    with pytest.raises(NonFiniteError):
+        require_finite(np.array([[1.0, bad]]))
+    good = np.array([1.0, 2.0])
+    assert require_finite(good) is good
+    assert require_finite(np.empty((0, 3))).shape == (0, 3)
+
+
+def test_an_overflow_of_the_scores_raises():
+    with pytest.raises(NonFiniteError):
+        contextualise(sentence(random_vectors() * np.float32(1e25)), [Layer()])
+
+
+def test_an_overflow_between_layers_raises():
+    big = Projection(np.eye(3, dtype=np.float32) * np.float32(1e30))
+    layers = [Layer(output=big, residual=Residual("add"))] * 2
+    with pytest.raises(NonFiniteError):
+        contextualise(sentence(random_vectors()), layers)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_vectors_that_are_not_finite_raise(bad):
+    vectors = random_vectors()
+    vectors[2, 1] = bad
+    with pytest.raises(NonFiniteError):
+        contextualise(sentence(vectors), [Layer()])
+    with pytest.raises(NonFiniteError):
+        contextualise(sentence(vectors), [])
+
+
+def test_an_intermediate_that_overflowed_is_not_handed_out():
+    """Scores of 0 and -infinity make sound weights of 1 and 0; the scores are still no answer."""
+    query = Projection(np.array([[1e25]], np.float32))
+    key = Projection(np.array([[-1e25]], np.float32), np.array([1e25], np.float32))
+    layer = Layer(query=query, key=key)
+    start = sentence([[1.0], [1e3]])
+    assert contextualise(start, [layer]).contextual.tolist() == [[1], [1]]
+    with pytest.raises(NonFiniteError):
+        contextualise(start, [layer], ["scores"])
+
+
+@pytest.mark.parametrize("exponent", range(-44, 39, 2))
+def test_any_magnitude_gives_finite_numbers_or_the_error(exponent):
+    for seed in EIGHT:
+        case = random_case(seed)
+        factor = np.float32(10.0**exponent) / np.float32(8)
+        scaled = Sentence(
+            case.sentence.vectors * factor, case.sentence.known, case.sentence.words, None
+        )
+        try:
+            result = contextualise(scaled, case.layers, ["weights"])
+        except NonFiniteError:
+            assert exponent > 5
+            continue
+        assert np.isfinite(result.contextual).all()
+        assert all(np.isfinite(a).all() for record in result.records for a in record.values())
+
+
+@pytest.mark.parametrize("bias", [-2e38, -1e30, -1e4, 0.0, 1e4, 1e30, 2e38])
+def test_a_bias_on_every_score_alike_changes_only_what_rounding_swallows(bias):
+    start = sentence(np.zeros((5, 3)), word_bias=[bias] * 5)
+    scoring = Scoring(position_bias=np.full((1, 3), bias / 3, np.float32), word_bias=True)
+    weights = contextualise(start, [Layer(scoring=scoring)], ["weights"]).records[0]["weights"]
+    np.testing.assert_allclose(weights, 0.2, atol=1e-7)
+
+
+@pytest.mark.parametrize("bias", [1e4, 1e30, 3e38])
+def test_a_huge_word_bias_takes_all_the_attention(bias):
+    vectors = random_vectors()
+    start = sentence(vectors, word_bias=[0, 0, 0, bias, 0])
+    result = contextualise(start, [Layer(scoring=Scoring(word_bias=True))], ["weights"])
+    assert np.array_equal(result.records[0]["weights"][0], np.eye(5)[[3] * 5])
+    np.testing.assert_allclose(result.contextual, vectors[[3] * 5], atol=1e-6)
+
+
+@pytest.mark.parametrize("bias", [-1e30, -math.inf])
+def test_a_word_biased_away_is_not_looked_at(bias):
+    start = sentence(np.zeros((3, 2)), word_bias=[0, bias, 0])
+    result = contextualise(start, [Layer(scoring=Scoring(word_bias=True))], ["weights"])
+    np.testing.assert_allclose(result.records[0]["weights"][0], [[0.5, 0, 0.5]] * 3)
+
+
+def test_word_biases_of_minus_infinity_everywhere_raise():
+    start = sentence(np.zeros((3, 2)), word_bias=[-math.inf] * 3)
+    with pytest.raises(NonFiniteError):
+        contextualise(start, [Layer(scoring=Scoring(word_bias=True))])
+
+
+def test_the_bias_of_a_hidden_word_does_not_count():
+    """An unknown token may carry any bias: nobody looks at it."""
+    start = sentence([[1, 2], [0, 0], [3, 4]], [True, False, True], [0, 3e38, 0])
+    plain = sentence([[1, 2], [0, 0], [3, 4]], [True, False, True], [0, 0, 0])
+    layer = Layer(scoring=Scoring(word_bias=True))
+    one, other = (contextualise(s, [layer]).contextual for s in (start, plain))
+    assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("bias", [-1e30, -3e38])
+def test_what_is_hidden_stays_hidden_below_the_lowest_scores(bias):
+    """No number stands for hidden: any number may also be a score."""
+    start = sentence([[1, 2], [0, 0], [3, 4]], [True, False, True])
+    scoring = Scoring(position_bias=np.full((1, 3), bias, np.float32))
+    weights = contextualise(start, [Layer(scoring=scoring)], ["weights"]).records[0]["weights"]
+    assert not weights[0, :, 1].any()
+    np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
+
+
+def test_a_position_bias_that_forbids_everything_but_the_neighbours():
+    bias = np.array([[-1e30, 0, -1e30, 0, -1e30]], np.float32)
+    start = sentence(np.zeros((4, 2)))
+    layer = Layer(scoring=Scoring(position_bias=bias))
+    weights = contextualise(start, [layer], ["weights"]).records[0]["weights"][0]
+    half = [[0, 1, 0, 0], [0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5], [0, 0, 1, 0]]
+    np.testing.assert_allclose(weights, half)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_zero_vectors_with_a_unit_residual_stay_zero(n, known):
+    start = sentence(np.zeros((n, 4)), [known] * n)
+    layer = Layer(residual=Residual("unit", 0.5, 0.3))
+    assert not contextualise(start, [layer, layer]).contextual.any()
+
+
+@pytest.mark.parametrize("magnitude", [1e-45, 1e-30, 1e-20, 1e19, 1e30, 3e38])
+def test_unit_of_any_magnitude_has_length_one(magnitude):
+    x = np.array([[1, 0, 0], [1, 1, 0], [-1, 1, 1]], np.float32) * np.float32(magnitude)
+    lengths = np.linalg.norm(unit(x).astype(np.float64), axis=1)
+    np.testing.assert_allclose(lengths, 1, atol=1e-6)
+    assert unit(x).dtype == np.float32
+
+
+def test_unit_of_nothing():
+    assert unit(np.zeros((0, 3), np.float32)).shape == (0, 3)
+    assert unit(np.zeros((3, 0), np.float32)).shape == (3, 0)
+
+
+def test_layer_norm_of_equal_entries_is_the_shift():
+    norm = LayerNorm(np.full(3, 7, np.float32), np.array([1, 2, 3], np.float32))
+    for value in (0, 5, 1e20):
+        assert norm(np.full((1, 3), value, np.float32)).tolist() == [[1, 2, 3]]
+
+
+def test_layer_norm_of_huge_entries_is_right_or_an_error():
+    """(1e30, -1e30) is (1, -1) when normed; a variance that overflows must not make it zero."""
+    norm = LayerNorm(np.ones(2, np.float32), np.zeros(2, np.float32))
+    value = Projection(np.eye(2, dtype=np.float32) * np.float32(1e30))
+    layer = Layer(value=value, norm="after", attention_norm=norm)
+    try:
+        result = contextualise(sentence([[1, -1]]), [layer]).contextual
+    except NonFiniteError:
+        return
+    np.testing.assert_allclose(result, [[1, -1]], rtol=1e-5)
+
+
+def test_gelu_inside_a_layer_stands_huge_numbers():
+    wide = Projection(np.array([[1e13, -1e13]], np.float32))
+    narrow = Projection(np.array([[1.0], [1.0]], np.float32))
+    layer = Layer(feed_forward=FeedForward(wide, narrow, "gelu"))
+    result = contextualise(sentence([[1.0], [1.0]]), [layer]).contextual
+    np.testing.assert_allclose(result, 1e13, rtol=1e-6)
+    assert gelu(np.array([30.0, -30.0])).tolist() == [30.0, 0.0]
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_place_vectors_of_narrow_width_are_finite(d):
+    assert np.isfinite(sinusoids(5, d)).all()
+
+
+def test_a_layer_of_width_one_can_have_places():
+    layer = Layer(residual=Residual("unit", 0.5, 0.3))
+    assert np.isfinite(contextualise(sentence([[1.0], [2.0]]), [layer]).contextual).all()
+
+
+def test_a_trace_that_leaves_float64_raises():
+    huge = np.full((2, 3), 1e200)
+    with pytest.raises(NonFiniteError):
+        trace_embeddings(huge, Weights())
+    with pytest.raises(NonFiniteError):
+        trace_projected(huge, huge, np.ones((2, 3)))
+    with pytest.raises(NonFiniteError):
+        trace_layer(sentence(huge, dtype=np.float64), [Layer()], 0)
+    with pytest.raises(NonFiniteError):
+        trace_layer(sentence(huge, dtype=np.float64), [Layer(), Layer()], 1)
+    with pytest.raises(NonFiniteError):
+        trace_embeddings(np.ones((2, 3)), Weights(output=np.full((3, 3), 1.7e308)))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_trace_of_numbers_that_are_not_finite_raises(bad):
+    x = np.array([[1.0, bad]])
+    with pytest.raises(NonFiniteError):
+        trace_embeddings(x, Weights())
+    with pytest.raises(NonFiniteError):
+        trace_projected(np.ones((1, 2)), np.ones((1, 2)), x)
+
+
+def test_a_trace_in_float64_survives_what_overflows_float32():
+    x = np.array([[1e25, 0], [0, 1e25]])
+    steps = {step.name: step.values for step in trace_embeddings(x, Weights())}
+    np.testing.assert_allclose(steps["scores"], [[1e50, 0], [0, 1e50]])
+    assert steps["weights"].tolist() == [[1, 0], [0, 1]]

@@ -1,0 +1,175 @@
+"""PyTorch as an oracle: the same weights give the same numbers. Its weights are [out, in]."""
+
+import numpy as np
+import pytest
+
+from service.engine.attention import Scoring, Sentence, attend
+from service.engine.feed_forward import FeedForward, gelu
+from service.engine.layer import Layer
+from service.engine.norm import LayerNorm
+from service.engine.projection import Projection
+from service.engine.record import Record
+from service.engine.residual import Residual
+from service.engine.stack import contextualise
+from tests.engine.reference import FLOAT32_TOLERANCE, assert_close
+
+torch = pytest.importorskip("torch", reason="PyTorch, an oracle only, is not installed")
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    with torch.random.fork_rng():
+        torch.manual_seed(20)
+        yield
+
+
+def array(tensor):
+    return tensor.detach().numpy().copy()
+
+
+def close(actual, tensor):
+    assert actual.dtype == np.float32
+    assert_close(actual, array(tensor), FLOAT32_TOLERANCE)
+
+
+def from_linear(weight, bias):
+    return Projection(array(weight).T, None if bias is None else array(bias))
+
+
+def from_norm(norm):
+    return LayerNorm(array(norm.weight), array(norm.bias), norm.eps)
+
+
+def stir(module):
+    """Every parameter random: norms start at ones, biases at zeros, and would hide mistakes."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(torch.randn_like(parameter) / parameter.shape[-1] ** 0.5)
+    return module.eval()
+
+
+def plain(x, known=None):
+    n = len(x)
+    return Sentence(x, np.ones(n, np.bool_) if known is None else known, np.arange(n))
+
+
+def from_attention(attention, **parts):
+    """A Layer with the weights of a torch.nn.MultiheadAttention."""
+    if attention.in_proj_weight is not None:
+        weights = attention.in_proj_weight.chunk(3)
+    else:
+        weights = (attention.q_proj_weight, attention.k_proj_weight, attention.v_proj_weight)
+    bias = attention.in_proj_bias
+    biases = (None,) * 3 if bias is None else bias.chunk(3)
+    query, key, value = (from_linear(w, b) for w, b in zip(weights, biases, strict=True))
+    output = from_linear(attention.out_proj.weight, attention.out_proj.bias)
+    return Layer(attention.num_heads, query, key, value, output, **parts)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_scaled_dot_product_attention(scale):
+    h, n, k, v = 3, 11, 5, 7
+    q, key, value = (torch.randn(h, n, width) for width in (k, k, v))
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        q, key, value, scale=None if scale else 1.0
+    )
+    context = attend(
+        array(q), array(key), array(value), plain(np.zeros((n, 1))), Scoring(scale), Record()
+    )
+    close(context, expected)
+
+
+def test_scaled_dot_product_attention_with_a_bias_by_distance():
+    h, n, k, reach = 2, 13, 5, 3
+    q, key, value = (torch.randn(h, n, k) for _ in range(3))
+    table = torch.randn(h, 2 * reach + 1)
+    distance = torch.arange(n)[None, :] - torch.arange(n)[:, None]
+    mask = table[:, distance.clamp(-reach, reach) + reach]
+    expected = torch.nn.functional.scaled_dot_product_attention(q, key, value, attn_mask=mask)
+    scoring = Scoring(position_bias=array(table))
+    sentence = plain(np.zeros((n, 1)))
+    close(attend(array(q), array(key), array(value), sentence, scoring, Record()), expected)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("d", "heads", "n"), [(7, 1, 5), (15, 3, 11), (10, 5, 2), (6, 2, 1)])
+def test_multihead_attention(d, heads, n, bias):
+    attention = stir(torch.nn.MultiheadAttention(d, heads, bias=bias, batch_first=True))
+    x = torch.randn(n, d)
+    expected, weights = attention(x, x, x, average_attn_weights=False)
+    result = contextualise(plain(array(x)), [from_attention(attention)], ["weights"])
+    close(result.contextual, expected)
+    close(result.records[0]["weights"], weights)
+
+
+def test_multihead_attention_that_hides_unknown_tokens():
+    """torch's key_padding_mask hides keys; the value bias of a hidden token never matters."""
+    n, d = 11, 6
+    attention = stir(torch.nn.MultiheadAttention(d, 2))
+    known = np.arange(n) % 3 != 1
+    x = torch.randn(n, d) * torch.from_numpy(known)[:, None]
+    expected, _ = attention(x, x, x, key_padding_mask=torch.from_numpy(~known))
+    sentence = plain(array(x), known)
+    close(contextualise(sentence, [from_attention(attention)]).contextual, expected)
+
+
+def test_multihead_attention_that_hides_the_token_itself():
+    n, d = 7, 6
+    attention = stir(torch.nn.MultiheadAttention(d, 3))
+    x = torch.randn(n, d)
+    expected, _ = attention(x, x, x, attn_mask=torch.eye(n, dtype=torch.bool))
+    layer = from_attention(attention, scoring=Scoring(looks_at="others"))
+    close(contextualise(plain(array(x)), [layer]).contextual, expected)
+
+
+def test_layer_norm():
+    norm = stir(torch.nn.LayerNorm(13, eps=1e-3))
+    x = torch.randn(5, 13) * 3 + 1
+    close(from_norm(norm)(array(x)), norm(x))
+
+
+def test_gelu_is_the_tanh_form():
+    x = torch.linspace(-6, 6, 301)
+    close(gelu(array(x)), torch.nn.functional.gelu(x, approximate="tanh"))
+
+
+def tanh_gelu(x):
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize(
+    ("name", "activation"), [("relu", torch.nn.functional.relu), ("gelu", tanh_gelu)]
+)
+@pytest.mark.parametrize("layers", [1, 2])
+def test_transformer_encoder_layer(norm_first, name, activation, layers):
+    d, n, width = 14, 11, 17
+    modules = [
+        stir(
+            torch.nn.TransformerEncoderLayer(
+                d, 2, width, 0.0, activation, norm_first=norm_first, batch_first=True
+            )
+        )
+        for _ in range(layers)
+    ]
+    x = torch.randn(n, d)
+    start = plain(array(x))
+    for module in modules:
+        x = module(x[None])[0]
+    mine = [from_encoder_layer(module, name, norm_first) for module in modules]
+    close(contextualise(start, mine).contextual, x)
+
+
+def from_encoder_layer(module, activation, norm_first):
+    return from_attention(
+        module.self_attn,
+        residual=Residual("add"),
+        norm="before" if norm_first else "after",
+        attention_norm=from_norm(module.norm1),
+        feed_forward_norm=from_norm(module.norm2),
+        feed_forward=FeedForward(
+            from_linear(module.linear1.weight, module.linear1.bias),
+            from_linear(module.linear2.weight, module.linear2.bias),
+            activation,
+        ),
+    )

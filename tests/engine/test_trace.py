@@ -1,0 +1,129 @@
+"""A trace can be followed: each step comes out of the steps before it."""
+
+import numpy as np
+import pytest
+
+from service.engine.attention import Scoring
+from service.engine.feed_forward import FeedForward
+from service.engine.layer import Layer
+from service.engine.norm import LayerNorm
+from service.engine.projection import Projection
+from service.engine.residual import Residual
+from service.engine.stack import contextualise
+from service.engine.trace import trace_layer
+from tests.engine.cases import layer_norm, normal, projection, random_case, random_sentence
+
+CASES = [random_case(seed) for seed in range(60)]
+
+
+def steps_of(case, number):
+    """The steps of a layer by name, a head axis on all that have heads."""
+    steps = {s.name: s.values for s in trace_layer(case.sentence, case.layers, number)}
+    by_head = "queries keys values scores scaled_scores position_bias weights weighted_values"
+    if case.layers[number].heads == 1:
+        for name in {*by_head.split(), "context"} & steps.keys():
+            steps[name] = steps[name][None]
+    return steps
+
+
+def all_steps():
+    for case in CASES:
+        for number in range(len(case.layers)):
+            yield case, case.layers[number], steps_of(case, number)
+
+
+def close(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_weights_are_the_softmax_of_the_sum_of_the_steps_before():
+    for case, layer, steps in all_steps():
+        total = steps.get("scaled_scores", steps["scores"])
+        total = total + steps.get("position_bias", 0) + steps.get("word_bias", 0)
+        seen = steps.get("visible", np.ones(total.shape[1:])) == 1
+        raised = np.where(seen, np.exp(total - total.max(initial=0)), 0)
+        if not len(case.sentence.vectors):
+            continue
+        close(steps["weights"], raised / raised.sum(-1, keepdims=True))
+        assert ("scaled_scores" in steps) == layer.scoring.scale
+        assert ("position_bias" in steps) == (layer.scoring.position_bias is not None)
+        hides = layer.scoring.looks_at != "all" or not case.sentence.known.all()
+        assert ("visible" in steps) == hides
+
+
+def test_scores_are_the_products_of_queries_and_keys():
+    for _, layer, steps in all_steps():
+        queries, keys = steps["queries"], steps["keys"]
+        close(steps["scores"], np.einsum("aik,ajk->aij", queries, keys))
+        if layer.scoring.scale:
+            close(steps["scaled_scores"], steps["scores"] / np.sqrt(queries.shape[2]))
+
+
+def test_weighted_values_are_weights_times_values_and_add_up_to_the_context():
+    for _, _, steps in all_steps():
+        weights, values = steps["weights"], steps["values"]
+        close(steps["weighted_values"], np.einsum("aij,ajv->aijv", weights, values))
+        close(steps["weighted_values"].sum(axis=2), steps["context"])
+
+
+def test_the_next_layer_starts_where_the_last_one_ended():
+    for case in CASES:
+        start = case.sentence.vectors.astype(np.float64)
+        for number in range(len(case.layers)):
+            steps = steps_of(case, number)
+            close(steps["embeddings"], start)
+            start = steps["contextual"]
+        result = contextualise(case.sentence, case.layers).contextual
+        np.testing.assert_allclose(result, start, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_the_steps_stand_in_the_order_of_the_arithmetic(place):
+    rng = np.random.default_rng(8)
+    d = 6
+    layer = Layer(
+        2,
+        *(projection(rng, d, d) for _ in range(4)),
+        Scoring(True, "other-words", normal(rng, 2, 5), word_bias=True),
+        Residual("add"),
+        place,
+        layer_norm(rng, d),
+        FeedForward(projection(rng, d, 7), projection(rng, 7, d)),
+        layer_norm(rng, d),
+    )
+    sentence = random_sentence(rng, 5, d, unknown=0.0)
+    sentence = type(sentence)(sentence.vectors, sentence.known, sentence.words, normal(rng, 5))
+    attention = [
+        *("queries", "keys", "values", "scores", "scaled_scores", "position_bias", "word_bias"),
+        *("visible", "weights", "weighted_values", "context", "output", "residual"),
+    ]
+    expected = {
+        "before": ["attention_norm", *attention, "feed_forward_norm", "feed_forward"],
+        "after": [*attention, "attention_norm", "feed_forward", "feed_forward_norm"],
+    }[place]
+    names = [step.name for step in trace_layer(sentence, [layer], 0)]
+    assert names == ["embeddings", *expected, "contextual"]
+
+
+def test_one_norm_in_two_places_is_kept_by_both_names():
+    norm = LayerNorm(np.ones(3, np.float32), np.zeros(3, np.float32))
+    wide = Projection(np.eye(3, dtype=np.float32) * np.float32(3))
+    layer = Layer(
+        residual=Residual("add"),
+        norm="after",
+        attention_norm=norm,
+        feed_forward=FeedForward(wide, wide, "relu"),
+        feed_forward_norm=norm,
+    )
+    sentence = random_sentence(np.random.default_rng(1), 5, 3, unknown=0.0)
+    names = ["attention_norm", "feed_forward_norm"]
+    result = contextualise(sentence, [layer], names)
+    assert sorted(result.records[0]) == names
+    assert np.array_equal(result.records[0]["feed_forward_norm"], result.contextual)
+
+
+def test_each_step_has_a_formula():
+    for case in CASES[:20]:
+        for number in range(len(case.layers)):
+            for step in trace_layer(case.sentence, case.layers, number):
+                assert step.formula

@@ -1,0 +1,21 @@
+"""A whole model to be damaged."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.tiny import full_layer, write_tiny
+
+
+@pytest.fixture(scope="session")
+def original(tmp_path_factory):
+    """The folder of a model with two layers and every file; not to be changed."""
+    folder = tmp_path_factory.mktemp("original") / "tiny"
+    return write_tiny(folder, layers=[full_layer(1), full_layer(2)], word_bias=np.arange(11.0))
+
+
+@pytest.fixture
+def whole(original, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(original, tmp_path / "tiny")

@@ -1,0 +1,91 @@
+"""Changing the files of a model as an attacker would, and signing the manifest again."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from service.errors import ModelFolderError
+from service.store.folder import read_model
+
+MANIFEST, VECTORS = "manifest.json", "vectors.npy"
+VOCABULARY, ATTENTION = "vocabulary.txt", "attention.safetensors"
+
+
+def said_of(folder, *, verify=True):
+    """The one sentence that refuses a folder; any other exception is a failure."""
+    with pytest.raises(ModelFolderError) as caught:
+        read_model(folder, verify=verify)
+    sentence = caught.value.sentence
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    assert str(folder.parent) not in sentence
+    return sentence
+
+
+def manifest_of(folder):
+    return json.loads((folder / MANIFEST).read_text("utf-8"))
+
+
+def change_manifest(folder, change):
+    """Change the manifest's document in place, or by what `change` returns."""
+    document = manifest_of(folder)
+    document = change(document) or document
+    (folder / MANIFEST).write_text(json.dumps(document), "utf-8")
+
+
+def sign(folder):
+    """Make the manifest's sizes and checksums those of the files."""
+
+    def entries(document):
+        for name in document["files"]:
+            content = (folder / name).read_bytes()
+            digest = hashlib.sha256(content).hexdigest()
+            document["files"][name] = {"sha256": digest, "bytes": len(content)}
+
+    change_manifest(folder, entries)
+
+
+def replace(folder, name, content):
+    """Put another content into a file and sign."""
+    (folder / name).write_bytes(content)
+    sign(folder)
+
+
+def change_tensors(folder, change):
+    """Change the dict of tensors in place, and what the manifest says of them."""
+    tensors = {k: v.copy() for k, v in load_file(folder / ATTENTION).items()}
+    change(tensors)
+    save_file(tensors, folder / ATTENTION)
+    shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
+    change_manifest(folder, lambda document: document.update(tensors=shapes))
+    sign(folder)
+
+
+def npy(header, data=b"", version=1):
+    """An .npy file with a header as it is given."""
+    text = header.encode("latin1")
+    text += b" " * (-(len(text) + 11) % 64) + b"\n"
+    return b"\x93NUMPY" + bytes([version, 0]) + len(text).to_bytes(2, "little") + text + data
+
+
+def safetensors(entries, data=b"", length=None):
+    """A safetensors file with a header as it is given."""
+    header = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
+    length = len(header) if length is None else length
+    return length.to_bytes(8, "little") + header + data
+
+
+def snapshot(folder):
+    """Every file below a folder with its bytes."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def zeros(count, dtype="<f4"):
+    return np.zeros(count, dtype).tobytes()

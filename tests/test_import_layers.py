@@ -1,0 +1,144 @@
+"""Imports go one way: which package may import which, and what importing a package loads."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+STANDARD = sys.stdlib_module_names
+
+ENGINE, TEXT, ERRORS = "service.engine", "service.text", "service.errors"
+STORE, ENCODING, SETTINGS = "service.store", "service.encoding", "service.settings"
+
+MAY_IMPORT = {
+    ENGINE: {"numpy"},
+    TEXT: {"regex"},
+    ERRORS: set(),
+    STORE: {ENGINE, TEXT, ERRORS, "numpy", "safetensors", "marisa_trie", "pydantic"},
+    ENCODING: {STORE, ENGINE, TEXT, ERRORS, "numpy", "orjson", "pybase64"},
+    "service.training": {ENGINE, "numpy"},
+    SETTINGS: {STORE, ENCODING, "limits", "pydantic", "pydantic_settings"},
+    "service.http": {
+        *("service.engine.arrays", TEXT, ERRORS, STORE, ENCODING, SETTINGS, "service.__version__"),
+        *("flask", "flask_limiter", "werkzeug", "pydantic", "pydantic_core"),
+        *("numpy", "orjson", "regex", "threadpoolctl"),
+    },
+    "service.cli": {
+        *(ENGINE, TEXT, ERRORS, STORE, ENCODING, SETTINGS, "service.training"),
+        *("service.__version__", "click", "numpy", "orjson", "pydantic"),
+    },
+    "service.__main__": {"service.cli"},
+    "service.__init__": set(),
+}
+"""What a package, or a module beside the packages, may import besides itself and Python's own."""
+
+IMPORT_GENSIM: set[str] = set()
+"""The files that may import gensim: importers alone, never what a serving worker loads."""
+
+
+def files():
+    return sorted((ROOT / "service").rglob("*.py"))
+
+
+def module_of(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def package_of(module):
+    """`service.store` for every module in it; a module that is in no package for itself."""
+    return ".".join(module.split(".")[:2])
+
+
+def imports(path):
+    """Every name that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def within(name, package):
+    return name == package or name.startswith(f"{package}.")
+
+
+def test_every_package_has_a_place_in_the_order():
+    assert {package_of(module_of(path)) for path in files()} == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("path", files(), ids=module_of)
+def test_a_file_imports_what_its_package_may(path):
+    package = package_of(module_of(path))
+    allowed = {package, *MAY_IMPORT[package]}
+    others = [
+        name
+        for name in imports(path)
+        if name.split(".")[0] not in STANDARD and not any(within(name, a) for a in allowed)
+    ]
+    assert others == []
+
+
+def importers_of(package):
+    return {
+        module_of(path) for path in files() if any(within(name, package) for name in imports(path))
+    }
+
+
+def test_the_command_line_is_imported_by_the_command_alone():
+    outside = {m for m in importers_of("service.cli") if package_of(m) != "service.cli"}
+    assert outside == {"service.__main__"}
+
+
+def test_http_is_imported_by_nobody():
+    assert {package_of(m) for m in importers_of("service.http")} == {"service.http"}
+
+
+@pytest.mark.parametrize("framework", ["flask", "flask_limiter", "werkzeug"])
+def test_only_http_imports_the_framework(framework):
+    assert {package_of(m) for m in importers_of(framework)} <= {"service.http"}
+
+
+def test_only_the_importers_import_gensim():
+    assert importers_of("gensim") == IMPORT_GENSIM
+
+
+def test_nobody_imports_pickle():
+    names = ("pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "torch")
+    assert not set().union(*map(importers_of, names))
+
+
+def loaded_by(*modules):
+    """The top-level packages that importing some modules loads, in a fresh process."""
+    code = f"import sys, {', '.join(modules)}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return {name.split(".")[0] for name in done.stdout.split()}
+
+
+HEAVY = {"gensim", "scipy", "sklearn", "torch", "pandas", "matplotlib"}
+
+
+def modules_in(package):
+    place = ROOT.joinpath(*package.split("."))
+    return [module_of(path) for path in sorted(place.glob("*.py")) if path.stem != "__init__"]
+
+
+@pytest.mark.parametrize("package", [ENGINE, TEXT])
+def test_the_middle_loads_no_framework(package):
+    loaded = loaded_by(*modules_in(package))
+    assert not loaded & (HEAVY | {"flask", "pydantic", "safetensors", "click"})
+
+
+def test_the_application_loads_nothing_heavy():
+    loaded = loaded_by("service.http.app", "service.http.serving")
+    assert "flask" in loaded
+    assert not loaded & HEAVY
+
+
+def test_the_command_line_loads_neither_the_framework_nor_anything_heavy():
+    assert not loaded_by("service.cli.commands") & (HEAVY | {"flask"})

@@ -1,0 +1,102 @@
+"""README's commands, run as they stand, in a copy of what is tracked; and its answers."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.conftest import free_port
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+REQUESTS = re.findall(r"```sh\n(curl .*?)```\n\n```json\n(.*?)```", README, re.DOTALL)
+
+pytestmark = pytest.mark.wheel
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """`make serve` in a fresh copy, as a newcomer does it."""
+    for program in ("make", "git", "curl"):
+        if shutil.which(program) is None:
+            pytest.skip(f"needs {program}")
+    copy, number = tmp_path_factory.mktemp("clone"), free_port()
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
+    ).stdout.split(b"\0")
+    for name in filter(None, map(os.fsdecode, tracked)):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, copy / name)
+    log = (copy / "log").open("wb")
+    process = subprocess.Popen(
+        ["make", "serve", f"PORT={number}"],
+        cwd=copy,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    try:
+        for _ in range(1200):
+            assert process.poll() is None, (copy / "log").read_text()
+            try:
+                httpx.get(f"http://127.0.0.1:{number}/readyz")
+                break
+            except httpx.TransportError:
+                time.sleep(0.25)
+        yield number
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(30)
+
+
+def fragments(block: str) -> list[str]:
+    """What stands between the ellipses of an answer, without white space outside of strings."""
+    pieces = re.split(r'("[^"]*")', block)
+    dense = "".join(p if p.startswith('"') else re.sub(r"\s+", "", p) for p in pieces)
+    return [part for part in dense.split("…") if part]
+
+
+def test_readme_shows_two_requests_with_their_answers() -> None:
+    assert len(REQUESTS) == 2
+
+
+@pytest.mark.parametrize(("command", "answer"), REQUESTS)
+def test_readmes_request_gets_readmes_answer(port: int, command: str, answer: str) -> None:
+    assert "localhost:8000" in command
+    done = subprocess.run(
+        ["sh", "-c", command.replace("localhost:8000", f"localhost:{port}")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    real = json.dumps(json.loads(done.stdout), separators=(",", ":"), ensure_ascii=False)
+    place = 0
+    for fragment in fragments(answer):
+        found = real.find(fragment, place)
+        assert found >= place, f"not in the answer, or not in this order: {fragment}"
+        place = found + len(fragment)
+
+
+def test_readmes_commands_run(tmp_path: Path) -> None:
+    block = README.split("The same without a server:")[1].split("```sh\n")[1].split("```")[0]
+    commands = [line for line in block.splitlines() if line]
+    assert len(commands) == 3
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for command in commands:
+        subprocess.run(
+            ["sh", "-c", command],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            check=True,
+            capture_output=True,
+        )
+    assert (tmp_path / "vectors.npz").stat().st_size > 0

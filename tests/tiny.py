@@ -1,0 +1,86 @@
+"""A model small enough to follow by hand, written to disk as every model is.
+
+Its axes have different prime lengths, so that no wrong transpose passes: 11 words, vectors 5 wide,
+and where it has weights 3 heads, 2 wide queries and keys, 7 wide values.
+"""
+
+import numpy as np
+
+from service.encoding.limits import Limits
+from service.engine.attention import Scoring
+from service.engine.feed_forward import FeedForward
+from service.engine.layer import Layer
+from service.engine.norm import LayerNorm
+from service.engine.projection import Projection
+from service.engine.residual import Residual
+from service.store.folder import read_model
+from service.store.writer import write_model
+
+WORDS = ("apple", "Apple", "APPLE", "bank", "river", "money", "did", "n't", "high", "-", "end")
+VECTORS = np.array(
+    [
+        [1, 0, 0, 0, 0],  # apple
+        [0, 1, 0, 0, 0],  # Apple
+        [0, 0, 1, 0, 0],  # APPLE
+        [1, 1, 0, 0, 0],  # bank
+        [0, 1, 0, 2, 0],  # river
+        [1, 0, 0, 0, 2],  # money
+        [0, 0, 0, 1, 0],  # did
+        [0, 0, 0, 0, 1],  # n't
+        [1, 0, 1, 0, 0],  # high
+        [0, 0, 0, 1, 1],  # -
+        [0, 2, 1, 0, 0],  # end
+    ],
+    np.float32,
+)
+PLAIN = Layer(scoring=Scoring(scale=False))
+"""Parameter-free attention whose scores are the dot products themselves."""
+LIMITS = Limits(1000, 1000, 10_000, 64, 1 << 30)
+
+
+def write_tiny(folder, *, words=WORDS, vectors=VECTORS, layers=(PLAIN,), word_bias=None, **facts):
+    """Write the model to a folder and return the folder."""
+    write_model(folder, words, vectors, layers, word_bias, **{"cased": True, **facts})
+    return folder
+
+
+def tiny_model(folder, **changes):
+    """The model, written to a folder called `tiny` in `folder` and read back."""
+    return read_model(write_tiny(folder / "tiny", **changes))
+
+
+def deep_model(folder, **changes):
+    """The model with two layers that have every part, and a bias for each word."""
+    rng = np.random.default_rng(7)
+    bias = rng.standard_normal(len(WORDS)).astype(np.float32)
+    layers = [full_layer(1), full_layer(2, norm="after", residual=Residual("unit", 0.5, 0.25))]
+    return tiny_model(folder, **{"layers": layers, "word_bias": bias, **changes})
+
+
+def full_layer(seed=0, d=5, heads=3, k=2, v=7, **changes):
+    """A layer with every part a layer can have. k, v: of one head."""
+    rng = np.random.default_rng(seed)
+    parts = {
+        "heads": heads,
+        "query": projection(rng, d, heads * k),
+        "key": projection(rng, d, heads * k),
+        "value": projection(rng, d, heads * v),
+        "output": projection(rng, heads * v, d),
+        "scoring": Scoring(True, "other-words", normal(rng, heads, 13), word_bias=True),
+        "residual": Residual("add"),
+        "norm": "before",
+        "attention_norm": LayerNorm(normal(rng, d), normal(rng, d), 1e-3),
+        "feed_forward": FeedForward(projection(rng, d, 17), projection(rng, 17, d), "gelu"),
+        "feed_forward_norm": LayerNorm(normal(rng, d), normal(rng, d), 1e-3),
+    }
+    return Layer(**{**parts, **changes})
+
+
+def projection(rng, rows, columns):
+    """A weight [in, out] and its bias [out]."""
+    return Projection(normal(rng, rows, columns) / np.float32(rows**0.5), normal(rng, columns))
+
+
+def normal(rng, *shape):
+    """Normal float32 numbers."""
+    return rng.standard_normal(shape).astype(np.float32)

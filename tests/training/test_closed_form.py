@@ -1,0 +1,245 @@
+"""Attention weights in closed form, at points that can be found on paper."""
+
+from math import exp, log, log1p
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.encoding.encoder import Choice, encode
+from service.encoding.stages import Stages
+from service.engine.projection import Projection
+from service.training.closed_form import (
+    ATTRACTION,
+    EXPONENT,
+    FREQUENT,
+    POSITION_SHARE,
+    REACH,
+    SHARE,
+    association,
+    closed_form,
+    frequencies_by_rank,
+    half_whitening,
+    informativeness,
+    nearness,
+)
+from tests.tiny import LIMITS, tiny_model
+
+WORDS = [f"w{n}" for n in range(23)]
+
+
+def test_informativeness_by_hand():
+    found = informativeness(np.array([0.0, 1e-3, 0.05, 1.0]))
+    expected = [0, log(1 / 2), log(1 / 51), log(1 / 1001)]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert found.dtype == np.float32
+    assert found.tolist() == sorted(found, reverse=True)
+
+
+def test_nearness_by_hand():
+    table = nearness()
+    assert (table.shape, table.dtype) == ((1, 2 * REACH + 1), np.float32)
+    assert REACH == 16
+    for distance in (0, 1, 2, 4, 16):
+        expected = log1p(2 * exp(-(distance - 1) / 3))
+        assert table[0, REACH + distance] == pytest.approx(expected, rel=1e-6)
+        assert table[0, REACH - distance] == table[0, REACH + distance]
+    assert table[0, REACH + 1] == pytest.approx(log(3), rel=1e-6)
+    assert (np.diff(table[0, REACH:]) < 0).all()
+    assert nearness(2).shape == (1, 5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 11, 30_011])
+def test_frequencies_sum_to_one_and_fall_with_the_rank(count):
+    p = frequencies_by_rank(count)
+    assert p.shape == (count,)
+    assert p.sum() == pytest.approx(1, abs=1e-12)
+    for rank in (1, 2, count // 2 + 1, count):
+        if rank <= count:
+            assert p[0] / p[rank - 1] == pytest.approx((rank + 2.7) / 3.7)
+
+
+def mixed(seed, rows, d):
+    """Vectors whose columns depend on one another, with means and sizes of their own."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.standard_normal((d, d)) + np.eye(d)
+    return rng.standard_normal((rows, d)) @ mixing * rng.uniform(0.1, 9, d) + rng.normal(0, 3, d)
+
+
+@pytest.mark.parametrize(("rows", "d"), [(211, 7), (101, 13), (30, 2)])
+def test_half_whitening_takes_eigenvalues_to_their_fourth_root(rows, d):
+    vectors = mixed(1, rows, d)
+    projection = half_whitening(vectors)
+    weight = projection.weight.astype(np.float64)
+    projected = vectors @ weight + projection.bias.astype(np.float64)
+    standard = (vectors - vectors.mean(0)) / vectors.std(0)
+    before = np.linalg.eigvalsh(standard.T @ standard / rows)
+    after = np.linalg.eigvalsh(projected.T @ projected / rows)
+    assert EXPONENT == -0.375
+    np.testing.assert_allclose(after, before**0.25, rtol=1e-4)
+    assert (projection.weight.dtype, projection.bias.dtype) == (np.float32, np.float32)
+
+
+def test_half_whitening_is_symmetric_in_the_standardised_space():
+    vectors = mixed(2, 211, 7)
+    weight = half_whitening(vectors).weight.astype(np.float64) * vectors.std(0)[:, None]
+    np.testing.assert_allclose(weight, weight.T, rtol=0, atol=1e-5)
+    assert (np.linalg.eigvalsh((weight + weight.T) / 2) > 0).all()
+
+
+def test_half_whitening_keeps_the_directions_of_the_covariance():
+    vectors = mixed(3, 211, 7)
+    standard = (vectors - vectors.mean(0)) / vectors.std(0)
+    weight = half_whitening(vectors).weight.astype(np.float64) * vectors.std(0)[:, None]
+    values, directions = np.linalg.eigh(standard.T @ standard / 211)
+    np.testing.assert_allclose(weight @ directions, directions * values**-0.375, atol=1e-5)
+
+
+def test_half_whitening_takes_the_mean_to_zero():
+    vectors = mixed(4, 211, 7)
+    mean = vectors.mean(axis=0, keepdims=True)
+    np.testing.assert_allclose(half_whitening(vectors)(mean), 0, atol=1e-5)
+
+
+def test_half_whitening_looks_at_the_most_frequent_words_alone():
+    vectors = np.random.default_rng(5).standard_normal((FREQUENT + 7, 2))
+    other = vectors.copy()
+    other[FREQUENT:] = 1e6
+    one, two = half_whitening(vectors), half_whitening(other)
+    assert np.array_equal(one.weight, two.weight)
+    assert np.array_equal(one.bias, two.bias)
+
+
+DEGENERATE = {
+    "a constant column": np.c_[mixed(6, 41, 5), np.full(41, 3.0)],
+    "two columns alike": mixed(7, 41, 5)[:, [0, 1, 2, 0]],
+    "fewer words than columns": mixed(8, 3, 7),
+    "two words": mixed(9, 2, 5),
+    "one word": mixed(10, 1, 5),
+    "all words alike": np.ones((11, 5)),
+    "all zero": np.zeros((11, 5)),
+    "tiny numbers": mixed(11, 41, 5) * 1e-20,
+    "one column": mixed(12, 41, 1),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", DEGENERATE)
+def test_nothing_is_nan_whatever_the_vectors_are(case, dtype):
+    vectors = DEGENERATE[case].astype(dtype)
+    projection = half_whitening(vectors)
+    assert np.isfinite(projection.weight).all()
+    assert np.isfinite(projection.bias).all()
+    frequencies = frequencies_by_rank(len(vectors))
+    assert np.isfinite(association(vectors, vectors, frequencies).weight).all()
+    assert np.isfinite(informativeness(frequencies)).all()
+
+
+def test_half_precision_vectors_are_reckoned_with_in_full():
+    vectors = mixed(13, 211, 7).astype(np.float16)
+    half, full = half_whitening(vectors), half_whitening(vectors.astype(np.float64))
+    assert np.array_equal(half.weight, full.weight)
+
+
+def test_association_finds_a_planted_map():
+    x = mixed(14, 211, 7).astype(np.float32)
+    planted = np.random.default_rng(15).standard_normal((7, 7))
+    key = association(x, x @ planted, frequencies_by_rank(211))
+    assert key.bias is None
+    assert key.weight.dtype == np.float32
+    np.testing.assert_allclose(key.weight, ATTRACTION * planted, rtol=0, atol=1e-4)
+
+
+def test_association_weighs_words_by_their_frequency():
+    # x is 1 for both words; the best w for y = 0 and y = 1 is the weighted mean, 1/4.
+    key = association(np.ones((2, 1)), np.array([[0.0], [1.0]]), np.array([0.75, 0.25]))
+    np.testing.assert_allclose(key.weight, [[ATTRACTION / 4]], rtol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model in closed form over random vectors."""
+    rng = np.random.default_rng(16)
+    vectors = mixed(17, 23, 11).astype(np.float32)
+    p = frequencies_by_rank(23)
+    layer = closed_form(vectors, association(vectors, rng.standard_normal((23, 11)), p))
+    place = tmp_path_factory.mktemp("closed")
+    bias = informativeness(p)
+    return tiny_model(place, words=WORDS, vectors=vectors, layers=[layer], word_bias=bias)
+
+
+def encoded(model, words):
+    one = encode(model, [list(words)], Choice(), LIMITS, Stages())[0]
+    return one.arrays["attention"][0, 0], one.arrays["contextual"]
+
+
+SENTENCES = [
+    ["w1", "w1"],
+    ["w1", "w2", "w1"],
+    ["w3", "w3", "w3", "w3"],
+    ["w1", "w2", "w1", "w2", "w1"],
+    ["w5"] * 40,
+    ["w5", "w7"] * 300,
+]
+
+
+@pytest.mark.parametrize("words", SENTENCES, ids=lambda words: f"{len(words)} {words[:3]}")
+def test_two_occurrences_of_a_word_never_get_equal_vectors(model, words):
+    _, contextual = encoded(model, words)
+    for word in set(words):
+        rows = contextual[[w == word for w in words]]
+        assert len(np.unique(rows, axis=0)) == len(rows)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(words=st.lists(st.sampled_from(["w0", "w1", "w2", "zebra"]), min_size=2, max_size=12))
+def test_any_two_tokens_of_a_sentence_with_known_words_differ(model, words):
+    _, contextual = encoded(model, words)
+    for word in set(words) - {"zebra"}:
+        rows = contextual[[w == word for w in words]]
+        assert len(np.unique(rows, axis=0)) == len(rows)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(words=st.lists(st.sampled_from(["w0", "W0", "w1", "w2", "zebra"]), min_size=1, max_size=12))
+def test_a_word_looks_at_itself_only_where_it_has_no_company(model, words):
+    attention, contextual = encoded(model, words)
+    folded = [word.lower() for word in words]
+    known = {word for word in folded if word != "zebra"}
+    for i, word in enumerate(folded):
+        row = attention[i]
+        assert row.sum() == pytest.approx(1, abs=1e-6)
+        if known - {word}:
+            assert not row[[w == word for w in folded]].any()
+        else:
+            assert row[i] == 1
+    assert np.isfinite(contextual).all()
+
+
+def test_the_layer_scores_by_the_vectors_themselves():
+    key = Projection(np.eye(5, dtype=np.float32))
+    layer = closed_form(mixed(18, 41, 5), key)
+    assert layer.query.weight is None
+    assert layer.key is key
+    assert layer.output.weight is None
+    assert (layer.heads, layer.scoring.scale, layer.scoring.word_bias) == (1, False, True)
+    assert layer.scoring.looks_at == "other-words"
+    assert np.array_equal(layer.scoring.position_bias, nearness())
+    assert layer.residual.kind == "unit"
+    assert (layer.residual.share, layer.residual.position_share) == (SHARE, POSITION_SHARE)
+
+
+def test_a_word_looks_more_at_what_is_nearer_and_more_telling(tmp_path):
+    vectors = np.array([[1, 0], [0, 1], [0, 1]], np.float32)
+    bias = informativeness(np.array([0.5, 0.001, 0.499]))
+    layer = closed_form(vectors, Projection(np.zeros((2, 2), np.float32)))
+    model = tiny_model(
+        tmp_path, words=["the", "bank", "a"], vectors=vectors, layers=[layer], word_bias=bias
+    )
+    attention, _ = encoded(model, ["the", "bank", "a"])
+    weigh = [
+        exp(log1p(2 * exp(0)) + log(0.5)),
+        exp(log1p(2 * exp(-1 / 3)) + log(0.001 / 0.5)),
+    ]
+    np.testing.assert_allclose(attention[0], [0, *(w / sum(weigh) for w in weigh)], rtol=1e-5)
