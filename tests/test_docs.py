@@ -21,7 +21,7 @@ def generator():
     return module
 
 
-@pytest.mark.parametrize("name", ["settings.md", "errors.md", "openapi.json"])
+@pytest.mark.parametrize("name", ["settings.md", "errors.md", "quality.md", "openapi.json"])
 def test_a_page_made_from_the_code_is_the_one_that_is_committed(name: str) -> None:
     made = generator().PAGES[name]()
     assert (DOCS / name).read_text(encoding="utf-8") == made, "run `make docs`"

@@ -36,14 +36,14 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     for name in filter(None, map(os.fsdecode, tracked)):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, copy / name)
-    log = (copy / "log").open("wb")
-    process = subprocess.Popen(
-        ["make", "serve", f"PORT={number}"],
-        cwd=copy,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
+    with (copy / "log").open("wb") as log:
+        process = subprocess.Popen(
+            ["make", "serve", f"PORT={number}"],
+            cwd=copy,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
     try:
         for _ in range(1200):
             assert process.poll() is None, (copy / "log").read_text()

@@ -91,8 +91,8 @@ def compare(
         read = [_read(model, t, place) for t, place in zip(sentences, places, strict=True)]
     with stages("neighbors"):
         compared = [_compared(model, one, neighbours) for one in read]
-    static = np.stack([one.static for one in read])
-    contextual = np.stack([one.contextual for one in read])
+    static = np.stack([one.static for one in read]).astype(np.float64)
+    contextual = np.stack([one.contextual for one in read]).astype(np.float64)
     return Comparison(
         compared, cosines(static, static), cosines(contextual, contextual), _notes(read)
     )
