@@ -3,9 +3,10 @@
     python models/ablation.py --senses FOLDER [--output FILE.json]
 
 FOLDER holds `google_wsd.tar.xz`: SemCor and MASC with dictionary senses. For each noun with two or
-more senses of eight or more occurrences: nearest sense centroid, five folds, macro-F1 as a mean
-over the nouns. For every lemma: how often two occurrences of one sense are nearer than two of different
-senses (the area under the curve, over 60,000 pairs). The words of CoarseWSD-20 are left out.
+more senses of eight or more occurrences: nearest sense centroid in five folds, macro-F1 as a mean
+over the nouns. For every lemma: how often two occurrences of one sense are nearer than two of
+different senses (the area under the curve, over 60,000 pairs). The words of CoarseWSD-20 are left
+out.
 """
 
 import tarfile

@@ -1,0 +1,72 @@
+"""What the bundled model promises."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from service.encoding.neighbours import neighbours_of_word
+from service.engine.stack import contextualise
+from service.store.model import Model
+from service.text.tokens import tokenise
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "models" / "wiki-en"
+DATA = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data")) / "eval"
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("apple", {"apples", "fruit", "pear"}),
+        ("Apple", {"Macintosh", "Microsoft", "iPhone"}),
+        ("bank", {"banks", "banking", "lender"}),
+        ("river", {"rivers", "valley", "estuary"}),
+        ("Java", {"JVM", "bytecode", "JavaScript"}),
+        ("seal", {"seals", "walrus", "bear"}),
+        ("crane", {"cranes", "stork", "herons"}),
+    ],
+)
+def test_neighbours_make_sense_to_a_reader(bundled: Model, word: str, expected: set[str]) -> None:
+    assert expected <= {found for found, _ in neighbours_of_word(bundled, word, 10, "exact")}
+
+
+def test_it_is_as_large_as_git_can_bear(bundled: Model) -> None:
+    assert sum(file.stat().st_size for file in FOLDER.iterdir()) <= 20_000_000
+    assert 50_000 <= len(bundled.vocabulary) <= 80_000
+    assert 100 <= bundled.vectors.shape[1] <= 150
+    assert bundled.vectors.dtype == np.float16
+    assert "CC BY-SA 3.0" in (FOLDER / "LICENSE").read_text()
+
+
+def test_who_looks_matters_and_not_only_where(bundled: Model) -> None:
+    """Swap the looking word, and its row changes; without association it would not."""
+    rows = []
+    for text in ("the bank of money by a river", "the tree of money by a river"):
+        sentence = bundled.sentence(tokenise(text, bundled.vocabulary))
+        record = contextualise(sentence, bundled.layers, ("weights",)).records[0]
+        rows.append(record["weights"][0, 1])
+    assert np.abs(rows[0] - rows[1]).max() > 0.05
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="needs the evaluation sets (POLYSEME_TEST_DATA)")
+def test_it_separates_senses_as_its_manifest_says_and_better_than_the_controls(
+    bundled: Model,
+) -> None:
+    spec = importlib.util.spec_from_file_location("senses", ROOT / "models" / "senses.py")
+    senses = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(senses)
+    files = senses.lines_of(DATA / "coarsewsd.tar.xz")
+    figures = {
+        name: senses.coarsewsd(files, embed)
+        for name, embed in senses.systems(bundled).items()
+        if name in {"plain mean of the context", "contextual vector"}
+    }
+    ours, mean = figures["contextual vector"], figures["plain mean of the context"]
+    claimed = bundled.manifest.quality["coarsewsd"]
+    assert ours["accuracy"] == pytest.approx(claimed["accuracy"], abs=0.2)
+    assert ours["macro_f1"] == pytest.approx(claimed["macro_f1"], abs=0.2)
+    assert ours["accuracy"] > mean["accuracy"] + 1
+    assert ours["macro_f1"] > mean["macro_f1"] + 1
