@@ -28,7 +28,7 @@ def test_json_is_the_answer_of_the_service(polyseme, expected):
     document = json.loads(done.stdout)
     assert document["model"] == "tiny"
     assert document["notes"] == expected.notes
-    similarity = np.array(document["contextual_similarity"], np.float32)
+    similarity = np.array(document["contextual_similarity"])
     assert similarity.tobytes() == expected.contextual_similarity.tobytes()
     for one, found in zip(expected.occurrences, document["occurrences"], strict=True):
         assert found["shift"] == one.shift
