@@ -3,7 +3,6 @@ PYTHON ?= python3
 PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
-MODELS := models/wiki-en/manifest.json
 CORPUS ?= ../shared/data/corpora
 DATA ?= ../shared/data/eval
 

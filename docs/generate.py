@@ -48,8 +48,7 @@ def error_tree() -> list[type[errors.PolysemeError]]:
     while waiting:
         one = waiting.pop()
         waiting += one.__subclasses__()
-        if not one.__name__.startswith("_"):
-            found.append(one)
+        found.append(one)
     return sorted(found, key=lambda one: (one.status, one.code))
 
 
@@ -96,6 +95,7 @@ def quality() -> str:
         "| vector of an occurrence | accuracy | macro-F1 | WiC train | WiC dev |",
         "|---|---|---|---|---|",
     ]
+    reference = "BERT-base, nearest neighbour (Loureiro et al. 2021) | 94.7 | 93.3 | |"
     for name, figures in senses.items():
         coarse, wic = figures["coarsewsd"], figures["wic"]
         lines.append(
@@ -103,6 +103,7 @@ def quality() -> str:
             f" {wic['train_accuracy']} | {wic['dev_accuracy']} |"
         )
     lines += [
+        f"| {reference} |",
         "",
         "## What each part is worth",
         "On SemCor and MASC, text with dictionary senses, without the words of CoarseWSD-20:",

@@ -1,20 +1,22 @@
 """Every error a caller can meet, in one tree: status, code, sentence and hint.
 
-    PolysemeError
-    ├── NotJsonError            400
-    ├── UnauthorisedError       401
-    ├── UnknownModelError       404
-    ├── UnknownRouteError       404
-    ├── MethodNotAllowedError   405
-    ├── NotAcceptableError      406
-    ├── UnsupportedMediaError   415
-    ├── TooLargeError           413
-    ├── InvalidError            422
-    │   ├── UnknownWordError
-    │   └── OutOfRangeError
-    ├── RateLimitedError        429
-    ├── NotReadyError           503
-    └── ModelFolderError        503   a model on disk that cannot be used
+    PolysemeError               500
+        NotJsonError            400
+        MalformedError          400
+        UnauthorisedError       401
+        UnknownModelError       404
+        UnknownRouteError       404
+        MethodNotAllowedError   405
+        NotAcceptableError      406
+        UnsupportedMediaError   415
+        TooLargeError           413
+        InvalidError            422
+            UnknownWordError    422
+            OutOfRangeError     422
+        LaterError              503
+            RateLimitedError    429
+            NotReadyError       503
+                ModelFolderError 503
 
 A sentence never repeats what the caller sent, except the words that `oov: "error"` lists.
 """
@@ -62,6 +64,16 @@ class NotJsonError(PolysemeError):
     status, code, title = 400, "not_json", "The body is not JSON"
     detail = "The body is not well-formed JSON in UTF-8."
     hint = "Send one JSON object, with numbers that are finite and text that is valid Unicode."
+
+
+class MalformedError(PolysemeError):
+    """What came is not HTTP as the server takes it (`http/worker.py`)."""
+
+    status, code, title = 400, "malformed", "The request is not well-formed HTTP"
+    detail = "The request line or a header is malformed or too long."
+    hint = (
+        "Send a request line of at most 4 KiB and headers of at most 8 KiB, as RFC 9112 has them."
+    )
 
 
 class UnauthorisedError(PolysemeError):
@@ -146,8 +158,8 @@ class InvalidError(PolysemeError):
     detail = "A field is missing, unknown, of the wrong type or out of range."
     hint = "`errors` names each field; /docs shows what it may be."
 
-    def __init__(self, errors: Sequence[FieldError], detail: str | None = None) -> None:
-        super().__init__(detail)
+    def __init__(self, errors: Sequence[FieldError], hint: str | None = None) -> None:
+        super().__init__(hint=hint)
         self.errors = errors
 
     def members(self) -> dict[str, Any]:
@@ -162,8 +174,10 @@ class UnknownWordError(InvalidError):
     detail = "The vocabulary lacks a word of the request."
     hint = 'Leave the words out, or ask with `oov: "zero"`.'
 
-    def __init__(self, errors: Sequence[FieldError], words: Sequence[str] = ()) -> None:
-        super().__init__(errors)
+    def __init__(
+        self, errors: Sequence[FieldError], words: Sequence[str] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(errors, hint)
         self.words = words
 
     def members(self) -> dict[str, Any]:
@@ -176,15 +190,18 @@ class OutOfRangeError(InvalidError):
 
     code, title = "out_of_range", "The result is not a finite number"
     detail = "The arithmetic leaves the range of its floating-point type."
-    hint = 'Send smaller numbers, or ask for `dtype: "float32"`.'
+    hint = "Send smaller numbers."
 
-    def __init__(self, detail: str | None = None) -> None:
-        super().__init__((), detail)
+    def __init__(self, error: FieldError | None = None, hint: str | None = None) -> None:
+        super().__init__([error or FieldError("", "leads to numbers that are not finite")], hint)
 
 
-class _LaterError(PolysemeError):
+class LaterError(PolysemeError):
     """An error that may be gone when the request is tried again."""
 
+    status, code, title = 503, "later", "Not now"
+    detail = "The service cannot answer now."
+    hint = "Wait as long as the Retry-After header says."
     retry_after: ClassVar[int] = 5
 
     def __init__(self, detail: str | None = None, retry_after: int | None = None) -> None:
@@ -196,7 +213,7 @@ class _LaterError(PolysemeError):
         return {"Retry-After": str(self.seconds)}
 
 
-class RateLimitedError(_LaterError):
+class RateLimitedError(LaterError):
     """The caller is over its rate."""
 
     status, code, title = 429, "rate_limited", "Too many requests"
@@ -204,7 +221,7 @@ class RateLimitedError(_LaterError):
     hint = "Wait as long as the Retry-After header says."
 
 
-class NotReadyError(_LaterError):
+class NotReadyError(LaterError):
     """The service cannot answer yet, or no more."""
 
     status, code, title = 503, "not_ready", "Not ready"

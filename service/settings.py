@@ -5,11 +5,10 @@
 """
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 from limits import parse_many
-from pydantic import Field, SecretStr, field_validator
+from pydantic import DirectoryPath, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from service.encoding.limits import Limits
@@ -47,13 +46,15 @@ class Settings(BaseSettings):
     keep_alive: int = Field(
         5, ge=0, le=3600, description="seconds an idle connection is kept for its next request"
     )
-    models_dir: Path | None = Field(None, description="folder of model folders, beside the bundled")
+    models_dir: DirectoryPath | None = Field(
+        None, description="folder of model folders, beside the bundled"
+    )
     model: str = Field(BUNDLED, pattern=NAME_PATTERN, description="name of the default model")
     verify_models: bool = Field(
         True, description="compare checksums and look for NaN when a model is loaded"
     )
     max_body_bytes: int = Field(
-        8 << 20, ge=1, le=1 << 30, description="largest body of a request, in bytes"
+        2 << 20, ge=1, le=1 << 30, description="largest body of a request, in bytes"
     )
     max_sentences: int = Field(
         1024, ge=1, le=1_000_000, description="most sentences of one request"

@@ -37,10 +37,11 @@ def start(
 ) -> tuple[subprocess.Popen[bytes], str]:
     """Start the real command with a real gunicorn and wait until it answers."""
     port = free_port()
+    settings = {"workers": 2, **settings}
     given = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [*command, "serve", "--port", str(port), "--workers", "2"],
+            [*command, "serve", "--port", str(port)],
             cwd=log.parent,
             env={**os.environ, **given},
             stdout=out,

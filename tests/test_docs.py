@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from service import errors
 from service.errors import PolysemeError
 from service.settings import Settings
 
@@ -28,12 +29,12 @@ def test_a_page_made_from_the_code_is_the_one_that_is_committed(name: str) -> No
 
 
 def test_every_setting_and_every_error_code_is_documented() -> None:
-    settings, errors = (DOCS / "settings.md").read_text(), (DOCS / "errors.md").read_text()
+    settings, page = (DOCS / "settings.md").read_text(), (DOCS / "errors.md").read_text()
     for name in Settings.model_fields:
         assert f"POLYSEME_{name.upper()}`" in settings
     for error in generator().error_tree():
         assert issubclass(error, PolysemeError)
-        assert f"| {error.status} | `{error.code}` |" in errors
+        assert f"| {error.status} | `{error.code}` |" in page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -54,3 +55,12 @@ def test_files_named_in_the_docs_are_there(page: Path) -> None:
 def test_every_decision_is_numbered_without_a_gap() -> None:
     numbers = [int(page.name[:4]) for page in sorted((DOCS / "decisions").glob("*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
+    def lines(error: type[PolysemeError], depth: int) -> list[tuple[int, str, int]]:
+        below = [line for sub in error.__subclasses__() for line in lines(sub, depth + 1)]
+        return [(depth, error.__name__, error.status), *below]
+
+    drawn = re.findall(r"^( +)(\w+Error) +(\d{3})$", errors.__doc__, re.MULTILINE)
+    assert [(len(i) // 4, name, int(s)) for i, name, s in drawn] == lines(PolysemeError, 1)

@@ -23,7 +23,7 @@ MAY_IMPORT = {
     SETTINGS: {STORE, ENCODING, "limits", "pydantic", "pydantic_settings"},
     "service.http": {
         *("service.engine.arrays", TEXT, ERRORS, STORE, ENCODING, SETTINGS, "service.__version__"),
-        *("flask", "flask_limiter", "werkzeug", "pydantic", "pydantic_core"),
+        *("flask", "flask_limiter", "gunicorn", "werkzeug", "pydantic", "pydantic_core"),
         *("numpy", "orjson", "regex", "threadpoolctl"),
     },
     "service.cli": {

@@ -1,7 +1,7 @@
 """`polyseme` and its subcommands."""
 
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -11,7 +11,14 @@ from service.cli.encode import encode
 from service.cli.models import models
 from service.cli.serve import serve
 from service.engine.arrays import NonFiniteError
-from service.errors import OutOfRangeError, PolysemeError
+from service.errors import (
+    InvalidError,
+    OutOfRangeError,
+    PolysemeError,
+    TooLargeError,
+    UnknownWordError,
+)
+from service.settings import PREFIX
 
 
 class _Group(click.Group):
@@ -26,10 +33,27 @@ class _Group(click.Group):
             _fail(error)
 
 
-def _fail(error: PolysemeError) -> None:
-    click.echo(f"polyseme: {error.sentence}", err=True)
-    for one in error.members().get("errors", ()):
-        click.echo(f"  {one['pointer']}: {one['message']}", err=True)
+_ADVICE = {
+    "unknown_model": "`polyseme models list` names those there are.",
+    "unknown_word": "`--oov zero` gives such words a zero vector.",
+    "broken_model": "`polyseme models verify` says what is wrong with each model.",
+}
+"""What to do at a terminal, where that is something else than over HTTP."""
+
+
+def _fail(error: PolysemeError) -> NoReturn:
+    """End with one sentence on what is wrong and one on what to do."""
+    advice = _ADVICE.get(error.code, error.advice)
+    if isinstance(error, TooLargeError):
+        name = f"{PREFIX}{error.extra['setting']}".upper()
+        advice = f"Give less, or raise the limit by {name}."
+    if isinstance(error, UnknownWordError):
+        sentence = f"{error.sentence[:-1]}: {', '.join(error.words)}."
+    elif isinstance(error, InvalidError):
+        sentence, advice = "; ".join(f"{e.message} ({e.pointer})" for e in error.errors) + ".", ""
+    else:
+        sentence = error.sentence
+    click.echo(f"polyseme: {sentence} {advice}".rstrip(), err=True)
     sys.exit(1)
 
 

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from service.encoding.encoder import tokens_of
+from service.encoding.cutting import cut_texts
 from service.encoding.limits import Limits
 from service.encoding.stages import Stages
 from service.engine.arrays import Floats
@@ -79,10 +79,8 @@ def compare(
     """Compare occurrences of words; raise InvalidError where one is not to be found."""
     limits.sentences(len(occurrences))
     with stages("tokens"):
-        sentences = [tokens_of(occurrence.text, model, case) for occurrence in occurrences]
-        for tokens in sentences:
-            limits.sentence_tokens(len(tokens))
-        limits.tokens(sum(map(len, sentences)))
+        texts = [occurrence.text for occurrence in occurrences]
+        sentences = [tokens for tokens, _ in cut_texts(texts, model, case, limits)]
         places = [
             _place(tokens, occurrence, number)
             for number, (tokens, occurrence) in enumerate(zip(sentences, occurrences, strict=True))
@@ -107,7 +105,7 @@ def _place(tokens: Sequence[Token], occurrence: Occurrence, number: int) -> int:
         if occurrence.nth < len(found):
             return found[occurrence.nth]
         field = "nth" if found else "word"
-        message = f"the text has this word as a token {len(found)} times, counted from 0"
+        message = f"the text has this word as a token {len(found)} times; `nth` counts from 0"
         raise InvalidError([FieldError(f"/occurrences/{number}/{field}", message)])
     start, end = occurrence.start or 0, occurrence.end or 0
     covered = [i for i, t in enumerate(tokens) if (t.start or 0) < end and (t.end or 0) > start]
@@ -121,7 +119,7 @@ def _read(model: Model, tokens: list[Token], place: int) -> _Read:
     sentence = model.sentence(tokens)
     last = len(model.layers) - 1
     result = contextualise(sentence, model.layers, ("weights",), (last,))
-    weights = result.records[last]["weights"].mean(axis=0)[place]
+    weights = result.records[last]["weights"][:, place].mean(axis=0)  # a copy: the rest may go
     return _Read(tokens, place, sentence.vectors[place], result.contextual[place], weights)
 
 

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from service.encoding.cutting import Text, cut_texts
 from service.encoding.limits import Limits
 from service.encoding.stages import Stages
 from service.engine.arrays import Floats
@@ -13,14 +14,11 @@ from service.engine.stack import contextualise
 from service.errors import FieldError, InvalidError, UnknownWordError
 from service.store.model import Model
 from service.text.case import Case
-from service.text.tokens import Token, resolve_all, tokenise
+from service.text.tokens import Token
 
 Part: TypeAlias = Literal[
     "static", "contextual", "attention", "queries", "keys", "values", "scores"
 ]
-Text: TypeAlias = str | Sequence[str]
-"""A sentence, or the words of one that is already tokenised."""
-
 PER_LAYER: tuple[Part, ...] = ("attention", "queries", "keys", "values", "scores")
 _RECORDED = {"attention": "weights"}
 """Under what name the engine records a part, where it is another one."""
@@ -51,13 +49,6 @@ class Encoded:
     heads; `queries`, `keys`, `values` [L, h, n, k]"""
 
 
-def tokens_of(text: Text, model: Model, case: Case) -> list[Token]:
-    """The tokens of a sentence; words that came already cut stay as they are."""
-    if isinstance(text, str):
-        return tokenise(text, model.vocabulary, case)
-    return resolve_all(text, model.vocabulary, case)
-
-
 def encode(
     model: Model,
     texts: Sequence[Text],
@@ -73,8 +64,7 @@ def encode(
     layers = chosen_layers(choice, len(model.layers))
     limits.sentences(len(texts))
     with stages("tokens"):
-        cut = [_cut(tokens_of(text, model, choice.case), choice, limits) for text in texts]
-    limits.tokens(sum(len(tokens) for tokens, _ in cut))
+        cut = cut_texts(texts, model, choice.case, limits, truncate=choice.truncate)
     if choice.oov == "error":
         _require_known(tokens for tokens, _ in cut)
     limits.answer_bytes(_answer_bytes(model, choice, len(layers), cut, float_bytes))
@@ -95,13 +85,6 @@ def chosen_layers(choice: Choice, number: int) -> list[int]:
         message = f"the model's layers are 0 to {number - 1}"
         raise InvalidError([FieldError(f"/layers/{place}", message) for place in wrong])
     return sorted(set(choice.layers))
-
-
-def _cut(tokens: list[Token], choice: Choice, limits: Limits) -> tuple[list[Token], int]:
-    over = max(0, len(tokens) - limits.max_sentence_tokens)
-    if over and not choice.truncate:
-        limits.sentence_tokens(len(tokens))
-    return (tokens[: len(tokens) - over], over) if over else (tokens, 0)
 
 
 def _require_known(sentences: Iterable[list[Token]]) -> None:

@@ -33,7 +33,7 @@ class Limits:
 
     def answer_bytes(self, number: int) -> None:
         """Refuse an answer that would be too large."""
-        self._check("The answer could take too many bytes", number, "max_answer_bytes")
+        self._check("The answer could have too many bytes", number, "max_answer_bytes")
 
     def _check(self, what: str, size: int, setting: str) -> None:
         limit: int = getattr(self, setting)

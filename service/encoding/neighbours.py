@@ -14,7 +14,8 @@ def neighbours_of_word(model: Model, word: str, k: int, case: Case) -> list[tupl
     """The nearest words without the word itself; raise UnknownWordError where it is lacking."""
     token = resolve(word, model.vocabulary, case)
     if token.row is None:
-        raise UnknownWordError([FieldError("/word", "not in the vocabulary")])
+        hint = 'Try another spelling, or `case: "auto"`.'
+        raise UnknownWordError([FieldError("/word", "not in the vocabulary")], hint=hint)
     return model.neighbours(model.static([token])[0], k, [token.row])
 
 

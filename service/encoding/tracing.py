@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from service.encoding.encoder import tokens_of
+from service.encoding.cutting import cut_traced
 from service.encoding.limits import Limits
 from service.engine.arrays import Floats
 from service.engine.trace import Step, Weights, trace_embeddings, trace_layer, trace_projected
@@ -41,10 +41,9 @@ def trace_text(
     if layer >= len(model.layers):
         message = f"the model's layers are 0 to {len(model.layers) - 1}"
         raise InvalidError([FieldError("/layer", message)])
-    tokens = tokens_of(text, model, case)
+    tokens = cut_traced(text, model, case, limits)
     if not tokens:
         raise InvalidError([FieldError("/text", "has no word")])
-    limits.trace_tokens(len(tokens))
     manifest = model.manifest
     widths = (manifest.dimension, model.key_width, model.value_width)
     limits.answer_bytes(_answer_bytes(len(tokens), manifest.heads, *widths))
@@ -92,7 +91,7 @@ def _weights(numbers: Numbers, d: int) -> Weights:
         if name != "output":
             message = f"takes vectors of width {len(found[name])}, the embeddings have {d}"
             _require(len(found[name]) == d, f"/weights/{name}", message)
-    return Weights(**found)
+    return Weights(**found, columns=numbers.transposed)
 
 
 def _matrix(rows: Rows, pointer: str) -> Floats:

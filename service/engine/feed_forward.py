@@ -8,6 +8,7 @@ import numpy as np
 
 from service.engine.arrays import Floats
 from service.engine.projection import Projection
+from service.engine.record import NOTHING, Record
 
 Activation: TypeAlias = Literal["relu", "gelu"]
 
@@ -36,6 +37,8 @@ class FeedForward:
     outer: Projection
     activation: Activation = "gelu"
 
-    def __call__(self, x: Floats) -> Floats:
+    def __call__(self, x: Floats, record: Record = NOTHING) -> Floats:
         """Transform each row. [n, d] -> [n, d]"""
-        return self.outer(_ACTIVATIONS[self.activation](self.inner(x)))
+        inner = _ACTIVATIONS[self.activation](self.inner(x))
+        record.keep("feed_forward_inner", inner)
+        return self.outer(inner)

@@ -49,7 +49,7 @@ class Layer:
         context = attend(queries, keys, values, sentence, self.scoring, record)
         output = self.output(join_heads(context))
         record.keep("output", output)
-        x = self.residual(x, output)
+        x = self.residual(x, output, record)
         record.keep("residual", x)
         x = self._normed(x, "attention_norm", "after", record)
         return self._fed_forward(self.feed_forward, x, record) if self.feed_forward else x
@@ -72,7 +72,7 @@ class Layer:
 
     def _fed_forward(self, network: FeedForward, x: Floats, record: Record) -> Floats:
         start = self._normed(x, "feed_forward_norm", "before", record)
-        change = network(start)
+        change = network(start, record)
         record.keep("feed_forward", change)
         return self._normed(x + change, "feed_forward_norm", "after", record)
 

@@ -33,3 +33,7 @@ class Record:
         if name not in self.arrays:
             self.arrays[name] = np.empty((block.shape[0], n, *block.shape[2:]), block.dtype)
         self.arrays[name][:, rows.start : rows.stop] = block
+
+
+NOTHING = Record()
+"""A record that keeps nothing."""

@@ -8,6 +8,7 @@ import numpy as np
 from service.engine.arrays import Floats
 from service.engine.norm import unit
 from service.engine.positions import sinusoids
+from service.engine.record import NOTHING, Record
 
 ResidualKind: TypeAlias = Literal["none", "add", "unit"]
 
@@ -25,7 +26,7 @@ class Residual:
     share: float = 0.0
     position_share: float = 0.0
 
-    def __call__(self, x: Floats, output: Floats) -> Floats:
+    def __call__(self, x: Floats, output: Floats, record: Record = NOTHING) -> Floats:
         """Combine start and output. [n, d], [n, d] -> [n, d]"""
         if self.kind == "none":
             return output
@@ -33,6 +34,8 @@ class Residual:
             return x + output
         sum_ = unit(output) + self.share * unit(x)
         if self.position_share:
-            place = (self.position_share * sinusoids(*x.shape)).astype(x.dtype)
+            places = sinusoids(*x.shape)
+            record.keep("position", places)
+            place = (self.position_share * places).astype(x.dtype)
             sum_ = np.where(sum_.any(axis=1, keepdims=True), sum_ + place, sum_)
         return sum_

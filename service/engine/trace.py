@@ -1,5 +1,6 @@
 """The steps of attention one by one, in float64, for people who want to follow the arithmetic."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,18 +28,14 @@ FORMULAS = {
     "weighted_values": "A[i,j]·V[j]",
     "context": "C[i] = Σj A[i,j]·V[j]",
     "output": "O = (C of all heads side by side)·Wo",
+    "position": "p, of unit length, by the place of the word",
     "residual": "R, X and O combined",
     "feed_forward_norm": "LayerNorm",
+    "feed_forward_inner": "activation(W1·x + b1)",
     "feed_forward": "F = W2·activation(W1·x + b1) + b2",
     "contextual": "the result of the layer",
 }
 """The names of the steps, each with its formula."""
-
-_RESIDUAL_FORMULAS = {
-    "none": "R = O",
-    "add": "R = X + O",
-    "unit": "R = O/|O| + share·X/|X| + position_share·p",
-}
 
 
 @dataclass(frozen=True)
@@ -62,6 +59,8 @@ class Weights:
     """[d, h·v]"""
     output: Floats | None = None
     """[h·v, d]"""
+    columns: bool = False
+    """whether they were brought as W·x, and are named so in the formulas"""
 
 
 def trace_layer(sentence: Sentence, layers: Sequence[Layer], number: int) -> list[Step]:
@@ -99,7 +98,10 @@ def trace_embeddings(
         context = attend(queries, keys, values, sentence, layer.scoring, record)
         if weights.output is not None:
             record.keep("output", join_heads(context) @ weights.output.astype(np.float64))
-    return _steps(_without_lone_head(record.arrays, heads), _formulas(layer))
+    formulas = _formulas(layer)
+    if weights.columns:
+        formulas = {name: _TRANSPOSED.sub(r"\1ᵀ", formula) for name, formula in formulas.items()}
+    return _steps(_without_lone_head(record.arrays, heads), formulas)
 
 
 def trace_projected(
@@ -116,6 +118,7 @@ def trace_projected(
     return _steps(_without_lone_head(record.arrays, heads), {**FORMULAS, **_PLAIN, **given})
 
 
+_TRANSPOSED = re.compile(r"(W[qkvo])")
 _PLAIN = {"weights": "A = softmax of the scores, row by row"}
 
 
@@ -143,7 +146,11 @@ def _without_lone_head(arrays: Mapping[str, Floats], heads: int) -> dict[str, Fl
 
 def _formulas(layer: Layer) -> dict[str, str]:
     """The formulas as they are in this layer: without a weight, Q is X itself."""
-    formulas = {**FORMULAS, "residual": _RESIDUAL_FORMULAS[layer.residual.kind]}
+    residual = layer.residual
+    place = f" + {residual.position_share}·p" if residual.position_share else ""
+    combined = f"R = O/|O| + {residual.share}·X/|X|{place}"
+    kinds = {"none": "R = O", "add": "R = X + O", "unit": combined}
+    formulas = {**FORMULAS, "residual": kinds[residual.kind]}
     for name, letter, projection in (
         ("queries", "q", layer.query),
         ("keys", "k", layer.key),

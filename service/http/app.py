@@ -22,7 +22,7 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     settings = settings or Settings()
     app = Flask("service", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
-    app.url_map.strict_slashes = True
+    app.url_map.merge_slashes = False
     app.extensions["polyseme-registry"] = registry or Registry.of(
         settings.models_dir, settings.model, verify=settings.verify_models
     )

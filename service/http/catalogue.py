@@ -8,6 +8,7 @@ from service.encoding.documents import model_document
 from service.errors import ModelFolderError
 from service.http.reading import JSON, accepted
 from service.http.writing import json_response
+from service.store.folder import MANIFEST, read_manifest
 from service.store.registry import Registry
 
 catalogue = Blueprint("catalogue", __name__, url_prefix="/v1/models")
@@ -31,18 +32,15 @@ def model(name: str) -> Response:
 
 def _document(registry: Registry, name: str) -> dict[str, Any]:
     """OpenAI's shape, and what the manifest says; a model that cannot be read says why."""
-    document = {
-        "id": name,
-        "object": "model",
-        "created": registry.created(name),
-        "owned_by": "polyseme",
-        "default": name == registry.default,
-    }
+    folder = registry.folder(name)
+    default = name == registry.default
+    document = {"id": name, "object": "model", "owned_by": "polyseme", "default": default}
     try:
-        manifest = registry.manifest(name)
-    except ModelFolderError as error:
-        return {**document, "status": "broken", "problem": error.sentence}
-    return {**document, "status": "ok", **model_document(manifest)}
+        manifest, created = read_manifest(folder), int((folder / MANIFEST).stat().st_mtime)
+    except (ModelFolderError, OSError) as error:
+        problem = error.sentence if isinstance(error, ModelFolderError) else "The folder is gone."
+        return {**document, "created": 0, "status": "broken", "problem": problem}
+    return {**document, "created": created, "status": "ok", **model_document(manifest)}
 
 
 def _registry() -> Registry:

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+from collections.abc import Sequence
 
 from flask import Flask, request
 from flask_limiter import Limiter
@@ -16,22 +17,33 @@ def init_app(app: Flask, settings: Settings) -> None:
     digests = [_digest(key.get_secret_value()) for key in settings.api_keys]
 
     def check_key() -> None:
-        scheme, _, sent = request.headers.get("Authorization", "").partition(" ")
-        digest = _digest(sent.strip())
-        # Every digest is compared, each in constant time: how long it takes tells nothing.
-        right = [hmac.compare_digest(digest, known) for known in digests]
-        if not _open() and (scheme.lower() != "bearer" or not any(right)):
+        if not _open() and not _known(digests):
             raise UnauthorisedError
+
+    def caller() -> str:
+        """A caller is its key where it has a right one, else its address."""
+        return _sent().hex() if _known(digests) else get_remote_address()
 
     if digests:
         app.before_request(check_key)
     Limiter(
-        _caller,
+        caller,
         app=app,
         application_limits=[settings.rate_limit] if settings.rate_limit else [],
         application_limits_exempt_when=_open,
         storage_uri="memory://",
     )
+
+
+def _known(digests: Sequence[bytes]) -> bool:
+    """Whether a right key was sent. All are compared, each in constant time: time tells nothing."""
+    scheme = request.headers.get("Authorization", "").partition(" ")[0]
+    right = [hmac.compare_digest(_sent(), digest) for digest in digests]
+    return scheme.lower() == "bearer" and any(right)
+
+
+def _sent() -> bytes:
+    return _digest(request.headers.get("Authorization", "").partition(" ")[2].strip())
 
 
 def _open() -> bool:
@@ -41,9 +53,3 @@ def _open() -> bool:
 
 def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode()).digest()
-
-
-def _caller() -> str:
-    """A caller is its key, or its address where it has none."""
-    key = request.headers.get("Authorization")
-    return _digest(key).hex() if key else get_remote_address()

@@ -2,6 +2,7 @@
 
 import logging
 import traceback
+from typing import Any
 
 import orjson
 from flask import Flask, Response, g
@@ -28,20 +29,24 @@ def init_app(app: Flask) -> None:
     app.register_error_handler(Exception, _unforeseen)
 
 
-def problem(error: PolysemeError) -> Response:
-    """Write an error down."""
-    document = {
+def problem_document(error: PolysemeError, request_id: str) -> dict[str, Any]:
+    """What is said of an error."""
+    return {
         "type": f"urn:polyseme:error:{error.code}",
         "title": error.title,
         "status": error.status,
         "detail": error.sentence,
         "code": error.code,
         "hint": error.advice,
-        "request_id": g.get("request_id", ""),
+        "request_id": request_id,
         **error.members(),
     }
+
+
+def problem(error: PolysemeError) -> Response:
+    """Write an error down."""
     return Response(
-        orjson.dumps(document),
+        orjson.dumps(problem_document(error, g.get("request_id", ""))),
         error.status,
         error.headers(),
         content_type="application/problem+json",
@@ -56,8 +61,6 @@ def _of_werkzeug(error: HTTPException) -> Response:
         return problem(UnknownRouteError())
     if isinstance(error, MethodNotAllowed):
         return problem(MethodNotAllowedError(list(error.valid_methods or ())))
-    if error.response is not None:  # a redirect
-        return Response(status=error.response.status_code)
     return _unforeseen(error)
 
 

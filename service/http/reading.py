@@ -8,7 +8,6 @@ import regex
 from flask import current_app, request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
-from werkzeug.exceptions import ClientDisconnected
 
 from service.errors import (
     FieldError,
@@ -41,11 +40,13 @@ def read_body(schema: type[_Body]) -> _Body:
 
     Raises UnsupportedMediaError, TooLargeError, NotJsonError or InvalidError.
     """
-    if request.mimetype != JSON or request.content_encoding not in {None, "", "identity"}:
+    if request.mimetype != JSON:
         raise UnsupportedMediaError
+    if request.content_encoding not in {None, "", "identity"}:
+        raise UnsupportedMediaError("The body has a Content-Encoding, and none is understood.")
     try:
         return schema.model_validate(orjson.loads(_bytes()))
-    except (orjson.JSONDecodeError, ClientDisconnected):
+    except orjson.JSONDecodeError:
         raise NotJsonError from None
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
@@ -53,7 +54,20 @@ def read_body(schema: type[_Body]) -> _Body:
 
 
 def _bytes() -> bytes:
-    """The body, whole; raise TooLargeError, having read some more, where it is over the limit."""
+    """The body, whole.
+
+    Raises NotJsonError where it ends too soon or its chunks are not well-formed, TooLargeError,
+    having read some more, where it is over the limit.
+    """
+    try:
+        return _whole()
+    except TooLargeError:
+        raise
+    except Exception:  # noqa: BLE001 - each server has its own exceptions for a body that breaks off
+        raise NotJsonError("The body breaks off or is not well-formed HTTP.") from None
+
+
+def _whole() -> bytes:
     limit = current_app.config["MAX_CONTENT_LENGTH"]
     declared = request.content_length
     if declared is None and request.environ.get("wsgi.input_terminated"):

@@ -13,8 +13,10 @@ ModelName: TypeAlias = Annotated[
     Field(pattern=NAME_PATTERN, description="a model's name; the default model when left out"),
 ]
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
-Vector: TypeAlias = Annotated[list[Number], Field(min_length=1)]
-Matrix: TypeAlias = Annotated[list[Vector], Field(min_length=1)]
+# A list ends at its first error: a list of a million wrong entries would make a million errors.
+Vector: TypeAlias = Annotated[list[Number], Field(min_length=1, fail_fast=True)]
+Matrix: TypeAlias = Annotated[list[Vector], Field(min_length=1, fail_fast=True)]
+Texts: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
 
 
 def _kind_of_input(value: Any) -> str:
@@ -32,14 +34,16 @@ TAGS = frozenset({"text", "texts", "words", "numbers", "name"})
 
 Input: TypeAlias = Annotated[
     Annotated[str, Tag("text")]
-    | Annotated[list[str], Field(min_length=1), Tag("texts")]
-    | Annotated[list[list[str]], Field(min_length=1), Tag("words")],
+    | Annotated[list[str], Field(min_length=1, fail_fast=True), Tag("texts")]
+    | Annotated[list[Texts], Field(min_length=1, fail_fast=True), Tag("words")],
     Discriminator(_kind_of_input),
     Field(description="a sentence, several, or several that are already cut into words"),
 ]
+LayerNumbers: TypeAlias = Annotated[
+    list[Annotated[int, Field(ge=0)]], Field(min_length=1, fail_fast=True)
+]
 Layers: TypeAlias = Annotated[
-    Annotated[Literal["all", "last"], Tag("name")]
-    | Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1), Tag("numbers")],
+    Annotated[Literal["all", "last"], Tag("name")] | Annotated[LayerNumbers, Tag("numbers")],
     Discriminator(_kind_of_layers),
     Field(description="which layers attention, queries, … are returned for; counted from 0"),
 ]
@@ -55,7 +59,9 @@ class EncodeRequest(_Body):
     input: Input
     model: ModelName = None
     include: list[Part] = Field(
-        ["static", "contextual", "attention"], description="the arrays of the answer"
+        ["static", "contextual", "attention"],
+        fail_fast=True,
+        description="the arrays of the answer",
     )
     layers: Layers = "all"
     heads: Literal["all", "mean"] = Field(
@@ -86,8 +92,10 @@ class OccurrenceRequest(_Body):
         placed = self.start is not None and self.end is not None
         if (self.word is None) != placed or (self.start is None) != (self.end is None):
             raise ValueError("give either `word` or both `start` and `end`")
-        if self.start is not None and self.end is not None and self.start >= self.end:
-            raise ValueError("`start` has to be before `end`")
+        if placed and "nth" in self.model_fields_set:
+            raise ValueError("`nth` goes with `word`, not with `start` and `end`")
+        if self.start is not None and not self.start < (self.end or 0) <= len(self.text):
+            raise ValueError("`start` and `end` are a span of the text, which is not empty")
         return self
 
 
@@ -112,7 +120,7 @@ class WeightsRequest(_Body):
 class TraceRequest(_Body):
     """Numbers to follow: embeddings, or queries, keys and values, or the text of a stored model."""
 
-    tokens: Annotated[list[str], Field(min_length=1)] | None = None
+    tokens: Annotated[Texts, Field(min_length=1)] | None = None
     embeddings: Matrix | None = Field(None, description="[n, d]")
     weights: WeightsRequest | None = None
     queries: Matrix | None = Field(None, description="[n, h·k]")
@@ -137,7 +145,8 @@ class TraceRequest(_Body):
         stored = {"model", "layer", "case"}
         unused = stored if self.text is None else brought
         unused |= {"weights", "convention"} if some else set()
-        if wrong := sorted(unused & self.model_fields_set):
+        given = {name for name in self.model_fields_set if getattr(self, name) is not None}
+        if wrong := sorted(unused & given):
             raise ValueError(f"{', '.join(wrong)}: not used with these fields")
         if self.text is None and self.tokens is None:
             raise ValueError("`tokens` names the rows of the numbers")

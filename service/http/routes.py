@@ -1,5 +1,7 @@
 """The routes that compute: each parses, computes and replies."""
 
+from typing import Any
+
 from flask import Blueprint, Response, current_app, g
 
 from service.encoding import compare as comparing
@@ -10,7 +12,7 @@ from service.encoding.npz import npz_bytes
 from service.errors import FieldError, InvalidError
 from service.http.reading import JSON, NPZ, accepted, read_body
 from service.http.requests import CompareRequest, EncodeRequest, NeighborsRequest, TraceRequest
-from service.http.writing import cast, json_response, number_bytes
+from service.http.writing import cast, json_response, limited, number_bytes
 from service.store.model import Model
 from service.store.registry import Registry
 
@@ -30,9 +32,11 @@ def encode() -> Response:
     with g.stages("write"):
         cast(encoded, body.dtype)
         if kind == NPZ:
-            return Response(npz_bytes(encoded), content_type=NPZ)
+            return limited(Response(npz_bytes(encoded), content_type=NPZ), _limits())
         write = documents.as_base64 if body.encoding == "base64" else documents.as_numbers
-        return json_response(documents.encode_document(model.manifest, encoded, write))
+        return limited(
+            json_response(documents.encode_document(model.manifest, encoded, write)), _limits()
+        )
 
 
 def _choice(body: EncodeRequest) -> encoder.Choice:
@@ -58,7 +62,7 @@ def compare() -> Response:
     occurrences = [comparing.Occurrence(**one.model_dump()) for one in body.occurrences]
     result = comparing.compare(model, occurrences, body.neighbors, body.case, _limits(), g.stages)
     with g.stages("write"):
-        return json_response(documents.compare_document(model.manifest, result))
+        return _json(documents.compare_document(model.manifest, result))
 
 
 @routes.post("/trace")
@@ -75,7 +79,7 @@ def trace() -> Response:
             model = _model(body.model)
             tokens, steps = tracing.trace_text(model, body.text, body.layer, body.case, _limits())
     with g.stages("write"):
-        return json_response(documents.trace_document(tokens, steps))
+        return _json(documents.trace_document(tokens, steps))
 
 
 def _numbers(body: TraceRequest) -> tracing.Numbers:
@@ -109,7 +113,13 @@ def neighbors() -> Response:
         else:
             found = neighbours_of_word(model, body.word or "", body.k, body.case)
     with g.stages("write"):
-        return json_response({"neighbors": documents.neighbour_documents(found)})
+        return limited(
+            json_response({"neighbors": documents.neighbour_documents(found)}), _limits()
+        )
+
+
+def _json(document: dict[str, Any]) -> Response:
+    return limited(json_response(document), _limits())
 
 
 def _model(name: str | None) -> Model:

@@ -8,7 +8,8 @@ import orjson
 from flask import Response
 
 from service.encoding.encoder import Encoded
-from service.errors import OutOfRangeError
+from service.encoding.limits import Limits
+from service.errors import FieldError, OutOfRangeError
 from service.http.reading import JSON, NPZ
 
 _JSON_FLOAT_BYTES = 16.0
@@ -18,6 +19,12 @@ _JSON_FLOAT_BYTES = 16.0
 def json_response(document: Any) -> Response:
     """Write a document; its arrays are finite and C-contiguous."""
     return Response(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY), content_type=JSON)
+
+
+def limited(response: Response, limits: Limits) -> Response:
+    """Return the answer; raise TooLargeError where it is over the limit in spite of estimates."""
+    limits.answer_bytes(len(response.get_data()))
+    return response
 
 
 def number_bytes(kind: str, encoding: Literal["float", "base64"], dtype: str) -> float:
@@ -37,4 +44,7 @@ def cast(encoded: Sequence[Encoded], dtype: Literal["float32", "float16"]) -> No
             for part, array in one.arrays.items():
                 one.arrays[part] = array.astype(dtype)
                 if not np.isfinite(one.arrays[part]).all():
-                    raise OutOfRangeError("A number of the answer is out of the range of float16.")
+                    raise OutOfRangeError(
+                        FieldError("/dtype", "float16 cannot hold a number of the answer"),
+                        'Ask for `dtype: "float32"`.',
+                    )

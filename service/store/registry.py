@@ -26,7 +26,7 @@ class Registry:
         self._folders = dict(folders)
         self._verify = verify
         self._models: dict[str, Model | ModelFolderError] = {}
-        self._lock = threading.Lock()
+        self._locks = {name: threading.Lock() for name in self._folders}
         self.default = default
 
     @classmethod
@@ -44,10 +44,6 @@ class Registry:
         """What a model says of itself; raise UnknownModelError or ModelFolderError."""
         return read_manifest(self.folder(name))
 
-    def created(self, name: str) -> int:
-        """When a model was written, in seconds since 1970."""
-        return int((self.folder(name) / MANIFEST).stat().st_mtime)
-
     def folder(self, name: str) -> Path:
         """The folder of a model. The name is looked up, never made into a path."""
         if name not in self._folders:
@@ -58,7 +54,7 @@ class Registry:
         """A model, the default one where no name is given; raise as `manifest` does."""
         name = self.default if name is None else name
         folder = self.folder(name)
-        with self._lock:
+        with self._locks[name]:
             if name not in self._models:
                 self._models[name] = self._read(folder)
             found = self._models[name]

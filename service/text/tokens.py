@@ -1,6 +1,6 @@
 """Tokens: words of a text, each with the vocabulary entry that stands for it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from service.text.case import Case, Resolution, spellings
@@ -38,11 +38,17 @@ def resolve(word: str, vocabulary: Lookup, case: Case = "auto", start: int | Non
 
 def tokenise(text: str, vocabulary: Lookup, case: Case = "auto") -> list[Token]:
     """Cut a text into tokens; a word the vocabulary lacks is tried in its pieces."""
-    tokens: list[Token] = []
+    return list(iterate(text, vocabulary, case))
+
+
+def iterate(text: str, vocabulary: Lookup, case: Case = "auto") -> Iterator[Token]:
+    """Yield the tokens of a text one by one, so that who has enough can stop."""
     for start, end in words(text):
         token = resolve(text[start:end], vocabulary, case, start)
-        tokens += [token] if token.row is not None else _pieces(token, vocabulary, case, start)
-    return tokens
+        if token.row is not None:
+            yield token
+        else:
+            yield from _pieces(token, vocabulary, case, start)
 
 
 def resolve_all(texts: Iterable[str], vocabulary: Lookup, case: Case = "auto") -> list[Token]:

@@ -42,7 +42,7 @@ def test_the_nth_time_a_word_is_written(plain):
 def test_a_word_that_is_not_written_as_often_is_refused(plain):
     assert refusal(plain, Occurrence("bank", "bank"), Occurrence("a bank", "bank", nth=1)) == (
         "/occurrences/1/nth",
-        "the text has this word as a token 1 times, counted from 0",
+        "the text has this word as a token 1 times; `nth` counts from 0",
     )
 
 

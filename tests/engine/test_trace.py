@@ -97,9 +97,10 @@ def test_the_steps_stand_in_the_order_of_the_arithmetic(place):
         *("queries", "keys", "values", "scores", "scaled_scores", "position_bias", "word_bias"),
         *("visible", "weights", "weighted_values", "context", "output", "residual"),
     ]
+    network = ["feed_forward_inner", "feed_forward"]
     expected = {
-        "before": ["attention_norm", *attention, "feed_forward_norm", "feed_forward"],
-        "after": [*attention, "attention_norm", "feed_forward", "feed_forward_norm"],
+        "before": ["attention_norm", *attention, "feed_forward_norm", *network],
+        "after": [*attention, "attention_norm", *network, "feed_forward_norm"],
     }[place]
     names = [step.name for step in trace_layer(sentence, [layer], 0)]
     assert names == ["embeddings", *expected, "contextual"]

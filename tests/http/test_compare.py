@@ -13,6 +13,12 @@ FOUR = [
     ("She peeled an apple and put the slices into the cake.", "apple"),
     ("The tree in the orchard bore a ripe apple every autumn.", "apple"),
 ]
+OTHERS = [
+    ("Apple launched a new phone.", "Apple"),
+    ("Apple released its quarterly earnings.", "Apple"),
+    ("I was eating an apple.", "apple"),
+    ("She baked a pie with an apple and cinnamon.", "apple"),
+]
 
 
 def compare(client: httpx.Client, occurrences: list[dict], **body: object) -> dict:
@@ -22,15 +28,25 @@ def compare(client: httpx.Client, occurrences: list[dict], **body: object) -> di
     return answer.json()
 
 
-@pytest.mark.parametrize(("case", "margin"), [("auto", 0.1), ("lower", 0)])
+@pytest.mark.parametrize("sentences", [FOUR, OTHERS])
 def test_compare_tells_the_company_from_the_fruit(
-    client: httpx.Client, case: str, margin: float
+    client: httpx.Client, sentences: list[tuple[str, str]]
+) -> None:
+    occurrences = [{"text": text, "word": word} for text, word in sentences]
+    similarity = np.array(compare(client, occurrences)["contextual_similarity"])
+    company, fruit, across = similarity[0, 1], similarity[2, 3], similarity[:2, 2:]
+    assert company > across.max() + 0.1
+    assert fruit > across.max() + 0.1
+
+
+def test_in_lower_case_the_context_alone_tells_the_company_from_the_fruit(
+    client: httpx.Client,
 ) -> None:
     occurrences = [{"text": text, "word": word} for text, word in FOUR]
-    similarity = np.array(compare(client, occurrences, case=case)["contextual_similarity"])
-    company, fruit, across = similarity[0, 1], similarity[2, 3], similarity[:2, 2:]
-    assert company > across.max() + margin
-    assert fruit > across.max() + margin
+    document = compare(client, occurrences, case="lower")
+    np.testing.assert_allclose(document["static_similarity"], np.ones((4, 4)), atol=1e-6)
+    similarity = np.array(document["contextual_similarity"])
+    assert min(similarity[0, 1], similarity[2, 3]) > similarity[:2, 2:].max()
 
 
 def test_money_bank_and_river_bank_part(client: httpx.Client) -> None:

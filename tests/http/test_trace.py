@@ -42,12 +42,26 @@ def test_a_stored_model_is_traced_with_its_own_further_steps(client: httpx.Clien
     encoded = client.post("/v1/encode", json={"input": text}).json()["results"][0]
     own = ["position_bias", "word_bias", "visible"]
     assert list(steps) == [
-        *["embeddings", *NAMES[:4], *own, *NAMES[4:], "output", "residual", "contextual"]
+        *[
+            "embeddings",
+            *NAMES[:4],
+            *own,
+            *NAMES[4:],
+            "output",
+            "position",
+            "residual",
+            "contextual",
+        ]
     ]
     np.testing.assert_allclose(steps["embeddings"], encoded["static"], atol=1e-6)
     np.testing.assert_allclose(steps["weights"], encoded["attention"][0][0], atol=1e-5)
     np.testing.assert_allclose(steps["contextual"], encoded["contextual"], atol=1e-5)
     np.testing.assert_allclose(steps["weighted_values"].sum(axis=1), steps["context"], atol=1e-12)
+    o, x = (
+        steps[n] / np.linalg.norm(steps[n], axis=1, keepdims=True) for n in ("output", "embeddings")
+    )
+    combined = o + 0.2 * x + 0.01 * steps["position"]
+    np.testing.assert_allclose(steps["residual"], combined, atol=1e-12)
     biased = steps["scores"] + steps["position_bias"] + steps["word_bias"]
     shares = np.exp(biased) * steps["visible"]
     np.testing.assert_allclose(
@@ -74,3 +88,22 @@ def test_weights_in_columns_are_the_transposed_ones(client: httpx.Client) -> Non
     columns = trace(client, **{**request, "weights": turned}, convention="column")
     for name, values in rows.items():
         np.testing.assert_array_equal(values, columns[name])
+
+
+def test_the_formulas_say_which_way_the_weights_were_brought(client: httpx.Client) -> None:
+    request = EXAMPLES[2]["request"]
+    for convention, formula in (("row", "Q = X·Wq"), ("column", "Q = X·Wqᵀ")):
+        weights = {n: np.array(w) for n, w in request["weights"].items()}
+        turned = {n: (w.T if convention == "column" else w).tolist() for n, w in weights.items()}
+        body = {**request, "weights": turned, "convention": convention}
+        steps = client.post("/v1/trace", json=body).json()["steps"]
+        assert next(s["formula"] for s in steps if s["name"] == "queries") == formula
+
+
+def test_an_explicit_null_is_the_same_as_nothing(client: httpx.Client) -> None:
+    brought = {"tokens": ["a"], "embeddings": [[1.0]]}
+    plain = client.post("/v1/trace", json=brought)
+    nulls = {"text": None, "model": None, "weights": None, "queries": None}
+    answer = client.post("/v1/trace", json={**brought, **nulls})
+    assert answer.status_code == 200
+    assert answer.json() == plain.json()

@@ -5,7 +5,6 @@ from dataclasses import fields, is_dataclass, replace
 import numpy as np
 import pytest
 
-from service.encoding.encoder import tokens_of
 from service.engine.attention import Scoring
 from service.engine.feed_forward import FeedForward
 from service.engine.layer import Layer
@@ -14,6 +13,7 @@ from service.engine.projection import Projection
 from service.engine.residual import Residual
 from service.engine.stack import contextualise
 from service.errors import ModelFolderError
+from service.text.tokens import tokenise
 from tests.tiny import full_layer, normal, projection, tiny_model
 
 RNG = np.random.default_rng(3)
@@ -91,7 +91,7 @@ BIAS = np.linspace(-1, 1, 11, dtype=np.float32)
 
 def model_and_sentence(tmp_path, layers, **changes):
     model = tiny_model(tmp_path, layers=layers, word_bias=BIAS, **changes)
-    return model, model.sentence(tokens_of(SENTENCE, model, "auto"))
+    return model, model.sentence(tokenise(SENTENCE, model.vocabulary))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -133,7 +133,7 @@ def test_weights_come_back_from_any_order_in_memory(tmp_path, view):
 def test_the_word_bias_comes_back_and_reaches_the_sentence(tmp_path):
     model, sentence = model_and_sentence(tmp_path, [Layer(scoring=Scoring(word_bias=True))])
     assert np.array_equal(model.word_bias, np.linspace(-1, 1, 11, dtype=np.float32))
-    tokens = tokens_of(SENTENCE, model, "auto")
+    tokens = tokenise(SENTENCE, model.vocabulary)
     expected = [0 if t.row is None else model.word_bias[t.row] for t in tokens]
     assert sentence.word_bias.tolist() == expected
     assert sentence.word_bias.dtype == np.float32

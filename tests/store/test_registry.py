@@ -69,7 +69,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("ask", ["model", "manifest", "folder", "created"])
+@pytest.mark.parametrize("ask", ["model", "manifest", "folder"])
 def test_a_name_that_is_not_there_is_unknown_whatever_it_holds(place, name, ask):
     with pytest.raises(UnknownModelError) as caught:
         getattr(registry_of(place), ask)(name)
@@ -161,7 +161,6 @@ def test_reading_models_writes_nothing(place):
     registry.model()
     registry.manifest("two")
     assert snapshot(place) == before
-    assert registry.created("one") == int((place / "one" / MANIFEST).stat().st_mtime)
 
 
 def test_eight_threads_that_ask_at_once_read_a_model_once(place):

@@ -1,0 +1,56 @@
+"""Texts to tokens within the limits: work stops where a limit is passed."""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import TypeAlias
+
+from service.encoding.limits import Limits
+from service.store.model import Model
+from service.text.case import Case
+from service.text.tokens import Token, iterate, resolve
+from service.text.words import words
+
+Text: TypeAlias = str | Sequence[str]
+"""A sentence, or the words of one that is already tokenised."""
+
+
+def cut_texts(
+    texts: Sequence[Text], model: Model, case: Case, limits: Limits, *, truncate: bool = False
+) -> list[tuple[list[Token], int]]:
+    """The tokens of each text, and how many words were cut off where it is over the limit.
+
+    Raises TooLargeError where one text is over its limit and not to be cut, or all together are.
+    """
+    cut, total = [], 0
+    for number, text in enumerate(texts):
+        tokens, over = _cut(text, model, case, limits.max_sentence_tokens)
+        if over and not truncate:
+            limits.sentence_tokens(len(tokens) + over)
+        cut.append((tokens, over))
+        total += len(tokens)
+        if total > limits.max_tokens:
+            limits.tokens(total + sum(map(_count, texts[number + 1 :])))
+    return cut
+
+
+def cut_traced(text: str, model: Model, case: Case, limits: Limits) -> list[Token]:
+    """The tokens of a text to be traced."""
+    tokens, over = _cut(text, model, case, limits.max_trace_tokens)
+    limits.trace_tokens(len(tokens) + over)
+    return tokens
+
+
+def _cut(text: Text, model: Model, case: Case, most: int) -> tuple[list[Token], int]:
+    """The first tokens of a text, and how many words are left: counted, not looked up."""
+    vocabulary = model.vocabulary
+    if not isinstance(text, str):
+        kept = [resolve(word, vocabulary, case) for word in text[:most]]
+        return kept, len(text) - len(kept)
+    tokens = list(islice(iterate(text, vocabulary, case), most + 1))
+    if len(tokens) <= most:
+        return tokens, 0
+    return tokens[:most], _count(text[tokens[most].start or 0 :])
+
+
+def _count(text: Text) -> int:
+    return sum(1 for _ in words(text)) if isinstance(text, str) else len(text)
