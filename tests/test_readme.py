@@ -30,9 +30,8 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}")
     copy, number = tmp_path_factory.mktemp("clone"), free_port()
-    tracked = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
-    ).stdout.split(b"\0")
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    tracked = subprocess.run(listing, cwd=ROOT, capture_output=True, check=True).stdout.split(b"\0")
     for name in filter(None, map(os.fsdecode, tracked)):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, copy / name)
@@ -54,8 +53,9 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
                 time.sleep(0.25)
         yield number
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(30)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(30)
 
 
 def fragments(block: str) -> list[str]:
