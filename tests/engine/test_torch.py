@@ -27,7 +27,7 @@ def array(tensor):
     return tensor.detach().numpy().copy()
 
 
-def close(actual, tensor):
+def assert_agrees(actual, tensor):
     assert actual.dtype == np.float32
     assert_close(actual, array(tensor), FLOAT32_TOLERANCE)
 
@@ -76,7 +76,7 @@ def test_scaled_dot_product_attention(scale):
     context = attend(
         array(q), array(key), array(value), plain(np.zeros((n, 1))), Scoring(scale), Record()
     )
-    close(context, expected)
+    assert_agrees(context, expected)
 
 
 def test_scaled_dot_product_attention_with_a_bias_by_distance():
@@ -88,7 +88,7 @@ def test_scaled_dot_product_attention_with_a_bias_by_distance():
     expected = torch.nn.functional.scaled_dot_product_attention(q, key, value, attn_mask=mask)
     scoring = Scoring(position_bias=array(table))
     sentence = plain(np.zeros((n, 1)))
-    close(attend(array(q), array(key), array(value), sentence, scoring, Record()), expected)
+    assert_agrees(attend(array(q), array(key), array(value), sentence, scoring, Record()), expected)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -98,8 +98,8 @@ def test_multihead_attention(d, heads, n, bias):
     x = torch.randn(n, d)
     expected, weights = attention(x, x, x, average_attn_weights=False)
     result = contextualise(plain(array(x)), [from_attention(attention)], ["weights"])
-    close(result.contextual, expected)
-    close(result.records[0]["weights"], weights)
+    assert_agrees(result.contextual, expected)
+    assert_agrees(result.records[0]["weights"], weights)
 
 
 def test_multihead_attention_that_hides_unknown_tokens():
@@ -110,7 +110,7 @@ def test_multihead_attention_that_hides_unknown_tokens():
     x = torch.randn(n, d) * torch.from_numpy(known)[:, None]
     expected, _ = attention(x, x, x, key_padding_mask=torch.from_numpy(~known))
     sentence = plain(array(x), known)
-    close(contextualise(sentence, [from_attention(attention)]).contextual, expected)
+    assert_agrees(contextualise(sentence, [from_attention(attention)]).contextual, expected)
 
 
 def test_multihead_attention_that_hides_the_token_itself():
@@ -119,18 +119,18 @@ def test_multihead_attention_that_hides_the_token_itself():
     x = torch.randn(n, d)
     expected, _ = attention(x, x, x, attn_mask=torch.eye(n, dtype=torch.bool))
     layer = from_attention(attention, scoring=Scoring(looks_at="others"))
-    close(contextualise(plain(array(x)), [layer]).contextual, expected)
+    assert_agrees(contextualise(plain(array(x)), [layer]).contextual, expected)
 
 
 def test_layer_norm():
     norm = stir(torch.nn.LayerNorm(13, eps=1e-3))
     x = torch.randn(5, 13) * 3 + 1
-    close(from_norm(norm)(array(x)), norm(x))
+    assert_agrees(from_norm(norm)(array(x)), norm(x))
 
 
 def test_gelu_is_the_tanh_form():
     x = torch.linspace(-6, 6, 301)
-    close(gelu(array(x)), torch.nn.functional.gelu(x, approximate="tanh"))
+    assert_agrees(gelu(array(x)), torch.nn.functional.gelu(x, approximate="tanh"))
 
 
 def tanh_gelu(x):
@@ -157,7 +157,7 @@ def test_transformer_encoder_layer(norm_first, name, activation, layers):
     for module in modules:
         x = module(x[None])[0]
     mine = [from_encoder_layer(module, name, norm_first) for module in modules]
-    close(contextualise(start, mine).contextual, x)
+    assert_agrees(contextualise(start, mine).contextual, x)
 
 
 def from_encoder_layer(module, activation, norm_first):

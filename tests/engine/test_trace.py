@@ -32,7 +32,7 @@ def all_steps():
             yield case, case.layers[number], steps_of(case, number)
 
 
-def close(actual, expected):
+def assert_close(actual, expected):
     np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -44,7 +44,7 @@ def test_weights_are_the_softmax_of_the_sum_of_the_steps_before():
         raised = np.where(seen, np.exp(total - total.max(initial=0)), 0)
         if not len(case.sentence.vectors):
             continue
-        close(steps["weights"], raised / raised.sum(-1, keepdims=True))
+        assert_close(steps["weights"], raised / raised.sum(-1, keepdims=True))
         assert ("scaled_scores" in steps) == layer.scoring.scale
         assert ("position_bias" in steps) == (layer.scoring.position_bias is not None)
         hides = layer.scoring.looks_at != "all" or not case.sentence.known.all()
@@ -54,16 +54,16 @@ def test_weights_are_the_softmax_of_the_sum_of_the_steps_before():
 def test_scores_are_the_products_of_queries_and_keys():
     for _, layer, steps in all_steps():
         queries, keys = steps["queries"], steps["keys"]
-        close(steps["scores"], np.einsum("aik,ajk->aij", queries, keys))
+        assert_close(steps["scores"], np.einsum("aik,ajk->aij", queries, keys))
         if layer.scoring.scale:
-            close(steps["scaled_scores"], steps["scores"] / np.sqrt(queries.shape[2]))
+            assert_close(steps["scaled_scores"], steps["scores"] / np.sqrt(queries.shape[2]))
 
 
 def test_weighted_values_are_weights_times_values_and_add_up_to_the_context():
     for _, _, steps in all_steps():
         weights, values = steps["weights"], steps["values"]
-        close(steps["weighted_values"], np.einsum("aij,ajv->aijv", weights, values))
-        close(steps["weighted_values"].sum(axis=2), steps["context"])
+        assert_close(steps["weighted_values"], np.einsum("aij,ajv->aijv", weights, values))
+        assert_close(steps["weighted_values"].sum(axis=2), steps["context"])
 
 
 def test_the_next_layer_starts_where_the_last_one_ended():
@@ -71,7 +71,7 @@ def test_the_next_layer_starts_where_the_last_one_ended():
         start = case.sentence.vectors.astype(np.float64)
         for number in range(len(case.layers)):
             steps = steps_of(case, number)
-            close(steps["embeddings"], start)
+            assert_close(steps["embeddings"], start)
             start = steps["contextual"]
         result = contextualise(case.sentence, case.layers).contextual
         np.testing.assert_allclose(result, start, rtol=1e-3, atol=1e-3)
