@@ -99,8 +99,6 @@ def test_unit_residual_adds_the_place_to_rows_with_content_only():
 def test_unit_keeps_zero_and_sets_other_lengths_to_one():
     rows = np.array([[0.0, 0.0], [-3.0, 4.0], [0.0, 7.0]])
     assert_close(unit(rows), [[0, 0], [-0.6, 0.8], [0, 1]])
-        unit(np.array([[0.0, 0.0], [-3.0, 4.0], [0.0, 7.0]])), [[0, 0], [-0.6, 0.8], [0, 1]]
-    )
 
 
 def test_layer_norm_of_one_and_three():

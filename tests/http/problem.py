@@ -9,7 +9,7 @@ from service.http.replies import ProblemReply
 SECRET = "s3cretqx"
 
 
-def problem(answer: httpx.Response, status: int, code: str) -> dict:
+def expect_problem(answer: httpx.Response, status: int, code: str) -> dict:
     """Check what every error has, and give the document."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from service.store.registry import bundled_models
-from tests.http.problem import SECRET, problem
+from tests.http.problem import SECRET, expect_problem
 
 
 def pointers(document: dict) -> list[str]:
@@ -30,7 +30,7 @@ def pointers(document: dict) -> list[str]:
 )
 def test_a_body_that_is_not_json_is_a_400(client: httpx.Client, body: bytes) -> None:
     headers = {"Content-Type": "application/json"}
-    problem(client.post("/v1/encode", content=body, headers=headers), 400, "not_json")
+    expect_problem(client.post("/v1/encode", content=body, headers=headers), 400, "not_json")
 
 
 def test_a_missing_or_wrong_key_is_a_401(serve) -> None:
@@ -39,12 +39,12 @@ def test_a_missing_or_wrong_key_is_a_401(serve) -> None:
     for sent in (None, "Bearer", f"Bearer {SECRET}", "Basic first-key", "first-key"):
         headers = {"Authorization": sent} if sent else {}
         answer = guarded.post("/v1/encode", json=body, headers=headers)
-        problem(answer, 401, "unauthorised")
+        expect_problem(answer, 401, "unauthorised")
         assert answer.headers["www-authenticate"] == "Bearer"
     for key in ("first-key", "second-key"):
         headers = {"Authorization": f"Bearer {key}"}
         assert guarded.post("/v1/encode", json=body, headers=headers).status_code == 200
-    problem(guarded.get("/v1/models"), 401, "unauthorised")
+    expect_problem(guarded.get("/v1/models"), 401, "unauthorised")
     assert guarded.get("/livez").status_code == guarded.get("/readyz").status_code == 200
 
 
@@ -56,15 +56,15 @@ def test_an_unknown_model_is_a_404(client: httpx.Client, name: str) -> None:
         ("/v1/trace", {"text": "a"}),
         ("/v1/compare", {"occurrences": [{"text": "a", "word": "a"}] * 2}),
     ):
-        problem(client.post(path, json={**body, "model": name}), 404, "unknown_model")
-    problem(client.get(f"/v1/models/{name}"), 404, "unknown_model")
+        expect_problem(client.post(path, json={**body, "model": name}), 404, "unknown_model")
+    expect_problem(client.get(f"/v1/models/{name}"), 404, "unknown_model")
 
 
 @pytest.mark.parametrize(
     "path", [f"/{SECRET}", "/v1/encode/", "/v1", "/v1/models/../../x", "/v2/encode"]
 )
 def test_an_unknown_route_is_a_404(client: httpx.Client, path: str) -> None:
-    document = problem(client.get(path), 404, "unknown_route")
+    document = expect_problem(client.get(path), 404, "unknown_route")
     assert path not in json.dumps(document)
 
 
@@ -72,17 +72,21 @@ def test_a_method_a_route_does_not_have_is_a_405_that_names_those_it_has(
     client: httpx.Client,
 ) -> None:
     answer = client.get("/v1/encode")
-    problem(answer, 405, "method_not_allowed")
+    expect_problem(answer, 405, "method_not_allowed")
     assert set(answer.headers["allow"].split(", ")) == {"POST", "OPTIONS"}
-    problem(client.request("DELETE", "/v1/models"), 405, "method_not_allowed")
+    expect_problem(client.request("DELETE", "/v1/models"), 405, "method_not_allowed")
 
 
 def test_an_answer_type_that_is_not_offered_is_a_406(client: httpx.Client) -> None:
     headers = {"Accept": "text/html"}
-    problem(client.post("/v1/encode", json={"input": "a"}, headers=headers), 406, "not_acceptable")
+    expect_problem(
+        client.post("/v1/encode", json={"input": "a"}, headers=headers), 406, "not_acceptable"
+    )
     npz = {"Accept": "application/x-npz"}
-    problem(client.post("/v1/neighbors", json={"word": "a"}, headers=npz), 406, "not_acceptable")
-    problem(client.get("/v1/models", headers=headers), 406, "not_acceptable")
+    expect_problem(
+        client.post("/v1/neighbors", json={"word": "a"}, headers=npz), 406, "not_acceptable"
+    )
+    expect_problem(client.get("/v1/models", headers=headers), 406, "not_acceptable")
     for fine in ("*/*", "application/*", "text/html, application/json;q=0.1", ""):
         answer = client.post("/v1/encode", json={"input": "a"}, headers={"Accept": fine})
         assert answer.status_code == 200
@@ -100,7 +104,7 @@ def test_an_answer_type_that_is_not_offered_is_a_406(client: httpx.Client) -> No
 )
 def test_a_body_that_is_not_declared_as_json_is_a_415(client: httpx.Client, headers: dict) -> None:
     answer = client.post("/v1/encode", content=b'{"input": "s3cretqx"}', headers=headers)
-    problem(answer, 415, "unsupported_media")
+    expect_problem(answer, 415, "unsupported_media")
 
 
 def test_a_charset_beside_the_declaration_is_fine(client: httpx.Client) -> None:
@@ -195,7 +199,7 @@ def test_a_wrong_field_is_a_422_that_points_at_it(
     client: httpx.Client, path: str, body: dict, where: list[str]
 ) -> None:
     answer = client.post(path, json=body)
-    document = problem(answer, 422, answer.json()["code"])
+    document = expect_problem(answer, 422, answer.json()["code"])
     assert pointers(document) == where
     assert all(error["message"] for error in document["errors"])
 
@@ -204,18 +208,18 @@ def test_numbers_that_no_float_can_hold_are_refused(client: httpx.Client) -> Non
     for number in (b"1e999", b"-1e999"):
         body = b'{"tokens": ["a"], "embeddings": [[' + number + b"]]}"
         headers = {"Content-Type": "application/json"}
-        problem(client.post("/v1/trace", content=body, headers=headers), 400, "not_json")
+        expect_problem(client.post("/v1/trace", content=body, headers=headers), 400, "not_json")
 
 
 def test_arithmetic_that_overflows_is_a_422_and_no_nan(client: httpx.Client) -> None:
     body = {"tokens": ["a", "b"], "embeddings": [[1e300, 1.0], [1e300, -1.0]]}
-    document = problem(client.post("/v1/trace", json=body), 422, "out_of_range")
+    document = expect_problem(client.post("/v1/trace", json=body), 422, "out_of_range")
     assert pointers(document) == [""]
 
 
 def test_unknown_words_are_listed_when_they_are_an_error(client: httpx.Client) -> None:
     body = {"input": ["the river", "the qzxqzx and wvwvxx"], "oov": "error"}
-    document = problem(client.post("/v1/encode", json=body), 422, "unknown_word")
+    document = expect_problem(client.post("/v1/encode", json=body), 422, "unknown_word")
     assert document["words"] == ["qzxqzx", "wvwvxx"]
     assert pointers(document) == ["/input/1", "/input/1"]
 
@@ -227,7 +231,7 @@ def test_a_service_whose_model_is_broken_is_not_ready_and_says_so(serve, broken_
         (broken.get("/readyz"), "not_ready"),
         (broken.post("/v1/encode", json={"input": "a"}), "broken_model"),
     ):
-        problem(answer, 503, code)
+        expect_problem(answer, 503, code)
         assert int(answer.headers["retry-after"]) > 0
     fine = broken.post("/v1/encode", json={"input": "a", "model": "wiki-en"})
     assert fine.status_code == 200
@@ -237,14 +241,14 @@ def test_a_service_whose_model_is_broken_is_not_ready_and_says_so(serve, broken_
 
 def test_a_long_list_of_wrong_entries_ends_at_the_first(client: httpx.Client) -> None:
     answer = client.post("/v1/encode", json={"input": [1] * 200_000})
-    assert pointers(problem(answer, 422, "invalid")) == ["/input/0"]
+    assert pointers(expect_problem(answer, 422, "invalid")) == ["/input/0"]
     body = {"tokens": ["a"], "embeddings": [["x"] * 100_000]}
     answer = client.post("/v1/trace", json=body)
-    assert pointers(problem(answer, 422, "invalid")) == ["/embeddings/0/0"]
+    assert pointers(expect_problem(answer, 422, "invalid")) == ["/embeddings/0/0"]
 
 
 def test_slashes_too_many_lead_nowhere(client: httpx.Client) -> None:
-    problem(client.get("//v1//models"), 404, "unknown_route")
+    expect_problem(client.get("//v1//models"), 404, "unknown_route")
 
 
 def test_a_model_folder_that_goes_away_does_not_hide_the_others(serve, tmp_path) -> None:
@@ -256,4 +260,6 @@ def test_a_model_folder_that_goes_away_does_not_hide_the_others(serve, tmp_path)
     shutil.rmtree(tmp_path / "two")
     listed = {m["id"]: m["status"] for m in client.get("/v1/models").json()["data"]}
     assert listed == {"one": "ok", "two": "broken", "wiki-en": "ok"}
-    problem(client.post("/v1/encode", json={"input": "a", "model": "two"}), 503, "broken_model")
+    expect_problem(
+        client.post("/v1/encode", json={"input": "a", "model": "two"}), 503, "broken_model"
+    )

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.http.problem import problem
+from tests.http.problem import expect_problem
 
 LONG = " ".join(["river"] * 50)
 
@@ -31,7 +31,7 @@ def test_what_is_over_a_limit_is_a_413_that_names_limit_and_size(
     serve, setting: str, limit: int, path: str, body: dict, size: int
 ) -> None:
     limited = serve(**{setting: limit})
-    document = problem(limited.post(path, json=body), 413, "too_large")
+    document = expect_problem(limited.post(path, json=body), 413, "too_large")
     assert (document["limit"], document["size"], document["setting"]) == (limit, size, setting)
     assert str(limit) in document["detail"] and str(size) in document["detail"]
 
@@ -40,14 +40,16 @@ def test_a_body_over_the_limit_is_a_413_declared_or_in_chunks(serve) -> None:
     limited = serve(max_body_bytes=1000)
     body = json.dumps({"input": "a" * 3_000_000}).encode()
     headers = {"Content-Type": "application/json"}
-    document = problem(limited.post("/v1/encode", content=body, headers=headers), 413, "too_large")
+    document = expect_problem(
+        limited.post("/v1/encode", content=body, headers=headers), 413, "too_large"
+    )
     assert (document["limit"], document["size"]) == (1000, len(body))
 
     def chunks():
         for start in range(0, len(body), 65_536):
             yield body[start : start + 65_536]
 
-    document = problem(
+    document = expect_problem(
         limited.post("/v1/encode", content=chunks(), headers=headers), 413, "too_large"
     )
     assert document["limit"] == 1000 and "1000" in document["detail"]
@@ -61,7 +63,7 @@ def test_an_answer_is_limited_where_no_estimate_was_made(serve) -> None:
         ("/v1/neighbors", {"word": "river", "k": 100}),
         ("/v1/compare", {"occurrences": [{"text": "a river", "word": "river"}] * 2}),
     ):
-        document = problem(limited.post(path, json=body), 413, "too_large")
+        document = expect_problem(limited.post(path, json=body), 413, "too_large")
         assert document["setting"] == "max_answer_bytes"
         assert document["size"] > document["limit"] == 300
 
@@ -74,7 +76,7 @@ def test_a_caller_over_its_rate_gets_a_429_that_says_when_to_come_back(serve) ->
     ]
     assert [answer.status_code for answer in answers] == [200] * 3 + [429] * 3
     for answer in answers[3:]:
-        problem(answer, 429, "rate_limited")
+        expect_problem(answer, 429, "rate_limited")
         assert 0 < int(answer.headers["retry-after"]) <= 3600
     assert limited.get("/livez").status_code == 200
 
