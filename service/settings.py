@@ -26,7 +26,10 @@ def usable_cpus() -> int:
 class Settings(BaseSettings):
     """The settings of a service."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+    # An empty variable is what compose files and shells leave of one that is not set.
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid"
+    )
 
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on")

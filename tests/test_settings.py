@@ -1,0 +1,60 @@
+"""Settings come from the environment and from flags; a wrong one is named."""
+
+import pytest
+from pydantic import ValidationError
+
+from service.settings import PREFIX, Settings, usable_cpus
+
+
+def settings(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Settings:
+    for name, value in variables.items():
+        monkeypatch.setenv(PREFIX + name.upper(), value)
+    return Settings()
+
+
+def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Settings()
+    assert settings(monkeypatch, **dict.fromkeys(Settings.model_fields, "")) == plain
+
+
+def test_keys_are_separated_by_commas_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = settings(monkeypatch, api_keys=" one, two ,,")
+    assert [key.get_secret_value() for key in made.api_keys] == ["one", "two"]
+    assert "one" not in repr(made)
+
+
+def test_there_is_a_worker_for_each_processor_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert Settings().workers == usable_cpus() >= 1
+    assert settings(monkeypatch, workers="7").workers == 7
+
+
+def test_a_flag_wins_over_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}PORT", "1")
+    assert Settings(port=2).port == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("port", "70000"),
+        ("workers", "0"),
+        ("models_dir", "no/such/folder"),
+        ("model", "../up"),
+        ("rate_limit", "sometimes"),
+        ("max_tokens", "many"),
+    ],
+)
+def test_a_setting_that_is_wrong_is_refused_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        settings(monkeypatch, **{name: value})
+    assert caught.value.errors()[0]["loc"] == (name,)
+
+
+def test_limits_are_the_settings_of_their_names() -> None:
+    limits = Settings(max_tokens=5).limits()
+    assert limits.max_tokens == 5
+    assert limits.max_sentence_tokens == Settings().max_sentence_tokens
