@@ -18,9 +18,9 @@ def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatc
 
 
 def test_keys_are_separated_by_commas_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = settings(monkeypatch, api_keys=" one, two ,,")
-    assert [key.get_secret_value() for key in made.api_keys] == ["one", "two"]
-    assert "one" not in repr(made)
+    made = settings(monkeypatch, api_keys=" k3y-a, k3y-b ,,")
+    assert [key.get_secret_value() for key in made.api_keys] == ["k3y-a", "k3y-b"]
+    assert "k3y" not in repr(made)
 
 
 def test_there_is_a_worker_for_each_processor_unless_told_otherwise(
