@@ -43,7 +43,7 @@ class Encoded:
 
     tokens: list[Token]
     truncated: int
-    """how many tokens were cut off"""
+    """how many words were cut off"""
     arrays: dict[Part, Floats] = field(default_factory=dict)
     """`static`, `contextual` [n, d]; `attention`, `scores` [L, h, n, n], [L, n, n] as a mean of the
     heads; `queries`, `keys`, `values` [L, h, n, k]"""
@@ -75,7 +75,10 @@ def encode(
 
 
 def chosen_layers(choice: Choice, number: int) -> list[int]:
-    """The layers that are asked for, in their order; raise InvalidError where there is no such."""
+    """The layers that are asked for, each once, in ascending order.
+
+    Raises InvalidError where the model has no such layer.
+    """
     if choice.layers == "all":
         return list(range(number))
     if choice.layers == "last":
