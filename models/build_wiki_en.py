@@ -184,7 +184,7 @@ def attach(work: Path, summary: dict) -> tuple[np.ndarray, list[Layer], np.ndarr
     return vectors, [closed_form(rounded, key)], informativeness(frequencies)
 
 
-def write(work: Path, summary: dict, data: Path | None) -> None:
+def write(work: Path, summary: dict, data: Path | None, folder: Path) -> None:
     """Write the model folder, with what `senses.py` measures where the data is there."""
     vectors, layers, word_bias = attach(work, summary)
     facts = {
@@ -200,11 +200,11 @@ def write(work: Path, summary: dict, data: Path | None) -> None:
             "attention": "closed form: association, nearness, informativeness, half-whitening",
         },
     }
-    folder, words = Path(__file__).parent / "wiki-en", list(summary["counts"])
-    write_model(folder, words, vectors, layers, word_bias, **facts)
+    in_order = list(summary["counts"])
+    write_model(folder, in_order, vectors, layers, word_bias, **facts)
     if data:
         facts["quality"] = dict(measure(read_model(folder), data))["contextual vector"]
-        write_model(folder, words, vectors, layers, word_bias, **facts)
+        write_model(folder, in_order, vectors, layers, word_bias, **facts)
     (folder / "LICENSE").write_text(NOTICE)
 
 
@@ -212,7 +212,10 @@ def write(work: Path, summary: dict, data: Path | None) -> None:
 @click.option("--corpus", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--data", type=click.Path(path_type=Path, exists=True), help="For `senses.py`.")
 @click.option("--work", type=click.Path(path_type=Path), default=Path("build/wiki-en"))
-def main(corpus: Path, data: Path | None, work: Path) -> None:
+@click.option(
+    "--output", type=click.Path(path_type=Path), default=Path(__file__).parent / "wiki-en"
+)
+def main(corpus: Path, data: Path | None, work: Path, output: Path) -> None:
     """Build `models/wiki-en`."""
     work.mkdir(parents=True, exist_ok=True)
     click.echo(f"gensim {gensim.__version__}, numpy {np.__version__}", err=True)
@@ -221,7 +224,7 @@ def main(corpus: Path, data: Path | None, work: Path) -> None:
     summary = json.loads((work / "counts.json").read_text())
     if not (work / "vectors.npz").exists():
         train(work, summary)
-    write(work, summary, data)
+    write(work, summary, data, output)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,9 @@
         InvalidError            422
             UnknownWordError    422
             OutOfRangeError     422
-        LaterError              503
-            RateLimitedError    429
-            NotReadyError       503
-                ModelFolderError 503
+        RateLimitedError        429
+        NotReadyError           503
+            ModelFolderError    503
 
 A sentence never repeats what the caller sent, except the words that `oov: "error"` lists.
 """
@@ -24,6 +23,9 @@ A sentence never repeats what the caller sent, except the words that `oov: "erro
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+MOST_ERRORS = 100
+"""How many fields one error names at most."""
 
 
 @dataclass(frozen=True)
@@ -196,16 +198,13 @@ class OutOfRangeError(InvalidError):
         super().__init__([error or FieldError("", "leads to numbers that are not finite")], hint)
 
 
-class LaterError(PolysemeError):
-    """An error that may be gone when the request is tried again."""
+class _Later:
+    """A trait of errors that may be gone when the request is tried again."""
 
-    status, code, title = 503, "later", "Not now"
-    detail = "The service cannot answer now."
-    hint = "Wait as long as the Retry-After header says."
     retry_after: ClassVar[int] = 5
 
     def __init__(self, detail: str | None = None, retry_after: int | None = None) -> None:
-        super().__init__(detail)
+        super().__init__(detail)  # type: ignore[call-arg]  # PolysemeError's, by the order of bases
         self.seconds = self.retry_after if retry_after is None else retry_after
 
     def headers(self) -> dict[str, str]:
@@ -213,7 +212,7 @@ class LaterError(PolysemeError):
         return {"Retry-After": str(self.seconds)}
 
 
-class RateLimitedError(LaterError):
+class RateLimitedError(_Later, PolysemeError):
     """The caller is over its rate."""
 
     status, code, title = 429, "rate_limited", "Too many requests"
@@ -221,7 +220,7 @@ class RateLimitedError(LaterError):
     hint = "Wait as long as the Retry-After header says."
 
 
-class NotReadyError(LaterError):
+class NotReadyError(_Later, PolysemeError):
     """The service cannot answer yet, or no more."""
 
     status, code, title = 503, "not_ready", "Not ready"

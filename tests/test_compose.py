@@ -22,7 +22,7 @@ def services():
     return yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 
 
-def _passes(*command):
+def _assert_passes(*command):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -35,17 +35,17 @@ def _installed(program):
 
 def test_the_compose_file_follows_the_specification():
     schema = ("--builtin-schema", "vendor.compose-spec")
-    _passes(_installed("check-jsonschema"), *schema, "docker-compose.yml")
+    _assert_passes(_installed("check-jsonschema"), *schema, "docker-compose.yml")
 
 
 def test_the_dockerfile_passes_its_linter():
-    _passes(_installed("hadolint"), "Dockerfile")
+    _assert_passes(_installed("hadolint"), "Dockerfile")
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_the_scripts_pass_their_linter_and_can_be_run(script):
     assert script.stat().st_mode & 0o111
-    _passes(_installed("shellcheck"), str(script))
+    _assert_passes(_installed("shellcheck"), str(script))
 
 
 def test_the_service_is_hardened(services):

@@ -11,7 +11,7 @@ from service.encoding.limits import Limits
 from service.encoding.stages import Stages
 from service.engine.arrays import Floats
 from service.engine.stack import contextualise
-from service.errors import FieldError, InvalidError, UnknownWordError
+from service.errors import MOST_ERRORS, FieldError, InvalidError, UnknownWordError
 from service.store.model import Model
 from service.text.case import Case
 from service.text.tokens import Token
@@ -101,7 +101,7 @@ def _require_known(sentences: Iterable[list[Token]]) -> None:
     if lacking:
         errors = [
             FieldError(f"/input/{number}", f"token {place} is not in the vocabulary")
-            for number, place, _ in lacking
+            for number, place, _ in lacking[:MOST_ERRORS]
         ]
         raise UnknownWordError(errors, list(dict.fromkeys(t.text for *_, t in lacking)))
 

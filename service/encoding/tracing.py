@@ -27,11 +27,11 @@ class Numbers:
     matrices: Mapping[str, Rows]
     """`embeddings`, or `queries`, `keys` and `values`"""
     weights: Mapping[str, Rows] = field(default_factory=dict)
-    """`query`, `key`, `value`, `output`, as x·W"""
+    """`query`, `key`, `value`, `output`, as they were brought"""
     heads: int = 1
     scale: bool = True
     transposed: bool = False
-    """the weights are W·x"""
+    """they are to be used as W·x, not as x·W"""
 
 
 def trace_text(

@@ -8,7 +8,7 @@ from service.encoding.documents import model_document
 from service.errors import ModelFolderError
 from service.http.reading import JSON, accepted
 from service.http.writing import json_response
-from service.store.folder import MANIFEST, read_manifest
+from service.store.folder import MANIFEST
 from service.store.registry import Registry
 
 catalogue = Blueprint("catalogue", __name__, url_prefix="/v1/models")
@@ -36,7 +36,7 @@ def _document(registry: Registry, name: str) -> dict[str, Any]:
     default = name == registry.default
     document = {"id": name, "object": "model", "owned_by": "polyseme", "default": default}
     try:
-        manifest, created = read_manifest(folder), int((folder / MANIFEST).stat().st_mtime)
+        manifest, created = registry.manifest(name), int((folder / MANIFEST).stat().st_mtime)
     except (ModelFolderError, OSError) as error:
         problem = error.sentence if isinstance(error, ModelFolderError) else "The folder is gone."
         return {**document, "created": 0, "status": "broken", "problem": problem}

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from service.errors import (
+    MOST_ERRORS,
     FieldError,
     InvalidError,
     NotAcceptableError,
@@ -50,7 +51,7 @@ def read_body(schema: type[_Body]) -> _Body:
         raise NotJsonError from None
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
-    raise InvalidError([FieldError(_pointer(one), _message(one)) for one in found[:100]])
+    raise InvalidError([FieldError(_pointer(one), _message(one)) for one in found[:MOST_ERRORS]])
 
 
 def _bytes() -> bytes:

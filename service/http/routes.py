@@ -34,9 +34,7 @@ def encode() -> Response:
         if kind == NPZ:
             return limited(Response(npz_bytes(encoded), content_type=NPZ), _limits())
         write = documents.as_base64 if body.encoding == "base64" else documents.as_numbers
-        return limited(
-            json_response(documents.encode_document(model.manifest, encoded, write)), _limits()
-        )
+        return _json(documents.encode_document(model.manifest, encoded, write))
 
 
 def _choice(body: EncodeRequest) -> encoder.Choice:
@@ -113,9 +111,7 @@ def neighbors() -> Response:
         else:
             found = neighbours_of_word(model, body.word or "", body.k, body.case)
     with g.stages("write"):
-        return limited(
-            json_response({"neighbors": documents.neighbour_documents(found)}), _limits()
-        )
+        return _json({"neighbors": documents.neighbour_documents(found)})
 
 
 def _json(document: dict[str, Any]) -> Response:

@@ -76,7 +76,7 @@ class Model:
 
         A zero vector has no direction, and so no neighbours.
         """
-        if not vector.any():
+        if not k or not vector.any():
             return []
         rows, similarities = nearest(vector, self.vectors, self.lengths, k, without)
         words = (self.vocabulary.word(int(row)) for row in rows)

@@ -41,8 +41,15 @@ class Registry:
         return sorted(self._folders)
 
     def manifest(self, name: str) -> Manifest:
-        """What a model says of itself; raise UnknownModelError or ModelFolderError."""
-        return read_manifest(self.folder(name))
+        """What a model says of itself; raise UnknownModelError or ModelFolderError.
+
+        A model that was found broken when it was loaded is so here too, whatever it says.
+        """
+        folder = self.folder(name)
+        found = self._models.get(name)
+        if isinstance(found, ModelFolderError):
+            raise ModelFolderError(found.sentence)
+        return read_manifest(folder)
 
     def folder(self, name: str) -> Path:
         """The folder of a model. The name is looked up, never made into a path."""

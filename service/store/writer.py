@@ -34,8 +34,9 @@ def write_model(
 
     vectors [V, d] are kept in their dtype, float16 or float32; `facts` are the manifest's fields
     that do not follow from the arrays (`cased`, `languages`, `licence`, `source`, `training`,
-    `quality`). A folder of that name is replaced in one step. Raises ModelFolderError where what
-    was written would not be accepted by `read_model`; then nothing is left behind.
+    `quality`). A folder of that name is moved aside and goes when the new one stands. Raises
+    ModelFolderError where what was written would not be accepted by `read_model`; then nothing is
+    left behind.
     """
     if vectors.ndim != 2 or not vectors.size:  # noqa: PLR2004 - [V, d]
         raise ModelFolderError("the vectors are not a table of one row for each word.")
@@ -128,7 +129,7 @@ def _put(part: Path, folder: Path) -> None:
         folder.rename(old)
     try:
         part.rename(folder)
-    except OSError:
+    except BaseException:
         if old.exists():
             old.rename(folder)
         raise

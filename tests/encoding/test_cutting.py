@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from service.encoding.cutting import cut_texts, cut_traced
+from service.encoding.encoder import Choice, encode
 from service.encoding.limits import Limits
-from service.errors import TooLargeError
+from service.encoding.stages import Stages
+from service.errors import MOST_ERRORS, TooLargeError, UnknownWordError
 from tests.tiny import tiny_model
 
 LIMITS = Limits(
@@ -16,6 +18,7 @@ LIMITS = Limits(
     max_trace_tokens=5,
     max_answer_bytes=10**9,
 )
+WIDE = replace(LIMITS, max_sentence_tokens=1000, max_tokens=1000)
 LONG = "bank river " * 50_000
 
 
@@ -70,3 +73,11 @@ def test_a_text_to_be_traced_has_a_limit_of_its_own(model):
 def test_texts_at_their_limits_pass(model):
     cut = cut_texts(["bank " * 7, "river " * 4], model, "auto", LIMITS)
     assert [(len(tokens), over) for tokens, over in cut] == [(7, 0), (4, 0)]
+
+
+def test_an_error_names_a_hundred_places_at_most_and_every_word(model):
+    text = " ".join(f"qx{i}" for i in range(300))
+    with pytest.raises(UnknownWordError) as caught:
+        encode(model, [text], Choice(oov="error"), WIDE, Stages())
+    assert len(caught.value.errors) == MOST_ERRORS == 100
+    assert caught.value.words == [f"qx{i}" for i in range(300)]

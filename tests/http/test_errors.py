@@ -236,7 +236,9 @@ def test_a_service_whose_model_is_broken_is_not_ready_and_says_so(serve, broken_
     fine = broken.post("/v1/encode", json={"input": "a", "model": "wiki-en"})
     assert fine.status_code == 200
     listed = {m["id"]: m["status"] for m in broken.get("/v1/models").json()["data"]}
-    assert listed["wiki-en"] == "ok"
+    assert listed == {"broken": "broken", "wiki-en": "ok"}
+    one = broken.get("/v1/models/broken").json()
+    assert one["problem"] == "vectors.npy has another checksum than manifest.json says."
 
 
 def test_a_long_list_of_wrong_entries_ends_at_the_first(client: httpx.Client) -> None:

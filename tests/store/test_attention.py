@@ -220,12 +220,13 @@ def test_a_norm_without_a_place_in_the_manifest_is_refused(whole):
 
 def test_biases_of_a_network_that_is_not_there_are_refused(whole):
     change_tensors(whole, put(feed_forward__inner=None, feed_forward__outer=None))
-    said_of(whole)
+    assert "feed_forward" in said_of(whole)
 
 
 def test_a_word_bias_that_a_layer_needs_and_that_is_not_there_is_refused(whole):
     change_tensors(whole, lambda t: t.pop("word_bias"))
-    said_of(whole)
+    expected = "manifest.json asks for the tensor word_bias, which is not there."
+    assert said_of(whole) == expected
 
 
 @pytest.mark.parametrize("shape", [(7,), (11, 1), (), (0,)])

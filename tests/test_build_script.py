@@ -1,0 +1,69 @@
+"""The script that makes the bundled model, from a small corpus to a folder that serves."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from service.store.folder import read_model
+
+ROOT = Path(__file__).parents[1]
+zstandard = pytest.importorskip("zstandard", reason="needs the extra `train`")
+
+LINES = [
+    "The bank of the river didn’t flood; the river's bank held.",
+    "German banks lend money, and the bank’s money grows.",
+    "GERMANY formula_12 is written german once.",
+]
+
+
+def build(folder: Path, name: str) -> Path:
+    corpus = folder / "corpus"
+    corpus.mkdir(exist_ok=True)
+    text = "\n".join([*(LINES[i % 2] for i in range(400)), LINES[2]]) + "\n"
+    (corpus / "text.txt.zst").write_bytes(zstandard.compress(text.encode()))
+    done = subprocess.run(
+        [
+            *(sys.executable, ROOT / "models" / "build_wiki_en.py", "--corpus", corpus),
+            *("--work", folder / f"work-{name}", "--output", folder / name),
+        ],
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / name
+
+
+def test_a_corpus_becomes_a_model_and_twice_the_same_one(tmp_path: Path) -> None:
+    first, second = build(tmp_path, "one"), build(tmp_path, "two")
+    for file in ("vocabulary.txt", "vectors.npy", "attention.safetensors"):
+        assert (first / file).read_bytes() == (second / file).read_bytes()
+    model = read_model(first)
+    assert (model.manifest.cased, model.vectors.dtype, model.vectors.shape[1]) == (
+        *(True, np.float16, 128),
+    )
+    rows = [model.vocabulary.row(word) for word in ("the", "bank", "didn't", "did", "n't", "'s")]
+    assert rows[2] is None
+    assert None not in (*rows[:2], *rows[3:])
+    assert model.vocabulary.row("formula_12") is None
+    assert "CC BY-SA 3.0" in (first / "LICENSE").read_text()
+
+
+def test_a_lower_case_form_that_spells_a_name_gives_way_to_it(tmp_path: Path) -> None:
+    model = read_model(build(tmp_path, "one"))
+    assert model.vocabulary.row("German") is not None
+    assert model.vocabulary.row("german") is None
+    assert model.vocabulary.row("is") is not None
+
+
+def test_the_most_frequent_word_comes_first_and_tells_least(tmp_path: Path) -> None:
+    model = read_model(build(tmp_path, "one"))
+    assert model.vocabulary.word(0) == "bank"
+    assert model.word_bias is not None
+    assert model.word_bias.argmin() == 0
+    assert (np.diff(model.word_bias) >= -1e-6).all()
