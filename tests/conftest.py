@@ -29,6 +29,7 @@ def free_port() -> int:
         return port
 
 
+ROOT = Path(__file__).parents[1]
 COMMAND = (sys.executable, "-m", "service")
 
 
@@ -39,6 +40,9 @@ def start(
     port = free_port()
     settings = {"workers": 2, **settings}
     given = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
+    if command is COMMAND:
+        # The tree these tests stand in, also where another one is installed.
+        given["PYTHONPATH"] = str(ROOT)
     with log.open("wb") as out:
         process = subprocess.Popen(
             [*command, "serve", "--port", str(port)],
