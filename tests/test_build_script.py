@@ -15,7 +15,7 @@ zstandard = pytest.importorskip("zstandard", reason="needs the extra `train`")
 
 LINES = [
     "The bank of the river didn’t flood; the river's bank held.",
-    "German banks lend money, and the bank’s money grows.",
+    "German banks lend money, and O'Brien, the bank’s head, grows old in Hawai'i.",
     "GERMANY formula_12 is written german once.",
 ]
 
@@ -50,6 +50,7 @@ def test_a_corpus_becomes_a_model_and_twice_the_same_one(tmp_path: Path) -> None
     rows = [model.vocabulary.row(word) for word in ("the", "bank", "didn't", "did", "n't", "'s")]
     assert rows[2] is None
     assert None not in (*rows[:2], *rows[3:])
+    assert None not in [model.vocabulary.row(name) for name in ("O'Brien", "Hawai'i")]
     assert model.vocabulary.row("formula_12") is None
     assert "CC BY-SA 3.0" in (first / "LICENSE").read_text()
 
