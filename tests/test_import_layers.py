@@ -12,31 +12,35 @@ STANDARD = sys.stdlib_module_names
 
 ENGINE, TEXT, ERRORS = "service.engine", "service.text", "service.errors"
 STORE, ENCODING, SETTINGS = "service.store", "service.encoding", "service.settings"
+IMPORTING = "service.importing"
 
 MAY_IMPORT = {
     ENGINE: {"numpy"},
     TEXT: {"regex"},
     ERRORS: set(),
-    STORE: {ENGINE, TEXT, ERRORS, "numpy", "safetensors", "marisa_trie", "pydantic"},
+    STORE: {ENGINE, TEXT, ERRORS, "numpy", "orjson", "safetensors", "pydantic"},
     ENCODING: {STORE, ENGINE, TEXT, ERRORS, "numpy", "orjson", "pybase64"},
     "service.training": {ENGINE, "numpy"},
-    SETTINGS: {STORE, ENCODING, "limits", "pydantic", "pydantic_settings"},
+    IMPORTING: {
+        *(ENGINE, ERRORS, STORE, "service.training", "numpy", "safetensors", "pydantic", "gensim"),
+    },
+    SETTINGS: {STORE, ENCODING, "limits", "platformdirs", "pydantic", "pydantic_settings"},
     "service.http": {
         *("service.engine.arrays", TEXT, ERRORS, STORE, ENCODING, SETTINGS, "service.__version__"),
         *("flask", "flask_limiter", "gunicorn", "werkzeug", "pydantic", "pydantic_core"),
         *("numpy", "orjson", "regex", "threadpoolctl"),
     },
     "service.cli": {
-        *(ENGINE, TEXT, ERRORS, STORE, ENCODING, SETTINGS, "service.training"),
-        *("service.__version__", "click", "numpy", "orjson", "pydantic"),
+        *(ENGINE, TEXT, ERRORS, STORE, ENCODING, SETTINGS, IMPORTING, "service.training"),
+        *("service.__version__", "click", "numpy", "orjson", "pydantic", "tqdm"),
     },
     "service.__main__": {"service.cli"},
     "service.__init__": set(),
 }
 """What a package, or a module beside the packages, may import besides itself and Python's own."""
 
-IMPORT_GENSIM: set[str] = set()
-"""The files that may import gensim: importers alone, never what a serving worker loads."""
+IMPORT_GENSIM = {f"{IMPORTING}.{file}" for file in ("fasttext", "loading", "pulling")}
+"""The files that import gensim, each in the function that uses it: never what serving loads."""
 
 
 def files():

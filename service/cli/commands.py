@@ -18,6 +18,7 @@ from service.errors import (
     TooLargeError,
     UnknownWordError,
 )
+from service.importing.refusal import VectorFileError
 from service.settings import PREFIX
 
 
@@ -31,6 +32,10 @@ class _Group(click.Group):
             _fail(OutOfRangeError())
         except PolysemeError as error:
             _fail(error)
+        except VectorFileError as error:
+            _end(error.sentence)
+        except OSError as error:
+            _end(_of_system(error))
 
 
 _ADVICE = {
@@ -53,7 +58,17 @@ def _fail(error: PolysemeError) -> NoReturn:
         sentence, advice = "; ".join(f"{e.message} ({e.pointer})" for e in error.errors) + ".", ""
     else:
         sentence = error.sentence
-    click.echo(f"polyseme: {sentence} {advice}".rstrip(), err=True)
+    _end(f"{sentence} {advice}".rstrip())
+
+
+def _of_system(error: OSError) -> str:
+    """What the system refused, such as a full disk; the person at the terminal may see paths."""
+    place = f" ({error.filename})" if error.filename else ""
+    return f"{error.strerror or type(error).__name__}{place}."
+
+
+def _end(sentence: str) -> NoReturn:
+    click.echo(f"polyseme: {sentence}", err=True)
     sys.exit(1)
 
 

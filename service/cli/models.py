@@ -5,6 +5,8 @@ import sys
 import click
 import orjson
 
+from service.cli.exporting import export
+from service.cli.importing import import_file, pull
 from service.cli.options import with_registry
 from service.encoding.documents import model_document
 from service.errors import ModelFolderError
@@ -15,7 +17,7 @@ from service.store.registry import Registry
 
 @click.group()
 def models() -> None:
-    """List, show and verify models."""
+    """Import, pull, list, show, verify and export models."""
 
 
 @models.command("list")
@@ -57,3 +59,7 @@ def verify(names: tuple[str, ...], registry: Registry, settings: Settings) -> No
         else:
             click.echo(f"{name}: whole")
     sys.exit(1 if broken else 0)
+
+
+for command in (import_file, pull, export):
+    models.add_command(command)

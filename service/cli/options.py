@@ -8,7 +8,7 @@ from typing import Any, get_args
 import click
 from pydantic import ValidationError
 
-from service.settings import PREFIX, Settings
+from service.settings import PREFIX, Settings, default_models_dir
 from service.store.registry import Registry
 from service.text.case import Case
 
@@ -32,7 +32,7 @@ def with_registry(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--models-dir",
         type=click.Path(path_type=Path, file_okay=False),
-        help="Folder of model folders, beside the bundled.",
+        help="Folder of model folders, beside the bundled; by default the user's own.",
     )
     @functools.wraps(command)
     def wrapped(*args: Any, models_dir: Path | None, **options: Any) -> Any:
@@ -59,4 +59,11 @@ case_option = click.option(
     default="auto",
     show_default=True,
     help="Which spellings of a word are looked up.",
+)
+destination_option = click.option(
+    "--models-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar=f"{PREFIX}MODELS_DIR",
+    default=default_models_dir,
+    help="Folder that the model's folder goes into; the default is in the user's data folder.",
 )

@@ -1,0 +1,85 @@
+"""How long an import takes beside gensim's own load of the same file.
+
+    python benchmarks/importing.py [--words 400000] [--width 100] [--rounds 3]
+
+Each is a process of its own, run in turn. gensim only loads the file into memory; the import also
+checks every row, weighs, writes the model, and reads it back. Results: results/importing.json.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+from record import medians, record
+from synthetic import write_glove
+
+_GENSIM = (
+    "import sys; from gensim.models import KeyedVectors;"
+    "KeyedVectors.load_word2vec_format(sys.argv[1], no_header=True)"
+)
+
+
+@click.command()
+@click.option("--words", default=400_000)
+@click.option("--width", default=100)
+@click.option("--rounds", default=3)
+def main(words: int, width: int, rounds: int) -> None:
+    """Measure."""
+    with tempfile.TemporaryDirectory() as folder:
+        file, models = Path(folder) / "glove.txt", Path(folder) / "models"
+        write_glove(file, words, width)
+        imported = [sys.executable, "-m", "service", "models", "import", str(file), "--replace"]
+        imported += ["--name", "glove", "--models-dir", str(models)]
+        commands = {
+            "gensim": [sys.executable, "-c", _GENSIM, str(file)],
+            "import": imported,
+            "import, one process": [*imported, "--processes", "1"],
+        }
+        seconds: dict[str, list[float]] = {name: [] for name in commands}
+        memory: dict[str, float] = {}
+        for _ in range(rounds):
+            for name, command in commands.items():
+                took, peak = _run(command)
+                seconds[name].append(took)
+                memory[name] = max(memory.get(name, 0), peak)
+                click.echo(f"{name:<22} {took:6.1f} s  {peak:6.0f} MB")
+        middle = medians(seconds)
+        record(
+            "importing",
+            ["gensim", "numpy"],
+            {
+                "words": words,
+                "width": width,
+                "file_mb": round(file.stat().st_size / 1e6, 1),
+                "median_seconds": middle,
+                "ratio_to_gensim": {n: round(s / middle["gensim"], 2) for n, s in middle.items()},
+                "largest_process_mb": {name: round(peak) for name, peak in memory.items()},
+                "seconds": seconds,
+            },
+        )
+
+
+def _run(command: list[str]) -> tuple[float, float]:
+    """How many seconds a command takes, and how many megabytes its largest process has."""
+    code = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True);"
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    started = time.perf_counter()
+    done = subprocess.run(  # noqa: S603 - commands of our own
+        [sys.executable, "-c", code, *command],
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    return time.perf_counter() - started, int(done.stdout.split()[-1]) / 1000
+
+
+if __name__ == "__main__":
+    main()

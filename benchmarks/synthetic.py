@@ -1,0 +1,38 @@
+"""A GloVe file of any size: words of realistic lengths, normal numbers with five digits."""
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+
+from service.importing.order import FUNCTION_WORDS
+
+LETTERS = np.frombuffer(b"etaoinshrdlcumwfgypbvk", np.uint8)
+_AT_ONCE = 10_000
+
+
+def words(count: int, seed: int = 1) -> list[str]:
+    """Different words, English function words first."""
+    rng = np.random.default_rng(seed)
+    found = dict.fromkeys(FUNCTION_WORDS[:count])
+    while len(found) < count:
+        lengths = rng.integers(3, 14, size=_AT_ONCE)
+        letters = rng.choice(LETTERS, size=int(lengths.sum())).tobytes().decode()
+        ends = np.cumsum(lengths)
+        found |= dict.fromkeys(
+            letters[end - length : end] for end, length in zip(ends, lengths, strict=True)
+        )
+    return list(found)[:count]
+
+
+def write_glove(path: Path, count: int, width: int, seed: int = 1) -> None:
+    """Write the file."""
+    rng = np.random.default_rng(seed)
+    vocabulary = words(count, seed)
+    with path.open("wb") as out:
+        for start in range(0, count, _AT_ONCE):
+            some = vocabulary[start : start + _AT_ONCE]
+            rows = np.round(rng.normal(0, 0.4, (len(some), width)), 5)
+            for word, row in zip(some, rows, strict=True):
+                numbers = orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY)
+                out.write(b"%s %s\n" % (word.encode(), numbers[1:-1].replace(b",", b" ")))

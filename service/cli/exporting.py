@@ -1,0 +1,47 @@
+"""`polyseme models export`: a model's static vectors for other programs."""
+
+from pathlib import Path
+
+import click
+
+from service.cli.options import with_registry
+from service.settings import Settings
+from service.store.export import export_projector, export_word2vec
+from service.store.registry import Registry
+
+
+@click.command("export")
+@click.argument("name")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["word2vec-text", "projector"]),
+    default="word2vec-text",
+    show_default=True,
+    help="One text file, or the Embedding Projector's vectors.tsv and metadata.tsv.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The file; for the projector the folder, which is made where it is missing.",
+)
+@click.option("--limit", type=click.IntRange(1), help="Write so many words at most.")
+@with_registry
+def export(
+    name: str,
+    kind: str,
+    output: Path,
+    limit: int | None,
+    registry: Registry,
+    settings: Settings,  # noqa: ARG001
+) -> None:
+    """Write the static vectors of a model in a format that other programs read."""
+    model = registry.model(name)
+    if kind == "projector":
+        output.mkdir(parents=True, exist_ok=True)
+        left = export_projector(model, output / "vectors.tsv", output / "metadata.tsv", limit)
+    else:
+        left = export_word2vec(model, output, limit)
+    if left:
+        click.echo(f"polyseme: {left} words with white space were left out.", err=True)

@@ -1,0 +1,178 @@
+"""`polyseme models import` and `pull`: from files of pretrained vectors to models."""
+
+import codecs
+import re
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn, get_args
+
+import click
+
+from service.cli.options import destination_option
+from service.cli.progress import ConsoleProgress
+from service.importing.formats import Format
+from service.importing.importer import Wishes, check_place, import_vectors
+from service.importing.pulling import pulled
+from service.importing.weights import Convention
+from service.settings import usable_cpus
+from service.store.manifest import Manifest
+
+_SUFFIXES = re.compile(r"(?:\.(?:gz|bz2|xz|zip|txt|vec|bin|w2v|word2vec))+$", re.IGNORECASE)
+
+
+def _encoding(_context: click.Context, _option: click.Parameter, name: str) -> str:
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        raise click.BadParameter("Python knows no such encoding.") from None
+
+
+_OPTIONS = (
+    click.option(
+        "--weights",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="A .safetensors file of projection weights, in place of the closed form.",
+    ),
+    click.option("--no-weights", is_flag=True, help="Parameter-free attention: Q = K = V = X."),
+    click.option(
+        "--convention",
+        type=click.Choice(get_args(Convention)),
+        default="row",
+        show_default=True,
+        help="Whether the weights are used as x·W (row) or as W·x (column).",
+    ),
+    click.option("--heads", type=click.IntRange(1, 1024), help="How many heads the weights have."),
+    click.option(
+        "--sorted/--unsorted",
+        "by_frequency",
+        default=None,
+        help="Whether the words stand in the order of their frequency; tested when left out.",
+    ),
+    click.option("--limit", type=click.IntRange(1), help="Read so many words at most."),
+    click.option(
+        "--dtype",
+        type=click.Choice(["float16", "float32"]),
+        default="float32",
+        show_default=True,
+        help="How numbers are kept.",
+    ),
+    click.option(
+        "--encoding",
+        default="utf-8",
+        show_default=True,
+        callback=_encoding,
+        help="The encoding of the words.",
+    ),
+    click.option("--skip-bad-rows", is_flag=True, help="Leave out rows that cannot be used."),
+    click.option("--replace", is_flag=True, help="Put the model in the place of one of its name."),
+    click.option("--licence", help="The licence of the vectors, for the manifest."),
+    click.option("--language", "languages", multiple=True, help="A language of the words."),
+    click.option(
+        "--processes",
+        type=click.IntRange(1, 64),
+        default=lambda: min(usable_cpus(), 16),
+        help="How many processes convert numbers; the default is one for each processor.",
+    ),
+    destination_option,
+)
+
+
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command what `import` and `pull` have in common."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--format", "kind", type=click.Choice(get_args(Format)), help="Guessed if left out.")
+@click.option("--name", help="The model's name; the file's, without its endings, if left out.")
+@click.option("--member", help="Which file of a .zip, where it has several.")
+@_options
+def import_file(
+    file: Path, kind: Format | None, name: str | None, member: str | None, **options: Any
+) -> None:
+    """Make a model of a FILE of GloVe, Word2Vec or fastText vectors.
+
+    The FILE may be compressed (.gz, .bz2, .xz, .zip). The model appears whole, or not at all, and
+    has attention weights at once.
+    """
+    name = _SUFFIXES.sub("", member or file.name) if name is None else name
+    destination, wishes = _wishes(options, format=kind, member=member)
+    with _cleaning_up():
+        _tell(import_vectors(file, destination / name, wishes, ConsoleProgress()))
+
+
+@click.command("pull")
+@click.argument("dataset", metavar="NAME")
+@click.option("--name", help="The model's name; the dataset's if left out.")
+@click.option(
+    "--mirror",
+    metavar="URL",
+    help="Where list.json and NAME/NAME.gz are, in place of gensim-data's own place.",
+    envvar="POLYSEME_MIRROR",
+)
+@_options
+def pull(dataset: str, name: str | None, mirror: str | None, **options: Any) -> None:
+    """Download the vectors of NAME, such as glove-wiki-gigaword-100, and import them.
+
+    The names are those of gensim-data; what is downloaded stays in gensim's folder of data.
+    """
+    progress = ConsoleProgress()
+    destination, wishes = _wishes(options)
+    folder = destination / (name or dataset)
+    check_place(folder, replace=wishes.replace)
+    with _cleaning_up():
+        file, facts = pulled(dataset, mirror, progress)
+        wishes = replace(wishes, facts={**facts, **wishes.facts})
+        _tell(import_vectors(file, folder, wishes, progress))
+
+
+def _wishes(options: dict[str, Any], **more: Any) -> tuple[Path, Wishes]:
+    """Where models go, and how this one is to be imported."""
+    if options["weights"] and options["no_weights"]:
+        raise click.UsageError("Give --weights or --no-weights, not both.")
+    facts = {"licence": options["licence"], "languages": list(options["languages"])}
+    wishes = Wishes(
+        limit=options["limit"],
+        dtype=options["dtype"],
+        encoding=options["encoding"],
+        skip=options["skip_bad_rows"],
+        sorted=options["by_frequency"],
+        weights=options["weights"],
+        attention=not options["no_weights"],
+        convention=options["convention"],
+        heads=options["heads"],
+        replace=options["replace"],
+        processes=options["processes"],
+        facts={name: fact for name, fact in facts.items() if fact},
+        **more,
+    )
+    return options["models_dir"], wishes
+
+
+def _tell(manifest: Manifest) -> None:
+    attention = manifest.training["attention"]
+    click.echo(
+        f"{manifest.name}  {manifest.vocabulary_size} words  {manifest.dimension} wide "
+        f" {manifest.dtype}  {'cased' if manifest.cased else 'lower-case'}  {attention}"
+    )
+
+
+@contextmanager
+def _cleaning_up() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the work as Ctrl-C does, so that nothing half-written is left."""
+    before = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    raise SystemExit(128 + number)

@@ -1,0 +1,1 @@
+"""From files of pretrained vectors to model folders; the only package that imports gensim."""

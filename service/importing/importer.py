@@ -1,0 +1,210 @@
+"""From a file of pretrained vectors to a model folder."""
+
+import hashlib
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.engine.arrays import Floats
+from service.engine.subwords import Subwords
+from service.importing import fasttext
+from service.importing.attention import PARAMETER_FREE, Attention, in_closed_form
+from service.importing.compression import open_plain
+from service.importing.formats import Format, guess, head_of
+from service.importing.loading import load
+from service.importing.order import sorted_by_frequency
+from service.importing.progress import Progress
+from service.importing.refusal import VectorFileError
+from service.importing.rows import VectorFile
+from service.importing.scan import scan
+from service.importing.weights import Convention, read_weights
+from service.store.manifest import NAME_PATTERN, Manifest
+from service.store.writer import write_model
+
+_WORD_BYTES = 250
+"""What a word takes in memory while it is imported."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How a file is to be imported."""
+
+    format: Format | None = None
+    """guessed when left out"""
+    member: str | None = None
+    limit: int | None = None
+    dtype: Literal["float16", "float32"] = "float32"
+    encoding: str = "utf-8"
+    skip: bool = False
+    """leave out rows that cannot be used"""
+    sorted: bool | None = None
+    """by frequency; tested when left out"""
+    weights: Path | None = None
+    attention: bool = True
+    """False: parameter-free"""
+    convention: Convention = "row"
+    heads: int | None = None
+    replace: bool = False
+    processes: int = 1
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """of the manifest: `licence`, `source`, `languages`"""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a file holds."""
+
+    words: list[str]
+    vectors: Floats
+    """[V, d]"""
+    counts: NDArray[np.int64] | None = None
+    """[V], how often each word was seen, where the file says so"""
+    subwords: Subwords | None = None
+    left_out: int = 0
+
+
+def import_vectors(path: Path, folder: Path, wishes: Wishes, progress: Progress) -> Manifest:
+    """Make a model folder of a file; it appears whole, or not at all.
+
+    Raises VectorFileError or ModelFolderError with one sentence on what is wrong.
+    """
+    check_place(folder, replace=wishes.replace)
+    head_of(path, wishes.member)
+    kind = wishes.format or guess(path, wishes.member)
+    if kind == "fasttext":
+        table = _fasttext(path, wishes, folder, progress)
+    else:
+        table = _rows(VectorFile(path, kind, wishes.member, wishes.limit), wishes, folder, progress)
+    if table.left_out:
+        progress.say(f"{table.left_out} rows could not be used and were left out.")
+    attention = _attention(table, wishes, progress)
+    source = {"format": kind, "sha256": _digest(path), "left_out": table.left_out}
+    facts = {"source": path.name, **wishes.facts}
+    return write_model(
+        folder,
+        table.words,
+        table.vectors,
+        attention.layers,
+        attention.word_bias,
+        subwords=table.subwords,
+        replace=wishes.replace,
+        cased=any(word != word.lower() for word in table.words),
+        training={**attention.facts, "file": source},
+        **facts,
+    )
+
+
+def check_place(folder: Path, *, replace: bool) -> None:
+    """Refuse a name that no model can have, or that one has already."""
+    if not re.fullmatch(NAME_PATTERN, folder.name):
+        raise VectorFileError(
+            "A model's name is letters, digits, `.`, `_` and `-`, at most 64 and the first a letter"
+            " or digit; give one by --name."
+        )
+    if folder.exists() and not replace:
+        raise VectorFileError(
+            "A model of this name is there already; --replace puts the new one in its place."
+        )
+
+
+def _rows(file: VectorFile, wishes: Wishes, folder: Path, progress: Progress) -> Table:
+    size = _size(file.path)
+    with progress.stage("checking", size) as bar:
+        found = scan(file, bar, encoding=wishes.encoding, skip=wishes.skip)
+    v, d = len(found.words), found.width
+    itemsize = np.dtype(wishes.dtype).itemsize
+    _announce(v, d, v * d * itemsize, v * (d * itemsize + _WORD_BYTES), folder, progress)
+    with progress.stage("reading", size) as bar:
+        vectors = load(found, bar, wishes.processes, wishes.dtype)
+    return Table(list(found.words), vectors, left_out=len(found.left_out))
+
+
+def _fasttext(path: Path, wishes: Wishes, folder: Path, progress: Progress) -> Table:
+    size = _size(path)
+    with progress.stage("checking", size) as bar, open_plain(path, wishes.member) as plain:
+        walked = fasttext.walk(plain, bar, wishes.encoding, skip=wishes.skip)
+    header, itemsize = walked.header, np.dtype(wishes.dtype).itemsize
+    v, d = header.words, header.dim
+    disk = (v + header.bucket) * d * itemsize
+    memory = (3 * v + 2 * header.bucket) * d * 4 + disk + v * 2 * _WORD_BYTES
+    _announce(v, d, disk, memory, folder, progress)
+    with progress.stage("reading", size) as bar:
+        with fasttext.expanded(path, wishes.member, bar) as plain_path:
+            read = fasttext.read(plain_path, walked, wishes.encoding)
+        bar.reach(size, v)
+    kept = slice(wishes.limit)
+    subwords = read.subwords
+    if subwords:
+        table = _narrowed(subwords.table, wishes.dtype)
+        subwords = Subwords(table, subwords.min_n, subwords.max_n)
+    vectors = _narrowed(read.vectors[kept], wishes.dtype)
+    return Table(read.words[kept], vectors, read.counts[kept], subwords, len(walked.left_out))
+
+
+def _narrowed(vectors: Floats, dtype: str) -> Floats:
+    with np.errstate(over="ignore"):
+        narrow: Floats = vectors.astype(dtype)
+    if not np.isfinite(narrow).all():
+        raise VectorFileError(f"The file has a number that is not finite as {dtype}.")
+    return narrow
+
+
+def _announce(v: int, d: int, disk: int, memory: int, folder: Path, progress: Progress) -> None:
+    """Say what it will take, and refuse what the disk cannot hold."""
+    progress.say(
+        f"{v:,} words of {d} numbers: about {_megabytes(memory)} of memory to import,"
+        f" {_megabytes(disk)} on disk, which all workers that serve it share."
+    )
+    place = next(parent for parent in folder.absolute().parents if parent.exists())
+    free = shutil.disk_usage(place).free
+    if disk > free:
+        raise VectorFileError(
+            f"The model needs {_megabytes(disk)} on disk where {_megabytes(free)} are free; --limit"
+            " or --dtype float16 makes it smaller."
+        )
+
+
+def _megabytes(count: int) -> str:
+    return f"{max(round(count / 1e6), 1):,} MB"
+
+
+def _attention(table: Table, wishes: Wishes, progress: Progress) -> Attention:
+    if wishes.weights:
+        v, d = table.vectors.shape
+        return read_weights(wishes.weights, d, v, wishes.heads, wishes.convention)
+    if not wishes.attention:
+        return PARAMETER_FREE
+    if table.counts is not None:
+        return in_closed_form(table.vectors, table.counts, by_rank=False)
+    by_rank = wishes.sorted
+    if by_rank is None:
+        by_rank = sorted_by_frequency(table.words)
+        if not by_rank:
+            progress.say(_UNTOLD if by_rank is None else _UNSORTED)
+    with progress.stage("weighing", 1):
+        return in_closed_form(table.vectors, None, by_rank=bool(by_rank))
+
+
+_UNSORTED = (
+    "Warning: the words are not in the order of their frequency, so each counts as informative as"
+    " the next, which separates senses less well; --sorted insists that they are."
+)
+_UNTOLD = (
+    "Warning: too few English function words to tell whether the words are in the order of their"
+    " frequency, so each counts as informative as the next; --sorted says that they are."
+)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,121 @@
+"""The second pass over a file: gensim converts the rows, some thousand at a time.
+
+In pieces the table is in memory once and not twice, every processor takes part, and the work has a
+course that can be shown.
+"""
+
+import signal
+import tempfile
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import islice
+from multiprocessing import get_context
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.engine.arrays import Floats
+from service.importing.progress import Bar
+from service.importing.refusal import VectorFileError
+from service.importing.rows import Row
+from service.importing.scan import Scan, scan
+
+_PIECE = 1_000_000
+"""Numbers in a piece."""
+_FEW = 4 * _PIECE
+"""Numbers up to which starting further processes takes longer than it saves."""
+
+
+def load(found: Scan, bar: Bar, processes: int, dtype: str = "float32") -> Floats:
+    """The vectors of a scanned file, as gensim reads them. -> [V, d]
+
+    Raises VectorFileError where a number cannot be read or is not finite in the dtype.
+    """
+    vectors = np.empty((len(found.words), found.width), dtype)
+    few = vectors.size <= _FEW or processes == 1
+    start = 0
+    with found.file.open() as plain:
+        pieces = _pieces(found, found.rows(plain, bar))
+        try:
+            for piece in map(_load, pieces) if few else _in_processes(pieces, processes):
+                with np.errstate(over="ignore"):  # looked for below
+                    vectors[start : start + len(piece)] = piece
+                start += len(piece)
+        except ValueError:
+            raise _unreadable(found, bar) from None
+        bar.reach(plain.size, start)
+    if start != len(vectors):
+        raise VectorFileError("The file changed while it was read; import it again.")
+    _require_finite(vectors, found)
+    return vectors
+
+
+Piece = tuple[bytes, bool, str]
+"""A small word2vec file, whether it is a binary one, and the encoding of its words."""
+
+
+def _pieces(found: Scan, rows: Iterator[Row]) -> Iterator[Piece]:
+    """Yield the rows as small files, as gensim takes them: with a header, no space in a word."""
+    binary = found.file.format == "word2vec-binary"
+    end = b"" if binary else b"\n"
+    while piece := list(islice(rows, max(_PIECE // found.width, 1))):
+        header = b"%d %d\n" % (len(piece), found.width)
+        lines = (row.word.replace(b" ", b"\x1f") + b" " + row.numbers + end for row in piece)
+        yield b"".join([header, *lines]), binary, found.encoding
+
+
+def _load(piece: Piece) -> NDArray[np.float32]:
+    """Have gensim read one piece, which it takes as an open file's number. -> [n, d]"""
+    from gensim.models import KeyedVectors  # noqa: PLC0415 - a second, for importing alone
+
+    data, binary, encoding = piece
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        read = KeyedVectors.load_word2vec_format(file.fileno(), binary=binary, encoding=encoding)
+    vectors: NDArray[np.float32] = read.vectors
+    return vectors
+
+
+def _in_processes(pieces: Iterable[Piece], processes: int) -> Iterator[NDArray[np.float32]]:
+    """Yield what `_load` gives for each piece, in order, a few pieces ahead."""
+    context = get_context("spawn")  # a fork would copy locks that threads hold
+    with ProcessPoolExecutor(processes, context, _leave_signals) as pool:
+        ahead: deque[Future[NDArray[np.float32]]] = deque()
+        try:
+            for piece in pieces:
+                ahead.append(pool.submit(_load, piece))
+                if len(ahead) > processes + 1:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _leave_signals() -> None:
+    """Leave an interruption to the process that started this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _unreadable(found: Scan, bar: Bar) -> VectorFileError:
+    """Find the number that gensim could not read."""
+    try:
+        scan(found.file, bar, encoding=found.encoding, numbers=True)
+    except VectorFileError as error:
+        return error
+    return VectorFileError("gensim cannot read a number that Python can.")
+
+
+def _require_finite(vectors: Floats, found: Scan) -> None:
+    step = max(_PIECE // found.width, 1)
+    for start in range(0, len(vectors), step):
+        finite = np.isfinite(vectors[start : start + step]).all(axis=1)
+        if not finite.all():
+            row = start + int(finite.argmin())
+            place = next(islice(found.words.values(), row, None))
+            raise VectorFileError(
+                f"{found.file.unit.capitalize()} {place} has a number that is not finite as"
+                f" {vectors.dtype.name}."
+            )

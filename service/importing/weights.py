@@ -1,0 +1,146 @@
+"""Stored projection weights that somebody brings: a safetensors file under the usual names.
+
+`query`, `key`, `value` and `output` are those of the first layer, `layers.1.query` that of the
+second; `Wq`, `q_proj.weight` and their kin are the same. Every other tensor is called as in the
+model format (`store/weights.py`). The file's metadata may have `heads`, and as `layers` the JSON of
+what a manifest says of each layer.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from service.errors import ModelFolderError
+from service.importing.attention import Attention
+from service.importing.refusal import VectorFileError
+from service.store.manifest import LayerEntry
+from service.store.weights import WORD_BIAS, layers_from
+
+Convention: TypeAlias = Literal["row", "column"]
+_Tensors: TypeAlias = dict[str, NDArray[np.float32]]
+
+_NAME = re.compile(
+    r"(?:layers\.(?P<layer>\d{1,2})\.)?"
+    r"(?:(?P<full>query|key|value|output)|w_?(?P<short>[qkvo])|(?P<proj>q|k|v|o|out)_proj)"
+    r"(?P<bias>[._]bias)?(?:\.weight)?",
+    re.IGNORECASE,
+)
+_OWN = re.compile(r"layers\.(\d{1,2})\..+|word_bias")
+_FULL = {"q": "query", "k": "key", "v": "value", "o": "output", "out": "output"}
+_ENTRIES = TypeAdapter(list[LayerEntry])
+
+
+def read_weights(
+    path: Path, dimension: int, vocabulary_size: int, heads: int | None, convention: Convention
+) -> Attention:
+    """Read a file of weights; raise VectorFileError where names, shapes or numbers are wrong.
+
+    `column` takes each projection as it is used in W·x, `[out, in]`, and turns it.
+    """
+    tensors, metadata = _read(path)
+    named = {_named(name): tensor for name, tensor in tensors.items()}
+    if len(named) < len(tensors):
+        raise VectorFileError("The weights have two tensors for one projection.")
+    turned = {name: _turned(name, one, dimension, convention) for name, one in named.items()}
+    entries = _entries(metadata.get("layers"), turned)
+    try:
+        heads = heads or int(metadata.get("heads", "1"))
+        layers = layers_from(turned, entries, heads, dimension)
+    except ModelFolderError as error:
+        raise VectorFileError(
+            error.sentence.replace("attention.safetensors", "The weights")
+        ) from None
+    except ValueError:
+        raise VectorFileError("The weights' metadata has heads that are no number.") from None
+    bias = turned.get(WORD_BIAS)
+    if bias is not None and bias.shape != (vocabulary_size,):
+        raise VectorFileError(f"The weights have a word_bias that is not {vocabulary_size} long.")
+    return Attention(layers, bias, {"attention": "stored weights", "convention": convention})
+
+
+def _read(path: Path) -> tuple[_Tensors, Mapping[str, str]]:
+    tensors = {}
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            for name in file.keys():  # noqa: SIM118 - it is no mapping
+                tensors[name] = file.get_tensor(name)
+    except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise VectorFileError("The weights cannot be read as a safetensors file.") from None
+    return {name: _as_float32(name, tensor) for name, tensor in tensors.items()}, metadata
+
+
+def _as_float32(name: str, tensor: NDArray[np.generic]) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        if not np.issubdtype(tensor.dtype, np.floating):
+            raise VectorFileError(f"The weights' tensor {_shown(name)} does not hold floats.")
+        narrow = tensor.astype(np.float32)
+    if not np.isfinite(narrow).all():
+        raise VectorFileError(f"The weights' tensor {_shown(name)} is not finite.")
+    return np.ascontiguousarray(narrow)
+
+
+def _named(name: str) -> str:
+    """The name that the model format has for a tensor."""
+    found = _NAME.fullmatch(name)
+    if found:
+        short = (found["short"] or found["proj"] or "").lower()
+        projection = found["full"].lower() if found["full"] else _FULL[short]
+        layer = int(found["layer"] or 0)
+        return f"layers.{layer}.{projection}{'_bias' if found['bias'] else ''}"
+    if _OWN.fullmatch(name):
+        return name
+    raise VectorFileError(
+        f"The weights have a tensor {_shown(name)}; known are query, key, value and output, for"
+        " further layers as layers.1.query, and the names of models/README.md."
+    )
+
+
+def _turned(
+    name: str, tensor: NDArray[np.float32], d: int, convention: Convention
+) -> NDArray[np.float32]:
+    """A projection as x·W has it; anything else as it is."""
+    if not re.fullmatch(r"layers\.\d+\.(query|key|value|output|feed_forward\.(inner|outer))", name):
+        return tensor
+    if tensor.ndim != 2:  # noqa: PLR2004 - [in, out]
+        raise VectorFileError(f"The weights' tensor {name} is no matrix.")
+    weight = np.ascontiguousarray(tensor.T) if convention == "column" else tensor
+    axis = 1 if name.endswith(("output", "outer")) else 0
+    if weight.shape[axis] != d:
+        other = "row" if convention == "column" else "column"
+        turn = f"; --convention {other} takes it turned" if weight.shape[1 - axis] == d else ""
+        shape = " by ".join(map(str, tensor.shape))
+        raise VectorFileError(
+            f"The weights' tensor {name} is {shape}, which does not fit vectors of {d} numbers"
+            f" in the {convention} convention{turn}."
+        )
+    return weight
+
+
+def _entries(document: str | None, tensors: _Tensors) -> list[LayerEntry]:
+    """What is to be known of each layer: as the metadata say, else standard attention."""
+    numbers = [int(found[1]) for name in tensors if (found := _OWN.fullmatch(name)) and found[1]]
+    if not numbers:
+        raise VectorFileError("The weights have no projection: query, key, value or output.")
+    if document is None:
+        return [LayerEntry(word_bias=WORD_BIAS in tensors)] * (max(numbers) + 1)
+    try:
+        entries = _ENTRIES.validate_json(document)
+    except ValidationError:
+        raise VectorFileError(
+            "The weights' metadata describe layers as no manifest does."
+        ) from None
+    if len(entries) != max(numbers) + 1:
+        raise VectorFileError("The weights' metadata describe another number of layers.")
+    return entries
+
+
+def _shown(name: str) -> str:
+    """A tensor's name, made short and harmless."""
+    return re.sub(r"[^\w.\-]", "?", name)[:60]
