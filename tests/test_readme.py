@@ -14,11 +14,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.conftest import free_port
+from tests.conftest import COMMAND, free_port, start
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 REQUESTS = re.findall(r"```sh\n(curl .*?)```\n\n```json\n(.*?)```", README, re.DOTALL)
+VECTORS = ROOT.parent / "shared/data/vectors"
 
 pytestmark = pytest.mark.wheel
 
@@ -66,10 +67,10 @@ def fragments(block: str) -> list[str]:
 
 
 def test_readme_shows_two_requests_with_their_answers() -> None:
-    assert len(REQUESTS) == 2
+    assert len(REQUESTS) == 3
 
 
-@pytest.mark.parametrize(("command", "answer"), REQUESTS)
+@pytest.mark.parametrize(("command", "answer"), REQUESTS[:2])
 def test_readmes_request_gets_readmes_answer(port: int, command: str, answer: str) -> None:
     assert "localhost:8000" in command
     done = subprocess.run(
@@ -78,12 +79,49 @@ def test_readmes_request_gets_readmes_answer(port: int, command: str, answer: st
         text=True,
         check=True,
     )
-    real = json.dumps(json.loads(done.stdout), separators=(",", ":"), ensure_ascii=False)
+    require_fragments(answer, done.stdout)
+
+
+def require_fragments(answer: str, reply: str) -> None:
+    """What README says of an answer has to be in the answer, in this order."""
+    real = json.dumps(json.loads(reply), separators=(",", ":"), ensure_ascii=False)
     place = 0
     for fragment in fragments(answer):
         found = real.find(fragment, place)
         assert found >= place, f"not in the answer, or not in this order: {fragment}"
         place = found + len(fragment)
+
+
+def test_readmes_imports_answer_as_readme_says(tmp_path: Path) -> None:
+    if not VECTORS.is_dir():
+        pytest.skip("needs the genuine vectors in shared/data")
+    commands = re.findall(r"^polyseme models import (\S+) --name (\S+)$", README, re.MULTILINE)
+    assert [name for _, name in commands] == ["glove", "news"]
+    for file, name in commands:
+        subprocess.run(
+            [*COMMAND, "models", "import", VECTORS / file, "--name", name],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "POLYSEME_MODELS_DIR": str(tmp_path)},
+            check=True,
+            capture_output=True,
+        )
+    process, address = start(tmp_path / "log", models_dir=tmp_path)
+    command, answer = REQUESTS[2]
+    try:
+        done = subprocess.run(
+            [
+                "sh",
+                "-c",
+                command.replace("http://localhost:8000", address).replace("\ncurl", "\necho; curl"),
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    finally:
+        process.terminate()
+        process.wait(30)
+    for one, line in zip(answer.splitlines(), done.stdout.splitlines(), strict=True):
+        require_fragments(one, line)
 
 
 def test_readmes_commands_run(tmp_path: Path) -> None:
