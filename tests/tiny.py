@@ -13,6 +13,7 @@ from service.engine.layer import Layer
 from service.engine.norm import LayerNorm
 from service.engine.projection import Projection
 from service.engine.residual import Residual
+from service.engine.subwords import Subwords
 from service.store.folder import read_model
 from service.store.writer import write_model
 
@@ -35,6 +36,10 @@ VECTORS = np.array(
 )
 PLAIN = Layer(scoring=Scoring(scale=False))
 """Parameter-free attention whose scores are the dot products themselves."""
+SUBWORDS = Subwords(np.array([[3, 0, 0, 0, 0], [0, 0, 0, 0, 3]], np.float32), 3, 3)
+"""Trigrams in two buckets. FNV's offset and prime are odd, so that the first bucket has those with
+an odd number of odd bytes: a, c, e, … are odd; b, d, f, …, `<` and `>` are even. Of `gnu` these are
+`<gn` and `nu>` but not `gnu`: its vector is [2, 0, 0, 0, 1]."""
 LIMITS = Limits(1000, 1000, 10_000, 64, 1 << 30)
 
 

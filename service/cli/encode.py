@@ -8,7 +8,7 @@ import orjson
 
 from service.cli.options import case_option, model_option, require_unicode, with_registry
 from service.encoding.documents import encode_document
-from service.encoding.encoder import Choice, Part
+from service.encoding.encoder import Choice, Part, Unlisted
 from service.encoding.encoder import encode as encode_sentences
 from service.encoding.npz import npz_bytes
 from service.encoding.stages import Stages
@@ -33,10 +33,9 @@ from service.store.registry import Registry
 )
 @click.option(
     "--oov",
-    type=click.Choice(["zero", "error"]),
-    default="zero",
-    show_default=True,
-    help="A zero vector for words that the vocabulary lacks, or an error.",
+    type=click.Choice(get_args(Unlisted)),
+    help="For words that the vocabulary lacks a zero vector, one composed from their subwords, or"
+    " an error; when left out, subword where the model has subword vectors, else zero.",
 )
 @click.option("--truncate", is_flag=True, help="Cut a sentence that is over the limit.")
 @click.option(

@@ -17,6 +17,8 @@ from service.store.model import Model
 from service.text.case import Case, spellings
 from service.text.tokens import Token
 
+_UNLISTED = {"oov": "zero", "subword": "composed from its subwords"}
+"""What the static vector of a word is that the vocabulary lacks."""
 MOST_LOOKED_AT = 10
 """How many of the tokens that an occurrence attends to are named."""
 
@@ -149,17 +151,21 @@ def _rows(model: Model, tokens: Sequence[Token]) -> list[int]:
 
 
 def _notes(read: Sequence[_Read]) -> list[str]:
+    tokens = [one.tokens[one.place] for one in read]
     notes = []
-    for (i, a), (j, b) in combinations(enumerate(read), 2):
-        row = a.tokens[a.place].row
-        if row is not None and row == b.tokens[b.place].row:
-            notes.append(
-                f"Occurrences {i} and {j} share one vocabulary key, so their static vectors are"
-                " equal and only context tells them apart."
-            )
-    notes += [
-        f"Occurrence {i} is not in the vocabulary; its static vector is zero."
-        for i, one in enumerate(read)
-        if one.tokens[one.place].row is None
+    for (i, a), (j, b) in combinations(enumerate(tokens), 2):
+        if a.row is not None and a.row == b.row:
+            share = "share one vocabulary key"
+        elif a.composed is not None and a.composed == b.composed:
+            share = "are composed from the subwords of one spelling"
+        else:
+            continue
+        notes.append(
+            f"Occurrences {i} and {j} {share}, so their static vectors are equal and only context"
+            " tells them apart."
+        )
+    return notes + [
+        f"Occurrence {i} is not in the vocabulary; its static vector is {_UNLISTED[t.resolution]}."
+        for i, t in enumerate(tokens)
+        if t.resolution in _UNLISTED
     ]
-    return notes

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from service.encoding.limits import Limits
 from service.store.model import Model
 from service.text.case import Case
-from service.text.tokens import Token, iterate, resolve
+from service.text.tokens import Composes, Token, iterate, never, resolve_all
 from service.text.words import words
 
 Text: TypeAlias = str | Sequence[str]
@@ -15,15 +15,23 @@ Text: TypeAlias = str | Sequence[str]
 
 
 def cut_texts(
-    texts: Sequence[Text], model: Model, case: Case, limits: Limits, *, truncate: bool = False
+    texts: Sequence[Text],
+    model: Model,
+    case: Case,
+    limits: Limits,
+    *,
+    truncate: bool = False,
+    subwords: bool = True,
 ) -> list[tuple[list[Token], int]]:
     """The tokens of each text, and how many words were cut off where it is over the limit.
 
-    Raises TooLargeError where one text is over its limit and not to be cut, or all together are.
+    Without `subwords` no word is composed, whatever the model has. Raises TooLargeError where one
+    text is over its limit and not to be cut, or all together are.
     """
+    composes = model.composes if subwords else never
     cut, total = [], 0
     for number, text in enumerate(texts):
-        tokens, over = _cut(text, model, case, limits.max_sentence_tokens)
+        tokens, over = _cut(text, model, case, composes, limits.max_sentence_tokens)
         if over and not truncate:
             limits.sentence_tokens(len(tokens) + over)
         cut.append((tokens, over))
@@ -35,18 +43,20 @@ def cut_texts(
 
 def cut_traced(text: str, model: Model, case: Case, limits: Limits) -> list[Token]:
     """The tokens of a text to be traced."""
-    tokens, over = _cut(text, model, case, limits.max_trace_tokens)
+    tokens, over = _cut(text, model, case, model.composes, limits.max_trace_tokens)
     limits.trace_tokens(len(tokens) + over)
     return tokens
 
 
-def _cut(text: Text, model: Model, case: Case, most: int) -> tuple[list[Token], int]:
+def _cut(
+    text: Text, model: Model, case: Case, composes: Composes, most: int
+) -> tuple[list[Token], int]:
     """The first tokens of a text, and how many words are left: counted, not looked up."""
     vocabulary = model.vocabulary
     if not isinstance(text, str):
-        kept = [resolve(word, vocabulary, case) for word in text[:most]]
+        kept = resolve_all(text[:most], vocabulary, case, composes)
         return kept, len(text) - len(kept)
-    tokens = list(islice(iterate(text, vocabulary, case), most + 1))
+    tokens = list(islice(iterate(text, vocabulary, case, composes), most + 1))
     if len(tokens) <= most:
         return tokens, 0
     return tokens[:most], _count(text[tokens[most].start or 0 :])

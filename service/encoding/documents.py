@@ -13,6 +13,9 @@ from service.engine.trace import Step
 from service.store.manifest import Manifest
 from service.text.tokens import Token
 
+_SHOWN = ("text", "start", "end", "key", "resolution")
+"""The fields of a token that an answer has."""
+
 
 def as_numbers(array: Floats) -> Floats:
     """An array that orjson writes as nested lists; it takes C-contiguous ones alone."""
@@ -27,10 +30,8 @@ def as_base64(array: Floats) -> dict[str, Any]:
 
 
 def token_document(token: Token) -> dict[str, Any]:
-    """A token, without its row."""
-    document = token._asdict()
-    del document["row"]
-    return document
+    """A token, without what only the service needs: its row, the spelling it is composed of."""
+    return {name: getattr(token, name) for name in _SHOWN}
 
 
 def sentence_document(one: Encoded) -> dict[str, Any]:

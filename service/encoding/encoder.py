@@ -23,6 +23,9 @@ PER_LAYER: tuple[Part, ...] = ("attention", "queries", "keys", "values", "scores
 _RECORDED = {"attention": "weights"}
 """Under what name the engine records a part, where it is another one."""
 _BY_PAIR = ("attention", "scores")
+Unlisted: TypeAlias = Literal["zero", "subword", "error"]
+"""What becomes of words that the vocabulary lacks: a zero vector, one composed of their subwords,
+or the whole request is refused."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class Choice:
     include: frozenset[Part] = frozenset({"static", "contextual", "attention"})
     layers: Sequence[int] | Literal["all", "last"] = "all"
     mean_of_heads: bool = False
-    oov: Literal["zero", "error"] = "zero"
+    oov: Unlisted | None = None
+    """None: `subword` where the model has subword vectors, else `zero`"""
     case: Case = "auto"
     truncate: bool = False
 
@@ -61,11 +65,12 @@ def encode(
 
     `float_bytes` is what a number takes in the answer at most, for the limit on its size.
     """
-    layers = chosen_layers(choice, len(model.layers))
+    layers, oov = chosen_layers(choice, len(model.layers)), chosen_oov(choice, model)
     limits.sentences(len(texts))
     with stages("tokens"):
-        cut = cut_texts(texts, model, choice.case, limits, truncate=choice.truncate)
-    if choice.oov == "error":
+        how = {"truncate": choice.truncate, "subwords": oov == "subword"}
+        cut = cut_texts(texts, model, choice.case, limits, **how)
+    if oov == "error":
         _require_known(tokens for tokens, _ in cut)
     limits.answer_bytes(_answer_bytes(model, choice, len(layers), cut, float_bytes))
     return [
@@ -88,6 +93,17 @@ def chosen_layers(choice: Choice, number: int) -> list[int]:
         message = f"the model's layers are 0 to {number - 1}"
         raise InvalidError([FieldError(f"/layers/{place}", message) for place in wrong])
     return sorted(set(choice.layers))
+
+
+def chosen_oov(choice: Choice, model: Model) -> Unlisted:
+    """What becomes of words that the vocabulary lacks.
+
+    Raises InvalidError where they are to be composed and the model has no subword vectors.
+    """
+    if choice.oov == "subword" and model.subwords is None:
+        hint = 'Leave `oov` out, or ask with `oov: "zero"`.'
+        raise InvalidError([FieldError("/oov", "this model has no subword vectors")], hint)
+    return choice.oov or ("zero" if model.subwords is None else "subword")
 
 
 def _require_known(sentences: Iterable[list[Token]]) -> None:

@@ -7,16 +7,17 @@ import numpy as np
 from service.errors import FieldError, InvalidError, UnknownWordError
 from service.store.model import Model
 from service.text.case import Case
-from service.text.tokens import resolve
+from service.text.tokens import resolve_all
 
 
 def neighbours_of_word(model: Model, word: str, k: int, case: Case) -> list[tuple[str, float]]:
     """The nearest words without the word itself; raise UnknownWordError where it is lacking."""
-    token = resolve(word, model.vocabulary, case)
-    if token.row is None:
+    (token,) = resolve_all([word], model.vocabulary, case, model.composes)
+    if token.resolution == "oov":
         hint = 'Try another spelling, or `case: "auto"`.'
         raise UnknownWordError([FieldError("/word", "not in the vocabulary")], hint=hint)
-    return model.neighbours(model.static([token])[0], k, [token.row])
+    itself = [] if token.row is None else [token.row]
+    return model.neighbours(model.static([token])[0], k, itself)
 
 
 def neighbours_of_vector(model: Model, vector: Sequence[float], k: int) -> list[tuple[str, float]]:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from service.encoding.encoder import Part
+from service.encoding.encoder import Part, Unlisted
 from service.store.manifest import NAME_PATTERN
 from service.text.case import Case
 
@@ -67,8 +67,11 @@ class EncodeRequest(_Body):
     heads: Literal["all", "mean"] = Field(
         "all", description="attention and scores of each head, or their mean over the heads"
     )
-    oov: Literal["zero", "subword", "error"] | None = Field(
-        None, description="words the vocabulary lacks: a zero vector, one from subwords, or refused"
+    oov: Unlisted | None = Field(
+        None,
+        description="words the vocabulary lacks: a zero vector, one composed from their subwords,"
+        " or refused; `subword` where the model has subword vectors and nothing is said, else"
+        " `zero`",
     )
     case: Case = "auto"
     truncate: bool = Field(

@@ -9,7 +9,6 @@ from service.encoding import documents, encoder, tracing
 from service.encoding.limits import Limits
 from service.encoding.neighbours import neighbours_of_vector, neighbours_of_word
 from service.encoding.npz import npz_bytes
-from service.errors import FieldError, InvalidError
 from service.http.reading import JSON, NPZ, accepted, read_body
 from service.http.requests import CompareRequest, EncodeRequest, NeighborsRequest, TraceRequest
 from service.http.writing import cast, json_response, limited, number_bytes
@@ -38,13 +37,11 @@ def encode() -> Response:
 
 
 def _choice(body: EncodeRequest) -> encoder.Choice:
-    if body.oov == "subword":
-        raise InvalidError([FieldError("/oov", "this model has no subword vectors")])
     return encoder.Choice(
         include=frozenset(body.include),
         layers=body.layers,
         mean_of_heads=body.heads == "mean",
-        oov=body.oov or "zero",
+        oov=body.oov,
         case=body.case,
         truncate=body.truncate,
     )

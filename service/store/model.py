@@ -12,9 +12,10 @@ from service.engine.attention import Sentence
 from service.engine.layer import Layer
 from service.engine.projection import Projection
 from service.engine.similarity import lengths, nearest
+from service.engine.subwords import Subwords
 from service.store.manifest import Manifest
 from service.store.vocabulary import Vocabulary
-from service.text.tokens import Token
+from service.text.tokens import Composes, Token, never
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Model:
     layers: Sequence[Layer]
     word_bias: NDArray[np.float32] | None = None
     """[V]"""
+    subwords: Subwords | None = None
+    """what composes the vectors of words that the vocabulary lacks"""
 
     @property
     def key_width(self) -> int:
@@ -47,26 +50,37 @@ class Model:
         """The length of each vector. [V]"""
         return lengths(self.vectors)
 
+    @property
+    def composes(self) -> Composes:
+        """Whether a spelling that the vocabulary lacks has a vector, from its subwords."""
+        return self.subwords.composes if self.subwords else never
+
     def static(self, tokens: Sequence[Token]) -> NDArray[np.float32]:
         """The static vector of each token, zero where it is unknown. -> [n, d]"""
-        rows, known = _rows(tokens)
+        rows, listed = _rows(tokens)
         vectors = self.vectors[rows].astype(np.float32)
-        vectors[~known] = 0
+        vectors[~listed] = 0
+        spelled = [token.composed for token in tokens if token.composed is not None]
+        if self.subwords and spelled:
+            places = [token.composed is not None for token in tokens]
+            vectors[places] = _composed(spelled, self.subwords)
         return vectors
 
     def sentence(self, tokens: Sequence[Token]) -> Sentence:
         """The tokens as the engine sees them.
 
         Occurrences of one word are told by their spelling without case, so that the Apple that
-        begins a sentence is not context for an apple further on.
+        begins a sentence is not context for an apple further on. A composed token is known as a
+        listed one is; its word bias is 0, that of a word which is never met.
         """
-        rows, known = _rows(tokens)
+        rows, listed = _rows(tokens)
         folded = [(token.key or token.text).casefold() for token in tokens]
         numbers = {word: number for number, word in enumerate(dict.fromkeys(folded))}
         words = np.array([numbers[word] for word in folded], np.int64)
         bias = None
         if self.word_bias is not None:
-            bias = np.where(known, self.word_bias[rows], np.float32(0))
+            bias = np.where(listed, self.word_bias[rows], np.float32(0))
+        known = listed | np.array([token.composed is not None for token in tokens], np.bool_)
         return Sentence(self.static(tokens), known, words, bias)
 
     def neighbours(
@@ -84,7 +98,13 @@ class Model:
 
 
 def _rows(tokens: Sequence[Token]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The row of each token, 0 for an unknown one, and which are known."""
+    """The row of each token, 0 where the vocabulary lacks it, and which it lists."""
     rows = np.array([-1 if token.row is None else token.row for token in tokens], np.int64)
-    known = rows >= 0
-    return np.where(known, rows, 0), known
+    listed = rows >= 0
+    return np.where(listed, rows, 0), listed
+
+
+def _composed(spelled: Sequence[str], subwords: Subwords) -> NDArray[np.float32]:
+    """The vector of each spelling; one that comes a thousand times is composed once. -> [m, d]"""
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(spelled))}
+    return subwords.vectors(list(numbers))[[numbers[word] for word in spelled]]

@@ -1,8 +1,8 @@
-"""The tiny model, plain and deep, read once."""
+"""The tiny model, plain and deep, with subwords and without, read once."""
 
 import pytest
 
-from tests.tiny import deep_model, tiny_model
+from tests.tiny import SUBWORDS, deep_model, tiny_model
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +15,15 @@ def plain(tmp_path_factory):
 def deep(tmp_path_factory):
     """Two layers with every part, 3 heads, queries and keys 2 wide, values 7 wide."""
     return deep_model(tmp_path_factory.mktemp("deep"))
+
+
+@pytest.fixture(scope="session")
+def composing(tmp_path_factory):
+    """The plain model, and trigrams to compose the vectors of other words of."""
+    return tiny_model(tmp_path_factory.mktemp("composing"), subwords=SUBWORDS)
+
+
+@pytest.fixture(scope="session")
+def deep_composing(tmp_path_factory):
+    """The deep model with the same trigrams."""
+    return deep_model(tmp_path_factory.mktemp("deep"), subwords=SUBWORDS)

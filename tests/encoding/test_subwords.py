@@ -1,0 +1,251 @@
+"""Words that the vocabulary lacks, composed from their subwords: numbers that follow on paper."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from service.encoding.compare import Occurrence, compare
+from service.encoding.documents import compare_document, encode_document
+from service.encoding.neighbours import neighbours_of_vector, neighbours_of_word
+from service.encoding.npz import npz_bytes
+from service.encoding.stages import Stages
+from service.encoding.tracing import trace_text
+from service.engine.attention import Scoring
+from service.engine.layer import Layer
+from service.engine.projection import Projection
+from service.engine.subwords import LONGEST, Subwords
+from service.errors import InvalidError, UnknownWordError
+from tests.encoding.asking import EVERY, ask, ask_one, same_bits
+from tests.text.vocabularies import PROPERTY, texts
+from tests.tiny import LIMITS, SUBWORDS, WORDS, tiny_model
+
+GNU, ZEBRA, BANK = [2, 0, 0, 0, 1], [3, 0, 0, 0, 0], [1, 1, 0, 0, 0]
+
+
+@pytest.fixture(scope="module")
+def wide(deep):
+    """The deep model with n-grams of several lengths in many buckets."""
+    rows = np.random.default_rng(5).standard_normal((1009, 5)).astype(np.float16)
+    return replace(deep, subwords=Subwords(rows, 2, 5))
+
+
+def shown(one):
+    return [(token.text, token.key, token.resolution) for token in one.tokens]
+
+
+def test_an_unknown_word_is_the_mean_of_its_trigrams(composing):
+    one = ask_one(composing, "gnu bank zebra")
+    assert shown(one) == [
+        ("gnu", None, "subword"),
+        ("bank", "bank", "exact"),
+        ("zebra", None, "subword"),
+    ]
+    assert one.arrays["static"].tolist() == [GNU, BANK, ZEBRA]
+
+
+def test_a_composed_word_looks_and_is_looked_at(composing):
+    one = ask_one(composing, "gnu bank")
+    e = np.exp([[5.0, 2.0], [2.0, 2.0]])  # gnu·gnu = 5, gnu·bank = bank·bank = 2
+    weights = e / e.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(one.arrays["attention"][0, 0], weights, atol=1e-6)
+    np.testing.assert_allclose(
+        one.arrays["contextual"], weights @ np.array([GNU, BANK]), rtol=0, atol=1e-6
+    )
+
+
+def test_the_word_bias_of_a_composed_word_is_zero(tmp_path):
+    nothing = Projection(np.zeros((5, 5), np.float32))
+    layer = Layer(query=nothing, scoring=Scoring(scale=False, word_bias=True))
+    bias = np.full(len(WORDS), np.log(3), np.float32)
+    model = replace(tiny_model(tmp_path, layers=[layer], word_bias=bias), subwords=SUBWORDS)
+    weights = ask_one(model, "gnu bank").arrays["attention"][0, 0]
+    np.testing.assert_allclose(weights, [[1 / 4, 3 / 4]] * 2, rtol=0, atol=1e-6)
+
+
+def test_a_composed_word_does_not_look_at_its_own_occurrences(deep_composing):
+    weights = ask_one(deep_composing, "gnu river Gnu zebra").arrays["attention"]
+    assert not weights[..., [0, 0, 2, 2], [0, 2, 0, 2]].any()
+    assert (weights[..., [0, 0, 2, 2], [1, 3, 1, 3]] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("case", "text", "composed"),
+    [
+        ("auto", "Gnu", "Gnu"),
+        ("exact", "GNU", "GNU"),
+        ("lower", "GNU", "gnu"),
+        ("exact", "Bank", "Bank"),
+        ("auto", "bAnk", None),
+        ("auto", "e\u0301", "e\u0301"),
+    ],
+)
+def test_the_word_as_written_is_composed_or_its_lower_case(wide, case, text, composed):
+    (vector,) = ask_one(wide, text, case=case).arrays["static"]
+    right = wide.vectors[3] if composed is None else wide.subwords.vectors([composed])[0]
+    assert vector.tolist() == right.tolist()
+
+
+def test_zero_on_a_model_with_subwords_is_as_if_it_had_none(plain, deep, composing, deep_composing):
+    text = "gnu bank zebra-river zebra-gnu didn't"
+    for with_them, without in ((composing, plain), (deep_composing, deep)):
+        zero = ask_one(with_them, text, oov="zero", include=EVERY)
+        assert same_bits(zero, ask_one(without, text, include=EVERY))
+        assert not zero.arrays["static"][0].any()
+
+
+def test_composing_is_what_is_done_where_nothing_is_said(composing):
+    text = "gnu bank zebra-river"
+    assert same_bits(ask_one(composing, text), ask_one(composing, text, oov="subword"))
+    assert [token.resolution for token in ask_one(composing, text).tokens] == [
+        "subword",
+        "exact",
+        "subword",
+    ]
+
+
+def test_composing_is_refused_where_a_model_has_no_subwords(plain):
+    with pytest.raises(InvalidError) as caught:
+        ask(plain, ["bank"], oov="subword")
+    (error,) = caught.value.errors
+    assert (error.pointer, error.message) == ("/oov", "this model has no subword vectors")
+
+
+def test_words_that_could_be_composed_are_listed_where_unknown_ones_are_refused(composing):
+    with pytest.raises(UnknownWordError) as caught:
+        ask(composing, ["bank gnu", "zebra-river gnu"], oov="error")
+    assert caught.value.words == ["gnu", "zebra"]
+    assert ask_one(composing, "bank didn't", oov="error").tokens[0].key == "bank"
+
+
+def test_a_composed_word_is_not_counted_as_unknown(composing):
+    encoded = ask(composing, ["gnu bank", f"zebra {'x' * (LONGEST + 1)}"])
+    usage = encode_document(composing.manifest, encoded)["usage"]
+    assert usage == {"tokens": 4, "oov": 1, "truncated": 0}
+
+
+def test_a_document_has_nothing_new(composing):
+    document = encode_document(composing.manifest, ask(composing, ["gnu"]))
+    assert document["results"][0]["tokens"] == [
+        {"text": "gnu", "start": 0, "end": 3, "key": None, "resolution": "subword"}
+    ]
+    assert b"composed" not in npz_bytes(ask(composing, ["gnu"]))
+
+
+def test_what_has_no_ngram_or_is_too_long_stays_unknown(composing):
+    fives = replace(composing, subwords=replace(SUBWORDS, min_n=5, max_n=5))
+    long = "x" * (LONGEST + 1)
+    for model, word in ((fives, "ox"), (composing, long), (composing, f"{long}-zebra")):
+        one = ask_one(model, f"bank {word}")
+        assert shown(one) == [("bank", "bank", "exact"), (word, None, "oov")]
+        assert not one.arrays["static"][1].any()
+        assert not one.arrays["attention"][..., 1].any()
+    one = ask_one(composing, f"{long}-gnu-bank")
+    assert [token.resolution for token in one.tokens] == [
+        *("oov", "exact", "subword", "exact", "exact")
+    ]
+    assert ask_one(fives, "gnu").arrays["static"].tolist() == [[0, 0, 0, 0, 3]]  # <gnu> alone
+
+
+def test_words_already_cut_are_composed(composing):
+    one = ask_one(composing, ["gnu", "zebra bank", ""])
+    assert [token.resolution for token in one.tokens] == ["subword", "subword", "oov"]
+    assert one.arrays["static"][0].tolist() == GNU
+
+
+TEXTS = ["gnu bank", "zebra", "", "zebra-river Gnu didn't gnu 👍🏽 e\u0301 日本語", "gnu " * 300]
+
+
+def test_a_sentence_with_composed_words_gets_the_same_bits_alone_and_in_a_batch(wide):
+    together = ask(wide, TEXTS, include=EVERY)
+    for text, one in zip(TEXTS, together, strict=True):
+        assert same_bits(one, ask_one(wide, text, include=EVERY))
+
+
+@PROPERTY
+@given(texts)
+def test_any_text_gives_finite_numbers(composing, text):
+    for min_n, max_n in ((1, 1), (3, 3), (5, 64)):
+        model = replace(composing, subwords=replace(SUBWORDS, min_n=min_n, max_n=max_n))
+        for arrays in (ask_one(model, text).arrays, ask_one(model, [text]).arrays):
+            assert all(np.isfinite(array).all() for array in arrays.values())
+
+
+@dataclass(frozen=True)
+class Counting(Subwords):
+    """Subwords that keep what was composed."""
+
+    seen: list[str] = field(default_factory=list)
+
+    def vectors(self, words):
+        self.seen.extend(words)
+        return super().vectors(words)
+
+
+def test_a_word_is_composed_once_for_a_sentence(composing):
+    counting = Counting(SUBWORDS.table, 3, 3)
+    one = ask_one(replace(composing, subwords=counting), "gnu zebra gnu Gnu gnu bank zebra")
+    assert counting.seen == ["gnu", "zebra", "Gnu"]
+    rows = [GNU, ZEBRA, GNU, GNU, GNU, BANK, ZEBRA]
+    assert one.arrays["static"].tolist() == rows  # G is as odd as g
+
+
+def put(model, *occurrences, case="auto"):
+    return compare(model, occurrences, 3, case, LIMITS, Stages())
+
+
+def test_occurrences_of_a_composed_word_are_compared_and_noted(composing):
+    result = put(composing, Occurrence("gnu bank", "gnu"), Occurrence("the gnu", "gnu"))
+    assert result.notes == [
+        (
+            "Occurrences 0 and 1 are composed from the subwords of one spelling, so their static"
+            " vectors are equal and only context tells them apart."
+        ),
+        "Occurrence 0 is not in the vocabulary; its static vector is composed from its subwords.",
+        "Occurrence 1 is not in the vocabulary; its static vector is composed from its subwords.",
+    ]
+    np.testing.assert_allclose(result.static_similarity, np.ones((2, 2)), atol=1e-6)
+    first = result.occurrences[0]
+    assert (first.token.resolution, first.token.key) == ("subword", None)
+    assert first.static_neighbours[0] == ("apple", pytest.approx(2 / 5**0.5, abs=1e-6))
+    looked_at = {token.text: weight for token, weight in first.attends_to}
+    assert looked_at == {
+        "gnu": pytest.approx(0.9526, abs=1e-4),
+        "bank": pytest.approx(0.0474, abs=1e-4),
+    }
+    document = compare_document(composing.manifest, result)
+    assert set(document["occurrences"][0]["token"]) == {"text", "start", "end", "key", "resolution"}
+
+
+def test_occurrences_in_another_spelling_are_noted_where_they_are_composed_alike(wide):
+    pair = Occurrence("gnu bank", "gnu"), Occurrence("Gnu bank", "Gnu")
+    assert len(put(wide, *pair, case="lower").notes) == 3
+    result = put(wide, *pair)
+    assert len(result.notes) == 2
+    assert result.static_similarity[0, 1] < 1 - 1e-3
+
+
+def test_the_neighbours_of_a_composed_word_are_those_of_its_vector(composing):
+    found = neighbours_of_word(composing, "gnu", 4, "auto")
+    assert found == neighbours_of_vector(composing, GNU, 4)
+    assert neighbours_of_word(composing, "GNU", 4, "lower") == found
+    assert found[0] == ("apple", pytest.approx(2 / 5**0.5, abs=1e-6))
+
+
+def test_a_word_that_cannot_be_composed_has_no_neighbours(composing):
+    with pytest.raises(UnknownWordError):
+        neighbours_of_word(composing, "x" * (LONGEST + 1), 4, "auto")
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_a_trace_composes_as_encoding_does(deep_composing, layer):
+    tokens, steps = trace_text(deep_composing, "gnu bank zebra", layer, "auto", LIMITS)
+    arrays = ask_one(deep_composing, "gnu bank zebra").arrays
+    values = {step.name: step.values for step in steps}
+    assert tokens == ["gnu", "bank", "zebra"]
+    if not layer:
+        assert values["embeddings"].tolist() == [GNU, BANK, ZEBRA]
+    np.testing.assert_allclose(arrays["attention"][layer], values["weights"], atol=1e-5)
+    assert not values["word_bias"][[0, 2]].any()
+    assert values["word_bias"][1] == deep_composing.word_bias[3]
