@@ -5,9 +5,11 @@
 """
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 from limits import parse_many
+from platformdirs import user_data_path
 from pydantic import DirectoryPath, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -21,6 +23,11 @@ BUNDLED = "wiki-en"
 def usable_cpus() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def default_models_dir() -> Path:
+    """Where the models of this user are, unless a setting says otherwise; it need not exist."""
+    return user_data_path("polyseme", appauthor=False) / "models"
 
 
 class Settings(BaseSettings):
@@ -49,12 +56,19 @@ class Settings(BaseSettings):
     keep_alive: int = Field(
         5, ge=0, le=3600, description="seconds an idle connection is kept for its next request"
     )
-    models_dir: DirectoryPath | None = Field(
-        None, description="folder of model folders, beside the bundled"
+    # One that is named has to be there; the default one is used where it is.
+    models_dir: DirectoryPath = Field(
+        default_factory=default_models_dir,
+        validate_default=False,
+        description="folder of model folders, beside the bundled; the default is `polyseme/models`"
+        " in the folder for this user's data",
     )
     model: str = Field(BUNDLED, pattern=NAME_PATTERN, description="name of the default model")
     verify_models: bool = Field(
         True, description="compare checksums and look for NaN when a model is loaded"
+    )
+    preload_models: bool = Field(
+        False, description="load every model at the start, not at its first use"
     )
     max_body_bytes: int = Field(
         2 << 20, ge=1, le=1 << 30, description="largest body of a request, in bytes"

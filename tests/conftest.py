@@ -29,6 +29,14 @@ def free_port() -> int:
         return port
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_models_of_this_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests see the models they make, and not those that whoever runs them has."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
 ROOT = Path(__file__).parents[1]
 COMMAND = (sys.executable, "-m", "service")
 

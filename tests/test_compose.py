@@ -48,8 +48,9 @@ def test_the_scripts_pass_their_linter_and_can_be_run(script):
     _assert_passes(_installed("shellcheck"), str(script))
 
 
-def test_the_service_is_hardened(services):
-    service = services["polyseme"]
+@pytest.mark.parametrize("name", ["polyseme", "tools"])
+def test_the_services_are_hardened(services, name):
+    service = services[name]
     assert service["user"] == "10001:10001"
     assert service["read_only"] is True
     assert service["tmpfs"] == "/tmp"
@@ -63,6 +64,28 @@ def test_the_service_is_hardened(services):
 
 def test_the_service_only_reads_the_volume_of_models(services):
     assert services["polyseme"]["volumes"] == ["models:/models:ro"]
+
+
+def test_the_tools_write_models_where_the_service_reads_them_and_start_by_name_alone(services):
+    tools = services["tools"]
+    assert "models:/models" in tools["volumes"]
+    assert tools["image"] == services["polyseme"]["image"]
+    assert tools["profiles"] == ["tools"]
+    assert tools["healthcheck"] == {"disable": True}
+    assert "ports" not in tools
+
+
+def test_the_tools_keep_what_they_download_on_a_disk(services):
+    tools = services["tools"]
+    assert "downloads:/var/tmp" in tools["volumes"]
+    assert tools["environment"]["TMPDIR"] == "/var/tmp"
+    assert tools["environment"]["GENSIM_DATA_DIR"].startswith("/var/tmp/")
+
+
+def test_signals_reach_the_service_and_not_a_shell_before_it():
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    assert 'ENTRYPOINT ["polyseme"]' in lines
+    assert 'CMD ["serve"]' in lines
 
 
 def test_the_service_can_be_checked_restarted_and_stopped_in_order(services):

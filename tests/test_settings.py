@@ -1,9 +1,11 @@
 """Settings come from the environment and from flags; a wrong one is named."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
-from service.settings import PREFIX, Settings, usable_cpus
+from service.settings import PREFIX, Settings, default_models_dir, usable_cpus
 
 
 def settings(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Settings:
@@ -30,6 +32,16 @@ def test_there_is_a_worker_for_each_processor_unless_told_otherwise(
     assert settings(monkeypatch, workers="7").workers == 7
 
 
+def test_models_are_in_the_folder_of_the_user_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_models_dir() == tmp_path / "polyseme" / "models"
+    assert Settings().models_dir == default_models_dir()
+    assert not Settings().models_dir.exists()
+    assert settings(monkeypatch, models_dir=str(tmp_path)).models_dir == tmp_path
+
+
 def test_a_flag_wins_over_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"{PREFIX}PORT", "1")
     assert Settings(port=2).port == 2
@@ -42,6 +54,7 @@ def test_a_flag_wins_over_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         ("workers", "0"),
         ("models_dir", "no/such/folder"),
         ("model", "../up"),
+        ("preload_models", "some"),
         ("rate_limit", "sometimes"),
         ("max_tokens", "many"),
     ],

@@ -1,6 +1,7 @@
 """`polyseme serve`: gunicorn, with the settings."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +9,6 @@ from typing import Any
 import click
 
 from service.cli.options import settings_from
-from service.errors import ModelFolderError
 from service.settings import PREFIX, Settings
 from service.store.registry import Registry
 
@@ -20,7 +20,7 @@ def _flags(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command one option for each setting."""
     for name, field in reversed(Settings.model_fields.items()):
         if name not in _SECRET:
-            default = "" if field.default in {None, ""} or field.default_factory else field.default
+            default = "" if field.default == "" or field.default_factory else field.default
             note = f"  [default: {default}]" if default != "" else ""
             text = f"{field.description}{note}"
             flag = f"--{name.replace('_', '-')}"
@@ -37,13 +37,11 @@ def serve(**flags: str | None) -> None:
     """
     settings = settings_from(**flags)
     registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
-    registry.folder(settings.model)
-    try:
-        registry.model()
-    except ModelFolderError as error:
-        click.echo(f"polyseme: {settings.model} is broken: {error.sentence}", err=True)
+    registry.folder(settings.model)  # gunicorn reads it, and says what is wrong with it
     given = {PREFIX + name.upper(): value for name, value in flags.items() if value is not None}
     os.environ.update(given)
     click.echo(f"polyseme: http://{settings.host}:{settings.port}", err=True)
+    # It would end the process until gunicorn's master takes it; the mask outlasts exec.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     arguments = ["-m", "gunicorn", "--config", "python:service.http.serving"]
     os.execv(sys.executable, [sys.executable, *arguments, "service.http.app:create_app()"])  # noqa: S606

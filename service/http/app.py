@@ -8,12 +8,13 @@ from service.http.catalogue import catalogue
 from service.http.documentation import documentation
 from service.http.health import health
 from service.http.routes import routes
+from service.http.upkeep import report
 from service.settings import Settings
 from service.store.registry import Registry
 
 
 def create_app(settings: Settings | None = None, registry: Registry | None = None) -> Flask:
-    """Make the WSGI application, its default model loaded where it can be.
+    """Make the WSGI application, its models loaded as the settings say, where they can be.
 
     One BLAS thread: several in each of several workers only get into each other's way, and the
     bits of an answer would depend on their number.
@@ -23,11 +24,16 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     app = Flask("service", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
     app.url_map.merge_slashes = False
-    app.extensions["polyseme-registry"] = registry or Registry.of(
-        settings.models_dir, settings.model, verify=settings.verify_models
+    registry = registry or Registry.of(
+        settings.models_dir,
+        settings.model,
+        verify=settings.verify_models,
+        preload=settings.preload_models,
     )
+    app.extensions["polyseme-registry"] = registry
     app.extensions["polyseme-limits"] = settings.limits()
-    app.extensions["polyseme-registry"].ready()
+    registry.load()
+    report(registry)
     for module in (headers, problems):
         module.init_app(app)
     keys.init_app(app, settings)

@@ -5,11 +5,11 @@ from typing import Any
 from flask import Blueprint, Response, current_app
 
 from service.encoding.documents import model_document
-from service.errors import ModelFolderError
 from service.http.reading import JSON, accepted
+from service.http.upkeep import registry_of
 from service.http.writing import json_response
-from service.store.folder import MANIFEST
 from service.store.registry import Registry
+from service.store.slot import State
 
 catalogue = Blueprint("catalogue", __name__, url_prefix="/v1/models")
 
@@ -18,8 +18,8 @@ catalogue = Blueprint("catalogue", __name__, url_prefix="/v1/models")
 def models() -> Response:
     """All models."""
     accepted(JSON)
-    registry = _registry()
-    data = [_document(registry, name) for name in registry.names]
+    registry = registry_of(current_app)
+    data = [_document(registry, name, state) for name, state in registry.states().items()]
     return json_response({"object": "list", "data": data})
 
 
@@ -27,22 +27,19 @@ def models() -> Response:
 def model(name: str) -> Response:
     """One model."""
     accepted(JSON)
-    return json_response(_document(_registry(), name))
+    registry = registry_of(current_app)
+    return json_response(_document(registry, name, registry.state(name)))
 
 
-def _document(registry: Registry, name: str) -> dict[str, Any]:
-    """OpenAI's shape, and what the manifest says; a model that cannot be read says why."""
-    folder = registry.folder(name)
-    default = name == registry.default
-    document = {"id": name, "object": "model", "owned_by": "polyseme", "default": default}
-    try:
-        manifest, created = registry.manifest(name), int((folder / MANIFEST).stat().st_mtime)
-    except (ModelFolderError, OSError) as error:
-        problem = error.sentence if isinstance(error, ModelFolderError) else "The folder is gone."
-        return {**document, "created": 0, "status": "broken", "problem": problem}
-    return {**document, "created": created, "status": "ok", **model_document(manifest)}
-
-
-def _registry() -> Registry:
-    registry: Registry = current_app.extensions["polyseme-registry"]
-    return registry
+def _document(registry: Registry, name: str, state: State) -> dict[str, Any]:
+    """OpenAI's shape, and what the manifest says; a model with a problem says which."""
+    return {
+        "id": name,
+        "object": "model",
+        "owned_by": "polyseme",
+        "default": name == registry.default,
+        "created": state.created,
+        "status": "broken" if state.status == "broken" else "ok",
+        **({"problem": state.problem} if state.problem else {}),
+        **(model_document(state.manifest) if state.manifest else {}),
+    }

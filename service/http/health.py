@@ -1,10 +1,15 @@
 """Whether the process lives, and whether it can answer."""
 
-from flask import Blueprint, Response, current_app
+from typing import Any
+
+import orjson
+from flask import Blueprint, Response, current_app, g
 
 from service.errors import NotReadyError
+from service.http.problems import problem_document
+from service.http.upkeep import registry_of
 from service.http.writing import json_response
-from service.store.registry import Registry
+from service.store.slot import State
 
 health = Blueprint("health", __name__)
 
@@ -17,8 +22,27 @@ def livez() -> Response:
 
 @health.get("/readyz")
 def readyz() -> Response:
-    """Ready: the default model is loaded."""
-    registry: Registry = current_app.extensions["polyseme-registry"]
-    if not registry.ready():
-        raise NotReadyError("The default model cannot be used.")
-    return json_response({"status": "ready"})
+    """Ready: the default model is loaded. How the others stand does not matter, but is said."""
+    registry = registry_of(current_app)
+    ready, states = registry.ready(), registry.states()
+    models = [_document(name, name == registry.default, one) for name, one in states.items()]
+    if ready:
+        return json_response({"status": "ready", "models": models})
+    return _problem(NotReadyError(_why(states.get(registry.default))), models)
+
+
+def _document(name: str, default: bool, state: State) -> dict[str, Any]:
+    problem = {"problem": state.problem} if state.problem else {}
+    return {"id": name, "default": default, "status": state.status, **problem}
+
+
+def _why(state: State | None) -> str:
+    if state is None:
+        return "The default model cannot be used: no model of its name is here."
+    return f"The default model cannot be used: {state.problem or 'it is being read.'}"
+
+
+def _problem(error: NotReadyError, models: list[dict[str, Any]]) -> Response:
+    document = {**problem_document(error, g.request_id), "models": models}
+    kind = "application/problem+json"
+    return Response(orjson.dumps(document), error.status, error.headers(), content_type=kind)

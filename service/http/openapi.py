@@ -70,11 +70,11 @@ OPERATIONS = (
     ),
     Operation(
         *("get", "/livez", "livez", "Whether the process answers"),
-        *(None, replies.HealthReply, (), "health"),
+        *(None, replies.LiveReply, (), "health"),
     ),
     Operation(
         *("get", "/readyz", "readyz", "Whether the default model can answer"),
-        *(None, replies.HealthReply, (503,), "health"),
+        *(None, replies.ReadyReply, (503,), "health"),
     ),
 )
 
@@ -82,7 +82,10 @@ OPERATIONS = (
 def document() -> dict[str, Any]:
     """The whole document."""
     inputs = {o.body for o in OPERATIONS if o.body}
-    outputs = {o.reply for o in OPERATIONS if o.reply} | {replies.ProblemReply}
+    outputs = {o.reply for o in OPERATIONS if o.reply} | {
+        replies.ProblemReply,
+        replies.NotReadyReply,
+    }
     ordered = sorted(
         [(m, "validation") for m in inputs] + [(m, "serialization") for m in outputs],
         key=lambda m: m[0].__name__,
@@ -116,7 +119,9 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "tags": [operation.tag],
         "responses": {"200": _success(operation)},
     }
-    described["responses"] |= {str(s): _problem(s) for s in sorted(operation.errors)}
+    described["responses"] |= {
+        str(status): _problem(status, operation) for status in sorted(operation.errors)
+    }
     if operation.tag == "health":
         described["security"] = []
     if operation.body:
@@ -141,10 +146,11 @@ def _success(operation: Operation) -> dict[str, Any]:
     return {"description": "The answer.", "content": content, "headers": headers}
 
 
-def _problem(status: int) -> dict[str, Any]:
+def _problem(status: int, operation: Operation) -> dict[str, Any]:
+    reply = replies.NotReadyReply if operation.name == "readyz" else replies.ProblemReply
     answer: dict[str, Any] = {
         "description": _STATUSES[status],
-        "content": {_PROBLEM: {"schema": _reference(replies.ProblemReply)}},
+        "content": {_PROBLEM: {"schema": _reference(reply)}},
     }
     if status in _LATER:
         answer["headers"] = {"Retry-After": _header("seconds")}

@@ -136,8 +136,10 @@ class ModelReply(_Reply):
     created: int
     owned_by: str
     default: bool
-    status: Literal["ok", "broken"]
-    problem: str | None = None
+    status: Literal["ok", "broken"] = Field(description="whether it answers")
+    problem: str | None = Field(
+        None, description="why it is broken, or why a changed folder was not taken over"
+    )
     dimension: int | None = None
     vocabulary_size: int | None = None
     dtype: str | None = None
@@ -158,10 +160,30 @@ class ModelsReply(_Reply):
     data: list[ModelReply]
 
 
-class HealthReply(_Reply):
-    """The state of the service."""
+class LiveReply(_Reply):
+    """The process answers."""
 
-    status: Literal["alive", "ready"]
+    status: Literal["alive"]
+
+
+class ModelStateReply(_Reply):
+    """How a model stands in the worker that answers."""
+
+    id: str
+    default: bool
+    status: Literal["loaded", "unloaded", "broken"] = Field(
+        description="an unloaded model is loaded at its first use; a broken one cannot be"
+    )
+    problem: str | None = Field(
+        None, description="why it is broken, or why a changed folder was not taken over"
+    )
+
+
+class ReadyReply(_Reply):
+    """The default model answers."""
+
+    status: Literal["ready"]
+    models: list[ModelStateReply]
 
 
 class FieldErrorReply(_Reply):
@@ -184,3 +206,9 @@ class ProblemReply(BaseModel):
     hint: str
     request_id: str
     errors: list[FieldErrorReply] | None = None
+
+
+class NotReadyReply(ProblemReply):
+    """The default model cannot be used; `detail` says why."""
+
+    models: list[ModelStateReply]

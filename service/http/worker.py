@@ -1,5 +1,8 @@
-"""Gunicorn's threaded worker, whose own errors are problems like all others."""
+"""Gunicorn's threaded worker: its own errors are problems like all others, SIGHUP is upkeep."""
 
+import queue
+import signal
+import threading
 import uuid
 from http import HTTPStatus
 from typing import Any
@@ -10,6 +13,7 @@ from gunicorn.workers.gthread import ThreadWorker
 
 from service.errors import MalformedError, PolysemeError
 from service.http.problems import problem_document
+from service.http.upkeep import refresh, registry_of
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]
@@ -17,6 +21,30 @@ class Worker(ThreadWorker):  # type: ignore[misc]
 
     Gunicorn's page repeats what the client sent, and has neither request id nor code.
     """
+
+    # Those that gunicorn resets to their default action. That of SIGHUP is to die, and one may
+    # come before its handler stands; until then the master's handler does, which is harmless.
+    SIGNALS = tuple(one for one in ThreadWorker.SIGNALS if one != signal.SIGHUP)
+
+    def init_signals(self) -> None:
+        """Take SIGHUP as well; its handler may interrupt anything, so it only puts into a queue."""
+        self._hangups: queue.SimpleQueue[int] = queue.SimpleQueue()
+        signal.signal(signal.SIGHUP, lambda number, _frame: self._hangups.put(number))
+        signal.siginterrupt(signal.SIGHUP, False)
+        super().init_signals()
+
+    def run(self) -> None:
+        """Answer requests, and refresh the models beside that."""
+        threading.Thread(target=self._keep_models, name="upkeep", daemon=True).start()
+        super().run()
+
+    def _keep_models(self) -> None:
+        """Refresh the models on each SIGHUP, and once before: one may have come with the fork."""
+        while True:
+            refresh(registry_of(self.wsgi))
+            self._hangups.get()
+            while not self._hangups.empty():
+                self._hangups.get()
 
     def handle_error(self, _req: Any, client: Any, addr: Any, exc: BaseException) -> None:
         """Answer a request that could not be read; gunicorn closes the connection then."""

@@ -76,4 +76,4 @@ def test_models_have_openais_shape_and_what_the_manifest_says(client: httpx.Clie
 
 @pytest.mark.parametrize(("path", "status"), [("/livez", "alive"), ("/readyz", "ready")])
 def test_health_needs_no_body(client: httpx.Client, path: str, status: str) -> None:
-    assert client.get(path).json() == {"status": status}
+    assert client.get(path).json()["status"] == status

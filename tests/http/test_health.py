@@ -1,0 +1,75 @@
+"""/readyz: whether the default model answers, and how each model stands."""
+
+import shutil
+
+import httpx
+import pytest
+
+from service.http.replies import LiveReply, NotReadyReply, ReadyReply
+from tests.conftest import start
+from tests.http.problem import expect_problem
+from tests.tiny import write_tiny
+
+SIZE = "vectors.npy has another number of bytes than manifest.json says."
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A model `tiny`, one whose vectors were cut, and a folder that is no model."""
+    place = tmp_path_factory.mktemp("models")
+    write_tiny(place / "tiny")
+    vectors = write_tiny(place / "cut") / "vectors.npy"
+    vectors.write_bytes(vectors.read_bytes()[:-4])
+    (place / "empty").mkdir()
+    return place
+
+
+def test_a_live_process_says_so(client: httpx.Client) -> None:
+    LiveReply.model_validate(client.get("/livez").json())
+
+
+def test_broken_models_are_reported_and_keep_the_default_one_from_nothing(serve, place) -> None:
+    answer = serve(models_dir=place, model="tiny").get("/readyz")
+    assert answer.status_code == 200
+    ReadyReply.model_validate(answer.json())
+    cut = {"id": "cut", "default": False, "status": "broken", "problem": SIZE}
+    assert answer.json() == {
+        "status": "ready",
+        "models": [
+            cut,
+            {**cut, "id": "empty", "problem": "manifest.json cannot be read."},
+            {"id": "tiny", "default": True, "status": "loaded"},
+            {"id": "wiki-en", "default": False, "status": "unloaded"},
+        ],
+    }
+
+
+def test_a_default_model_that_is_broken_is_said_with_its_reason(serve, place) -> None:
+    client = serve(models_dir=place, model="cut")
+    answer = client.get("/readyz")
+    document = expect_problem(answer, 503, "not_ready")
+    NotReadyReply.model_validate(document)
+    assert document["detail"] == f"The default model cannot be used: {SIZE}"
+    assert int(answer.headers["retry-after"]) > 0
+    assert {one["id"]: (one["default"], one["status"]) for one in document["models"]} == {
+        "cut": (True, "broken"),
+        "empty": (False, "broken"),
+        "tiny": (False, "unloaded"),
+        "wiki-en": (False, "unloaded"),
+    }
+    body = {"input": "apple", "model": "tiny"}
+    assert client.post("/v1/encode", json=body).status_code == 200
+
+
+def test_a_broken_default_model_is_named_once_when_the_service_starts(tmp_path, place) -> None:
+    """Also one that only reading it whole shows to be broken: a number of it is another."""
+    shutil.copytree(place / "tiny", tmp_path / "models" / "tiny")
+    vectors = tmp_path / "models" / "tiny" / "vectors.npy"
+    vectors.write_bytes(vectors.read_bytes()[:-4] + b"\x01\x02\x03\x04")
+    process, _ = start(tmp_path / "log", models_dir=tmp_path / "models", model="tiny")
+    process.terminate()
+    process.wait(30)
+    lines = (tmp_path / "log").read_text().splitlines()
+    sentence = "vectors.npy has another checksum than manifest.json says."
+    assert lines.count(f"polyseme: tiny is broken: {sentence}") == 1
+    assert len([line for line in lines if "is broken" in line]) == 1
