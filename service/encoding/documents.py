@@ -119,6 +119,7 @@ def model_document(manifest: Manifest) -> dict[str, Any]:
         "layers": len(manifest.layers),
         "heads": manifest.heads,
         "cased": manifest.cased,
+        "subwords": manifest.subwords is not None,
         "languages": manifest.languages,
         "licence": manifest.licence,
         "source": manifest.source,

@@ -146,6 +146,7 @@ class ModelReply(_Reply):
     layers: int | None = None
     heads: int | None = None
     cased: bool | None = None
+    subwords: bool | None = Field(None, description="it composes words it does not have")
     languages: list[str] | None = None
     licence: str | None = None
     source: str | None = None
