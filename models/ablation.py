@@ -28,6 +28,7 @@ from service.engine.layer import Layer
 from service.engine.norm import unit
 from service.engine.stack import contextualise
 from service.store.folder import read_model
+from service.store.model import Model
 from service.text.tokens import resolve_all
 
 HERE = Path(__file__).parent
@@ -160,14 +161,23 @@ def measure(vectors: Floats, tagged: list[Tagged]) -> dict[str, float]:
     return {"nouns_macro_f1": round(100 * float(np.mean(f1)), 2), "pairs_auc": round(100 * auc, 2)}
 
 
+def known(texts: list[list[str]], tagged: list[Tagged], model: Model) -> list[Tagged]:
+    """The tagged words that are in the model's vocabulary, of lemmas that are still measured."""
+    words = [texts[sentence][place] for sentence, place, _, _ in tagged]
+    found = resolve_all(words, model.vocabulary)
+    kept = [one for one, token in zip(tagged, found, strict=True) if token.row is not None]
+    measured = by_lemma(kept)
+    return [one for one in kept if one[2] in measured]
+
+
 def run(
+    model: Model,
     texts: list[list[str]],
     tagged: list[Tagged],
     layers: dict[str, Layer],
-    fold: Callable[[str], str],
+    fold: Callable[[str], str] = str,
 ) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield each variant and its figures, the words passed through `fold` first."""
-    model = read_model(HERE / "wiki-en")
     numbers = sorted({sentence for sentence, *_ in tagged})
     read = {
         number: model.sentence(resolve_all(map(fold, texts[number]), model.vocabulary))
@@ -183,10 +193,11 @@ def run(
 def main(senses: Path, output: Path | None) -> None:
     """Measure every variant, in the case of the text and in lower case."""
     texts, tagged = read(senses / "google_wsd.tar.xz")
-    layers = variants(read_model(HERE / "wiki-en").layers[0])
+    model = read_model(HERE / "wiki-en")
+    layers = variants(model.layers[0])
     results: dict[str, dict[str, dict[str, float]]] = {}
     for case, fold in (("as written", str), ("lower case", str.lower)):
-        for name, figures in run(texts, tagged, layers, fold):
+        for name, figures in run(model, texts, tagged, layers, fold):
             results.setdefault(name, {})[case] = figures
             click.echo(f"{case:<12} {name:<20} {figures}")
     if output:

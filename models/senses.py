@@ -11,6 +11,7 @@ words. WiC (Pilehvar & Camacho-Collados 2019): cosine of the two occurrences aga
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 
 import click
@@ -29,6 +30,9 @@ from service.text.tokens import resolve_all
 
 Occurrence = tuple[list[str], int]
 Embedder = Callable[[Occurrence], Floats]
+Files = dict[str, list[str]]
+"""The lines of each text file of an archive."""
+Figures = dict[str, dict[str, float]]
 
 
 def systems(model: Model) -> dict[str, Embedder]:
@@ -56,6 +60,7 @@ def systems(model: Model) -> dict[str, Embedder]:
         "plain mean of the context": context_mean,
         "parameter-free attention": with_layers([Layer()]),
         "without association": with_layers(_without_association(model)),
+        "without informativeness": with_layers(_without_informativeness(model)),
         "contextual vector": with_layers(list(model.layers)),
     }
 
@@ -65,7 +70,13 @@ def _without_association(model: Model) -> list[Layer]:
     return [replace(layer, key=replace(layer.key, weight=zero)) for layer in model.layers]
 
 
-def lines_of(archive: Path) -> dict[str, list[str]]:
+def _without_informativeness(model: Model) -> list[Layer]:
+    return [
+        replace(layer, scoring=replace(layer.scoring, word_bias=False)) for layer in model.layers
+    ]
+
+
+def lines_of(archive: Path) -> Files:
     """The text files of an archive by name, as lines."""
     with tarfile.open(archive) as tar:
         return {
@@ -75,7 +86,33 @@ def lines_of(archive: Path) -> dict[str, list[str]]:
         }
 
 
-def coarsewsd(files: dict[str, list[str]], embed: Embedder) -> dict[str, float]:
+def known_words(files: Files, model: Model) -> Files:
+    """CoarseWSD-20 without the words that the model's vocabulary lacks."""
+    lacking = {
+        Path(name).parent
+        for name, lines in files.items()
+        if name.endswith("test.data.txt") and not _known([_coarse_occurrence(lines[0])], model)
+    }
+    return {name: lines for name, lines in files.items() if Path(name).parent not in lacking}
+
+
+def known_pairs(files: Files, model: Model) -> Files:
+    """WiC without the pairs of which the model's vocabulary lacks a word."""
+    kept = dict(files)
+    for name in files:
+        if name.endswith(".data.txt"):
+            known = [_known(_wic_occurrences(line), model) for line in files[name]]
+            for part in (name, name.replace(".data.", ".gold.")):
+                kept[part] = list(compress(files[part], known))
+    return kept
+
+
+def _known(occurrences: list[Occurrence], model: Model) -> bool:
+    targets = (words[place] for words, place in occurrences)
+    return all(token.row is not None for token in resolve_all(targets, model.vocabulary))
+
+
+def coarsewsd(files: Files, embed: Embedder) -> dict[str, float]:
     """Accuracy and macro-F1 in %, as means over the words."""
     words = sorted({Path(name).parent for name in files if name.endswith("test.data.txt")})
     accuracies, macros = [], []
@@ -96,14 +133,18 @@ def coarsewsd(files: dict[str, list[str]], embed: Embedder) -> dict[str, float]:
 
 
 def _coarse_split(
-    files: dict[str, list[str]], word: Path, split: str, embed: Embedder
+    files: Files, word: Path, split: str, embed: Embedder
 ) -> tuple[Floats, np.ndarray]:
-    lines = (line.split("\t") for line in files[f"{word}/{split}.data.txt"])
-    vectors = [embed((text.split(), int(place))) for place, text in lines]
+    vectors = [embed(_coarse_occurrence(line)) for line in files[f"{word}/{split}.data.txt"]]
     return unit(np.stack(vectors)), np.array(files[f"{word}/{split}.gold.txt"])
 
 
-def wic(files: dict[str, list[str]], embed: Embedder) -> dict[str, float]:
+def _coarse_occurrence(line: str) -> Occurrence:
+    place, text = line.split("\t")
+    return text.split(), int(place)
+
+
+def wic(files: Files, embed: Embedder) -> dict[str, float]:
     """Accuracy in % on dev, the threshold being the best one on train."""
     (train, labels), (dev, gold) = (_wic_split(files, s, embed) for s in ("train", "dev"))
     thresholds = np.unique(train)
@@ -115,28 +156,31 @@ def wic(files: dict[str, list[str]], embed: Embedder) -> dict[str, float]:
     }
 
 
-def _wic_split(
-    files: dict[str, list[str]], split: str, embed: Embedder
-) -> tuple[Floats, np.ndarray]:
+def _wic_split(files: Files, split: str, embed: Embedder) -> tuple[Floats, np.ndarray]:
     data, gold = (
         next(lines for name, lines in files.items() if name.endswith(f"{split}.{kind}.txt"))
         for kind in ("data", "gold")
     )
     cosines = []
     for line in tqdm(data, desc="wic", leave=False, disable=None):
-        _, _, places, *texts = line.split("\t")
-        pair = [
-            embed((text.split(), int(place)))
-            for text, place in zip(texts, places.split("-"), strict=True)
-        ]
-        a, b = unit(np.stack(pair))
+        a, b = unit(np.stack([embed(one) for one in _wic_occurrences(line)]))
         cosines.append(float(a @ b))
     return np.array(cosines), np.array(gold) == "T"
 
 
-def measure(model: Model, data: Path) -> Iterator[tuple[str, dict[str, float]]]:
+def _wic_occurrences(line: str) -> list[Occurrence]:
+    _, _, places, *texts = line.split("\t")
+    pairs = zip(texts, places.split("-"), strict=True)
+    return [(text.split(), int(place)) for text, place in pairs]
+
+
+def measure(model: Model, data: Path) -> Iterator[tuple[str, Figures]]:
     """Yield each system and its figures."""
-    coarse, in_context = lines_of(data / "coarsewsd.tar.xz"), lines_of(data / "wic.tar.xz")
+    yield from figures(model, lines_of(data / "coarsewsd.tar.xz"), lines_of(data / "wic.tar.xz"))
+
+
+def figures(model: Model, coarse: Files, in_context: Files) -> Iterator[tuple[str, Figures]]:
+    """Yield each system and its figures on these files."""
     for name, embed in systems(model).items():
         yield name, {"coarsewsd": coarsewsd(coarse, embed), "wic": wic(in_context, embed)}
 
@@ -150,9 +194,9 @@ def main(data: Path, model: str, models_dir: Path | None, output: Path | None) -
     """Measure a model."""
     registry = Registry.of(models_dir, model)
     results = {}
-    for name, figures in measure(registry.model(), data):
-        results[name] = figures
-        click.echo(f"{name:<28} {figures}")
+    for name, found in measure(registry.model(), data):
+        results[name] = found
+        click.echo(f"{name:<28} {found}")
     if output:
         style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         output.write_bytes(orjson.dumps({"model": model, "systems": results}, option=style))

@@ -42,7 +42,8 @@ def in_closed_form(
     if counts is None and not by_rank:
         layer = closed_form(vectors, attraction(vectors, np.full(v, 1 / v)), informative=False)
         return Attention((layer,), facts=_facts("none: the file is not sorted by frequency"))
-    told = frequencies_by_rank(v) if counts is None else counts / counts.sum()
+    # The sum of counts that somebody made up may be more than int64 holds.
+    told = frequencies_by_rank(v) if counts is None else counts / counts.sum(dtype=np.float64)
     layer = closed_form(vectors, attraction(vectors, told), informative=True)
     origin = "rank in the file" if counts is None else "counts in the file"
     return Attention((layer,), informativeness(told), _facts(origin))

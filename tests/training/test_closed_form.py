@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from service.encoding.encoder import Choice, encode
 from service.encoding.stages import Stages
-from service.engine.projection import Projection
+from service.engine.projection import IDENTITY, Projection
 from service.training.closed_form import (
     ATTRACTION,
     EXPONENT,
@@ -17,6 +17,7 @@ from service.training.closed_form import (
     POSITION_SHARE,
     REACH,
     SHARE,
+    WEAKEST,
     association,
     closed_form,
     frequencies_by_rank,
@@ -77,7 +78,8 @@ def test_half_whitening_takes_eigenvalues_to_their_fourth_root(rows, d):
     before = np.linalg.eigvalsh(standard.T @ standard / rows)
     after = np.linalg.eigvalsh(projected.T @ projected / rows)
     assert EXPONENT == -0.375
-    np.testing.assert_allclose(after, before**0.25, rtol=1e-4)
+    floored = np.maximum(before, WEAKEST * before.max())
+    np.testing.assert_allclose(after, np.sort(before * floored**-0.75), rtol=1e-4)
     assert (projection.weight.dtype, projection.bias.dtype) == (np.float32, np.float32)
 
 
@@ -111,6 +113,35 @@ def test_half_whitening_looks_at_the_most_frequent_words_alone():
     assert np.array_equal(one.bias, two.bias)
 
 
+def test_half_whitening_looks_everywhere_in_a_file_that_is_not_sorted():
+    vectors = np.zeros((3 * FREQUENT, 2), np.float32)
+    vectors[FREQUENT:, 0], vectors[2 * FREQUENT :, 1] = 3, 6
+    projection = half_whitening(vectors, by_frequency=False)
+    mean = np.array([[2, 2]], np.float32)  # 3 in two thirds of the rows, 6 in one
+    np.testing.assert_allclose(projection(mean), 0, atol=1e-5)
+    assert projection.weight.any()
+    assert not half_whitening(vectors).weight.any()
+
+
+def test_a_direction_that_hardly_varies_is_strengthened_no_further():
+    # Two columns that are never apart; their difference is known only by its rounding.
+    column = mixed(19, 211, 1)
+    twins = np.c_[column, column + 1e-9 * mixed(20, 211, 1)]
+    weight = half_whitening(twins).weight.astype(np.float64) * twins.std(0)[:, None]
+    strengths = np.linalg.eigvalsh((weight + weight.T) / 2)
+    np.testing.assert_allclose(strengths, [2**-0.375, (2 * WEAKEST) ** -0.375], rtol=1e-5)
+
+
+@pytest.mark.parametrize("offset", [0.1, 1e4])
+def test_a_column_without_content_is_left_out(offset):
+    others = mixed(21, 211, 3)
+    vectors = np.c_[others, np.full(211, offset)].astype(np.float32)
+    projection = half_whitening(vectors)
+    assert not projection.weight[3].any()
+    np.testing.assert_allclose(projection.weight[:3, :3], half_whitening(others).weight, rtol=1e-3)
+    assert np.abs(projection(vectors)).max() < 30
+
+
 DEGENERATE = {
     "a constant column": np.c_[mixed(6, 41, 5), np.full(41, 3.0)],
     "two columns alike": mixed(7, 41, 5)[:, [0, 1, 2, 0]],
@@ -132,8 +163,8 @@ def test_nothing_is_nan_whatever_the_vectors_are(case, dtype):
     assert np.isfinite(projection.weight).all()
     assert np.isfinite(projection.bias).all()
     frequencies = frequencies_by_rank(len(vectors))
-    assert np.isfinite(association(vectors, vectors, frequencies).weight).all()
     assert np.isfinite(informativeness(frequencies)).all()
+    assert np.isfinite(association(vectors, vectors, frequencies).weight).all()
 
 
 def test_half_precision_vectors_are_reckoned_with_in_full():
@@ -228,6 +259,23 @@ def test_the_layer_scores_by_the_vectors_themselves():
     assert np.array_equal(layer.scoring.position_bias, nearness())
     assert layer.residual.kind == "unit"
     assert (layer.residual.share, layer.residual.position_share) == (SHARE, POSITION_SHARE)
+
+
+def test_without_frequencies_the_layer_does_without_the_word_bias():
+    vectors = mixed(22, 41, 5)
+    told = closed_form(vectors, IDENTITY)
+    untold = closed_form(vectors, IDENTITY, informative=False)
+    assert (told.scoring.word_bias, untold.scoring.word_bias) == (True, False)
+    assert np.array_equal(told.value.weight, untold.value.weight)  # 41 words are all looked at
+    assert np.array_equal(untold.scoring.position_bias, nearness())
+    assert (untold.scoring.scale, untold.scoring.looks_at) == (False, "other-words")
+
+
+def test_a_file_that_is_not_sorted_is_whitened_by_words_from_everywhere():
+    vectors = np.zeros((2 * FREQUENT, 1), np.float32)
+    vectors[FREQUENT:] = np.repeat([[1.0], [3.0]], FREQUENT // 2, axis=0)
+    assert not closed_form(vectors, IDENTITY).value.weight.any()
+    assert closed_form(vectors, IDENTITY, informative=False).value.weight.any()
 
 
 def test_a_word_looks_more_at_what_is_nearer_and_more_telling(tmp_path):

@@ -1,0 +1,100 @@
+"""How well imported vector files separate senses, with the closed form and without.
+
+    python benchmarks/imported.py --vectors FOLDER --data FOLDER [--output results/imported.json]
+
+Every `*.gz` of the first folder is imported as `polyseme models import` does it and measured as
+`models/senses.py` measures: on the words of CoarseWSD-20, and on the pairs of WiC, that the file's
+vocabulary has. No constant was chosen by these figures; see `imported_constants.py`.
+"""
+
+import hashlib
+import platform
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from models.senses import Files, figures, known_pairs, known_words, lines_of
+from service.importing.importer import Wishes, import_vectors
+from service.importing.progress import Quiet
+from service.store.folder import read_model
+from service.store.model import Model
+
+PACKAGES = ("gensim", "numpy", "scikit-learn")
+
+
+def imported(folder: Path) -> Iterator[tuple[Path, Model]]:
+    """Yield each file of a folder with the model it becomes."""
+    with tempfile.TemporaryDirectory() as models:
+        for file in sorted(folder.glob("*.gz")):
+            model = Path(models) / file.name.removesuffix(".gz")
+            import_vectors(file, model, Wishes(), Quiet())
+            yield file, read_model(model)
+
+
+def document(data: list[Path], results: dict[str, Any]) -> dict[str, Any]:
+    """Results with what they came from: date, versions and the sha256 of the data."""
+    versions = {package: version(package) for package in PACKAGES}
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": {"python": platform.python_version(), **versions},
+        "data": {path.name: sha256(path) for path in data},
+        **results,
+    }
+
+
+def sha256(path: Path) -> str:
+    """The fingerprint of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write(document: dict[str, Any], output: Path) -> None:
+    """Write a document of results."""
+    style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    output.write_bytes(orjson.dumps(document, option=style))
+
+
+def coverage(model: Model, coarse: Files, in_context: Files) -> dict[str, Any]:
+    """What of the evaluation sets the vocabulary has."""
+    words = {Path(name).parent.name for name in coarse if name.endswith("test.data.txt")}
+    pairs = {
+        split: next(len(lines) for name, lines in in_context.items() if f"{split}.gold" in name)
+        for split in ("train", "dev")
+    }
+    return {
+        "words": model.manifest.vocabulary_size,
+        "dimension": model.manifest.dimension,
+        "coarsewsd_words": sorted(words),
+        "wic_pairs": pairs,
+    }
+
+
+@click.command()
+@click.option("--vectors", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--output", type=click.Path(path_type=Path))
+def main(vectors: Path, data: Path, output: Path | None) -> None:
+    """Measure every file."""
+    archives = [data / "coarsewsd.tar.xz", data / "wic.tar.xz"]
+    coarse, in_context = map(lines_of, archives)
+    files = {}
+    for file, model in imported(vectors):
+        its_coarse, its_pairs = known_words(coarse, model), known_pairs(in_context, model)
+        systems = {}
+        for name, found in figures(model, its_coarse, its_pairs):
+            systems[name] = found
+            click.echo(f"{model.manifest.name:<32} {name:<28} {found}")
+        about = coverage(model, its_coarse, its_pairs)
+        files[model.manifest.name] = {"sha256": sha256(file), **about, "systems": systems}
+    if output:
+        write(document(archives, {"files": files}), output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Which form and which size association by the vectors themselves should have.
+
+    python benchmarks/imported_constants.py --vectors FOLDER --senses FOLDER [--output FILE.json]
+
+Measured as `models/ablation.py` does, on SemCor and MASC without the words of CoarseWSD-20, for
+every `*.gz` of the first folder and for the bundled model's vectors; on the words, and the lemmas,
+that the vocabulary has.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import numpy as np
+
+from benchmarks.imported import document, imported, sha256, write
+from models.ablation import known, read, run
+from service.engine.arrays import Floats
+from service.engine.layer import Layer
+from service.engine.projection import Projection
+from service.store.folder import read_model
+from service.store.model import Model
+from service.training.closed_form import (
+    FREQUENT,
+    SPREAD,
+    attraction,
+    closed_form,
+    frequencies_by_rank,
+    informativeness,
+)
+
+BUNDLED = Path(__file__).parents[1] / "models" / "wiki-en"
+SPREADS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6)
+SKIP_GRAM = 0.2
+"""What suited the products of a prototype's skip-gram vectors, unscaled."""
+
+
+def variants(vectors: Floats) -> dict[str, Layer]:
+    """The closed form with association of several sizes and forms. [V, d] -> layers"""
+    p = frequencies_by_rank(len(vectors))
+    key = attraction(vectors, p)
+    layer = closed_form(vectors, key)
+    sizes = {f"spread {s}": replace(layer, key=_times(key, s / SPREAD)) for s in SPREADS}
+    return {
+        **sizes,
+        **{name: replace(layer, **parts) for name, parts in _forms(vectors, p).items()},
+        "without informativeness": replace(layer, scoring=replace(layer.scoring, word_bias=False)),
+        "without half-whitening": replace(layer, value=Layer().value),
+        "parameter-free": Layer(),
+    }
+
+
+def _times(key: Projection, factor: float) -> Projection:
+    return Projection(key.weight * np.float32(factor))
+
+
+def _forms(vectors: Floats, p: Floats) -> dict[str, dict[str, Projection]]:
+    """Other forms, of the same spread but for the first. [V, d], [V] -> projections"""
+    sample, one = vectors[:FREQUENT].astype(np.float64), np.eye(vectors.shape[1])
+    weights = (p * np.exp(informativeness(p)))[:FREQUENT]
+    weights /= weights.sum()
+    mean = weights @ sample
+    centred = (sample - mean) * np.sqrt(weights)[:, None]
+    covariance = centred.T @ centred
+    values, directions = np.linalg.eigh(covariance)
+    whitening = (directions * values**-0.5) @ directions.T
+    from_mean = Projection(bias=-mean.astype(np.float32))
+    products = _key(one, covariance, covariance)
+    return {
+        "products, no scale": {"key": Projection((SKIP_GRAM * one).astype(np.float32))},
+        "products": {"key": _key(one, covariance, covariance + np.outer(mean, mean))},
+        "products from the mean": {"key": products, "query": from_mean},
+        "whitened, from the mean": {
+            "key": _key(whitening, covariance, covariance),
+            "query": from_mean,
+        },
+    }
+
+
+def _key(weight: Floats, of_keys: Floats, of_queries: Floats) -> Projection:
+    """Key weights of the chosen spread: of how a row's scores vary. [d, d] -> [d, d]"""
+    spread = np.sqrt(np.trace(weight @ of_keys @ weight.T @ of_queries))
+    return Projection((SPREAD / spread * weight).astype(np.float32))
+
+
+def models(vectors: Path) -> Iterator[tuple[str, Model]]:
+    """Yield the bundled model and each imported file by name."""
+    yield BUNDLED.name, read_model(BUNDLED)
+    yield from ((model.manifest.name, model) for _, model in imported(vectors))
+
+
+@click.command()
+@click.option("--vectors", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--senses", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--output", type=click.Path(path_type=Path))
+def main(vectors: Path, senses: Path, output: Path | None) -> None:
+    """Measure every variant on every file."""
+    archive = senses / "google_wsd.tar.xz"
+    texts, tagged = read(archive)
+    results = {}
+    for name, model in models(vectors):
+        mine = known(texts, tagged, model)
+        found = {}
+        for variant, figures in run(model, texts, mine, variants(model.vectors)):
+            found[variant] = figures
+            click.echo(f"{name:<32} {variant:<26} {figures}")
+        results[name] = {"tagged": len(mine), "variants": found}
+    if output:
+        sums = {file.name: sha256(file) for file in sorted(vectors.glob("*.gz"))}
+        write(document([archive], {"vectors": sums, "files": results}), output)
+
+
+if __name__ == "__main__":
+    main()
