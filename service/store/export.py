@@ -5,7 +5,8 @@ and its numbers in each. TensorBoard's Embedding Projector: a file of vectors an
 their columns parted by tabs.
 """
 
-import tempfile
+import errno
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,7 +18,6 @@ import orjson
 from service.store.model import Model
 
 _NUMPY = orjson.OPT_SERIALIZE_NUMPY
-_PLAIN = 0o644
 
 
 def export_word2vec(model: Model, file: Path, limit: int | None = None) -> int:
@@ -68,21 +68,35 @@ def _lines(model: Model, rows: list[int], separator: bytes) -> Iterator[tuple[by
 @contextmanager
 def _whole(*files: Path) -> Iterator[list[IO[bytes]]]:
     """Write files that take their places when all of them are whole."""
+    places = [_place(file) for file in files]
     with ExitStack() as stack:
-        written = [
-            stack.enter_context(
-                tempfile.NamedTemporaryFile(prefix=".writing-", dir=file.parent, delete=False)
-            )
-            for file in files
-        ]
-        stack.callback(_remove, [Path(one.name) for one in written])
+        written = [stack.enter_context(_begun(place)) for place in places]
         yield list(written)
-        for one, file in zip(written, files, strict=True):
+        for one in written:
             one.close()
-            Path(one.name).chmod(_PLAIN)
-            Path(one.name).replace(file)
+        for one, place in zip(written, places, strict=True):
+            Path(one.name).replace(place)
 
 
-def _remove(files: list[Path]) -> None:
-    for file in files:
-        file.unlink(missing_ok=True)
+def _place(file: Path) -> Path:
+    """Where a file is to stand; what leads there, such as /dev/stdout, is not to be replaced."""
+    if file.exists() and not file.is_file():
+        raise FileExistsError(errno.EEXIST, "Something else than a file is there", str(file))
+    place = file.resolve()
+    if not place.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(file.parent))
+    return place
+
+
+@contextmanager
+def _begun(file: Path) -> Iterator[IO[bytes]]:
+    """A file beside the one it will be, gone at the end unless it has taken its place.
+
+    It has its name before it is there, so that an interruption never comes between the two.
+    """
+    begun = file.with_name(f".writing-{secrets.token_hex(8)}")
+    try:
+        with begun.open("xb") as out:
+            yield out
+    finally:
+        begun.unlink(missing_ok=True)

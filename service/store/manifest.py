@@ -1,7 +1,7 @@
 """`manifest.json`: what a model is, and the fingerprint of each of its files."""
 
 import json
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -14,7 +14,14 @@ FORMAT = "polyseme-model"
 FORMAT_VERSION = 1
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
-VECTORS, VOCABULARY, ATTENTION = "vectors.npy", "vocabulary.txt", "attention.safetensors"
+VECTORS: Final = "vectors.npy"
+VOCABULARY: Final = "vocabulary.txt"
+INDEX: Final = "index.npy"
+SUBWORDS: Final = "subwords.npy"
+ATTENTION: Final = "attention.safetensors"
+FileName: TypeAlias = Literal[
+    "vectors.npy", "vocabulary.txt", "attention.safetensors", "index.npy", "subwords.npy"
+]
 
 
 def _finite(facts: dict[str, Any]) -> dict[str, Any]:
@@ -57,6 +64,19 @@ class LayerEntry(_Part):
     activation: Activation = "gelu"
 
 
+class SubwordsEntry(_Part):
+    """How long the n-grams are whose vectors `subwords.npy` has, in code points."""
+
+    min_n: int = Field(ge=1, le=64)
+    max_n: int = Field(ge=1, le=64)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "SubwordsEntry":
+        if self.min_n > self.max_n:
+            raise ValueError("min_n has to be no more than max_n")
+        return self
+
+
 class Manifest(_Part):
     """The whole manifest."""
 
@@ -76,7 +96,8 @@ class Manifest(_Part):
     source: str = "unknown"
     training: Facts = {}
     quality: Facts = {}
-    files: dict[Literal["vectors.npy", "vocabulary.txt", "attention.safetensors"], FileEntry]
+    subwords: SubwordsEntry | None = None
+    files: dict[FileName, FileEntry]
 
     @model_validator(mode="after")
     def _complete(self) -> "Manifest":
@@ -84,6 +105,8 @@ class Manifest(_Part):
             raise ValueError("the manifest has to name vectors.npy and vocabulary.txt")
         if self.tensors and ATTENTION not in self.files:
             raise ValueError("the manifest names tensors but not attention.safetensors")
+        if (self.subwords is None) != (SUBWORDS not in self.files):
+            raise ValueError("the manifest has to name both subwords and subwords.npy, or neither")
         if self.dimension % self.heads and not self.tensors:
             raise ValueError("without weights the number of heads has to divide the dimension")
         return self

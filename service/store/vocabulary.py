@@ -1,87 +1,96 @@
 """The words of a model, and the row of each.
 
-The text stays on disk, mapped into memory; the index is a trie (marisa-trie), which costs every
-worker about a tenth of what a dict of Python strings does (docs/decisions/0004).
+Text and index stay on disk, mapped into memory and shared by all workers; a dict of Python strings
+would be every worker's own (docs/decisions/0004).
 """
 
 import mmap
-from pathlib import Path
+from io import BufferedReader
+from zlib import crc32
 
-import marisa_trie
 import numpy as np
-from numpy.typing import NDArray
 
-from service.errors import ModelFolderError
+from service.store.fingerprint import require_said
+from service.store.index import Index, build, require_findable, require_same_lines, require_whole
+from service.store.lines import Text, count_lines, mapped
+from service.store.manifest import INDEX, VOCABULARY
+from service.store.table import read_header
+
+_NUMBER = np.dtype("<u4")
 
 
 class Vocabulary:
     """Words by row and rows by word."""
 
-    def __init__(self, text: bytes | mmap.mmap) -> None:
-        """Index a vocabulary: one word a line, UTF-8, each line ended by a line feed."""
+    def __init__(self, text: Text, index: Index) -> None:
+        """Take a text and its index, both checked."""
         self._text = text
-        newlines = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
-        if not len(newlines) or newlines[-1] != len(text) - 1:
-            raise ModelFolderError("vocabulary.txt is empty or does not end with a line feed.")
-        self._starts: NDArray[np.int64] = np.concatenate([[0], newlines + 1])
-        words = _decoded(bytes(text))
-        self._trie = marisa_trie.Trie([_key(word) for word in words])
-        if len(self._trie) != len(words):
-            raise ModelFolderError(f"vocabulary.txt has a word twice, in line {_repeated(words)}.")
-        rows = np.empty(len(words), np.int32)
-        rows[[self._trie[_key(word)] for word in words]] = np.arange(len(words))
-        self._rows = rows.data
+        self._buckets = index.buckets
+        # An element of a memoryview is a Python number, and comes three times as fast as NumPy's.
+        self._starts, self._firsts, self._rows = (
+            np.asarray(numbers, np.uint32).data
+            for numbers in (index.starts, index.firsts, index.rows)
+        )
 
     @classmethod
-    def read(cls, path: Path) -> "Vocabulary":
-        """Map a file and index it; raise ModelFolderError where it is not a vocabulary."""
-        try:
-            with path.open("rb") as file:
-                if not path.stat().st_size:
-                    raise ModelFolderError("vocabulary.txt is empty.")
-                text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except OSError:
-            raise ModelFolderError("vocabulary.txt cannot be read.") from None
-        return cls(text)
+    def of(cls, text: Text) -> "Vocabulary":
+        """Index a text: one word a line, UTF-8, each line ended by a line feed.
+
+        Raises ModelFolderError where it is not a vocabulary.
+        """
+        size = count_lines(text)
+        return cls(text, Index.of(build(text, size), size))
+
+    @classmethod
+    def read(
+        cls, file: BufferedReader, index_file: BufferedReader | None, size: int, *, verify: bool
+    ) -> "Vocabulary":
+        """Map a vocabulary of `size` words and its index; without one, build it in memory.
+
+        `verify` also looks for words that the index leads nobody to, and for words that are there
+        twice. Raises ModelFolderError with one sentence on what is wrong.
+        """
+        text = mapped(file)
+        require_said(count_lines(text) == size, VOCABULARY, "number of words")
+        if index_file is None:
+            vocabulary = cls(text, Index.of(build(text, size), size))
+        else:
+            end = read_header(index_file, INDEX, _NUMBER, 1).end
+            numbers = mapped(index_file)
+            index = Index.of(np.frombuffer(numbers, _NUMBER, offset=end), size)
+            require_same_lines(index, text)
+            require_whole(index)
+            if verify:
+                require_findable(index, text)
+            vocabulary = cls(text, index)
+            _let_go(numbers)
+        _let_go(text)
+        return vocabulary
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def row(self, word: str) -> int | None:
         """Return the row of a word as it is spelled, None where it is lacking."""
-        if "\n" in word:
-            return None
         try:
-            found = self._trie.get(_key(word))
+            key = word.encode()
         except UnicodeEncodeError:  # half a surrogate pair, which no text on disk has
             return None
-        return None if found is None else self._rows[found]
+        bucket = crc32(key) % self._buckets
+        place, end = self._firsts[bucket], self._firsts[bucket + 1]
+        while place < end:
+            row = self._rows[place]
+            if self._text[self._starts[row] : self._starts[row + 1] - 1] == key:
+                return row
+            place += 1
+        return None
 
     def word(self, row: int) -> str:
         """Return the word of a row."""
-        return bytes(self._text[self._starts[row] : self._starts[row + 1] - 1]).decode()
+        return self._text[self._starts[row] : self._starts[row + 1] - 1].decode()
 
 
-def _key(word: str) -> str:
-    """A word as the trie has it: the trie ends a key at a NUL, and no word has a line feed."""
-    return word.replace("\0", "\n")
-
-
-def _decoded(text: bytes) -> list[str]:
-    try:
-        words = text.decode().split("\n")[:-1]
-    except UnicodeDecodeError as error:
-        line = text.count(b"\n", 0, error.start) + 1
-        raise ModelFolderError(f"vocabulary.txt is not UTF-8 in line {line}.") from None
-    if "" in words:
-        raise ModelFolderError(f"vocabulary.txt has no word in line {words.index('') + 1}.")
-    return words
-
-
-def _repeated(words: list[str]) -> int:
-    seen: set[str] = set()
-    for number, word in enumerate(words, 1):
-        if word in seen:
-            return number
-        seen.add(word)
-    return 0
+def _let_go(text: Text) -> None:
+    """Give the pages back that checking has read: they stay in the cache, which all share."""
+    if isinstance(text, mmap.mmap):
+        text.madvise(mmap.MADV_DONTNEED)

@@ -1,10 +1,8 @@
 """Writing a model folder: the only place that does. It appears whole, or not at all."""
 
-import hashlib
+import errno
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -16,10 +14,27 @@ from safetensors.numpy import save as save_tensors
 
 from service.engine.arrays import Floats
 from service.engine.layer import Layer
+from service.engine.subwords import Subwords
 from service.errors import ModelFolderError
+from service.store.draft import Draft, draft
+from service.store.fingerprint import fingerprint
 from service.store.folder import MANIFEST, manifest_problem, read_model
-from service.store.manifest import ATTENTION, VECTORS, VOCABULARY, FileEntry, Manifest
+from service.store.index import build
+from service.store.lines import count_lines, mapped
+from service.store.manifest import (
+    ATTENTION,
+    INDEX,
+    SUBWORDS,
+    VECTORS,
+    VOCABULARY,
+    FileEntry,
+    Manifest,
+    SubwordsEntry,
+)
 from service.store.weights import entry_of, tensors_of
+
+_ROWS = 4096
+"""of a table that are brought into C order at one time"""
 
 
 def write_model(
@@ -28,33 +43,36 @@ def write_model(
     vectors: Floats,
     layers: Sequence[Layer] = (Layer(),),
     word_bias: Floats | None = None,
+    *,
+    subwords: Subwords | None = None,
+    replace: bool = True,
     **facts: Any,
 ) -> Manifest:
     """Write a model folder and read it back; return its manifest.
 
-    vectors [V, d] are kept in their dtype, float16 or float32; `facts` are the manifest's fields
-    that do not follow from the arrays (`cased`, `languages`, `licence`, `source`, `training`,
-    `quality`). A folder of that name is moved aside and goes when the new one stands. Raises
-    ModelFolderError where what was written would not be accepted by `read_model`; then nothing is
-    left behind.
+    vectors [V, d] keep their dtype, float16 or float32, and the table of `subwords` shares it.
+    `facts` are the manifest's fields that do not follow from the arrays (`cased`, `languages`,
+    `licence`, `source`, `training`, `quality`). A folder of that name is moved aside and goes when
+    the new one stands. Raises ModelFolderError where there is one and it is not to be replaced, and
+    where what was written would not be accepted by `read_model`; then nothing is left behind.
     """
     if vectors.ndim != 2 or not vectors.size:  # noqa: PLR2004 - [V, d]
         raise ModelFolderError("the vectors are not a table of one row for each word.")
-    if folder.exists() and not folder.is_dir():
-        raise ModelFolderError("a file stands where the model's folder would be.")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder.parent) as parent:
-        part = Path(parent) / folder.name
+    with draft(folder.parent) as place:
+        _require_free(folder, replace=replace)
+        part = place.new / folder.name
         part.mkdir()
-        _write_vocabulary(part / VOCABULARY, words)
-        np.save(part / VECTORS, np.ascontiguousarray(vectors), allow_pickle=False)
+        _write_words(part, words)
+        _write_table(part / VECTORS, vectors)
+        if subwords is not None:
+            _write_table(part / SUBWORDS, subwords.table)
         shapes = _write_tensors(part / ATTENTION, layers, word_bias)
-        manifest = _manifest(part, vectors, layers, shapes, facts)
-        document = json.dumps(manifest.model_dump(), indent=1, ensure_ascii=False) + "\n"
-        (part / MANIFEST).write_text(document, encoding="utf-8")
+        manifest = _manifest(part, vectors, layers, shapes, subwords, facts)
+        _write_manifest(part / MANIFEST, manifest)
         if not _same(list(read_model(part).layers), [one.astype(np.float32) for one in layers]):
             raise ModelFolderError("the format cannot hold these layers: they came back changed.")
-        _put(part, folder)
+        _put(place, part, folder, replace=replace)
     return manifest
 
 
@@ -63,9 +81,13 @@ def _manifest(
     vectors: Floats,
     layers: Sequence[Layer],
     shapes: dict[str, list[int]],
+    subwords: Subwords | None,
     facts: dict[str, Any],
 ) -> Manifest:
     try:
+        n_grams = None
+        if subwords is not None:
+            n_grams = SubwordsEntry(min_n=subwords.min_n, max_n=subwords.max_n)
         return Manifest(
             name=part.name,
             dimension=vectors.shape[1],
@@ -74,6 +96,7 @@ def _manifest(
             heads=layers[0].heads,
             layers=[entry_of(layer) for layer in layers],
             tensors=shapes,
+            subwords=n_grams,
             files={file.name: _entry(file) for file in sorted(part.iterdir())},
             **facts,
         )
@@ -92,11 +115,36 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def _write_vocabulary(path: Path, words: Sequence[str]) -> None:
+def _require_free(folder: Path, *, replace: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ModelFolderError("a file stands where the model's folder would be.")
+    if folder.exists() and not replace:
+        raise ModelFolderError("a model of this name is there already.")
+
+
+def _write_words(part: Path, words: Sequence[str]) -> None:
+    """Write `vocabulary.txt`, and its index from what was written."""
     try:
-        path.write_bytes("".join(f"{word}\n" for word in words).encode())
+        with (part / VOCABULARY).open("wb") as file:
+            file.writelines(f"{word}\n".encode() for word in words)
     except UnicodeEncodeError:
         raise ModelFolderError("a word is not valid Unicode.") from None
+    with (part / VOCABULARY).open("rb") as file:
+        text = mapped(file)
+    np.save(part / INDEX, build(text, count_lines(text)).astype("<u4", copy=False))
+
+
+def _write_table(path: Path, table: Floats) -> None:
+    """Write a table in C order, part by part, so that no other order is copied whole."""
+    header = {
+        "descr": np.lib.format.dtype_to_descr(table.dtype),
+        "fortran_order": False,
+        "shape": table.shape,
+    }
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, len(table), _ROWS):
+            file.write(np.ascontiguousarray(table[start : start + _ROWS]).data)
 
 
 def _write_tensors(
@@ -115,22 +163,35 @@ def _write_tensors(
     return {name: list(tensor.shape) for name, tensor in tensors.items()}
 
 
+def _write_manifest(path: Path, manifest: Manifest) -> None:
+    absent = {"subwords"} if manifest.subwords is None else None
+    document = json.dumps(manifest.model_dump(exclude=absent), indent=1, ensure_ascii=False) + "\n"
+    with path.open("wb") as file:
+        file.write(document.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def _entry(path: Path) -> FileEntry:
     with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
         os.fsync(file.fileno())
-    return FileEntry(sha256=digest, bytes=path.stat().st_size)
+        return fingerprint(file)
 
 
-def _put(part: Path, folder: Path) -> None:
-    """Move a finished folder to its place; what was there goes only when the new one stands."""
-    old = part.parent / "replaced"
-    if folder.exists():
-        folder.rename(old)
-    try:
-        part.rename(folder)
-    except BaseException:
-        if old.exists():
-            old.rename(folder)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+def _put(place: Draft, part: Path, folder: Path, *, replace: bool) -> None:
+    """Move a finished folder to its place; what was there goes only when the new one stands.
+
+    A rename never takes the place of a folder with something in it, so that of two writers at once
+    each sees what the other has put there.
+    """
+    while True:
+        _require_free(folder, replace=replace)
+        if replace:
+            place.move_aside(folder)
+        try:
+            part.rename(folder)
+        except OSError as error:
+            if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
+                raise
+        else:
+            return

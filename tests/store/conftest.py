@@ -5,14 +5,18 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.tiny import full_layer, write_tiny
+from tests.tiny import SUBWORDS, full_layer, write_tiny
 
 
 @pytest.fixture(scope="session")
 def original(tmp_path_factory):
     """The folder of a model with two layers and every file; not to be changed."""
-    folder = tmp_path_factory.mktemp("original") / "tiny"
-    return write_tiny(folder, layers=[full_layer(1), full_layer(2)], word_bias=np.arange(11.0))
+    return write_tiny(
+        tmp_path_factory.mktemp("original") / "tiny",
+        layers=[full_layer(1), full_layer(2)],
+        word_bias=np.arange(11.0),
+        subwords=SUBWORDS,
+    )
 
 
 @pytest.fixture

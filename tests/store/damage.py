@@ -1,6 +1,7 @@
 """Changing the files of a model as an attacker would, and signing the manifest again."""
 
 import hashlib
+import io
 import json
 
 import numpy as np
@@ -12,6 +13,7 @@ from service.store.folder import read_model
 
 MANIFEST, VECTORS = "manifest.json", "vectors.npy"
 VOCABULARY, ATTENTION = "vocabulary.txt", "attention.safetensors"
+INDEX, SUBWORDS = "index.npy", "subwords.npy"
 
 
 def said_of(folder, *, verify=True):
@@ -54,6 +56,12 @@ def replace(folder, name, content):
     sign(folder)
 
 
+def drop(folder, name):
+    """Take a file away, and out of the manifest."""
+    (folder / name).unlink()
+    change_manifest(folder, lambda document: document["files"].pop(name) and None)
+
+
 def change_tensors(folder, change):
     """Change the dict of tensors in place, and what the manifest says of them."""
     tensors = {k: v.copy() for k, v in load_file(folder / ATTENTION).items()}
@@ -64,10 +72,10 @@ def change_tensors(folder, change):
     sign(folder)
 
 
-def npy(header, data=b"", version=1):
+def npy(header, data=b"", version=1, padding=0):
     """An .npy file with a header as it is given."""
     text = header.encode("latin1")
-    text += b" " * (-(len(text) + 11) % 64) + b"\n"
+    text += b" " * (-(len(text) + 11) % 64 + padding) + b"\n"
     return b"\x93NUMPY" + bytes([version, 0]) + len(text).to_bytes(2, "little") + text + data
 
 
@@ -76,6 +84,13 @@ def safetensors(entries, data=b"", length=None):
     header = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
     length = len(header) if length is None else length
     return length.to_bytes(8, "little") + header + data
+
+
+def saved(array, **options):
+    """An array as NumPy saves it."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, **options)
+    return buffer.getvalue()
 
 
 def snapshot(folder):

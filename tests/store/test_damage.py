@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from service.errors import ModelFolderError
 from service.store.folder import read_model
-from tests.store.damage import ATTENTION, MANIFEST, VECTORS, VOCABULARY, replace, snapshot
+from tests.store.damage import (
+    ATTENTION,
+    INDEX,
+    MANIFEST,
+    SUBWORDS,
+    VECTORS,
+    VOCABULARY,
+    replace,
+    snapshot,
+)
 
 DAMAGE = st.tuples(
     st.sampled_from(["flip", "cut", "insert", "double"]), st.floats(0, 1), st.binary(max_size=9)
@@ -26,7 +35,7 @@ def damaged(content, kind, place, extra):
     return content[:at] + (extra if kind == "insert" else content[at:]) + content[at:]
 
 
-@pytest.mark.parametrize("name", [MANIFEST, VOCABULARY, VECTORS, ATTENTION])
+@pytest.mark.parametrize("name", [MANIFEST, VOCABULARY, INDEX, VECTORS, SUBWORDS, ATTENTION])
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(damages=st.lists(DAMAGE, min_size=1, max_size=3), early=st.booleans())
 def test_a_damaged_file_is_refused_in_one_sentence_or_does_no_harm(original, name, damages, early):
@@ -49,3 +58,6 @@ def test_a_damaged_file_is_refused_in_one_sentence_or_does_no_harm(original, nam
         assert "\n" not in refused
     else:
         assert model.vectors.shape == (len(model.vocabulary), model.manifest.dimension)
+        assert model.subwords.table.shape[1] == model.manifest.dimension
+        for row in range(len(model.vocabulary)):
+            assert model.vocabulary.row(model.vocabulary.word(row)) == row

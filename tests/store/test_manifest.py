@@ -1,13 +1,16 @@
 """Attacks on the manifest, and on what it says of the other files."""
 
 import json
+import os
 
 import pytest
 
 from service.store.folder import read_manifest, read_model
 from tests.store.damage import (
     ATTENTION,
+    INDEX,
     MANIFEST,
+    SUBWORDS,
     VECTORS,
     VOCABULARY,
     change_manifest,
@@ -17,7 +20,7 @@ from tests.store.damage import (
 )
 
 BOTH = pytest.mark.parametrize("verify", [True, False])
-FILES = (VECTORS, VOCABULARY, ATTENTION)
+FILES = (VECTORS, VOCABULARY, ATTENTION, INDEX, SUBWORDS)
 
 
 @BOTH
@@ -41,6 +44,14 @@ def test_a_folder_in_the_place_of_a_file_is_refused(whole, name, verify):
         size = (whole / name).stat().st_size
         change_manifest(whole, lambda m: m["files"][name].update(bytes=size))
     assert said_of(whole, verify=verify).startswith(name)
+
+
+@BOTH
+@pytest.mark.parametrize("name", [MANIFEST, *FILES])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(whole, name, verify):
+    (whole / name).unlink()
+    os.mkfifo(whole / name)
+    assert said_of(whole, verify=verify) == f"{name} cannot be read."
 
 
 @BOTH
@@ -144,6 +155,14 @@ WRONG_FIELDS = {
     "a file that climbs": (("files", "../evil.npy"), ENTRY, "files."),
     "an absolute file": (("files", "/etc/passwd"), ENTRY, "files./etc/passwd"),
     "a further file": (("files", "evil.pkl"), ENTRY, "files.evil.pkl"),
+    "n-grams of nothing": (("subwords", "min_n"), 0, "subwords.min_n: "),
+    "n-grams too long": (("subwords", "max_n"), 65, "subwords.max_n: "),
+    "n-grams from long to short": (
+        ("subwords",),
+        {"min_n": 4, "max_n": 3},
+        "subwords: Value error, min_n has to be no more than max_n.",
+    ),
+    "half of the n-grams": (("subwords",), {"min_n": 3}, "subwords.max_n: Field required."),
     "tensors that are no shapes": (("tensors",), {"word_bias": "11"}, "tensors.word_bias: "),
 }
 
@@ -183,6 +202,20 @@ def test_tensors_without_their_file_are_refused(whole):
     assert said_of(whole) == f"manifest.json, top: Value error, {expected}."
 
 
+BOTH_OR_NEITHER = (
+    "manifest.json, top: Value error, the manifest has to name both subwords and subwords.npy,"
+    " or neither."
+)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda m: m["files"].pop(SUBWORDS), lambda m: m.pop("subwords")]
+)
+def test_subwords_and_their_table_come_together(whole, change):
+    change_manifest(whole, lambda m: change(m) and None)
+    assert said_of(whole) == BOTH_OR_NEITHER
+
+
 def test_without_weights_the_heads_have_to_divide_the_dimension(whole):
     def change(document):
         del document["files"][ATTENTION]
@@ -202,7 +235,7 @@ def test_without_weights_the_heads_have_to_divide_the_dimension(whole):
             13,
             "vocabulary.txt has another number of words than manifest.json says.",
         ),
-        ("dtype", "float16", "vectors.npy has another dtype than manifest.json says."),
+        ("dtype", "float16", "vectors.npy has not the dtype float16."),
         (
             "tensors",
             {"word_bias": [11]},

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from service.store.folder import read_model
-from tests.store.damage import VECTORS, npy, replace, said_of, zeros
+from tests.store.damage import VECTORS, npy, replace, said_of, saved, zeros
 from tests.tiny import VECTORS as TABLE
 from tests.tiny import write_tiny
 
 BOTH = pytest.mark.parametrize("verify", [True, False])
 UNMAPPED = "vectors.npy is not an array that can be mapped."
 SHAPE = "vectors.npy has another shape than manifest.json says."
-CUT = "vectors.npy has another number of numbers than manifest.json says."
-DTYPE = "vectors.npy has another dtype than manifest.json says."
+CUT = "vectors.npy has another number of numbers than its header says."
+DTYPE = "vectors.npy has not the dtype float32."
 
 
 class Evil:
@@ -27,12 +27,6 @@ class Evil:
 
     def __reduce__(self):
         return open, (self.path, "w")
-
-
-def saved(array, **options):
-    buffer = io.BytesIO()
-    np.save(buffer, array, **options)
-    return buffer.getvalue()
 
 
 def zipped(name="vectors.npy"):
@@ -92,7 +86,7 @@ ATTACKS = {
     "another axis": (saved(TABLE[None]), UNMAPPED),
     "flat": (saved(TABLE.ravel()), UNMAPPED),
     "no axis": (saved(np.float32(1)), UNMAPPED),
-    "more rows than there are": (lying(shape="(11000, 5)"), SHAPE),
+    "more rows than there are": (lying(shape="(11000, 5)"), CUT),
     "rows for every atom": (lying(shape=f"({10**30}, 5)"), UNMAPPED),
     "rows that overflow": (lying(shape=f"({2**62}, 4)"), UNMAPPED),
     "negative rows": (lying(shape="(-11, 5)"), UNMAPPED),
@@ -104,6 +98,7 @@ ATTACKS = {
     "a key that is a list": (npy("{[]: 1}", zeros(55)), UNMAPPED),
     "keys that do not compare": (npy("{1: 2, 'a': 3}", zeros(55)), UNMAPPED),
     "another key": (npy(header()[:-1] + "'x': 1}", zeros(55)), UNMAPPED),
+    "numbers at an odd place": (npy(header(), zeros(55), padding=1), UNMAPPED),
     "half a header": (npy(header()[:-2], zeros(55)), UNMAPPED),
     "an open string": (npy("('''", zeros(55)), UNMAPPED),
     "a deep header": (npy("(" * 3000, zeros(55)), UNMAPPED),

@@ -1,5 +1,7 @@
 """The words of a model: any text without a line feed, each one once."""
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -7,8 +9,9 @@ from hypothesis import strategies as st
 
 from service.errors import ModelFolderError
 from service.store.folder import read_model
+from service.store.lines import count_lines
 from service.store.vocabulary import Vocabulary
-from tests.store.damage import VOCABULARY, replace, said_of
+from tests.store.damage import VOCABULARY, change_manifest, replace, said_of
 from tests.tiny import VECTORS, WORDS, tiny_model
 
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\n")
@@ -20,7 +23,6 @@ ATTACKS = {
     "half a character": (b"a\n\xe2\x82\nb\n", "vocabulary.txt is not UTF-8 in line 2."),
     "an overlong slash": (b"\xc0\xaf\n", "vocabulary.txt is not UTF-8 in line 1."),
     "a surrogate": (b"a\nb\nc\n\xed\xa0\x80\n", "vocabulary.txt is not UTF-8 in line 4."),
-    "a word twice": (b"a\nb\nc\nb\na\n", "vocabulary.txt has a word twice, in line 4."),
     "an empty line": (b"a\n\nc\n", "vocabulary.txt has no word in line 2."),
     "an empty last line": (b"a\nb\n\n", "vocabulary.txt has no word in line 3."),
     "a line feed alone": (b"\n", "vocabulary.txt has no word in line 1."),
@@ -74,8 +76,43 @@ def test_a_word_may_hold_any_character_but_the_line_feed(tmp_path, word):
     assert [model.vocabulary.word(row) for row in range(11)] == words
 
 
+BLOCK = 1 << 14
+
+
+@pytest.mark.parametrize("bad", [b"\xe2\x82", b"", b"x" * (1 << 16)])
+@pytest.mark.parametrize("line", [1, 4096, 4097, 8191, 8192, 10_000])
+def test_lines_are_counted_from_block_to_block(bad, line):
+    lines = [b"%03x" % (n % 4096) for n in range(10_000)]  # 4 bytes each: 4096 in a block
+    lines[line - 1] = bad
+    with pytest.raises(ModelFolderError) as caught:
+        count_lines(b"".join(one + b"\n" for one in lines))
+    assert caught.value.sentence.endswith(f" in line {line}.")
+
+
+@pytest.mark.parametrize("length", [BLOCK - 2, BLOCK - 1, BLOCK, BLOCK + 1, (1 << 16) - 1])
+@pytest.mark.parametrize("letter", ["a", "é", "€", "🚒"])
+def test_a_word_may_be_longer_than_what_is_read_at_once(length, letter):
+    many = letter * (length // len(letter.encode()))
+    words = ["first", f"{many}{'b' * (length - len(many.encode()))}", "last", f"{many[:-1]}x"]
+    vocabulary = vocabulary_of(words)
+    assert [vocabulary.row(word) for word in words] == [0, 1, 2, 3]
+    assert [vocabulary.word(row) for row in range(4)] == words
+
+
+def test_a_word_of_64_kib_is_refused():
+    with pytest.raises(ModelFolderError) as caught:
+        vocabulary_of(["first", "a" * (1 << 16), "last"])
+    assert caught.value.sentence == "vocabulary.txt has a word of 64 KiB or more, in line 2."
+
+
+def test_a_vocabulary_of_4_gib_is_refused_before_it_is_read(whole):
+    os.truncate(whole / VOCABULARY, 1 << 32)
+    change_manifest(whole, lambda m: m["files"][VOCABULARY].update(bytes=1 << 32))
+    assert said_of(whole, verify=False) == "vocabulary.txt has 4 GiB or more."
+
+
 def vocabulary_of(words):
-    return Vocabulary("".join(f"{word}\n" for word in words).encode())
+    return Vocabulary.of("".join(f"{word}\n" for word in words).encode())
 
 
 @given(st.lists(WORD, min_size=1, max_size=30, unique=True), st.lists(WORD, max_size=5))
@@ -109,6 +146,12 @@ def test_a_word_given_twice_is_refused_by_its_second_line(words, data):
     with pytest.raises(ModelFolderError) as caught:
         vocabulary_of(doubled)
     assert caught.value.sentence == f"vocabulary.txt has a word twice, in line {second + 1}."
+
+
+def test_of_several_words_that_are_there_twice_the_first_is_named():
+    with pytest.raises(ModelFolderError) as caught:
+        vocabulary_of(["a", "b", "c", "c", "a", "b", "b"])
+    assert caught.value.sentence == "vocabulary.txt has a word twice, in line 4."
 
 
 def test_normal_forms_of_one_word_are_two_words():

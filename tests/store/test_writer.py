@@ -72,7 +72,7 @@ def test_the_returned_manifest_is_the_one_on_disk(tmp_path):
 def test_without_weights_there_is_no_attention_file(tmp_path):
     folder = write_tiny(tmp_path / "tiny")
     names = {path.name for path in folder.iterdir()}
-    assert names == {"manifest.json", "vectors.npy", "vocabulary.txt"}
+    assert names == {"manifest.json", "vectors.npy", "vocabulary.txt", "index.npy"}
 
 
 def test_the_same_model_is_written_as_the_same_bytes(tmp_path):
@@ -121,7 +121,7 @@ REFUSED = {
     ),
     "big-endian": (
         {"vectors": VECTORS.astype(">f4")},
-        "vectors.npy has another dtype than manifest.json says.",
+        "vectors.npy has not the dtype float32.",
     ),
     # Of these only the class is fixed, not the sentence.
     "half a character": ({"words": [*WORDS[:-1], "\ud800"]}, None),
@@ -173,7 +173,7 @@ def test_an_existing_folder_is_replaced_whole(tmp_path):
     (folder / "stray").write_text("x")
     write_tiny(folder, words=WORDS[:7], vectors=VECTORS[:7])
     names = {path.name for path in folder.iterdir()}
-    assert names == {"manifest.json", "vectors.npy", "vocabulary.txt"}
+    assert names == {"manifest.json", "vectors.npy", "vocabulary.txt", "index.npy"}
     assert len(read_model(folder).vocabulary) == 7
     assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
 
@@ -224,7 +224,9 @@ def test_the_manifest_is_plain_json_with_the_fingerprint_of_each_file(tmp_path):
     document = json.loads((folder / "manifest.json").read_text("utf-8"))
     assert document["format"] == "polyseme-model"
     assert document["format_version"] == 1
-    assert set(document["files"]) == {"vectors.npy", "vocabulary.txt", "attention.safetensors"}
+    assert set(document["files"]) == {path.name for path in folder.iterdir()} - {"manifest.json"}
+    assert "attention.safetensors" in document["files"]
+    assert "subwords" not in document
     for name, entry in document["files"].items():
         assert entry["bytes"] == (folder / name).stat().st_size
     assert document["tensors"]["layers.0.value"] == [5, 21]

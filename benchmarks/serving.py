@@ -1,0 +1,83 @@
+"""A real service for the benchmarks, on loopback, and its clients."""
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+from synthetic import write_glove
+
+ROOT = Path(__file__).parents[1]
+PORT = 18_431
+_CLIENTS = 8
+_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def import_synthetic(models: Path, words: int, width: int) -> None:
+    """Import a synthetic GloVe file as the model `synthetic`."""
+    file = models.parent / "synthetic.txt"
+    write_glove(file, words, width)
+    command = [sys.executable, "-m", "service", "models", "import", str(file)]
+    subprocess.run(  # noqa: S603 - a command of our own
+        [*command, "--models-dir", str(models)], check=True, env=_ENVIRONMENT
+    )
+    file.unlink()
+
+
+@contextmanager
+def served(models: Path, model: str, workers: int) -> Iterator[int]:
+    """Serve models; yield the id of gunicorn's master."""
+    command = [sys.executable, "-m", "service", "serve", "--port", str(PORT), "--model", model]
+    process = subprocess.Popen(  # noqa: S603 - a command of our own
+        [*command, "--workers", str(workers), "--models-dir", str(models)],
+        cwd=models,
+        env=_ENVIRONMENT,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        first_answer(model)
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def first_answer(model: str) -> None:
+    """Wait until a sentence is answered."""
+    for _ in range(3000):
+        try:
+            body = {"input": "the of and", "model": model}
+            reply = httpx.post(f"http://127.0.0.1:{PORT}/v1/encode", json=body, timeout=30)
+            reply.raise_for_status()
+        except httpx.TransportError:
+            time.sleep(0.01)
+        else:
+            return
+    raise SystemExit("The service did not start.")
+
+
+def post(requests: int, vocabulary: list[str], seed: int) -> None:
+    """Post sentences from several clients at once, each request on a connection of its own.
+
+    A connection that is kept stays with one worker; new ones reach all of them.
+    """
+
+    def client(number: int) -> None:
+        rng = random.Random(seed * _CLIENTS + number)  # noqa: S311 - no secret
+        once = httpx.Limits(max_keepalive_connections=0)
+        with httpx.Client(base_url=f"http://127.0.0.1:{PORT}", limits=once, timeout=60) as http:
+            for _ in range(requests // _CLIENTS):
+                body = {"input": " ".join(rng.sample(vocabulary, 30)), "encoding": "base64"}
+                http.post("/v1/encode", json=body).raise_for_status()
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(_CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -1,0 +1,235 @@
+"""What each way to look words up costs a worker: memory of its own, and time for thirty words.
+
+    python benchmarks/vocabulary.py [--words 400000] [--rounds 5]
+
+Every run is a fresh process that forks two workers, as gunicorn's master does. Both look every word
+up once; then the first says how much its private memory (Private_Dirty + Private_Clean) and its
+proportional share (PSS) in /proc/self/smaps_rollup have grown since the fork, and takes the time.
+What is `forked` was there before the fork, the rest each worker has read or built for itself. The
+ways are run in turn. marisa-trie is left out where it is not installed. Results:
+results/vocabulary.json.
+"""
+
+import multiprocessing
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple, Protocol
+
+import click
+import numpy as np
+from record import record
+from synthetic import words as synthetic_words
+
+from service.store.folder import read_model
+from service.store.lines import mapped
+from service.store.manifest import VOCABULARY
+from service.store.vocabulary import Vocabulary
+from service.store.writer import write_model
+
+MANY, FEW = "words", "few"
+TRIE, TRIE_ROWS = "words.marisa", "rows.npy"
+_SENTENCE = 30
+_SENTENCES = 1000
+_FORK = multiprocessing.get_context("fork")
+
+
+class Lookup(Protocol):
+    """What is measured."""
+
+    def row(self, word: str) -> int | None:
+        """Return the row of a word, None where it is lacking."""
+
+
+class Dict:
+    """Python's own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.row = {word: row for row, word in enumerate(words_of(folder))}.get
+
+
+class Trie:
+    """A marisa-trie with the row of each of its keys; it ends a key at a NUL."""
+
+    def __init__(self, trie: Any, rows: np.ndarray) -> None:
+        self._trie, self._rows = trie, rows.data
+
+    @classmethod
+    def built(cls, folder: Path) -> "Trie":
+        """Build it from the words."""
+        import marisa_trie  # noqa: PLC0415 - optional
+
+        keys = list(words_of(folder))
+        trie = marisa_trie.Trie(keys)
+        rows = np.empty(len(keys), np.int32)
+        rows[[trie[key] for key in keys]] = np.arange(len(keys))
+        return cls(trie, rows)
+
+    @classmethod
+    def mapped(cls, folder: Path) -> "Trie":
+        """Map what `save` has written."""
+        import marisa_trie  # noqa: PLC0415 - optional
+
+        trie = marisa_trie.Trie()
+        trie.mmap(str(folder / TRIE))
+        return cls(trie, np.load(folder / TRIE_ROWS, mmap_mode="r"))
+
+    def save(self, folder: Path) -> None:
+        """Write both files."""
+        self._trie.save(str(folder / TRIE))
+        np.save(folder / TRIE_ROWS, np.asarray(self._rows))
+
+    def row(self, word: str) -> int | None:
+        """Return the row of a word, None where it is lacking."""
+        if "\n" in word:
+            return None
+        found = self._trie.get(word.replace("\0", "\n"))
+        return None if found is None else self._rows[found]
+
+
+def index_mapped(folder: Path) -> Lookup:
+    """Our index from its file, as a worker reads it."""
+    return read_model(folder, verify=False).vocabulary
+
+
+def index_built(folder: Path) -> Lookup:
+    """Our index, built in memory from the text."""
+    text = mapped((folder / VOCABULARY).open("rb"))
+    return Vocabulary.of(text)
+
+
+class Way(NamedTuple):
+    """How a worker comes to look words up."""
+
+    make: Callable[[Path], Lookup]
+    forked: bool
+
+
+WAYS = {
+    "dict, forked": Way(Dict, forked=True),
+    "dict": Way(Dict, forked=False),
+    "marisa-trie, forked": Way(Trie.built, forked=True),
+    "marisa-trie": Way(Trie.built, forked=False),
+    "marisa-trie, mapped": Way(Trie.mapped, forked=False),
+    "index.npy, mapped": Way(index_mapped, forked=False),
+    "index built in memory, forked": Way(index_built, forked=True),
+    "index built in memory": Way(index_built, forked=False),
+}
+
+
+def words_of(folder: Path) -> Iterator[str]:
+    """The words, without keeping them."""
+    with (folder / VOCABULARY).open("rb") as file:
+        for line in file:
+            yield line[:-1].decode()
+
+
+def memory() -> dict[str, float]:
+    """Private memory and proportional share of this process, in MB."""
+    lines = Path("/proc/self/smaps_rollup").read_text("ascii").splitlines()[1:]
+    kib = {name: int(number) for name, number, _ in (line.split() for line in lines)}
+    private = kib["Private_Dirty:"] + kib["Private_Clean:"]
+    return {"private_mb": private * 1.024e-3, "pss_mb": kib["Pss:"] * 1.024e-3}
+
+
+def seconds(lookup: Lookup, sentences: list[list[str]]) -> float:
+    """The median time of a sentence."""
+    times = []
+    for sentence in sentences:
+        started = time.perf_counter()
+        for word in sentence:
+            lookup.row(word)
+        times.append(time.perf_counter() - started)
+    return median(times)
+
+
+def sentences_of(folder: Path) -> list[list[str]]:
+    """Words from all over the vocabulary, in sentences."""
+    words = list(words_of(folder))
+    return [random.Random(n).sample(words, _SENTENCE) for n in range(_SENTENCES)]  # noqa: S311
+
+
+def work(way: Way, folder: Path, lookup: Lookup | None, barrier: Barrier, results: Any) -> None:
+    """What a worker does; only the first of the two has `results` to tell."""
+    few = way.make(folder.parent / FEW)  # what it takes to run the code is not what is measured
+    for word in words_of(folder.parent / FEW):
+        few.row(word)
+    before, started = memory(), time.perf_counter()
+    lookup = way.make(folder) if lookup is None else lookup
+    ready = time.perf_counter() - started
+    for row, word in enumerate(words_of(folder)):
+        if lookup.row(word) != row:
+            raise AssertionError(word)
+    barrier.wait()
+    grown = {name: mb - before[name] for name, mb in memory().items()}
+    barrier.wait()
+    if results is not None:
+        time_of_30 = seconds(lookup, sentences_of(folder)) * 1e6
+        results.put({**grown, "microseconds_30_words": time_of_30, "worker_ready_s": ready})
+    barrier.wait()
+
+
+def serve(name: str, folder: Path, results: Any) -> None:
+    """What the master does: read before the fork or leave it, then fork two workers."""
+    way, barrier = WAYS[name], _FORK.Barrier(2)
+    lookup = way.make(folder) if way.forked else None
+    arguments = [(way, folder, lookup, barrier, told) for told in (results, None)]
+    workers = [_FORK.Process(target=work, args=one) for one in arguments]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
+def run(name: str, folder: Path) -> dict[str, float]:
+    """One run of one way."""
+    results = _FORK.SimpleQueue()
+    master = _FORK.Process(target=serve, args=(name, folder, results))
+    master.start()
+    found: dict[str, float] = results.get()
+    master.join()
+    return found
+
+
+def prepare(folder: Path, count: int) -> None:
+    """Write a model with a table as narrow as can be, and the trie's files."""
+    write_model(folder, synthetic_words(count), np.ones((count, 1), np.float16), cased=True)
+    if find_spec("marisa_trie"):
+        Trie.built(folder).save(folder)
+
+
+@click.command()
+@click.option("--words", default=400_000)
+@click.option("--rounds", default=5)
+def main(words: int, rounds: int) -> None:
+    """Measure."""
+    marisa = ["marisa-trie"] if find_spec("marisa_trie") else []
+    names = [name for name in WAYS if marisa or "marisa" not in name]
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / MANY
+        # In a process of its own, so that what is forked later never had the words.
+        for one, count in ((folder, words), (Path(parent) / FEW, 100)):
+            writer = _FORK.Process(target=prepare, args=(one, count))
+            writer.start()
+            writer.join()
+        for _ in range(rounds):
+            for name in names:
+                runs[name].append(run(name, folder))
+                click.echo(f"{name:<32} {runs[name][-1]}")
+        sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    middle = {
+        name: {key: round(median(one[key] for one in some), 3) for key in some[0]}
+        for name, some in runs.items()
+    }
+    result = {"words": words, "rounds": rounds, "file_bytes": sizes, "median": middle}
+    record("vocabulary", ["numpy", *marisa], result)
+
+
+if __name__ == "__main__":
+    main()
