@@ -1,9 +1,12 @@
 """`polyseme models export`: a model's static vectors for other programs."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
 
+from service.cli.interruption import cleaning_up
 from service.cli.options import with_registry
 from service.settings import Settings
 from service.store.export import export_projector, export_word2vec
@@ -38,10 +41,25 @@ def export(
 ) -> None:
     """Write the static vectors of a model in a format that other programs read."""
     model = registry.model(name)
-    if kind == "projector":
-        output.mkdir(parents=True, exist_ok=True)
-        left = export_projector(model, output / "vectors.tsv", output / "metadata.tsv", limit)
-    else:
-        left = export_word2vec(model, output, limit)
+    with cleaning_up():
+        if kind == "projector":
+            with _folder(output):
+                files = output / "vectors.tsv", output / "metadata.tsv"
+                left = export_projector(model, *files, limit)
+        else:
+            left = export_word2vec(model, output, limit)
     if left:
         click.echo(f"polyseme: {left} words with white space were left out.", err=True)
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """Make a folder where it is missing; one that stays empty goes again."""
+    made = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    finally:
+        if made:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()

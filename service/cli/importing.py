@@ -1,6 +1,7 @@
 """`polyseme models import` and `pull`: from files of pretrained vectors to models."""
 
 import codecs
+import errno
 import re
 import signal
 from collections.abc import Callable, Iterator
@@ -11,11 +12,12 @@ from typing import Any, NoReturn, get_args
 
 import click
 
-from service.cli.options import destination_option
+from service.cli.options import destination_option, require_unicode
 from service.cli.progress import ConsoleProgress
 from service.importing.formats import Format
-from service.importing.importer import Wishes, check_place, import_vectors
+from service.importing.importer import Wishes, check_name, check_place, import_vectors
 from service.importing.pulling import pulled
+from service.importing.refusal import VectorFileError
 from service.importing.weights import Convention
 from service.settings import usable_cpus
 from service.store.manifest import Manifest
@@ -25,9 +27,10 @@ _SUFFIXES = re.compile(r"(?:\.(?:gz|bz2|xz|zip|txt|vec|bin|w2v|word2vec))+$", re
 
 def _encoding(_context: click.Context, _option: click.Parameter, name: str) -> str:
     try:
+        b"\xff".decode(name, "backslashreplace")  # one of domain names cannot do so
         return codecs.lookup(name).name
-    except LookupError:
-        raise click.BadParameter("Python knows no such encoding.") from None
+    except (LookupError, ValueError):
+        raise click.BadParameter("Python knows no such encoding of text.") from None
 
 
 _OPTIONS = (
@@ -101,10 +104,12 @@ def import_file(
     The FILE may be compressed (.gz, .bz2, .xz, .zip). The model appears whole, or not at all, and
     has attention weights at once.
     """
-    name = _SUFFIXES.sub("", member or file.name) if name is None else name
+    if name is None:
+        name = _SUFFIXES.sub("", Path(member or file).name)
     destination, wishes = _wishes(options, format=kind, member=member)
+    folder = _folder(destination, name)
     with _cleaning_up():
-        _tell(import_vectors(file, destination / name, wishes, ConsoleProgress()))
+        _tell(import_vectors(file, folder, wishes, ConsoleProgress()))
 
 
 @click.command("pull")
@@ -124,7 +129,7 @@ def pull(dataset: str, name: str | None, mirror: str | None, **options: Any) -> 
     """
     progress = ConsoleProgress()
     destination, wishes = _wishes(options)
-    folder = destination / (name or dataset)
+    folder = _folder(destination, dataset if name is None else name)
     check_place(folder, replace=wishes.replace)
     with _cleaning_up():
         file, facts = pulled(dataset, mirror, progress)
@@ -132,10 +137,17 @@ def pull(dataset: str, name: str | None, mirror: str | None, **options: Any) -> 
         _tell(import_vectors(file, folder, wishes, progress))
 
 
+def _folder(destination: Path, name: str) -> Path:
+    """Where a model goes; a name that would lead elsewhere is none that a model can have."""
+    check_name(name)
+    return destination / name
+
+
 def _wishes(options: dict[str, Any], **more: Any) -> tuple[Path, Wishes]:
     """Where models go, and how this one is to be imported."""
     if options["weights"] and options["no_weights"]:
         raise click.UsageError("Give --weights or --no-weights, not both.")
+    require_unicode((options["licence"] or "", *options["languages"]))
     facts = {"licence": options["licence"], "languages": list(options["languages"])}
     wishes = Wishes(
         limit=options["limit"],
@@ -165,10 +177,28 @@ def _tell(manifest: Manifest) -> None:
 
 @contextmanager
 def _cleaning_up() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the work as Ctrl-C does, so that nothing half-written is left."""
-    before = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    """Let SIGTERM and SIGHUP end the work as Ctrl-C does, so that nothing half-written is left.
+
+    One that is ignored, as SIGHUP under nohup, stays so.
+    """
+    before = {
+        number: signal.signal(number, _end)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         yield
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT, None}:  # NumPy tells no number
+            raise
+        raise VectorFileError(
+            "The disk of the models is full, or that of temporary files (TMPDIR); --limit or"
+            " --dtype float16 takes less."
+        ) from None
+    except MemoryError:
+        raise VectorFileError(
+            "There is not enough memory; --limit, --dtype float16 or --processes 1 takes less."
+        ) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -3,11 +3,14 @@
 import bz2
 import gzip
 import lzma
+import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,10 +22,11 @@ _HARMLESS = 64 << 20
 """Bytes up to which expansion harms nobody."""
 _DAMAGE = (EOFError, OSError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 _OPENERS: dict[bytes, Callable[[Any], Any]] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ\x00": lzma.open,
+    rb"\x1f\x8b\x08": gzip.open,
+    rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)": bz2.open,  # of a block, or of the end of an empty file
+    rb"\xfd7zXZ\0": lzma.open,
 }
+_DAMAGE_OF_ZIP = (RuntimeError, ValueError, LookupError, struct.error)
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the second begins an empty one
 
 
@@ -74,6 +78,7 @@ def open_plain(path: Path, member: str | None = None) -> Iterator[Plain]:
     """
     with ExitStack() as stack:
         try:
+            _require_regular(path)
             raw = stack.enter_context(path.open("rb"))
             size = path.stat().st_size
         except OSError:
@@ -81,15 +86,23 @@ def open_plain(path: Path, member: str | None = None) -> Iterator[Plain]:
         yield Plain(stack.enter_context(_expanded(stack, raw, member)), raw, size)
 
 
+def _require_regular(path: Path) -> None:
+    """Refuse a pipe, which cannot be read twice, and whose opening may wait for ever."""
+    if path.exists() and not path.is_file():
+        raise VectorFileError(
+            "The file is not a regular one; write what it gives into a file first."
+        )
+
+
 def _expanded(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[bytes]:
-    head = raw.read(8)
+    head = raw.read(16)
     raw.seek(0)
     if head.startswith(_ZIP):
         return _member(stack, raw, member)
     if member is not None:
         raise VectorFileError("The file is no .zip, so it has no member to name.")
     for magic, opener in _OPENERS.items():
-        if head.startswith(magic):
+        if re.match(magic, head):
             stream: IO[bytes] = opener(raw)
             return stream
     return raw
@@ -101,10 +114,16 @@ def _member(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[bytes]:
         archive = stack.enter_context(zipfile.ZipFile(raw))
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
         if member is None and len(names) != 1:
-            listed = ", ".join(sorted(names)[:10]) or "none"
+            listed = ", ".join(map(_shown, sorted(names)[:10])) or "none"
             raise VectorFileError(f"The .zip has {len(names)} files ({listed}): name one of them.")
         if member is not None and member not in names:
             raise VectorFileError("The .zip has no member of this name.")
-        return archive.open(member or names[0])
-    except (*_DAMAGE, RuntimeError, NotImplementedError):  # encrypted, or packed in a rare way
+        # Its own readline may give more of a line than it is asked for.
+        return BufferedReader(archive.open(member or names[0]))  # type: ignore[type-var]
+    except (*_DAMAGE, *_DAMAGE_OF_ZIP):  # encrypted, or packed in a rare way
         raise VectorFileError("The .zip is damaged, encrypted or packed in a rare way.") from None
+
+
+def _shown(name: str) -> str:
+    """A name that somebody put into a .zip, made short and harmless."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name[:60])

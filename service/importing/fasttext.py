@@ -20,10 +20,9 @@ from service.importing.compression import Plain, open_plain
 from service.importing.formats import FASTTEXT_MAGIC
 from service.importing.progress import Bar
 from service.importing.refusal import SKIP_HINT, VectorFileError
-from service.importing.rows import WIDEST
+from service.importing.rows import LONGEST_WORD, WIDEST
 
 _BLOCK = 1 << 20
-_LONGEST_WORD = 4096
 _MOST_WORDS = 100_000_000
 _MOST_BUCKETS = 1 << 30
 _LONGEST_GRAM = 64
@@ -78,13 +77,25 @@ class _Walk:
 
     def word(self) -> bytes:
         """Take what stands before the next zero byte, and that byte."""
-        while (end := self._buffer.find(b"\0", self._at)) < 0:
-            if len(self._buffer) - self._at > _LONGEST_WORD:
-                self.refuse(f"has no end of a word within {_LONGEST_WORD} bytes")
+        while (end := self._buffer.find(b"\0", self._at, self._at + LONGEST_WORD + 1)) < 0:
+            if len(self._buffer) - self._at > LONGEST_WORD:
+                self.refuse(f"has no end of a word within {LONGEST_WORD} bytes")
             self._more()
         word = self._buffer[self._at : end]
         self._at = end + 1
         return word
+
+    def pass_over(self, count: int) -> None:
+        """Take bytes that nobody wants."""
+        for left in range(count, 0, -_BLOCK):
+            self.take(min(left, _BLOCK))
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing comes next."""
+        if self._at == len(self._buffer):
+            self._buffer, self._at = self._plain.read(1), 0
+        return not self._buffer
 
     def refuse(self, why: str, place: int | None = None) -> NoReturn:
         """Refuse the file."""
@@ -100,13 +111,19 @@ class _Walk:
 
 
 def walk(plain: Plain, bar: Bar, encoding: str, *, skip: bool = False) -> Walked:
-    """Follow a file to the end of its vectors; raise VectorFileError where it goes wrong.
+    """Follow a file to its end; raise VectorFileError where it goes wrong.
 
     `skip` leaves out words that cannot be used.
     """
     walk = _Walk(plain, bar)
     header = _header(walk)
     left_out = _words(walk, header.words, encoding, skip=skip)
+    _vectors(walk, header)
+    _output(walk, header)
+    return Walked(header, left_out)
+
+
+def _vectors(walk: _Walk, header: Header) -> None:
     if header.new and (header.pruned > 0 or any(walk.take(1))):
         walk.refuse("is quantised (.ftz; import the .bin it was made from)")
     rows, width = walk.numbers("qq")
@@ -116,40 +133,56 @@ def walk(plain: Plain, bar: Bar, encoding: str, *, skip: bool = False) -> Walked
         numbers = np.frombuffer(walk.take(4 * width), "<f4")
         if not np.isfinite(numbers).all():
             walk.refuse(f"has a number that is not finite in vector {row}")
-    return Walked(header, left_out)
+
+
+def _output(walk: _Walk, header: Header) -> None:
+    """Pass over what only training needs; a file that was cut off may be cut off there."""
+    if header.new:
+        walk.take(1)
+    rows, width = walk.numbers("qq")
+    if rows < 0 or width < 0:
+        walk.refuse("has a second table of no size")
+    walk.pass_over(4 * rows * width)
+    if not walk.ended:
+        walk.refuse("goes on after its last table")
 
 
 def _header(walk: _Walk) -> Header:
     first, second = walk.numbers("ii")
     new = struct.pack("<i", first) == FASTTEXT_MAGIC
-    if new and second > _NEWEST:
+    if new and not 1 <= second <= _NEWEST:
         walk.refuse(f"has version {second} where up to {_NEWEST} can be read", 4)
     dim = walk.numbers("ii")[0] if new else first
     _, _, _, _, _, model, bucket, min_n, max_n, _ = walk.numbers("10i")
-    walk.numbers("d")
+    (sample,) = walk.numbers("d")
     entries, words, labels, _ = walk.numbers("iiiq")
     pruned = walk.numbers("q")[0] if new else 0
     if model == _SUPERVISED or labels:
         walk.refuse("is a classifier, not a model of words")
     good = 1 <= dim <= WIDEST and 1 <= words <= _MOST_WORDS and entries == words
-    grams = 0 <= min_n <= max_n <= _LONGEST_GRAM and 0 <= bucket <= _MOST_BUCKETS
-    if not (good and grams):
+    # `-maxn 0` leaves the shortest length at 3: no n-gram is as long as that.
+    grams = 0 <= min_n <= _LONGEST_GRAM and 0 <= max_n <= _LONGEST_GRAM
+    buckets = 0 <= bucket <= (_MOST_BUCKETS if min_n <= max_n else 0)
+    if not (good and grams and buckets and 0 <= sample <= _MOST_WORDS):
         walk.refuse("has a header that makes no sense")
     return Header(new, dim, bucket, min_n, max_n, words, pruned)
 
 
 def _words(walk: _Walk, count: int, encoding: str, *, skip: bool) -> set[int]:
     """Follow the words; return the numbers of those that cannot be used."""
-    seen: set[bytes] = set()
+    seen: set[str] = set()
     left_out = set()
     for number in range(count):
         place, word = walk.place, walk.word()
-        _, kind = walk.numbers("qb")
+        times, kind = walk.numbers("qb")
         if kind:
             walk.refuse("has a label among its words", place)
-        if word in seen:
+        if times < 1:
+            walk.refuse(f"says that a word was seen {times} times", place)
+        text = word.decode(encoding, "backslashreplace")  # as gensim does where it has to
+        if text in seen:
             walk.refuse("has a word twice", place)
-        seen.add(word)
+        seen.add(text)
         problem = _problem(word, encoding)
         if problem and not skip:
             walk.refuse(f"has a word that {problem}; {SKIP_HINT}", place)
@@ -166,6 +199,7 @@ def _problem(word: bytes, encoding: str) -> str | None:
         return "is empty"
     try:
         text = word.decode(encoding)
+        text.encode()
     except UnicodeError:
         return f"is not {encoding.upper()}"
     return "has a line feed" if "\n" in text else None
@@ -183,17 +217,26 @@ class FastText:
     subwords: Subwords | None
 
 
-def read(path: Path, walked: Walked, encoding: str) -> FastText:
-    """Have gensim read a file that was walked through."""
+_STUMBLES = (
+    *(ArithmeticError, AssertionError, EOFError, LookupError, NotImplementedError, TypeError),
+    *(ValueError, struct.error),
+)
+"""What gensim raises over a file that it does not understand."""
+
+
+def read(file: int, walked: Walked, encoding: str) -> FastText:
+    """Have gensim read a file that was walked through, by the number it is open under."""
     from gensim.models.fasttext import load_facebook_vectors  # noqa: PLC0415 - for importing alone
 
     try:
-        read = load_facebook_vectors(str(path), encoding=encoding)
-    except (ValueError, AssertionError, NotImplementedError, struct.error, EOFError):
+        with np.errstate(all="ignore"):  # what is not finite is looked for
+            read = load_facebook_vectors(file, encoding=encoding)
+    except _STUMBLES:
         raise VectorFileError("gensim cannot read the fastText file.") from None
     subwords, header = None, walked.header
-    if header.bucket and header.max_n:
-        subwords = Subwords(read.vectors_ngrams, max(header.min_n, 1), header.max_n)
+    shortest = max(header.min_n, 1)
+    if header.bucket and shortest <= header.max_n:
+        subwords = Subwords(read.vectors_ngrams, shortest, header.max_n)
     kept = np.setdiff1d(np.arange(header.words), list(walked.left_out))
     words = [read.index_to_key[row] for row in kept]
     vectors = read.vectors if len(kept) == header.words else read.vectors[kept]
@@ -201,15 +244,20 @@ def read(path: Path, walked: Walked, encoding: str) -> FastText:
 
 
 @contextmanager
-def expanded(path: Path, member: str | None, bar: Bar) -> Iterator[Path]:
-    """A file without its compression, for as long as gensim reads it: NumPy needs a real file."""
+def expanded(path: Path, member: str | None, bar: Bar) -> Iterator[int]:
+    """A file without its compression, by its number, for as long as gensim reads it.
+
+    NumPy needs a real file. This one has no name, so that nothing is left of it, however this ends;
+    and gensim, which would take a name's ending for a compression, sees none.
+    """
     with open_plain(path, member) as plain:
         if plain.stream is plain.raw:
-            yield path
+            with path.open("rb") as file:
+                yield file.fileno()
             return
-        with tempfile.NamedTemporaryFile(prefix="polyseme-", suffix=".bin") as file:
+        with tempfile.TemporaryFile() as file:
             while block := plain.read(_BLOCK):
                 file.write(block)
                 bar.reach(plain.done)
-            file.flush()
-            yield Path(file.name)
+            file.seek(0)
+            yield file.fileno()

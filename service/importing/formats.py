@@ -10,19 +10,29 @@ from service.importing.refusal import VectorFileError
 
 Format: TypeAlias = Literal["glove", "word2vec-text", "word2vec-binary", "fasttext"]
 
-HEADER = re.compile(rb"[ \t]*(\d{1,12})[ \t]+(\d{1,7})[ \t]*\r?\n")
+HEADER = re.compile(rb"[ \t]*([+-]?\d{1,20})[ \t]+([+-]?\d{1,20})[ \t]*\r?(?:\n|\Z)")
 """The first line of a word2vec file: the number of words, and of numbers for each."""
 FASTTEXT_MAGIC = struct.pack("<i", 793712314)
-_HEAD = 1 << 18
+_HEAD = 3 << 20  # more than the longest line
 _OLD_FASTTEXT = struct.Struct("<12i")  # dim, ws, epoch, minCount, neg, wordNgrams, loss, model, …
 _FOREIGN = {
-    b"\x93NUMPY": "a NumPy array",
-    b"SQLite format 3": "an SQLite database, as Magnitude's files are",
-    b"\x89HDF": "an HDF5 file",
-    b"(\xb5/\xfd": "compressed with Zstandard; expand it first",
-    b"ustar": "a .tar archive; unpack it first",
+    rb"\x93NUMPY": "a NumPy array",
+    rb"SQLite format 3": "an SQLite database, as Magnitude's files are",
+    rb"\x89HDF": "an HDF5 file",
+    rb".{3}\0{5}\{\"": "a safetensors file",
+    rb"\(\xb5/\xfd": "compressed with Zstandard; expand it first",
+    rb"\x1f\x8b\x08|BZh[1-9]1AY&SY|\xfd7zXZ\0|PK\x03\x04": "compressed twice; expand it once",
+    rb".{256}\0ustar": "a .tar archive; unpack it first",
+    rb"\xef\xbb\xbf|\xff\xfe[^\0]|\xfe\xff": (
+        "text with a byte order mark; save it as UTF-8 without one"
+    ),
 }
-_PICKLES = (b"ccopy_reg\n", b"c__builtin__\n", b"cgensim", b"cnumpy", b"(dp", b"(lp", b"(i")
+"""Beginnings of files of other kinds, and what these are."""
+_PICKLE = re.compile(
+    rb"\x80[\x02-\x05][^\0]"  # with a zero byte: an old fastText file of 640 numbers, or 896, …
+    rb"|c\w[\w.]*\n\w[\w.]*\n|\([dl]p\d+\n|\([VSIFLi][^ \n]*\n|[\]}]q\0[^\0]|\(X.\0\0\0",
+    re.DOTALL,
+)
 
 
 def guess(path: Path, member: str | None = None) -> Format:
@@ -32,8 +42,9 @@ def guess(path: Path, member: str | None = None) -> Format:
         return "fasttext"
     header = HEADER.match(head)
     if header:
-        first = head[header.end() :].split(b"\n", 1)[0]
-        return "word2vec-text" if _is_row(first, int(header[2])) else "word2vec-binary"
+        first = head[header.end() :].lstrip(b"\r\n").split(b"\n", 1)[0]
+        text = _is_row(first) or _is_row(first, max(int(header[2]), 1))
+        return "word2vec-text" if text else "word2vec-binary"
     if _is_row(head.split(b"\n", 1)[0]):
         return "glove"
     raise VectorFileError(
@@ -48,13 +59,13 @@ def head_of(path: Path, member: str | None = None) -> bytes:
         head = plain.read(_HEAD)
     if not head:
         raise VectorFileError("The file is empty.")
-    if re.match(rb"\x80[\x02-\x05]", head) or head.startswith(_PICKLES):
+    if _PICKLE.match(head):
         raise VectorFileError(
             "The file is a pickle, which runs code when it is read, so it never is; save the"
             " vectors with gensim's save_word2vec_format."
         )
     for magic, what in _FOREIGN.items():
-        if head.startswith(magic) or (magic == b"ustar" and head[257:262] == magic):
+        if re.match(magic, head, re.DOTALL):
             raise VectorFileError(f"The file is {what}.")
     return head
 
@@ -78,5 +89,5 @@ def _is_old_fasttext(head: bytes) -> bool:
         return False
     dim, ws, _, _, neg, _, loss, model, bucket, min_n, max_n, _ = _OLD_FASTTEXT.unpack_from(head)
     sizes: bool = 0 < dim <= 1 << 16 and 0 < ws < 1000 and 0 <= neg < 1000 and 0 <= bucket < 1 << 30  # noqa: PLR2004
-    kinds: bool = 1 <= loss <= 4 and 1 <= model <= 3 and 0 <= min_n <= max_n <= 100  # noqa: PLR2004
+    kinds: bool = 1 <= loss <= 4 and 1 <= model <= 3 and 0 <= min_n <= 100 and 0 <= max_n <= 100  # noqa: PLR2004
     return sizes and kinds

@@ -1,6 +1,7 @@
 """From a file of pretrained vectors to a model folder."""
 
 import hashlib
+import math
 import re
 import shutil
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from service.importing import fasttext
 from service.importing.attention import PARAMETER_FREE, Attention, in_closed_form
 from service.importing.compression import open_plain
 from service.importing.formats import Format, guess, head_of
-from service.importing.loading import load
+from service.importing.loading import CHANGED, load
 from service.importing.order import sorted_by_frequency
 from service.importing.progress import Progress
 from service.importing.refusal import VectorFileError
@@ -76,16 +77,19 @@ def import_vectors(path: Path, folder: Path, wishes: Wishes, progress: Progress)
     """
     check_place(folder, replace=wishes.replace)
     head_of(path, wishes.member)
-    kind = wishes.format or guess(path, wishes.member)
+    kind, state = wishes.format or guess(path, wishes.member), _state(path)
     if kind == "fasttext":
         table = _fasttext(path, wishes, folder, progress)
     else:
         table = _rows(VectorFile(path, kind, wishes.member, wishes.limit), wishes, folder, progress)
+    source = {"format": kind, "sha256": _digest(path), "left_out": table.left_out}
+    if _state(path) != state:  # words of one file would have the vectors of another
+        raise VectorFileError(CHANGED)
     if table.left_out:
         progress.say(f"{table.left_out} rows could not be used and were left out.")
     attention = _attention(table, wishes, progress)
-    source = {"format": kind, "sha256": _digest(path), "left_out": table.left_out}
-    facts = {"source": path.name, **wishes.facts}
+    name = path.name.encode(errors="replace").decode()  # any bytes can be a file's name
+    facts = {"source": name, **wishes.facts}
     return write_model(
         folder,
         table.words,
@@ -100,13 +104,18 @@ def import_vectors(path: Path, folder: Path, wishes: Wishes, progress: Progress)
     )
 
 
-def check_place(folder: Path, *, replace: bool) -> None:
-    """Refuse a name that no model can have, or that one has already."""
-    if not re.fullmatch(NAME_PATTERN, folder.name):
+def check_name(name: str) -> None:
+    """Refuse a name that no model can have."""
+    if not re.fullmatch(NAME_PATTERN, name):
         raise VectorFileError(
             "A model's name is letters, digits, `.`, `_` and `-`, at most 64 and the first a letter"
             " or digit; give one by --name."
         )
+
+
+def check_place(folder: Path, *, replace: bool) -> None:
+    """Refuse a name that no model can have, or that one has already."""
+    check_name(folder.name)
     if folder.exists() and not replace:
         raise VectorFileError(
             "A model of this name is there already; --replace puts the new one in its place."
@@ -116,12 +125,12 @@ def check_place(folder: Path, *, replace: bool) -> None:
 def _rows(file: VectorFile, wishes: Wishes, folder: Path, progress: Progress) -> Table:
     size = _size(file.path)
     with progress.stage("checking", size) as bar:
-        found = scan(file, bar, encoding=wishes.encoding, skip=wishes.skip)
+        found = scan(file, bar, encoding=wishes.encoding, dtype=wishes.dtype, skip=wishes.skip)
     v, d = len(found.words), found.width
     itemsize = np.dtype(wishes.dtype).itemsize
     _announce(v, d, v * d * itemsize, v * (d * itemsize + _WORD_BYTES), folder, progress)
     with progress.stage("reading", size) as bar:
-        vectors = load(found, bar, wishes.processes, wishes.dtype)
+        vectors = load(found, bar, wishes.processes)
     return Table(list(found.words), vectors, left_out=len(found.left_out))
 
 
@@ -135,8 +144,8 @@ def _fasttext(path: Path, wishes: Wishes, folder: Path, progress: Progress) -> T
     memory = (3 * v + 2 * header.bucket) * d * 4 + disk + v * 2 * _WORD_BYTES
     _announce(v, d, disk, memory, folder, progress)
     with progress.stage("reading", size) as bar:
-        with fasttext.expanded(path, wishes.member, bar) as plain_path:
-            read = fasttext.read(plain_path, walked, wishes.encoding)
+        with fasttext.expanded(path, wishes.member, bar) as file:
+            read = fasttext.read(file, walked, wishes.encoding)
         bar.reach(size, v)
     kept = slice(wishes.limit)
     subwords = read.subwords
@@ -165,8 +174,8 @@ def _announce(v: int, d: int, disk: int, memory: int, folder: Path, progress: Pr
     free = shutil.disk_usage(place).free
     if disk > free:
         raise VectorFileError(
-            f"The model needs {_megabytes(disk)} on disk where {_megabytes(free)} are free; --limit"
-            " or --dtype float16 makes it smaller."
+            f"The model needs {math.ceil(disk / 1e6):,} MB on disk where {free // 10**6:,} MB are"
+            " free; --limit or --dtype float16 makes it smaller."
         )
 
 
@@ -203,6 +212,12 @@ _UNTOLD = (
 
 def _size(path: Path) -> int:
     return path.stat().st_size
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    """What is another when a file was changed."""
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _digest(path: Path) -> str:

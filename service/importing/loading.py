@@ -4,35 +4,40 @@ In pieces the table is in memory once and not twice, every processor takes part,
 course that can be shown.
 """
 
+import os
 import signal
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.engine.arrays import Floats
 from service.importing.progress import Bar
-from service.importing.refusal import VectorFileError
+from service.importing.refusal import SKIP_HINT, VectorFileError
 from service.importing.rows import Row
-from service.importing.scan import Scan, scan
+from service.importing.scan import Scan, not_finite, scan
 
+CHANGED = "The file changed while it was read; import it again."
 _PIECE = 1_000_000
 """Numbers in a piece."""
 _FEW = 4 * _PIECE
 """Numbers up to which starting further processes takes longer than it saves."""
 
 
-def load(found: Scan, bar: Bar, processes: int, dtype: str = "float32") -> Floats:
+def load(found: Scan, bar: Bar, processes: int) -> Floats:
     """The vectors of a scanned file, as gensim reads them. -> [V, d]
 
     Raises VectorFileError where a number cannot be read or is not finite in the dtype.
     """
-    vectors = np.empty((len(found.words), found.width), dtype)
+    vectors = np.empty((len(found.words), found.width), found.dtype)
     few = vectors.size <= _FEW or processes == 1
     start = 0
     with found.file.open() as plain:
@@ -46,34 +51,34 @@ def load(found: Scan, bar: Bar, processes: int, dtype: str = "float32") -> Float
             raise _unreadable(found, bar) from None
         bar.reach(plain.size, start)
     if start != len(vectors):
-        raise VectorFileError("The file changed while it was read; import it again.")
+        raise VectorFileError(CHANGED)
     _require_finite(vectors, found)
     return vectors
 
 
-Piece = tuple[bytes, bool, str]
-"""A small word2vec file, whether it is a binary one, and the encoding of its words."""
+Piece = tuple[bytes, bool]
+"""A small word2vec file, and whether it is a binary one."""
 
 
 def _pieces(found: Scan, rows: Iterator[Row]) -> Iterator[Piece]:
-    """Yield the rows as small files, as gensim takes them: with a header, no space in a word."""
+    """Yield the rows as small files, as gensim takes them: with a header, a number for a word."""
     binary = found.file.format == "word2vec-binary"
     end = b"" if binary else b"\n"
     while piece := list(islice(rows, max(_PIECE // found.width, 1))):
         header = b"%d %d\n" % (len(piece), found.width)
-        lines = (row.word.replace(b" ", b"\x1f") + b" " + row.numbers + end for row in piece)
-        yield b"".join([header, *lines]), binary, found.encoding
+        lines = (b"%d " % number + row.numbers + end for number, row in enumerate(piece))
+        yield b"".join([header, *lines]), binary
 
 
 def _load(piece: Piece) -> NDArray[np.float32]:
     """Have gensim read one piece, which it takes as an open file's number. -> [n, d]"""
     from gensim.models import KeyedVectors  # noqa: PLC0415 - a second, for importing alone
 
-    data, binary, encoding = piece
-    with tempfile.TemporaryFile() as file:
+    data, binary = piece
+    with tempfile.TemporaryFile() as file, np.errstate(over="ignore"):  # looked for when all is
         file.write(data)
         file.seek(0)
-        read = KeyedVectors.load_word2vec_format(file.fileno(), binary=binary, encoding=encoding)
+        read = KeyedVectors.load_word2vec_format(file.fileno(), binary=binary)
     vectors: NDArray[np.float32] = read.vectors
     return vectors
 
@@ -81,28 +86,56 @@ def _load(piece: Piece) -> NDArray[np.float32]:
 def _in_processes(pieces: Iterable[Piece], processes: int) -> Iterator[NDArray[np.float32]]:
     """Yield what `_load` gives for each piece, in order, a few pieces ahead."""
     context = get_context("spawn")  # a fork would copy locks that threads hold
-    with ProcessPoolExecutor(processes, context, _leave_signals) as pool:
+    with _interruptions_held():
+        pool = ProcessPoolExecutor(processes, context, _end_with_parent)
+    with pool:
         ahead: deque[Future[NDArray[np.float32]]] = deque()
         try:
             for piece in pieces:
-                ahead.append(pool.submit(_load, piece))
+                with _interruptions_held():
+                    ahead.append(pool.submit(_load, piece))
                 if len(ahead) > processes + 1:
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()
+        except BrokenProcessPool:
+            raise VectorFileError(
+                "A process that converted numbers was ended, perhaps for lack of memory;"
+                " --processes 1 takes the least."
+            ) from None
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def _leave_signals() -> None:
-    """Leave an interruption to the process that started this one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _interruptions_held() -> Iterator[None]:
+    """Start processes that leave interruptions to this one, from their first moment on.
+
+    What is held here for a moment is held for good in a process that starts meanwhile.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is gone, which nothing else would do."""
+    parent = parent_process()
+
+    def watch() -> None:
+        if parent:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _unreadable(found: Scan, bar: Bar) -> VectorFileError:
     """Find the number that gensim could not read."""
     try:
-        scan(found.file, bar, encoding=found.encoding, numbers=True)
+        scan(found.file, bar, encoding=found.encoding, dtype=found.dtype, numbers=True)
     except VectorFileError as error:
         return error
     return VectorFileError("gensim cannot read a number that Python can.")
@@ -116,6 +149,5 @@ def _require_finite(vectors: Floats, found: Scan) -> None:
             row = start + int(finite.argmin())
             place = next(islice(found.words.values(), row, None))
             raise VectorFileError(
-                f"{found.file.unit.capitalize()} {place} has a number that is not finite as"
-                f" {vectors.dtype.name}."
+                f"{found.file.unit.capitalize()} {place} {not_finite(found.dtype)}; {SKIP_HINT}."
             )

@@ -3,15 +3,18 @@
 
 import io
 import logging
+import re
 import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from functools import partial
-from http.client import HTTPException
+from functools import cache, partial
+from http.client import HTTPException, InvalidURL
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
+from urllib.error import ContentTooShortError, HTTPError, URLError
 
 from service.importing.progress import Bar, Progress
 from service.importing.refusal import VectorFileError
@@ -23,6 +26,16 @@ _OFFLINE = (
     " copy the model's folder, or download the file of vectors there and `polyseme models import`"
     " it here; --mirror names another place that has list.json and NAME/NAME.gz."
 )
+_NO_INDEX = (
+    "The list.json of gensim-data, or of the mirror, is not an index of vectors; --mirror names"
+    " another place."
+)
+_NO_ADDRESS = "The mirror has to be an address that begins with https:// or http://."
+_CUT = "The download was cut off; try again."
+_MISSHAPEN = (KeyError, TypeError, AttributeError)
+_MALFORMED = (JSONDecodeError, UnicodeDecodeError, RecursionError, *_MISSHAPEN)
+_PLAIN_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
+"""The name of a file or folder that leads nowhere else, and can be shown at a terminal."""
 
 
 def pulled(name: str, mirror: str | None, progress: Progress) -> tuple[Path, dict[str, Any]]:
@@ -33,32 +46,61 @@ def pulled(name: str, mirror: str | None, progress: Progress) -> tuple[Path, dic
     """
     from gensim import downloader  # noqa: PLC0415 - a second, for importing alone
 
+    _make_folder(Path(downloader.BASE_DIR))
     with _settled(downloader, mirror):
         entry = _entry(downloader, name)
         with progress.stage("downloading", _integer(entry.get("file_size"))) as bar:
             path = _download(downloader, name, bar)
     folder = (Path(downloader.BASE_DIR) / name).resolve()
     if folder not in path.resolve().parents or not path.is_file():
-        raise VectorFileError("The index of gensim-data names a file that was not downloaded.")
+        raise VectorFileError(
+            "In gensim's folder of data the folder of this name lacks the file that the index"
+            " names; remove that folder and try again."
+        )
     facts = {"source": f"gensim-data {name}"}
     licence = entry.get("license")
-    return path, facts | ({"licence": licence} if isinstance(licence, str) else {})
+    told = isinstance(licence, str) and licence.isprintable()
+    return path, facts | ({"licence": licence} if told else {})
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise VectorFileError(
+            "gensim's folder of data cannot be made; GENSIM_DATA_DIR names another."
+        ) from None
 
 
 def _entry(downloader: Any, name: str) -> dict[str, Any]:
     """What the index says of a name."""
-    try:
-        index = downloader.info()
-        models, corpora = dict(index["models"]), dict(index["corpora"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise VectorFileError(_OFFLINE) from None
+    models, corpora = _index(downloader)
     if name in corpora:
         raise VectorFileError("gensim-data has a corpus of this name, not vectors.")
-    if not isinstance(models.get(name), dict):
-        some = ", ".join(sorted(known for known in models if not known.startswith("__"))[:20])
-        raise VectorFileError(f"gensim-data has no vectors of this name; it has {some}.")
-    entry: dict[str, Any] = models[name]
+    if name not in models or not _PLAIN_NAME.fullmatch(name):
+        some = [known for known in sorted(models) if _PLAIN_NAME.fullmatch(known)]
+        listed = ", ".join([known for known in some if not known.startswith("__")][:20])
+        raise VectorFileError(f"gensim-data has no such vectors; it has {listed or 'none'}.")
+    entry = models[name]
+    if not _PLAIN_NAME.fullmatch(str(entry.get("file_name"))):
+        raise VectorFileError(_NO_INDEX)
     return entry
+
+
+def _index(downloader: Any) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """The index: vectors and corpora. gensim falls back on the one it has kept."""
+    try:
+        index = downloader.info()
+        return dict(index["models"]), dict(index["corpora"])
+    except _MALFORMED:
+        (Path(downloader.BASE_DIR) / "information.json").unlink(missing_ok=True)
+        raise VectorFileError(_NO_INDEX) from None
+    except InvalidURL:
+        raise VectorFileError(_NO_ADDRESS) from None
+    except HTTPException:
+        raise VectorFileError(_CUT) from None
+    except ValueError:
+        raise VectorFileError(_OFFLINE) from None
 
 
 def _download(downloader: Any, name: str, bar: Bar) -> Path:
@@ -76,16 +118,32 @@ def _download(downloader: Any, name: str, bar: Bar) -> Path:
         tempfile.tempdir, downloader._progress = folder, report
         try:
             return Path(downloader.load(name, return_path=True))
-        except (OSError, ValueError, KeyError, TypeError, HTTPException):
-            raise VectorFileError(_OFFLINE) from None
-        except Exception:  # noqa: BLE001 - gensim raises this very class for a wrong checksum
-            raise VectorFileError(
-                "What was downloaded has another checksum than the index of gensim-data says; try"
-                " again."
-            ) from None
+        except Exception as error:
+            told = _told(error)
+            if told is None:
+                raise
+            raise VectorFileError(told) from None
         finally:
             tempfile.tempdir, downloader._progress = before
             shutil.rmtree(half, ignore_errors=True)
+
+
+def _told(error: Exception) -> str | None:
+    """What to say of a download that failed; None where it is no matter of the network."""
+    if isinstance(error, HTTPError):
+        return (
+            f"The server answers {error.code} where the index says the file is; try again later, or"
+            " name another place by --mirror."
+        )
+    if isinstance(error, ContentTooShortError | ConnectionError | TimeoutError | HTTPException):
+        return _CUT
+    if isinstance(error, URLError):
+        return _OFFLINE
+    if isinstance(error, (*_MISSHAPEN, ValueError)):
+        return _NO_INDEX
+    if "Checksum" in str(error):  # gensim has no class of its own for it
+        return "What was downloaded has not the checksum that the index says; try again."
+    return None
 
 
 @contextmanager
@@ -96,14 +154,12 @@ def _settled(downloader: Any, mirror: str | None) -> Iterator[None]:
     and waits for ever.
     """
     if mirror is not None and not mirror.startswith(("http://", "https://")):
-        raise VectorFileError(
-            "The mirror has to be an address that begins with https:// or http://."
-        )
+        raise VectorFileError(_NO_ADDRESS)
     base, load_info = downloader.DOWNLOAD_BASE_URL, downloader._load_info
     index = f"{mirror.rstrip('/')}/list.json" if mirror else downloader.DATA_LIST_URL
     logger, timeout = logging.getLogger(downloader.__name__), socket.getdefaulttimeout()
     disabled = logger.disabled
-    downloader._load_info = partial(load_info, index)
+    downloader._load_info = cache(partial(load_info, index))  # it would ask four times
     downloader.DOWNLOAD_BASE_URL = mirror.rstrip("/") if mirror else base
     logger.disabled = True
     socket.setdefaulttimeout(_TIMEOUT)

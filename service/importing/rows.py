@@ -13,7 +13,8 @@ from service.importing.refusal import VectorFileError
 
 WIDEST = 65_536
 _LONGEST_LINE = 2 << 20
-_LONGEST_WORD = 4096
+LONGEST_WORD = 4096
+"""Bytes of a word, where it may also be that nothing ends what is taken for one."""
 _BLOCK = 1 << 20
 
 
@@ -56,15 +57,15 @@ class VectorFile:
 
 def _header(plain: Plain) -> tuple[int, int]:
     """The first line of a word2vec file: how many words, and how many numbers for each."""
-    line = plain.line(_LONGEST_WORD)
+    line = plain.line(LONGEST_WORD)
     found = HEADER.fullmatch(line)
     if not found:
         raise VectorFileError(
             "Line 1 is not the header of a word2vec file: the number of words and of numbers each."
         )
     count, width = int(found[1]), int(found[2])
-    if not count:
-        raise VectorFileError("Line 1 says that there are no words.")
+    if count < 1:
+        raise VectorFileError(f"Line 1 says that there are {count} words; there has to be one.")
     _check_width(width)
     return count, width
 
@@ -92,7 +93,7 @@ def _text_rows(plain: Plain, limit: int | None, *, counted: bool) -> Iterator[Ro
             _check_width(width)
         yield _text_row(number, line, width)
         rows += 1
-    if count is not None and rows < count:
+    if count is not None and rows < (count if limit is None else min(count, limit)):
         raise VectorFileError(f"Line 1 says {count} words, but the file ends after {rows}.")
 
 
@@ -114,7 +115,14 @@ def _text_row(number: int, line: bytes, width: int) -> Row:
     found = line.count(b" ")
     if found != width and (found < width or any(map(_is_number, word.split(b" ")[1:]))):
         return Row(number, b"", b"", f"has {found} numbers where line 1 has {width}")
-    return Row(number, word, numbers, None if word.strip() else "has no word")
+    return Row(number, word, numbers, _of_word(word))
+
+
+def _of_word(word: bytes) -> str | None:
+    """What is wrong with a word."""
+    if not word.strip():
+        return "has no word"
+    return f"has a word of more than {LONGEST_WORD} bytes" if len(word) > LONGEST_WORD else None
 
 
 def _is_number(field: bytes) -> bool:
@@ -129,10 +137,12 @@ def _binary_rows(plain: Plain, limit: int | None) -> Iterator[Row]:
     count, width = _header(plain)
     size, buffer, at = 4 * width, b"", 0
     for number in range(count if limit is None else min(count, limit)):
-        while (space := buffer.find(b" ", at)) < 0 or len(buffer) < space + 1 + size:
-            if space < 0 and len(buffer) - at > _LONGEST_WORD:
+        while (space := buffer.find(b" ", at, at + LONGEST_WORD + 1)) < 0 or (
+            len(buffer) < space + 1 + size
+        ):
+            if space < 0 and len(buffer) - at > LONGEST_WORD:
                 place = plain.given - len(buffer) + at
-                raise VectorFileError(f"No word ends within {_LONGEST_WORD} bytes of byte {place}.")
+                raise VectorFileError(f"No word ends within {LONGEST_WORD} bytes of byte {place}.")
             more = plain.read(_BLOCK)
             if not more:
                 raise VectorFileError(
@@ -140,9 +150,9 @@ def _binary_rows(plain: Plain, limit: int | None) -> Iterator[Row]:
                     f" {number + 1}."
                 )
             buffer, at, space = buffer[at:] + more, 0, 0
-        place, word = plain.given - len(buffer) + at, buffer[at:space].lstrip(b"\n")
-        at = space + 1 + size
-        yield Row(place, word, buffer[space + 1 : at], None if word else "has no word")
+        word = buffer[at:space].lstrip(b"\n")
+        place, at = plain.given - len(buffer) + space - len(word), space + 1 + size
+        yield Row(place, word, buffer[space + 1 : at], _of_word(word))
     if limit is None or count <= limit:
         rest = buffer[at:] + plain.read(2)
         if rest.strip(b"\n"):

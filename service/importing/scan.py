@@ -11,7 +11,8 @@ from service.importing.progress import Bar
 from service.importing.refusal import SKIP_HINT, VectorFileError
 from service.importing.rows import Row, VectorFile
 
-_LARGEST = float(np.finfo(np.float32).max)
+TOO_LARGE = {"float16": 65_520.0, "float32": 2.0**128 * (1 - 2.0**-25)}
+"""The least number that a dtype rounds to infinity."""
 _OFTEN = 2048
 """Rows between two reports of progress."""
 
@@ -22,6 +23,8 @@ class Scan:
 
     file: VectorFile
     encoding: str
+    dtype: str
+    """what the numbers have to be finite in"""
     width: int = 0
     words: dict[str, int] = field(default_factory=dict)
     """each with the place of its row"""
@@ -42,6 +45,7 @@ def scan(
     bar: Bar,
     *,
     encoding: str = "utf-8",
+    dtype: str = "float32",
     skip: bool = False,
     numbers: bool = False,
 ) -> Scan:
@@ -49,7 +53,7 @@ def scan(
 
     Raises VectorFileError for the first row that cannot be used, unless `skip` leaves it out.
     """
-    found = Scan(file, encoding)
+    found = Scan(file, encoding, dtype)
     with file.open() as plain:
         for row in found.rows(plain, bar):
             problem = row.problem or _enter(found, row, numbers=numbers or skip)
@@ -68,13 +72,14 @@ def _enter(found: Scan, row: Row, *, numbers: bool) -> str | None:
     """Enter a row's word; return what is wrong with the row instead, where something is."""
     try:
         word = row.word.decode(found.encoding)
+        word.encode()
     except UnicodeError:
         return f"has a word that is not {found.encoding.upper()}"
     if "\n" in word:
         return "has a line feed in its word"
     if word in found.words:
         return f"has the word of {found.file.unit} {found.words[word]} again"
-    problem = _of_numbers(found.file, row.numbers, text=numbers)
+    problem = _of_numbers(found, row.numbers, text=numbers)
     if problem is None:
         found.words[word] = row.place
         found.width = found.width or _width(found.file, row.numbers)
@@ -85,15 +90,27 @@ def _width(file: VectorFile, numbers: bytes) -> int:
     return len(numbers) // 4 if file.format == "word2vec-binary" else numbers.count(b" ") + 1
 
 
-def _of_numbers(file: VectorFile, numbers: bytes, *, text: bool) -> str | None:
-    if file.format == "word2vec-binary":
-        finite = bool(np.isfinite(np.frombuffer(numbers, "<f4")).all())
+def _of_numbers(found: Scan, numbers: bytes, *, text: bool) -> str | None:
+    """What is wrong with the numbers of a row."""
+    most = TOO_LARGE[found.dtype]
+    if found.file.format == "word2vec-binary":
+        finite = float(np.abs(np.frombuffer(numbers, "<f4")).max()) < most
+    elif b"_" in numbers or not numbers.isascii():
+        return _NO_NUMBER  # Python's `1_000`, and digits of other scripts
     elif text:
         try:
             values = [float(number) for number in numbers.split(b" ")]
         except ValueError:
-            return "has something that is not a number"
-        finite = math.isfinite(sum(values)) and max(map(abs, values)) <= _LARGEST
+            return _NO_NUMBER
+        finite = math.isfinite(sum(values)) and max(map(abs, values)) < most
     else:
         return None
-    return None if finite else "has a number that is not finite"
+    return None if finite else not_finite(found.dtype)
+
+
+_NO_NUMBER = "has something that is not a number"
+
+
+def not_finite(dtype: str) -> str:
+    """What is wrong with a row that has NaN or infinity, or a number too large for a dtype."""
+    return f"has a number that is not finite as {dtype}"

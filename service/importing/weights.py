@@ -31,7 +31,13 @@ _NAME = re.compile(
     r"(?P<bias>[._]bias)?(?:\.weight)?",
     re.IGNORECASE,
 )
-_OWN = re.compile(r"layers\.(\d{1,2})\..+|word_bias")
+_OWN = re.compile(
+    r"layers\.(?P<layer>\d{1,2})\.(?:position_bias|(?:query|key|value|output)(?:_bias)?"
+    r"|feed_forward\.(?:inner|outer)(?:_bias)?|(?:attention|feed_forward)_norm\.(?:gain|shift))"
+    r"|word_bias"
+)
+_FLOATS = {"F16", "F32", "F64"}
+_MOST_HEADS = 1024
 _FULL = {"q": "query", "k": "key", "v": "value", "o": "output", "out": "output"}
 _ENTRIES = TypeAdapter(list[LayerEntry])
 
@@ -50,18 +56,23 @@ def read_weights(
     turned = {name: _turned(name, one, dimension, convention) for name, one in named.items()}
     entries = _entries(metadata.get("layers"), turned)
     try:
-        heads = heads or int(metadata.get("heads", "1"))
-        layers = layers_from(turned, entries, heads, dimension)
+        layers = layers_from(turned, entries, heads or _heads(metadata), dimension)
     except ModelFolderError as error:
-        raise VectorFileError(
-            error.sentence.replace("attention.safetensors", "The weights")
-        ) from None
-    except ValueError:
-        raise VectorFileError("The weights' metadata has heads that are no number.") from None
+        told = error.sentence.replace("attention.safetensors", "The weights")
+        raise VectorFileError(told.replace("the manifest does", "the metadata do")) from None
     bias = turned.get(WORD_BIAS)
     if bias is not None and bias.shape != (vocabulary_size,):
         raise VectorFileError(f"The weights have a word_bias that is not {vocabulary_size} long.")
+    if bias is None and any(entry.word_bias for entry in entries):
+        raise VectorFileError("The weights' metadata ask for a tensor word_bias, which is lacking.")
     return Attention(layers, bias, {"attention": "stored weights", "convention": convention})
+
+
+def _heads(metadata: Mapping[str, str]) -> int:
+    told = metadata.get("heads", "1")
+    if re.fullmatch(r"[0-9]{1,4}", told) and 1 <= int(told) <= _MOST_HEADS:
+        return int(told)
+    raise VectorFileError(f"The weights' metadata have heads that are not 1 to {_MOST_HEADS}.")
 
 
 def _read(path: Path) -> tuple[_Tensors, Mapping[str, str]]:
@@ -70,19 +81,28 @@ def _read(path: Path) -> tuple[_Tensors, Mapping[str, str]]:
         with safetensors.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             for name in file.keys():  # noqa: SIM118 - it is no mapping
+                _require_floats(name, file.get_slice(name).get_dtype())
                 tensors[name] = file.get_tensor(name)
     except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError):
         raise VectorFileError("The weights cannot be read as a safetensors file.") from None
     return {name: _as_float32(name, tensor) for name, tensor in tensors.items()}, metadata
 
 
-def _as_float32(name: str, tensor: NDArray[np.generic]) -> NDArray[np.float32]:
+def _require_floats(name: str, dtype: str) -> None:
+    if dtype not in _FLOATS:
+        raise VectorFileError(
+            f"The weights' tensor {_shown(name)} has the dtype {_shown(dtype)}; save it as F32, F16"
+            " or F64."
+        )
+
+
+def _as_float32(name: str, tensor: NDArray[np.floating]) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
-        if not np.issubdtype(tensor.dtype, np.floating):
-            raise VectorFileError(f"The weights' tensor {_shown(name)} does not hold floats.")
         narrow = tensor.astype(np.float32)
     if not np.isfinite(narrow).all():
-        raise VectorFileError(f"The weights' tensor {_shown(name)} is not finite.")
+        raise VectorFileError(
+            f"The weights' tensor {_shown(name)} has a number that is not finite as float32."
+        )
     return np.ascontiguousarray(narrow)
 
 
@@ -125,10 +145,16 @@ def _turned(
 
 def _entries(document: str | None, tensors: _Tensors) -> list[LayerEntry]:
     """What is to be known of each layer: as the metadata say, else standard attention."""
-    numbers = [int(found[1]) for name in tensors if (found := _OWN.fullmatch(name)) and found[1]]
+    numbers = {int(found[1]) for name in tensors if (found := _OWN.fullmatch(name)) and found[1]}
     if not numbers:
         raise VectorFileError("The weights have no projection: query, key, value or output.")
     if document is None:
+        if len(numbers) <= max(numbers):
+            missing = min(set(range(max(numbers))) - numbers)
+            raise VectorFileError(
+                f"The weights have a layer {max(numbers)} but no layer {missing}; the first layer"
+                " is 0."
+            )
         return [LayerEntry(word_bias=WORD_BIAS in tensors)] * (max(numbers) + 1)
     try:
         entries = _ENTRIES.validate_json(document)

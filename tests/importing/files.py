@@ -1,0 +1,183 @@
+"""Files of vectors, built byte by byte from what their formats are, without the importer's code.
+
+The little table has distinctive words, so that a message that repeats a file's content is seen.
+"""
+
+import bz2
+import gzip
+import io
+import lzma
+import struct
+import zipfile
+
+import numpy as np
+
+WORDS = ("zebra", "Quagga", "okapi", "1999")
+VECTORS = np.array([[0.5, -1.25, 3], [7, 0, -0.0625], [1e-3, 2e6, -4], [0.1, 0.2, 0.3]], np.float32)
+FORMATS = ("glove", "word2vec-text", "word2vec-binary", "fasttext")
+ROW_FORMATS = FORMATS[:3]
+PACKINGS = ("plain", "gz", "bz2", "xz", "zip")
+
+
+def numbers(vector):
+    """Numbers as text: nine digits tell every float32 from the next."""
+    return [f"{number:.9g}".encode() for number in vector]
+
+
+def row(word, vector=(1, 2, 3), end=b"\n"):
+    """A line of GloVe or word2vec text."""
+    word = word if isinstance(word, bytes) else word.encode()
+    fields = vector if isinstance(vector, bytes) else b" ".join(numbers(vector))
+    return word + b" " + fields + end
+
+
+def rows(words=WORDS, vectors=VECTORS, end=b"\n"):
+    """A GloVe file."""
+    return b"".join(row(word, vector, end) for word, vector in zip(words, vectors, strict=True))
+
+
+def many(kind, count=60_000, width=100):
+    """A large file: each word is another, of vectors there are some hundred."""
+    vectors = np.random.default_rng(3).standard_normal((300, width)).astype("<f4")
+    if kind == "glove":
+        parts, head = [b" ".join(numbers(vector)) for vector in vectors], b""
+    else:
+        parts, head = [vector.tobytes() for vector in vectors], b"%d %d\n" % (count, width)
+    lines = (b"gnu%d %s\n" % (word, parts[word % 300]) for word in range(count))
+    return b"".join([head, *lines])
+
+
+def text(words=WORDS, vectors=VECTORS, end=b"\n", head=None):
+    """A word2vec text file; `head` is what its first line says instead of the truth."""
+    return _head(vectors, head) + end + rows(words, vectors, end)
+
+
+def binary(words=WORDS, vectors=VECTORS, end=b"\n", head=None):
+    """A word2vec binary file; the original program ends each row with a line feed, gensim none."""
+    lines = [
+        (word if isinstance(word, bytes) else word.encode())
+        + b" "
+        + struct.pack(f"<{len(vector)}f", *vector)
+        + end
+        for word, vector in zip(words, vectors, strict=True)
+    ]
+    return b"".join([_head(vectors, head), b"\n", *lines])
+
+
+def _head(vectors, head):
+    return b"%d %d" % np.shape(vectors) if head is None else head
+
+
+FASTTEXT = {
+    "magic": 793712314,
+    "version": 12,
+    "dim": 3,
+    "ws": 5,
+    "epoch": 5,
+    "min_count": 1,
+    "neg": 5,
+    "word_ngrams": 1,
+    "loss": 2,
+    "model": 2,
+    "bucket": 2,
+    "minn": 3,
+    "maxn": 4,
+    "lr_update": 100,
+    "t": 1e-4,
+    "size": 4,
+    "nwords": 4,
+    "nlabels": 0,
+    "ntokens": 100,
+    "pruned": -1,
+}
+"""The fields in front of the words, in their order, and their values for the little table."""
+KINDS = {"t": "d", "ntokens": "q", "pruned": "q"}
+"""The fields that are not 32 bits of integer."""
+NEW_FIELDS = ("magic", "version", "pruned")
+"""The fields that fastText's files have since 2017."""
+BUCKETS = np.array([[1, -1, 0.5], [0.25, 8, -2]], np.float32)
+
+
+def fasttext(words=WORDS, vectors=VECTORS, buckets=BUCKETS, *, new=True, **changes):
+    """A fastText .bin. `changes` lie about fields, or give the parts after them other bytes."""
+    v, d = np.shape(vectors)
+    true = {"dim": d, "bucket": len(buckets), "size": v, "nwords": v}
+    return b"".join(fasttext_parts(words, vectors, buckets, new=new, **{**true, **changes}))
+
+
+def fasttext_parts(words, vectors, buckets, *, new, **changes):
+    """Its parts: the fields, the words, whether and what vectors, and the same of the output."""
+    fields = {**FASTTEXT, **changes}
+    parts = [
+        struct.pack(f"<{KINDS.get(name, 'i')}", fields[name])
+        for name in FASTTEXT
+        if new or name not in NEW_FIELDS
+    ]
+    counts = changes.get("counts", range(len(words), 0, -1))
+    kinds = changes.get("kinds", [0] * len(words))
+    parts.append(b"".join(map(entry, words, counts, kinds)))
+    table = [*vectors, *buckets]
+    for matrix, quantised in ((table, "quantised"), (vectors, "output_quantised")):
+        if new:
+            parts.append(bytes([changes.get(quantised, 0)]))
+        parts.append(struct.pack("<qq", *changes.get(f"{quantised}_shape", np.shape(matrix))))
+        parts.append(np.array(matrix, "<f4").tobytes())
+    return parts
+
+
+def entry(word, count=1, kind=0):
+    """A word of a fastText .bin."""
+    word = word if isinstance(word, bytes) else word.encode()
+    return word + b"\0" + struct.pack("<qb", count, kind)
+
+
+def composed(word, vector, buckets, minn, maxn):
+    """The vector that fastText gives a word: the mean of its own and of those of its n-grams. [d]
+
+    By Bojanowski et al. 2017 and fastText's `Dictionary::computeSubwords`, with 32-bit FNV-1a over
+    bytes that count as signed.
+    """
+    letters = f"<{word}>"
+    grams = [
+        letters[start : start + n].encode()
+        for start in range(len(letters))
+        for n in range(max(minn, 1), maxn + 1)
+        if start + n <= len(letters) and not (n == 1 and start in {0, len(letters) - 1})
+    ]
+    parts = [vector, *(buckets[_fnv(gram) % len(buckets)] for gram in grams)]
+    return np.mean(np.array(parts, np.float64), axis=0)
+
+
+def _fnv(gram):
+    value = 2166136261
+    for byte in gram:
+        signed = byte - 256 if byte > 127 else byte
+        value = ((value ^ (signed & 0xFFFFFFFF)) * 16777619) & 0xFFFFFFFF
+    return value
+
+
+BUILDERS = {"glove": rows, "word2vec-text": text, "word2vec-binary": binary}
+
+
+def build(kind, words=WORDS, vectors=VECTORS):
+    """A file in a format; one of fastText without n-grams, so that its vectors stay as they are."""
+    if kind == "fasttext":
+        return fasttext(words, vectors, ())
+    return BUILDERS[kind](words, vectors)
+
+
+def packed(content, packing):
+    """Compress a file."""
+    if packing == "zip":
+        return archive({"vectors": content})
+    pack = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "plain": bytes}
+    return pack[packing](content)
+
+
+def archive(members, method=zipfile.ZIP_DEFLATED):
+    """A .zip of members by their names."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as written:
+        for name, content in members.items():
+            written.writestr(name, content)
+    return out.getvalue()

@@ -1,0 +1,113 @@
+"""Files of other kinds, by kind and case, each with the sentence that refuses it."""
+
+import io
+import pickle
+import sqlite3
+import struct
+import tarfile
+
+import numpy as np
+from safetensors.numpy import save
+
+from tests.importing.files import VECTORS, WORDS, rows, text
+
+MARK = "was-unpickled"
+"""The file that appears in the working directory where a harmful pickle is read."""
+
+
+class Harmful:
+    """Makes a file when it is unpickled."""
+
+    def __reduce__(self):
+        return open, (MARK, "w")
+
+
+class Vectors:
+    """What a program may keep of its own."""
+
+    words, vectors = list(WORDS), VECTORS
+
+
+def tar():
+    """An archive with a file of vectors."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        info = tarfile.TarInfo("vectors")
+        info.size = len(rows())
+        archive.addfile(info, io.BytesIO(rows()))
+    return out.getvalue()
+
+
+def database():
+    """A database with a table of vectors."""
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("create table vectors (word text, x real)")
+        connection.executemany("insert into vectors values (?, 1)", [[word] for word in WORDS])
+    content = connection.serialize()
+    connection.close()
+    return content
+
+
+def npy():
+    """A NumPy array."""
+    out = io.BytesIO()
+    np.save(out, VECTORS)
+    return out.getvalue()
+
+
+PICKLED = {
+    "harmful": Harmful(),
+    "a dict": dict(zip(WORDS, VECTORS, strict=True)),
+    "a list": list(WORDS),
+    "a tuple": WORDS,
+    "an array": VECTORS,
+    "an object": Vectors(),
+}
+A_PICKLE = (
+    "The file is a pickle, which runs code when it is read, so it never is; save the vectors with"
+    " gensim's save_word2vec_format."
+)
+UNKNOWN = (
+    "The format cannot be told: line 1 is neither a word with its numbers nor a word2vec header,"
+    " and the file is no fastText .bin."
+)
+MARKED = "The file is text with a byte order mark; save it as UTF-8 without one."
+
+FOREIGN = {
+    "empty": {"nothing": (b"", "The file is empty.")},
+    "a pickle": {
+        f"{name}, protocol {protocol}": (pickle.dumps(what, protocol), A_PICKLE)
+        for name, what in PICKLED.items()
+        for protocol in range(6)
+    },
+    "an array": {"one": (npy(), "The file is a NumPy array.")},
+    "a database": {
+        "one": (database(), "The file is an SQLite database, as Magnitude's files are.")
+    },
+    "HDF5": {"its mark": (b"\x89HDF\r\n\x1a\n" + bytes(88), "The file is an HDF5 file.")},
+    "tensors": {"some": (save({"vectors": VECTORS}), "The file is a safetensors file.")},
+    "Zstandard": {
+        "a raw block": (
+            b"(\xb5/\xfd\x20" + struct.pack("<B", 7) + b"\x39\0\0" + b"x 1 2 3",
+            "The file is compressed with Zstandard; expand it first.",
+        )
+    },
+    "an archive": {"one": (tar(), "The file is a .tar archive; unpack it first.")},
+    "a byte order mark": {
+        "of UTF-8": (b"\xef\xbb\xbf" + rows(), MARKED),
+        "of UTF-8 before a head": (b"\xef\xbb\xbf" + text(), MARKED),
+        "of UTF-16": (b"\xff\xfe" + rows().decode().encode("utf-16-le"), MARKED),
+        "of UTF-16, the other": (b"\xfe\xff" + rows().decode().encode("utf-16-be"), MARKED),
+    },
+    "unknown": {
+        "UTF-16 without a mark": (rows().decode().encode("utf-16-le"), UNKNOWN),
+        "a web page": (b"<!DOCTYPE html>\n<html>\n<body>Not found</body>\n</html>\n", UNKNOWN),
+        "a line feed": (b"\n", UNKNOWN),
+        "spaces": (b"   ", UNKNOWN),
+        "zeros": (bytes(1000), UNKNOWN),
+        "a long line": (b"x" * (3 << 20), UNKNOWN),
+        "tabs between the numbers": (rows().replace(b" ", b"\t"), UNKNOWN),
+        "commas": (rows().replace(b" ", b","), UNKNOWN),
+        "numbers without words": (b"0.5\n0.25\n", UNKNOWN),
+    },
+}

@@ -1,0 +1,50 @@
+"""What an import makes of a file, and what gensim itself reads in it, to compare."""
+
+import os
+import warnings
+from pathlib import Path
+
+import gensim
+import numpy as np
+from gensim.models import KeyedVectors
+from gensim.models.fasttext import load_facebook_vectors
+
+from service.store.folder import read_model
+from tests.conftest import ROOT
+
+GENSIM_DATA = Path(gensim.__file__).parent / "test" / "test_data"
+"""The files that gensim tests its readers with."""
+GENUINE = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data")) / "vectors"
+"""Rows of GloVe's and Word2Vec's published vectors."""
+
+
+def imported(importer, file, *options):
+    """The model that an import makes of a file."""
+    done = importer.run(file, "--name", "made", "--replace", *options)
+    assert done.code == 0, done.err
+    return read_model(importer.models / "made")
+
+
+def table_of(model):
+    """The words and vectors of a model."""
+    return [model.vocabulary.word(row) for row in range(len(model.vocabulary))], model.vectors
+
+
+def word2vec(path, **options):
+    """What gensim reads in a file of rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # without a header it opens a file twice
+        return KeyedVectors.load_word2vec_format(path, **options)
+
+
+def facebook(path, encoding="utf-8"):
+    """What gensim reads in a fastText .bin."""
+    return load_facebook_vectors(path, encoding=encoding)
+
+
+def assert_same(model, words, vectors):
+    """Words in their order, vectors to the last bit."""
+    found, table = table_of(model)
+    assert found == list(words)
+    assert (table.dtype, table.shape) == (vectors.dtype, vectors.shape)
+    assert table.tobytes() == np.ascontiguousarray(vectors).tobytes()

@@ -1,0 +1,151 @@
+"""Spoiled fastText files by kind and case, each with the sentence that refuses it."""
+
+import numpy as np
+
+from tests.importing.files import BUCKETS, VECTORS, WORDS, fasttext
+from tests.importing.spoiled_rows import SKIP, place_of
+
+FIRST_WORD = 92
+"""Where the words of a new fastText file begin: 13 fields of 4 bytes and one of 8, then 3 and 2."""
+
+
+def at(place, why):
+    return f"At byte {place} the fastText file {why}."
+
+
+def changed(row, number):
+    vectors = VECTORS.copy()
+    vectors[row, 1] = number
+    return vectors
+
+
+SUPERVISED = fasttext(model=3, loss=3)
+QUANTISED_AT = place_of(fasttext(), b"1999\0") + 14 + 1
+MATRIX_AT = QUANTISED_AT + 16
+NONSENSE = {
+    "dim": (0, -1, 65_537),
+    "bucket": (-1, 2**31 - 1),
+    "minn": (-1, 65),
+    "maxn": (-1, 65, 2),
+    "size": (0, 5, -1),
+    "nwords": (0, 5, -1),
+    "t": (-1.0, float("nan"), float("inf")),
+}
+TOO_EARLY = "The fastText file ends too early, at byte {}."
+
+FASTTEXTS = {
+    "cut off": {
+        "in the fields": (fasttext()[:80], TOO_EARLY.format(80)),
+        "in a word": (fasttext()[: FIRST_WORD + 3], TOO_EARLY.format(FIRST_WORD + 3)),
+        "in the vectors": (fasttext()[: MATRIX_AT + 7], TOO_EARLY.format(MATRIX_AT + 7)),
+        "in the second table": (fasttext()[:-1], TOO_EARLY.format(len(fasttext()) - 1)),
+        "in the second table, old": (
+            fasttext(new=False)[:-5],
+            TOO_EARLY.format(len(fasttext(new=False)) - 5),
+        ),
+    },
+    "a classifier": {
+        "by its model": (SUPERVISED, at(FIRST_WORD, "is a classifier, not a model of words")),
+        "by its labels": (
+            fasttext(nlabels=2, size=6),
+            at(FIRST_WORD, "is a classifier, not a model of words"),
+        ),
+    },
+    "a label": {
+        "in the end": (
+            fasttext(kinds=[0, 0, 0, 1]),
+            at(place_of(fasttext(), b"1999"), "has a label among its words"),
+        ),
+    },
+    "quantised": {
+        "by its mark": (
+            fasttext(quantised=1),
+            at(QUANTISED_AT, "is quantised (.ftz; import the .bin it was made from)"),
+        ),
+        "by its pruned words": (
+            fasttext(pruned=7),
+            at(QUANTISED_AT - 1, "is quantised (.ftz; import the .bin it was made from)"),
+        ),
+    },
+    "a version": {
+        str(version): (
+            fasttext(version=version),
+            at(4, f"has version {version} where up to 12 can be read"),
+        )
+        for version in (13, 0, -1)
+    },
+    "a header that makes no sense": {
+        f"{field} {value}": (
+            fasttext(**{field: value}),
+            at(FIRST_WORD, "has a header that makes no sense"),
+        )
+        for field, values in NONSENSE.items()
+        for value in values
+    },
+    "a number of vectors that lies": {
+        str(shape): (
+            fasttext(quantised_shape=shape),
+            at(
+                MATRIX_AT,
+                f"has {shape[0]} vectors of {shape[1]} numbers where its header says otherwise",
+            ),
+        )
+        for shape in ((5, 3), (7, 3), (6, 4), (-6, 3), (2**62, 3), (0, 0))
+    },
+    "a second table that lies": {
+        "negative": (
+            fasttext(output_quantised_shape=(-1, 3)),
+            at(MATRIX_AT + 72 + 17, "has a second table of no size"),
+        ),
+    },
+    "more than there should be": {
+        "a byte": (fasttext() + b"x", at(len(fasttext()), "goes on after its last table")),
+        "a table too small": (
+            fasttext(output_quantised_shape=(3, 3)),
+            at(len(fasttext()) - 12, "goes on after its last table"),
+        ),
+    },
+    "a word without an end": {
+        "too long": (
+            fasttext([*WORDS[:3], b"x" * 4097]),
+            at(place_of(fasttext(), b"1999"), "has no end of a word within 4096 bytes"),
+        ),
+    },
+    "a word twice in fastText": {
+        "in the end": (
+            fasttext([*WORDS[:3], "zebra"]),
+            at(place_of(fasttext(), b"1999"), "has a word twice"),
+        ),
+    },
+    "a vector that is not finite": {
+        f"{number} in {name}": (
+            fasttext(*table),
+            at(end, f"has a number that is not finite in vector {vector}"),
+        )
+        for number in (np.nan, -np.inf)
+        for name, table, vector, end in (
+            ("a word", (WORDS, changed(2, number)), 2, MATRIX_AT + 36),
+            ("an n-gram", (WORDS, VECTORS, BUCKETS * [[1], [number]]), 5, MATRIX_AT + 72),
+        )
+    },
+    "a count": {
+        str(count): (
+            fasttext(counts=[3, 2, 1, count]),
+            at(place_of(fasttext(), b"1999"), f"says that a word was seen {count} times"),
+        )
+        for count in (0, -1)
+    },
+    "an unusable word": {
+        name: (
+            fasttext([*WORDS[:3], word]),
+            at(place_of(fasttext(), b"1999"), f"has a word that {why}{SKIP[:-1]}"),
+        )
+        for name, word, why in (
+            ("empty", b"", "is empty"),
+            ("of spaces", b" \t", "is empty"),
+            ("not UTF-8", b"gn\xff", "is not UTF-8"),
+            ("half of a pair", b"\xed\xa0\x80", "is not UTF-8"),
+            ("of two lines", b"gn\nu", "has a line feed"),
+        )
+    },
+}

@@ -1,0 +1,209 @@
+"""Spoiled GloVe and word2vec files by kind and case, each with the sentence that refuses it."""
+
+import numpy as np
+
+from tests.importing.files import VECTORS, WORDS, binary, row, rows, text
+
+SKIP = "; --skip-bad-rows leaves such rows out."
+END_OF_BINARY = len(binary())
+GNU = np.vstack([VECTORS, [[1, 2, 3]]])
+
+
+def after(word, numbers=b"1 2 3"):
+    """A GloVe file with one more line, which is the fifth."""
+    return rows() + row(word, numbers)
+
+
+def with_number(number):
+    return after(b"gnu", b"1 2 " + number)
+
+
+def one_more(build, word, vector=(1, 2, 3), **more):
+    """A binary file with one more word."""
+    return build([*WORDS, word], np.vstack([VECTORS, [vector]]).astype("f4"), **more)
+
+
+def cut_off(says, end, word):
+    """Why a binary file is refused that has fewer words than it says."""
+    return f"Line 1 says {says} words, but the file ends at byte {end} in word {word}."
+
+
+def place_of(content, word):
+    """The byte that a word begins at."""
+    return content.index(word)
+
+
+COLUMNS = {
+    "a number less": (after("gnu", b"1 2"), "Line 5 has 2 numbers where line 1 has 3"),
+    "a number more": (after("gnu", b"1 2 3 4"), "Line 5 has 4 numbers where line 1 has 3"),
+    "a word alone": (after("gnu", b"")[:-2] + b"\n", "Line 5 has 0 numbers where line 1 has 3"),
+    "the first line has less": (
+        row("gnu", b"1 2") + rows(),
+        "Line 2 has 3 numbers where line 1 has 2",
+    ),
+    "the first line has more": (
+        row("gnu", b"1 2 3 4") + rows(),
+        "Line 2 has 3 numbers where line 1 has 4",
+    ),
+    "two spaces": (after("gnu", b"1  2 3"), "Line 5 has 4 numbers where line 1 has 3"),
+    "a head of three numbers": (text(head=b"4 3 1"), "Line 2 has 3 numbers where line 1 has 2"),
+    "a head that says less": (text(head=b"4 2"), "Line 2 has 3 numbers where line 1 has 2"),
+    "a head that says more": (text(head=b"4 4"), "Line 2 has 3 numbers where line 1 has 4"),
+}
+
+NO_NUMBERS = {
+    "hexadecimal": b"0x1p3",
+    "an underscore": b"1_0",
+    "two signs": b"--1",
+    "a comma": b"1,5",
+    "a word": b"gnu",
+    "a zero byte": b"3\0",
+    "a digit of another script": "٣".encode(),
+    "bytes that are not UTF-8": b"\xff",
+    "a tab": b"3\t3",
+}
+
+TOO_MUCH = (b"nan", b"-NaN", b"inf", b"-inf", b"Infinity", b"1e39", b"-3.5e38", b"1e999")
+
+ROWS = {
+    "another number of columns": {name: (one, f"{s}{SKIP}") for name, (one, s) in COLUMNS.items()},
+    "a count that lies": {
+        "too low": (text(head=b"3 3"), "Line 1 says 3 words, but line 5 is one more."),
+        "too high": (text(head=b"5 3"), "Line 1 says 5 words, but the file ends after 4."),
+        "huge": (
+            text(head=b"1000000000000 3"),
+            "Line 1 says 1000000000000 words, but the file ends after 4.",
+        ),
+        "more digits than a number has": (
+            text(head=b"99999999999999999999 3"),
+            "Line 1 says 99999999999999999999 words, but the file ends after 4.",
+        ),
+        "too low, binary": (
+            binary(head=b"3 3"),
+            f"Line 1 says 3 words, but more follow at byte {place_of(binary(), b'1999') - 1}.",
+        ),
+        "too high, binary": (
+            binary(head=b"5 3"),
+            cut_off(5, END_OF_BINARY, 5),
+        ),
+        "huge, binary": (
+            binary(head=b"1000000000000 3"),
+            cut_off(1000000000000, END_OF_BINARY + 12, 5),
+        ),
+        "a head alone": (
+            b"4 3\n",
+            cut_off(4, 4, 1),
+        ),
+        "a head alone without an end": (
+            b"4 3",
+            cut_off(4, 3, 1),
+        ),
+        "cut in a vector": (
+            binary()[:-3],
+            cut_off(4, END_OF_BINARY - 3, 4),
+        ),
+        "cut in a word": (
+            binary()[: place_of(binary(), b"1999") + 2],
+            cut_off(4, place_of(binary(), b"1999") + 2, 4),
+        ),
+    },
+    "no words": {
+        f"{head.decode()} {build.__name__}": (
+            build(head=head),
+            f"Line 1 says that there are {int(head.split()[0])} words; there has to be one.",
+        )
+        for head in (b"0 3", b"-4 3")
+        for build in (text, binary)
+    },
+    "a width that cannot be": {
+        f"{width} {build.__name__}": (
+            build(head=b"4 %d" % width),
+            f"Line 1 has vectors of {width} numbers; 1 to 65536 can be had.",
+        )
+        for width in (0, -3, 65_537, 99_999_999)
+        for build in (text, binary)
+    },
+    "a word that is not UTF-8": {
+        "in text": (after(b"gn\xff"), f"Line 5 has a word that is not UTF-8{SKIP}"),
+        "cut in a letter": (
+            after("gnü".encode()[:-1]),
+            f"Line 5 has a word that is not UTF-8{SKIP}",
+        ),
+        "half of a pair": (after(b"\xed\xa0\x80"), f"Line 5 has a word that is not UTF-8{SKIP}"),
+        "overlong": (after(b"\xc0\xaf"), f"Line 5 has a word that is not UTF-8{SKIP}"),
+        "the first": (row(b"\xe9t\xe9") + rows(), f"Line 1 has a word that is not UTF-8{SKIP}"),
+        "in binary": (
+            one_more(binary, b"gn\xff"),
+            f"Byte {END_OF_BINARY} has a word that is not UTF-8{SKIP}",
+        ),
+    },
+    "a word twice": {
+        "at once": (rows() + rows(), f"Line 5 has the word of line 1 again{SKIP}"),
+        "in the end": (after("Quagga"), f"Line 5 has the word of line 2 again{SKIP}"),
+        "under a head": (
+            text([*WORDS, "okapi"], GNU),
+            f"Line 6 has the word of line 4 again{SKIP}",
+        ),
+        "in binary": (
+            one_more(binary, "okapi"),
+            f"Byte {END_OF_BINARY} has the word of byte {place_of(binary(), b'okapi')} again{SKIP}",
+        ),
+    },
+    "something that is not a number": {
+        name: (with_number(number), f"Line 5 has something that is not a number{SKIP}")
+        for name, number in NO_NUMBERS.items()
+    },
+    "a number that is not finite": {
+        **{
+            number.decode(): (
+                with_number(number),
+                f"Line 5 has a number that is not finite as float32{SKIP}",
+            )
+            for number in TOO_MUCH
+        },
+        **{
+            f"{number} in binary": (
+                one_more(binary, "gnu", (1, number, 3)),
+                f"Byte {END_OF_BINARY} has a number that is not finite as float32{SKIP}",
+            )
+            for number in (np.nan, np.inf, -np.inf)
+        },
+    },
+    "an empty line": {
+        "in the middle": (rows() + b"\n" + row("gnu"), "Line 5 is empty."),
+        "of spaces": (rows() + b"  \t \r\n" + row("gnu"), "Line 5 is empty."),
+        "one of many": (rows() + b"\n\n\n" + row("gnu"), "Line 5 is empty."),
+        "after the head": (b"4 3\n\n" + rows(), "Line 2 is empty."),
+    },
+    "a line without an end": {
+        "in the middle": (rows() + b"x" * (3 << 20), "Line 5 is longer than 2097152 bytes."),
+        "of numbers": (row("gnu", b"1 " * (2 << 20)), "Line 1 is longer than 2097152 bytes."),
+    },
+    "no word": {
+        "in text": (rows() + b" 1 2 3\n", f"Line 5 has no word{SKIP}"),
+        "in binary": (one_more(binary, b""), f"Byte {END_OF_BINARY} has no word{SKIP}"),
+        "a tab for a word": (after(b"\t"), f"Line 5 has no word{SKIP}"),
+    },
+    "a line feed in a word": {
+        "in binary": (
+            one_more(binary, b"gn\nu"),
+            f"Byte {END_OF_BINARY} has a line feed in its word{SKIP}",
+        ),
+    },
+    "a long word": {
+        "in text": (
+            after(b"x" * 4097),
+            f"Line 5 has a word of more than 4096 bytes{SKIP}",
+        ),
+    },
+    "an endless word": {
+        "in binary": (
+            one_more(binary, b"x" * 4097),
+            f"No word ends within 4096 bytes of byte {END_OF_BINARY - 1}.",
+        ),
+        "up to the end of the file": (
+            b"4 3\n" + bytes([0x80]) * 5000,
+            "No word ends within 4096 bytes of byte 4.",
+        ),
+    },
+}

@@ -1,0 +1,253 @@
+"""Files in .gz, .bz2, .xz and .zip: what is in them comes out, and what harms does not."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.importing.conftest import refusal_in
+from tests.importing.files import (
+    FORMATS,
+    PACKINGS,
+    VECTORS,
+    WORDS,
+    archive,
+    build,
+    fasttext,
+    packed,
+    rows,
+)
+
+TWICE = "The file is compressed twice; expand it once."
+DAMAGED = "The file is damaged or cut off: it cannot be expanded beyond byte {}."
+BAD_ZIP = "The .zip is damaged, encrypted or packed in a rare way."
+COMPRESSED = PACKINGS[1:]
+ZIP = archive({"vectors": rows()})
+LINES = b"".join(b"w%d" % number + b" 0" * 300 + b"\n" for number in range(120_000))
+"""72 MB of rows that say little, of which a hundredth is left when they are compressed."""
+
+BLANK = (b" " * (1 << 20) + b"\n") * 80
+"""Empty lines, which any file may have at its end."""
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_file_says_the_same_compressed_or_not(importer, kind, packing):
+    words, vectors = importer.read(packed(build(kind), packing))
+    assert words == list(WORDS)
+    assert vectors.tobytes() == VECTORS.tobytes()
+
+
+@pytest.mark.parametrize("name", ["file.gz", "file.bz2", "file.xz", "file.zip", "file.txt"])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_name_does_not_say_how_a_file_is_compressed(importer, kind, name):
+    for packing in PACKINGS:
+        file = importer.file(packed(build(kind), packing), name)
+        assert importer.read(file)[0] == list(WORDS)
+
+
+def test_several_streams_in_one_file_are_read_one_after_the_other(importer):
+    first, second = rows(WORDS[:2], VECTORS[:2]), rows(WORDS[2:], VECTORS[2:])
+    for compress in (gzip.compress, bz2.compress, lzma.compress):
+        assert importer.read(compress(first) + compress(second))[0] == list(WORDS)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_zip_may_be_packed_in_other_ways(importer, method):
+    assert importer.read(archive({"vectors": rows()}, method))[0] == list(WORDS)
+
+
+def test_a_member_of_a_zip_is_chosen_by_its_name(importer):
+    content = archive({"readme": b"Nothing", "folder/": b"", "folder/glove.7B.txt": rows()})
+    assert importer.refusal(content) == (
+        "The .zip has 2 files (folder/glove.7B.txt, readme): name one of them."
+    )
+    assert importer.refusal(content, "--member", "gnu") == "The .zip has no member of this name."
+    done = importer.run(content, "--member", "folder/glove.7B.txt")
+    assert done.code == 0
+    assert [path.name for path in importer.models.iterdir()] == ["glove.7B"]
+
+
+def test_only_a_zip_has_members(importer):
+    said = importer.refusal(gzip.compress(rows()), "--member", "vectors")
+    assert said == "The file is no .zip, so it has no member to name."
+
+
+def test_a_zip_without_files_is_refused(importer):
+    sentence = "The .zip has 0 files (none): name one of them."
+    assert importer.refusal(archive({})) == sentence
+    assert importer.refusal(archive({"folder/": b""})) == sentence
+
+
+def test_a_zip_names_no_place_to_write_to(importer):
+    for name in ("../../outside", "/outside"):
+        content = archive({name: rows()})
+        assert importer.read(content)[0] == list(WORDS)
+        assert importer.run(content, "--member", name, "--replace").code == 0
+        assert {path.name for path in importer.models.iterdir()} == {"good", "outside"}
+        assert {path.name for path in importer.place.iterdir()} == {
+            *("file", "the-models", "the-scratch"),
+        }
+        for path in importer.models.rglob("outside/*"):
+            path.unlink()
+        (importer.models / "outside").rmdir()
+
+
+def test_the_names_in_a_zip_are_shown_without_what_they_would_do_to_a_terminal(importer):
+    said = importer.refusal(archive({"a\nb\x1b[31m": rows(), "c" * 100: rows()}))
+    assert said == f"The .zip has 2 files (a?b?[31m, {'c' * 60}): name one of them."
+
+
+def flagged(content, bit):
+    """A .zip with a flag set in both of the places that have it."""
+    changed = bytearray(content)
+    changed[6] |= bit
+    changed[changed.index(b"PK\x01\x02") + 8] |= bit
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        flagged(ZIP, 1),
+        archive({"vectörs": rows()}).replace("vectörs".encode(), b"vect\xff\xb6rs"),
+        ZIP.replace(b"\x08\0", b"\x63\0"),
+        ZIP[:-1],
+        ZIP[:40],
+        b"PK\x03\x04" + bytes(100),
+    ],
+    ids=["encrypted", "a name that is not UTF-8", "a rare way", "cut", "no end", "nothing in it"],
+)
+def test_a_zip_that_cannot_be_opened_is_refused(importer, content):
+    assert importer.refusal(content) == BAD_ZIP
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        gzip.compress(rows())[:-12],
+        gzip.compress(rows())[:-8] + b"\1\2\3\4" + gzip.compress(rows())[-4:],
+        gzip.compress(rows())[:-4] + b"\1\2\3\4",
+        gzip.compress(rows()) + b"more",
+        bz2.compress(rows())[:-5],
+        lzma.compress(rows())[:-20],
+        ZIP[:40] + bytes([ZIP[40] ^ 0xFF]) + ZIP[41:],
+    ],
+    ids=["cut", "another sum", "another length", "more", "cut bz2", "cut xz", "changed zip"],
+)
+def test_what_is_damaged_is_refused(importer, content):
+    assert importer.refusal(content) == DAMAGED.format(0)
+
+
+def test_damage_far_into_a_file_is_refused_with_the_place(importer):
+    words = [f"w{number}" for number in range(60_000)]
+    vectors = np.random.default_rng(0).standard_normal((60_000, 3)).astype(np.float32)
+    content = gzip.compress(rows(words, vectors), 1)
+    file = importer.file(content[: len(content) // 2])
+    said = importer.refusal(file, "--format", "glove")
+    place = int(said.rsplit(" ", 1)[1][:-1])
+    assert said == DAMAGED.format(place)
+    assert 0 <= place < len(rows(words, vectors))
+
+
+@pytest.mark.parametrize("outer", COMPRESSED)
+@pytest.mark.parametrize("inner", COMPRESSED)
+def test_what_is_compressed_twice_is_refused(importer, outer, inner):
+    assert importer.refusal(packed(packed(rows(), inner), outer)) == TWICE
+
+
+def test_a_zip_with_an_array_is_an_array(importer):
+    out = io.BytesIO()
+    np.savez(out, vectors=VECTORS)
+    assert importer.refusal(out.getvalue()) == "The file is a NumPy array."
+    out = io.BytesIO()
+    np.savez(out, vectors=VECTORS, more=VECTORS)
+    assert importer.refusal(out.getvalue()) == (
+        "The .zip has 2 files (more.npy, vectors.npy): name one of them."
+    )
+
+
+@pytest.mark.parametrize(
+    ("packing", "content", "within"),
+    [
+        *((packing, rows() + BLANK, 1 << 20) for packing in COMPRESSED),
+        *((packing, LINES, 1000) for packing in ("gz", "zip")),
+    ],
+    ids=["gz", "bz2", "xz", "zip", "gz of rows", "zip of rows"],
+)
+def test_what_expands_without_end_is_refused_before_it_fills_the_memory(
+    importer, packing, content, within
+):
+    said = importer.refusal(packed(content, packing))
+    place = int(said.split("at byte ")[1].split(")")[0])
+    assert said == (
+        "The file expands to more than 100 times its size, which no vectors do"
+        f" (at byte {place}); expand it yourself if you trust it."
+    )
+    assert 0 < place - (64 << 20) <= within + 1  # at the end of the line that goes beyond
+
+
+@pytest.mark.parametrize("packing", COMPRESSED)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_hundred_megabytes_of_zeros_are_refused_as_soon_as_they_are_seen(importer, kind, packing):
+    beginning = {"glove": b"", "fasttext": fasttext()[:-100]}.get(kind, b"1000 60000\nzebra ")
+    content = packed(beginning + bytes(100_000_000), packing)
+    said = importer.refusal(content, "--format", kind)
+    assert said.endswith(
+        {
+            "glove": "Line 1 is longer than 2097152 bytes.",
+            "word2vec-text": "Line 2 is longer than 2097152 bytes.",
+            "word2vec-binary": "No word ends within 4096 bytes of byte 240017.",
+            "fasttext": "goes on after its last table.",
+        }[kind]
+    )
+
+
+def test_many_zeros_after_a_fasttext_file_are_a_bomb_too(importer):
+    endless = fasttext(output_quantised_shape=(2**40, 3)) + bytes(100_000_000)
+    said = importer.refusal(gzip.compress(endless))
+    assert said.startswith("The file expands to more than 100 times its size")
+
+
+@pytest.mark.parametrize("packing", COMPRESSED)
+@pytest.mark.parametrize("kind", ["word2vec-binary", "fasttext"])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_any_byte_of_a_compressed_file_may_be_another(lasting_importer, kind, packing, data):
+    """What comes out is a model or one sentence, and never a traceback."""
+    content = bytearray(packed(build(kind), packing))
+    content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    done = lasting_importer.run(bytes(content), "--name", "m", "--replace", "--no-weights")
+    assert done.code == 0 or refusal_in(done.err)
+    assert not any(lasting_importer.scratch.iterdir())
+
+
+@pytest.mark.parametrize("packing", COMPRESSED)
+def test_every_beginning_of_a_compressed_file_is_refused(importer, packing):
+    content = packed(rows(), packing)
+    file = importer.file(b"")
+    for end in range(len(content)):
+        file.write_bytes(content[:end])
+        done = importer.run(file)
+        assert done.code == 1, end
+        assert refusal_in(done.err)
+    assert not any(importer.models.iterdir())
+
+
+def test_a_pipe_is_refused_before_it_is_opened(importer):
+    pipe = importer.place / "pipe"
+    os.mkfifo(pipe)
+    done = importer.run(pipe)
+    assert done.code == 1
+    assert done.err == (
+        "polyseme: The file is not a regular one; write what it gives into a file first.\n"
+    )

@@ -1,0 +1,234 @@
+"""`polyseme models pull` where something goes wrong: a sentence, and nothing left behind."""
+
+import json
+
+import pytest
+from gensim import downloader
+
+from tests.cli.conftest import run as run_process
+from tests.conftest import free_port
+from tests.importing import files
+from tests.importing.mirror import NAME, serving
+from tests.importing.puller import Puller
+
+DATA = f"/{NAME}/{NAME}.gz"
+OFFLINE = (
+    "gensim-data cannot be reached. On a machine with a network run `polyseme models pull` and"
+    " copy the model's folder, or download the file of vectors there and `polyseme models import`"
+    " it here; --mirror names another place that has list.json and NAME/NAME.gz."
+)
+NO_INDEX = (
+    "The list.json of gensim-data, or of the mirror, is not an index of vectors; --mirror names"
+    " another place."
+)
+CUT = "The download was cut off; try again."
+
+
+@pytest.fixture
+def mirror():
+    with serving() as served:
+        yield served
+
+
+@pytest.fixture
+def puller(tmp_path, monkeypatch):
+    return Puller(tmp_path, monkeypatch)
+
+
+def wrong_checksum(mirror):
+    mirror.put(files.text(), checksum="0" * 32)
+
+
+def wrong_part(mirror):
+    mirror.put_parts(files.text())
+    mirror.files[f"{DATA}_01"] += b"\0"
+
+
+def no_file(mirror):
+    mirror.put(files.text())
+    del mirror.files[DATA]
+
+
+def no_second_part(mirror):
+    mirror.put_parts(files.text())
+    del mirror.files[f"{DATA}_01"]
+
+
+def cut(path):
+    def spoil(mirror):
+        mirror.put(files.text())
+        mirror.cut.add(path)
+
+    return spoil
+
+
+def index(content):
+    def spoil(mirror):
+        mirror.put(files.text())
+        mirror.files["/list.json"] = content
+
+    return spoil
+
+
+def entry(**changes):
+    def spoil(mirror):
+        mirror.put(files.text(), **changes)
+
+    return spoil
+
+
+CHECKSUM = "What was downloaded has not the checksum that the index says; try again."
+ABSENT = (
+    "The server answers 404 where the index says the file is; try again later, or name another"
+    " place by --mirror."
+)
+NESTED = b"[" * 100_000 + b"]" * 100_000
+SPOILED = {
+    "wrong checksum": (wrong_checksum, CHECKSUM),
+    "wrong checksum of a part": (wrong_part, CHECKSUM),
+    "no file": (no_file, ABSENT),
+    "no second part": (no_second_part, ABSENT),
+    "cut download": (cut(DATA), CUT),
+    "cut code": (cut(f"/{NAME}/__init__.py"), CUT),
+    "cut index": (cut("/list.json"), CUT),
+    "index that is no JSON": (index(b"<!doctype html><title>Welcome</title>"), NO_INDEX),
+    "index that is no text": (index(b"\xff\xfe\x00"), NO_INDEX),
+    "index that is empty": (index(b""), NO_INDEX),
+    "index that is a list": (index(b"[]"), NO_INDEX),
+    "index without corpora": (index(b'{"models": {}}'), NO_INDEX),
+    "index of names alone": (
+        index(json.dumps({"corpora": {}, "models": [NAME]}).encode()),
+        NO_INDEX,
+    ),
+    "index nested without end": (index(NESTED), NO_INDEX),
+    "index of entries that are none": (
+        index(json.dumps({"corpora": {}, "models": {NAME: "here"}}).encode()),
+        NO_INDEX,
+    ),
+    "file elsewhere": (entry(file_name="../../x"), NO_INDEX),
+    "file at the root": (entry(file_name="/etc/passwd"), NO_INDEX),
+    "file that is a folder": (entry(file_name=".."), NO_INDEX),
+    "file without a name": (entry(file_name=""), NO_INDEX),
+    "no file named": (entry(file_name=None), NO_INDEX),
+    "no checksum": (entry(checksum=None), NO_INDEX),
+    "parts in words": (entry(parts="two"), NO_INDEX),
+    "no parts": (entry(parts=None), NO_INDEX),
+}
+
+
+@pytest.mark.parametrize("case", SPOILED)
+def test_what_goes_wrong_is_told_in_a_sentence_and_leaves_nothing(mirror, puller, case):
+    spoil, sentence = SPOILED[case]
+    spoil(mirror)
+    assert puller.refusal(NAME, mirror=mirror) == sentence
+
+
+def test_after_a_failure_the_same_command_succeeds(mirror, puller):
+    for case, (spoil, _) in SPOILED.items():
+        mirror.files.clear()
+        spoil(mirror)
+        assert puller.pull(NAME, mirror=mirror).code == 1, case
+        mirror.cut.clear()
+    mirror.files.clear()
+    mirror.put(files.text())
+    (puller.data / f"{NAME}_tmp").mkdir()  # what a killed download leaves
+    assert puller.pull(NAME, mirror=mirror).code == 0
+
+
+def test_an_unknown_name_is_answered_with_those_there_are(mirror, puller):
+    for name in ("word2vec-x", "glove-y", "__testing", "bad\x1b[31mname", "../up"):
+        mirror.put(files.text(), name)
+    sentence = "gensim-data has no such vectors; it has glove-y, word2vec-x."
+    assert puller.refusal("glove-z", mirror=mirror) == sentence
+    assert puller.refusal("../up", "--name", "up", mirror=mirror) == sentence
+
+
+def test_an_index_without_vectors_has_none_to_name(mirror, puller):
+    mirror.put(b"text", "text8", kind="corpora")
+    assert puller.refusal(NAME, mirror=mirror) == "gensim-data has no such vectors; it has none."
+
+
+def test_a_corpus_is_no_vectors(mirror, puller):
+    mirror.put(b"text", "text8", kind="corpora")
+    told = "gensim-data has a corpus of this name, not vectors."
+    assert puller.refusal("text8", mirror=mirror) == told
+    assert set(mirror.asked) == {"/list.json"}
+
+
+def test_a_file_of_another_name_than_the_index_says_is_told(mirror, puller):
+    mirror.put(files.text(), file_name="other.gz")
+    done = puller.pull(NAME, mirror=mirror)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        "polyseme: In gensim's folder of data the folder of this name lacks the file that the index"
+        " names; remove that folder and try again.\n"
+    )
+    assert not puller.models.exists()
+
+
+def test_vectors_that_are_none_are_refused_as_by_an_import(mirror, puller):
+    mirror.put(files.text(head=b"9 3"))
+    done = puller.pull(NAME, mirror=mirror)
+    assert (done.code, done.out) == (1, "")
+    (line,) = done.err.splitlines()
+    assert line == "polyseme: Line 1 says 9 words, but the file ends after 4."
+    assert not puller.models.exists()
+
+
+def test_without_a_network_a_sentence_says_what_to_do(puller, monkeypatch, caplog):
+    """The address is gensim's own, a closed port stands for the network; nothing is logged."""
+    monkeypatch.delenv("no_proxy")
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    assert puller.refusal(NAME) == OFFLINE
+    assert downloader.__name__ not in {record.name for record in caplog.records}
+
+
+def test_a_mirror_that_does_not_answer_is_told_likewise(tmp_path):
+    """In a process of its own."""
+    done = run_process(
+        *("models", "pull", NAME, "--mirror", f"http://127.0.0.1:{free_port()}"),
+        models_dir=tmp_path / "models",
+        GENSIM_DATA_DIR=str(tmp_path / "data"),
+        no_proxy="*",
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode() == f"polyseme: {OFFLINE}\n"
+    assert not (tmp_path / "models").exists()
+
+
+def test_an_index_that_is_none_is_not_kept_for_the_next_time(mirror, puller):
+    mirror.put(files.text())
+    mirror.files["/list.json"] = b"<!doctype html>"
+    assert puller.refusal(NAME, mirror=mirror) == NO_INDEX
+    mirror.files.clear()
+    assert puller.refusal(NAME, mirror=mirror) == OFFLINE
+
+
+def test_a_download_that_cannot_begin_is_told_likewise(mirror, puller, monkeypatch):
+    """The index is there, but the files are to be had elsewhere, where nobody is."""
+    mirror.put(files.text())
+    monkeypatch.setattr(downloader, "DATA_LIST_URL", f"{mirror.address}/list.json")
+    monkeypatch.setattr(downloader, "DOWNLOAD_BASE_URL", f"http://127.0.0.1:{free_port()}")
+    assert puller.refusal(NAME) == OFFLINE
+
+
+@pytest.mark.parametrize(
+    "address", ["gensim-data", "file:///etc", "ftp://127.0.0.1", "http://127.0.0.1:port"]
+)
+def test_a_mirror_has_to_be_an_address(puller, address):
+    assert puller.refusal(NAME, "--mirror", address) == (
+        "The mirror has to be an address that begins with https:// or http://."
+    )
+
+
+def test_a_folder_of_data_that_cannot_be_made_is_told(mirror, puller, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(downloader, "BASE_DIR", str(tmp_path / "file"))
+    mirror.put(files.text())
+    done = puller.pull(NAME, mirror=mirror)
+    assert (done.code, done.out, done.err) == (
+        1,
+        "",
+        "polyseme: gensim's folder of data cannot be made; GENSIM_DATA_DIR names another.\n",
+    )

@@ -1,0 +1,230 @@
+"""fastText's own files: vectors of words it knows and of words it composes, counts, n-grams."""
+
+import gzip
+from collections import Counter
+
+import numpy as np
+import pytest
+from gensim.models.fasttext import FastText, load_facebook_model, save_facebook_model
+
+from service.store.folder import read_model
+from tests.encoding.asking import ask_one
+from tests.importing import files
+from tests.importing.conftest import run
+from tests.importing.reading import GENSIM_DATA, assert_same, facebook, imported, table_of
+
+CORPUS = [
+    *[["the", "cat", "sat", "by", "the", "naïve", "zebra"]] * 7,
+    *[["日本語", "の", "単語", "ベクトル"], ["привет", "мир", "ёлка"], ["שלום", "עולם"]] * 5,
+    *[["مرحبا", "بالعالم"], ["γειά", "σου", "κόσμε"], ["नमस्ते", "दुनिया"], ["สวัสดี", "ชาวโลก"]] * 3,
+    *[["한국어", "단어"], ["👩🏽\u200d🚒", "🇫🇷", "don't", "3.14", "ﬃ", "e\u0301"]] * 2,
+]
+LACKING = [
+    *("catz", "q", "zebras", "Θάλασσα", "привета", "日本", "単語帳", "שלומות", "مرحباً", "नमस्तेजी"),
+    *(
+        "สวัสดีครับ",
+        "한국",
+        "👩🏽",
+        "🚒🚒",
+        "e\u0301e\u0301",
+        "𝔘𝔫𝔦𝔠𝔬𝔡𝔢",
+        "naïveté",
+        "x" * 200,
+        "\u200d",
+    ),
+]
+LENGTHS = [(2, 5), (1, 1), (1, 3), (3, 6), (5, 6)]
+
+
+def save(path, min_n=2, max_n=5, **options):
+    """Train a few vectors with gensim and save them as fastText's program does."""
+    settings = {"vector_size": 7, "window": 2, "min_count": 1, "bucket": 101, "epochs": 2}
+    model = FastText(
+        CORPUS, **settings, min_n=min_n, max_n=max_n, seed=3, workers=1, sg=1, **options
+    )
+    save_facebook_model(model, str(path))
+    return path
+
+
+@pytest.fixture(scope="module", params=LENGTHS, ids=str)
+def trained(request, tmp_path_factory):
+    """A file, and gensim's reading of it."""
+    path = save(tmp_path_factory.mktemp("fasttext") / "words.bin", *request.param)
+    return path, facebook(path)
+
+
+def composed(model, words):
+    """The static vectors of words, and how each was found. -> [n, d], [n]"""
+    one = ask_one(model, list(words), case="exact")
+    return one.arrays["static"], [token.resolution for token in one.tokens]
+
+
+def grams(right, word):
+    """How many n-grams a word has."""
+    longest = min(right.max_n, len(word) + 2)
+    return sum(len(word) + 3 - n - 2 * (n == 1) for n in range(right.min_n, longest + 1))
+
+
+def test_words_of_many_scripts_have_the_vectors_of_gensim(importer, trained):
+    path, right = trained
+    model = imported(importer, path)
+    assert_same(model, right.index_to_key, right.vectors)
+    assert set(right.index_to_key) == {word for line in CORPUS for word in line}
+    static, resolutions = composed(model, right.index_to_key)
+    assert static.tobytes() == right.vectors.tobytes()
+    assert set(resolutions) == {"exact"}
+
+
+def test_words_it_never_saw_are_composed_as_gensim_composes_them(importer, trained):
+    path, right = trained
+    static, resolutions = composed(imported(importer, path), LACKING)
+    assert not set(LACKING) & set(right.index_to_key)
+    for word, row, resolution in zip(LACKING, static, resolutions, strict=True):
+        assert resolution == ("subword" if grams(right, word) > 0 else "oov"), word
+        np.testing.assert_allclose(row, right[word], rtol=0, atol=1e-6, err_msg=word)
+    assert len({row.tobytes() for row in static}) > len(LACKING) // 2
+
+
+FILES = ["crime-and-punishment.bin", "lee_fasttext.bin", "lee_fasttext_new.bin", "toy-model.bin"]
+
+
+@pytest.mark.parametrize("name", [*FILES, "non_ascii_fasttext.bin"])
+@pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")
+def test_files_of_facebooks_program_compose_as_gensim_does(importer, name):
+    right = facebook(GENSIM_DATA / name)
+    lacking = [f"{word[::-1]}q" for word in right.index_to_key[:200]] + LACKING
+    static, _ = composed(imported(importer, GENSIM_DATA / name), lacking)
+    expected = np.array([right[word] for word in lacking])
+    # The longest has 800 n-grams, which gensim adds up in float32.
+    np.testing.assert_allclose(static[:-2], expected[:-2], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(static, expected, rtol=0, atol=1e-5)
+
+
+def test_the_numbers_are_those_of_the_paper(importer):
+    """The file and its n-grams built and composed without gensim (Bojanowski et al. 2017)."""
+    words, vectors, buckets = ("zebra", "naïve"), files.VECTORS[:2], files.BUCKETS
+    model = imported(importer, files.fasttext(words, vectors, buckets, minn=2, maxn=4))
+    known = [
+        files.composed(word, vector, buckets, 2, 4)
+        for word, vector in zip(words, vectors, strict=True)
+    ]
+    np.testing.assert_allclose(table_of(model)[1], known, rtol=1e-6)
+    grams_alone = [(files.composed("gnu", np.zeros(3), buckets, 2, 4) * 10) / 9]  # 4 + 3 + 2
+    np.testing.assert_allclose(composed(model, ["gnu"])[0], grams_alone, rtol=0, atol=1e-6)
+
+
+def test_the_word_bias_is_that_of_the_counts_in_the_file(importer, tmp_path):
+    model = imported(importer, save(tmp_path / "words.bin"))
+    counts = Counter(word for line in CORPUS for word in line)
+    words, _ = table_of(model)
+    assert words[0] == "the" and counts["the"] == 14
+    assert_biases(model, [counts[word] for word in words])
+    assert model.manifest.training["informativeness"] == "counts in the file"
+
+
+@pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")
+def test_the_word_bias_of_a_published_file_is_that_of_its_counts(importer):
+    path = GENSIM_DATA / "lee_fasttext_new.bin"
+    full = load_facebook_model(path)
+    model = imported(importer, path)
+    assert_biases(model, [full.wv.get_vecattr(word, "count") for word in table_of(model)[0]])
+
+
+def assert_biases(model, counts):
+    p = np.array(counts) / np.sum(counts, dtype=np.float64)
+    np.testing.assert_allclose(model.word_bias, np.log(1e-3 / (1e-3 + p)), rtol=1e-6)
+    assert model.layers[0].scoring.word_bias
+
+
+@pytest.mark.parametrize(
+    "counts", [[5, 1, 300, 2], [1, 1, 1, 1], [2**62, 2**62, 2**63 - 1, 1]], ids=str
+)
+def test_counts_count_in_whatever_order_and_however_large(importer, counts):
+    model = imported(importer, files.fasttext(counts=counts))
+    assert_biases(model, counts)
+    assert [model.vocabulary.word(row) for row in range(4)] == list(files.WORDS)
+    assert np.isfinite(model.word_bias).all()
+
+
+@pytest.mark.parametrize("count", [0, -3])
+def test_a_word_that_was_never_seen_is_refused(importer, count):
+    content = files.fasttext(counts=[5, count, 1, 1])
+    place = content.index(b"Quagga\0")
+    sentence = importer.refusal(content)
+    assert sentence == f"At byte {place} the fastText file says that a word was seen {count} times."
+
+
+def test_the_order_of_the_words_says_nothing_where_there_are_counts(importer):
+    """No warning that a file is not sorted, and --unsorted takes nothing away."""
+    done = importer.run(files.fasttext(counts=[1, 2, 3, 4]), "--name", "a", "--unsorted")
+    assert (done.code, len(done.err.splitlines())) == (0, 1)
+    assert_biases(read_model(importer.models / "a"), [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("lengths", [(3, 0), (0, 0)], ids=str)
+def test_a_file_without_ngrams_has_no_subwords(importer, tmp_path, lengths):
+    """`-maxn 0` turns n-grams off, and leaves the shortest length as it was."""
+    path = save(tmp_path / "words.bin", *lengths)
+    right = facebook(path)
+    model = imported(importer, path)
+    assert_same(model, right.index_to_key, right.vectors)
+    assert model.subwords is None
+    assert composed(model, ["catz"])[1] == ["oov"]
+
+
+def test_the_first_words_alone_still_compose_the_others(importer, trained):
+    path, right = trained
+    model = imported(importer, path, "--limit", "3")
+    assert_same(model, right.index_to_key[:3], right.vectors[:3])
+    gone = right.index_to_key[3]
+    static, _ = composed(model, [gone, "catz"])
+    hashes = right.vectors_ngrams[right.buckets_word[3]]
+    expected = hashes.mean(axis=0) if len(hashes) else np.zeros(7)
+    np.testing.assert_allclose(static[0], expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(static[1], right["catz"], rtol=0, atol=1e-6)
+
+
+def test_in_half_precision_vectors_and_ngrams_are_the_nearest(importer, trained):
+    path, right = trained
+    model = imported(importer, path, "--dtype", "float16")
+    assert_same(model, right.index_to_key, right.vectors.astype(np.float16))
+    table = model.subwords.table
+    assert table.dtype == np.float16
+    assert table.tobytes() == right.vectors_ngrams.astype(np.float16).tobytes()
+
+
+@pytest.mark.parametrize("packing", ["gz", "bz2", "xz", "zip"])
+def test_a_compressed_file_is_the_same_model(importer, trained, packing):
+    path, _ = trained
+    plain = imported(importer, path)
+    other = imported(importer, importer.file(files.packed(path.read_bytes(), packing), "words.bin"))
+    assert other.manifest.files == plain.manifest.files
+    assert not any(importer.scratch.iterdir())
+
+
+def test_a_word_that_cannot_be_used_takes_no_other_with_it(importer, tmp_path):
+    """Rows are left out by their number, so that the ones behind keep their vectors and counts."""
+    path = save(tmp_path / "words.bin")
+    right = facebook(path)
+    data = path.read_bytes()
+    mir = "мир".encode()
+    spoiled = data.replace(b"cat\0", b"c\xfft\0").replace(mir + b"\0", b"\xff" * len(mir) + b"\0")
+    kept = [row for row, word in enumerate(right.index_to_key) if word not in {"cat", "мир"}]
+    model = imported(importer, importer.file(spoiled), "--skip-bad-rows")
+    assert_same(model, [right.index_to_key[row] for row in kept], right.vectors[kept])
+    counts = Counter(word for line in CORPUS for word in line)
+    assert_biases(model, [counts[right.index_to_key[row]] for row in kept])
+    assert model.manifest.training["file"]["left_out"] == 2
+
+
+def test_importing_twice_gives_the_same_bytes(trained, tmp_path):
+    path, _ = trained
+    packed = tmp_path / "words.bin.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    for folder in ("one", "two"):
+        done = run("models", "import", str(packed), "--models-dir", str(tmp_path / folder))
+        assert done.code == 0
+    one, two = (sorted((tmp_path / folder / "words").iterdir()) for folder in ("one", "two"))
+    assert [file.name for file in one] == [file.name for file in two]
+    assert "subwords.npy" in {file.name for file in one}
+    assert [file.read_bytes() for file in one] == [file.read_bytes() for file in two]

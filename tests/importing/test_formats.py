@@ -1,0 +1,175 @@
+"""Every format is read as it was written, whichever way it is told."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.importing.files import (
+    BUCKETS,
+    BUILDERS,
+    FORMATS,
+    ROW_FORMATS,
+    VECTORS,
+    WORDS,
+    binary,
+    build,
+    composed,
+    fasttext,
+    row,
+    rows,
+    text,
+)
+
+
+@pytest.mark.parametrize("options", [True, False], ids=["said", "guessed"])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_words_and_vectors_are_those_of_the_file(importer, kind, options):
+    words, vectors = importer.read(build(kind), *(["--format", kind] if options else []))
+    assert words == list(WORDS)
+    assert vectors.dtype == np.float32
+    assert vectors.tobytes() == VECTORS.tobytes()
+    manifest = json.loads((importer.models / "good" / "manifest.json").read_text("utf-8"))
+    assert manifest["training"]["file"]["format"] == kind
+    assert (manifest["source"], manifest["cased"]) == ("file", True)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_float16_is_the_nearest_to_what_the_file_has(importer, kind):
+    vectors = np.array([[0.1, 65519.9], [-65519.9, 1e-7], [2049, 1 / 3]], np.float32)
+    _, read = importer.read(build(kind, WORDS[:3], vectors), "--dtype", "float16")
+    assert read.dtype == np.float16
+    assert np.array_equal(read, vectors.astype(np.float16))
+    assert read[0, 1] == 65504
+
+
+def test_a_fasttext_vector_is_composed_of_the_word_and_its_parts(importer):
+    words = (*WORDS, "größer", "日本語", "a")
+    vectors = np.random.default_rng(1).standard_normal((7, 3)).astype(np.float32)
+    expected = [composed(*each, BUCKETS, 3, 4) for each in zip(words, vectors, strict=True)]
+    for new in (True, False):
+        read, composite = importer.read(fasttext(words, vectors, new=new))
+        assert read == list(words)
+        assert np.allclose(composite, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_the_longest_parts_of_fasttext_may_be_none(importer):
+    """`-maxn 0` of fastText leaves the shortest at three."""
+    for new in (True, False):
+        _, vectors = importer.read(fasttext(WORDS, VECTORS, (), new=new, minn=3, maxn=0))
+        assert vectors.tobytes() == VECTORS.tobytes()
+
+
+@pytest.mark.parametrize("width", [640, 896, 1152, 1408])
+def test_an_old_fasttext_file_is_not_taken_for_a_pickle_by_its_width(importer, width):
+    vectors = np.arange(4 * width, dtype=np.float32).reshape(4, width)
+    content = fasttext(WORDS, vectors, (), new=False)
+    assert content[:1] == b"\x80"
+    assert np.array_equal(importer.read(content)[1], vectors)
+
+
+@pytest.mark.parametrize(
+    "word", ["(i", "(dp", "(lp0", "cgensim", "c__builtin__", "BZh9", "BZh", "]q", "PK", "ustar"]
+)
+@pytest.mark.parametrize("kind", ["glove", "word2vec-text"])
+def test_a_first_word_is_not_taken_for_another_kind_of_file(importer, kind, word):
+    words = [word, *WORDS[1:]]
+    assert importer.read(build(kind, words))[0] == words
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_one_number_for_each_word_is_enough(importer, kind):
+    words, vectors = importer.read(build(kind, WORDS[:3], VECTORS[:3, :1]))
+    assert words == list(WORDS[:3])
+    assert np.array_equal(vectors, VECTORS[:3, :1])
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_one_word_is_enough(importer, kind):
+    words, vectors = importer.read(build(kind, ["zebra"], VECTORS[:1]))
+    assert words == ["zebra"]
+    assert np.array_equal(vectors, VECTORS[:1])
+
+
+@pytest.mark.parametrize("kind", ROW_FORMATS)
+def test_the_widest_vectors_are_read(importer, kind):
+    """A line of them is longer than what the format is usually told by."""
+    vectors = np.linspace(-1, 1, 2 * 65_536, dtype=np.float32).reshape(2, 65_536)
+    assert len(rows(WORDS[:2], vectors)) > 1 << 20
+    words, read = importer.read(build(kind, WORDS[:2], vectors))
+    assert words == list(WORDS[:2])
+    assert np.array_equal(read, vectors)
+
+
+@pytest.mark.parametrize(
+    ("said", "content", "sentence"),
+    [
+        ("glove", text(), "Line 2 has 3 numbers where line 1 has 1"),
+        ("glove", binary(), None),
+        ("glove", fasttext(), None),
+        (
+            "word2vec-text",
+            rows(),
+            "Line 1 is not the header of a word2vec file: the number of words and of numbers each.",
+        ),
+        ("word2vec-text", binary(), None),
+        (
+            "word2vec-binary",
+            rows(),
+            "Line 1 is not the header of a word2vec file: the number of words and of numbers each.",
+        ),
+        ("word2vec-binary", text(), None),
+        ("fasttext", rows(), None),
+        ("fasttext", binary(), None),
+    ],
+)
+def test_a_file_of_another_format_than_is_said_is_refused(importer, said, content, sentence):
+    refused = importer.refusal(content, "--format", said)
+    assert sentence is None or refused.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("glove.6B.50d.txt", "glove.6B.50d"),
+        ("crawl-300d-2M.vec.zip", "crawl-300d-2M"),
+        ("GoogleNews.bin.gz", "GoogleNews"),
+        ("vectors.W2V.XZ", "vectors"),
+        ("plain", "plain"),
+        ("x" * 64 + ".txt.bz2", "x" * 64),
+    ],
+)
+def test_a_model_is_called_as_its_file_without_the_endings(importer, file, name):
+    done = importer.run(importer.file(rows(), file))
+    assert (done.code, done.out.split("  ")[0]) == (0, name)
+    assert [path.name for path in importer.models.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("kind", ["glove", "word2vec-text", "word2vec-binary"])
+def test_words_are_decoded_as_is_said(importer, kind):
+    words = ["größer", "naïve", "¿qué"]
+    content = BUILDERS[kind]([word.encode("latin-1") for word in words], VECTORS[:3])
+    assert importer.refusal(content) is not None
+    assert importer.read(content, "--encoding", "latin-1")[0] == words
+
+
+def test_words_of_fasttext_are_decoded_as_is_said(importer):
+    words = ["größer", "naïve", "¿qué"]
+    content = fasttext([word.encode("cp1252") for word in words], VECTORS[:3], ())
+    assert importer.refusal(content) is not None
+    assert importer.read(content, "--encoding", "cp1252")[0] == words
+
+
+def test_an_encoding_in_which_the_numbers_would_be_others_is_for_the_words_alone(importer):
+    content = b"".join(row("gnu".encode("cp037") + b"%d" % n) for n in range(3))
+    assert importer.read(content, "--encoding", "cp037")[0] == [
+        "gnu" + bytes([0x30 + n]).decode("cp037") for n in range(3)
+    ]
+
+
+def test_a_files_name_may_be_bytes_that_are_no_text(importer):
+    path = importer.place / b"gnu\xff.txt".decode("utf-8", "surrogateescape")
+    path.write_bytes(rows())
+    assert importer.read(path)[0] == list(WORDS)
+    manifest = json.loads((importer.models / "good" / "manifest.json").read_text("utf-8"))
+    assert manifest["source"] == "gnu?.txt"

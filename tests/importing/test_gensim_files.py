@@ -1,0 +1,141 @@
+"""The files that gensim tests its own readers with: every row as gensim reads it, or refused."""
+
+import pytest
+
+from tests.importing.reading import GENSIM_DATA as DATA
+from tests.importing.reading import assert_same, facebook, imported, word2vec
+
+pytestmark = pytest.mark.skipif(not DATA.exists(), reason="this gensim is without its test data")
+
+TEXT = {
+    "test_glove.txt": {"no_header": True},
+    "crime-and-punishment.vec": {},
+    "lee_fasttext.vec": {},
+    "toy-model.vec": {},
+    "EN.1-10.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt": {},
+    "IT.1-10.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt": {},
+    "word2vec_pre_kv_c": {},
+    "high_precision.kv.txt": {},
+}
+BINARY = ["euclidean_vectors.bin", "poincare_vectors.bin", "high_precision.kv.bin"]
+FASTTEXT = {
+    "crime-and-punishment.bin": "utf-8",
+    "lee_fasttext.bin": "utf-8",
+    "lee_fasttext_new.bin": "utf-8",
+    "toy-model.bin": "utf-8",
+    "non_ascii_fasttext.bin": "utf-8",
+    "cp852_fasttext.bin": "cp852",
+}
+
+
+@pytest.mark.parametrize("name", TEXT)
+def test_text_is_read_as_gensim_reads_it(importer, name):
+    right = word2vec(DATA / name, **TEXT[name])
+    assert_same(imported(importer, DATA / name), right.index_to_key, right.vectors)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary_files_are_read_as_gensim_reads_them(importer, name):
+    right = word2vec(DATA / name, binary=True)
+    assert_same(imported(importer, DATA / name), right.index_to_key, right.vectors)
+
+
+@pytest.mark.parametrize("name", FASTTEXT)
+def test_fasttext_of_any_age_and_encoding_is_read_as_gensim_reads_it(importer, name):
+    encoding = FASTTEXT[name]
+    right = facebook(DATA / name, encoding)
+    model = imported(importer, DATA / name, "--encoding", encoding)
+    assert_same(model, right.index_to_key, right.vectors)
+    table = model.subwords.table
+    assert (model.subwords.min_n, model.subwords.max_n) == (right.min_n, right.max_n)
+    assert (table.shape, table.tobytes()) == (
+        right.vectors_ngrams.shape,
+        right.vectors_ngrams.tobytes(),
+    )
+
+
+@pytest.mark.parametrize("name", [*TEXT, *BINARY, *FASTTEXT])
+def test_the_format_need_not_be_guessed(importer, name):
+    told = "glove" if name == "test_glove.txt" else "word2vec-text"
+    told = "word2vec-binary" if name in BINARY else "fasttext" if name in FASTTEXT else told
+    options = ["--encoding", FASTTEXT.get(name, "utf-8")]
+    guessed = imported(importer, DATA / name, *options)
+    assert guessed.manifest.training["file"]["format"] == told
+    given = imported(importer, DATA / name, "--format", told, *options)
+    assert given.manifest == guessed.manifest
+
+
+def test_a_pretrained_model_is_read_without_its_nameless_word(importer):
+    name = "toy-model-pretrained.bin"
+    right = facebook(DATA / name)
+    named = [row for row, word in enumerate(right.index_to_key) if word]
+    assert len(named) == len(right.index_to_key) - 1
+    assert "At byte 399 the fastText file has a word that is empty;" in importer.refusal(
+        DATA / name
+    )
+    model = imported(importer, DATA / name, "--skip-bad-rows")
+    assert_same(model, [right.index_to_key[row] for row in named], right.vectors[named])
+    assert model.manifest.training["file"]["left_out"] == 1
+
+
+def test_words_in_another_encoding_are_read_where_it_is_named(importer):
+    name = "pang_lee_polarity_fasttext.vec"
+    right = word2vec(DATA / name, encoding="latin-1")
+    model = imported(importer, DATA / name, "--encoding", "latin-1")
+    assert_same(model, right.index_to_key, right.vectors)
+
+
+def test_words_that_are_no_utf8_are_left_out_where_that_is_asked_for(importer):
+    file = DATA / "pang_lee_polarity_fasttext.vec"
+    right = word2vec(file, unicode_errors="surrogateescape")
+    good = [row for row, word in enumerate(right.index_to_key) if word.isprintable()]
+    bad = len(right.index_to_key) - len(good)
+    assert bad
+    model = imported(importer, file, "--skip-bad-rows")
+    assert_same(model, [right.index_to_key[row] for row in good], right.vectors[good])
+    assert model.manifest.training["file"]["left_out"] == bad
+
+
+def test_a_file_in_which_every_row_is_left_out_is_refused(importer):
+    file = DATA / "w2v_keyedvectors_load_test.modeldata"
+    assert importer.refusal(file, "--skip-bad-rows") == "The file has no vectors."
+
+
+NOT_UTF8 = "has a word that is not UTF-8; --skip-bad-rows leaves such rows out."
+PICKLE = (
+    "The file is a pickle, which runs code when it is read, so it never is; save the vectors with"
+    " gensim's save_word2vec_format."
+)
+UNTOLD = (
+    "The format cannot be told: line 1 is neither a word with its numbers nor a word2vec header,"
+    " and the file is no fastText .bin."
+)
+REFUSED = {
+    "pretrained.vec": "Line 1 says 3 words, but the file ends after 1.",
+    "pang_lee_polarity_fasttext.vec": f"Line 150 {NOT_UTF8}",
+    "w2v_keyedvectors_load_test.modeldata": f"Line 2 {NOT_UTF8}",
+    "cp852_fasttext.bin": f"At byte 88 the fastText file {NOT_UTF8}",
+    "pang_lee_polarity_fasttext.bin": (
+        "At byte 92 the fastText file is a classifier, not a model of words."
+    ),
+    "reproduce.dat": UNTOLD,
+    "reproduce.dat.gz": UNTOLD,
+    "questions-words.txt": UNTOLD,
+    "compatible-hash-true.model": PICKLE,
+    "lee_fasttext": PICKLE,
+    "model-from-gensim-3.8.0.w2v": PICKLE,
+    "word2vec_pre_kv_py2": PICKLE,
+    "ft_kv_3.6.0.model.gz": PICKLE,
+    **{path.name: PICKLE for path in sorted(DATA.glob("*.pkl"))},
+    "word2vec_pre_kv_sep_py3.syn0.npy": "The file is a NumPy array.",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_file_of_vectors_is_refused_in_a_sentence(importer, name):
+    assert importer.refusal(DATA / name) == REFUSED[name]
+
+
+def test_a_pickle_is_refused_under_any_format(importer):
+    for kind in ("glove", "word2vec-text", "word2vec-binary", "fasttext"):
+        assert importer.refusal(DATA / "phraser-scoring-str.pkl", "--format", kind) == PICKLE

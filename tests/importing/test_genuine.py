@@ -1,0 +1,189 @@
+"""Genuine rows of GloVe and GoogleNews: what gensim reads is what is stored and served."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from service.encoding.documents import encode_document
+from service.store.folder import read_model
+from service.training.closed_form import REACH
+from tests.encoding.asking import ask, ask_one
+from tests.importing.conftest import run
+from tests.importing.reading import GENUINE, assert_same, word2vec
+
+FILES = {
+    "glove": ("glove.6B.50d.9k.txt.gz", "glove", {"no_header": True}),
+    "twitter": ("glove.twitter.27B.25d.12k.txt.gz", "glove", {"no_header": True}),
+    "google": ("GoogleNews.8k.300d.bin.gz", "word2vec-binary", {"binary": True}),
+}
+TEXTS = ["He sat on the bank of the river.", "She took the money to the bank.", "bank bank"]
+
+pytestmark = pytest.mark.skipif(
+    not all((GENUINE / file).exists() for file, _, _ in FILES.values()),
+    reason="needs rows of published vectors (POLYSEME_TEST_DATA)",
+)
+
+
+def import_all(folder):
+    """Import the files as a person does, the format guessed, into one folder of models."""
+    for name, (file, _, _) in FILES.items():
+        options = ["--name", name, "--models-dir", str(folder), "--licence", "PDDL"]
+        done = run("models", "import", str(GENUINE / file), *options)
+        assert (done.code, len(done.err.splitlines())) == (0, 1), done.err
+        assert done.out.startswith(f"{name}  ")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return import_all(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module", params=FILES)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(folder, name):
+    return read_model(folder / name)
+
+
+@pytest.fixture(scope="module")
+def right(name):
+    file, _, options = FILES[name]
+    return word2vec(GENUINE / file, **options)
+
+
+def test_every_row_is_what_gensim_reads(model, right):
+    assert_same(model, right.index_to_key, right.vectors)
+
+
+def test_in_half_precision_every_row_is_the_nearest(name, right, tmp_path):
+    options = ["--models-dir", str(tmp_path), "--dtype", "float16", "--name", name]
+    done = run("models", "import", str(GENUINE / FILES[name][0]), *options)
+    assert done.code == 0
+    narrow = read_model(tmp_path / name)
+    assert narrow.manifest.dtype == "float16"
+    assert_same(narrow, right.index_to_key, right.vectors.astype(np.float16))
+    assert narrow.manifest.training["informativeness"] == "rank in the file"
+
+
+def test_the_manifest_says_what_there_is(model, name, right):
+    file, kind, _ = FILES[name]
+    manifest = model.manifest
+    digest = hashlib.sha256((GENUINE / file).read_bytes()).hexdigest()
+    assert manifest.cased is (name == "google")
+    assert (manifest.vocabulary_size, manifest.dimension) == right.vectors.shape
+    assert (manifest.dtype, manifest.licence, manifest.source) == ("float32", "PDDL", file)
+    assert (manifest.heads, len(manifest.layers), manifest.subwords) == (1, 1, None)
+    assert manifest.training == {
+        "attention": "closed form",
+        "informativeness": "rank in the file",
+        "file": {"format": kind, "sha256": digest, "left_out": 0},
+    }
+
+
+def test_attention_is_neither_even_nor_parameter_free(model):
+    for one in ask(model, TEXTS[:2]):
+        weights = one.arrays["attention"]
+        n = len(one.tokens)
+        assert weights.shape == (1, 1, n, n)
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-5)
+        assert np.abs(weights - 1 / n).max() > 0.1
+        x = one.arrays["static"].astype(np.float64)
+        scores = x @ x.T / np.sqrt(x.shape[1])
+        plain = np.exp(scores - scores.max(axis=1, keepdims=True))
+        plain /= plain.sum(axis=1, keepdims=True)
+        assert np.abs(weights[0, 0] - plain).max() > 0.1
+        assert not np.allclose(one.arrays["contextual"], one.arrays["static"], atol=1e-3)
+
+
+def test_two_occurrences_differ_and_those_of_one_sense_less(model):
+    texts = ["the river bank of the lake", "the river bank of the sea", "the bank and its money"]
+    lake, sea, money = (unit(at(one, "bank")) for one in ask(model, texts))
+    assert lake @ sea > lake @ money
+    assert lake @ sea < 0.9999
+    twice = ask_one(model, "bank bank").arrays["contextual"]
+    assert not np.array_equal(twice[0], twice[1])
+
+
+def at(one, word):
+    place = [token.text for token in one.tokens].index(word)
+    return one.arrays["contextual"][place].astype(np.float64)
+
+
+def unit(vector):
+    return vector / np.linalg.norm(vector)
+
+
+def test_the_word_bias_is_that_of_the_rank(model):
+    ranks = np.arange(1, len(model.vocabulary) + 1)
+    p = 1 / (ranks + 2.7)
+    p /= p.sum()
+    np.testing.assert_allclose(model.word_bias, np.log(1e-3 / (1e-3 + p)), rtol=1e-5)
+    (layer,) = model.layers
+    assert layer.scoring.looks_at == "other-words"
+    assert layer.scoring.position_bias.shape == (1, 2 * REACH + 1)
+
+
+def test_importing_twice_gives_the_same_bytes(folder, tmp_path):
+    again = import_all(tmp_path)
+    first, second = contents(folder), contents(again)
+    assert {f"{name}/manifest.json" for name in FILES} <= set(first)
+    assert first == second
+
+
+def contents(folder):
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_models_are_whole(folder):
+    done = run("models", "verify", *FILES, "--models-dir", str(folder))
+    assert (done.code, done.out.splitlines()) == (0, [f"{name}: whole" for name in FILES])
+
+
+SENTENCE = "Apple sells a phone"
+RESOLVED = {"glove": ("apple", "lower"), "google": ("Apple", "exact")}
+
+
+@pytest.mark.parametrize("served", RESOLVED)
+def test_a_capital_means_what_the_vocabulary_has(serve, folder, served):
+    client = serve(models_dir=folder, model="google")
+    file, _, options = FILES[served]
+    right = word2vec(GENUINE / file, **options)
+    answer = client.post("/v1/encode", json={"input": SENTENCE, "model": served})
+    assert answer.status_code == 200
+    (result,) = answer.json()["results"]
+    token = result["tokens"][0]
+    assert (token["text"], token["key"], token["resolution"]) == ("Apple", *RESOLVED[served])
+    for token, row in zip(result["tokens"], result["static"], strict=True):
+        static = right[token["key"]] if token["key"] else np.zeros(right.vector_size, np.float32)
+        assert np.array_equal(np.array(row, np.float32), static)
+    np.testing.assert_allclose(np.sum(result["attention"], axis=-1), 1, rtol=0, atol=1e-5)
+
+
+def test_a_service_answers_with_what_the_engine_makes_of_the_folder(serve, folder):
+    client = serve(models_dir=folder, model="google")
+    for name in FILES:
+        model = read_model(folder / name)
+        document = client.post("/v1/encode", json={"input": TEXTS, "model": name}).json()
+        expected = encode_document(model.manifest, ask(model, TEXTS))
+        assert document["usage"] == expected["usage"]
+        for got, own in zip(document["results"], expected["results"], strict=True):
+            assert [token["key"] for token in got["tokens"]] == [
+                token["key"] for token in own["tokens"]
+            ]
+            for part in ("static", "contextual", "attention"):
+                np.testing.assert_allclose(got[part], own[part], rtol=0, atol=1e-5)
+
+
+def test_both_are_listed_and_described(serve, folder):
+    client = serve(models_dir=folder, model="google")
+    listed = {one["id"]: one for one in client.get("/v1/models").json()["data"]}
+    assert set(FILES) <= set(listed)
+    shown = client.get("/v1/models/glove").json()
+    assert (shown["cased"], shown["dimension"], shown["licence"]) == (False, 50, "PDDL")
+    assert client.get("/v1/models/google").json()["cased"] is True

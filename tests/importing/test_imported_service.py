@@ -1,0 +1,175 @@
+"""Imported models behind a real gunicorn: what was in the files is what clients get."""
+
+import base64
+import io
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.importing import files
+from tests.importing.conftest import run
+from tests.importing.reading import GENSIM_DATA, facebook, word2vec
+from tests.importing.weighing import BIASES, ROW, D, H, K, V, written
+from tests.tiny import VECTORS, WORDS
+
+TEXT = "apple bank river money high end bank"
+LACKING = ["landladyship", "qzx", "日本語", "привета", "שלומות", "नमस्ते", "👩🏽\u200d🚒", "e\u0301x"]
+FAST = "lee_fasttext_new.bin"
+
+pytestmark = pytest.mark.skipif(
+    not GENSIM_DATA.exists(), reason="this gensim is without its test data"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Five models, made by the command."""
+    place = tmp_path_factory.mktemp("files")
+    (place / "tiny.txt").write_bytes(files.rows(WORDS, VECTORS))
+    weights = written(place / "weights.safetensors", {**ROW, **BIASES}, {"heads": str(H)})
+    column = {name: tensor.T if tensor.ndim == 2 else tensor for name, tensor in ROW.items()}
+    column = written(place / "column.safetensors", column)
+    models = tmp_path_factory.mktemp("models")
+    for name, file, *options in [
+        ("weighed", place / "tiny.txt", "--weights", weights),
+        (
+            "column",
+            place / "tiny.txt",
+            *("--weights", column, "--convention", "column"),
+            "--heads",
+            H,
+        ),
+        ("free", place / "tiny.txt", "--no-weights"),
+        ("fast", GENSIM_DATA / FAST),
+        ("half", GENSIM_DATA / "test_glove.txt", "--dtype", "float16", "--licence", "PDDL"),
+    ]:
+        done = run("models", "import", file, "--name", name, "--models-dir", models, *options)
+        assert done.code == 0, done.err
+    return models
+
+
+@pytest.fixture(scope="module")
+def client(serve, folder) -> httpx.Client:
+    return serve(models_dir=folder, model="fast")
+
+
+@pytest.fixture(scope="module")
+def oracle():
+    return facebook(GENSIM_DATA / FAST)
+
+
+def encode(client, **body):
+    answer = client.post("/v1/encode", json=body)
+    assert answer.status_code == 200, answer.text
+    (result,) = answer.json()["results"]
+    return result
+
+
+def test_words_of_fasttext_have_the_vectors_of_gensim(client, oracle):
+    words = [*oracle.index_to_key, *LACKING]
+    assert not set(LACKING) & set(oracle.index_to_key)
+    for start in range(0, len(words), 400):
+        some = words[start : start + 400]
+        result = encode(client, input=[some], include=["static"], case="exact")
+        right = np.array([oracle[word] for word in some])
+        np.testing.assert_allclose(result["static"], right, rtol=0, atol=1e-6)
+        told = [token["resolution"] for token in result["tokens"]]
+        assert told == ["subword" if word in LACKING else "exact" for word in some]
+
+
+def test_a_text_of_known_and_composed_words_is_answered(client, oracle):
+    text = "The landladyship of Australia qzx."
+    result = encode(client, input=text)
+    tokens = {token["text"]: token for token in result["tokens"]}
+    assert tokens["Australia"]["resolution"] == "exact"
+    assert (tokens["qzx"]["resolution"], tokens["qzx"]["key"]) == ("subword", None)
+    for token, row in zip(result["tokens"], result["static"], strict=True):
+        right = oracle[token["key"] or token["text"]]
+        np.testing.assert_allclose(row, right, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(np.sum(result["attention"], axis=-1), 1, rtol=0, atol=1e-5)
+
+
+def attention(x, biases):
+    """Multi-head attention by einsum, in float64. [n, d] -> [n, d], [h, n, n]"""
+    q, k, v = (
+        (x @ ROW[name] + biases.get(f"{name}_bias", 0)).reshape(len(x), H, -1)
+        for name in ("query", "key", "value")
+    )
+    e = np.exp(np.einsum("ihk,jhk->hij", q, k) / np.sqrt(K))
+    a = e / e.sum(axis=2, keepdims=True)
+    context = np.einsum("hij,jhv->ihv", a, v).reshape(len(x), H * V)
+    return context @ ROW["output"] + biases.get("output_bias", 0), a
+
+
+@pytest.mark.parametrize(("name", "biases"), [("weighed", BIASES), ("column", {})])
+def test_brought_weights_give_attention_as_it_is_written_in_the_books(client, name, biases):
+    result = encode(client, input=TEXT, model=name, case="exact")
+    x = VECTORS[[WORDS.index(word) for word in TEXT.split()]].astype(np.float64)
+    assert result["static"] == x.tolist()
+    contextual, weights = attention(x, biases)
+    np.testing.assert_allclose(result["contextual"], contextual, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(result["attention"][0], weights, rtol=0, atol=1e-6)
+
+
+def test_brought_weights_give_what_torch_gives(client):
+    torch = pytest.importorskip("torch", reason="PyTorch, an oracle only, is not installed")
+    result = encode(client, input=TEXT, model="weighed", include=["queries", "keys", "values"])
+    q, k, v = (torch.tensor(result[name][0]) for name in ("queries", "keys", "values"))
+    context = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    joined = context.transpose(0, 1).reshape(-1, H * V)
+    right = joined @ torch.from_numpy(ROW["output"]) + torch.from_numpy(BIASES["output_bias"])
+    found = encode(client, input=TEXT, model="weighed", include=["contextual"])["contextual"]
+    np.testing.assert_allclose(found, right.numpy(), rtol=0, atol=1e-5)
+
+
+def test_a_trace_shows_the_brought_weights_at_work(client):
+    body = {"text": TEXT, "model": "weighed", "layer": 0}
+    steps = {step["name"]: step for step in client.post("/v1/trace", json=body).json()["steps"]}
+    x = np.array(steps["embeddings"]["values"])
+    contextual, weights = attention(x, BIASES)
+    assert steps["queries"]["shape"] == [H, len(x), K]
+    np.testing.assert_allclose(steps["weights"]["values"], weights, rtol=0, atol=1e-6)
+    assert "output" in steps
+    np.testing.assert_allclose(steps["output"]["values"], contextual, rtol=0, atol=1e-5)
+
+
+def test_without_weights_attention_is_parameter_free(client):
+    result = encode(client, input=TEXT, model="free", case="exact")
+    x = np.array(result["static"])
+    e = np.exp(x @ x.T / np.sqrt(D))
+    a = e / e.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(result["attention"], a[None, None], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(result["contextual"], a @ x, rtol=0, atol=1e-5)
+
+
+def test_half_precision_is_served_as_it_was_stored(client):
+    right = word2vec(GENSIM_DATA / "test_glove.txt", no_header=True)
+    answer = client.post(
+        "/v1/encode",
+        json={"input": [right.index_to_key], "model": "half", "include": ["static"]},
+        headers={"Accept": "application/x-npz"},
+    )
+    static = np.load(io.BytesIO(answer.content), allow_pickle=False)["static"]
+    assert np.array_equal(static, right.vectors.astype(np.float16).astype(np.float32))
+
+
+def test_models_are_described_by_what_their_files_are(client):
+    shown = {name: client.get(f"/v1/models/{name}").json() for name in ("weighed", "half", "fast")}
+    assert [one["heads"] for one in shown.values()] == [H, 1, 1]
+    assert [one["cased"] for one in shown.values()] == [True, False, True]
+    assert [one["source"] for one in shown.values()] == ["tiny.txt", "test_glove.txt", FAST]
+    assert [one["training"]["attention"] for one in shown.values()] == [
+        *("stored weights", "closed form", "closed form")
+    ]
+    assert shown["half"]["licence"] == "PDDL"
+    assert shown["fast"]["training"]["informativeness"] == "counts in the file"
+
+
+def test_a_batch_has_the_bits_of_its_sentences_alone(client):
+    texts = [TEXT, "the fire", "qzx qzx", ""]
+    for name in ("weighed", "fast", "half"):
+        body = {"model": name, "encoding": "base64"}
+        batch = client.post("/v1/encode", json={"input": texts, **body}).json()["results"]
+        assert [encode(client, input=text, **body) for text in texts] == batch
+        assert base64.b64decode(batch[0]["contextual"]["data"])

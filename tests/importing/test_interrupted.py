@@ -1,0 +1,231 @@
+"""An import that is interrupted, or that fails at the end, leaves nothing behind."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+from service.store.folder import read_model
+from tests.conftest import ROOT
+from tests.importing.conftest import below, run
+from tests.importing.files import archive, fasttext, many, rows
+from tests.importing.work import (
+    LINUX,
+    Work,
+    checking,
+    converting,
+    expanded,
+    reading,
+    wait_for,
+    writing,
+)
+from tests.tiny import write_tiny
+
+pytestmark = pytest.mark.skipif(not LINUX, reason="processes are watched by Linux's /proc")
+
+CODES = {signal.SIGINT: 1, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9}
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory):
+    """Files large enough to be interrupted and to be converted by several processes."""
+    place = tmp_path_factory.mktemp("large")
+    made = {}
+    for kind in ("glove", "word2vec-binary"):
+        made[kind] = place / kind
+        made[kind].write_bytes(many(kind))
+    return made
+
+
+@pytest.fixture(scope="session")
+def large_zip(tmp_path_factory):
+    """A compressed fastText file."""
+    words = [f"gnu{number}" for number in range(30_000)]
+    vectors = np.random.default_rng(4).standard_normal((30_000, 50)).astype(np.float32)
+    path = tmp_path_factory.mktemp("large") / "fasttext.zip"
+    path.write_bytes(archive({"gnu.bin": fasttext(words, vectors, ())}, zipfile.ZIP_STORED))
+    return path
+
+
+def interrupt(work, moment, number, *, group):
+    """Send a signal at a moment: to the process, or as a terminal does to all of its processes."""
+    work.wait_for(moment)
+    (os.killpg if group else os.kill)(work.process.pid, number)
+    code, out, err = work.end()
+    assert (code, out) == (CODES[number], "")
+    wait_for(lambda: not work.processes())
+    assert not any(work.scratch.iterdir())
+    assert "Traceback" not in err
+    if number != signal.SIGKILL:
+        assert [line for line in err.splitlines() if not line.startswith("polyseme: ")] in (
+            [],
+            ["", "Aborted!"],
+        )
+    return err
+
+
+@pytest.mark.parametrize(
+    ("kind", "moment", "number", "group"),
+    [
+        ("glove", checking, signal.SIGINT, True),
+        ("glove", checking, signal.SIGTERM, False),
+        ("glove", reading, signal.SIGINT, True),
+        ("glove", reading, signal.SIGHUP, True),
+        ("glove", reading, signal.SIGKILL, False),
+        ("word2vec-binary", converting, signal.SIGINT, True),
+        ("word2vec-binary", converting, signal.SIGINT, False),
+        ("word2vec-binary", converting, signal.SIGTERM, True),
+        ("word2vec-binary", converting, signal.SIGTERM, False),
+        ("word2vec-binary", converting, signal.SIGHUP, True),
+        ("word2vec-binary", converting, signal.SIGKILL, False),
+        ("word2vec-binary", writing, signal.SIGINT, True),
+        ("word2vec-binary", writing, signal.SIGTERM, False),
+        ("word2vec-binary", writing, signal.SIGHUP, True),
+    ],
+)
+def test_nothing_is_left_of_an_import_that_is_interrupted(
+    tmp_path, large, kind, moment, number, group
+):
+    processes = "1" if moment is reading else "2"
+    with Work(tmp_path, large[kind], "--processes", processes) as work:
+        interrupt(work, moment, number, group=group)
+        assert not any(work.models.iterdir())
+
+
+def test_what_is_left_of_an_import_that_is_killed_is_hidden_and_goes_with_the_next(tmp_path, large):
+    with Work(tmp_path, large["word2vec-binary"], "--processes", "1") as work:
+        interrupt(work, writing, signal.SIGKILL, group=False)
+        assert all(path.name.startswith(".") for path in work.models.iterdir())
+    assert "big" not in run("models", "list", "--models-dir", work.models).out
+    (tmp_path / "small").write_bytes(rows())
+    done = run("models", "import", tmp_path / "small", "--models-dir", work.models)
+    assert done.code == 0
+    assert [path.name for path in work.models.iterdir()] == ["small"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_older_model_stays_whole_where_its_replacement_is_interrupted(tmp_path, large, number):
+    write_tiny(tmp_path / "the-models" / "big", source="the older one")
+    before = below(tmp_path / "the-models")
+    options = "--processes", "1", "--replace"
+    with Work(tmp_path, large["word2vec-binary"], *options) as work:
+        interrupt(work, writing, number, group=False)
+    assert below(tmp_path / "the-models") == before
+    read_model(tmp_path / "the-models" / "big", verify=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_of_a_file_that_was_expanded(tmp_path, large_zip, number):
+    with Work(tmp_path, large_zip) as work:
+        interrupt(work, expanded, number, group=False)
+        assert not any(work.models.iterdir())
+
+
+def test_a_hangup_is_ignored_where_it_was_before(tmp_path, large):
+    with Work(tmp_path, large["word2vec-binary"], "--processes", "2", under=["nohup"]) as work:
+        work.wait_for(converting)
+        os.killpg(work.process.pid, signal.SIGHUP)
+        code, out, _ = work.end()
+    assert (code, out.split()[0]) == (0, "big")
+    assert len(read_model(work.models / "big", verify=True).vocabulary) == 60_000
+
+
+def test_a_process_that_is_killed_over_its_work_is_said(tmp_path, large):
+    with Work(tmp_path, large["word2vec-binary"], "--processes", "2") as work:
+        work.wait_for(converting)
+        for one in work.workers():
+            os.kill(one, signal.SIGKILL)
+        code, out, err = work.end()
+        wait_for(lambda: not work.processes())
+    assert (code, out) == (1, "")
+    assert err.splitlines()[1] == (
+        "polyseme: A process that converted numbers was ended, perhaps for lack of memory;"
+        " --processes 1 takes the least."
+    )
+    assert err.count("\n") == 2
+    assert not any(work.models.iterdir())
+    assert not any(work.scratch.iterdir())
+
+
+NO_SPACE = (
+    "polyseme: The disk of the models is full, or that of temporary files (TMPDIR); --limit or"
+    " --dtype float16 takes less."
+)
+SMALL = """
+mount -t tmpfs -o size="$1" tmpfs "$2" || exit 99
+shift 2
+"$@"
+code=$?
+find "$PLACE" -mindepth 1
+exit $code
+"""
+"""Runs a command with a small disk for a folder, which no other process sees."""
+
+
+def on_a_small_disk(size, disk, command, **variables):
+    """Run a command: the exit code, what it said, and what is left on the disk."""
+    under = ["unshare", "--map-root-user", "--mount", "sh", "-c", SMALL, "sh", size, disk]
+    done = subprocess.run(
+        list(map(str, [*under, *command])),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PLACE": str(disk), **variables},
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder to mount a small disk at, where that can be done."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if not shutil.which("unshare") or on_a_small_disk("1m", disk, ["true"])[0]:
+        pytest.skip("a small disk cannot be mounted here")
+    return disk
+
+
+def importing(file, models):
+    command = [sys.executable, "-m", "service", "models", "import", file, "--models-dir", models]
+    return [*command, "--no-weights"]
+
+
+def test_a_model_that_the_disk_cannot_hold_is_refused_before_it_is_written(tmp_path, small_disk):
+    (tmp_path / "file").write_bytes(many("word2vec-binary", 3000, 100))
+    command = importing(tmp_path / "file", small_disk)
+    code, out, err = on_a_small_disk("1m", small_disk, command)
+    assert (code, out) == (1, "")
+    assert err.splitlines()[1] == (
+        "polyseme: The model needs 2 MB on disk where 1 MB are free; --limit or --dtype float16"
+        " makes it smaller."
+    )
+
+
+@pytest.mark.parametrize(
+    ("width", "size"), [(1, "396k"), (1, "412k"), (1, "426k"), (100, "800k"), (100, "1200k")]
+)
+def test_a_disk_that_is_full_in_the_middle_is_said_and_nothing_is_left(
+    tmp_path, small_disk, width, size
+):
+    """The vectors fit, which is looked at; with the words, 400 kB, and their index they do not."""
+    words = ["x" * 200 + str(number) for number in range(2000)]
+    vectors = np.ones((2000, width), np.float32)
+    (tmp_path / "file").write_bytes(rows(words, vectors))
+    code, out, err = on_a_small_disk(size, small_disk, importing(tmp_path / "file", small_disk))
+    assert (code, out) == (1, "")
+    assert err.splitlines()[1:] == [NO_SPACE]
+
+
+def test_a_full_disk_for_what_is_expanded_is_said_and_nothing_is_left(
+    tmp_path, small_disk, large_zip
+):
+    command = importing(large_zip, tmp_path / "models")
+    code, out, err = on_a_small_disk("1m", small_disk, command, TMPDIR=str(small_disk))
+    assert (code, out) == (1, "")
+    assert err.splitlines()[1:] == [NO_SPACE]
+    assert not (tmp_path / "models").exists()

@@ -1,0 +1,179 @@
+"""What is written comes back: any words, any numbers, in any number of pieces and processes."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from service.importing import importer as importing
+from service.importing import loading
+from service.importing.scan import Scan
+from tests.importing.files import (
+    FORMATS,
+    PACKINGS,
+    VECTORS,
+    WORDS,
+    binary,
+    build,
+    fasttext,
+    packed,
+    row,
+    rows,
+    text,
+)
+
+EXAMPLES = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0\n \ufeff")
+SOME_WORDS = st.lists(
+    st.text(LETTERS, min_size=1, max_size=12).filter(lambda word: word.encode().strip()),
+    min_size=1,
+    max_size=12,
+    unique=True,
+)
+
+
+@st.composite
+def tables(draw):
+    """Words and a vector for each."""
+    words = draw(SOME_WORDS)
+    shape = len(words), draw(st.integers(1, 5))
+    return words, draw(arrays(np.float32, shape, elements=NUMBERS))
+
+
+@pytest.fixture
+def pieces(monkeypatch):
+    """Set how many numbers are in a piece, and from how many on processes are started."""
+
+    def are(size, few=4_000_000):
+        monkeypatch.setattr(loading, "_PIECE", size)
+        monkeypatch.setattr(loading, "_FEW", few)
+
+    return are
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@EXAMPLES
+@given(table=tables(), packing=st.sampled_from(PACKINGS), size=st.integers(1, 40))
+@example((["\x1c", "\x85", "\u2028", "a\r", "\ta"], np.ones((5, 2), np.float32)), "plain", 1)
+@example((["nan", "1e5", "-", "#", '"'], np.eye(5, dtype=np.float32)), "gz", 7)
+def test_any_words_and_numbers_come_back(lasting_importer, pieces, kind, table, packing, size):
+    pieces(size)
+    words, vectors = table
+    content = packed(build(kind, words, vectors), packing)
+    read, found = lasting_importer.read(content, "--format", kind)
+    assert read == words
+    assert found.tobytes() == vectors.tobytes()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@EXAMPLES
+@given(table=tables())
+def test_what_comes_back_is_the_same_when_the_format_is_guessed(lasting_importer, kind, table):
+    words, vectors = table
+    vectors = np.column_stack([vectors, vectors])  # one number could be that of a head
+    read, found = lasting_importer.read(build(kind, words, vectors))
+    assert read == words
+    assert found.tobytes() == vectors.tobytes()
+
+
+@EXAMPLES
+@given(content=st.binary(max_size=200), kind=st.sampled_from([*FORMATS, None]))
+def test_any_bytes_at_all_are_read_or_refused_in_one_sentence(lasting_importer, content, kind):
+    options = ["--format", kind] if kind else []
+    done = lasting_importer.run(content, "--name", "m", "--replace", "--no-weights", *options)
+    assert done.code == 0 or done.err.splitlines()[-1].startswith("polyseme: ")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@EXAMPLES
+@given(data=st.data())
+def test_any_change_of_a_file_is_read_or_refused_in_one_sentence(lasting_importer, kind, data):
+    content = bytearray(build(kind))
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(content)))
+        end = data.draw(st.integers(start, min(start + 20, len(content))))
+        content[start:end] = data.draw(st.binary(max_size=20))
+    for options in ([], ["--skip-bad-rows"]):
+        done = lasting_importer.run(bytes(content), "--name", "m", "--replace", *options)
+        assert done.code == 0 or done.err.splitlines()[-1].startswith("polyseme: ")
+
+
+def many(count):
+    """Words and vectors, some hundred of them."""
+    words = [f"gnu{number}" for number in range(count)]
+    return words, np.random.default_rng(2).standard_normal((count, 7)).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["glove", "word2vec-text", "word2vec-binary"])
+def test_processes_give_the_pieces_back_in_order(importer, pieces, kind):
+    words, vectors = many(300)
+    pieces(70, few=0)
+    content = packed(build(kind, words, vectors), "gz")
+    read, found = importer.read(content, "--processes", 2)
+    assert read == words
+    assert found.tobytes() == vectors.tobytes()
+
+
+def test_a_number_that_a_process_cannot_read_is_refused_with_its_line(importer, pieces):
+    pieces(70, few=0)
+    content = rows(*many(300)) + row("okapi", b"1 2 3 4 5 6 0x1p3")
+    said = importer.refusal(content, "--processes", 2)
+    assert said.startswith("Line 301 has something that is not a number;")
+
+
+def test_a_number_that_is_not_finite_is_refused_with_its_line_in_any_piece(importer, pieces):
+    words, vectors = many(300)
+    for place, size in ((0, 1), (150, 70), (299, 7_000_000)):
+        pieces(size)
+        spoiled = vectors.copy()
+        spoiled[place, 6] = -np.inf
+        said = importer.refusal(rows(words, spoiled), "--processes", 1)
+        assert said.startswith(f"Line {place + 1} has a number that is not finite as float32;")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (rows(), rows(WORDS[:3], VECTORS[:3])),
+        (rows(), rows() + row("gnu")),
+        (rows(), rows(WORDS, VECTORS[:, :2])),
+        (rows(), row("gnu", b"1 2 3 4") * 4),
+        (rows(), rows().replace(b"0.5", b"gnu")),
+        (rows(), b""),
+        (text(), text(head=b"9 3")),
+        (binary(), binary(WORDS[:3], VECTORS[:3])),
+        (binary(), binary()[:-5]),
+        (rows(), rows(WORDS[::-1])),
+        (binary(), binary(WORDS[::-1])),
+        (fasttext(), fasttext(WORDS[::-1])),
+        (fasttext(), fasttext(bucket=3)),
+        (fasttext(), fasttext(["gnu", *WORDS[1:3], "gnu"])),
+    ],
+)
+def test_a_file_that_changes_while_it_is_read_is_refused(importer, monkeypatch, before, after):
+    path = importer.file(before)
+    os.utime(path, (0, 0))
+    monkeypatch.setattr(importing, "_announce", lambda *_: path.write_bytes(after))
+    done = importer.run(path)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("polyseme: ") and done.err.count("\n") == 1
+    assert not any(importer.models.iterdir())
+    assert not any(importer.scratch.iterdir())
+
+
+def test_memory_that_does_not_suffice_is_said(importer, monkeypatch):
+    def too_much(*_):
+        raise MemoryError
+
+    for place, name in ((importing, "load"), (Scan, "rows")):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, too_much)
+            assert importer.refusal(rows()) == (
+                "There is not enough memory; --limit, --dtype float16 or --processes 1 takes less."
+            )

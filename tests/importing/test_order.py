@@ -1,0 +1,81 @@
+"""Whether words stand in the order of their frequency is told by their English function words."""
+
+import numpy as np
+import pytest
+
+from service.importing.order import FEWEST, FUNCTION_WORDS, sorted_by_frequency
+from tests.tiny import WORDS
+
+OTHERS = [f"{word}{number}" for number in range(200) for word in WORDS]
+
+
+def spread(words, step=20, start=0):
+    """Words with others between and after them, as many as they are alike."""
+    others = iter(OTHERS)
+    mixed = [next(others) for _ in range(start)]
+    for word in words:
+        mixed += [word, *(next(others) for _ in range(step))]
+    return mixed + list(others)
+
+
+def shuffled(words, seed=0):
+    return [str(word) for word in np.random.default_rng(seed).permutation(words)]
+
+
+def test_the_more_frequent_before_the_less_is_sorted():
+    assert sorted_by_frequency([*FUNCTION_WORDS, *OTHERS]) is True
+    assert sorted_by_frequency(spread(FUNCTION_WORDS, step=3)) is True
+
+
+def test_a_few_words_out_of_order_do_no_harm():
+    words = list(FUNCTION_WORDS)
+    for place in range(0, 40, 4):
+        words[place], words[place + 3] = words[place + 3], words[place]
+    assert sorted_by_frequency([*words, *OTHERS]) is True
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        sorted([*FUNCTION_WORDS, *OTHERS]),
+        sorted([*FUNCTION_WORDS, *OTHERS], reverse=True),
+        [*FUNCTION_WORDS, *OTHERS][::-1],
+        *(shuffled([*FUNCTION_WORDS, *OTHERS], seed) for seed in range(20)),
+    ],
+)
+def test_another_order_is_not_sorted(words):
+    assert sorted_by_frequency(words) is False
+
+
+def test_function_words_in_order_behind_everything_else_are_not_sorted():
+    assert sorted_by_frequency([*OTHERS, *FUNCTION_WORDS]) is False
+
+
+def test_function_words_in_front_in_another_order_are_not_sorted():
+    assert sorted_by_frequency([*sorted(FUNCTION_WORDS), *OTHERS]) is False
+
+
+@pytest.mark.parametrize("words", [[], OTHERS, [*FUNCTION_WORDS[: FEWEST - 1], *OTHERS]])
+def test_without_enough_function_words_it_cannot_be_told(words):
+    assert sorted_by_frequency(words) is None
+
+
+def test_as_few_as_are_enough_tell():
+    assert sorted_by_frequency([*FUNCTION_WORDS[:FEWEST], *OTHERS]) is True
+    assert sorted_by_frequency([*FUNCTION_WORDS[:FEWEST][::-1], *OTHERS]) is False
+
+
+def test_case_tells_words_apart():
+    assert sorted_by_frequency([word.title() for word in FUNCTION_WORDS]) is None
+
+
+def test_a_word_that_comes_again_counts_where_it_came_first():
+    assert sorted_by_frequency([*FUNCTION_WORDS, *OTHERS, *FUNCTION_WORDS[::-1]]) is True
+
+
+def test_a_file_of_function_words_alone_may_be_sorted():
+    assert sorted_by_frequency(FUNCTION_WORDS) is True
+
+
+def test_words_are_looked_at_once_and_may_be_a_stream():
+    assert sorted_by_frequency(iter([*FUNCTION_WORDS, *OTHERS])) is True

@@ -1,0 +1,229 @@
+"""Rows as they are met in the wild, rows that are left out, and how many are read."""
+
+import numpy as np
+import pytest
+
+from tests.importing.files import VECTORS, WORDS, binary, build, fasttext, row, rows, text
+
+LINES = rows().split(b"\n")[:-1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        rows(end=b"\r\n"),
+        rows(end=b" \n"),
+        rows(end=b"\t \r\n"),
+        rows()[:-1],
+        rows() + b"\n\n",
+        rows() + b"\r\n   \n",
+        text(end=b"\r\n"),
+        text(end=b" \n"),
+        text()[:-1],
+        text() + b"\n \n",
+        text(head=b" 4\t 3  "),
+        text(head=b"+4 +3"),
+        text(head=b"0004 03"),
+        binary(end=b""),
+        binary(end=b"\n\n"),
+        binary()[:-1],
+        binary() + b"\n",
+        binary(end=b"", head=b"4 3\r"),
+    ],
+)
+def test_lines_may_end_as_programs_end_them(importer, content):
+    words, vectors = importer.read(content)
+    assert words == list(WORDS)
+    assert vectors.tobytes() == VECTORS.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("number", "value"),
+    [
+        ("+1.5", 1.5),
+        (".5", 0.5),
+        ("5.", 5),
+        ("1E3", 1000),
+        ("1e-400", 0),
+        ("-0", -0.0),
+        ("00012", 12),
+        ("3.40282350e38", np.finfo(np.float32).max),
+        ("0.1000000014901161", np.float32(0.1)),
+        ("1" + "0" * 30, np.float32(1e30)),
+    ],
+)
+def test_numbers_may_be_written_as_people_write_them(importer, number, value):
+    content = rows() + row("gnu", b"1 2 " + number.encode())
+    for options in ([], ["--skip-bad-rows"]):
+        _, vectors = importer.read(content, *options)
+        assert vectors.shape == (5, 3)
+        assert vectors[4, 2].tobytes() == np.float32(value).tobytes()
+
+
+SPACED = [". . .", "at name@domain.com", "a  b", "to me", "x\u00a0y", "_", "\u2028", "1/2 cup"]
+"""Words as glove.840B has them, and some with other spaces."""
+
+
+@pytest.mark.parametrize("head", [False, True], ids=["glove", "word2vec-text"])
+def test_a_word_may_have_spaces_in_it(importer, head):
+    words = ["the", *SPACED]
+    vectors = np.arange(27, dtype=np.float32).reshape(9, 3)
+    read, table = importer.read((text if head else rows)(words, vectors))
+    assert read == words
+    assert np.array_equal(table, vectors)
+
+
+def test_the_first_word_may_have_spaces_where_a_head_says_how_wide_vectors_are(importer):
+    assert importer.read(text([". . .", *WORDS[1:]]))[0][0] == ". . ."
+
+
+def test_two_words_that_differ_in_a_space_stay_two(importer):
+    words = ["zebra", "a b", "a\x1fb", "a\x1f b"]
+    read, vectors = importer.read(rows(words))
+    assert read == words
+    assert np.array_equal(vectors, VECTORS)
+
+
+def test_a_number_beside_a_word_is_a_number_too_many_and_no_word(importer):
+    said = importer.refusal(rows() + row("at 7", b"1 2 3"))
+    assert said.startswith("Line 5 has 4 numbers where line 1 has 3;")
+
+
+@pytest.mark.parametrize("kind", ["glove", "word2vec-text", "word2vec-binary", "fasttext"])
+@pytest.mark.parametrize("limit", [1, 3, 4, 5, 1_000_000])
+def test_the_first_words_are_read_up_to_a_limit(importer, kind, limit):
+    words, vectors = importer.read(build(kind), "--limit", limit)
+    assert words == list(WORDS[:limit])
+    assert np.array_equal(vectors, VECTORS[:limit])
+
+
+def test_what_lies_behind_the_limit_is_not_looked_at(importer):
+    for content in (
+        rows() + b"gnu\n\xff nan nan nan\n",
+        text(head=b"9 3"),
+        binary(head=b"9 3") + b"\xff",
+    ):
+        assert importer.read(content, "--limit", 4)[0] == list(WORDS)
+
+
+BAD_LINES = [
+    row(b"gn\xff"),
+    row("gnu", b"1 2"),
+    row("gnu", b"1 2 3 4"),
+    row("zebra"),
+    row("gnu", b"1 2 nan"),
+    row("gnu", b"1 2 1e39"),
+    row("gnu", b"1 2 0x1p3"),
+    row("gnu", b"1 2 1_0"),
+    row("x" * 4097),
+    b" 1 2 3\n",
+    b"gnu\n",
+]
+
+
+def spoiled(build, bad):
+    """The lines of a file with a bad one after each, except the first."""
+    lines = [LINES[0] + b"\n"]
+    for place, line in enumerate(bad):
+        good = LINES[place] + b"\n" if 0 < place < len(LINES) else b""
+        lines += [good, line]
+    content = b"".join(lines)
+    return content if build is rows else b"%d 3\n" % content.count(b"\n") + content
+
+
+@pytest.mark.parametrize("build", [rows, text])
+def test_bad_rows_are_left_out_and_counted(importer, build):
+    content = spoiled(build, BAD_LINES)
+    assert importer.refusal(content).startswith(f"Line {2 if build is rows else 3} ")
+    done = importer.run(content, "--skip-bad-rows", "--name", "m")
+    assert done.code == 0
+    assert f"polyseme: {len(BAD_LINES)} rows could not be used and were left out." in done.err
+    words, vectors = importer_read(importer, content)
+    assert words == list(WORDS)
+    assert vectors.tobytes() == VECTORS.tobytes()
+
+
+def importer_read(importer, content, *options):
+    for path in (importer.models / "m").iterdir():
+        path.unlink()
+    (importer.models / "m").rmdir()
+    return importer.read(content, "--skip-bad-rows", *options)
+
+
+@pytest.mark.parametrize("bad", range(len(BAD_LINES)))
+def test_each_bad_row_is_left_out_on_its_own(importer, bad):
+    content = spoiled(rows, [b"", b"", BAD_LINES[bad], b""])
+    words, vectors = importer.read(content, "--skip-bad-rows")
+    assert words == list(WORDS)
+    assert vectors.tobytes() == VECTORS.tobytes()
+
+
+def test_a_word_whose_first_row_is_bad_has_its_second(importer):
+    content = rows() + row("gnu", b"1 nan 3") + row("gnu", b"4 5 6")
+    words, vectors = importer.read(content, "--skip-bad-rows")
+    assert words == [*WORDS, "gnu"]
+    assert vectors[4].tolist() == [4, 5, 6]
+
+
+def test_bad_rows_of_binary_are_left_out(importer):
+    words = ["zebra", b"gn\xff", "Quagga", "zebra", "okapi", b"", "nan", "1999"]
+    vectors = np.ones((8, 3), np.float32)
+    vectors[[0, 2, 4, 7]] = VECTORS
+    vectors[6, 1] = np.nan
+    read, table = importer.read(binary(words, vectors), "--skip-bad-rows")
+    assert read == list(WORDS)
+    assert table.tobytes() == VECTORS.tobytes()
+
+
+def test_bad_words_of_fasttext_are_left_out(importer):
+    words = ["zebra", b"gn\xff", "Quagga", b"", "okapi", b"\n", "1999"]
+    vectors = np.ones((7, 3), np.float32)
+    vectors[[0, 2, 4, 6]] = VECTORS
+    read, table = importer.read(fasttext(words, vectors, ()), "--skip-bad-rows")
+    assert read == list(WORDS)
+    assert table.tobytes() == VECTORS.tobytes()
+
+
+def test_a_bad_word_of_fasttext_that_gensim_would_take_for_another_is_refused(importer):
+    content = fasttext(["zebra", "\\xff", b"\xff", "gnu"], VECTORS, ())
+    place = content.index(b"\xff\0")
+    said = importer.refusal(content, "--skip-bad-rows")
+    assert said == f"At byte {place} the fastText file has a word twice."
+
+
+def test_what_is_too_large_for_float16_is_a_bad_row(importer):
+    for content in (rows(), text(), binary()):
+        words, vectors = importer.read(content, "--skip-bad-rows", "--dtype", "float16")
+        assert words == ["zebra", "Quagga", "1999"]
+        assert np.array_equal(vectors, VECTORS[[0, 1, 3]].astype(np.float16))
+
+
+def test_left_out_rows_count_toward_the_limit(importer):
+    content = rows(["zebra", "zebra", "okapi", "gnu"])
+    assert importer.read(content, "--skip-bad-rows", "--limit", 3)[0] == ["zebra", "okapi"]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (row("gnu", b"nan nan nan"), "The file has no vectors."),
+        (binary(["gnu"], [[np.nan] * 3]), "The file has no vectors."),
+        (fasttext([b"\xff"], VECTORS[:1], ()), "has no word that can be used."),
+    ],
+    ids=["text", "binary", "fastText"],
+)
+def test_a_file_of_bad_rows_alone_is_refused(importer, content, sentence):
+    assert importer.refusal(content, "--skip-bad-rows").endswith(sentence)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        rows() + b"\n" + row("gnu"),
+        text(head=b"5 3"),
+        binary(head=b"3 3"),
+        rows() + b"x" * (3 << 20),
+    ],
+)
+def test_what_is_wrong_with_the_whole_file_is_no_bad_row(importer, content):
+    assert importer.refusal(content, "--skip-bad-rows")

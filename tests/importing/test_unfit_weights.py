@@ -1,0 +1,222 @@
+"""`--weights` with a file that does not fit: each kind has a sentence of its own."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+from tests.importing import files
+from tests.importing.weighing import HEADS, ROW, SQUARE, D, save, tiny_vectors
+from tests.tiny import normal
+
+RNG = np.random.default_rng(17)
+
+
+@pytest.fixture
+def vectors(importer):
+    return tiny_vectors(importer)
+
+
+def refusal(importer, vectors, tensors, *options, metadata=None):
+    given = save(importer, tensors, metadata)
+    return importer.refusal(vectors, "--weights", given, *options)
+
+
+KNOWN = (
+    "known are query, key, value and output, for further layers as layers.1.query, and the names of"
+    " models/README.md."
+)
+NO_FIT = "which does not fit vectors of 5 numbers in the row convention"
+TURN = "--convention column takes it turned."
+WIDE = normal(RNG, 7, 6)
+UNFIT = {
+    "row given as column": (
+        {"query": ROW["query"].T},
+        f"The weights' tensor layers.0.query is 6 by 5, {NO_FIT}; {TURN}",
+    ),
+    "output given as column": (
+        {**ROW, "output": ROW["output"].T},
+        f"The weights' tensor layers.0.output is 5 by 21, {NO_FIT}; {TURN}",
+    ),
+    "fits neither": (
+        {"key": WIDE},
+        f"The weights' tensor layers.0.key is 7 by 6, {NO_FIT}.",
+    ),
+    "vector": ({"value": SQUARE[0]}, "The weights' tensor layers.0.value is no matrix."),
+    "cube": ({"Wq": normal(RNG, 5, 5, 1)}, "The weights' tensor layers.0.query is no matrix."),
+    "key wider than query": (
+        {**ROW, "key": normal(RNG, D, 9)},
+        "The weights, layers.0: query and key differ in width.",
+    ),
+    "value without output": (
+        {"value": ROW["value"]},
+        "The weights, layers.0: the output is not as wide as the vectors.",
+    ),
+    "output that does not take the values": (
+        {**ROW, "output": normal(RNG, 13, D)},
+        "The weights, layers.0: output has the shape [13, 5].",
+    ),
+    "bias of another width": (
+        {"query": SQUARE, "query_bias": SQUARE[0, :3]},
+        "The weights, layers.0: query_bias has the shape [3].",
+    ),
+    "no columns": (
+        {"query": np.empty((5, 0), np.float32), "key": np.empty((5, 0), np.float32)},
+        "The weights, layers.0: query has the shape [5, 0].",
+    ),
+    "word bias of another length": (
+        {"query": SQUARE, "word_bias": np.zeros(7, np.float32)},
+        "The weights have a word_bias that is not 11 long.",
+    ),
+    "norm that stands nowhere": (
+        {f"layers.0.attention_norm.{part}": SQUARE[0] for part in ("gain", "shift")},
+        "The weights, layers.0: the metadata do not say where attention_norm stands.",
+    ),
+    "unknown": ({"Wz": SQUARE}, f"The weights have a tensor Wz; {KNOWN}"),
+    "unknown in a layer": (
+        {"layers.0.gate": SQUARE},
+        f"The weights have a tensor layers.0.gate; {KNOWN}",
+    ),
+    "of another model": (
+        {"model.layers.0.self_attn.q_proj.weight": SQUARE},
+        f"The weights have a tensor model.layers.0.self_attn.q_proj.weight; {KNOWN}",
+    ),
+    "hostile": (
+        {"query\n\x1b[31m" + "y" * 999: SQUARE},
+        f"The weights have a tensor query???31m{'y' * 49}; {KNOWN}",
+    ),
+    "twice": (
+        {"query": SQUARE, "Wq": SQUARE},
+        "The weights have two tensors for one projection.",
+    ),
+    "second layer alone": (
+        {"layers.1.query": SQUARE},
+        "The weights have a layer 1 but no layer 0; the first layer is 0.",
+    ),
+    "a layer left out": (
+        {"query": SQUARE, "layers.2.query": SQUARE},
+        "The weights have a layer 2 but no layer 1; the first layer is 0.",
+    ),
+    "no projection": (
+        {"word_bias": np.zeros(11, np.float32)},
+        "The weights have no projection: query, key, value or output.",
+    ),
+    "nothing": ({}, "The weights have no projection: query, key, value or output."),
+    "integers": (
+        {"query": np.ones((5, 5), np.int64)},
+        "The weights' tensor query has the dtype I64; save it as F32, F16 or F64.",
+    ),
+    "booleans": (
+        {"query": np.ones((5, 5), bool)},
+        "The weights' tensor query has the dtype BOOL; save it as F32, F16 or F64.",
+    ),
+    "complex": (
+        {"query": np.ones((5, 5), np.complex64)},
+        "The weights' tensor query has the dtype C64; save it as F32, F16 or F64.",
+    ),
+    "not a number": (
+        {"query": SQUARE * np.float32("nan")},
+        "The weights' tensor query has a number that is not finite as float32.",
+    ),
+    "infinite": (
+        {"query_bias": np.full(5, -np.inf), "key": SQUARE},
+        "The weights' tensor query_bias has a number that is not finite as float32.",
+    ),
+    "beyond float32": (
+        {"query": np.full((5, 5), 1e39)},
+        "The weights' tensor query has a number that is not finite as float32.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_weights_that_do_not_fit_are_refused_in_a_sentence(importer, vectors, case):
+    tensors, sentence = UNFIT[case]
+    assert refusal(importer, vectors, tensors) == sentence
+
+
+def test_no_two_kinds_of_unfit_weights_share_a_sentence_by_chance():
+    sentences = [sentence for _, sentence in UNFIT.values()]
+    again = {one for one in sentences if sentences.count(one) > 1}
+    assert len(again) == 2  # no projection, whatever else there is; not finite, for three reasons
+
+
+def test_a_shape_of_the_row_convention_is_told_so_in_the_column_convention(importer, vectors):
+    sentence = refusal(importer, vectors, ROW, "--convention", "column", *HEADS)
+    assert "in the column convention; --convention row takes it turned." in sentence
+    wide = refusal(importer, vectors, {"key": WIDE}, "--convention", "column")
+    assert wide.endswith(
+        "7 by 6, which does not fit vectors of 5 numbers in the column convention."
+    )
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])
+def test_dtypes_that_numpy_lacks_are_refused_by_their_name(importer, vectors, dtype):
+    torch = pytest.importorskip("torch", reason="PyTorch alone writes such files")
+    path = importer.place / "given.safetensors"
+    written = torch.ones(5, 5).to(getattr(torch, dtype))
+    importlib.import_module("safetensors.torch").save_file({"query": written}, path)
+    sentence = importer.refusal(vectors, "--weights", path)
+    assert sentence.startswith("The weights' tensor query has the dtype ")
+    assert sentence.endswith("; save it as F32, F16 or F64.")
+
+
+@pytest.mark.parametrize("heads", [4, 1024])
+def test_heads_that_do_not_divide_are_refused(importer, vectors, heads):
+    sentence = refusal(importer, vectors, ROW, "--heads", heads)
+    assert sentence == "The weights, layers.0: the heads do not divide the width of query and key."
+
+
+NO_HEADS = "The weights' metadata have heads that are not 1 to 1024."
+METADATA = {
+    "no heads": ({"heads": "0"}, NO_HEADS),
+    "negative heads": ({"heads": "-1"}, NO_HEADS),
+    "heads in words": ({"heads": "three"}, NO_HEADS),
+    "too many heads": ({"heads": "1025"}, NO_HEADS),
+    "endless heads": ({"heads": "9" * 5000}, NO_HEADS),
+    "layers that are no JSON": (
+        {"layers": "scale"},
+        "The weights' metadata describe layers as no manifest does.",
+    ),
+    "layers with more than layers have": (
+        {"layers": '[{"scale": true, "speed": 3}]'},
+        "The weights' metadata describe layers as no manifest does.",
+    ),
+    "no layers": ({"layers": "[]"}, "The weights' metadata describe another number of layers."),
+    "two layers": (
+        {"layers": "[{}, {}]"},
+        "The weights' metadata describe another number of layers.",
+    ),
+    "a word bias that is lacking": (
+        {"layers": '[{"word_bias": true}]'},
+        "The weights' metadata ask for a tensor word_bias, which is lacking.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", METADATA)
+def test_metadata_that_make_no_sense_are_refused_in_a_sentence(importer, vectors, case):
+    metadata, sentence = METADATA[case]
+    assert refusal(importer, vectors, {"query": SQUARE}, metadata=metadata) == sentence
+
+
+def damaged(content):
+    """Spoiled copies of a safetensors file."""
+    return {
+        "empty": b"",
+        "text": b"query 1 2 3 4 5\n",
+        "cut in the header": content[:20],
+        "cut in the numbers": content[:-4],
+        "longer than it says": content + b"\0" * 4,
+        "a header without end": b"\xff" * 8 + content[8:],
+        "pickle": b"\x80\x04cos\nsystem\n(S'true'\ntR.",
+        "zip of torch.save": files.archive({"archive/data.pkl": b"\x80\x02}q\x00."}),
+    }
+
+
+@pytest.mark.parametrize("case", damaged(b""))
+def test_what_is_no_safetensors_file_is_refused_in_a_sentence(importer, vectors, case):
+    path = save(importer, {"query": SQUARE})
+    path.write_bytes(damaged(path.read_bytes())[case])
+    sentence = importer.refusal(vectors, "--weights", path)
+    assert sentence == "The weights cannot be read as a safetensors file."

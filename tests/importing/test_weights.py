@@ -1,0 +1,261 @@
+"""`--weights`: projections that somebody brings, under their usual names, in both conventions."""
+
+import json
+
+import numpy as np
+import pytest
+
+from service.encoding.encoder import Part
+from service.store.folder import read_model
+from tests.encoding.asking import ask_one
+from tests.importing.weighing import BIASES, HEADS, ROW, SQUARE, D, H, K, V, save, tiny_vectors
+from tests.tiny import VECTORS, WORDS, normal
+
+RNG = np.random.default_rng(13)
+TEXT = "apple bank river money high end bank"
+
+
+@pytest.fixture
+def vectors(importer):
+    return tiny_vectors(importer)
+
+
+def weigh(importer, vectors, tensors, *options, metadata=None):
+    """Import with weights and read the model."""
+    given = save(importer, tensors, metadata)
+    done = importer.run(vectors, "--weights", given, "--replace", "--name", "weighed", *options)
+    assert (done.code, "Traceback" in done.err) == (0, False), done.err
+    return read_model(importer.models / "weighed")
+
+
+def arrays(model, **choice):
+    names: list[Part] = ["static", "contextual", "attention", "queries", "keys", "values"]
+    return ask_one(model, TEXT, include=frozenset(names), case="exact", **choice).arrays
+
+
+def attention(x, weights, heads, biases=None):
+    """Multi-head attention in float64, written down once more. [n, d] -> [n, d], [h, n, n]"""
+    biases = {} if biases is None else biases
+    wide = {}
+    for name in ("query", "key", "value"):
+        y = x @ weights.get(name, np.eye(x.shape[1])) + biases.get(f"{name}_bias", 0)
+        wide[name] = y.reshape(len(x), heads, -1)
+    scores = np.einsum("ihk,jhk->hij", wide["query"], wide["key"])
+    scores /= np.sqrt(wide["query"].shape[2])
+    e = np.exp(scores - scores.max(axis=2, keepdims=True))
+    a = e / e.sum(axis=2, keepdims=True)
+    context = np.einsum("hij,jhv->ihv", a, wide["value"]).reshape(len(x), -1)
+    out = context @ weights.get("output", np.eye(context.shape[1]))
+    return out + biases.get("output_bias", 0), a
+
+
+def assert_is(found, contextual, weights):
+    np.testing.assert_allclose(found["contextual"], contextual, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(found["attention"][0], weights, rtol=0, atol=1e-6)
+
+
+def test_weights_give_attention_as_it_is_written_in_the_books(importer, vectors):
+    model = weigh(importer, vectors, {**ROW, **BIASES}, *HEADS)
+    found = arrays(model)
+    x = found["static"].astype(np.float64)
+    assert x.tolist() == [VECTORS[WORDS.index(word)].tolist() for word in TEXT.split()]
+    assert_is(found, *attention(x, ROW, H, BIASES))
+    assert (model.manifest.heads, model.key_width, model.value_width) == (H, K, V)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_weights_of_torch_in_the_column_convention_give_what_torch_gives(importer, vectors, bias):
+    torch = pytest.importorskip("torch", reason="PyTorch, an oracle only, is not installed")
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        module = torch.nn.MultiheadAttention(D, D, bias=bias, batch_first=True).eval()
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.copy_(torch.randn_like(parameter))
+    query, key, value = module.in_proj_weight.detach().chunk(3)
+    tensors = {"q_proj.weight": query, "k_proj.weight": key, "v_proj.weight": value}
+    tensors["out_proj.weight"] = module.out_proj.weight.detach()
+    if bias:
+        parts = module.in_proj_bias.detach().chunk(3)
+        tensors |= {f"{name}_proj.bias": part for name, part in zip("qkv", parts, strict=True)}
+        tensors["out_proj.bias"] = module.out_proj.bias.detach()
+    tensors = {name: tensor.numpy() for name, tensor in tensors.items()}
+    options = ["--convention", "column", "--heads", D]
+    found = arrays(weigh(importer, vectors, tensors, *options))
+    x = torch.from_numpy(found["static"])[None]
+    with torch.no_grad():
+        contextual, weights = module(x, x, x, average_attn_weights=False)
+    assert_is(found, contextual[0].numpy(), weights[0].numpy())
+
+
+def test_the_column_convention_is_the_row_convention_of_the_transposed(importer, vectors):
+    tensors = {**ROW, **BIASES, "layers.0.feed_forward.inner": normal(RNG, D, 13)}
+    tensors["layers.0.feed_forward.outer"] = normal(RNG, 13, D)
+    tensors["layers.0.position_bias"] = normal(RNG, H, 5)
+    row = weigh(importer, vectors, tensors, *HEADS)
+    turned = {n: t.T if t.ndim == 2 and "position" not in n else t for n, t in tensors.items()}
+    column = weigh(importer, vectors, turned, "--convention", "column", *HEADS)
+    assert row.manifest.tensors == column.manifest.tensors
+    assert row.manifest.files == column.manifest.files
+    assert [m.manifest.training["convention"] for m in (row, column)] == ["row", "column"]
+
+
+def test_a_square_weight_is_used_as_it_is_told(importer, vectors):
+    """Its shape does not give the convention away, so the numbers have to."""
+    for convention, weight in (("row", SQUARE), ("column", SQUARE.T)):
+        given = {"query": weight}
+        model = weigh(importer, vectors, given, "--convention", convention)
+        assert np.array_equal(model.layers[0].query.weight, SQUARE)
+    assert np.array_equal(weigh(importer, vectors, given).layers[0].query.weight, SQUARE.T)
+
+
+NAMES = {
+    "canonical": "layers.0.{full}",
+    "alone": "{full}",
+    "weight": "{full}.weight",
+    "layer and weight": "layers.0.{full}.weight",
+    "W": "W{short}",
+    "w": "w{short}",
+    "W_": "W_{short}",
+    "W and weight": "W{short}.weight",
+    "proj": "{short}_proj",
+    "proj and weight": "{short}_proj.weight",
+    "layer, proj and weight": "layers.0.{short}_proj.weight",
+    "capitals": "{upper}",
+}
+
+
+@pytest.mark.parametrize("pattern", NAMES.values(), ids=NAMES)
+def test_a_projection_has_many_names(importer, vectors, pattern):
+    tensors = {
+        pattern.format(full=name, short=name[0], upper=name.upper()): weight
+        for name, weight in ROW.items()
+    }
+    named = weigh(importer, vectors, tensors, *HEADS).manifest
+    assert named.tensors == {f"layers.0.{name}": list(one.shape) for name, one in ROW.items()}
+    right = weigh(importer, vectors, ROW, *HEADS).manifest
+    assert named.files == right.files
+
+
+@pytest.mark.parametrize(
+    "pattern", ["{full}_bias", "{full}.bias", "{short}_proj.bias", "W{short}_bias"]
+)
+def test_a_bias_has_many_names(importer, vectors, pattern):
+    tensors = {
+        pattern.format(full=name, short=name[0]): BIASES[f"{name}_bias"]
+        for name in ("query", "key")
+    }
+    model = weigh(importer, vectors, {**ROW, **tensors}, *HEADS)
+    assert np.array_equal(model.layers[0].query.bias, BIASES["query_bias"])
+    assert np.array_equal(model.layers[0].key.bias, BIASES["key_bias"])
+    assert model.layers[0].value.bias is None
+
+
+def test_a_second_layer_follows_the_first(importer, vectors):
+    second = {f"layers.1.{name}": weight + 1 for name, weight in ROW.items()}
+    tensors = {**ROW, **second, "layers.1.Q_proj.bias": BIASES["query_bias"]}
+    model = weigh(importer, vectors, tensors, *HEADS)
+    found = arrays(model)
+    first, a = attention(found["static"].astype(np.float64), ROW, H)
+    weights = {name: weight + 1 for name, weight in ROW.items()}
+    contextual, b = attention(first, weights, H, {"query_bias": BIASES["query_bias"]})
+    scale = np.abs(contextual).max()
+    np.testing.assert_allclose(found["contextual"] / scale, contextual / scale, atol=1e-5)
+    np.testing.assert_allclose(found["attention"], [a, b], rtol=0, atol=1e-4)
+    assert [entry.scale for entry in model.manifest.layers] == [True, True]
+
+
+def test_what_is_left_out_is_the_identity(importer, vectors):
+    model = weigh(importer, vectors, {"key": SQUARE})
+    found = arrays(model)
+    x = found["static"].astype(np.float64)
+    assert_is(found, *attention(x, {"key": SQUARE.astype(np.float64)}, 1))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+def test_floats_of_any_width_become_float32(importer, vectors, dtype):
+    given = {name: weight.astype(dtype) for name, weight in ROW.items()}
+    model = weigh(importer, vectors, given, *HEADS)
+    layer = model.layers[0]
+    for name, weight in given.items():
+        stored = getattr(layer, name).weight
+        assert stored.dtype == np.float32
+        assert np.array_equal(stored, weight.astype(np.float32))
+
+
+def test_the_metadata_may_have_the_heads_and_the_option_wins(importer, vectors):
+    metadata = {"heads": str(H)}
+    assert weigh(importer, vectors, ROW, metadata=metadata).manifest.heads == H
+    assert weigh(importer, vectors, ROW).manifest.heads == 1
+    assert weigh(importer, vectors, ROW, "--heads", 1, metadata=metadata).manifest.heads == 1
+
+
+def test_the_metadata_may_say_what_is_to_be_known_of_each_layer(importer, vectors):
+    entries = [
+        {"scale": False, "looks_at": "others", "word_bias": True},
+        {"residual": {"kind": "add"}, "norm": "before", "norm_epsilon": 0.001},
+    ]
+    tensors = {"query": SQUARE, "word_bias": np.linspace(-1, 1, 11, dtype=np.float32)}
+    tensors |= {f"layers.1.attention_norm.{part}": normal(RNG, D) for part in ("gain", "shift")}
+    model = weigh(importer, vectors, tensors, metadata={"layers": json.dumps(entries)})
+    first, second = model.layers
+    assert (first.scoring.scale, first.scoring.looks_at) == (False, "others")
+    assert (first.scoring.word_bias, second.scoring.word_bias) == (True, False)
+    assert (second.norm, second.residual.kind) == ("before", "add")
+    assert second.attention_norm.epsilon == 0.001
+    assert np.array_equal(model.word_bias, tensors["word_bias"])
+
+
+def test_a_word_bias_is_added_to_the_scores_of_its_word(importer, vectors):
+    bias = normal(RNG, 11)
+    found = arrays(weigh(importer, vectors, {"query": SQUARE, "word_bias": bias}))
+    x = found["static"].astype(np.float64)
+    rows = [WORDS.index(word) for word in TEXT.split()]
+    scores = x @ SQUARE.astype(np.float64) @ x.T / np.sqrt(D) + bias[rows]
+    e = np.exp(scores - scores.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(
+        found["attention"][0, 0], e / e.sum(axis=1, keepdims=True), rtol=0, atol=1e-5
+    )
+
+
+def test_without_weights_attention_is_parameter_free(importer, vectors):
+    """softmax(X·Xᵀ/√d)·X, with no weights stored."""
+    done = importer.run(vectors, "--no-weights", "--name", "free")
+    assert done.code == 0
+    model = read_model(importer.models / "free")
+    found = arrays(model)
+    x = found["static"].astype(np.float64)
+    e = np.exp(x @ x.T / np.sqrt(D))
+    a = e / e.sum(axis=1, keepdims=True)
+    assert_is(found, a @ x, a[None])
+    assert model.word_bias is None
+    assert (model.manifest.tensors, model.manifest.training["attention"]) == ({}, "parameter-free")
+    assert not (importer.models / "free" / "attention.safetensors").exists()
+
+
+def test_the_manifest_says_which_attention_a_model_has(importer, vectors):
+    told = {}
+    for name, options in {
+        "closed": [],
+        "free": ["--no-weights"],
+        "stored": ["--weights", save(importer, {"query": SQUARE})],
+    }.items():
+        assert importer.run(vectors, "--name", name, *options).code == 0
+        training = read_model(importer.models / name).manifest.training
+        told[name] = {key: value for key, value in training.items() if key != "file"}
+    assert told == {
+        "closed": {
+            "attention": "closed form",
+            "informativeness": "none: the file is not sorted by frequency",
+        },
+        "free": {"attention": "parameter-free"},
+        "stored": {"attention": "stored weights", "convention": "row"},
+    }
+
+
+def test_weights_and_no_weights_are_not_both_had(importer, vectors):
+    given = save(importer, {"query": SQUARE})
+    done = importer.run(vectors, "--weights", given, "--no-weights")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[-1] == "Error: Give --weights or --no-weights, not both."
+    assert not any(importer.models.iterdir())

@@ -1,0 +1,128 @@
+"""An import in a process of its own, to be watched and interrupted."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+PATIENCE = 120
+"""Seconds after which something that was waited for will not come."""
+LINUX = Path("/proc/self/fd").exists()
+
+
+class Work:
+    """The command at work, in a session of processes of its own."""
+
+    def __init__(self, place, file, *options, under=()):
+        self.models, self.scratch = place / "the-models", place / "the-scratch"
+        self.models.mkdir(exist_ok=True)
+        self.scratch.mkdir(exist_ok=True)
+        self.file, self.log = file, place / "err"
+        command = [
+            *under,
+            sys.executable,
+            "-m",
+            "service",
+            "models",
+            "import",
+            file,
+            "--name",
+            "big",
+        ]
+        command += ["--models-dir", self.models, "--no-weights", *options]
+        with self.log.open("wb") as err:
+            self.process = subprocess.Popen(
+                list(map(str, command)),
+                stdout=subprocess.PIPE,
+                stderr=err,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "TMPDIR": str(self.scratch), "PYTHONPATH": str(ROOT)},
+                start_new_session=True,
+            )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for one in self.processes():
+            os.kill(one, 9)
+        self.process.wait()
+        self.process.stdout.close()
+
+    def wait_for(self, what):
+        """Wait for a moment of the work; it must not be over before."""
+        wait_for(lambda: what(self) or self.process.poll() is not None)
+        assert self.process.poll() is None, self.log.read_text()
+
+    def end(self):
+        """Wait for the end: the exit code and what was written."""
+        out, _ = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, out.decode(), self.log.read_text()
+
+    def processes(self):
+        """The processes of the session that are there still."""
+        found = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                state, _, _, session = stat.read_text().rsplit(")", 1)[1].split()[:4]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(session) == self.process.pid and state != "Z":
+                found.append(int(stat.parent.name))
+        return found
+
+    def workers(self):
+        """The processes that convert numbers at the moment."""
+        others = [one for one in self.processes() if one != self.process.pid]
+        return [one for one in others if self.has_scratch(one)]
+
+    def has_scratch(self, pid):
+        """Whether a process has a file in the folder for them, which need not have a name."""
+        return any(name.startswith(str(self.scratch)) for name in opened(pid))
+
+
+def opened(pid):
+    """The files that a process has open, as the kernel names them."""
+    names = []
+    for link in Path(f"/proc/{pid}/fd").glob("*"):
+        try:
+            names.append(str(link.readlink()))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return names
+
+
+def wait_for(what):
+    """Wait until something is so."""
+    end = time.monotonic() + PATIENCE
+    while not what():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.001)
+
+
+def checking(work):
+    """The first pass is under way."""
+    return str(work.file) in opened(work.process.pid)
+
+
+def reading(work):
+    """The second pass is under way."""
+    return " of memory to import, " in work.log.read_text()
+
+
+def converting(work):
+    """Other processes have been started and convert numbers."""
+    return bool(work.workers())
+
+
+def expanded(work):
+    """What the file is without its compression lies on the disk."""
+    return work.has_scratch(work.process.pid)
+
+
+def writing(work):
+    """The model is being written."""
+    return any(work.models.glob(".writing-*/new/*/*"))
