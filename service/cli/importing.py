@@ -3,15 +3,15 @@
 import codecs
 import errno
 import re
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, get_args
 
 import click
 
+from service.cli.interruption import cleaning_up
 from service.cli.options import destination_option, require_unicode
 from service.cli.progress import ConsoleProgress
 from service.importing.formats import Format
@@ -43,9 +43,7 @@ _OPTIONS = (
     click.option(
         "--convention",
         type=click.Choice(get_args(Convention)),
-        default="row",
-        show_default=True,
-        help="Whether the weights are used as x·W (row) or as W·x (column).",
+        help="Whether the weights are used as x·W (row, the default) or as W·x (column).",
     ),
     click.option("--heads", type=click.IntRange(1, 1024), help="How many heads the weights have."),
     click.option(
@@ -108,7 +106,7 @@ def import_file(
         name = _SUFFIXES.sub("", Path(member or file).name)
     destination, wishes = _wishes(options, format=kind, member=member)
     folder = _folder(destination, name)
-    with _cleaning_up():
+    with cleaning_up(), _explained():
         _tell(import_vectors(file, folder, wishes, ConsoleProgress()))
 
 
@@ -131,7 +129,7 @@ def pull(dataset: str, name: str | None, mirror: str | None, **options: Any) -> 
     destination, wishes = _wishes(options)
     folder = _folder(destination, dataset if name is None else name)
     check_place(folder, replace=wishes.replace)
-    with _cleaning_up():
+    with cleaning_up(), _explained():
         file, facts = pulled(dataset, mirror, progress)
         wishes = replace(wishes, facts={**facts, **wishes.facts})
         _tell(import_vectors(file, folder, wishes, progress))
@@ -147,6 +145,8 @@ def _wishes(options: dict[str, Any], **more: Any) -> tuple[Path, Wishes]:
     """Where models go, and how this one is to be imported."""
     if options["weights"] and options["no_weights"]:
         raise click.UsageError("Give --weights or --no-weights, not both.")
+    if not options["weights"] and (options["heads"] or options["convention"]):
+        raise click.UsageError("--heads and --convention say what --weights are; give those too.")
     require_unicode((options["licence"] or "", *options["languages"]))
     facts = {"licence": options["licence"], "languages": list(options["languages"])}
     wishes = Wishes(
@@ -157,7 +157,7 @@ def _wishes(options: dict[str, Any], **more: Any) -> tuple[Path, Wishes]:
         sorted=options["by_frequency"],
         weights=options["weights"],
         attention=not options["no_weights"],
-        convention=options["convention"],
+        convention=options["convention"] or "row",
         heads=options["heads"],
         replace=options["replace"],
         processes=options["processes"],
@@ -176,16 +176,8 @@ def _tell(manifest: Manifest) -> None:
 
 
 @contextmanager
-def _cleaning_up() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the work as Ctrl-C does, so that nothing half-written is left.
-
-    One that is ignored, as SIGHUP under nohup, stays so.
-    """
-    before = {
-        number: signal.signal(number, _end)
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
+def _explained() -> Iterator[None]:
+    """Say what a lack of room means here."""
     try:
         yield
     except OSError as error:
@@ -199,10 +191,3 @@ def _cleaning_up() -> Iterator[None]:
         raise VectorFileError(
             "There is not enough memory; --limit, --dtype float16 or --processes 1 takes less."
         ) from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _end(number: int, _frame: object) -> NoReturn:
-    raise SystemExit(128 + number)

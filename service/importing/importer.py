@@ -1,9 +1,7 @@
 """From a file of pretrained vectors to a model folder."""
 
 import hashlib
-import math
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +15,7 @@ from service.engine.subwords import Subwords
 from service.importing import fasttext
 from service.importing.attention import PARAMETER_FREE, Attention, in_closed_form
 from service.importing.compression import open_plain
+from service.importing.cost import Cost
 from service.importing.formats import Format, guess, head_of
 from service.importing.loading import CHANGED, load
 from service.importing.order import sorted_by_frequency
@@ -27,9 +26,6 @@ from service.importing.scan import scan
 from service.importing.weights import Convention, read_weights
 from service.store.manifest import NAME_PATTERN, Manifest
 from service.store.writer import write_model
-
-_WORD_BYTES = 250
-"""What a word takes in memory while it is imported."""
 
 
 @dataclass(frozen=True)
@@ -90,18 +86,19 @@ def import_vectors(path: Path, folder: Path, wishes: Wishes, progress: Progress)
     attention = _attention(table, wishes, progress)
     name = path.name.encode(errors="replace").decode()  # any bytes can be a file's name
     facts = {"source": name, **wishes.facts}
-    return write_model(
-        folder,
-        table.words,
-        table.vectors,
-        attention.layers,
-        attention.word_bias,
-        subwords=table.subwords,
-        replace=wishes.replace,
-        cased=any(word != word.lower() for word in table.words),
-        training={**attention.facts, "file": source},
-        **facts,
-    )
+    with progress.stage("writing", table.vectors.nbytes):
+        return write_model(
+            folder,
+            table.words,
+            table.vectors,
+            attention.layers,
+            attention.word_bias,
+            subwords=table.subwords,
+            replace=wishes.replace,
+            cased=any(word != word.lower() for word in table.words),
+            training={**attention.facts, "file": source},
+            **facts,
+        )
 
 
 def check_name(name: str) -> None:
@@ -126,9 +123,10 @@ def _rows(file: VectorFile, wishes: Wishes, folder: Path, progress: Progress) ->
     size = _size(file.path)
     with progress.stage("checking", size) as bar:
         found = scan(file, bar, encoding=wishes.encoding, dtype=wishes.dtype, skip=wishes.skip)
-    v, d = len(found.words), found.width
     itemsize = np.dtype(wishes.dtype).itemsize
-    _announce(v, d, v * d * itemsize, v * (d * itemsize + _WORD_BYTES), folder, progress)
+    cost = Cost.of_rows(len(found.words), found.width, itemsize)
+    cost.announce(folder, progress)
+    _weights(wishes, cost.words, cost.width)
     with progress.stage("reading", size) as bar:
         vectors = load(found, bar, wishes.processes)
     return Table(list(found.words), vectors, left_out=len(found.left_out))
@@ -139,14 +137,14 @@ def _fasttext(path: Path, wishes: Wishes, folder: Path, progress: Progress) -> T
     with progress.stage("checking", size) as bar, open_plain(path, wishes.member) as plain:
         walked = fasttext.walk(plain, bar, wishes.encoding, skip=wishes.skip)
     header, itemsize = walked.header, np.dtype(wishes.dtype).itemsize
-    v, d = header.words, header.dim
-    disk = (v + header.bucket) * d * itemsize
-    memory = (3 * v + 2 * header.bucket) * d * 4 + disk + v * 2 * _WORD_BYTES
-    _announce(v, d, disk, memory, folder, progress)
+    cost = Cost.of_fasttext(header.words, header.bucket, header.dim, itemsize)
+    cost.announce(folder, progress)
+    words = header.words - len(walked.left_out)
+    _weights(wishes, min(words, wishes.limit or words), header.dim)
     with progress.stage("reading", size) as bar:
         with fasttext.expanded(path, wishes.member, bar) as file:
             read = fasttext.read(file, walked, wishes.encoding)
-        bar.reach(size, v)
+        bar.reach(size, header.words)
     kept = slice(wishes.limit)
     subwords = read.subwords
     if subwords:
@@ -164,29 +162,10 @@ def _narrowed(vectors: Floats, dtype: str) -> Floats:
     return narrow
 
 
-def _announce(v: int, d: int, disk: int, memory: int, folder: Path, progress: Progress) -> None:
-    """Say what it will take, and refuse what the disk cannot hold."""
-    progress.say(
-        f"{v:,} words of {d} numbers: about {_megabytes(memory)} of memory to import,"
-        f" {_megabytes(disk)} on disk, which all workers that serve it share."
-    )
-    place = next(parent for parent in folder.absolute().parents if parent.exists())
-    free = shutil.disk_usage(place).free
-    if disk > free:
-        raise VectorFileError(
-            f"The model needs {math.ceil(disk / 1e6):,} MB on disk where {free // 10**6:,} MB are"
-            " free; --limit or --dtype float16 makes it smaller."
-        )
-
-
-def _megabytes(count: int) -> str:
-    return f"{max(round(count / 1e6), 1):,} MB"
-
-
 def _attention(table: Table, wishes: Wishes, progress: Progress) -> Attention:
-    if wishes.weights:
-        v, d = table.vectors.shape
-        return read_weights(wishes.weights, d, v, wishes.heads, wishes.convention)
+    stored = _weights(wishes, *table.vectors.shape)
+    if stored:
+        return stored
     if not wishes.attention:
         return PARAMETER_FREE
     if table.counts is not None:
@@ -198,6 +177,13 @@ def _attention(table: Table, wishes: Wishes, progress: Progress) -> Attention:
             progress.say(_UNTOLD if by_rank is None else _UNSORTED)
     with progress.stage("weighing", 1):
         return in_closed_form(table.vectors, None, by_rank=bool(by_rank))
+
+
+def _weights(wishes: Wishes, words: int, width: int) -> Attention | None:
+    """The stored weights, where there are some; looked at also before any number is converted."""
+    if not wishes.weights:
+        return None
+    return read_weights(wishes.weights, width, words, wishes.heads, wishes.convention)
 
 
 _UNSORTED = (

@@ -101,6 +101,13 @@ def test_the_widest_vectors_are_read(importer, kind):
     assert np.array_equal(read, vectors)
 
 
+@pytest.mark.parametrize("letters", range(1, 15))
+def test_a_long_line_is_told_wherever_its_beginning_is_cut(importer, letters):
+    """The length of the word moves the fourteen letters of each number along."""
+    content = row("x" * letters, b" ".join([b"1.2345678e-30"] * 30_000))
+    assert importer.read(content)[1].shape == (1, 30_000)
+
+
 @pytest.mark.parametrize(
     ("said", "content", "sentence"),
     [

@@ -10,6 +10,8 @@ from hypothesis.extra.numpy import arrays
 
 from service.importing import importer as importing
 from service.importing import loading
+from service.importing.progress import Quiet
+from service.importing.refusal import VectorFileError
 from service.importing.scan import Scan
 from tests.importing.files import (
     FORMATS,
@@ -165,6 +167,16 @@ def test_a_file_that_changes_while_it_is_read_is_refused(importer, monkeypatch, 
     assert done.err.startswith("polyseme: ") and done.err.count("\n") == 1
     assert not any(importer.models.iterdir())
     assert not any(importer.scratch.iterdir())
+
+
+def test_a_folder_whose_name_no_model_can_have_is_refused(tmp_path):
+    (tmp_path / "file").write_bytes(rows())
+    for name in ("a b", ".x", "x" * 65):
+        with pytest.raises(VectorFileError, match="A model's name is letters"):
+            importing.import_vectors(
+                tmp_path / "file", tmp_path / name, importing.Wishes(), Quiet()
+            )
+        assert not (tmp_path / name).exists()
 
 
 def test_memory_that_does_not_suffice_is_said(importer, monkeypatch):

@@ -64,6 +64,15 @@ def test_a_word_that_is_twice_only_when_decoded_is_refused(importer):
     assert said == at(place_of(fasttext(), b"1999"), "has a word twice")
 
 
+def test_a_word_that_is_no_text_when_decoded_is_refused(importer):
+    halved = [*WORDS[:3], "+2AA-"]  # UTF-7 for half of a pair
+    said = importer.refusal(rows(halved), "--encoding", "utf-7")
+    assert said == f"Line 4 has a word that is not UTF-7{SKIP}"
+    said = importer.refusal(fasttext(halved), "--encoding", "utf-7")
+    place = place_of(fasttext(), b"1999")
+    assert said == at(place, f"has a word that is not UTF-7{SKIP[:-1]}")
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [

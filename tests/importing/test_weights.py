@@ -259,3 +259,20 @@ def test_weights_and_no_weights_are_not_both_had(importer, vectors):
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines()[-1] == "Error: Give --weights or --no-weights, not both."
     assert not any(importer.models.iterdir())
+
+
+@pytest.mark.parametrize("option", [("--heads", "2"), ("--convention", "column")])
+def test_what_says_how_weights_are_needs_weights(importer, vectors, option):
+    done = importer.run(vectors, *option)
+    assert (done.code, done.out) == (2, "")
+    assert "--heads and --convention say what --weights are" in done.err
+
+
+def test_weights_that_do_not_fit_are_refused_before_any_number_is_converted(importer, tmp_path):
+    broken = tmp_path / "late.txt"  # line 2 stops gensim, which is not asked
+    broken.write_text("the 0.5 0.25 1\nof 0.5 x 1\n", "utf-8")
+    given = save(importer, {"query": np.ones((5, 2), np.float32)})
+    done = importer.run(broken, "--weights", given)
+    assert done.code == 1
+    assert "query" in done.err
+    assert "Line 2" not in done.err

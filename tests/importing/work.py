@@ -10,6 +10,13 @@ from tests.conftest import ROOT
 
 PATIENCE = 120
 """Seconds after which something that was waited for will not come."""
+UNTOUCHED = """
+import os, signal, sys
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Runs a command that heeds signals, also where the tests are run by something that ignores some."""
 LINUX = Path("/proc/self/fd").exists()
 
 
@@ -21,18 +28,9 @@ class Work:
         self.models.mkdir(exist_ok=True)
         self.scratch.mkdir(exist_ok=True)
         self.file, self.log = file, place / "err"
-        command = [
-            *under,
-            sys.executable,
-            "-m",
-            "service",
-            "models",
-            "import",
-            file,
-            "--name",
-            "big",
-        ]
-        command += ["--models-dir", self.models, "--no-weights", *options]
+        command = [sys.executable, "-c", UNTOUCHED, *under, sys.executable, "-m", "service"]
+        command += ["models", "import", file, "--name", "big", "--models-dir", self.models]
+        command += ["--no-weights", *options]
         with self.log.open("wb") as err:
             self.process = subprocess.Popen(
                 list(map(str, command)),
