@@ -1,6 +1,7 @@
 """What the docs say is so."""
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from service.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "models").rglob("*.md")])
 
 
@@ -22,7 +24,7 @@ def generator():
     return module
 
 
-@pytest.mark.parametrize("name", ["settings.md", "errors.md", "quality.md", "openapi.json"])
+@pytest.mark.parametrize("name", list(generator().PAGES))
 def test_a_page_made_from_the_code_is_the_one_that_is_committed(name: str) -> None:
     made = generator().PAGES[name]()
     assert (DOCS / name).read_text(encoding="utf-8") == made, "run `make docs`"
@@ -64,3 +66,12 @@ def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
 
     drawn = re.findall(r"^( +)(\w+Error) +(\d{3})$", errors.__doc__, re.MULTILINE)
     assert [(len(i) // 4, name, int(s)) for i, name, s in drawn] == lines(PolysemeError, 1)
+
+
+@pytest.mark.parametrize("file", ["glove.6B.50d.9k.txt", "GoogleNews.8k.300d.bin"])
+def test_readmes_figures_of_imported_files_are_those_measured(file):
+    results = json.loads((ROOT / "benchmarks/results/imported.json").read_text("utf-8"))
+    systems = results["files"][file]["systems"]
+    for system in ("contextual vector", "plain mean of the context"):
+        figures = systems[system]["coarsewsd"]
+        assert f"{figures['accuracy']:.1f} / {figures['macro_f1']:.1f}" in README
