@@ -8,6 +8,8 @@ from pathlib import Path
 from service.importing.progress import Progress
 from service.importing.refusal import VectorFileError
 
+_PROGRAM = 130_000_000
+"""Bytes that Python, NumPy and gensim take in memory."""
 _WORD = 250
 """Bytes that a word takes in memory while it is imported."""
 
@@ -27,14 +29,14 @@ class Cost:
     def of_rows(cls, words: int, width: int, itemsize: int) -> "Cost":
         """Of rows that are converted in pieces: the table is there once."""
         disk = words * width * itemsize
-        return cls(words, width, disk, disk + words * _WORD)
+        return cls(words, width, disk, _PROGRAM + disk + words * _WORD)
 
     @classmethod
     def of_fasttext(cls, words: int, buckets: int, width: int, itemsize: int) -> "Cost":
         """Of a `.bin`: gensim has the words' rows three times at once, the n-grams' twice."""
         disk = (words + buckets) * width * itemsize
-        memory = (3 * words + 2 * buckets) * width * 4 + disk + 2 * words * _WORD
-        return cls(words, width, disk, memory)
+        rows = (3 * words + 2 * buckets) * width * 4
+        return cls(words, width, disk, _PROGRAM + rows + disk + 2 * words * _WORD)
 
     def announce(self, folder: Path, progress: Progress) -> None:
         """Say what it will take; raise VectorFileError where the disk cannot hold it."""

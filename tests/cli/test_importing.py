@@ -16,7 +16,7 @@ from tests.store.damage import snapshot
 from tests.tiny import write_tiny
 
 ESTIMATE = (
-    "polyseme: 4 words of 3 numbers: about 1 MB of memory to import, 1 MB on disk, which all"
+    "polyseme: 4 words of 3 numbers: about 130 MB of memory to import, 1 MB on disk, which all"
     " workers that serve it share."
 )
 UNTOLD = (

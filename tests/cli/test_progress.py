@@ -31,7 +31,7 @@ def test_the_memory_and_the_disk_that_it_takes_are_said_before(tmp_path, large):
     # 20,000 · (200 bytes of numbers + 250 of a word); 20,000 · 200 bytes.
     assert code == 0
     assert err.splitlines()[0] == (
-        "polyseme: 20,000 words of 100 numbers: about 9 MB of memory to import, 4 MB on disk,"
+        "polyseme: 20,000 words of 100 numbers: about 139 MB of memory to import, 4 MB on disk,"
         " which all workers that serve it share."
     )
 
@@ -67,7 +67,7 @@ def test_on_a_terminal_a_bar_shows_bytes_and_rows(tmp_path, large):
     assert out == "large  30000 words  100 wide  float32  lower-case  closed form\n"
     assert re.search(r"\rchecking: +\d+%\|[^|]*\| [\d.]+M?/36\.7M ", err), err
     assert re.search(r"\rreading: +\d+%\|[^|]*\| [\d.]+M/36\.7M \[.*[\d,]+ rows\]", err), err
-    assert "polyseme: 30,000 words of 100 numbers: about 20 MB of memory to import" in err
+    assert "polyseme: 30,000 words of 100 numbers: about 150 MB of memory to import" in err
     shown = err.split("\r")
     assert not shown[-1].strip() or shown[-1].startswith(("polyseme: ", "\n"))
 

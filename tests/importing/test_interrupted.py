@@ -78,8 +78,6 @@ def interrupt(work, moment, number, *, group):
         ("glove", reading, signal.SIGHUP, True),
         ("glove", reading, signal.SIGKILL, False),
         ("word2vec-binary", converting, signal.SIGINT, True),
-        ("word2vec-binary", converting, signal.SIGINT, False),
-        ("word2vec-binary", converting, signal.SIGTERM, True),
         ("word2vec-binary", converting, signal.SIGTERM, False),
         ("word2vec-binary", converting, signal.SIGHUP, True),
         ("word2vec-binary", converting, signal.SIGKILL, False),
@@ -206,9 +204,7 @@ def test_a_model_that_the_disk_cannot_hold_is_refused_before_it_is_written(tmp_p
     )
 
 
-@pytest.mark.parametrize(
-    ("width", "size"), [(1, "396k"), (1, "412k"), (1, "426k"), (100, "800k"), (100, "1200k")]
-)
+@pytest.mark.parametrize(("width", "size"), [(1, "396k"), (1, "412k"), (100, "1200k")])
 def test_a_disk_that_is_full_in_the_middle_is_said_and_nothing_is_left(
     tmp_path, small_disk, width, size
 ):

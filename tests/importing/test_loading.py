@@ -1,5 +1,6 @@
 """What is written comes back: any words, any numbers, in any number of pieces and processes."""
 
+import itertools
 import os
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from service.importing import importer as importing
 from service.importing import loading
+from service.importing.cost import Cost
 from service.importing.progress import Quiet
 from service.importing.refusal import VectorFileError
 from service.importing.scan import Scan
@@ -157,11 +159,12 @@ def test_a_number_that_is_not_finite_is_refused_with_its_line_in_any_piece(impor
         (fasttext(), fasttext(bucket=3)),
         (fasttext(), fasttext(["gnu", *WORDS[1:3], "gnu"])),
     ],
+    ids=itertools.count(),
 )
 def test_a_file_that_changes_while_it_is_read_is_refused(importer, monkeypatch, before, after):
     path = importer.file(before)
     os.utime(path, (0, 0))
-    monkeypatch.setattr(importing, "_announce", lambda *_: path.write_bytes(after))
+    monkeypatch.setattr(Cost, "announce", lambda *_: path.write_bytes(after))
     done = importer.run(path)
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("polyseme: ") and done.err.count("\n") == 1

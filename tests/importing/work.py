@@ -16,7 +16,7 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
-"""Runs a command that heeds signals, also where the tests are run by something that ignores some."""
+"""Runs a command that heeds signals, where the tests are run by what ignores some, too."""
 LINUX = Path("/proc/self/fd").exists()
 
 
@@ -78,8 +78,14 @@ class Work:
         return [one for one in others if self.has_scratch(one)]
 
     def has_scratch(self, pid):
-        """Whether a process has a file in the folder for them, which need not have a name."""
-        return any(name.startswith(str(self.scratch)) for name in opened(pid))
+        """Whether a process has a file without a name in the folder for them.
+
+        One with a name is there for a moment, when Python tries whether it may write there.
+        """
+        return any(
+            name.startswith(str(self.scratch)) and name.endswith(" (deleted)")
+            for name in opened(pid)
+        )
 
 
 def opened(pid):
