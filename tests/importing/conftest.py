@@ -4,7 +4,6 @@ import io
 import signal
 import tempfile
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -140,9 +139,3 @@ def lasting_importer(tmp_path_factory):
     """The command, for the many examples of a property."""
     with an_importer(tmp_path_factory.mktemp("importer")) as made:
         yield made
-
-
-@pytest.fixture(scope="session")
-def here():
-    """The root of the tree that these tests stand in."""
-    return Path(__file__).parents[2]
