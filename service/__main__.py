@@ -1,6 +1,7 @@
 """The command `polyseme`."""
 
 import os
+import sys
 
 
 def main() -> None:
@@ -11,8 +12,10 @@ def main() -> None:
     """
     for library in ("OPENBLAS", "OMP", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = "1"
-    from service.cli.commands import polyseme  # noqa: PLC0415
-
+    try:
+        from service.cli.commands import polyseme  # noqa: PLC0415
+    except KeyboardInterrupt:  # as click ends one that comes later
+        sys.exit("Aborted!")
     polyseme()
 
 

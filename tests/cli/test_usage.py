@@ -1,5 +1,8 @@
 """Help, usage errors and settings that are wrong."""
 
+import subprocess
+import sys
+
 import click
 import pytest
 
@@ -92,3 +95,20 @@ def test_a_flag_wins_over_a_variable(polyseme):
 def test_keys_of_the_environment_are_never_shown(polyseme):
     done = polyseme("serve", "--port", "http", POLYSEME_API_KEYS="hunter2")
     assert b"hunter2" not in done.stdout + done.stderr
+
+
+def test_an_interruption_while_modules_are_imported_leaves_no_traceback():
+    code = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'service.cli.encode':\n"
+        "            raise KeyboardInterrupt\n"
+        "from service.__main__ import main\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "models", "list"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "Aborted!\n")
