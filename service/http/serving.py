@@ -3,12 +3,11 @@
 `gunicorn --config python:service.http.serving 'service.http.app:create_app()'` is the same.
 """
 
-import gc
 import signal
 from pathlib import Path
 from typing import Any
 
-from service.http.upkeep import take_over_hangups
+from service.http.upkeep import share, take_over_hangups
 from service.settings import Settings
 
 # Until the master can handle it, SIGHUP would end it.
@@ -36,13 +35,10 @@ proc_name = "polyseme"
 def when_ready(server: Any) -> None:
     """Handle SIGHUP from now on, also one that came while the models were read."""
     take_over_hangups(server)
+    share()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 
 
-def pre_fork(_server: Any, _worker: Any) -> None:
-    """Keep the garbage collector off what the workers are about to share.
-
-    Its first full run in each worker would write into every object, and so copy all their pages.
-    """
-    gc.collect()
-    gc.freeze()
+def pre_fork(server: Any, worker: Any) -> None:
+    """Let a worker see which signals came before it could handle any."""
+    worker.heard = server.SIG_QUEUE

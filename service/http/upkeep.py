@@ -4,6 +4,7 @@ Gunicorn would start new workers instead, and those it stops close connections t
 kept: a client that sends its next request just then loses it.
 """
 
+import gc
 import logging
 import signal
 from functools import partial
@@ -37,6 +38,15 @@ def refresh(registry: Registry) -> None:
         _log.exception("polyseme: the models could not be refreshed")
 
 
+def share() -> None:
+    """Keep the garbage collector off what there is now, which workers forked later share.
+
+    Its first full run in each worker would write into every object, and so copy all their pages.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def take_over_hangups(arbiter: Any) -> None:
     """Give gunicorn's master another answer to SIGHUP."""
     arbiter.handle_hup = partial(_handle_hangup, arbiter)
@@ -46,5 +56,6 @@ def _handle_hangup(arbiter: Any) -> None:
     """Refresh the master first: workers forked later have its models, and its reading is cached."""
     registry = registry_of(arbiter.app.wsgi())
     refresh(registry)
+    share()
     report(registry)
     arbiter.kill_workers(signal.SIGHUP)

@@ -4,6 +4,7 @@ import queue
 import signal
 import threading
 import uuid
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -14,6 +15,8 @@ from gunicorn.workers.gthread import ThreadWorker
 from service.errors import MalformedError, PolysemeError
 from service.http.problems import problem_document
 from service.http.upkeep import refresh, registry_of
+
+_ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]
@@ -26,12 +29,27 @@ class Worker(ThreadWorker):  # type: ignore[misc]
     # come before its handler stands; until then the master's handler does, which is harmless.
     SIGNALS = tuple(one for one in ThreadWorker.SIGNALS if one != signal.SIGHUP)
 
+    heard: queue.SimpleQueue[int] | None = None
+    """the signals that came before this worker could handle any (`serving.py`)"""
+
     def init_signals(self) -> None:
         """Take SIGHUP as well; its handler may interrupt anything, so it only puts into a queue."""
         self._hangups: queue.SimpleQueue[int] = queue.SimpleQueue()
         signal.signal(signal.SIGHUP, lambda number, _frame: self._hangups.put(number))
         signal.siginterrupt(signal.SIGHUP, False)
         super().init_signals()
+        self._heed_what_came_before()
+
+    def _heed_what_came_before(self) -> None:
+        """End where a signal to end came between the fork and now.
+
+        The master's handler, which stood until now, put it into a copy of the master's queue, where
+        it would be lost, and the master would wait for this worker as long as it waits for answers.
+        """
+        with suppress(queue.Empty):
+            while self.heard:
+                if self.heard.get_nowait() in _ENDS:
+                    self.alive = False
 
     def run(self) -> None:
         """Answer requests, and refresh the models beside that."""

@@ -1,12 +1,16 @@
 """/readyz: whether the default model answers, and how each model stands."""
 
+import os
 import shutil
+import subprocess
+import sys
+import time
 
 import httpx
 import pytest
 
 from service.http.replies import LiveReply, NotReadyReply, ReadyReply
-from tests.conftest import start
+from tests.conftest import ROOT, free_port, start
 from tests.http.problem import expect_problem
 from tests.tiny import write_tiny
 
@@ -73,3 +77,39 @@ def test_a_broken_default_model_is_named_once_when_the_service_starts(tmp_path, 
     sentence = "vectors.npy has another checksum than manifest.json says."
     assert lines.count(f"polyseme: tiny is broken: {sentence}") == 1
     assert len([line for line in lines if "is broken" in line]) == 1
+
+
+CONFIG = """
+import os, signal
+from service.http.serving import *
+
+def post_fork(server, worker):
+    if worker.age == 1:
+        os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def test_a_worker_that_is_told_to_end_before_it_hears_signals_ends(tmp_path) -> None:
+    """Else the master waits for it as long as it waits for answers; here, it is replaced."""
+    (tmp_path / "config.py").write_text(CONFIG, "utf-8")
+    command = [sys.executable, "-m", "gunicorn", "--config", tmp_path / "config.py"]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "POLYSEME_PORT": str(free_port()),
+        "POLYSEME_WORKERS": "1",
+    }
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "service.http.app:create_app()"], env=environment, stderr=log, stdout=log
+        )
+    try:
+        for _ in range(600):
+            if (tmp_path / "log").read_text("utf-8").count("Booting worker") > 1:
+                break
+            time.sleep(0.05)
+        else:
+            raise AssertionError((tmp_path / "log").read_text("utf-8"))
+    finally:
+        process.terminate()
+        process.wait(60)

@@ -12,11 +12,11 @@ SMAPS = Path("/proc/self/smaps_rollup")
 CODE = """
 import gc, os
 from pathlib import Path
-from service.http import serving
 from service.http.app import create_app
+from service.http.upkeep import share
 
 app = create_app()
-serving.pre_fork(None, None)
+share()
 if os.fork():
     os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
 
