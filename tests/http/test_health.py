@@ -103,13 +103,14 @@ def test_a_worker_that_is_told_to_end_before_it_hears_signals_ends(tmp_path) -> 
         process = subprocess.Popen(
             [*command, "service.http.app:create_app()"], env=environment, stderr=log, stdout=log
         )
+    booted = 0
     try:
         for _ in range(600):
-            if (tmp_path / "log").read_text("utf-8").count("Booting worker") > 1:
+            booted = (tmp_path / "log").read_text("utf-8").count("Booting worker")
+            if booted > 1:
                 break
             time.sleep(0.05)
-        else:
-            raise AssertionError((tmp_path / "log").read_text("utf-8"))
     finally:
         process.terminate()
         process.wait(60)
+    assert booted > 1, (tmp_path / "log").read_text("utf-8")
