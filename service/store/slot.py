@@ -119,10 +119,7 @@ class Slot:
                 return
             read = self._read()
             if read.model is None and held.model is not None:
-                problem = (
-                    f"the folder was changed, and the model read before answers: {read.problem}"
-                )
-                read = held._replace(problem=problem)
+                read = held._replace(problem=f"{_STALE}{read.problem}")
             self._held = read
 
     def _read(self) -> _Held:

@@ -29,7 +29,9 @@ def place(tmp_path_factory):
 
 
 def test_a_live_process_says_so(client: httpx.Client) -> None:
-    LiveReply.model_validate(client.get("/livez").json())
+    answer = client.get("/livez")
+    assert answer.status_code == 200
+    assert LiveReply.model_validate(answer.json()).status == "alive"
 
 
 def test_broken_models_are_reported_and_keep_the_default_one_from_nothing(serve, place) -> None:

@@ -11,6 +11,7 @@ import pytest
 from service.cli.commands import polyseme
 from service.store.folder import read_model
 from tests.importing.files import WORDS
+from tests.importing.mirror import serving
 
 PATIENCE = 120
 """Seconds after which a command is taken to hang."""
@@ -139,3 +140,16 @@ def lasting_importer(tmp_path_factory):
     """The command, for the many examples of a property."""
     with an_importer(tmp_path_factory.mktemp("importer")) as made:
         yield made
+
+
+@pytest.fixture
+def mirror():
+    with serving() as served:
+        yield served
+
+
+@pytest.fixture
+def puller(tmp_path, monkeypatch):
+    from tests.importing.puller import Puller  # it runs the command as this module does
+
+    return Puller(tmp_path, monkeypatch)

@@ -8,8 +8,7 @@ from gensim import downloader
 from tests.cli.conftest import run as run_process
 from tests.conftest import free_port
 from tests.importing import files
-from tests.importing.mirror import NAME, serving
-from tests.importing.puller import Puller
+from tests.importing.mirror import NAME
 
 DATA = f"/{NAME}/{NAME}.gz"
 OFFLINE = (
@@ -22,17 +21,6 @@ NO_INDEX = (
     " another place."
 )
 CUT = "The download was cut off; try again."
-
-
-@pytest.fixture
-def mirror():
-    with serving() as served:
-        yield served
-
-
-@pytest.fixture
-def puller(tmp_path, monkeypatch):
-    return Puller(tmp_path, monkeypatch)
 
 
 def wrong_checksum(mirror):

@@ -14,24 +14,12 @@ from service.store.folder import read_model
 from tests.cli.conftest import run as run_process
 from tests.conftest import ROOT
 from tests.importing import files
-from tests.importing.mirror import NAME, serving
-from tests.importing.puller import Puller
+from tests.importing.mirror import NAME
 from tests.importing.reading import GENSIM_DATA, assert_same, word2vec
 from tests.signals import heard
 
 LICENCE = "https://opendatacommons.org/licenses/pddl/"
 DATA = f"/{NAME}/{NAME}.gz"
-
-
-@pytest.fixture
-def mirror():
-    with serving() as served:
-        yield served
-
-
-@pytest.fixture
-def puller(tmp_path, monkeypatch):
-    return Puller(tmp_path, monkeypatch)
 
 
 def assert_is_the_little_table(model):

@@ -5,6 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
+from service.store.registry import Registry
+from tests.store.versions import write_two
 from tests.tiny import SUBWORDS, full_layer, write_tiny
 
 
@@ -23,3 +25,14 @@ def original(tmp_path_factory):
 def whole(original, tmp_path):
     """A copy of it."""
     return shutil.copytree(original, tmp_path / "tiny")
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder of two models."""
+    return write_two(tmp_path / "models")
+
+
+@pytest.fixture
+def registry(place):
+    return Registry([place], "one")

@@ -9,17 +9,7 @@ from service.store import registry as module
 from service.store import slot
 from service.store.registry import Registry
 from tests.store.damage import MANIFEST, VECTORS
-from tests.store.versions import interrupted, spoil, version_of, write, write_two
-
-
-@pytest.fixture
-def place(tmp_path):
-    return write_two(tmp_path / "models")
-
-
-@pytest.fixture
-def registry(place):
-    return Registry([place], "one")
+from tests.store.versions import interrupted, spoil, version_of, write
 
 
 def test_a_new_model_is_found_and_one_that_is_gone_is_unknown(place, registry):

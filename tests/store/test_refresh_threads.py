@@ -4,22 +4,9 @@ import gc
 import threading
 import weakref
 
-import pytest
-
-from service.store.registry import Registry
-from tests.store.versions import interrupted, version_of, write, write_two
+from tests.store.versions import interrupted, version_of, write
 
 WAIT = 30
-
-
-@pytest.fixture
-def place(tmp_path):
-    return write_two(tmp_path / "models")
-
-
-@pytest.fixture
-def registry(place):
-    return Registry([place], "one")
 
 
 def test_the_old_model_answers_while_the_new_one_is_read(place, registry, monkeypatch):
