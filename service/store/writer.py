@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -116,9 +117,14 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _require_free(folder: Path, *, replace: bool) -> None:
-    if folder.exists() and not folder.is_dir():
+    """Look once: another writer may move away between two looks what it replaces."""
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(found.st_mode):
         raise ModelFolderError("a file stands where the model's folder would be.")
-    if folder.exists() and not replace:
+    if not replace:
         raise ModelFolderError("a model of this name is there already.")
 
 

@@ -1,6 +1,7 @@
 """Who may take the place of what: models that are there, and writers at the same time."""
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +81,18 @@ def test_a_model_that_comes_at_the_last_moment_is_replaced_only_where_that_is_wa
 def test_a_new_name_is_written_where_nothing_is_to_be_replaced(tmp_path):
     folder = write_tiny(tmp_path / "tiny", vectors=-VECTORS, replace=False)
     assert read_model(folder).vectors[4].tolist() == [0, -1, 0, -2, 0]
+
+
+def test_a_model_that_another_writer_moves_away_meanwhile_is_no_file(tmp_path, monkeypatch):
+    folder, look = write_tiny(tmp_path / "tiny", source="the older one"), Path.stat
+
+    def look_and_lose(path, **options):
+        found = look(path, **options)
+        if path == folder:
+            monkeypatch.undo()
+            folder.rename(tmp_path / "aside")
+        return found
+
+    monkeypatch.setattr(Path, "stat", look_and_lose)
+    write_tiny(folder, source="the newer one")
+    assert read_manifest(folder).source == "the newer one"
