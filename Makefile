@@ -5,8 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORPUS ?= ../shared/data/corpora
 DATA ?= ../shared/data/eval
+SENSES ?= ../shared/data/senses
 
-.PHONY: serve test check format model image docs clean
+.PHONY: serve test check format model results image docs clean
+.PHONY: $(addprefix results-,similarity wic coarsewsd attention ablation examples minilm)
 
 serve: $(VENV)/.installed
 	exec $(BIN)/polyseme serve --port $(PORT)
@@ -27,7 +29,32 @@ format: $(VENV)/.installed-test
 model: $(VENV)/.installed-test
 	PYTHONHASHSEED=0 $(BIN)/python models/build_wiki_en.py --corpus $(CORPUS) --data $(DATA)
 
-# Writes the pages and snapshots that are made from the code: settings, errors, OpenAPI.
+# Measures the bundled model, for `make docs`: some ten minutes with -j2 on two cores.
+MEASURED := similarity wic coarsewsd attention ablation examples
+WHOLE := static,mean,parameter-free,random,closed-form,no-association,no-informativeness,model
+EVALUATE := nice $(BIN)/polyseme evaluate
+RESULTS := models/results
+results: $(MEASURED:%=results-%)
+results-%: export OMP_NUM_THREADS := 1
+results-similarity: $(VENV)/.installed-test
+	$(EVALUATE) similarity $(DATA) --json $(RESULTS)/similarity.json
+results-wic: $(VENV)/.installed-test
+	$(EVALUATE) wic $(DATA) --systems $(WHOLE) --json $(RESULTS)/wic.json
+results-coarsewsd: $(VENV)/.installed-test
+	$(EVALUATE) coarsewsd $(DATA) --systems most-frequent,$(WHOLE) --json $(RESULTS)/coarsewsd.json
+results-attention: $(VENV)/.installed-test
+	$(EVALUATE) attention $(SENSES)/google_wsd.tar.xz --json $(RESULTS)/explanation.json
+results-ablation: $(VENV)/.installed-test
+	nice $(BIN)/python models/ablation.py --senses $(SENSES) --output $(RESULTS)/ablation.json
+results-examples: $(VENV)/.installed-test
+	$(BIN)/python models/examples.py --output $(RESULTS)/examples.json
+
+# A transformer on the same sets; needs the extra `compare`, and no model changes what it gives.
+results-minilm: $(VENV)/.installed-test
+	$(EVALUATE) wic $(DATA) --systems minilm --json $(RESULTS)/wic-minilm.json
+	$(EVALUATE) coarsewsd $(DATA) --systems minilm --json $(RESULTS)/coarsewsd-minilm.json
+
+# Writes the pages, snapshots and pictures that are made from the code and from what was measured.
 docs: $(VENV)/.installed-test
 	$(BIN)/python docs/generate.py
 

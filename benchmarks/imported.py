@@ -3,7 +3,7 @@
     python benchmarks/imported.py --vectors FOLDER --data FOLDER [--output results/imported.json]
 
 Every `*.gz` of the first folder is imported as `polyseme models import` does it and measured as
-`models/senses.py` measures: on the words of CoarseWSD-20, and on the pairs of WiC, that the file's
+`polyseme evaluate` does, on the words of CoarseWSD-20, and on the pairs of WiC, that the file's
 vocabulary has. No constant was chosen by these figures; see `imported_constants.py`.
 """
 
@@ -19,7 +19,10 @@ from typing import Any
 import click
 import orjson
 
-from models.senses import Files, figures, known_pairs, known_words, lines_of
+from service.evaluation.coverage import known_pairs, known_words
+from service.evaluation.files import Files, lines_of
+from service.evaluation.quality import figures
+from service.evaluation.readings import LocalSource
 from service.importing.importer import Wishes, import_vectors
 from service.importing.progress import Quiet
 from service.store.folder import read_model
@@ -85,7 +88,8 @@ def main(vectors: Path, data: Path, output: Path | None) -> None:
     coarse, in_context = map(lines_of, archives)
     files = {}
     for file, model in imported(vectors):
-        its_coarse, its_pairs = known_words(coarse, model), known_pairs(in_context, model)
+        knows = LocalSource(model).knows
+        its_coarse, its_pairs = known_words(coarse, knows), known_pairs(in_context, knows)
         systems = {}
         for name, found in figures(model, its_coarse, its_pairs):
             systems[name] = found

@@ -1,46 +1,60 @@
-"""What each part of the closed form is worth, on text that the evaluation sets do not contain.
+"""What each part of a model is worth, on text that the evaluation sets do not contain.
 
-    python models/ablation.py --senses FOLDER [--output FILE.json]
+    python models/ablation.py --senses FOLDER [--model NAME] [--output FILE.json]
 
 FOLDER holds `google_wsd.tar.xz`: SemCor and MASC with dictionary senses. For each noun with two or
 more senses of eight or more occurrences: nearest sense centroid in five folds, macro-F1 as a mean
 over the nouns. For every lemma: how often two occurrences of one sense are nearer than two of
-different senses (the area under the curve, over 60,000 pairs). The words of CoarseWSD-20 are left
-out.
+different senses (the area under the curve). The words of CoarseWSD-20 are left out. A sample of the
+lemmas is measured, so that it takes minutes; each figure has a standard error over lemmas, and each
+variant the error of its difference from the model on the same occurrences, which is much smaller.
+Of a model that was trained on sense tags, only lemmas that were held out are measured.
 """
 
 import tarfile
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import click
 import numpy as np
 import orjson
-from sklearn.metrics import f1_score, roc_auc_score
 from tqdm import tqdm
 
+from models.separation import (
+    SEED,
+    Tagged,
+    by_lemma,
+    figures,
+    nouns_of,
+    pairs_of,
+    plain,
+    separation,
+)
+from models.variants import THE_MODEL, variants
 from service.engine.arrays import Floats
 from service.engine.attention import Sentence
 from service.engine.layer import Layer
 from service.engine.norm import unit
 from service.engine.stack import contextualise
-from service.store.folder import read_model
 from service.store.model import Model
+from service.store.registry import Registry
 from service.text.tokens import resolve_all
+from service.training.groups import is_held_out
 
-HERE = Path(__file__).parent
 LEFT_OUT = frozenset(
     [
         *("apple", "arm", "bank", "bass", "bow", "chair", "club", "crane", "deck", "digit"),
         *("hood", "java", "mole", "pitcher", "pound", "seal", "spring", "square", "trunk", "yard"),
     ]
 )
-FEWEST, FOLDS, PAIRS, LONGEST, SEED = 8, 5, 60_000, 200, 1
-Tagged = tuple[int, int, str, str]
-"""sentence, place in it, lemma and part of speech, sense"""
+LONGEST = 200
+"""words of a sentence"""
+OCCURRENCES, OF_LEMMA = 9000, 48
+"""How many are measured, and of one lemma where there are many lemmas; about."""
+PACKAGES = ("numpy", "scikit-learn", "scipy")
 
 
 def sentences(archive: Path) -> Iterator[list[ET.Element]]:
@@ -74,93 +88,6 @@ def read(archive: Path) -> tuple[list[list[str]], list[Tagged]]:
     return texts, [one for one in tagged if one[2] in measured and len(texts[one[0]]) <= LONGEST]
 
 
-def by_lemma(tagged: list[Tagged]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """For each lemma, which occurrences and of which sense, in senses that occur often enough."""
-    found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for number, (_, _, lemma, sense) in enumerate(tagged):
-        found[lemma][sense].append(number)
-    kept = {}
-    for lemma, senses in found.items():
-        often = {sense: ns for sense, ns in senses.items() if len(ns) >= FEWEST}
-        if len(often) > 1:
-            numbers = np.array([n for ns in often.values() for n in ns])
-            labels = np.array([i for i, ns in enumerate(often.values()) for _ in ns])
-            kept[lemma] = numbers, labels
-    return kept
-
-
-def centroids_f1(vectors: Floats, labels: np.ndarray, rng: np.random.Generator) -> float:
-    """Macro-F1 of the nearest sense centroid in five folds."""
-    folds = rng.permutation(len(labels)) % FOLDS
-    guesses = np.empty_like(labels)
-    for fold in range(FOLDS):
-        train, test = folds != fold, folds == fold
-        names = np.unique(labels[train])
-        means = np.stack([vectors[train & (labels == name)].mean(axis=0) for name in names])
-        guesses[test] = names[np.argmax(vectors[test] @ unit(means).T, axis=1)]
-    return float(f1_score(labels, guesses, average="macro"))
-
-
-def pairs_auc(
-    vectors: Floats, lemmas: dict[str, tuple[np.ndarray, np.ndarray]], rng: np.random.Generator
-) -> float:
-    """The area under the curve of the cosine, over pairs of occurrences of one lemma."""
-    names = list(lemmas)
-    cosines, same = [], []
-    for lemma in rng.integers(len(names), size=PAIRS):
-        numbers, labels = lemmas[names[lemma]]
-        a, b = rng.choice(len(numbers), 2, replace=False)
-        cosines.append(vectors[numbers[a]] @ vectors[numbers[b]])
-        same.append(labels[a] == labels[b])
-    return float(roc_auc_score(same, cosines))
-
-
-def variants(layer: Layer) -> dict[str, Layer]:
-    """The layer, and what becomes of it without each part or with more or less of it."""
-    scoring, residual = layer.scoring, layer.residual
-
-    def attraction(times: float) -> Layer:
-        return replace(layer, key=replace(layer.key, weight=layer.key.weight * np.float32(times)))
-
-    return {
-        "closed form": layer,
-        "association × 0": attraction(0),
-        "association × 1/3": attraction(1 / 3),
-        "association × 2/3": attraction(2 / 3),
-        "association × 2": attraction(2),
-        "no nearness": replace(layer, scoring=replace(scoring, position_bias=None)),
-        "no informativeness": replace(layer, scoring=replace(scoring, word_bias=False)),
-        "no half-whitening": replace(layer, value=Layer().value),
-        "may look at itself": replace(layer, scoring=replace(scoring, looks_at="all")),
-        "no position share": replace(layer, residual=replace(residual, position_share=0.0)),
-        "share 0": replace(layer, residual=replace(residual, share=0.0)),
-        "share 0.4": replace(layer, residual=replace(residual, share=0.4)),
-        "share 0.8": replace(layer, residual=replace(residual, share=0.8)),
-        "parameter-free": Layer(),
-    }
-
-
-def embed(sentences: dict[int, Sentence], tagged: list[Tagged], layer: Layer) -> Floats:
-    """The unit contextual vector of each tagged word."""
-    states: dict[int, Floats] = {}
-    vectors = []
-    for sentence, place, _, _ in tagged:
-        if sentence not in states:
-            states = {sentence: contextualise(sentences[sentence], [layer]).contextual}
-        vectors.append(states[sentence][place])
-    return unit(np.stack(vectors))
-
-
-def measure(vectors: Floats, tagged: list[Tagged]) -> dict[str, float]:
-    """Both figures, in %."""
-    lemmas = by_lemma(tagged)
-    nouns = [pair for lemma, pair in lemmas.items() if lemma.endswith("/NOUN")]
-    rng = np.random.default_rng(SEED)
-    f1 = [centroids_f1(vectors[numbers], labels, rng) for numbers, labels in nouns]
-    auc = pairs_auc(vectors, lemmas, np.random.default_rng(SEED))
-    return {"nouns_macro_f1": round(100 * float(np.mean(f1)), 2), "pairs_auc": round(100 * auc, 2)}
-
-
 def known(texts: list[list[str]], tagged: list[Tagged], model: Model) -> list[Tagged]:
     """The tagged words that are in the model's vocabulary, of lemmas that are still measured."""
     words = [texts[sentence][place] for sentence, place, _, _ in tagged]
@@ -170,6 +97,65 @@ def known(texts: list[list[str]], tagged: list[Tagged], model: Model) -> list[Ta
     return [one for one in kept if one[2] in measured]
 
 
+def held_out(tagged: list[Tagged], training: Mapping[str, Any]) -> list[Tagged]:
+    """The tagged words of lemmas that the model was not trained on, all where it was on none."""
+    recipe, data = training.get("recipe", {}), training.get("data", {})
+    part, split = recipe.get("held_out", 0), recipe.get("split", 0)
+    if not data.get("tags") or not part:
+        return tagged
+    lemmas = {one[2] for one in tagged}
+    kept = {lemma for lemma in lemmas if is_held_out(lemma.lower(), part, split)}
+    return [one for one in tagged if one[2] in kept]
+
+
+def sample(tagged: list[Tagged], most: int) -> list[Tagged]:
+    """Some lemmas drawn at random, and of each some occurrences, in senses that stay.
+
+    In the order of the text, so that a sentence is read once.
+    """
+    rng = np.random.default_rng(SEED)
+    lemmas, chosen = by_lemma(tagged), []
+    of_lemma = max(OF_LEMMA, most // max(1, len(lemmas)))
+    for lemma in rng.permutation(sorted(lemmas)):
+        numbers, _ = lemmas[lemma]
+        some = [tagged[number] for number in rng.permutation(numbers)[:of_lemma]]
+        kept = by_lemma(some)
+        if len(chosen) < most and kept:
+            chosen += [some[number] for number in kept[lemma][0]]
+    return sorted(chosen, key=lambda one: one[:2])
+
+
+def embed(
+    sentences: Mapping[int, Sentence],
+    tagged: Sequence[Tagged],
+    stacks: Mapping[str, Sequence[Layer]],
+) -> dict[str, Floats]:
+    """The unit contextual vector of each tagged word, for each stack of layers. -> [m, d] each"""
+    places: dict[int, list[int]] = {}
+    for number, (sentence, *_) in enumerate(tagged):
+        places.setdefault(sentence, []).append(number)
+    found: dict[str, Floats] = {}
+    for sentence, numbers in tqdm(places.items(), desc="sentences", disable=None):
+        rows = [tagged[number][1] for number in numbers]
+        for name, layers in stacks.items():
+            vectors = contextualise(sentences[sentence], layers).contextual[rows]
+            if name not in found:
+                found[name] = np.empty((len(tagged), vectors.shape[1]), np.float32)
+            found[name][numbers] = unit(vectors)
+    return found
+
+
+def sentences_of(
+    model: Model, texts: list[list[str]], tagged: Sequence[Tagged], fold: Callable[[str], str] = str
+) -> dict[int, Sentence]:
+    """The sentences of the tagged words as the engine sees them, passed through `fold` first."""
+    numbers = sorted({sentence for sentence, *_ in tagged})
+    return {
+        number: model.sentence(resolve_all(map(fold, texts[number]), model.vocabulary))
+        for number in numbers
+    }
+
+
 def run(
     model: Model,
     texts: list[list[str]],
@@ -177,32 +163,80 @@ def run(
     layers: dict[str, Layer],
     fold: Callable[[str], str] = str,
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield each variant and its figures, the words passed through `fold` first."""
-    numbers = sorted({sentence for sentence, *_ in tagged})
-    read = {
-        number: model.sentence(resolve_all(map(fold, texts[number]), model.vocabulary))
-        for number in numbers
+    """Yield each variant of one layer and its figures on every tagged word, in %."""
+    of_number, lemmas = sentences_of(model, texts, tagged, fold), by_lemma(tagged)
+    pairs = pairs_of(lemmas)
+    for name, layer in layers.items():
+        vectors = embed(of_number, tagged, {name: [layer]})[name]
+        yield name, plain(figures(separation(vectors, lemmas, pairs)))
+
+
+def ablation(
+    model: Model, texts: list[list[str]], tagged: list[Tagged]
+) -> Iterator[tuple[str, dict[str, dict[str, float]]]]:
+    """Yield each variant of a model and its figures beside the model's own, in %."""
+    lemmas = by_lemma(tagged)
+    pairs = pairs_of(lemmas)
+    stacks = variants(model)
+    vectors = embed(sentences_of(model, texts, tagged), tagged, stacks)
+    lowered = sentences_of(model, texts, tagged, str.lower)
+    for name in (THE_MODEL, "parameter-free"):
+        vectors[f"{name}, in lower case"] = embed(lowered, tagged, {name: stacks[name]})[name]
+    base = separation(vectors.pop(THE_MODEL), lemmas, pairs)
+    yield THE_MODEL, figures(base)
+    for name in list(vectors):
+        yield name, figures(separation(vectors.pop(name), lemmas, pairs), base)
+
+
+def document(
+    model: Model, tagged: list[Tagged], found: dict[str, object], *, unseen: bool
+) -> dict[str, object]:
+    """The results with what they were measured on."""
+    lemmas = by_lemma(tagged)
+    return {
+        "model": model.manifest.name,
+        "files": fingerprints(model),
+        "sample": {
+            "lemmas": len(lemmas),
+            "nouns": len(nouns_of(lemmas)),
+            "occurrences": len(tagged),
+            "sentences": len({sentence for sentence, *_ in tagged}),
+            "seed": SEED,
+            "held_out": unseen,
+        },
+        "versions": {package: version(package) for package in PACKAGES},
+        "variants": found,
     }
-    for name, layer in tqdm(layers.items(), disable=None):
-        yield name, measure(embed(read, tagged, layer), tagged)
+
+
+def fingerprints(model: Model) -> dict[str, str]:
+    """The sha256 of each file of a model, to tell its editions apart."""
+    return {name: entry.sha256 for name, entry in sorted(model.manifest.files.items())}
 
 
 @click.command()
 @click.option("--senses", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--model", "name", default="wiki-en", show_default=True)
+@click.option("--models-dir", type=click.Path(path_type=Path))
+@click.option("--occurrences", default=OCCURRENCES, show_default=True, help="At most.")
 @click.option("--output", type=click.Path(path_type=Path))
-def main(senses: Path, output: Path | None) -> None:
-    """Measure every variant, in the case of the text and in lower case."""
-    texts, tagged = read(senses / "google_wsd.tar.xz")
-    model = read_model(HERE / "wiki-en")
-    layers = variants(model.layers[0])
-    results: dict[str, dict[str, dict[str, float]]] = {}
-    for case, fold in (("as written", str), ("lower case", str.lower)):
-        for name, figures in run(model, texts, tagged, layers, fold):
-            results.setdefault(name, {})[case] = figures
-            click.echo(f"{case:<12} {name:<20} {figures}")
+def main(
+    senses: Path, name: str, models_dir: Path | None, occurrences: int, output: Path | None
+) -> None:
+    """Measure a model and every variant of it."""
+    model = Registry.of(models_dir, name).model()
+    texts, everything = read(senses / "google_wsd.tar.xz")
+    everything = known(texts, everything, model)
+    apart = held_out(everything, model.manifest.training)
+    tagged = sample(apart, occurrences)
+    found: dict[str, object] = {}
+    for variant, measured in ablation(model, texts, tagged):
+        found[variant] = measured
+        click.echo(f"{variant:<34} {measured}")
     if output:
+        told = document(model, tagged, found, unseen=len(apart) < len(everything))
         style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        output.write_bytes(orjson.dumps(results, option=style))
+        output.write_bytes(orjson.dumps(told, option=style))
 
 
 if __name__ == "__main__":

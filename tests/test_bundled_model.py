@@ -1,6 +1,5 @@
 """What the bundled model promises."""
 
-import importlib.util
 import os
 from pathlib import Path
 
@@ -9,6 +8,10 @@ import pytest
 
 from service.encoding.neighbours import neighbours_of_word
 from service.engine.stack import contextualise
+from service.evaluation.coarsewsd import coarsewsd, occurrences_in
+from service.evaluation.files import lines_of
+from service.evaluation.readings import LocalSource
+from service.evaluation.systems import systems, tabulate
 from service.store.model import Model
 from service.text.tokens import tokenise
 
@@ -55,16 +58,10 @@ def test_who_looks_matters_and_not_only_where(bundled: Model) -> None:
 def test_it_separates_senses_as_its_manifest_says_and_better_than_the_controls(
     bundled: Model,
 ) -> None:
-    spec = importlib.util.spec_from_file_location("senses", ROOT / "models" / "senses.py")
-    senses = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(senses)
-    files = senses.lines_of(DATA / "coarsewsd.tar.xz")
-    figures = {
-        name: senses.coarsewsd(files, embed)
-        for name, embed in senses.systems(bundled).items()
-        if name in {"plain mean of the context", "contextual vector"}
-    }
-    ours, mean = figures["contextual vector"], figures["plain mean of the context"]
+    files = lines_of(DATA / "coarsewsd.tar.xz")
+    readers = {name: one.readers[0] for name, one in systems(bundled, ("mean", "model")).items()}
+    tables = tabulate(LocalSource(bundled), readers, occurrences_in(files))
+    mean, ours = (coarsewsd(files, tables[name]).rounded() for name in ("mean", "model"))
     claimed = bundled.manifest.quality["coarsewsd"]
     assert ours["accuracy"] == pytest.approx(claimed["accuracy"], abs=0.2)
     assert ours["macro_f1"] == pytest.approx(claimed["macro_f1"], abs=0.2)

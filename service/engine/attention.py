@@ -42,6 +42,8 @@ class Scoring:
     """[h, 2R+1], added by clamped distance j − i"""
     word_bias: bool = False
     """add the sentence's word bias to every score of that key"""
+    word_bias_scale: Floats | None = None
+    """[h], how much of the word bias each head adds; 1 where there is none"""
 
 
 def row_blocks(n: int) -> Iterator[range]:
@@ -55,7 +57,7 @@ def attention_weights(
 ) -> Floats:
     """The weights of a block of rows. [h, n, k], [h, n, k] -> [h, b, n]
 
-    softmax(Q·Kᵀ/√k + position bias + word bias) over the keys that each row may look at.
+    softmax(Q·Kᵀ/√k + position bias + scale·word bias) over the keys that each row may look at.
     """
     n = keys.shape[1]
     scores = queries[:, rows.start : rows.stop] @ keys.transpose(0, 2, 1)
@@ -68,14 +70,23 @@ def attention_weights(
         record.keep_rows("position_bias", rows, n, bias)
         scores = scores + bias
     if scoring.word_bias and sentence.word_bias is not None:
-        record.keep("word_bias", sentence.word_bias)
-        scores = scores + sentence.word_bias
+        scores = scores + _word_bias(sentence.word_bias, scoring.word_bias_scale, record)
     visible = visible_keys(sentence.known, sentence.words, scoring.looks_at, rows)
     if visible is not None and record.wants("visible"):
         record.keep_rows("visible", rows, n, visible[None].astype(scores.dtype))
     weights = softmax(scores, visible)
     record.keep_rows("weights", rows, n, weights)
     return weights
+
+
+def _word_bias(bias: Floats, scale: Floats | None, record: Record) -> Floats:
+    """What is added to the scores of a key, by head where heads differ. [n] -> [n] or [h, 1, n]"""
+    record.keep("word_bias", bias)
+    if scale is None:
+        return bias
+    scaled: Floats = scale[:, None] * bias
+    record.keep("scaled_word_bias", scaled)
+    return scaled[:, None]
 
 
 def attend(

@@ -1,6 +1,7 @@
 """What position adds: a bias on the scores by distance, a small vector by place."""
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -28,7 +29,23 @@ def sinusoids(n: int, d: int) -> Floats:
 
     The sines and cosines of Vaswani et al. 2017, §3.5, interleaved, divided by their length.
     """
-    return _sinusoid_table(max(512, 1 << (n - 1).bit_length()) if n else 512, d)[:n]
+    return _sinusoid_table(_table_rows(n), d)[:n]
+
+
+def scaled_sinusoids(n: int, d: int, length: float, dtype: np.dtype[Any]) -> Floats:
+    """The same of another length and type. -> [n, d], read-only"""
+    return _scaled_table(_table_rows(n), d, length, dtype)[:n]
+
+
+def _table_rows(n: int) -> int:
+    return max(512, 1 << (n - 1).bit_length()) if n else 512
+
+
+@lru_cache(maxsize=8)
+def _scaled_table(rows: int, d: int, length: float, dtype: np.dtype[Any]) -> Floats:
+    table: Floats = (length * _sinusoid_table(rows, d)).astype(dtype)
+    table.setflags(write=False)
+    return table
 
 
 @lru_cache(maxsize=8)

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-import numpy as np
-
 from service.engine.arrays import Floats
 from service.engine.norm import unit
-from service.engine.positions import sinusoids
+from service.engine.positions import scaled_sinusoids, sinusoids
 from service.engine.record import NOTHING, Record
 
 ResidualKind: TypeAlias = Literal["none", "add", "unit"]
@@ -34,8 +32,12 @@ class Residual:
             return x + output
         sum_ = unit(output) + self.share * unit(x)
         if self.position_share:
-            places = sinusoids(*x.shape)
-            record.keep("position", places)
-            place = (self.position_share * places).astype(x.dtype)
-            sum_ = np.where(sum_.any(axis=1, keepdims=True), sum_ + place, sum_)
+            if record.wants("position"):
+                record.keep("position", sinusoids(*x.shape))
+            n, d = x.shape
+            place = scaled_sinusoids(n, d, self.position_share, x.dtype)
+            nothing = ~sum_.any(axis=1)
+            sum_ += place
+            if nothing.any():
+                sum_[nothing] = 0
         return sum_

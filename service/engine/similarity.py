@@ -1,11 +1,16 @@
 """Cosines: between a few vectors, and against a whole table."""
 
 from collections.abc import Collection
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.engine.arrays import Floats, Integers
 from service.engine.norm import unit
+
+Table: TypeAlias = Floats | NDArray[np.int8]
+"""Rows of any scale each: a cosine is the same, so that quantised rows do without theirs."""
 
 _CHUNK = 8192
 """Rows of the table that are held as float32 at one time."""
@@ -18,7 +23,7 @@ def cosines(a: Floats, b: Floats) -> Floats:
     return np.clip(unit(a) @ unit(b).T, -1, 1)
 
 
-def lengths(table: Floats) -> Floats:
+def lengths(table: Table) -> Floats:
     """The length of each row, in float32, without a copy of the table. [V, d] -> [V]"""
     result = np.empty(len(table), np.float32)
     for start in range(0, len(table), _CHUNK):
@@ -28,7 +33,7 @@ def lengths(table: Floats) -> Floats:
 
 
 def nearest(
-    vector: Floats, table: Floats, table_lengths: Floats, k: int, without: Collection[int] = ()
+    vector: Floats, table: Table, table_lengths: Floats, k: int, without: Collection[int] = ()
 ) -> tuple[Integers, Floats]:
     """The k rows of the table with the largest cosine, best first. [d], [V, d] -> [k], [k]
 
@@ -49,7 +54,7 @@ def nearest(
     return candidates[best], np.clip(exact[best], -1, 1).astype(np.float32)
 
 
-def _first_pass(query: Floats, table: Floats, table_lengths: Floats) -> Floats:
+def _first_pass(query: Floats, table: Table, table_lengths: Floats) -> Floats:
     """Every cosine, −infinity for a zero row. [d], [V, d], [V] -> [V]"""
     similarities = np.empty(len(table), np.float32)
     for start in range(0, len(table), _CHUNK):

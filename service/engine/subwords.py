@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.engine.arrays import Flags, Floats, Integers
+from service.engine.quantisation import Rows
 
 LONGEST = 256
 """Code points of the longest word that is composed: a request's work has to have a bound."""
@@ -27,8 +28,8 @@ request from filling the memory."""
 class Subwords:
     """The vectors of hashed character n-grams, and how long those are."""
 
-    table: Floats
-    """[B, d], float16 or float32, one row for each bucket"""
+    table: Rows
+    """[B, d], one row for each bucket"""
     min_n: int
     """the shortest n-gram, in code points"""
     max_n: int

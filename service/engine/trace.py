@@ -23,6 +23,7 @@ FORMULAS = {
     "scaled_scores": "S/√k",
     "position_bias": "b[j−i], by the distance from the looking word i to the word j",
     "word_bias": "log s[j], how informative the word j is",
+    "scaled_word_bias": "m·log s[j], with the head's own factor m",
     "visible": "1 where word i may look at word j, else 0",
     "weights": "A = softmax of the sum of the scores and biases, row by row, where visible",
     "weighted_values": "A[i,j]·V[j]",
@@ -134,7 +135,7 @@ def _wide(weight: Floats | None) -> Projection:
 
 _BY_HEAD = {
     *("queries", "keys", "values", "scores", "scaled_scores", "position_bias"),
-    *("weights", "weighted_values", "context"),
+    *("scaled_word_bias", "weights", "weighted_values", "context"),
 }
 
 

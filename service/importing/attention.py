@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.engine.arrays import Floats
 from service.engine.layer import Layer
+from service.engine.quantisation import Rows
 from service.training.closed_form import (
     attraction,
     closed_form,
@@ -30,15 +31,15 @@ class Attention:
 PARAMETER_FREE = Attention((Layer(),), facts={"attention": "parameter-free"})
 
 
-def in_closed_form(
-    vectors: Floats, counts: NDArray[np.int64] | None, *, by_rank: bool
-) -> Attention:
-    """The closed form of a file's own vectors. [V, d], [V]
+def in_closed_form(rows: Rows, counts: NDArray[np.int64] | None, *, by_rank: bool) -> Attention:
+    """The closed form of a file's own vectors, as they are kept. [V, d], [V]
 
     How informative a word is follows from its count, where the file has counts, else from its rank
     where it is sorted; without either every word counts the same.
     """
-    v = len(vectors)
+    v = len(rows)
+    # What it takes of the vectors are some rows; of quantised ones there would be no whole array.
+    vectors = cast("Floats", rows)
     if counts is None and not by_rank:
         layer = closed_form(vectors, attraction(vectors, np.full(v, 1 / v)), informative=False)
         return Attention((layer,), facts=_facts("none: the file is not sorted by frequency"))

@@ -5,6 +5,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from service.engine.quantisation import row_bytes
 from service.importing.progress import Progress
 from service.importing.refusal import VectorFileError
 
@@ -26,15 +27,15 @@ class Cost:
     """bytes in memory at the most, while it is imported"""
 
     @classmethod
-    def of_rows(cls, words: int, width: int, itemsize: int) -> "Cost":
+    def of_rows(cls, words: int, width: int, dtype: str) -> "Cost":
         """Of rows that are converted in pieces: the table is there once."""
-        disk = words * width * itemsize
+        disk = words * row_bytes(width, dtype)
         return cls(words, width, disk, _PROGRAM + disk + words * _WORD)
 
     @classmethod
-    def of_fasttext(cls, words: int, buckets: int, width: int, itemsize: int) -> "Cost":
+    def of_fasttext(cls, words: int, buckets: int, width: int, dtype: str) -> "Cost":
         """Of a `.bin`: gensim has the words' rows three times at once, the n-grams' twice."""
-        disk = (words + buckets) * width * itemsize
+        disk = (words + buckets) * row_bytes(width, dtype)
         rows = (3 * words + 2 * buckets) * width * 4
         return cls(words, width, disk, _PROGRAM + rows + disk + 2 * words * _WORD)
 
@@ -50,7 +51,7 @@ class Cost:
         if self.disk > free:
             raise VectorFileError(
                 f"The model needs {math.ceil(self.disk / 1e6):,} MB on disk where"
-                f" {free // 10**6:,} MB are free; --limit or --dtype float16 makes it smaller."
+                f" {free // 10**6:,} MB are free; --limit or --dtype int8 makes it smaller."
             )
 
 

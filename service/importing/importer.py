@@ -5,12 +5,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.engine.arrays import Floats
+from service.engine.quantisation import Rows, floats, quantised
 from service.engine.subwords import Subwords
 from service.importing import fasttext
 from service.importing.attention import PARAMETER_FREE, Attention, in_closed_form
@@ -24,7 +25,7 @@ from service.importing.refusal import VectorFileError
 from service.importing.rows import VectorFile
 from service.importing.scan import scan
 from service.importing.weights import Convention, read_weights
-from service.store.manifest import NAME_PATTERN, Manifest
+from service.store.manifest import NAME_PATTERN, Dtype, Manifest
 from service.store.writer import write_model
 
 
@@ -36,7 +37,7 @@ class Wishes:
     """guessed when left out"""
     member: str | None = None
     limit: int | None = None
-    dtype: Literal["float16", "float32"] = "float32"
+    dtype: Dtype = "float32"
     encoding: str = "utf-8"
     skip: bool = False
     """leave out rows that cannot be used"""
@@ -58,7 +59,7 @@ class Table:
     """What a file holds."""
 
     words: list[str]
-    vectors: Floats
+    vectors: Rows
     """[V, d]"""
     counts: NDArray[np.int64] | None = None
     """[V], how often each word was seen, where the file says so"""
@@ -122,13 +123,13 @@ def check_place(folder: Path, *, replace: bool) -> None:
 def _rows(file: VectorFile, wishes: Wishes, folder: Path, progress: Progress) -> Table:
     size = _size(file.path)
     with progress.stage("checking", size) as bar:
-        found = scan(file, bar, encoding=wishes.encoding, dtype=wishes.dtype, skip=wishes.skip)
-    itemsize = np.dtype(wishes.dtype).itemsize
-    cost = Cost.of_rows(len(found.words), found.width, itemsize)
+        dtype = _floating(wishes.dtype)
+        found = scan(file, bar, encoding=wishes.encoding, dtype=dtype, skip=wishes.skip)
+    cost = Cost.of_rows(len(found.words), found.width, wishes.dtype)
     cost.announce(folder, progress)
     _weights(wishes, cost.words, cost.width)
     with progress.stage("reading", size) as bar:
-        vectors = load(found, bar, wishes.processes)
+        vectors = load(found, bar, wishes.dtype, wishes.processes)
     return Table(list(found.words), vectors, left_out=len(found.left_out))
 
 
@@ -136,8 +137,8 @@ def _fasttext(path: Path, wishes: Wishes, folder: Path, progress: Progress) -> T
     size = _size(path)
     with progress.stage("checking", size) as bar, open_plain(path, wishes.member) as plain:
         walked = fasttext.walk(plain, bar, wishes.encoding, skip=wishes.skip)
-    header, itemsize = walked.header, np.dtype(wishes.dtype).itemsize
-    cost = Cost.of_fasttext(header.words, header.bucket, header.dim, itemsize)
+    header = walked.header
+    cost = Cost.of_fasttext(header.words, header.bucket, header.dim, wishes.dtype)
     cost.announce(folder, progress)
     words = header.words - len(walked.left_out)
     _weights(wishes, min(words, wishes.limit or words), header.dim)
@@ -148,18 +149,23 @@ def _fasttext(path: Path, wishes: Wishes, folder: Path, progress: Progress) -> T
     kept = slice(wishes.limit)
     subwords = read.subwords
     if subwords:
-        table = _narrowed(subwords.table, wishes.dtype)
+        table = _narrowed(floats(subwords.table), wishes.dtype)
         subwords = Subwords(table, subwords.min_n, subwords.max_n)
     vectors = _narrowed(read.vectors[kept], wishes.dtype)
     return Table(read.words[kept], vectors, read.counts[kept], subwords, len(walked.left_out))
 
 
-def _narrowed(vectors: Floats, dtype: str) -> Floats:
+def _narrowed(vectors: Floats, dtype: Dtype) -> Rows:
     with np.errstate(over="ignore"):
-        narrow: Floats = vectors.astype(dtype)
+        narrow: Floats = vectors.astype(_floating(dtype), copy=False)
     if not np.isfinite(narrow).all():
-        raise VectorFileError(f"The file has a number that is not finite as {dtype}.")
-    return narrow
+        raise VectorFileError(f"The file has a number that is not finite as {narrow.dtype}.")
+    return quantised(narrow) if dtype == "int8" else narrow
+
+
+def _floating(dtype: Dtype) -> str:
+    """What the numbers of a file have to be finite in."""
+    return "float32" if dtype == "int8" else dtype
 
 
 def _attention(table: Table, wishes: Wishes, progress: Progress) -> Attention:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.engine.arrays import Floats
+from service.engine.quantisation import Rows, empty_rows
 from service.importing.progress import Bar
 from service.importing.refusal import SKIP_HINT, VectorFileError
 from service.importing.rows import Row
@@ -32,27 +33,28 @@ _FEW = 4 * _PIECE
 """Numbers up to which starting further processes takes longer than it saves."""
 
 
-def load(found: Scan, bar: Bar, processes: int) -> Floats:
-    """The vectors of a scanned file, as gensim reads them. -> [V, d]
+def load(found: Scan, bar: Bar, dtype: str, processes: int) -> Rows:
+    """The vectors of a scanned file, as gensim reads them, to be kept in a dtype. -> [V, d]
 
-    Raises VectorFileError where a number cannot be read or is not finite in the dtype.
+    Raises VectorFileError where a number cannot be read or is not finite.
     """
-    vectors = np.empty((len(found.words), found.width), found.dtype)
-    few = vectors.size <= _FEW or processes == 1
+    vectors = empty_rows(len(found.words), found.width, dtype)
+    few = len(found.words) * found.width <= _FEW or processes == 1
     start = 0
     with found.file.open() as plain:
         pieces = _pieces(found, found.rows(plain, bar))
         try:
             for piece in map(_load, pieces) if few else _in_processes(pieces, processes):
-                with np.errstate(over="ignore"):  # looked for below
-                    vectors[start : start + len(piece)] = piece
-                start += len(piece)
+                end = start + len(piece)
+                if end > len(vectors):
+                    raise VectorFileError(CHANGED)
+                vectors[start:end] = _finite(piece, found, start)
+                start = end
         except ValueError:
             raise _unreadable(found, bar) from None
         bar.reach(plain.size, start)
     if start != len(vectors):
         raise VectorFileError(CHANGED)
-    _require_finite(vectors, found)
     return vectors
 
 
@@ -141,13 +143,15 @@ def _unreadable(found: Scan, bar: Bar) -> VectorFileError:
     return VectorFileError("gensim cannot read a number that Python can.")
 
 
-def _require_finite(vectors: Floats, found: Scan) -> None:
-    step = max(_PIECE // found.width, 1)
-    for start in range(0, len(vectors), step):
-        finite = np.isfinite(vectors[start : start + step]).all(axis=1)
-        if not finite.all():
-            row = start + int(finite.argmin())
-            place = next(islice(found.words.values(), row, None))
-            raise VectorFileError(
-                f"{found.file.unit.capitalize()} {place} {not_finite(found.dtype)}; {SKIP_HINT}."
-            )
+def _finite(piece: NDArray[np.float32], found: Scan, start: int) -> Floats:
+    """The rows of a piece in the dtype that all numbers have to be finite in. [n, d] -> [n, d]"""
+    with np.errstate(over="ignore"):
+        narrow: Floats = piece.astype(found.dtype, copy=False)
+    finite = np.isfinite(narrow).all(axis=1)
+    if not finite.all():
+        row = start + int(finite.argmin())
+        place = next(islice(found.words.values(), row, None))
+        raise VectorFileError(
+            f"{found.file.unit.capitalize()} {place} {not_finite(found.dtype)}; {SKIP_HINT}."
+        )
+    return narrow

@@ -32,8 +32,9 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 _OWN = re.compile(
-    r"layers\.(?P<layer>\d{1,2})\.(?:position_bias|(?:query|key|value|output)(?:_bias)?"
-    r"|feed_forward\.(?:inner|outer)(?:_bias)?|(?:attention|feed_forward)_norm\.(?:gain|shift))"
+    r"layers\.(?P<layer>\d{1,2})\.(?:position_bias|word_bias_scale"
+    r"|(?:query|key|value|output)(?:_bias)?|feed_forward\.(?:inner|outer)(?:_bias)?"
+    r"|(?:attention|feed_forward)_norm\.(?:gain|shift))"
     r"|word_bias"
 )
 _FLOATS = {"F16", "F32", "F64"}

@@ -22,7 +22,7 @@ from service.store.manifest import (
     Manifest,
 )
 from service.store.model import Model
-from service.store.table import read_table
+from service.store.table import read_rows
 from service.store.vocabulary import Vocabulary
 from service.store.weights import WORD_BIAS, layers_from
 
@@ -55,7 +55,7 @@ def manifest_problem(error: ValidationError) -> str:
 def read_model(folder: Path, *, verify: bool = True) -> Model:
     """Read a model folder; words, index and vectors are mapped, not copied.
 
-    `verify` also compares the checksum of each file, looks for NaN and infinity in the vectors and
+    `verify` also compares the checksum of each file, looks for numbers that no vector may have and
     for words that are there twice or that the index does not find, which reads every file once
     more. Raises ModelFolderError with one sentence on what is wrong.
     """
@@ -63,12 +63,10 @@ def read_model(folder: Path, *, verify: bool = True) -> Model:
     if manifest.name != folder.name:
         raise ModelFolderError("the folder's name is not the name in manifest.json.")
     vocabulary = _read_vocabulary(folder, manifest, verify=verify)
-    shape = (manifest.vocabulary_size, manifest.dimension)
-    entry = manifest.files[VECTORS]
-    vectors = read_table(folder / VECTORS, entry, manifest.dtype, shape, verify=verify)
+    rows = read_rows(folder, VECTORS, manifest, manifest.vocabulary_size, verify=verify)
     subwords = _read_subwords(folder, manifest, verify=verify)
     layers, word_bias = _read_attention(folder, manifest, verify=verify)
-    return Model(manifest, vocabulary, vectors, layers, word_bias, subwords)
+    return Model(manifest, vocabulary, rows, layers, word_bias, subwords)
 
 
 def _read_vocabulary(folder: Path, manifest: Manifest, *, verify: bool) -> Vocabulary:
@@ -87,8 +85,7 @@ def _read_subwords(folder: Path, manifest: Manifest, *, verify: bool) -> Subword
     lengths = manifest.subwords
     if lengths is None:
         return None
-    entry, shape = manifest.files[SUBWORDS], (None, manifest.dimension)
-    table = read_table(folder / SUBWORDS, entry, manifest.dtype, shape, verify=verify)
+    table = read_rows(folder, SUBWORDS, manifest, None, verify=verify)
     return Subwords(table, lengths.min_n, lengths.max_n)
 
 

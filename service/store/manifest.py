@@ -15,13 +15,24 @@ FORMAT_VERSION = 1
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 VECTORS: Final = "vectors.npy"
+SCALES: Final = "scales.npy"
 VOCABULARY: Final = "vocabulary.txt"
 INDEX: Final = "index.npy"
 SUBWORDS: Final = "subwords.npy"
+SUBWORD_SCALES: Final = "subword_scales.npy"
 ATTENTION: Final = "attention.safetensors"
 FileName: TypeAlias = Literal[
-    "vectors.npy", "vocabulary.txt", "attention.safetensors", "index.npy", "subwords.npy"
+    "vectors.npy",
+    "scales.npy",
+    "vocabulary.txt",
+    "index.npy",
+    "subwords.npy",
+    "subword_scales.npy",
+    "attention.safetensors",
 ]
+Dtype: TypeAlias = Literal["float16", "float32", "int8"]
+"""How the numbers of a table are kept; int8 ones have a scale for each row in a file beside it."""
+SCALES_OF: Final[dict[FileName, FileName]] = {VECTORS: SCALES, SUBWORDS: SUBWORD_SCALES}
 
 
 def _finite(facts: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +96,7 @@ class Manifest(_Part):
     name: str = Field(pattern=NAME_PATTERN)
     dimension: int = Field(ge=1, le=65_536)
     vocabulary_size: int = Field(ge=1, le=100_000_000)
-    dtype: Literal["float16", "float32"]
+    dtype: Dtype
     cased: bool
     heads: int = Field(default=1, ge=1, le=1024)
     layers: list[LayerEntry] = Field(default=[LayerEntry()], min_length=1, max_length=64)
@@ -107,6 +118,11 @@ class Manifest(_Part):
             raise ValueError("the manifest names tensors but not attention.safetensors")
         if (self.subwords is None) != (SUBWORDS not in self.files):
             raise ValueError("the manifest has to name both subwords and subwords.npy, or neither")
+        for table, scales in SCALES_OF.items():
+            if (scales in self.files) != (self.dtype == "int8" and table in self.files):
+                raise ValueError(
+                    f"the manifest has to name {scales} where {table} is int8, and nowhere else"
+                )
         if self.dimension % self.heads and not self.tensors:
             raise ValueError("without weights the number of heads has to divide the dimension")
         return self

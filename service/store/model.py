@@ -11,6 +11,7 @@ from service.engine.arrays import Floats
 from service.engine.attention import Sentence
 from service.engine.layer import Layer
 from service.engine.projection import Projection
+from service.engine.quantisation import Rows, floats, kept
 from service.engine.similarity import lengths, nearest
 from service.engine.subwords import Subwords
 from service.store.manifest import Manifest
@@ -24,8 +25,8 @@ class Model:
 
     manifest: Manifest
     vocabulary: Vocabulary
-    vectors: Floats
-    """[V, d], float16 or float32, mapped from the disk"""
+    rows: Rows
+    """[V, d], the static vectors, mapped from the disk: float16, float32, or int8 with scales"""
     layers: Sequence[Layer]
     word_bias: NDArray[np.float32] | None = None
     """[V]"""
@@ -46,9 +47,18 @@ class Model:
         return self.manifest.dimension if projection.weight is None else projection.weight.shape[1]
 
     @cached_property
-    def lengths(self) -> Floats:
-        """The length of each vector. [V]"""
-        return lengths(self.vectors)
+    def vectors(self) -> Floats:
+        """The static vectors as an array. [V, d]
+
+        Of int8 rows a float32 copy, which stays in memory: for training and measuring. What serves
+        takes the rows it needs.
+        """
+        return floats(self.rows)
+
+    @cached_property
+    def _lengths(self) -> Floats:
+        """The length of each row as it is kept, without its scale. [V]"""
+        return lengths(kept(self.rows)[0])
 
     @property
     def composes(self) -> Composes:
@@ -58,7 +68,7 @@ class Model:
     def static(self, tokens: Sequence[Token]) -> NDArray[np.float32]:
         """The static vector of each token, zero where it is unknown. -> [n, d]"""
         rows, listed = _rows(tokens)
-        vectors = self.vectors[rows].astype(np.float32)
+        vectors = self.rows[rows].astype(np.float32)
         vectors[~listed] = 0
         spelled = [token.composed for token in tokens if token.composed is not None]
         if self.subwords and spelled:
@@ -92,7 +102,8 @@ class Model:
         """
         if not k or not vector.any():
             return []
-        rows, similarities = nearest(vector, self.vectors, self.lengths, k, without)
+        table, _ = kept(self.rows)
+        rows, similarities = nearest(vector, table, self._lengths, k, without)
         words = (self.vocabulary.word(int(row)) for row in rows)
         return list(zip(words, similarities.tolist(), strict=True))
 

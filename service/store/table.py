@@ -6,16 +6,19 @@ https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 
 import os
 import re
+from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from service.engine.arrays import Floats
+from service.engine.arrays import Flags
+from service.engine.quantisation import LARGEST_SCALE, STEPS, QuantisedRows, Rows
 from service.errors import ModelFolderError
 from service.store.fingerprint import opened, require_checksum, require_said
-from service.store.manifest import FileEntry
+from service.store.manifest import SCALES_OF, FileEntry, FileName, Manifest
 
 _LARGEST_HEADER = 4096
 _ALIGNMENT = 16
@@ -54,40 +57,80 @@ def read_header(file: BufferedReader, name: str, dtype: np.dtype[Any], axes: int
     return Header(shape, end)
 
 
-def read_table(
-    path: Path, entry: FileEntry, dtype: str, shape: tuple[int | None, int], *, verify: bool
-) -> Floats:
-    """Map a table of floats; None stands for any number of rows. -> [V, d]
+class _Kind(NamedTuple):
+    """A kind of numbers that a file may hold."""
 
-    `verify` also compares its checksum and looks for NaN and infinity, in one pass. Raises
-    ModelFolderError.
+    dtype: np.dtype[Any]
+    sound: Callable[[NDArray[Any]], Flags]
+    """which of some numbers may be there"""
+    problem: str
+    """what a file is or has whose row has another number"""
+
+
+def _finite(dtype: str) -> _Kind:
+    return _Kind(np.dtype(dtype), np.isfinite, "is not finite")
+
+
+_KINDS = {
+    "float16": _finite("<f2"),
+    "float32": _finite("<f4"),
+    "int8": _Kind(np.dtype("i1"), lambda numbers: numbers >= -STEPS, "has -128"),
+}
+_SCALE = _Kind(
+    np.dtype("<f4"),
+    lambda scales: (scales > 0) & (scales <= LARGEST_SCALE),
+    "has no scale above 0 and finite",
+)
+
+
+def read_rows(
+    folder: Path, name: FileName, manifest: Manifest, count: int | None, *, verify: bool
+) -> Rows:
+    """Map a table of a model, with the scales of its rows where it is int8. -> [V, d]
+
+    `count` None stands for any number of rows. `verify` also compares the checksums and looks at
+    every number, in one pass. Raises ModelFolderError.
     """
-    kind = np.dtype(dtype).newbyteorder("<")
+    files, kind = manifest.files, _KINDS[manifest.dtype]
+    path, shape = folder / name, (count, manifest.dimension)
+    table = _read(path, files[name], kind, shape, verify=verify)
+    if manifest.dtype != "int8":
+        return table
+    beside = SCALES_OF[name]
+    scales = _read(folder / beside, files[beside], _SCALE, (len(table),), verify=verify)
+    return QuantisedRows(table, scales)
+
+
+def _read(
+    path: Path, entry: FileEntry, kind: _Kind, shape: tuple[int | None, ...], *, verify: bool
+) -> NDArray[Any]:
+    """Map an array; None in the shape stands for any number but 0."""
     with opened(path, entry) as file:
-        header = read_header(file, path.name, kind, len(shape))
-        fits = header.shape[1] == shape[1] and shape[0] in {None, header.shape[0]}
+        header = read_header(file, path.name, kind.dtype, len(shape))
+        sizes = zip(shape, header.shape, strict=True)
+        fits = all(size in {None, found} for size, found in sizes)
         require_said(fits and header.shape[0] > 0, path.name, "shape")
         if verify:
-            finite = _Finite(kind, header.end)
-            require_checksum(file, path.name, entry, finite)
-            if finite.broken is not None:
-                row = finite.broken // header.shape[1]
-                raise ModelFolderError(f"{path.name} is not finite in row {row}.")
-        return np.memmap(file, kind, "r", header.end, header.shape)
+            check = _Check(kind, header.end)
+            require_checksum(file, path.name, entry, check)
+            if check.broken is not None:
+                row = check.broken // (header.shape[1] if len(shape) > 1 else 1)
+                raise ModelFolderError(f"{path.name} {kind.problem} in row {row}.")
+        return np.memmap(file, kind.dtype, "r", header.end, header.shape)
 
 
-class _Finite:
-    """Watches the bytes of a table for the first of its numbers that is none."""
+class _Check:
+    """Watches the bytes of an array for the first of its numbers that may not be there."""
 
-    def __init__(self, dtype: np.dtype[Any], start: int) -> None:
-        self.dtype, self.start = dtype, start
+    def __init__(self, kind: _Kind, start: int) -> None:
+        self.kind, self.start = kind, start
         self.broken: int | None = None
 
     def __call__(self, position: int, chunk: memoryview) -> None:
         if self.broken is not None:
             return
         skipped = max(self.start - position, 0)
-        finite = np.isfinite(np.frombuffer(chunk[skipped:], self.dtype))
-        if not finite.all():
-            before = (position + skipped - self.start) // self.dtype.itemsize
-            self.broken = before + int(finite.argmin())
+        sound = self.kind.sound(np.frombuffer(chunk[skipped:], self.kind.dtype))
+        if not sound.all():
+            before = (position + skipped - self.start) // self.kind.dtype.itemsize
+            self.broken = before + int(sound.argmin())

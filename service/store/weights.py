@@ -1,10 +1,10 @@
 """Between the tensors of `attention.safetensors` and the engine's layers.
 
 `layers.0.query` and `.key` are `[d, h·k]`, `.value` is `[d, h·v]`, `.output` is `[h·v, d]`, each
-with an optional `…_bias`; `.position_bias` is `[h, 2R+1]`; `.attention_norm.gain` and `.shift`,
-`.feed_forward_norm.gain` and `.shift` are `[d]`; `.feed_forward.inner` is `[d, m]`, `.outer` is
-`[m, d]`, with an optional `…_bias`; `word_bias` is `[V]`. What is absent is the identity, or is
-not done.
+with an optional `…_bias`; `.position_bias` is `[h, 2R+1]`, `.word_bias_scale` is `[h]`;
+`.attention_norm.gain` and `.shift`, `.feed_forward_norm.gain` and `.shift` are `[d]`;
+`.feed_forward.inner` is `[d, m]`, `.outer` is `[m, d]`, with an optional `…_bias`; `word_bias` is
+`[V]`. What is absent is the identity, or is not done.
 """
 
 from collections.abc import Mapping
@@ -64,9 +64,7 @@ class _Reader:
             key=key,
             value=value,
             output=output,
-            scoring=Scoring(
-                entry.scale, entry.looks_at, self.position_bias(heads), entry.word_bias
-            ),
+            scoring=self.scoring(entry, heads),
             residual=Residual(**entry.residual.model_dump()),
             norm=entry.norm,
             attention_norm=self.norm("attention_norm", entry),
@@ -96,11 +94,14 @@ class _Reader:
         out = width if weight is None else weight.shape[1]
         return Projection(weight, self.tensor(f"{name}_bias", out))
 
-    def position_bias(self, heads: int) -> NDArray[np.float32] | None:
-        """Take the bias by distance."""
+    def scoring(self, entry: LayerEntry, heads: int) -> Scoring:
+        """Take the bias by distance, and each head's factor on the word bias."""
         table = self.tensor("position_bias", heads, None)
         self.require(table is None or table.shape[1] % 2 == 1, "position_bias has no middle")
-        return table
+        factors = self.tensor("word_bias_scale", heads)
+        asked = factors is None or entry.word_bias
+        self.require(asked, "the manifest does not ask for the word_bias of word_bias_scale")
+        return Scoring(entry.scale, entry.looks_at, table, entry.word_bias, factors)
 
     def norm(self, name: str, entry: LayerEntry) -> LayerNorm | None:
         """Take a layer norm."""
@@ -130,7 +131,11 @@ def tensors_of(layers: list[Layer], word_bias: Floats | None = None) -> dict[str
     """The tensors of some layers by their names: the inverse of `layers_from`."""
     tensors: dict[str, Floats | None] = {WORD_BIAS: word_bias}
     for number, layer in enumerate(layers):
-        found: dict[str, Floats | None] = {"position_bias": layer.scoring.position_bias}
+        scoring = layer.scoring
+        found: dict[str, Floats | None] = {
+            "position_bias": scoring.position_bias,
+            "word_bias_scale": scoring.word_bias_scale,
+        }
         for name in ("query", "key", "value", "output"):
             found |= _of_projection(name, getattr(layer, name))
         for name in ("attention_norm", "feed_forward_norm"):

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors.numpy import save as save_tensors
 
 from service.engine.arrays import Floats
 from service.engine.layer import Layer
+from service.engine.quantisation import Rows, kept
 from service.engine.subwords import Subwords
 from service.errors import ModelFolderError
 from service.store.draft import Draft, draft
@@ -25,10 +27,12 @@ from service.store.lines import count_lines, mapped
 from service.store.manifest import (
     ATTENTION,
     INDEX,
+    SCALES_OF,
     SUBWORDS,
     VECTORS,
     VOCABULARY,
     FileEntry,
+    FileName,
     Manifest,
     SubwordsEntry,
 )
@@ -41,7 +45,7 @@ _ROWS = 4096
 def write_model(
     folder: Path,
     words: Sequence[str],
-    vectors: Floats,
+    vectors: Rows,
     layers: Sequence[Layer] = (Layer(),),
     word_bias: Floats | None = None,
     *,
@@ -51,13 +55,14 @@ def write_model(
 ) -> Manifest:
     """Write a model folder and read it back; return its manifest.
 
-    vectors [V, d] keep their dtype, float16 or float32, and the table of `subwords` shares it.
+    vectors [V, d] keep their dtype, float16 or float32, or are int8 where they come as
+    `quantised(vectors)`; the table of `subwords` shares it.
     `facts` are the manifest's fields that do not follow from the arrays (`cased`, `languages`,
     `licence`, `source`, `training`, `quality`). A folder of that name is moved aside and goes when
     the new one stands. Raises ModelFolderError where there is one and it is not to be replaced, and
     where what was written would not be accepted by `read_model`; then nothing is left behind.
     """
-    if vectors.ndim != 2 or not vectors.size:  # noqa: PLR2004 - [V, d]
+    if len(vectors.shape) != 2 or 0 in vectors.shape:  # noqa: PLR2004 - [V, d]
         raise ModelFolderError("the vectors are not a table of one row for each word.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with draft(folder.parent) as place:
@@ -65,9 +70,9 @@ def write_model(
         part = place.new / folder.name
         part.mkdir()
         _write_words(part, words)
-        _write_table(part / VECTORS, vectors)
+        _write_rows(part, VECTORS, vectors)
         if subwords is not None:
-            _write_table(part / SUBWORDS, subwords.table)
+            _write_rows(part, SUBWORDS, subwords.table)
         shapes = _write_tensors(part / ATTENTION, layers, word_bias)
         manifest = _manifest(part, vectors, layers, shapes, subwords, facts)
         _write_manifest(part / MANIFEST, manifest)
@@ -79,7 +84,7 @@ def write_model(
 
 def _manifest(
     part: Path,
-    vectors: Floats,
+    vectors: Rows,
     layers: Sequence[Layer],
     shapes: dict[str, list[int]],
     subwords: Subwords | None,
@@ -140,7 +145,15 @@ def _write_words(part: Path, words: Sequence[str]) -> None:
     np.save(part / INDEX, build(text, count_lines(text)).astype("<u4", copy=False))
 
 
-def _write_table(path: Path, table: Floats) -> None:
+def _write_rows(part: Path, name: FileName, rows: Rows) -> None:
+    """Write a table, and the scales of its rows where they have some."""
+    numbers, scales = kept(rows)
+    _write_table(part / name, numbers)
+    if scales is not None:
+        _write_table(part / SCALES_OF[name], scales)
+
+
+def _write_table(path: Path, table: NDArray[Any]) -> None:
     """Write a table in C order, part by part, so that no other order is copied whole."""
     header = {
         "descr": np.lib.format.dtype_to_descr(table.dtype),

@@ -8,11 +8,13 @@ import pytest
 
 from service.encoding.documents import trace_document
 from service.encoding.tracing import trace_text
+from service.engine.feed_forward import FeedForward
 from service.engine.norm import unit
 from service.engine.positions import sinusoids
+from service.engine.residual import Residual
 from service.errors import InvalidError, TooLargeError
 from tests.encoding.asking import EVERY, ask_one
-from tests.tiny import LIMITS, deep_model, full_layer
+from tests.tiny import LIMITS, deep_model, full_layer, projection
 
 TEXT = "bank zebra river didn't apple Apple"
 
@@ -49,7 +51,9 @@ def test_the_steps_follow_from_one_another(deep, layer):
     s, parts = trace(deep, layer), deep.layers[layer].astype(np.float64)
     near = {"rtol": 0, "atol": 1e-12}
     np.testing.assert_allclose(s["scaled_scores"], s["scores"] / np.sqrt(2), **near)
-    logits = s["scaled_scores"] + s["position_bias"] + s["word_bias"]
+    factors = parts.scoring.word_bias_scale
+    np.testing.assert_allclose(s["scaled_word_bias"], np.outer(factors, s["word_bias"]), **near)
+    logits = s["scaled_scores"] + s["position_bias"] + s["scaled_word_bias"][:, None]
     e = np.exp(logits - logits.max(axis=-1, keepdims=True)) * s["visible"]
     np.testing.assert_allclose(s["weights"], e / e.sum(axis=-1, keepdims=True), **near)
     weighted = s["weights"][..., None] * s["values"][:, None]
@@ -114,12 +118,21 @@ def test_a_text_of_too_many_words_is_refused(deep):
     assert caught.value.members()["setting"] == "max_trace_tokens"
 
 
-def test_no_trace_is_larger_than_its_limit(tmp_path):
-    broad = deep_model(
-        tmp_path,
-        vectors=np.random.default_rng(3).standard_normal((11, 53)).astype(np.float32),
-        layers=[full_layer(3, d=53, heads=2, k=17, v=23)],
-    )
+def network(width):
+    rng = np.random.default_rng(4)
+    return FeedForward(projection(rng, 53, width), projection(rng, width, 53))
+
+
+BROAD = {
+    "attention": full_layer(3, d=53, heads=2, k=17, v=23, residual=Residual("unit", 0.5, 0.25)),
+    "the network": full_layer(3, d=53, heads=1, feed_forward=network(997)),
+}
+
+
+@pytest.mark.parametrize("part", BROAD)
+def test_no_trace_is_larger_than_its_limit(tmp_path, part):
+    vectors = np.random.default_rng(3).standard_normal((11, 53)).astype(np.float32)
+    broad = deep_model(tmp_path, vectors=vectors, layers=[BROAD[part]])
     for text in ("bank", " ".join(["river bank money did"] * 7)):
         names, steps = trace_text(broad, text, 0, "auto", LIMITS)
         values = [step["values"] for step in trace_document(names, steps)["steps"]]

@@ -90,6 +90,7 @@ def random_scoring(rng, heads):
         looks_at=str(rng.choice(["all", "others", "other-words"])),
         position_bias=bias if rng.random() < 0.6 else None,
         word_bias=bool(rng.random() < 0.6),
+        word_bias_scale=normal(rng, heads) if rng.random() < 0.5 else None,
     )
 
 

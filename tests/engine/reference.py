@@ -117,8 +117,11 @@ def bias_table(sentence, scoring, heads):
             columns = [max(-reach, min(reach, j - i)) + reach for j in range(n)]
             bias[:, i, :] += table[:, columns]
     if scoring.word_bias and sentence.word_bias is not None:
-        for j in range(n):
-            bias[:, :, j] += float(sentence.word_bias[j])
+        factors = scoring.word_bias_scale
+        for a in range(heads):
+            factor = 1.0 if factors is None else float(factors[a])
+            for j in range(n):
+                bias[a, :, j] += factor * float(sentence.word_bias[j])
     return bias
 
 

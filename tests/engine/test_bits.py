@@ -4,7 +4,7 @@ import hashlib
 import multiprocessing
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from tests.engine.cases import normal, projection, random_case, random_layer, ra
 
 EDGES = [1, 2, 3, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 3 * BLOCK + 1]
 STEPS = ["queries", "scores", "scaled_scores", "position_bias", "weights", "context", "residual"]
+STEPS += ["word_bias", "scaled_word_bias"]
 
 
 def bits(array):
@@ -35,7 +36,7 @@ def layer_and_sentence(n, seed=0, d=50):
         projection(rng, d, heads * k),
         projection(rng, d, heads * v),
         projection(rng, heads * v, d),
-        Scoring(True, "other-words", normal(rng, heads, 11), word_bias=True),
+        Scoring(True, "other-words", normal(rng, heads, 11), True, normal(rng, heads)),
         Residual("unit", 0.7, 0.3),
     )
     return layer, random_sentence(rng, n, d, unknown=0.1)
@@ -50,6 +51,17 @@ def test_asking_for_intermediates_changes_no_bit(n):
     weights = contextualise(sentence, [layer, layer], ["weights"], of_layers=[1])
     assert np.array_equal(bits(weights.contextual), bits(plain.contextual))
     assert np.array_equal(bits(weights.records[1]["weights"]), bits(asked.records[1]["weights"]))
+
+
+@pytest.mark.parametrize("n", EDGES)
+def test_a_factor_of_one_on_the_word_bias_changes_no_bit(n):
+    layer, sentence = layer_and_sentence(n)
+    found = []
+    for factors in (None, np.ones(layer.heads, np.float32)):
+        scoring = replace(layer.scoring, word_bias_scale=factors)
+        result = contextualise(sentence, [replace(layer, scoring=scoring)], ["weights"])
+        found.append(result.contextual.tobytes() + result.records[0]["weights"].tobytes())
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("n", EDGES)

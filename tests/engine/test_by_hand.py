@@ -91,6 +91,22 @@ def test_a_word_bias_is_added_to_the_column_of_its_word():
     assert_close(plain, [[1 / 3] * 3] * 3)
 
 
+def test_each_head_adds_the_word_bias_by_its_own_factor():
+    # Biases 0 and ln 3. Factor 2: 1 : 9; factor 1: 1 : 3; factor 0: 1 : 1; factor -1: 3 : 1.
+    start = sentence(np.zeros((2, 4)), word_bias=[0, math.log(3)])
+    scoring = Scoring(word_bias=True, word_bias_scale=np.array([2.0, 1.0, 0.0, -1.0]))
+    weights = contextualise(start, [Layer(4, scoring=scoring)], ["weights"]).records[0]["weights"]
+    assert_close(weights[:, 0], [[0.1, 0.9], [0.25, 0.75], [0.5, 0.5], [0.75, 0.25]])
+    assert_close(weights[:, 1], weights[:, 0])
+
+
+def test_a_factor_on_the_word_bias_alone_adds_nothing():
+    for bias, asked in ((None, True), ([5.0, 7.0], False)):
+        start = sentence(np.zeros((2, 2)), word_bias=bias)
+        scoring = Scoring(word_bias=asked, word_bias_scale=np.array([3.0]))
+        assert_close(run(start, Layer(scoring=scoring))[1], [[0.5, 0.5]] * 2)
+
+
 def test_others_hides_the_token_itself_only():
     _, weights = run(
         sentence(np.zeros((3, 2)), words=[4, 4, 9]), Layer(scoring=Scoring(looks_at="others"))

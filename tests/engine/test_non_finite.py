@@ -108,6 +108,23 @@ def test_a_huge_word_bias_takes_all_the_attention(bias):
     np.testing.assert_allclose(result.contextual, vectors[[3] * 5], atol=1e-6)
 
 
+@pytest.mark.parametrize(("factor", "bias"), [(1e30, -1e30), (-3e38, 3e38), (3e38, -1.0)])
+def test_a_word_biased_away_by_the_factor_of_a_head_is_not_looked_at(factor, bias):
+    start = sentence(np.zeros((3, 2)), word_bias=[0, bias, 0])
+    factors = np.array([1, factor], np.float32)
+    layer = Layer(2, scoring=Scoring(word_bias=True, word_bias_scale=factors))
+    weights = contextualise(start, [layer], ["weights"]).records[0]["weights"]
+    np.testing.assert_allclose(weights[1], [[0.5, 0, 0.5]] * 3)
+
+
+@pytest.mark.parametrize(("factor", "bias"), [(1e30, 1e30), (3e38, 3e38), (-3e38, -3e38)])
+def test_a_factor_that_takes_the_word_bias_out_of_range_raises(factor, bias):
+    start = sentence(np.zeros((3, 2)), word_bias=[0, bias, 0])
+    scoring = Scoring(word_bias=True, word_bias_scale=np.array([factor], np.float32))
+    with pytest.raises(NonFiniteError):
+        contextualise(start, [Layer(scoring=scoring)])
+
+
 @pytest.mark.parametrize("bias", [-1e30, -math.inf])
 def test_a_word_biased_away_is_not_looked_at(bias):
     start = sentence(np.zeros((3, 2)), word_bias=[0, bias, 0])

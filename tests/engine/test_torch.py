@@ -1,5 +1,7 @@
 """PyTorch as an oracle: the same weights give the same numbers. Its weights are [out, in]."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -88,6 +90,17 @@ def test_scaled_dot_product_attention_with_a_bias_by_distance():
     expected = torch.nn.functional.scaled_dot_product_attention(q, key, value, attn_mask=mask)
     scoring = Scoring(position_bias=array(table))
     sentence = plain(np.zeros((n, 1)))
+    assert_agrees(attend(array(q), array(key), array(value), sentence, scoring, Record()), expected)
+
+
+def test_scaled_dot_product_attention_with_a_word_bias_for_each_head():
+    h, n, k = 3, 11, 5
+    q, key, value = (torch.randn(h, n, k) for _ in range(3))
+    bias, factors = torch.randn(n), torch.randn(h)
+    mask = (factors[:, None, None] * bias).expand(h, n, n)
+    expected = torch.nn.functional.scaled_dot_product_attention(q, key, value, attn_mask=mask)
+    scoring = Scoring(word_bias=True, word_bias_scale=array(factors))
+    sentence = replace(plain(np.zeros((n, 1))), word_bias=array(bias))
     assert_agrees(attend(array(q), array(key), array(value), sentence, scoring, Record()), expected)
 
 

@@ -20,6 +20,7 @@ def steps_of(case, number):
     """The steps of a layer by name, a head axis on all that have heads."""
     steps = {s.name: s.values for s in trace_layer(case.sentence, case.layers, number)}
     by_head = "queries keys values scores scaled_scores position_bias weights weighted_values"
+    by_head += " scaled_word_bias"
     if case.layers[number].heads == 1:
         for name in {*by_head.split(), "context"} & steps.keys():
             steps[name] = steps[name][None]
@@ -39,7 +40,12 @@ def assert_close(actual, expected):
 def test_weights_are_the_softmax_of_the_sum_of_the_steps_before():
     for case, layer, steps in all_steps():
         total = steps.get("scaled_scores", steps["scores"])
-        total = total + steps.get("position_bias", 0) + steps.get("word_bias", 0)
+        bias = steps.get("word_bias", 0)
+        if "scaled_word_bias" in steps:
+            factors = layer.scoring.word_bias_scale.astype(np.float64)
+            assert_close(steps["scaled_word_bias"], np.outer(factors, bias))
+            bias = steps["scaled_word_bias"][:, None]
+        total = total + steps.get("position_bias", 0) + bias
         seen = steps.get("visible", np.ones(total.shape[1:])) == 1
         raised = np.where(seen, np.exp(total - total.max(initial=0)), 0)
         if not len(case.sentence.vectors):
@@ -47,6 +53,10 @@ def test_weights_are_the_softmax_of_the_sum_of_the_steps_before():
         assert_close(steps["weights"], raised / raised.sum(-1, keepdims=True))
         assert ("scaled_scores" in steps) == layer.scoring.scale
         assert ("position_bias" in steps) == (layer.scoring.position_bias is not None)
+        biased = layer.scoring.word_bias and case.sentence.word_bias is not None
+        factors = layer.scoring.word_bias_scale
+        assert ("word_bias" in steps) == biased
+        assert ("scaled_word_bias" in steps) == (biased and factors is not None)
         hides = layer.scoring.looks_at != "all" or not case.sentence.known.all()
         assert ("visible" in steps) == hides
 
@@ -84,7 +94,7 @@ def test_the_steps_stand_in_the_order_of_the_arithmetic(place):
     layer = Layer(
         2,
         *(projection(rng, d, d) for _ in range(4)),
-        Scoring(True, "other-words", normal(rng, 2, 5), word_bias=True),
+        Scoring(True, "other-words", normal(rng, 2, 5), True, normal(rng, 2)),
         Residual("add"),
         place,
         layer_norm(rng, d),
@@ -95,7 +105,8 @@ def test_the_steps_stand_in_the_order_of_the_arithmetic(place):
     sentence = type(sentence)(sentence.vectors, sentence.known, sentence.words, normal(rng, 5))
     attention = [
         *("queries", "keys", "values", "scores", "scaled_scores", "position_bias", "word_bias"),
-        *("visible", "weights", "weighted_values", "context", "output", "residual"),
+        *("scaled_word_bias", "visible"),
+        *("weights", "weighted_values", "context", "output", "residual"),
     ]
     network = ["feed_forward_inner", "feed_forward"]
     expected = {

@@ -7,6 +7,7 @@ import httpx
 import numpy as np
 import pytest
 
+from service.engine.quantisation import quantised
 from tests.importing import files
 from tests.importing.conftest import run
 from tests.importing.reading import GENSIM_DATA, facebook, word2vec
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Five models, made by the command."""
+    """Six models, made by the command."""
     place = tmp_path_factory.mktemp("files")
     (place / "tiny.txt").write_bytes(files.rows(WORDS, VECTORS))
     weights = written(place / "weights.safetensors", {**ROW, **BIASES}, {"heads": str(H)})
@@ -43,6 +44,7 @@ def folder(tmp_path_factory):
         ("free", place / "tiny.txt", "--no-weights"),
         ("fast", GENSIM_DATA / FAST),
         ("half", GENSIM_DATA / "test_glove.txt", "--dtype", "float16", "--licence", "PDDL"),
+        ("small", GENSIM_DATA / FAST, "--dtype", "int8"),
     ]:
         done = run("models", "import", file, "--name", name, "--models-dir", models, *options)
         assert done.code == 0, done.err
@@ -154,6 +156,30 @@ def test_half_precision_is_served_as_it_was_stored(client):
     assert np.array_equal(static, right.vectors.astype(np.float16).astype(np.float32))
 
 
+def test_quantised_rows_are_served_as_scales_times_integers(client, oracle):
+    words = [*oracle.index_to_key[:50], "landladyship"]
+    result = encode(client, input=[words], model="small", include=["static"], case="exact")
+    right = quantised(oracle.vectors[:50])[:]
+    assert np.array(result["static"][:50], np.float32).tobytes() == right.tobytes()
+    np.testing.assert_allclose(result["static"][50], oracle["landladyship"], rtol=0, atol=1e-2)
+    shown = client.get("/v1/models/small").json()
+    assert (shown["dtype"], shown["subwords"]) == ("int8", True)
+
+
+def test_neighbours_of_quantised_rows_are_those_of_all_cosines(client, oracle):
+    table = quantised(oracle.vectors)[:].astype(np.float64)
+    table /= np.linalg.norm(table, axis=1, keepdims=True)
+    body = {"vector": [1, -2, 3, 0, 5, 7, -11, 1, 1, 1], "k": 20, "model": "small"}
+    answer = client.post("/v1/neighbors", json=body)
+    assert answer.status_code == 200, answer.text
+    found = answer.json()["neighbors"]
+    cosines = table @ np.array(body["vector"]) / np.linalg.norm(body["vector"])
+    best = np.sort(cosines)[::-1][:20]
+    np.testing.assert_allclose([one["similarity"] for one in found], best, rtol=0, atol=1e-6)
+    places = [oracle.key_to_index[one["word"]] for one in found]
+    np.testing.assert_allclose(cosines[places], best, rtol=0, atol=1e-6)
+
+
 def test_models_are_described_by_what_their_files_are(client):
     shown = {name: client.get(f"/v1/models/{name}").json() for name in ("weighed", "half", "fast")}
     assert [one["heads"] for one in shown.values()] == [H, 1, 1]
@@ -168,7 +194,7 @@ def test_models_are_described_by_what_their_files_are(client):
 
 def test_a_batch_has_the_bits_of_its_sentences_alone(client):
     texts = [TEXT, "the fire", "qzx qzx", ""]
-    for name in ("weighed", "fast", "half"):
+    for name in ("weighed", "fast", "half", "small"):
         body = {"model": name, "encoding": "base64"}
         batch = client.post("/v1/encode", json={"input": texts, **body}).json()["results"]
         assert [encode(client, input=text, **body) for text in texts] == batch

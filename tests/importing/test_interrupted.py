@@ -152,7 +152,7 @@ def test_a_process_that_is_killed_over_its_work_is_said(tmp_path, large):
 
 NO_SPACE = (
     "polyseme: The disk of the models is full, or that of temporary files (TMPDIR); --limit or"
-    " --dtype float16 takes less."
+    " --dtype int8 takes less."
 )
 SMALL = """
 mount -t tmpfs -o size="$1" tmpfs "$2" || exit 99
@@ -199,7 +199,7 @@ def test_a_model_that_the_disk_cannot_hold_is_refused_before_it_is_written(tmp_p
     code, out, err = on_a_small_disk("1m", small_disk, command)
     assert (code, out) == (1, "")
     assert err.splitlines()[1] == (
-        "polyseme: The model needs 2 MB on disk where 1 MB are free; --limit or --dtype float16"
+        "polyseme: The model needs 2 MB on disk where 1 MB are free; --limit or --dtype int8"
         " makes it smaller."
     )
 
@@ -214,7 +214,7 @@ def test_a_disk_that_is_full_in_the_middle_is_said_and_nothing_is_left(
     (tmp_path / "file").write_bytes(rows(words, vectors))
     code, out, err = on_a_small_disk(size, small_disk, importing(tmp_path / "file", small_disk))
     assert (code, out) == (1, "")
-    assert err.splitlines()[1:] == [NO_SPACE]
+    assert err.splitlines()[-1] == NO_SPACE  # a slow machine tells of its course before
 
 
 def test_a_full_disk_for_what_is_expanded_is_said_and_nothing_is_left(
@@ -223,5 +223,5 @@ def test_a_full_disk_for_what_is_expanded_is_said_and_nothing_is_left(
     command = importing(large_zip, tmp_path / "models")
     code, out, err = on_a_small_disk("1m", small_disk, command, TMPDIR=str(small_disk))
     assert (code, out) == (1, "")
-    assert err.splitlines()[1:] == [NO_SPACE]
+    assert err.splitlines()[-1] == NO_SPACE  # a slow machine tells of its course before
     assert not (tmp_path / "models").exists()

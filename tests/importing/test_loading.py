@@ -172,6 +172,19 @@ def test_a_file_that_changes_while_it_is_read_is_refused(importer, monkeypatch, 
     assert not any(importer.scratch.iterdir())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("size", [3, 7_000_000])
+def test_a_file_that_has_become_longer_is_said_to_have_changed(
+    importer, pieces, monkeypatch, dtype, size
+):
+    pieces(size)
+    path = importer.file(rows())
+    longer = rows() + row("gnu")
+    monkeypatch.setattr(Cost, "announce", lambda *_: path.write_bytes(longer))
+    done = importer.run(path, "--dtype", dtype)
+    assert (done.code, done.err) == (1, f"polyseme: {loading.CHANGED}\n")
+
+
 def test_a_folder_whose_name_no_model_can_have_is_refused(tmp_path):
     (tmp_path / "file").write_bytes(rows())
     for name in ("a b", ".x", "x" * 65):
@@ -190,5 +203,5 @@ def test_memory_that_does_not_suffice_is_said(importer, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(place, name, too_much)
             assert importer.refusal(rows()) == (
-                "There is not enough memory; --limit, --dtype float16 or --processes 1 takes less."
+                "There is not enough memory; --limit, --dtype int8 or --processes 1 takes less."
             )

@@ -194,6 +194,13 @@ METADATA = {
 }
 
 
+def test_factors_on_a_word_bias_that_is_not_there_are_refused_in_a_sentence(importer, vectors):
+    tensors = {"query": SQUARE, "layers.0.word_bias_scale": np.ones(1, np.float32)}
+    assert refusal(importer, vectors, tensors) == (
+        "The weights, layers.0: the metadata do not ask for the word_bias of word_bias_scale."
+    )
+
+
 @pytest.mark.parametrize("case", METADATA)
 def test_metadata_that_make_no_sense_are_refused_in_a_sentence(importer, vectors, case):
     metadata, sentence = METADATA[case]

@@ -218,6 +218,19 @@ def test_a_word_bias_is_added_to_the_scores_of_its_word(importer, vectors):
     )
 
 
+def test_each_head_adds_the_word_bias_by_its_own_factor(importer, vectors):
+    tensors = {**ROW, "word_bias": normal(RNG, 11)}
+    factors = {"layers.0.word_bias_scale": np.array([2, 0, -1], np.float32)}
+    plain, scaled = (
+        arrays(weigh(importer, vectors, {**tensors, **more}, *HEADS)) for more in ({}, factors)
+    )
+    bias = tensors["word_bias"][[WORDS.index(word) for word in TEXT.split()]].astype(np.float64)
+    for head, factor in enumerate((2, 0, -1)):
+        shares = plain["attention"][0, head] * np.exp((factor - 1) * bias)
+        right = shares / shares.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(scaled["attention"][0, head], right, rtol=0, atol=1e-5)
+
+
 def test_without_weights_attention_is_parameter_free(importer, vectors):
     """softmax(X·Xᵀ/√d)·X, with no weights stored."""
     done = importer.run(vectors, "--no-weights", "--name", "free")

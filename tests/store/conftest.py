@@ -7,7 +7,7 @@ import pytest
 
 from service.store.registry import Registry
 from tests.store.versions import write_two
-from tests.tiny import SUBWORDS, full_layer, write_tiny
+from tests.tiny import QUANTISED, QUANTISED_SUBWORDS, SUBWORDS, full_layer, write_tiny
 
 
 @pytest.fixture(scope="session")
@@ -21,10 +21,28 @@ def original(tmp_path_factory):
     )
 
 
+@pytest.fixture(scope="session")
+def quantised_original(tmp_path_factory):
+    """The folder of such a model whose tables are int8; not to be changed."""
+    return write_tiny(
+        tmp_path_factory.mktemp("quantised") / "tiny",
+        vectors=QUANTISED,
+        layers=[full_layer(1), full_layer(2)],
+        word_bias=np.arange(11.0),
+        subwords=QUANTISED_SUBWORDS,
+    )
+
+
 @pytest.fixture
 def whole(original, tmp_path):
-    """A copy of it."""
+    """A copy of the first."""
     return shutil.copytree(original, tmp_path / "tiny")
+
+
+@pytest.fixture
+def quantised_whole(quantised_original, tmp_path):
+    """A copy of the second."""
+    return shutil.copytree(quantised_original, tmp_path / "tiny")
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from service.store.folder import read_model
 MANIFEST, VECTORS = "manifest.json", "vectors.npy"
 VOCABULARY, ATTENTION = "vocabulary.txt", "attention.safetensors"
 INDEX, SUBWORDS = "index.npy", "subwords.npy"
+SCALES, SUBWORD_SCALES = "scales.npy", "subword_scales.npy"
 
 
 def said_of(folder, *, verify=True):
@@ -25,6 +26,14 @@ def said_of(folder, *, verify=True):
     assert "\n" not in sentence
     assert str(folder.parent) not in sentence
     return sentence
+
+
+def beside(scales, table):
+    """What refuses scales that are lacking, or that belong to no int8 table."""
+    return (
+        f"manifest.json, top: Value error, the manifest has to name {scales} where {table} is int8,"
+        " and nowhere else."
+    )
 
 
 def manifest_of(folder):

@@ -81,7 +81,10 @@ def test_a_tensor_of_another_dtype_is_refused(whole, dtype):
 
 @BOTH
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("name", ["word_bias", "layers.0.query", "layers.1.feed_forward.outer"])
+@pytest.mark.parametrize(
+    "name",
+    ["word_bias", "layers.0.query", "layers.1.feed_forward.outer", "layers.1.word_bias_scale"],
+)
 def test_a_tensor_that_is_not_finite_is_refused(whole, name, value, verify):
     def change(tensors):
         tensors[name].flat[-1] = value
@@ -122,6 +125,7 @@ WRONG_SHAPES = {
     "output": [(5, 21), (7, 5)],
     "output_bias": [(21,)],
     "position_bias": [(13,), (1, 13), (13, 3), (3, 0)],
+    "word_bias_scale": [(2,), (1,), (0,), (3, 1), (1, 3), ()],
     "attention_norm.gain": [(6,), (1,), ()],
     "attention_norm.shift": [(6,)],
     "feed_forward_norm.gain": [(17,)],
@@ -216,6 +220,12 @@ def test_a_norm_without_a_place_in_the_manifest_is_refused(whole):
     change_manifest(whole, lambda m: m["layers"][0].update(norm="none"))
     expected = "the manifest does not say where attention_norm stands"
     assert said_of(whole) == f"attention.safetensors, layers.0: {expected}."
+
+
+def test_factors_on_a_word_bias_that_the_manifest_does_not_ask_for_are_refused(whole):
+    change_manifest(whole, lambda m: m["layers"][1].update(word_bias=False))
+    expected = "the manifest does not ask for the word_bias of word_bias_scale"
+    assert said_of(whole) == f"attention.safetensors, layers.1: {expected}."
 
 
 def test_biases_of_a_network_that_is_not_there_are_refused(whole):

@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,8 @@ from tests.store.damage import (
     ATTENTION,
     INDEX,
     MANIFEST,
+    SCALES,
+    SUBWORD_SCALES,
     SUBWORDS,
     VECTORS,
     VOCABULARY,
@@ -39,6 +42,17 @@ def damaged(content, kind, place, extra):
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(damages=st.lists(DAMAGE, min_size=1, max_size=3), early=st.booleans())
 def test_a_damaged_file_is_refused_in_one_sentence_or_does_no_harm(original, name, damages, early):
+    refuse_or_do_no_harm(original, name, damages, early=early)
+
+
+@pytest.mark.parametrize("name", [MANIFEST, VECTORS, SCALES, SUBWORDS, SUBWORD_SCALES])
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(damages=st.lists(DAMAGE, min_size=1, max_size=3), early=st.booleans())
+def test_so_is_a_damaged_file_of_quantised_rows(quantised_original, name, damages, early):
+    refuse_or_do_no_harm(quantised_original, name, damages, early=early)
+
+
+def refuse_or_do_no_harm(original, name, damages, *, early):
     content = snapshot(original)[name]
     for kind, place, extra in damages:
         content = damaged(content, kind, place * (128 / len(content) if early else 1), extra)
@@ -59,5 +73,7 @@ def test_a_damaged_file_is_refused_in_one_sentence_or_does_no_harm(original, nam
     else:
         assert model.vectors.shape == (len(model.vocabulary), model.manifest.dimension)
         assert model.subwords.table.shape[1] == model.manifest.dimension
+        assert np.isfinite(model.vectors).all()
+        assert np.isfinite(model.subwords.table[:]).all()
         for row in range(len(model.vocabulary)):
             assert model.vocabulary.row(model.vocabulary.word(row)) == row

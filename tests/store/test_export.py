@@ -164,7 +164,7 @@ class Interrupted:
 )
 def test_what_is_interrupted_leaves_nothing_and_what_was_there(tmp_path, error):
     model = tiny_model(tmp_path)
-    object.__setattr__(model, "vectors", Interrupted(VECTORS, error))
+    object.__setattr__(model, "rows", Interrupted(VECTORS, error))
     (tmp_path / "out.txt").write_text("before")
     with pytest.raises(type(error)):
         export_word2vec(model, tmp_path / "out.txt")

@@ -63,6 +63,13 @@ KINDS = {
     "looks at others": [Layer(scoring=Scoring(False, "others"))],
     "looks at other words": [Layer(scoring=Scoring(True, "other-words"))],
     "word bias": [Layer(scoring=Scoring(word_bias=True))],
+    "word bias by head": [
+        Layer(5, scoring=Scoring(word_bias=True, word_bias_scale=normal(RNG, 5)))
+    ],
+    "word bias by head in one layer alone": [
+        Layer(scoring=Scoring(word_bias=True)),
+        Layer(scoring=Scoring(word_bias=True, word_bias_scale=normal(RNG, 1))),
+    ],
 }
 SENTENCE = "apple Apple bank zebra river apple didn't high-end"
 
@@ -166,6 +173,12 @@ UNFIT = {
         Layer(heads=5, query=projection(RNG, 5, 7), key=projection(RNG, 5, 7))
     ],
     "a position bias without a middle": [Layer(scoring=Scoring(position_bias=normal(RNG, 1, 4)))],
+    "factors on a word bias that is not asked for": [
+        Layer(scoring=Scoring(word_bias_scale=np.ones(1, np.float32)))
+    ],
+    "factors for other heads": [
+        Layer(5, scoring=Scoring(word_bias=True, word_bias_scale=normal(RNG, 1)))
+    ],
     "weights with a NaN": [Layer(query=Projection(np.full((5, 5), np.nan)), key=SQUARE["key"])],
     "a share that is not finite": [Layer(residual=Residual("unit", float("nan")))],
 }

@@ -131,7 +131,11 @@ WRONG_FIELDS = {
     "a huge dimension": (("dimension",), 1 << 40, "dimension: "),
     "a huge vocabulary": (("vocabulary_size",), 10**18, "vocabulary_size: "),
     "a number too long for an integer": (("vocabulary_size",), 10**400, "vocabulary_size: "),
-    "another dtype": (("dtype",), "object", "dtype: Input should be 'float16' or 'float32'."),
+    "another dtype": (
+        ("dtype",),
+        "object",
+        "dtype: Input should be 'float16', 'float32' or 'int8'.",
+    ),
     "no heads": (("heads",), 0, "heads: "),
     "no layers": (("layers",), [], "layers: "),
     "too many layers": (("layers",), [{}] * 65, "layers: "),

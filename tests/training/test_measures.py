@@ -1,18 +1,17 @@
-"""What of the evaluation sets a vocabulary can be measured on, and by what systems."""
-
-from pathlib import Path
+"""What of the evaluation sets a vocabulary can be measured on, and with what variants."""
 
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn", reason="needs the extra `train`")
-pytest.importorskip("tqdm", reason="needs the extra `train`")
+pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 
 from benchmarks.imported import coverage, document
 from benchmarks.imported_constants import SPREADS, variants
 from models.ablation import known
-from models.senses import coarsewsd, known_pairs, known_words, systems
 from service.engine.layer import Layer
+from service.evaluation.coverage import known_pairs, known_words
+from service.evaluation.quality import figures
+from service.evaluation.readings import LocalSource
 from service.training.closed_form import (
     SPREAD,
     attraction,
@@ -49,19 +48,6 @@ def model(tmp_path):
     return tiny_model(tmp_path, layers=[layer], word_bias=informativeness(p))
 
 
-def test_words_that_the_vocabulary_lacks_are_not_measured(model):
-    files = known_words(COARSE, model)
-    assert {Path(name).parent.name for name in files} == {"bank"}
-    assert files["coarsewsd/bank/test.data.txt"] == COARSE["coarsewsd/bank/test.data.txt"]
-
-
-def test_pairs_of_which_the_vocabulary_lacks_a_word_are_not_measured(model):
-    files = known_pairs(WIC, model)
-    assert files["wic/dev/dev.data.txt"] == WIC["wic/dev/dev.data.txt"][:1]
-    assert files["wic/dev/dev.gold.txt"] == ["T"]
-    assert len(WIC["wic/dev/dev.gold.txt"]) == 3
-
-
 def test_tagged_words_that_the_vocabulary_lacks_are_not_measured(model):
     texts = [["bank"]] * 16 + [["mole"]] * 16 + [["river"]] * 16
     tagged = [(n, 0, f"{text[0]}/NOUN", str(n % 2)) for n, text in enumerate(texts)]
@@ -71,8 +57,9 @@ def test_tagged_words_that_the_vocabulary_lacks_are_not_measured(model):
 
 
 def test_coverage_counts_what_is_measured(model):
-    pairs = {**known_pairs(WIC, model), "wic/train/train.gold.txt": []}
-    assert coverage(model, known_words(COARSE, model), pairs) == {
+    knows = LocalSource(model).knows
+    pairs = {**known_pairs(WIC, knows), "wic/train/train.gold.txt": []}
+    assert coverage(model, known_words(COARSE, knows), pairs) == {
         "words": 11,
         "dimension": 5,
         "coarsewsd_words": ["bank"],
@@ -81,24 +68,24 @@ def test_coverage_counts_what_is_measured(model):
 
 
 def test_senses_that_the_context_tells_are_told(model):
-    found = systems(model)
-    files = known_words(COARSE, model)
-    assert coarsewsd(files, found["contextual vector"])["accuracy"] == 100
-    assert coarsewsd(files, found["static vector"])["accuracy"] == 50
-
-
-def test_each_system_without_a_part_lacks_that_part_alone(model):
-    found = systems(model)
-    occurrence = ["end", "bank", "river", "apple"], 1
-    whole = found["contextual vector"](occurrence)
-    for name in ("without association", "without informativeness", "parameter-free attention"):
-        assert not np.allclose(found[name](occurrence), whole)
-    bare = closed_form(VECTORS, attraction(0 * VECTORS, frequencies_by_rank(11)))
-    without = tiny_model(
-        Path(model.vectors.filename).parents[1], layers=[bare], word_bias=model.word_bias
-    )
-    expected = systems(without)["contextual vector"](occurrence)
-    np.testing.assert_array_equal(found["without association"](occurrence), expected)
+    files = known_words(COARSE, LocalSource(model).knows)
+    pairs = {name.replace("dev", split): WIC[name] for name in WIC for split in ("dev", "train")}
+    found = dict(figures(model, files, pairs))
+    assert found["contextual vector"]["coarsewsd"] == {
+        "words": 1,
+        "accuracy": 100.0,
+        "macro_f1": 100.0,
+    }
+    assert found["static vector"]["coarsewsd"]["accuracy"] == 50
+    assert list(found) == [
+        "static vector",
+        "plain mean of the context",
+        "parameter-free attention",
+        "without association",
+        "without informativeness",
+        "contextual vector",
+    ]
+    assert found["static vector"]["wic"].keys() == {"train_accuracy", "dev_accuracy"}
 
 
 def test_the_variants_that_are_compared_differ_in_size_or_form_alone():

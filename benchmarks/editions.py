@@ -1,0 +1,84 @@
+"""What the arithmetic of a model costs beside that of another one: the engine, on one core.
+
+    python benchmarks/editions.py FOLDER FOLDER [--rounds 15]
+
+Sentences of 5 to 60 of the words that both models have are encoded by both in turn, A B A B …,
+from words to contextual vectors, with their attention and without. The figures are ratios of
+medians. The first edition of the bundled model is in the repository's history (`git archive 58b992a
+models/wiki-en`). Results: results/editions.json.
+"""
+
+import time
+from pathlib import Path
+
+import click
+import numpy as np
+from record import medians, record
+from threadpoolctl import threadpool_limits
+
+from service.engine.stack import contextualise
+from service.store.folder import read_model
+from service.store.model import Model
+from service.text.tokens import resolve_all
+
+SENTENCES, COMMON, SEED = 300, 20_000, 1
+SHORTEST, LONGEST = 5, 60
+
+
+def sentences(models: list[Model]) -> list[list[str]]:
+    """Sentences of words that all models have, frequent words more often."""
+    rng = np.random.default_rng(SEED)
+    first, *others = models
+    words = [first.vocabulary.word(row) for row in range(COMMON)]
+    known = [word for word in words if all(one.vocabulary.row(word) is not None for one in others)]
+    weights = 1 / (np.arange(len(known)) + 10)
+    lengths = rng.integers(SHORTEST, LONGEST + 1, SENTENCES)
+    return [list(rng.choice(known, n, p=weights / weights.sum())) for n in lengths]
+
+
+def seconds(model: Model, texts: list[list[str]], names: tuple[str, ...]) -> float:
+    """How long it takes to encode all."""
+    began = time.perf_counter()
+    for text in texts:
+        contextualise(model.sentence(resolve_all(text, model.vocabulary)), model.layers, names)
+    return time.perf_counter() - began
+
+
+_folder = click.Path(path_type=Path, exists=True, file_okay=False)
+
+
+@click.command()
+@click.argument("first", type=_folder)
+@click.argument("second", type=_folder)
+@click.option("--rounds", default=15)
+def main(first: Path, second: Path, rounds: int) -> None:
+    """Measure."""
+    models = {"first": read_model(first), "second": read_model(second)}
+    texts = sentences(list(models.values()))
+    tokens = sum(map(len, texts))
+    found = {}
+    with threadpool_limits(1):
+        for label, names in (("with attention", ("weights",)), ("without", ())):
+            times: dict[str, list[float]] = {name: [] for name in models}
+            for _ in range(rounds):
+                for name, model in models.items():
+                    times[name].append(seconds(model, texts, names))
+            middle = medians(times)
+            speeds = {name: round(tokens / middle[name]) for name in models}
+            ratio = round(middle["second"] / middle["first"], 3)
+            found[label] = {"tokens_per_second": speeds, "ratio_of_times": ratio}
+            click.echo(f"{label}: {speeds} tokens/s, ratio of times {ratio}")
+    shapes = {
+        name: {
+            "words": one.manifest.vocabulary_size,
+            "dimension": one.manifest.dimension,
+            "heads": one.manifest.heads,
+            "dtype": one.manifest.dtype,
+        }
+        for name, one in models.items()
+    }
+    record("editions", ["numpy"], {"rounds": rounds, "models": shapes, "engine": found})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""What was measured: the JSON files that the pages are made from, and nothing else."""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+ROOT = Path(__file__).parents[1]
+MODEL = ROOT / "models" / "wiki-en" / "manifest.json"
+RESULTS = ROOT / "models" / "results"
+BENCHMARKS = ROOT / "benchmarks" / "results"
+
+
+def result(name: str) -> Any:
+    """What a script in `models/`, or `polyseme evaluate`, measured."""
+    return orjson.loads((RESULTS / f"{name}.json").read_bytes())
+
+
+def result_if_any(name: str) -> Any:
+    """The same, None where nothing was measured."""
+    return result(name) if (RESULTS / f"{name}.json").exists() else None
+
+
+def benchmark(name: str) -> Any:
+    """What a script in `benchmarks/` measured."""
+    return orjson.loads((BENCHMARKS / f"{name}.json").read_bytes())
+
+
+def manifest() -> Any:
+    """What the bundled model says of itself."""
+    return orjson.loads(MODEL.read_bytes())
+
+
+def trainings() -> list[dict[str, Any]]:
+    """The records of training runs, by the names of their files."""
+    return [orjson.loads(file.read_bytes()) for file in sorted(RESULTS.glob("training-*.json"))]
+
+
+def paragraph(text: str) -> list[str]:
+    """The lines of a paragraph, filled anew once its figures are in it."""
+    return textwrap.wrap(text, 100, break_long_words=False, break_on_hyphens=False)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+    """A table of Markdown: the first column's words, then figures."""
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return lines + [f"| {' | '.join(map(str, row))} |" for row in rows]
+
+
+def interval(figure: dict[str, float]) -> str:
+    """A figure with its interval."""
+    return f"{figure['value']} [{figure['low']}, {figure['high']}]"

@@ -1,0 +1,102 @@
+"""What a model looks at in ten sentences, and what context makes of a word's neighbours.
+
+    python models/examples.py [--model NAME] [--output FILE.json]
+
+The sentences are fixed, so that what a model does badly at is shown as well. docs/quality.md shows
+them.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from models.ablation import fingerprints
+from service.encoding.compare import Compared, Occurrence, compare
+from service.encoding.limits import Limits
+from service.encoding.stages import Stages
+from service.engine.stack import contextualise
+from service.store.model import Model
+from service.store.registry import Registry
+from service.text.tokens import tokenise
+
+SENTENCES = {
+    "bank-money-river": "she went to the bank to deposit money near the river",
+    "animal-tired": "the animal didn't cross the street because it was too tired",
+    "animal-wide": "the animal didn't cross the street because it was too wide",
+    "apple-phone": "Apple launched a new phone",
+    "apple-eating": "he was eating an apple under the tree",
+    "two-apples": "Apple launched a new phone while I was eating an apple",
+    "spring-water": "the spring gave cold water to the village",
+    "spring-coil": "the spring in the old mattress was broken",
+    "java-language": "she wrote the program in Java and compiled it",
+    "bass-river": "he caught a large bass in the lake",
+}
+WORDS = (
+    ("apple", "Apple launched a new phone"),
+    ("apple", "he was eating an apple under the tree"),
+    ("apple", "apple launched a new phone"),
+    ("bank", "she sat on the grass of the river bank"),
+    ("bank", "the bank raised the interest on his loan"),
+    ("spring", "the spring gave cold water to the village"),
+    ("spring", "the flowers come out in early spring"),
+)
+"""A word and a sentence; the third has the fruit's spelling."""
+NEIGHBOURS, LOOKED_AT, DIGITS = 6, 3, 3
+_NO_LIMITS = Limits(1 << 20, 1 << 20, 1 << 20, 1 << 10, 1 << 30)
+
+
+def attention(model: Model, text: str) -> dict[str, Any]:
+    """A sentence's tokens and the weights of every layer. -> [L, h, n, n] as lists"""
+    tokens = tokenise(text, model.vocabulary, composes=model.composes)
+    records = contextualise(model.sentence(tokens), model.layers, ("weights",)).records
+    weights = [record["weights"].astype(float).round(DIGITS).tolist() for record in records]
+    return {"text": text, "tokens": [token.text for token in tokens], "weights": weights}
+
+
+def neighbours(model: Model) -> list[dict[str, Any]]:
+    """The words before and after context."""
+    asked = [Occurrence(text, word) for word, text in WORDS]
+    found = compare(model, asked, NEIGHBOURS, "auto", _NO_LIMITS, Stages())
+    similar = found.contextual_similarity.round(DIGITS).tolist()
+    told = [_told(one, text) for one, (_, text) in zip(found.occurrences, WORDS, strict=True)]
+    return [{**one, "similarity": row} for one, row in zip(told, similar, strict=True)]
+
+
+def _told(one: Compared, text: str) -> dict[str, Any]:
+    looked_at = [(token.text, weight) for token, weight in one.attends_to[:LOOKED_AT]]
+    return {
+        "text": text,
+        "word": one.token.text,
+        "shift": round(one.shift, DIGITS),
+        "static": _rounded(one.static_neighbours),
+        "contextual": _rounded(one.contextual_neighbours),
+        "looks_at": _rounded(looked_at),
+    }
+
+
+def _rounded(pairs: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    return [(word, round(number, DIGITS)) for word, number in pairs]
+
+
+@click.command()
+@click.option("--model", "name", default="wiki-en", show_default=True)
+@click.option("--models-dir", type=click.Path(path_type=Path))
+@click.option("--output", type=click.Path(path_type=Path), required=True)
+def main(name: str, models_dir: Path | None, output: Path) -> None:
+    """Write the attention of the sentences and the neighbours of the words."""
+    model = Registry.of(models_dir, name).model()
+    document = {
+        "model": name,
+        "files": fingerprints(model),
+        "sentences": {slug: attention(model, text) for slug, text in SENTENCES.items()},
+        "words": neighbours(model),
+    }
+    # Not indented: a number a line would be ten thousand lines.
+    output.write_bytes(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
+    click.echo(f"{len(SENTENCES)} sentences, {len(WORDS)} occurrences")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Pictures of what was measured: attention as heatmaps, learning curves, bars beside controls.
+
+Each is a function of a document that a script wrote, and draws the same bytes of the same one.
+"""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+from xml.etree import ElementTree as ET
+
+from service.evaluation.bootstrap import Figure
+from service.evaluation.results import Results, Row
+
+CELL, LETTER, MARGIN = 20, 7.2, 8
+"""Pixels: of a cell, of a letter's width, and at the edges."""
+FAINT = 0.02
+"""A weight less than this is drawn as nothing."""
+STYLE = """\
+text { font: 12px system-ui, sans-serif; fill: #24292f }
+.cell { fill: #0072b2 } .frame { fill: none; stroke: #8c959f }
+@media (prefers-color-scheme: dark) { text { fill: #d0d7de } .cell { fill: #56b4e9 } }"""
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+SVG: Any = {"svg.hashsalt": "polyseme", "svg.fonttype": "none"}
+"""The same bytes of the same numbers; letters as letters, an eighth of the size of their shapes."""
+DASHES = ("-", "--", "-.", ":")
+"""Lines are told apart by colour and, from the eighth on, by dashes."""
+
+
+def heatmap(text: str, tokens: Sequence[str], weights: Sequence[Any]) -> str:
+    """The weights of every head, one square beside the other; a row is the token that looks.
+
+    weights: [L, h, n, n]
+    """
+    panels = [
+        (_title(layer, head, weights), matrix)
+        for layer, heads in enumerate(weights)
+        for head, matrix in enumerate(heads)
+    ]
+    label = LETTER * max(map(len, tokens)) + MARGIN
+    side, top = CELL * len(tokens), label + (CELL if len(panels) > 1 else 0)
+    width = label + len(panels) * (side + 2 * MARGIN)
+    svg = ET.Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "viewBox": f"0 0 {width:.0f} {top + side + MARGIN:.0f}",
+            "width": f"{width:.0f}",
+            "role": "img",
+        },
+    )
+    ET.SubElement(svg, "title").text = f"What each word of “{text}” looks at"
+    ET.SubElement(svg, "style").text = STYLE
+    for row, token in enumerate(tokens):
+        place = {"x": f"{label - 6:.0f}", "y": f"{top + CELL * (row + 0.7):.0f}"}
+        ET.SubElement(svg, "text", {**place, "text-anchor": "end"}).text = token
+    most = max(weight for _, matrix in panels for row in matrix for weight in row)
+    for number, (title, matrix) in enumerate(panels):
+        left = label + number * (side + 2 * MARGIN)
+        name = title if len(panels) > 1 else ""
+        _panel(svg, (left, top), tokens, matrix, most=most, title=name)
+    ET.indent(svg, space="")
+    return ET.tostring(svg, encoding="unicode") + "\n"
+
+
+def _title(layer: int, head: int, weights: Sequence[Any]) -> str:
+    return f"head {head + 1}" if len(weights) == 1 else f"layer {layer + 1}, head {head + 1}"
+
+
+def _panel(
+    svg: ET.Element,
+    corner: tuple[float, float],
+    tokens: Sequence[str],
+    matrix: Sequence[Sequence[float]],
+    *,
+    most: float,
+    title: str,
+) -> None:
+    """One head: the darker a cell, the more the row's token looks at the column's."""
+    left, top = corner
+    side = CELL * len(tokens)
+    if title:
+        ET.SubElement(svg, "text", {"x": f"{left:.0f}", "y": "14"}).text = title
+    for column, token in enumerate(tokens):
+        x, y = left + CELL * (column + 0.7), top - 5
+        turned = {"transform": f"translate({x:.0f} {y:.0f}) rotate(-90)"}
+        ET.SubElement(svg, "text", turned).text = token
+    for row, line in enumerate(matrix):
+        for column, weight in enumerate(line):
+            if weight >= FAINT:
+                cell = {
+                    "class": "cell",
+                    "x": f"{left + CELL * column:.0f}",
+                    "y": f"{top + CELL * row:.0f}",
+                    "width": str(CELL - 1),
+                    "height": str(CELL - 1),
+                    "fill-opacity": f"{weight / most:.2f}",
+                }
+                ET.SubElement(svg, "rect", cell)
+    frame = {"class": "frame", "x": f"{left - 1:.0f}", "y": f"{top - 1:.0f}"}
+    ET.SubElement(svg, "rect", {**frame, "width": f"{side + 1}", "height": f"{side + 1}"})
+
+
+def curves(histories: Mapping[str, Sequence[Mapping[str, Any]]]) -> bytes:
+    """Held-out scores of training runs against their steps, as SVG."""
+    import matplotlib as mpl  # noqa: PLC0415 - an extra
+    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415
+
+    with mpl.rc_context({"font.size": 10, **SVG}):
+        canvas = Canvas(figsize=(9, 3.6), layout="constrained")
+        panels = canvas.subplots(1, 2)
+        heads = {"auc": "pairs, AUC, %", "macro_f1": "macro-F1, %"}
+        for panel, (measure, head) in zip(panels, heads.items(), strict=True):
+            for number, (name, history) in enumerate(histories.items()):
+                points = [p for p in history if p.get(measure) is not None]
+                steps, values = ([p[key] for p in points] for key in ("step", measure))
+                colour = COLOURS[number % len(COLOURS)]
+                dashes = DASHES[number // len(COLOURS) % len(DASHES)]
+                panel.plot(steps, values, dashes, color=colour, marker=".", label=name)
+            panel.set_xlabel("steps")
+            panel.set_title(f"held-out lemmas: {head}", fontsize=10)
+            panel.spines[["top", "right"]].set_visible(False)
+        handles, labels = panels[0].get_legend_handles_labels()
+        canvas.legend(handles, labels, loc="outside lower center", frameon=False, ncols=3)
+        buffer = io.BytesIO()
+        canvas.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def bars(
+    document: Mapping[str, Any],
+    title: str,
+    columns: dict[str, str],
+    task: Literal["coarsewsd", "wic"],
+    base: float = 0.0,
+) -> bytes:
+    """The systems of a document of `polyseme evaluate`, as its `--plot` draws them, as SVG."""
+    import matplotlib as mpl  # noqa: PLC0415 - an extra
+
+    from service.evaluation.picture import picture  # noqa: PLC0415
+    from service.evaluation.published import Published  # noqa: PLC0415
+
+    rows = [
+        Row(name, one["title"], one["kind"], {key: Figure(**one[key]) for key in columns})
+        for name, one in document["systems"].items()
+    ]
+    published = [
+        Published(one["title"], one["source"], {key: one[key] for key in columns})
+        for one in document["published"]
+    ]
+    results = Results(task, title, columns, rows, published, base=base)
+    with mpl.rc_context(SVG):
+        return picture(results, "svg")

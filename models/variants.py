@@ -1,0 +1,159 @@
+"""A stack of layers, and what becomes of it without each part or with more or less of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
+
+from service.engine.arrays import Floats
+from service.engine.layer import Layer
+from service.engine.projection import Projection
+from service.store.model import Model
+from service.training.closed_form import attraction, closed_form, frequencies_by_rank
+
+Layers = list[Layer]
+THE_MODEL = "the model"
+SHARES = (0.0, 0.2, 0.4, 0.8)
+STRENGTHS = {"× ⅓": 1 / 3, "× ⅔": 2 / 3, "× 2": 2.0}
+
+
+@dataclass(frozen=True)
+class Remembered(Projection):
+    """A projection that keeps its last result, for the variants that have it in common."""
+
+    last: list[Floats] = field(default_factory=list, compare=False)
+
+    def __call__(self, x: Floats) -> Floats:
+        """Project each row, once for as long as it is the same array. [n, in] -> [n, out]"""
+        if not self.last or self.last[0] is not x:
+            self.last[:] = [x, super().__call__(x)]
+        return self.last[1]
+
+
+def remembered(layer: Layer) -> Layer:
+    """The layer with projections that its variants share."""
+    parts = {name: getattr(layer, name) for name in ("query", "key", "value")}
+    return replace(layer, **{n: Remembered(p.weight, p.bias) for n, p in parts.items()})
+
+
+def variants(model: Model) -> dict[str, Layers]:
+    """The model's layers, and their variants by name, the model first."""
+    layers = [remembered(layer) for layer in model.layers]
+    d, found = model.manifest.dimension, {THE_MODEL: layers}
+
+    def add(name: str, change: Callable[[Layer], Layer]) -> None:
+        found[name] = [change(layer) for layer in layers]
+
+    for head in range(layers[0].heads if layers[0].heads > 1 else 0):
+        add(f"head {head + 1} alone", lambda layer, head=head: only_head(layer, head, d))
+    add("no query: who looks is not seen", lambda layer: attracting(layer, 0, d))
+    for name, times in STRENGTHS.items():
+        add(f"query {name}", lambda layer, times=times: attracting(layer, times, d))
+    add("no nearness", lambda layer: scored(layer, position_bias=None))
+    add("no informativeness", lambda layer: scored(layer, word_bias=False, word_bias_scale=None))
+    add("may look at itself", lambda layer: scored(layer, looks_at="all"))
+    found |= _of_shares(layers)
+    found |= _of_closed_form(layers, model)
+    if len(layers) > 1:
+        found |= {f"layers 1 to {last}": layers[:last] for last in range(1, len(layers))}
+    found["parameter-free"] = [Layer()]
+    return found
+
+
+def _of_shares(layers: Sequence[Layer]) -> dict[str, Layers]:
+    """Other shares of the static vector, and none of the place, where the last layer has them."""
+    residual = layers[-1].residual
+    if residual.kind != "unit":
+        return {}
+
+    def other(**changes: float) -> Layers:
+        return [*layers[:-1], replace(layers[-1], residual=replace(residual, **changes))]
+
+    # As float32 keeps it, 0.2 is not quite 0.2.
+    apart = [share for share in SHARES if not np.isclose(share, residual.share)]
+    found = {f"static share {share:g}": other(share=share) for share in apart}
+    if residual.position_share:
+        found["no share of the place"] = other(position_share=0.0)
+    return found
+
+
+def _of_closed_form(layers: Sequence[Layer], model: Model) -> dict[str, Layers]:
+    """The closed form of the model's vectors: its values, its scores, both."""
+    first, vectors, d = layers[0], model.vectors, model.manifest.dimension
+    key = attraction(vectors, frequencies_by_rank(len(vectors)))
+    closed = closed_form(vectors, key, informative=model.word_bias is not None)
+    identity = np.eye(d, dtype=np.float32)
+    plain = _summed(first, Projection(identity), d)
+    found = {"values: the static vectors": [plain, *layers[1:]]}
+    if len(layers) == 1:
+        found["values: closed form"] = [_summed(first, closed.value, d)]
+        found["scores: closed form"] = [_scored_alike(first, closed, d)]
+        found["closed form"] = [closed]
+    return found
+
+
+def _summed(layer: Layer, value: Projection, d: int) -> Layer:
+    """The layer with one value projection for all heads, which are summed."""
+    if layer.heads == 1:
+        return replace(layer, value=value, output=Projection())
+    output = np.tile(np.eye(d, dtype=np.float32), (layer.heads, 1)) / np.float32(layer.heads)
+    return replace(layer, value=_tiled(value, layer.heads, d), output=Projection(output))
+
+
+def _scored_alike(layer: Layer, closed: Layer, d: int) -> Layer:
+    """The layer with the scores of another that has one head, in every head."""
+    h, scoring = layer.heads, closed.scoring
+    table = scoring.position_bias
+    alike = replace(scoring, position_bias=None if table is None else np.repeat(table, h, axis=0))
+    query, key = (_tiled(one, h, d) for one in (closed.query, closed.key))
+    return replace(layer, query=query, key=key, scoring=alike)
+
+
+def _tiled(projection: Projection, heads: int, d: int) -> Projection:
+    """The same projection for every head, side by side. [in, out] -> [in, h·out]"""
+    if heads == 1:
+        return projection
+    weight, bias = weight_of(projection, d), projection.bias
+    return Projection(np.tile(weight, heads), None if bias is None else np.tile(bias, heads))
+
+
+def weight_of(projection: Projection, d: int) -> Floats:
+    """The weight, the identity where there is none. -> [in, out]"""
+    return np.eye(d, dtype=np.float32) if projection.weight is None else projection.weight
+
+
+def scored(layer: Layer, **changes: object) -> Layer:
+    """The layer with its scores made in another way."""
+    return replace(layer, scoring=replace(layer.scoring, **changes))
+
+
+def attracting(layer: Layer, times: float, d: int) -> Layer:
+    """The layer with the query's weights so many times as large; 0 hides who looks.
+
+    A query's bias stays: it asks the same of every key, whoever looks.
+    """
+    weight = weight_of(layer.query, d) * np.float32(times)
+    return replace(layer, query=Projection(weight, layer.query.bias))
+
+
+def only_head(layer: Layer, head: int, d: int) -> Layer:
+    """The layer with the other heads' values put to zero."""
+    value, output = layer.value, layer.output
+    if output.weight is not None:
+        kept = _block(output.weight.shape[0], layer.heads, head)
+        weight = output.weight * kept[:, None]
+        return replace(layer, output=Projection(weight, output.bias))
+    weight = weight_of(value, d)
+    kept = _block(weight.shape[1], layer.heads, head)
+    bias = None if value.bias is None else value.bias * kept
+    return replace(layer, value=Projection(weight * kept, bias))
+
+
+def _block(width: int, heads: int, head: int) -> Floats:
+    """1 for the columns of one head, 0 for the others. -> [h·v]"""
+    edges = [number * width // heads for number in range(heads + 1)]
+    start, stop = list(pairwise(edges))[head]
+    kept = np.zeros(width, np.float32)
+    kept[start:stop] = 1
+    return kept

@@ -1,0 +1,86 @@
+"""Where the training of the bundled model starts: four heads in closed form.
+
+Each head gives a quarter of the columns of the half-whitened vectors, so that what they give side
+by side stands where the static vectors stand and needs no output projection.
+
+1. `wide`: nearness and informativeness, the closed form without association;
+2. `associating`: the same with association, in as many dimensions as a head's keys have;
+3. and 4. `left`, `right`: the words just before, and just after.
+"""
+
+import numpy as np
+
+from service.engine.arrays import Floats
+from service.engine.attention import Scoring
+from service.engine.layer import Layer
+from service.engine.projection import Projection
+from service.engine.residual import Residual
+from service.training.closed_form import (
+    POSITION_SHARE,
+    REACH,
+    SHARE,
+    attraction,
+    half_whitening,
+    nearness,
+)
+
+HEADS, KEY_WIDTH, SEED = 4, 16, 1
+ASSOCIATING = 1
+FREQUENT = 30_000
+BESIDE = 4.0
+"""How much less, in the logarithm, a head for one side sees of the other."""
+STRENGTHS = (1.0, 1.0, 0.6, 0.6)
+"""How much each head's values count."""
+WORD_BIAS = (1.1, 1.1, 0.15, 0.15)
+"""How much informativeness counts for each head: little where function words are grammar."""
+STILL = 0.05
+"""The size of the random queries of heads whose keys are zero: they can begin to learn."""
+
+
+def start(vectors: Floats, frequencies: Floats) -> Layer:
+    """The layer that is trained. [V, d], [V] -> layer"""
+    value, key = half_whitening(vectors), attraction(vectors, frequencies).weight
+    assert value.weight is not None  # noqa: S101 - for mypy
+    assert value.bias is not None  # noqa: S101 - for mypy
+    assert key is not None  # noqa: S101 - for mypy
+    top = _directions(vectors[:FREQUENT] @ key, frequencies[:FREQUENT])
+    rng = np.random.default_rng(SEED)
+    queries = [STILL * rng.standard_normal(top.shape) for _ in range(HEADS)]
+    keys = [np.zeros(top.shape) for _ in range(HEADS)]
+    queries[ASSOCIATING], keys[ASSOCIATING] = top, key @ top
+    strengths = np.repeat(STRENGTHS, vectors.shape[1] // HEADS).astype(np.float32)
+    return Layer(
+        heads=HEADS,
+        query=Projection(_side_by_side(queries), np.zeros(HEADS * KEY_WIDTH, np.float32)),
+        key=Projection(_side_by_side(keys)),
+        value=Projection(value.weight * strengths, value.bias * strengths),
+        scoring=Scoring(
+            scale=False,
+            looks_at="other-words",
+            position_bias=np.concatenate([nearness(), nearness(), beside(-1), beside(1)]),
+            word_bias=True,
+            word_bias_scale=np.array(WORD_BIAS, np.float32),
+        ),
+        residual=Residual("unit", SHARE, POSITION_SHARE),
+    )
+
+
+def beside(side: int) -> Floats:
+    """1 − |Δ| on one side, −4 − 0.3·|Δ| on the other, by distance Δ. -> [1, 2·reach+1]"""
+    distances = np.arange(-REACH, REACH + 1)
+    near, far = 1.0 - np.abs(distances), -BESIDE - 0.3 * np.abs(distances)
+    table: Floats = np.where(distances * side > 0, near, far).astype(np.float32)[None]
+    return table
+
+
+def _directions(keys: Floats, frequencies: Floats) -> Floats:
+    """The directions in which keys vary most, each word by the attention it draws. -> [d, k]"""
+    weights = frequencies * 1e-3 / (1e-3 + frequencies)
+    _, directions = np.linalg.eigh((keys.T * weights) @ keys)
+    top: Floats = directions[:, ::-1][:, :KEY_WIDTH]
+    return top
+
+
+def _side_by_side(parts: list[Floats]) -> Floats:
+    joined: Floats = np.concatenate(parts, axis=1).astype(np.float32)
+    return joined

@@ -1,0 +1,1 @@
+"""Measuring: how well vectors separate senses, beside what they have to beat."""

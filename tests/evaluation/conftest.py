@@ -1,0 +1,22 @@
+"""A tiny model that has the words of the tiny sets."""
+
+import pytest
+
+from service.training.closed_form import (
+    attraction,
+    closed_form,
+    frequencies_by_rank,
+    informativeness,
+)
+from tests.tiny import VECTORS, WORDS, tiny_model
+
+pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
+pytest.importorskip("scipy", reason="needs the extra `evaluate`")
+
+
+@pytest.fixture
+def model(tmp_path):
+    """The tiny model with the closed form of its vectors."""
+    p = frequencies_by_rank(len(WORDS))
+    layer = closed_form(VECTORS, attraction(VECTORS, p))
+    return tiny_model(tmp_path, layers=[layer], word_bias=informativeness(p))

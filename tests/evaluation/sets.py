@@ -1,0 +1,82 @@
+"""Tiny evaluation sets in the form of the real ones, and ways to put them on the disk."""
+
+import io
+import json
+import tarfile
+
+import numpy as np
+
+COARSE = {
+    "coarsewsd/bank/classes_map.txt": [json.dumps({"0": "bank_river", "1": "bank_money"})],
+    "coarsewsd/bank/train.data.txt": ["0\tbank river", "0\tbank money", "1\tmoney bank"],
+    "coarsewsd/bank/train.gold.txt": ["0", "1", "1"],
+    "coarsewsd/bank/test.data.txt": [
+        "1\triver bank",
+        "0\tbank money",
+        "0\tbank river",
+        "0\tbank -",
+    ],
+    "coarsewsd/bank/test.gold.txt": ["0", "1", "0", "1"],
+}
+"""Of bank: beside river, and beside money, but for the last one."""
+WIC = {
+    "wic/train/train.data.txt": [
+        "bank\tN\t0-1\tbank river\triver bank",
+        "bank\tN\t0-0\tbank river\tbank money",
+    ],
+    "wic/train/train.gold.txt": ["T", "F"],
+    "wic/dev/dev.data.txt": [
+        "bank\tN\t1-0\tmoney bank\tbank money",
+        "bank\tN\t0-0\tbank money\tbank river",
+        "bank\tN\t0-0\tbank money\tbank money",
+    ],
+    "wic/dev/dev.gold.txt": ["T", "F", "F"],
+}
+WORDSIM = """\
+# Word 1\tWord 2\tHuman (mean)
+apple\tbank\t9
+apple\triver\t1
+apple\tmoney\t4
+bank\triver\t3.5
+bank\tmoney\t2
+river\tmoney\t0
+high\tapple\t8
+high\tbank\t7
+high\tend\t6.5
+river\tdid\t7.5
+zebra\tapple\t5
+"""
+WORDS = {"river": [1, 0], "money": [0, 1], "-": [0, 0]}
+
+
+def by_neighbour(occurrences):
+    """A vector that says which word stands beside: answers can be derived on paper. -> [m, 2]"""
+    rows = [
+        np.sum([WORDS.get(w, [0, 0]) for n, w in enumerate(one.words) if n != one.place], axis=0)
+        for one in occurrences
+    ]
+    return np.array(rows, np.float32)
+
+
+def text_of(lines):
+    return "".join(f"{line}\n" for line in lines)
+
+
+def unpacked(folder, files):
+    """Write a set as files; return the folder."""
+    for name, lines in files.items():
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text_of(lines), "utf-8")
+    return folder
+
+
+def archived(file, files, kind="xz"):
+    """Write a set as a tar archive; return the file. Values may be lines or bytes."""
+    with tarfile.open(file, f"w:{kind}") as tar:
+        for name, lines in files.items():
+            data = lines if isinstance(lines, bytes) else text_of(lines).encode()
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return file

@@ -1,0 +1,217 @@
+"""CoarseWSD-20: nearest sense centroids, by hand and against scikit-learn."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, f1_score
+from sklearn.neighbors import KNeighborsClassifier
+
+from service.evaluation.bootstrap import draws
+from service.evaluation.coarsewsd import (
+    ambiguous_words,
+    coarsewsd,
+    most_frequent_sense,
+    occurrences_in,
+)
+from service.evaluation.occurrences import Occurrence
+from service.evaluation.refusal import EvaluationError
+from tests.evaluation.sets import COARSE, by_neighbour
+
+TEST, GOLD = "coarsewsd/bank/test.data.txt", "coarsewsd/bank/test.gold.txt"
+TRAIN, TAUGHT = "coarsewsd/bank/train.data.txt", "coarsewsd/bank/train.gold.txt"
+MAP = "coarsewsd/bank/classes_map.txt"
+
+
+def another(word, **lines):
+    """The set with a second word, the same as bank but for some files."""
+    more = {name.replace("/bank/", f"/{word}/"): value for name, value in COARSE.items()}
+    changed = {f"coarsewsd/{word}/{name.replace('_', '.')}.txt": v for name, v in lines.items()}
+    return {**COARSE, **more, **changed}
+
+
+def test_the_sense_of_the_nearest_centroid_by_hand():
+    """Vectors say which word stands beside. The last sentence has none: no cosine, first sense."""
+    found = coarsewsd(COARSE, by_neighbour)
+    assert found.accuracy.value == 75
+    # Of sense 0: 2 right, 2 there, 3 guessed: 4/5; of sense 1: 1 right, 2 there, 1 guessed: 2/3.
+    assert found.macro_f1.value == round(100 * (4 / 5 + 2 / 3) / 2, 2) == 73.33
+    assert found.rounded() == {"words": 1, "accuracy": 75.0, "macro_f1": 73.33}
+
+
+def test_figures_are_means_over_the_words_however_many_sentences_each_has():
+    files = another("mole", test_data=["0\tbank river"], test_gold=["0"])
+    found = coarsewsd(files, by_neighbour)
+    assert found.rounded() == {"words": 2, "accuracy": 87.5, "macro_f1": 86.67}
+    assert {w: one.accuracy for w, one in found.words.items()} == {"bank": 0.75, "mole": 1.0}
+
+
+def test_centroids_are_means_of_unit_vectors_and_not_of_vectors():
+    """One long vector of a sense would draw a mean of vectors to itself."""
+    files = {
+        **COARSE,
+        TRAIN: ["0\tx a", "0\tx b", "0\tx c"],
+        TAUGHT: ["0", "0", "1"],
+        TEST: ["0\tx d"],
+        GOLD: ["0"],
+    }
+    vectors = {"a": [100, 0], "b": [0, 1], "c": [1, 0], "d": [1, 1.1]}
+    # Of unit vectors the centroid of 0 is [.5, .5], near d; of vectors [50, .5], near [1, 0].
+    assert coarsewsd(files, lambda o: np.array([vectors[x.words[1]] for x in o])).accuracy[0] == 100
+
+
+def test_a_sense_that_train_lacks_is_never_guessed():
+    files = {**COARSE, TRAIN: COARSE[TRAIN][:1], TAUGHT: ["0"]}
+    assert coarsewsd(files, by_neighbour).macro_f1.value == 33.33
+    files = {**COARSE, TRAIN: COARSE[TRAIN][:1], TAUGHT: ["1"], GOLD: ["1", "1", "1", "0"]}
+    assert coarsewsd(files, by_neighbour).accuracy.value == 75
+
+
+def test_of_several_embedders_the_figures_are_means():
+    nothing = coarsewsd(COARSE, lambda o: np.zeros((len(o), 2)))
+    assert nothing.rounded() == {"words": 1, "accuracy": 50.0, "macro_f1": 33.33}
+    found = coarsewsd(COARSE, by_neighbour, lambda o: np.zeros((len(o), 2)))
+    assert found.rounded() == {"words": 1, "accuracy": 62.5, "macro_f1": 53.33}
+
+
+def test_the_most_frequent_sense_is_that_of_train():
+    assert most_frequent_sense(COARSE).rounded() == {
+        "words": 1,
+        "accuracy": 50.0,
+        "macro_f1": 33.33,
+    }
+    three_to_one = {**COARSE, GOLD: ["1", "1", "1", "0"]}
+    assert most_frequent_sense(three_to_one).accuracy.value == 75
+
+
+def test_the_first_of_senses_that_are_equally_frequent_is_taken():
+    files = {**COARSE, TAUGHT: ["1", "0", "1"], TRAIN: COARSE[TRAIN], GOLD: ["0", "0", "0", "1"]}
+    assert most_frequent_sense(files).accuracy.value == 25
+    files = {**files, TRAIN: COARSE[TRAIN][:2], TAUGHT: ["1", "0"]}
+    assert most_frequent_sense(files).accuracy.value == 75
+
+
+def random_set(seed):
+    """A set of 3 words and a vector for each occurrence, by its sentence."""
+    rng = np.random.default_rng(seed)
+    files, vectors = {}, {}
+    for word in "abc":
+        for split, n in (("train", 40), ("test", 30)):
+            senses = np.concatenate([np.arange(4), rng.integers(4, size=n - 4)])
+            lines = [f"0\t{word} {split}{number}" for number in range(n)]
+            files |= {f"{word}/{split}.data.txt": lines}
+            files |= {f"{word}/{split}.gold.txt": [str(sense) for sense in senses]}
+            for line, sense in zip(lines, senses, strict=True):
+                words = tuple(line.partition("\t")[2].split())
+                vectors[words] = rng.standard_normal(7) + 0.8 * np.eye(7)[sense]
+    return files, lambda occurrences: np.array([vectors[one.words] for one in occurrences])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_same_as_a_nearest_neighbour_classifier_of_centroids_has_it(seed):
+    files, embed = random_set(seed)
+    accuracies, macros = [], []
+    for word in "abc":
+        x, y = {}, {}
+        for split in ("train", "test"):
+            lines = [line.split("\t")[1].split() for line in files[f"{word}/{split}.data.txt"]]
+            rows = embed([Occurrence(tuple(words), 0) for words in lines])
+            x[split] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+            y[split] = np.array(files[f"{word}/{split}.gold.txt"])
+        names = sorted(set(y["train"]))
+        centroids = [x["train"][y["train"] == name].mean(axis=0) for name in names]
+        guesses = KNeighborsClassifier(1, metric="cosine").fit(centroids, names).predict(x["test"])
+        accuracies.append(accuracy_score(y["test"], guesses))
+        macros.append(f1_score(y["test"], guesses, average="macro"))
+    found = coarsewsd(files, embed)
+    assert found.accuracy.value == pytest.approx(100 * np.mean(accuracies), abs=0.006)
+    assert found.macro_f1.value == pytest.approx(100 * np.mean(macros), abs=0.006)
+    assert found.accuracy.low < found.accuracy.value < found.accuracy.high
+
+
+def test_every_occurrence_is_asked_for_once_for_each_line():
+    assert occurrences_in(COARSE) == [
+        Occurrence(("bank", "river"), 0),
+        Occurrence(("bank", "money"), 0),
+        Occurrence(("money", "bank"), 1),
+        Occurrence(("river", "bank"), 1),
+        Occurrence(("bank", "money"), 0),
+        Occurrence(("bank", "river"), 0),
+        Occurrence(("bank", "-"), 0),
+    ]
+
+
+def test_a_set_may_lack_the_names_of_its_senses():
+    files = {name: lines for name, lines in COARSE.items() if name != MAP}
+    assert coarsewsd(files, by_neighbour).accuracy.value == 75
+
+
+def test_the_splits_of_another_set_are_no_words():
+    files = {**COARSE, "wic/test/test.data.txt": ["x"], "train/train.data.txt": ["x"]}
+    assert [word.name for word in ambiguous_words(files)] == ["bank"]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "said"),
+    [
+        (TEST, None, "bank/test.data.txt is missing"),
+        (GOLD, None, "bank/test.gold.txt is missing"),
+        (TRAIN, None, "bank/train.data.txt is missing"),
+        (TAUGHT, None, "bank/train.gold.txt is missing"),
+        (GOLD, ["0", "1"], "bank/test.gold.txt has 2 labels for 4 sentences"),
+        (GOLD, ["0", "1", "2", "1"], "bank/test.gold.txt, line 3: the label is none"),
+        (GOLD, ["0", "1", "", "1"], "bank/test.gold.txt, line 3: the label is none"),
+        (TAUGHT, ["0", "1", "bank_river"], "bank/train.gold.txt, line 3: the label is none"),
+        (TEST, ["0\tbank"] * 3 + ["no tab"], "bank/test.data.txt, line 4: it is not the place"),
+        (TEST, ["0\tbank"] * 3 + ["2\ta bank"], "bank/test.data.txt, line 4: it is not the place"),
+        (TEST, ["0\tbank"] * 3 + ["-1\ta bank"], "test.data.txt, line 4: it is not the place"),
+        (TEST, ["0\tbank"] * 3 + ["0\t"], "bank/test.data.txt, line 4: it is not the place"),
+        (TEST, ["0\tbank"] * 3 + ["²\ta b c"], "bank/test.data.txt, line 4: it is not the place"),
+        (MAP, ["{"], "bank/classes_map.txt is not a JSON object"),
+        (MAP, ["3"], "bank/classes_map.txt is not a JSON object"),
+    ],
+)
+def test_a_set_that_is_not_as_it_should_be_is_refused(name, lines, said):
+    files = {**COARSE, name: lines}
+    if lines is None:
+        del files[name]
+    with pytest.raises(EvaluationError) as caught:
+        coarsewsd(files, by_neighbour)
+    assert said in caught.value.sentence
+    assert caught.value.sentence.endswith(".")
+
+
+def test_an_empty_label_is_refused_also_where_the_senses_have_no_names():
+    files = {name: lines for name, lines in COARSE.items() if name != MAP}
+    with pytest.raises(EvaluationError, match=r"test\.gold\.txt, line 2"):
+        coarsewsd({**files, GOLD: ["0", "", "0", "1"]}, by_neighbour)
+
+
+def test_two_folders_of_one_word_are_refused():
+    copy = {f"copy/{name}": lines for name, lines in COARSE.items()}
+    with pytest.raises(EvaluationError, match="the name of one word"):
+        coarsewsd({**COARSE, **copy}, by_neighbour)
+
+
+def test_an_empty_word_and_a_set_without_words_are_refused():
+    empty = another("mole", test_data=[], test_gold=[])
+    with pytest.raises(EvaluationError, match="has 0 labels for 0 sentences"):
+        coarsewsd(empty, by_neighbour)
+    with pytest.raises(EvaluationError, match="it is not CoarseWSD-20"):
+        coarsewsd({"wic/train/train.data.txt": ["x"]}, by_neighbour)
+
+
+def test_the_interval_is_that_of_the_sentences_drawn_for_each_word_by_itself():
+    """What scikit-learn makes of the sentences of each resample; guesses are 0, 1, 0, 0."""
+    files = another("mole")
+    found = coarsewsd(files, by_neighbour)
+    both = []
+    for stream, word in enumerate(("bank", "mole")):
+        for drawn, one in zip(draws(4, stream), found.words[word].resampled.T, strict=True):
+            gold = np.repeat([0, 1, 0, 1], drawn)
+            guesses = np.repeat([0, 1, 0, 0], drawn)
+            expected = accuracy_score(gold, guesses), f1_score(gold, guesses, average="macro")
+            assert one == pytest.approx(expected)
+        both.append(found.words[word].resampled)
+    low, high = 100 * np.percentile(np.mean(both, axis=0), [2.5, 97.5], axis=1)
+    assert [found.accuracy.low, found.macro_f1.low] == pytest.approx(low, abs=0.006)
+    assert [found.accuracy.high, found.macro_f1.high] == pytest.approx(high, abs=0.006)
+    assert found.accuracy.low < found.macro_f1.high

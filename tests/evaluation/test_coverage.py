@@ -1,0 +1,44 @@
+"""What of a set is left where the vocabulary lacks words of it."""
+
+from pathlib import Path
+
+import pytest
+
+from service.evaluation.coverage import known_pairs, known_words
+from service.evaluation.readings import LocalSource
+from service.evaluation.refusal import EvaluationError
+from tests.evaluation.sets import COARSE
+
+MOLES = {
+    name.replace("/bank/", "/mole/"): [line.replace("bank", "mole") for line in lines]
+    for name, lines in COARSE.items()
+}
+WIC = {
+    "wic/dev/dev.data.txt": [
+        "bank\tN\t1-0\tthe bank .\tbank money",
+        "mole\tN\t1-0\tthe mole .\tbank money",
+        "bank\tN\t0-1\tBANK .\tthe moles",
+    ],
+    "wic/dev/dev.gold.txt": ["T", "F", "F"],
+    "wic/README.txt": ["not a pair"],
+}
+
+
+def test_words_that_the_vocabulary_lacks_are_not_measured(model):
+    files = known_words({**COARSE, **MOLES}, LocalSource(model).knows)
+    assert files == COARSE
+    assert {Path(name).parent.name for name in files} == {"bank"}
+
+
+def test_pairs_of_which_the_vocabulary_lacks_a_word_are_not_measured(model):
+    files = known_pairs(WIC, LocalSource(model).knows)
+    assert files["wic/dev/dev.data.txt"] == WIC["wic/dev/dev.data.txt"][:1]
+    assert files["wic/dev/dev.gold.txt"] == ["T"]
+    assert files["wic/README.txt"] == ["not a pair"]
+    assert len(WIC["wic/dev/dev.gold.txt"]) == 3
+
+
+def test_a_word_without_sentences_is_refused(model):
+    files = {**COARSE, "coarsewsd/bank/test.data.txt": []}
+    with pytest.raises(EvaluationError, match="missing or empty"):
+        known_words(files, LocalSource(model).knows)

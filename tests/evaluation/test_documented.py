@@ -1,0 +1,79 @@
+"""What docs/evaluation.md says is so."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from service.cli.evaluate import evaluate
+from service.evaluation.systems import NAMES, SERVED_NAMES
+from service.evaluation.wish import MINILM, MOST_FREQUENT
+from service.settings import BUNDLED
+from service.store.registry import bundled_models
+from tests.cli.conftest import run
+from tests.evaluation.sets import COARSE, WIC, WORDSIM, unpacked
+from tests.tiny import write_tiny
+
+PAGE = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
+COMMANDS = re.search(r"```console\n(.*?)```", PAGE, re.DOTALL)[1].splitlines()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with the tiny sets in `sets`, and models in `models`."""
+    folder = tmp_path_factory.mktemp("documented")
+    unpacked(folder / "sets", {**COARSE, **WIC})
+    (folder / "sets" / "wordsim353.tsv").write_text(WORDSIM)
+    for name in ("tiny", "glove"):
+        write_tiny(folder / "models" / name)
+    (folder / "models" / BUNDLED).symlink_to(bundled_models() / BUNDLED)
+    return folder
+
+
+def test_every_option_and_every_system_is_there():
+    for option in evaluate.params:
+        if isinstance(option, click.Option) and option.name != "model":
+            assert any(flag in PAGE for flag in (*option.opts, *option.secondary_opts)), option.name
+    for name in (MOST_FREQUENT, *NAMES, MINILM):
+        assert f"`{name}`" in PAGE
+    through_http = next(part for part in PAGE.split("## ") if part.startswith("Through HTTP"))
+    for name in NAMES:
+        assert (f"`{name}`" in through_http) == (name in SERVED_NAMES), name
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_runs(place, monkeypatch, serve, command):
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    first, *arguments = shlex.split(command)
+    assert first == "polyseme"
+    client = (
+        serve(models_dir=place / "models", model="tiny", workers=1)
+        if "--url" in arguments
+        else None
+    )
+    address = str(client.base_url) if client else ""
+    given = [address if one.startswith("http://") else one for one in arguments]
+    done = run(*given, models_dir=place / "models", POLYSEME_MODEL="tiny")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"contextual vector" in done.stdout or "similarity" in arguments
+    for name in re.findall(r"--(?:json|plot) (\S+)", command):
+        assert (place / name).stat().st_size
+
+
+def test_the_program_runs(place):
+    code = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=place,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert 0 <= float(done.stdout) <= 100

@@ -1,0 +1,291 @@
+"""How attention explains, on a model and sentences whose figures can be derived on paper.
+
+Each sentence has `pen` in the middle of six words: a cue that tells its sense, in every place in
+turn, and the same five fillers. Where the query of `pen` meets the key of a cue, the score is
+log 25, of `wave` log 4, else 0: head 1 gives the cue 25/30 and each filler 1/30. Head 2 knows
+distance alone, and what it gathers is dropped. A cue's value is the axis of its sense, a filler's a
+third axis.
+"""
+
+from math import log, sqrt
+
+import numpy as np
+import pytest
+
+from service.engine.attention import Scoring
+from service.engine.layer import Layer
+from service.engine.projection import Projection
+from service.engine.stack import contextualise
+from service.evaluation.explanation import Estimate, estimates, explain
+from service.evaluation.readings import LocalSource
+from service.evaluation.refusal import EvaluationError
+from service.evaluation.senses import material
+from tests.tiny import full_layer, tiny_model
+
+FILLERS = ("the", "old", "grey", "had", "been")
+CUES = {"fold": ("sheep", "pig"), "writing": ("ink", "paper")}
+AXES = {"sheep": 0, "pig": 0, "ink": 1, "paper": 1, **dict.fromkeys(FILLERS, 2)}
+VOCABULARY = (*AXES, "pen", "wave")
+D = 5
+
+
+def vector(word):
+    return np.eye(D, dtype=np.float32)[AXES.get(word, 3 if word == "pen" else 4)]
+
+
+def looking():
+    """Head 1: pen looks at cues. Head 2: near words, and its values come to nothing."""
+    query, key = np.zeros((D, 2), np.float32), np.zeros((D, 2), np.float32)
+    query[3, 0], query[4, 0], key[[0, 1], 0] = log(25), log(4), 1
+    value, output = np.zeros((D, 2 * D), np.float32), np.zeros((2 * D, D), np.float32)
+    value[:3, :3], output[:3, :3] = np.eye(3), np.eye(3)
+    table = np.zeros((2, 7), np.float32)
+    table[1] = -np.abs(np.arange(-3, 4))
+    return Layer(
+        heads=2,
+        query=Projection(query),
+        key=Projection(key),
+        value=Projection(value),
+        output=Projection(output),
+        scoring=Scoring(scale=False, looks_at="other-words", position_bias=table),
+    )
+
+
+def sentences():
+    """Each cue in each of the six places around pen; `wave` is tagged too, for another lemma."""
+    found = []
+    for sense, cues in CUES.items():
+        for cue in cues:
+            for place in range(6):
+                around = list(FILLERS)
+                around.insert(place, cue)
+                found.append(([*around[:3], "pen", *around[3:]], [(3, "pen/noun", sense)]))
+    return [*found, (["wave"], [(0, "wave/noun", "water")])]
+
+
+def model_of(folder, layer, **facts):
+    vectors = np.stack([vector(word) for word in VOCABULARY])
+    return tiny_model(folder, words=VOCABULARY, vectors=vectors, layers=[layer], **facts)
+
+
+def explained(model, said, **options):
+    found = material(said, lambda lemma: lemma == "pen/noun", LocalSource(model).knows)
+    return explain(model, found, **options)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    model = model_of(tmp_path_factory.mktemp("model"), looking())
+    return explained(model, sentences(), count=1000)
+
+
+def values(figures):
+    return {name: None if one is None else one.value for name, one in figures.items()}
+
+
+def test_every_head_stands_beside_itself_without_its_query_and_beside_the_controls(found):
+    assert list(found.rankings) == [
+        *("head 1", "head 1, Wq = 0", "head 2", "head 2, Wq = 0", "mean of heads"),
+        *("nearness", "rarity", "uniform", "random"),
+    ]
+    assert (found.facts["occurrences"], found.facts["lemmas"]) == (24, 1)
+
+
+def test_a_head_that_looks_at_the_word_that_tells_has_the_best_figures_there_are(found):
+    figures = values(found.rankings["head 1"])
+    assert figures["evidence_auc"] == figures["evidence_correlation"] == 100
+    assert (figures["evidence_at_1"], figures["evidence_at_3"]) == (100, 33.33)
+
+
+@pytest.mark.parametrize("name", ["head 2", "nearness", "uniform", "head 1, Wq = 0"])
+def test_a_ranking_that_knows_no_words_has_those_of_chance(found, name):
+    figures = values(found.rankings[name])
+    assert (figures["evidence_auc"], figures["evidence_correlation"]) == (50, 0)
+    assert (figures["evidence_at_1"], figures["evidence_at_3"]) == (16.67, 16.67)
+
+
+def test_rare_words_tell_where_the_common_ones_are_everywhere(found):
+    assert found.rankings["rarity"]["evidence_auc"].value == 100
+
+
+def test_what_a_query_is_worth_is_the_difference_to_the_same_head_without(found):
+    figures = values(found.by_query["head 1"])
+    assert (figures["evidence_auc"], figures["evidence_at_1"]) == (50, 83.33)
+    assert set(values(found.by_query["head 2"]).values()) <= {0, None}
+
+
+def test_removing_the_cue_takes_the_whole_margin(found):
+    """c = (5·sense + filler)/√26, and so are the centroids: the margin is 1 − 1/26. Without the cue
+    c is the filler's axis: no margin. With the cue alone c is the sense's axis: 5/√26."""
+    margin = 25 / 26
+    figures = values(found.rankings["head 1"])
+    for k in (1, 2, 3):
+        assert figures[f"removed_{k}"] == pytest.approx(100 * margin, abs=0.01)
+    assert figures["kept_1"] == pytest.approx(100 * (margin - 5 / sqrt(26)), abs=0.01)
+
+
+def test_a_fillers_removal_loses_what_arithmetic_says(found):
+    """A ranking by chance removes the cue once in six times, else one filler: (25, 4)/√641. The
+    nearness of the six places is such a ranking, with the cue in each place in turn."""
+    cue, filler = 25 / 26, 25 / 26 - 125 / sqrt(641 * 26)
+    assert filler < 0
+    figures = values(found.rankings["nearness"])
+    low, high = 100 * filler, 100 * cue
+    assert low < figures["removed_1"] < high
+    removed = (figures["removed_1"] - low) / (high - low)
+    # Of the 24 sentences 8 have the cue beside pen, level with a filler on the other side.
+    assert removed * 24 == pytest.approx(round(removed * 24), abs=0.01)
+    assert 0 <= round(removed * 24) <= 8
+
+
+def test_another_looking_word_gets_another_row_but_for_a_head_of_distance(found):
+    """wave gives the cue 4/9 where pen gives it 25/30: the distance is 7/18."""
+    assert found.swaps == {"head 1": Estimate(38.89, 0.0), "head 2": Estimate(0.0, 0.0)}
+
+
+def test_the_decision_and_the_judge_are_both_right_here(found):
+    assert found.facts["right_sense"] == found.facts["judge_right_sense"] == 100
+    assert values(found.quality) == {"pairs_auc": 100, "macro_f1": 100}
+    assert list(found.cost) == ["all heads", "head 1", "head 2"]
+    assert values(found.cost["head 2"]) == {"pairs_auc": 0, "macro_f1": 0}
+
+
+def test_no_occurrence_is_judged_by_a_centroid_that_it_is_part_of(tmp_path):
+    """Of vectors at random: the same share of them is right as when each is left out in turn."""
+    vectors = np.random.default_rng(20).standard_normal((len(VOCABULARY), D)).astype(np.float32)
+    model = tiny_model(tmp_path, words=VOCABULARY, vectors=vectors, layers=[Layer()])
+    (lemma,) = material(sentences(), lambda _: True, LocalSource(model).knows).lemmas
+    found = explained(model, sentences(), count=1000)
+    readings = LocalSource(model)([one.words for one in lemma.occurrences])
+    units = np.stack([contextualise(r.sentence, [Layer()]).contextual[3] for r in readings])
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    right = []
+    for number, sense in enumerate(lemma.senses):
+        rest = np.arange(24) != number
+        means = np.stack([units[rest & (lemma.senses == s)].mean(axis=0) for s in (0, 1)])
+        cosines = means @ units[number] / np.linalg.norm(means, axis=1)
+        right.append(cosines.argmax() == sense)
+    assert 0 < np.mean(right) < 1
+    assert found.facts["right_sense"] == pytest.approx(100 * np.mean(right), abs=0.01)
+
+
+def test_heads_and_their_mean_are_ranked_by_their_weights(tmp_path):
+    """Of three heads at random: how often the cue has more weight than a filler."""
+    layer = full_layer(4)
+    model = model_of(tmp_path, layer, word_bias=np.linspace(-1, 1, len(VOCABULARY)))
+    found = explained(model, sentences(), count=1000)
+    areas = []
+    for words, _ in sentences()[:-1]:
+        (reading,) = LocalSource(model)([words])
+        (record,) = contextualise(reading.sentence, [layer], ("weights",)).records
+        keys = [0, 1, 2, 4, 5, 6]
+        row = record["weights"][:, 3, keys]
+        row = row / row.sum(axis=1, keepdims=True)
+        row = np.concatenate([row, row.mean(axis=0, keepdims=True)])
+        cue = np.array([words[key] not in FILLERS for key in keys])
+        below, level = row[:, ~cue] < row[:, cue], row[:, ~cue] == row[:, cue]
+        areas.append((below + level / 2).mean(axis=1))
+    names = ("head 1", "head 2", "head 3", "mean of heads")
+    given = [found.rankings[name]["evidence_auc"].value for name in names]
+    assert given == pytest.approx(list(100 * np.mean(areas, axis=0)), abs=0.01)
+    assert len(set(given)) == 4
+
+
+def test_zeroing_the_query_costs_quality_where_other_words_mislead(tmp_path):
+    """A decoy weighs twice a cue, and belongs to both senses equally often: who does not know
+    where to look goes astray."""
+    said = []
+    for number, (words, tags) in enumerate(sentences()[:-1]):
+        decoy = ("decoy0", "decoy1")[number % 2]
+        said.append(([decoy if word == "had" else word for word in words], tags))
+    words = (*VOCABULARY, "decoy0", "decoy1")
+    wide = np.zeros((len(words), 7), np.float32)
+    wide[: len(VOCABULARY), :D] = [vector(word) for word in VOCABULARY]
+    wide[-2, 5], wide[-1, 6] = 2, 2  # no key sees these axes; their values are the senses'
+    layer = looking()
+    grown = {
+        name: np.pad(getattr(layer, name).weight, ((0, 2), (0, 0))) for name in ("query", "key")
+    }
+    value, output = np.zeros((7, 14), np.float32), np.zeros((14, 7), np.float32)
+    value[[0, 1, 2, 5, 6], [0, 1, 2, 0, 1]] = 1
+    output[:7] = np.eye(7)
+    layer = Layer(
+        heads=2,
+        query=Projection(grown["query"]),
+        key=Projection(grown["key"]),
+        value=Projection(value),
+        output=Projection(output),
+        scoring=layer.scoring,
+    )
+    found = explained(tiny_model(tmp_path, words=words, vectors=wide, layers=[layer]), said)
+    assert values(found.quality) == {"pairs_auc": 100, "macro_f1": 100}
+    for who in ("all heads", "head 1"):
+        assert all(one.value > 30 and one.error == 0 for one in found.cost[who].values())
+    assert values(found.cost["head 2"]) == {"pairs_auc": 0, "macro_f1": 0}
+
+
+def test_a_model_of_one_head_without_weights_is_measured(tmp_path):
+    found = explained(model_of(tmp_path, Layer()), sentences(), count=5)
+    assert list(found.rankings)[:3] == ["head 1", "head 1, Wq = 0", "nearness"]
+    assert list(found.cost) == ["all heads"]
+    assert found.facts["occurrences"] == 5
+    # Every vector is an axis of its own, and q·k of two words 0: all get the same weight.
+    assert found.rankings["head 1"]["evidence_auc"].value == 50
+
+
+def test_layers_are_told_apart(tmp_path):
+    layers = [looking(), looking()]
+    vectors = np.stack([vector(word) for word in VOCABULARY])
+    model = tiny_model(tmp_path, words=VOCABULARY, vectors=vectors, layers=layers)
+    found = explained(model, sentences())
+    assert list(found.swaps) == [f"layer {n} head {h}" for n in (1, 2) for h in (1, 2)]
+    assert [name for name in found.rankings if "mean" in name] == [
+        f"layer {n}, mean of heads" for n in (1, 2)
+    ]
+    assert len(found.cost) == 5
+    assert len(found.examples[0]["attention"]) == 2
+
+
+def test_the_same_seed_gives_the_same_and_another_draws_others(tmp_path):
+    model = model_of(tmp_path, looking())
+    documents = [explained(model, sentences(), count=7, seed=seed).document() for seed in (1, 1, 2)]
+    assert documents[0] == documents[1]
+    assert documents[0]["rankings"]["random"] != documents[2]["rankings"]["random"]
+
+
+def test_the_document_has_plain_values(found):
+    said = found.document()
+    assert said["task"] == "attention"
+    assert said["rankings"]["head 1"]["evidence_auc"] == {"value": 100.0, "error": 0.0}
+    assert said["swaps"]["head 1"] == {"value": 38.89, "error": 0.0}
+    assert said["cost"]["head 1"].keys() == {"pairs_auc", "macro_f1"}
+    assert [one["tokens"][one["word"]] for one in said["examples"]] == [
+        *("bank", "it", "it", "apple", "Apple"),
+    ]
+    weights = np.array(said["examples"][0]["attention"])
+    assert weights.shape == (1, 2, 11, 11)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-3)
+
+
+def test_what_cannot_be_measured_is_said(tmp_path):
+    model = model_of(tmp_path, looking())
+    with pytest.raises(EvaluationError, match="give more tags"):
+        explained(model, sentences()[:12])  # one sense
+    short = [(words[2:5], [(1, *tag[1:]) for tag in tags]) for words, tags in sentences()[:-1]]
+    with pytest.raises(EvaluationError, match="stands among 4 others"):
+        explained(model, short)
+
+
+def test_errors_are_those_of_resampled_lemmas():
+    """Two lemmas, means 0 and 1, two occurrences each: a resample's mean is 0, ½ or 1 with
+    probabilities ¼, ½, ¼, whose standard deviation is √⅛."""
+    figures = np.array([[0.0, np.nan], [0, np.nan], [1, np.nan], [1, np.nan]])
+    one, none = estimates(figures, np.array([0, 0, 1, 1]))
+    assert one.value == 50 and one.error == pytest.approx(100 * sqrt(1 / 8), abs=1.5)
+    assert none is None
+
+
+def test_what_is_undefined_counts_for_nothing():
+    figures = np.array([[0.0], [np.nan], [1], [np.nan]])
+    (one,) = estimates(figures, np.array([0, 0, 0, 1]))
+    assert (one.value, one.error) == (50, 0)

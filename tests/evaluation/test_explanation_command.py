@@ -1,0 +1,142 @@
+"""`polyseme evaluate attention`, as people run it."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import run
+from tests.evaluation.test_explanation import VOCABULARY, looking, sentences, vector
+from tests.tiny import write_tiny
+
+ROOT = Path(__file__).parents[2]
+DATA = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data")) / "senses"
+
+
+def lines(said):
+    return "".join(
+        json.dumps(
+            {
+                "tokens": words,
+                "tags": [{"token": t, "lemma": lemma, "sense": s} for t, lemma, s in tags],
+            }
+        )
+        + "\n"
+        for words, tags in said
+    )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A model `tiny`, and its sentences."""
+    folder = tmp_path_factory.mktemp("models")
+    vectors = np.stack([vector(word) for word in VOCABULARY])
+    facts = {"words": VOCABULARY, "vectors": vectors, "layers": [looking()]}
+    write_tiny(folder / "tiny", **facts)
+    for name, recipe in (
+        ("unheld", {"held_out": 0.0, "split": 1}),
+        ("odd", {"held_out": "many"}),
+        ("half", {"held_out": 0.5, "split": 0}),
+        ("other-half", {"held_out": 0.5, "split": 1}),
+    ):
+        write_tiny(folder / name, **facts, training={"recipe": recipe})
+    tags = folder.parent / f"{folder.name}.jsonl"
+    tags.write_text(lines(sentences()))
+    return folder, tags
+
+
+def attention(place, *arguments, model="tiny", tags=None):
+    given = ("evaluate", "attention", tags or place[1], *arguments)
+    return run(*given, models_dir=place[0], POLYSEME_MODEL=model)
+
+
+def test_the_table_and_the_document_say_the_same(place, tmp_path):
+    file = tmp_path / "a.json"
+    done = attention(place, "--lemmas", "all", "--json", file)
+    assert (done.returncode, done.stderr) == (0, b"")
+    text = done.stdout.decode()
+    assert text.startswith("How attention explains: tiny, 24 tagged words of 1 lemmas.")
+    found = json.loads(file.read_bytes())
+    assert (found["task"], found["chosen_lemmas"], found["seed"]) == ("attention", "all", 1)
+    for name in found["rankings"]:
+        assert text.count(f"\n{name} ") >= 4
+    swap = text.split("one place", 1)[1]
+    assert swap.split("\n")[2].split() == ["head", "1", "38.9", "±", "0.0"]
+    assert "bank in “she went to the bank to deposit money near the river”" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_same_command_gives_the_same_bytes(place, tmp_path):
+    answers = []
+    for name in ("a", "b"):
+        done = attention(place, "--lemmas", "all", "--occurrences", "6", "--json", tmp_path / name)
+        answers.append((done.stdout, (tmp_path / name).read_bytes()))
+    assert answers[0] == answers[1]
+    assert b"6 tagged words" in answers[0][0]
+
+
+def test_lemmas_that_training_has_seen_are_left_out(place):
+    """By the split that the model's own training says, else by the one that is usual."""
+    left = [attention(place, model=model).returncode for model in ("half", "other-half")]
+    assert sorted(left) == [0, 1]
+    assert attention(place).stderr.endswith(b"give more tags.\n")
+
+
+def test_a_word_of_the_evaluation_sets_is_no_lemma(place, tmp_path):
+    said = [(words, [(t, "Bank/noun", s) for t, _, s in tags]) for words, tags in sentences()]
+    tags = tmp_path / "tags.jsonl"
+    tags.write_text(lines(said))
+    done = attention(place, "--lemmas", "all", tags=tags)
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    ("model", "content", "said"),
+    [
+        ("tiny", "nonsense", "line 1: "),
+        ("tiny", "", "give more tags"),
+        ("unheld", None, "give --lemmas all"),
+        ("odd", None, "give more tags"),
+        ("nobody", None, "No model of this name"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_sentence_and_no_file(place, tmp_path, model, content, said):
+    tags = tmp_path / "tags.jsonl"
+    tags.write_text(lines(sentences()) if content is None else content)
+    done = attention(place, "--json", tmp_path / "a.json", model=model, tags=tags)
+    assert (done.returncode, done.stdout) == (1, b"")
+    (line,) = done.stderr.decode().splitlines()
+    assert line.startswith("polyseme: ") and said in line
+    assert not (tmp_path / "a.json").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--occurrences", "0"), ("--lemmas", "some"), ("--seed", "-1"), ("--json", "nowhere/a")],
+    ids=" ".join,
+)
+def test_a_usage_error_is_told_before_anything_is_read(place, arguments):
+    done = attention(place, *arguments)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_it_stands_among_the_commands():
+    assert b"evaluate attention" in run("--help").stdout
+    assert run("evaluate", "attention", "--help").returncode == 0
+    assert run("evaluate", "coarsewsd", "--help").stdout.startswith(b"Usage: ")
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="needs the tagged text (POLYSEME_TEST_DATA)")
+def test_the_bundled_model_looks_at_what_tells_the_sense(tmp_path):
+    """More than words in general do, and more than the nearest do."""
+    file = tmp_path / "a.json"
+    done = run(
+        *("evaluate", "attention", DATA / "google_wsd.tar.xz"),
+        *("--occurrences", 40, "--json", file),
+    )
+    assert done.returncode == 0
+    found = json.loads(file.read_bytes())["rankings"]
+    for name in ("evidence_auc", "flip_auc"):
+        assert found["head 1"][name]["value"] > 60

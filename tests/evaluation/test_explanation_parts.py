@@ -1,0 +1,228 @@
+"""What the measure of attention is made of: erasing, swapping, ranking."""
+
+from collections import Counter
+from math import log
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+from sklearn.metrics import roc_auc_score
+
+from service.engine.attention import Scoring, Sentence
+from service.engine.layer import Layer
+from service.engine.projection import Projection
+from service.engine.stack import contextualise
+from service.evaluation.perturbation import (
+    MEASURES,
+    Erasure,
+    Head,
+    LikeFrequency,
+    distances,
+    erased,
+    measured,
+    others,
+    precision,
+    rows,
+    spearman,
+    swapped,
+    unqueried,
+)
+from service.evaluation.senses import Material, area
+from tests.tiny import full_layer, normal
+
+
+def sentence(vectors, words=None, known=None, bias=None):
+    n = len(vectors)
+    return Sentence(
+        np.array(vectors, np.float32),
+        np.ones(n, np.bool_) if known is None else np.array(known),
+        np.arange(n) if words is None else np.array(words),
+        bias,
+    )
+
+
+class TestPerturbation:
+    def test_what_can_be_looked_at_is_known_and_another_word(self):
+        one = sentence(np.ones((5, 2)), words=[0, 1, 0, 2, 3], known=[1, 1, 1, 0, 1])
+        assert others(sentence(np.ones((5, 2)), [0, 1, 0, 2, 3]), 0).tolist() == [1, 3, 4]
+        assert others(one, 1).tolist() == [0, 2, 4]
+
+    def test_an_erased_word_is_unknown_and_the_rest_stays(self):
+        one = sentence([[1, 2], [3, 4], [5, 6]])
+        found = erased(one, [1])
+        assert found.known.tolist() == [True, False, True]
+        assert found.vectors.tolist() == [[1, 2], [0, 0], [5, 6]]
+        assert one.known.all() and one.vectors.all()
+
+    def test_a_swapped_word_brings_its_vector_and_its_bias_and_keeps_its_place(self):
+        one = sentence([[1, 2], [3, 4]], bias=np.array([1, 2], np.float32))
+        found = swapped(one, 1, sentence([[7, 8]], bias=np.array([9], np.float32)))
+        assert found.vectors.tolist() == [[1, 2], [7, 8]]
+        assert found.word_bias.tolist() == [1, 9]
+        assert found.words.tolist() == [0, 1]
+        assert one.vectors.tolist() == [[1, 2], [3, 4]] and one.word_bias.tolist() == [1, 2]
+
+    def test_rows_are_what_a_head_gives_to_some_words(self):
+        """Scores of the first: 0, log 2, log 3, log 4, so 1, 2, 3, 4 tenths."""
+        one = sentence([[1, 0], [log(2), 0], [log(3), 0], [log(4), 0]])
+        layer = Layer(key=Projection(np.eye(2, dtype=np.float32)), scoring=Scoring(scale=False))
+        found = rows(one, [layer], 0, np.array([1, 3]))
+        weights = contextualise(one, [layer], ("weights",)).records[0]["weights"][0, 0, [1, 3]]
+        np.testing.assert_allclose(found, [weights / weights.sum()], rtol=1e-6)
+        np.testing.assert_allclose(found, [[1 / 3, 2 / 3]], rtol=1e-6)
+
+    def test_who_gives_some_words_nothing_gives_them_equal_parts(self):
+        one = sentence([[30, 0], [0, 1], [0, 2]])
+        found = rows(one, [Layer(scoring=Scoring(scale=False))], 0, np.array([1, 2]))
+        np.testing.assert_allclose(found, [[0.5, 0.5]])
+
+    def test_distance_is_half_of_all_differences(self):
+        one, other = np.array([[0.5, 0.5, 0], [1, 0, 0]]), np.array([[0, 0.5, 0.5], [0, 0, 1]])
+        assert distances(one, other).tolist() == [0.5, 1]
+        assert distances(one, one).tolist() == [0, 0]
+
+    @pytest.mark.parametrize("head", [0, 1, 2])
+    def test_without_its_query_a_head_gives_every_word_the_same_scores(self, head):
+        rng = np.random.default_rng(3)
+        one = sentence(normal(rng, 7, 5), bias=normal(rng, 7))
+        layers = [full_layer(1), full_layer(2)]
+        changed = unqueried(layers, 5, [Head(0, head)])
+        names = ("scores", "queries")
+        before, after = (contextualise(one, x, names).records[0] for x in (layers, changed))
+        for h in range(3):
+            if h == head:
+                assert np.ptp(after["scores"][h], axis=0).max() == 0  # the bias of q is left
+                assert after["queries"][h].any()
+            else:
+                np.testing.assert_array_equal(before["scores"][h], after["scores"][h])
+        assert changed[1] is layers[1] and layers[0].query.weight.all()
+
+    def test_queries_that_are_the_vectors_themselves_are_zeroed_too(self):
+        one = sentence(normal(np.random.default_rng(3), 4, 6))
+        layers = unqueried([Layer(heads=2)], 6, [Head(0, 1)])
+        queries = contextualise(one, layers, ("queries",)).records[0]["queries"]
+        np.testing.assert_array_equal(queries[0], one.vectors[:, :3])
+        assert not queries[1].any()
+
+    def test_a_word_of_like_frequency_is_drawn_that_is_not_there(self):
+        words = [f"w{n:03}" for n in range(100)]
+        counts = Counter({word: n + 1 for n, word in enumerate(words)})
+        like = LikeFrequency(Material([], counts, words), lambda all_: [w != "w050" for w in all_])
+        drawn = set()
+        for seed in range(40):
+            rng = np.random.default_rng(seed)
+            three = like("W052", ["W052", "w051", "w053"], 3, rng)
+            assert len(set(three)) == 3
+            drawn |= set(three)
+        numbers = {int(word[1:]) for word in drawn}
+        assert not numbers & {50, 51, 52, 53}
+        assert 25 <= min(numbers) < 40 and 65 < max(numbers) <= 77
+
+
+class TestRanking:
+    def test_correlation_and_area_are_those_of_scipy_and_scikit_learn(self):
+        rng = np.random.default_rng(5)
+        scores = rng.integers(0, 4, (7, 13)).astype(float)
+        target = rng.integers(0, 5, 13).astype(float)
+        positive = target > 2
+        expected = [spearmanr(row, target).statistic for row in scores]
+        np.testing.assert_allclose(spearman(scores, target), expected)
+        expected = [roc_auc_score(positive, row) for row in scores]
+        np.testing.assert_allclose(area(scores, positive), expected)
+
+    def test_what_is_constant_correlates_with_nothing(self):
+        assert spearman(np.ones((1, 3)), np.arange(3.0)).tolist() == [0]
+        assert np.isnan(spearman(np.ones((1, 3)), np.ones(3))).all()
+        for positive in (np.zeros(3, np.bool_), np.ones(3, np.bool_)):
+            assert np.isnan(area(np.ones((2, 3)), positive)).tolist() == [True, True]
+
+    @pytest.mark.parametrize(
+        ("scores", "k", "expected"),
+        [
+            ([9, 5, 3, 1], 1, 1),
+            ([9, 5, 3, 1], 3, 2 / 3),
+            ([5, 9, 3, 1], 1, 0),
+            ([5, 5, 5, 5], 1, 2 / 4),
+            ([5, 5, 5, 5], 3, 2 / 4),
+            ([5, 5, 9, 1], 2, (1 + 1 / 2) / 2),  # the third is in, and one of the first two
+        ],
+    )
+    def test_precision_is_a_mean_over_the_orders_of_ties(self, scores, k, expected):
+        """The first and the third are right."""
+        positive = np.array([True, False, True, False])
+        assert precision(np.array([scores], float), positive, k) == pytest.approx(expected)
+
+    def test_precision_is_undefined_where_nothing_is_right(self):
+        assert np.isnan(precision(np.ones((1, 3)), np.zeros(3, np.bool_), 1)).all()
+
+
+class TestErasure:
+    """One word looks evenly at three, whose vectors are (3, 0), (0, 2) and (0, 0): c = (3, 2)/3.
+    The cosines with two senses, the axes, are here the two numbers themselves."""
+
+    ONE = sentence([[0, 0], [3, 0], [0, 2], [0, 0]])
+    LAYER = Layer(scoring=Scoring(looks_at="others"))
+    KEYS = np.array([1, 2, 3])
+
+    def erasure(self):
+        return Erasure(self.ONE, [self.LAYER], 0, lambda vectors: vectors)
+
+    def test_a_removed_word_no_longer_counts(self):
+        erasure = self.erasure()
+        np.testing.assert_allclose(erasure.cosines(), [1, 2 / 3], rtol=1e-6)
+        np.testing.assert_allclose(erasure.cosines([1]), [0, 1], rtol=1e-6)
+        lost = erasure.losses([[1], [2], [3], [2, 3]], 0)
+        # Margins: 1/3; without each: −1, 3/2, 1/2; with the first alone: 3.
+        np.testing.assert_allclose(
+            lost, [1 / 3 + 1, 1 / 3 - 1.5, 1 / 3 - 0.5, 1 / 3 - 3], rtol=1e-5
+        )
+
+    def test_each_choice_is_computed_once_whatever_its_order(self):
+        seen = []
+
+        def cosines(vectors):
+            seen.append(vectors)
+            return vectors
+
+        erasure = Erasure(self.ONE, [self.LAYER], 0, cosines)
+        erasure.losses([[1, 2], [2, 1]], 0)
+        erasure.cosines(np.array([2, 1]))
+        assert len(seen) == 2  # as it stands, and without both
+
+    def figures(self, scores, ties=(0.1, 0.2, 0.3), evidence=(1, 0, 0.5)):
+        found = measured(
+            np.array([scores], float),
+            self.KEYS,
+            self.erasure(),
+            0,
+            np.array(evidence, float),
+            np.array(ties),
+        )
+        return dict(zip(MEASURES, found[0], strict=True))
+
+    def test_the_word_that_decides_is_found_by_who_looks_at_it(self):
+        """Without the first word the other sense is nearest; the others change no decision."""
+        right, wrong = self.figures([3, 1, 2]), self.figures([1, 3, 2])
+        assert (right["flip_auc"], right["flip_at_1"], right["flip_at_3"]) == (1, 1, 1 / 3)
+        assert (wrong["flip_auc"], wrong["flip_at_1"], wrong["flip_at_3"]) == (0, 0, 1 / 3)
+        assert right["removed_1"] == pytest.approx(4 / 3, rel=1e-5)
+        assert wrong["removed_1"] == pytest.approx(1 / 3 - 1.5, rel=1e-5)
+        assert right["kept_1"] == pytest.approx(1 / 3 - 3, rel=1e-5)
+
+    def test_drops_have_a_sign_and_changes_have_none(self):
+        """Drops: 4/3, −7/6, −1/6."""
+        assert self.figures([3, 1, 2])["drop_correlation"] == pytest.approx(1)
+        assert self.figures([3, 2, 1])["change_correlation"] == pytest.approx(1)
+
+    def test_a_word_tells_the_sense_from_twice_the_odds_on(self):
+        found = self.figures([3, 2, 1], evidence=(0.70, 0.69, -9))
+        assert (found["evidence_auc"], found["evidence_at_1"]) == (1, 1)
+        assert found["evidence_correlation"] == pytest.approx(1)
+        assert np.isnan(self.figures([3, 2, 1], evidence=(0.6, 0, 0))["evidence_auc"])
+
+    def test_words_that_rank_alike_are_removed_in_the_order_drawn(self):
+        first, last = self.figures([1, 1, 1]), self.figures([1, 1, 1], ties=(0.3, 0.2, 0.1))
+        assert first["removed_1"] == pytest.approx(4 / 3, rel=1e-5)
+        assert last["removed_1"] == pytest.approx(1 / 3 - 0.5, rel=1e-5)
+        assert first["removed_3"] == last["removed_3"] == pytest.approx(1 / 3, rel=1e-5)
+        assert first["kept_3"] == 0

@@ -1,0 +1,148 @@
+"""Tagged occurrences, their centroids and the judge, by numbers that can be derived on paper."""
+
+from math import log
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score, roc_auc_score
+
+from service.evaluation.occurrences import Occurrence
+from service.evaluation.senses import (
+    FEWEST,
+    LONGEST,
+    MOST,
+    Centroids,
+    Judge,
+    Lemma,
+    in_turn,
+    margins,
+    material,
+    quality,
+)
+
+
+def everything(_):
+    return True
+
+
+def known(words):
+    return [True] * len(words)
+
+
+def tagged(sense, number, *words, lemma="bank/noun"):
+    return (["bank", f"{sense}{number}", *words], [(0, lemma, sense)])
+
+
+def some(**counts):
+    return [tagged(sense, n) for sense, count in counts.items() for n in range(count)]
+
+
+def lemma_of(senses, sentences=None):
+    sentences = sentences or [("bank", f"w{n}") for n in range(len(senses))]
+    return Lemma("bank", [Occurrence(words, 0) for words in sentences], np.array(senses))
+
+
+class TestMaterial:
+    def test_a_lemma_needs_two_senses_that_occur_often(self):
+        found = material(some(river=FEWEST, money=FEWEST, seat=FEWEST - 1), everything, known)
+        (lemma,) = found.lemmas
+        assert np.bincount(lemma.senses).tolist() == [FEWEST, FEWEST]
+        assert {one.words[1][:5] for one in lemma.occurrences} == {"river", "money"}
+        assert not material(some(river=FEWEST, money=FEWEST - 1), everything, known).lemmas
+
+    def test_an_occurrence_of_an_unknown_word_is_none(self):
+        said = some(river=FEWEST, money=FEWEST)
+        said[0][0][0] = "Bank"
+        assert not material(said, everything, lambda words: [w == "bank" for w in words]).lemmas
+
+    def test_only_lemmas_that_are_wanted_are_measured_and_all_words_are_counted(self):
+        said = [*some(river=FEWEST, money=FEWEST), (["The", "crane", "the"], [(1, "c", "bird")])]
+        found = material(said, lambda lemma: lemma == "c", known)
+        assert found.lemmas == []
+        assert (found.counts["bank"], found.counts["the"]) == (2 * FEWEST, 2)
+        assert found.tagged == ["crane", "bank"]
+
+    def test_a_frequent_lemma_is_cut_and_a_long_sentence_left_out(self):
+        said = some(river=MOST, money=MOST)
+        long = [tagged("seat", n, *["x"] * LONGEST) for n in range(FEWEST)]
+        (lemma,) = material([*said, *long], everything, known).lemmas
+        assert len(lemma.senses) == len(set(lemma.occurrences)) == MOST
+        assert np.unique(lemma.senses).tolist() == [0, 1]
+        assert material(said, everything, known, 1).lemmas[0].occurrences == lemma.occurrences
+        assert material(said, everything, known, 2).lemmas[0].occurrences != lemma.occurrences
+
+    def test_lemmas_take_turns_until_all_occurrences_were_there(self):
+        lemmas = [lemma_of([0, 0, 1]), lemma_of([0])]
+        found = in_turn(lemmas, 1)
+        assert [lemma for lemma, _ in found] == [0, 1, 0, 0]
+        assert sorted(found) == [(0, 0), (0, 1), (0, 2), (1, 0)]
+
+
+class TestCentroids:
+    def test_an_occurrence_is_no_part_of_its_own_centroid(self):
+        """Sense 0 without its first: the second axis alone. Sense 1: (3, 4)/5."""
+        centroids = Centroids(np.array([[2.0, 0], [0, 7], [3, 4]]), np.array([0, 0, 1]))
+        np.testing.assert_allclose(centroids.cosines(0, np.array([[5.0, 0]])), [[0, 0.6]])
+        np.testing.assert_allclose(centroids.cosines(2, np.array([[0.0, 1]])), [[0.5**0.5, 0]])
+
+    def test_quality_is_that_of_an_independent_computation(self):
+        rng = np.random.default_rng(1)
+        senses = np.arange(23) % 3
+        vectors = rng.standard_normal((23, 5)) + 1.5 * np.eye(5)[senses]
+        units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        guesses = []
+        for n in range(23):
+            rest = np.delete(np.arange(23), n)
+            means = np.stack([units[rest][senses[rest] == s].mean(axis=0) for s in range(3)])
+            means /= np.linalg.norm(means, axis=1, keepdims=True)
+            guesses.append(np.argmax(means @ units[n]))
+        pairs = [(a, b) for a in range(23) for b in range(a)]
+        same = [senses[a] == senses[b] for a, b in pairs]
+        auc, f1 = quality(vectors, lemma_of(senses))
+        assert f1 == pytest.approx(f1_score(senses, guesses, average="macro"))
+        assert auc == pytest.approx(roc_auc_score(same, [units[a] @ units[b] for a, b in pairs]))
+        assert 0.5 < auc < 1 and 0.5 < f1 < 1
+
+    def test_a_margin_is_to_the_best_other_sense(self):
+        cosines = np.array([[0.5, 0.2, 0.9], [0.8, 0.1, 0.3]])
+        np.testing.assert_allclose(margins(cosines, 0), [-0.4, 0.5])
+
+
+class TestJudge:
+    SENTENCES = (
+        ("bank", "River", "old"),
+        ("bank", "river", "old"),
+        ("bank", "river", "new"),
+        ("bank", "loan", "old"),
+        ("bank", "loan", "new"),
+    )
+    JUDGE = Judge(lemma_of([0, 0, 0, 1, 1], SENTENCES))
+
+    def test_evidence_is_the_log_odds_with_a_prior_of_ten_occurrences(self):
+        """Of the first without itself: 2 of sense 0, 2 of sense 1; river in 2 and 0, so q = ½."""
+        (river,) = self.JUDGE.evidence(0, ["RIVER"])
+        expected = log((2 + 5) / (2 + 10)) - log((0 + 5) / (2 + 10))
+        np.testing.assert_allclose(river, [expected, -expected])
+
+    def test_what_is_nowhere_else_or_equally_common_is_no_evidence(self):
+        found = self.JUDGE.evidence(0, ["bank", "old", "moon"])
+        assert found.shape == (3, 2)
+        np.testing.assert_allclose(found, 0, atol=1e-12)
+
+    def test_another_occurrence_in_the_same_sentence_says_nothing(self):
+        twice = (*self.SENTENCES, self.SENTENCES[0])
+        judge = Judge(lemma_of([0, 0, 0, 1, 1, 1], twice))
+        np.testing.assert_array_equal(
+            judge.evidence(0, ["river"]), self.JUDGE.evidence(0, ["river"])
+        )
+
+    def test_it_guesses_by_all_words(self):
+        """The first is told by river, the fourth by loan; the last without itself by loan too."""
+        assert [self.JUDGE.guess(n) for n in (0, 3, 4)] == [0, 1, 1]
+
+    def test_of_three_senses_the_other_two_are_one(self):
+        judge = Judge(lemma_of([0, 1, 2, 0], [("a",), ("a",), ("b",), ("c",)]))
+        (found,) = judge.evidence(3, ["a"])  # in 1, 1, 0 of 1, 1, 1: q = 2/3
+        q = 10 * 2 / 3
+        one = log((1 + q) / 11) - log((1 + q) / 12)
+        np.testing.assert_allclose(found, [one, one, log(q / 11) - log((2 + q) / 12)])

@@ -1,0 +1,166 @@
+"""Reading a set: from an archive or unpacked, and what is refused."""
+
+import io
+import tarfile
+
+import pytest
+
+from service.evaluation import files as reading
+from service.evaluation.files import evaluation_files, fingerprint, lines_of
+from service.evaluation.refusal import EvaluationError
+from tests.evaluation.sets import COARSE, archived, unpacked
+
+
+@pytest.mark.parametrize("kind", ["xz", "gz", "bz2", ""])
+def test_an_archive_of_any_compression_has_the_lines_of_its_files(tmp_path, kind):
+    archived(tmp_path / f"coarsewsd.tar{'.' * bool(kind)}{kind}", COARSE, kind)
+    assert evaluation_files(tmp_path, "coarsewsd") == COARSE
+
+
+def test_an_unpacked_set_is_the_same_in_its_own_folder_or_one_above(tmp_path):
+    unpacked(tmp_path, COARSE)
+    short = {name.removeprefix("coarsewsd/"): lines for name, lines in COARSE.items()}
+    assert evaluation_files(tmp_path, "coarsewsd") == short
+    assert evaluation_files(tmp_path / "coarsewsd", "coarsewsd") == short
+    assert fingerprint(short) == fingerprint(COARSE)
+
+
+def test_an_archive_is_preferred_to_what_lies_beside_it(tmp_path):
+    unpacked(tmp_path, {name: ["other"] for name in COARSE})
+    archived(tmp_path / "coarsewsd.tar.xz", COARSE)
+    assert evaluation_files(tmp_path, "coarsewsd") == COARSE
+
+
+def test_a_fingerprint_tells_other_lines_and_other_names():
+    changed = {**COARSE, "coarsewsd/bank/test.gold.txt": ["0", "1", "0", "0"]}
+    renamed = {name.replace("bank", "bonk"): lines for name, lines in COARSE.items()}
+    assert len({fingerprint(one) for one in (COARSE, changed, renamed)}) == 3
+
+
+def test_files_that_no_set_has_are_not_read(tmp_path):
+    more = {**COARSE, "coarsewsd/LICENSE": b"\xff\xff", "coarsewsd/bank/README.txt": b"\xff"}
+    assert lines_of(archived(tmp_path / "coarsewsd.tar.xz", more)) == COARSE
+
+
+def test_line_ends_of_windows_and_a_mark_of_byte_order_are_no_part_of_a_line(tmp_path):
+    archive = archived(tmp_path / "a.tar", {"a/test.gold.txt": b"\xef\xbb\xbf0\r\n1\r\n"}, "")
+    assert lines_of(archive) == {"a/test.gold.txt": ["0", "1"]}
+
+
+def test_a_separator_inside_a_sentence_does_not_end_a_line(tmp_path):
+    archive = archived(tmp_path / "a.tar", {"a/test.data.txt": ["0\ta\u2028b\x85c\x0cd"]}, "")
+    assert lines_of(archive) == {"a/test.data.txt": ["0\ta\u2028b\x85c\x0cd"]}
+
+
+def refusal(folder, name="coarsewsd"):
+    with pytest.raises(EvaluationError) as caught:
+        evaluation_files(folder, name)
+    assert caught.value.sentence.endswith(".")
+    assert str(folder) not in caught.value.sentence
+    return caught.value.sentence
+
+
+def test_a_folder_without_the_set_is_refused(tmp_path):
+    assert "neither coarsewsd.tar.xz nor" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/test.data.txt", "../test.data.txt", "a/../../test.gold.txt"]
+)
+def test_a_member_that_leads_out_of_the_archive_is_refused(tmp_path, name):
+    archived(tmp_path / "coarsewsd.tar.xz", {**COARSE, name: ["0\ta"]})
+    assert "leads out of it" in refusal(tmp_path)
+    assert list(tmp_path.iterdir()) == [tmp_path / "coarsewsd.tar.xz"]
+
+
+def test_a_member_that_is_a_link_is_not_followed(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    with tarfile.open(tmp_path / "coarsewsd.tar.xz", "w:xz") as tar:
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
+            member = tarfile.TarInfo(f"a/{kind.decode()}/test.data.txt")
+            member.type, member.linkname = kind, str(secret)
+            tar.addfile(member)
+    assert lines_of(tmp_path / "coarsewsd.tar.xz") == {}
+
+
+def test_a_link_that_leads_out_of_an_unpacked_set_is_not_followed(tmp_path):
+    (tmp_path / "secret.data.txt").write_text("secret")
+    folder = unpacked(tmp_path / "set", COARSE)
+    (folder / "coarsewsd" / "bank" / "dev.data.txt").symlink_to(tmp_path / "secret.data.txt")
+    assert "bank/dev.data.txt" not in evaluation_files(folder, "coarsewsd")
+
+
+def test_a_member_that_is_huge_is_refused_before_it_is_read(tmp_path):
+    with tarfile.open(tmp_path / "coarsewsd.tar", "w") as tar:
+        member = tarfile.TarInfo("a/README")
+        member.size = reading.LARGEST + 1
+        tar.addfile(member, io.BytesIO(bytes(member.size)))
+    assert "more than 64 MB" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize(("limit", "value"), [("LARGEST_TOGETHER", 100), ("MOST", 3)])
+def test_an_archive_that_is_huge_or_has_too_many_members_is_refused(
+    tmp_path, monkeypatch, limit, value
+):
+    archived(tmp_path / "coarsewsd.tar.xz", COARSE)
+    monkeypatch.setattr(reading, limit, value)
+    assert "no evaluation set has" in refusal(tmp_path)
+
+
+def test_an_unpacked_file_that_is_huge_is_refused(tmp_path, monkeypatch):
+    unpacked(tmp_path, COARSE)
+    monkeypatch.setattr(reading, "LARGEST", 10)
+    assert "no evaluation set has" in refusal(tmp_path)
+
+
+def test_a_name_that_is_there_twice_is_refused(tmp_path):
+    with tarfile.open(tmp_path / "coarsewsd.tar.xz", "w:xz") as tar:
+        for _ in range(2):
+            tar.addfile(tarfile.TarInfo("a/test.data.txt"), io.BytesIO())
+    assert "twice" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("ending", [".tar.xz", ".tar.gz", ".tar.bz2", ".tar"])
+@pytest.mark.parametrize("data", [b"", b"no archive at all" * 100])
+def test_what_is_no_archive_is_refused(tmp_path, ending, data):
+    (tmp_path / f"coarsewsd{ending}").write_bytes(data)
+    assert "cannot be read" in refusal(tmp_path)
+
+
+def outcome(archive):
+    """The files of an archive, or why it was refused."""
+    try:
+        return lines_of(archive)
+    except EvaluationError as error:
+        return error.sentence
+
+
+@pytest.mark.parametrize("kind", ["xz", "gz", "bz2"])
+def test_an_archive_that_is_cut_off_is_refused_or_has_lost_nothing(tmp_path, kind):
+    archive = archived(tmp_path / f"coarsewsd.tar.{kind}", COARSE, kind)
+    whole = archive.read_bytes()
+    refused, ends = 0, range(1, len(whole), 17)
+    for end in ends:
+        archive.write_bytes(whole[:end])
+        found = outcome(archive)
+        assert found == COARSE or "cannot be read" in found
+        refused += found != COARSE
+    assert refused > len(ends) / 2
+
+
+def test_an_archive_with_a_byte_that_is_another_is_refused_or_read(tmp_path):
+    archive = archived(tmp_path / "coarsewsd.tar.gz", COARSE, "gz")
+    whole = bytearray(archive.read_bytes())
+    refused = 0
+    for place in range(0, len(whole), 7):
+        whole[place] ^= 0xFF
+        archive.write_bytes(whole)
+        whole[place] ^= 0xFF
+        refused += isinstance(outcome(archive), str)
+    assert refused > len(whole) / 14
+
+
+def test_text_that_is_not_utf8_is_refused_by_its_name(tmp_path):
+    archived(tmp_path / "coarsewsd.tar.xz", {"coarsewsd/bank/test.data.txt": b"0\tna\xefve\n"})
+    assert refusal(tmp_path) == "coarsewsd/bank/test.data.txt is not UTF-8 text."

@@ -1,0 +1,123 @@
+"""The picture: what it says can be read from its SVG, and its PNG is one."""
+
+import io
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
+
+from matplotlib.figure import Figure as Canvas
+from matplotlib.image import imread
+
+from service.evaluation import picture as drawing
+from service.evaluation.bootstrap import Figure
+from service.evaluation.picture import COLOURS, picture
+from service.evaluation.published import TEN, TWENTY, published_coarsewsd, published_wic
+from tests.evaluation.test_results import RESULTS
+
+PLAIN = {"svg.fonttype": "none", "svg.hashsalt": "polyseme", "font.size": 10}
+
+
+@pytest.fixture
+def texts(monkeypatch):
+    """The texts of a picture, from its SVG drawn with letters instead of outlines."""
+
+    def of(results):
+        monkeypatch.setattr("service.evaluation.picture._STYLE", PLAIN)
+        root = ET.fromstring(picture(results, "svg"))
+        return [
+            "".join(node.itertext()).strip() for node in root.iter() if node.tag.endswith("text")
+        ]
+
+    return of
+
+
+def test_every_system_every_figure_and_what_was_published_can_be_read(texts):
+    found = texts(replace(RESULTS, published=published_coarsewsd(TEN)))
+    for text in ("static vector", "contextual vector (tiny)", "5.0", "50.5", "100.0", "93.3"):
+        assert text in found
+    for text in (
+        "accuracy",
+        "macro-F1",
+        RESULTS.title,
+        "BERT-base, nearest sense centroid, published: 94.7 / 93.3",
+    ):
+        assert text in found
+
+
+def test_a_picture_without_published_figures_has_no_legend(texts):
+    assert not any("published" in text for text in texts(replace(RESULTS, published=())))
+
+
+@pytest.mark.parametrize("kind", ["png", "svg"])
+def test_the_same_results_give_the_same_bytes(kind):
+    assert picture(RESULTS, kind) == picture(RESULTS, kind)
+
+
+def colours_in(data):
+    pixels = (imread(io.BytesIO(data))[:, :, :3] * 255).round().astype(int).reshape(-1, 3)
+    return {f"#{r:02x}{g:02x}{b:02x}" for r, g, b in np.unique(pixels, axis=0)}
+
+
+def test_the_model_is_coloured_and_its_controls_are_grey():
+    assert {COLOURS["model"], COLOURS["control"]} <= colours_in(picture(RESULTS, "png"))
+    controls = replace(RESULTS, rows=RESULTS.rows[:1])
+    found = colours_in(picture(controls, "png"))
+    assert COLOURS["model"] not in found and COLOURS["control"] in found
+    red, green, blue = (COLOURS["control"][n : n + 2] for n in (1, 3, 5))
+    assert red == green == blue
+
+
+def test_colours_differ_in_lightness_too():
+    lightness = [
+        np.dot([int(colour[n : n + 2], 16) for n in (1, 3, 5)], [0.299, 0.587, 0.114])
+        for colour in COLOURS.values()
+    ]
+    assert np.abs(np.subtract.outer(lightness, lightness))[np.triu_indices(3, 1)].min() > 5
+
+
+def test_figures_below_chance_are_drawn_to_the_left_of_it(texts):
+    below = Figure(48.0, 44.0, 52.0)
+    rows = [replace(row, figures={"accuracy": below}) for row in RESULTS.rows]
+    results = replace(
+        RESULTS,
+        task="wic",
+        columns={"accuracy": "dev accuracy"},
+        rows=rows,
+        published=published_wic("test"),
+        base=50.0,
+    )
+    assert "48.0" in texts(results)
+
+
+def test_every_published_figure_has_a_line_of_its_own():
+    from service.evaluation.picture import DASHES
+
+    most = max(
+        map(len, (published_coarsewsd(TEN), published_coarsewsd(TWENTY), published_wic("test")))
+    )
+    assert len(set(DASHES)) == len(DASHES) >= most
+
+
+@pytest.mark.parametrize("base", [0.0, 50.0])
+def test_bars_end_at_the_figures_and_whiskers_at_their_intervals(base):
+    panel = Canvas().subplots()
+    drawing._draw(panel, "macro_f1", RESULTS.rows, base)
+    ends = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in panel.patches]
+    assert ends == [(base, 50.5), (base, 93.33)]
+    (whiskers,) = panel.collections
+    found = [segment[:, 0].tolist() for segment in whiskers.get_segments()]
+    assert np.allclose(found, [[45, 55.04], [90, 97]])
+    assert panel.yaxis_inverted()
+
+
+def test_lines_stand_at_what_was_published():
+    panel = Canvas().subplots()
+    results = replace(RESULTS, published=published_coarsewsd(TEN))
+    drawing._draw_published(panel, "accuracy", results)
+    assert [line.get_xdata()[0] for line in panel.lines] == [93.8, 94.7, 95.9]
+    left, right = panel.get_xlim()
+    assert left == 0 and right > 100

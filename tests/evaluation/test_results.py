@@ -1,0 +1,102 @@
+"""Results as a table and as a document; what was published on the same data."""
+
+import orjson
+import pytest
+
+from service.evaluation.bootstrap import Figure
+from service.evaluation.published import TEN, TWENTY, published_coarsewsd, published_wic
+from service.evaluation.results import Results, Row, document, table
+
+RESULTS = Results(
+    task="coarsewsd",
+    title="CoarseWSD-20, 2 words",
+    columns={"accuracy": "accuracy", "macro_f1": "macro-F1"},
+    rows=[
+        Row("static", "static vector", "control", {
+            "accuracy": Figure(5.0, 1.25, 9.96), "macro_f1": Figure(50.5, 45, 55.04)
+        }),
+        Row("model", "contextual vector (tiny)", "model", {
+            "accuracy": Figure(100.0, 100.0, 100.0), "macro_f1": Figure(93.33, 90, 97)
+        }, {"words": {"bank": {"accuracy": 100.0}}}),
+    ],
+    published=published_coarsewsd(TEN)[1:2],
+    words={"bank": {"senses": 2, "test": 1234, "accuracy": 100.0, "macro-F1": 93.333}},
+    notes=["A note."],
+    facts={"model": "tiny", "words": ["bank"]},
+)  # fmt: skip
+
+
+def test_the_table_is_what_a_person_reads():
+    assert (
+        table(RESULTS)
+        == """\
+CoarseWSD-20, 2 words
+
+                                               accuracy              macro-F1
+static vector                                   5.00 [1.2, 10.0]     50.50 [45.0, 55.0]
+contextual vector (tiny)                       100.00 [100.0, 100.0]  93.33 [90.0, 97.0]
+BERT-base, nearest sense centroid (published)   94.7                  93.3
+
+        senses      test  accuracy  macro-F1
+bank         2     1,234    100.00     93.33
+
+A note."""
+    )
+
+
+def test_the_document_is_what_a_program_reads():
+    found = orjson.loads(orjson.dumps(document(RESULTS)))
+    assert found == {
+        "task": "coarsewsd",
+        "model": "tiny",
+        "words": ["bank"],
+        "interval": {"percent": 95, "resamples": 1000, "seed": 1},
+        "systems": {
+            "static": {
+                "title": "static vector",
+                "kind": "control",
+                "accuracy": {"value": 5.0, "low": 1.25, "high": 9.96},
+                "macro_f1": {"value": 50.5, "low": 45, "high": 55.04},
+            },
+            "model": {
+                "title": "contextual vector (tiny)",
+                "kind": "model",
+                "accuracy": {"value": 100.0, "low": 100.0, "high": 100.0},
+                "macro_f1": {"value": 93.33, "low": 90, "high": 97},
+                "words": {"bank": {"accuracy": 100.0}},
+            },
+        },
+        "published": [
+            {
+                "title": "BERT-base, nearest sense centroid",
+                "source": "Loureiro et al. 2021",
+                "accuracy": 94.7,
+                "macro_f1": 93.3,
+            }
+        ],
+        "notes": ["A note."],
+    }
+
+
+def test_published_figures_are_shown_for_the_same_words_alone():
+    titles = [one.title for one in published_coarsewsd(TEN)]
+    assert "BERT-large, nearest sense centroid" in titles
+    ten = {one.title: one.figures for one in published_coarsewsd(sorted(TEN))}
+    twenty = {one.title: one.figures for one in published_coarsewsd(TWENTY)}
+    name = "BERT-base, nearest sense centroid"
+    assert ten[name] == {"accuracy": 94.7, "macro_f1": 93.3}
+    assert twenty[name] == {"accuracy": 94.0, "macro_f1": 91.0}
+    assert (len(TEN), len(TWENTY)) == (10, 20)
+    for words in ([], TEN - {"bank"}, TEN | {"crane"}):
+        assert published_coarsewsd(words) == ()
+
+
+def test_published_figures_of_wic_are_of_test_alone():
+    assert published_wic("dev") == ()
+    found = {one.title: one.figures["accuracy"] for one in published_wic("test")}
+    assert found["ELMo"] == 57.7 and found["context2vec"] == 59.3 and found["BERT-large"] == 65.5
+
+
+@pytest.mark.parametrize("published", [published_coarsewsd(TEN), published_wic("test")])
+def test_published_figures_say_whose_they_are(published):
+    assert all(one.source and one.title for one in published)

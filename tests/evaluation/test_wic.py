@@ -1,0 +1,117 @@
+"""WiC: a threshold that is best on train, by hand and against every other threshold."""
+
+import numpy as np
+import pytest
+
+from service.evaluation.bootstrap import draws
+from service.evaluation.refusal import EvaluationError
+from service.evaluation.wic import best_threshold, occurrences_in, pair_of, wic
+from tests.evaluation.sets import WIC, by_neighbour
+
+DATA, GOLD = "wic/dev/dev.data.txt", "wic/dev/dev.gold.txt"
+
+
+def test_a_pair_is_the_same_from_the_best_threshold_of_train_on():
+    """In train cosine 1 is T and 0 is F: from 1 on. In dev the third pair is alike, and F."""
+    found = wic(WIC, by_neighbour)
+    assert (found.train, found.threshold, found.accuracy.value) == (100.0, 1.0, 66.67)
+    assert found.rounded() == {"train_accuracy": 100.0, "dev_accuracy": 66.67}
+
+
+def test_of_test_the_figures_have_its_name():
+    files = {**WIC, "wic/test/test.data.txt": WIC[DATA][:1], "wic/test/test.gold.txt": ["F"]}
+    found = wic(files, by_neighbour, split="test")
+    assert found.rounded("test") == {"train_accuracy": 100.0, "test_accuracy": 0.0}
+
+
+def test_of_several_embedders_the_figures_are_means_each_with_its_own_threshold():
+    found = wic(WIC, by_neighbour, lambda o: np.ones((len(o), 2)))
+    # Where all are alike, all are the same: 1 of 2 in train, 1 of 3 in dev.
+    assert (found.train, found.accuracy.value) == (75.0, 50.0)
+
+
+def test_the_threshold_that_is_told_is_that_of_the_first_embedder():
+    begins = {"bank": [1, 0], "river": [-1, 0], "money": [0, 1]}
+
+    def by_first_word(occurrences):
+        return np.array([begins[one.words[0]] for one in occurrences])
+
+    assert wic(WIC, by_first_word, by_neighbour).threshold == -1
+    assert wic(WIC, by_neighbour, by_first_word).threshold == 1
+
+
+def test_a_cosine_does_not_see_how_long_vectors_are():
+    def stretched(occurrences):
+        return by_neighbour(occurrences) * np.arange(1, len(occurrences) + 1)[:, None]
+
+    assert wic(WIC, stretched) == wic(WIC, by_neighbour)
+
+
+def test_the_interval_is_that_of_the_pairs_that_are_drawn():
+    right = np.array([0, 1, 1])
+    found = wic({**WIC, GOLD: ["F", "F", "T"]}, by_neighbour)
+    low, high = np.percentile(100 * (draws(3) * right).sum(axis=1) / 3, [2.5, 97.5])
+    assert found.accuracy == pytest.approx((66.67, low, high), abs=0.006)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_other_threshold_is_better_on_train(seed):
+    rng = np.random.default_rng(seed)
+    cosines, same = rng.uniform(-1, 1, 60).round(1), rng.random(60) < 0.5
+    threshold, accuracy = best_threshold(cosines, same)
+    assert accuracy == np.mean((cosines >= threshold) == same)
+    others = [np.mean((cosines >= one) == same) for one in np.linspace(-1, 1, 401)]
+    assert accuracy == max(others)
+
+
+def test_of_thresholds_that_are_equally_good_the_lowest_is_taken():
+    cosines, same = np.array([0.1, 0.2, 0.3, 0.4]), np.array([True, False, False, True])
+    assert best_threshold(cosines, same) == (0.4, 0.75)
+    assert best_threshold(cosines, np.ones(4, np.bool_)) == (0.1, 1.0)
+    assert best_threshold(cosines, np.array([False, True, False, True])) == (0.2, 0.75)
+
+
+def test_the_threshold_is_not_tuned_on_what_is_measured():
+    turned = {**WIC, GOLD: ["F", "T", "T"]}
+    assert wic(turned, by_neighbour).threshold == wic(WIC, by_neighbour).threshold
+
+
+def test_places_are_those_of_the_line():
+    first, second = pair_of("bank\tN\t2-0\tby the bank\tbank money", "here")
+    assert (first.word, first.place, second.word, second.place) == ("bank", 2, "bank", 0)
+    assert len(occurrences_in(WIC)) == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "said"),
+    [
+        (DATA, None, "no dev/dev.data.txt"),
+        (GOLD, None, "no dev/dev.gold.txt"),
+        ("wic/train/train.data.txt", None, "no train/train.data.txt"),
+        (GOLD, ["T"], "dev/dev.gold.txt has 1 labels for 3 pairs"),
+        (GOLD, ["T", "F", "1"], "dev/dev.gold.txt, line 3: a label is T or F"),
+        (DATA, ["bank\tN\t0-0\tbank\tbank"] * 2 + ["x"], "dev/dev.data.txt, line 3: it is not"),
+        (DATA, ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-1\tb\tb"], "dev.data.txt, line 3: it is not"),
+        (DATA, ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0\tb\tb"], "dev.data.txt, line 3: it is not"),
+        (DATA, ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-0\tb\t"], "dev.data.txt, line 3: it is not"),
+        (DATA, ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-0\tb\tb\tb"], "line 3: it is not"),
+    ],
+)
+def test_a_set_that_is_not_as_it_should_be_is_refused(name, lines, said):
+    files = {**WIC, name: lines}
+    if lines is None:
+        del files[name]
+    with pytest.raises(EvaluationError) as caught:
+        wic(files, by_neighbour)
+    assert said in caught.value.sentence
+    assert caught.value.sentence.endswith(".")
+
+
+def test_a_split_without_pairs_is_refused():
+    with pytest.raises(EvaluationError, match="has 0 labels for 0 pairs"):
+        wic({**WIC, DATA: [], GOLD: []}, by_neighbour)
+
+
+def test_test_is_refused_where_it_was_not_published():
+    with pytest.raises(EvaluationError, match=r"no test/test\.data\.txt"):
+        wic(WIC, by_neighbour, split="test")

@@ -1,0 +1,195 @@
+"""Imports that keep a byte for each number: what is stored, what is refused, what it takes."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from service.engine.quantisation import quantised
+from service.importing import loading
+from service.importing.cost import Cost
+from service.importing.importer import Wishes, import_vectors
+from service.importing.loading import load
+from service.importing.progress import Quiet
+from service.importing.rows import VectorFile
+from service.importing.scan import scan
+from service.store.export import export_word2vec
+from service.store.folder import read_model
+from tests.encoding.asking import ask_one, same_bits
+from tests.importing.conftest import run
+from tests.importing.files import FORMATS, VECTORS, WORDS, binary, build, fasttext, many, row, rows
+from tests.importing.mirror import NAME
+from tests.importing.reading import GENSIM_DATA, GENUINE, facebook, imported, table_of
+
+INT8 = ("--dtype", "int8")
+ATTENTION = "attention.safetensors"
+
+
+def assert_quantised(model, words, vectors):
+    """Words in their order, and their vectors as they are quantised, to the last bit."""
+    found, _ = table_of(model)
+    right = quantised(vectors)
+    assert found == list(words)
+    assert model.rows.integers.tobytes() == right.integers.tobytes()
+    assert model.rows.scales.tobytes() == right.scales.tobytes()
+    assert model.manifest.dtype == "int8"
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_format_is_quantised_row_by_row(importer, kind):
+    assert_quantised(imported(importer, importer.file(build(kind)), *INT8), WORDS, VECTORS)
+
+
+def test_the_result_says_what_was_kept(importer):
+    done = importer.run(rows(), *INT8, "--name", "small")
+    assert done.out == "small  4 words  3 wide  int8  cased  closed form\n"
+    for command in ("list", "verify", "show"):
+        arguments = [] if command == "list" else ["small"]
+        told = run("models", command, *arguments, "--models-dir", importer.models)
+        assert (told.code, told.err) == (0, "")
+        assert "small" in told.out
+        assert ("int8" in told.out) == (command != "verify")
+
+
+@pytest.mark.parametrize("kind", ["glove", "word2vec-binary"])
+@pytest.mark.parametrize(("size", "processes"), [(70, 1), (7, 2), (7_000_000, 1)])
+def test_the_pieces_of_a_file_are_no_matter(importer, monkeypatch, kind, size, processes):
+    monkeypatch.setattr(loading, "_PIECE", size)
+    monkeypatch.setattr(loading, "_FEW", 0)
+    words = [f"gnu{number}" for number in range(60)]
+    vectors = np.random.default_rng(2).standard_normal((60, 7)).astype(np.float32)
+    file = importer.file(build(kind, words, vectors))
+    model = imported(importer, file, *INT8, "--processes", str(processes))
+    assert_quantised(model, words, vectors)
+
+
+def test_numbers_of_any_size_are_kept(importer):
+    """They have to be finite in float32, whatever their size."""
+    vectors = np.array([[3.4e38, -3.4e38, 1], [1e-45, 0, -1e-44], [0, 0, 0], [7e4, 1, 2]])
+    vectors = vectors.astype(np.float32)
+    for kind in FORMATS:
+        model = imported(importer, importer.file(build(kind, WORDS, vectors)), *INT8)
+        assert_quantised(model, WORDS, vectors)
+        assert np.isfinite(ask_one(model, "zebra okapi").arrays["contextual"]).all()
+
+
+@pytest.mark.parametrize("number", [b"nan", b"inf", b"-1e39"])
+def test_a_number_that_is_not_finite_is_refused_by_its_line(importer, number):
+    said = importer.refusal(rows() + row("gnu", b"1 2 " + number), *INT8)
+    assert said.startswith("Line 5 has a number that is not finite as float32;")
+
+
+def test_a_number_that_is_not_finite_may_be_left_out(importer):
+    content = rows(WORDS[:2], VECTORS[:2]) + row("gnu", b"1 2 nan") + rows(WORDS[2:], VECTORS[2:])
+    model = imported(importer, importer.file(content), *INT8, "--skip-bad-rows")
+    assert_quantised(model, WORDS, VECTORS)
+
+
+def test_a_fasttext_file_with_infinity_is_refused(importer):
+    vectors = VECTORS.copy()
+    vectors[2] = 3e38
+    buckets = np.full((2, 3), 3e38, np.float32)
+    said = importer.refusal(fasttext(WORDS, vectors, buckets), *INT8)
+    assert said == "The file has a number that is not finite as float32."
+
+
+@pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")
+def test_the_ngrams_of_fasttext_are_quantised_too(importer):
+    file = GENSIM_DATA / "lee_fasttext_new.bin"
+    right, model = facebook(file), imported(importer, file, *INT8)
+    assert_quantised(model, right.index_to_key, right.vectors)
+    ngrams = quantised(right.vectors_ngrams)
+    assert np.array_equal(model.subwords.table.integers, ngrams.integers)
+    assert np.array_equal(model.subwords.table.scales, ngrams.scales)
+    one = ask_one(model, ["landladyship"])
+    assert one.tokens[0].resolution == "subword"
+    np.testing.assert_allclose(one.arrays["static"][0], right["landladyship"], rtol=0, atol=1e-2)
+
+
+@pytest.mark.parametrize("order", ["--sorted", "--unsorted"])
+def test_the_closed_form_is_that_of_the_rounded_vectors(importer, order):
+    """A float32 import of what the model exports gives the same weights, and the same answers."""
+    rng = np.random.default_rng(5)
+    words = [f"gnu{number}" for number in range(500)]
+    vectors = rng.standard_normal((500, 11)).astype(np.float32)
+    small = imported(importer, importer.file(rows(words, vectors)), *INT8, order)
+    out = importer.place / "exported.txt"
+    export_word2vec(small, out)
+    weights = (importer.models / "made" / ATTENTION).read_bytes()
+    wide = imported(importer, out, order)
+    assert (importer.models / "made" / ATTENTION).read_bytes() == weights
+    assert wide.manifest.dtype == "float32"
+    assert same_bits(ask_one(small, words[:9]), ask_one(wide, words[:9]))
+
+
+def test_a_large_vocabulary_gives_the_closed_form_the_same_rows(importer):
+    """Beyond thirty thousand words it takes some of them, by their number."""
+    content = many("word2vec-binary", 31_000, 5)
+    for order in ("--sorted", "--unsorted"):
+        small = imported(importer, importer.file(content), *INT8, order)
+        weights = (importer.models / "made" / ATTENTION).read_bytes()
+        export_word2vec(small, importer.place / "exported.txt")
+        imported(importer, importer.place / "exported.txt", order)
+        assert (importer.models / "made" / ATTENTION).read_bytes() == weights
+
+
+def test_pulled_vectors_are_quantised(mirror, puller):
+    mirror.put(build("word2vec-text"))
+    done = puller.pull(NAME, *INT8, mirror=mirror)
+    assert done.code == 0, done.err
+    assert_quantised(read_model(puller.models / NAME), WORDS, VECTORS)
+
+
+def test_a_model_may_be_replaced_by_a_smaller_one(importer):
+    for options in ([], INT8, []):
+        imported(importer, importer.file(rows()), *options)
+        names = {path.name for path in (importer.models / "made").iterdir()}
+        assert ("scales.npy" in names) == bool(options)
+
+
+def test_importing_twice_gives_the_same_bytes(tmp_path):
+    (tmp_path / "vectors.bin").write_bytes(binary())
+    for place in ("one", "two"):
+        wishes = Wishes(dtype="int8")
+        import_vectors(tmp_path / "vectors.bin", tmp_path / place / "made", wishes, Quiet())
+    for file in (tmp_path / "one" / "made").iterdir():
+        assert file.read_bytes() == (tmp_path / "two" / "made" / file.name).read_bytes()
+
+
+def test_what_an_import_takes_is_said_of_bytes_and_scales():
+    wide, small = (Cost.of_rows(1_000_000, 300, dtype) for dtype in ("float32", "int8"))
+    assert (wide.disk, small.disk) == (1_200_000_000, 304_000_000)
+    assert wide.memory - small.memory == wide.disk - small.disk
+    ngrams = Cost.of_fasttext(1_000_000, 2_000_000, 300, "int8")
+    assert ngrams.disk == 3_000_000 * 304
+    assert Cost.of_rows(7, 5, "float16").disk == 70
+
+
+def test_an_import_never_has_all_numbers_as_floats(tmp_path, monkeypatch):
+    monkeypatch.setattr(loading, "_PIECE", 50_000)
+    (tmp_path / "file").write_bytes(many("word2vec-binary", 30_000, 100))
+    found = scan(VectorFile(tmp_path / "file", "word2vec-binary"), Quiet())
+    tracemalloc.start()
+    try:
+        loaded = load(found, Quiet(), "int8", 1)
+        assert loaded.nbytes <= tracemalloc.get_traced_memory()[1] < 30_000 * 100 * 4 * 0.75
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.skipif(not GENUINE.exists(), reason="needs rows of published vectors")
+@pytest.mark.parametrize(
+    "file",
+    [
+        "glove.6B.50d.9k.txt.gz",
+        "glove.twitter.27B.25d.12k.txt.gz",
+        "GoogleNews.8k.300d.bin.gz",
+    ],
+)
+def test_genuine_vectors_keep_their_directions(importer, file):
+    wide = imported(importer, GENUINE / file).vectors.astype(np.float64)
+    model = imported(importer, GENUINE / file, *INT8)
+    small = model.vectors.astype(np.float64)
+    sizes = np.linalg.norm(wide, axis=1) * np.linalg.norm(small, axis=1)
+    assert ((wide * small).sum(axis=1) / sizes).min() > 0.9998
+    assert model.manifest.training["informativeness"] == "rank in the file"

@@ -1,0 +1,227 @@
+"""What each part of a model is worth: variants that differ in one part, figures with errors."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
+
+from models.ablation import OF_LEMMA, embed, held_out, run, sample, sentences_of
+from models.examples import SENTENCES, attention, neighbours
+from models.variants import (
+    THE_MODEL,
+    attracting,
+    only_head,
+    remembered,
+    variants,
+)
+from service.engine.attention import Sentence
+from service.engine.layer import Layer
+from service.engine.norm import unit
+from service.engine.projection import Projection
+from service.engine.residual import Residual
+from service.engine.stack import contextualise
+from service.training.groups import is_held_out
+from tests.tiny import WORDS, deep_model, full_layer, normal, projection, tiny_model
+
+D, H = 5, 3
+BIAS = np.linspace(-2, 0, len(WORDS)).astype(np.float32)
+
+
+def bare(**changes):
+    """A layer of three heads with nothing but attention."""
+    absent = dict.fromkeys(("attention_norm", "feed_forward", "feed_forward_norm"))
+    return full_layer(3, **{"residual": Residual(), "norm": "none", **absent, **changes})
+
+
+def sentence(rng, n=7, words=None):
+    return Sentence(
+        normal(rng, n, D), np.ones(n, np.bool_), np.arange(n) if words is None else words, BIAS[:n]
+    )
+
+
+def outputs(layer, one):
+    return contextualise(one, [layer]).contextual
+
+
+def weights(layer, one):
+    return contextualise(one, [layer], ("weights",)).records[0]["weights"]
+
+
+def whole(model):
+    return variants(model)[THE_MODEL]
+
+
+@pytest.fixture
+def three_heads(tmp_path):
+    layer = bare(residual=Residual("unit", 0.2, 0.01))
+    return tiny_model(tmp_path, layers=[layer], word_bias=BIAS)
+
+
+@pytest.mark.parametrize("with_output", [True, False])
+def test_the_heads_alone_add_up_to_all_of_them(with_output):
+    rng = np.random.default_rng(1)
+    changes = {"output": Projection(normal(rng, 21, D))}
+    if not with_output:
+        # Three heads of five columns have no output to add them; three of them are five wide here.
+        changes = {"output": Projection(), "heads": 1, "value": projection(rng, D, D)}
+        changes["scoring"] = replace(bare().scoring, position_bias=None, word_bias_scale=None)
+    layer = bare(**changes)
+    one = sentence(rng)
+    parts = [outputs(only_head(layer, head, D), one) for head in range(layer.heads)]
+    np.testing.assert_allclose(sum(parts), outputs(layer, one), rtol=1e-4, atol=1e-5)
+    if layer.heads > 1:
+        assert not np.allclose(parts[0], parts[1])
+
+
+def test_a_head_alone_without_an_output_keeps_its_own_columns():
+    layer = Layer(heads=5, value=Projection(None, np.arange(5, dtype=np.float32)))
+    one = sentence(np.random.default_rng(2))
+    alone = outputs(only_head(layer, 3, D), one)
+    assert not alone[:, [0, 1, 2, 4]].any()
+    np.testing.assert_array_equal(alone[:, 3], outputs(layer, one)[:, 3])
+
+
+def test_without_the_query_it_does_not_matter_who_looks():
+    rng = np.random.default_rng(3)
+    layer, one = bare(), sentence(rng)
+    layer = replace(layer, scoring=replace(layer.scoring, position_bias=None))
+    vectors = one.vectors.copy()
+    vectors[2] = normal(rng, D)
+    # The word that looks is another; the others see another word, so that its row alone compares.
+    other = replace(one, vectors=vectors)
+    for times, same in ((0.0, True), (1.0, False), (2.0, False)):
+        changed = attracting(layer, times, D)
+        rows = [weights(changed, each)[:, 2] for each in (one, other)]
+        assert np.allclose(rows[0], rows[1], atol=1e-6) == same
+    np.testing.assert_allclose(weights(attracting(layer, 1, D), one), weights(layer, one))
+
+
+def test_a_query_that_is_the_vectors_themselves_can_be_made_stronger():
+    one = sentence(np.random.default_rng(4))
+    twice = attracting(Layer(), 2, D)
+    np.testing.assert_array_equal(twice.query(one.vectors), 2 * one.vectors)
+
+
+def test_variants_share_projections_and_nothing_else(three_heads):
+    rng = np.random.default_rng(5)
+    (layer,) = three_heads.layers
+    kept = remembered(layer)
+    for one in (sentence(rng), sentence(rng), sentence(rng, 4)):
+        for _ in range(2):
+            assert outputs(kept, one).tobytes() == outputs(layer, one).tobytes()
+
+
+def test_every_variant_of_any_model_runs_and_the_model_is_first(tmp_path, three_heads):
+    one = sentence(np.random.default_rng(6))
+    for model in (three_heads, deep_model(tmp_path / "deep"), tiny_model(tmp_path / "plain")):
+        found = variants(model)
+        assert next(iter(found)) == THE_MODEL
+        for name, layers in found.items():
+            made = contextualise(one, layers).contextual
+            assert made.shape == (7, D), name
+        expected = contextualise(one, model.layers).contextual
+        assert contextualise(one, found[THE_MODEL]).contextual.tobytes() == expected.tobytes()
+
+
+def test_variants_are_named_by_what_the_model_has(tmp_path, three_heads):
+    names = set(variants(three_heads))
+    assert {"head 1 alone", "head 3 alone", "closed form", "values: closed form"} <= names
+    assert {"static share 0", "static share 0.4", "static share 0.8"} <= names
+    assert "static share 0.2" not in names  # the model's own
+    assert not any(name.startswith("layers") for name in names)
+    plain = set(variants(tiny_model(tmp_path / "plain")))
+    assert not any("alone" in name or "share" in name for name in plain)
+    assert "layers 1 to 1" in variants(deep_model(tmp_path / "deep"))
+
+
+def test_a_variant_differs_in_its_part_alone(three_heads):
+    one, found = sentence(np.random.default_rng(7)), variants(three_heads)
+    (own,), same = found[THE_MODEL], weights(three_heads.layers[0], one)
+    for name in ("values: closed form", "values: the static vectors", "static share 0.8"):
+        np.testing.assert_array_equal(weights(found[name][0], one), same)
+    for name in ("no nearness", "no informativeness", "may look at itself", "scores: closed form"):
+        (layer,) = found[name]
+        assert not np.allclose(weights(layer, one), same), name
+        np.testing.assert_array_equal(layer.value.weight, own.value.weight)
+    assert (np.einsum("hii->hi", weights(found["may look at itself"][0], one)) > 0).all()
+    assert found["static share 0.8"][0].residual.share == 0.8
+    assert found["no share of the place"][0].residual == Residual("unit", 0.2, 0.0)
+    closed = weights(found["closed form"][0], one)
+    for head in weights(found["scores: closed form"][0], one):
+        np.testing.assert_allclose(head, closed[0], atol=1e-6)
+    mean = same.mean(axis=0) @ one.vectors
+    made = outputs(replace(found["values: the static vectors"][0], residual=Residual()), one)
+    np.testing.assert_allclose(made, mean, atol=1e-5)
+
+
+def tags(lemma, counts, begin=0):
+    """So many occurrences of each sense, each in a sentence of its own."""
+    senses = [str(sense) for sense, count in enumerate(counts) for _ in range(count)]
+    return [(begin + n, 0, lemma, sense) for n, sense in enumerate(senses)]
+
+
+def test_a_sample_keeps_senses_that_occur_often_and_the_order_of_the_text():
+    tagged = [
+        *tags("bank/NOUN", (40, 60)),
+        *tags("go/VERB", (8, 7), 100),
+        *tags("a/X", (9, 9), 200),
+    ]
+    found = sample(tagged, 60)
+    assert found == sorted(found)
+    assert set(found) <= set(tagged)
+    assert {one[2] for one in found} == {"bank/NOUN", "a/X"}
+    assert len([one for one in found if one[2] == "bank/NOUN"]) == OF_LEMMA
+    assert len(sample(tagged, 1)) in {OF_LEMMA, 18}
+    assert sample(tagged, 60) == found
+
+
+def test_of_a_model_trained_on_tags_only_lemmas_that_it_never_saw_are_measured():
+    lemmas = [f"Word{number}/NOUN" for number in range(60)]
+    tagged = [one for n, lemma in enumerate(lemmas) for one in tags(lemma, (1,), n)]
+    training = {"recipe": {"held_out": 0.2, "split": 3}, "data": {"tags": 60}}
+    found = {one[2] for one in held_out(tagged, training)}
+    assert found == {lemma for lemma in lemmas if is_held_out(lemma.lower(), 0.2, 3)}
+    assert 0 < len(found) < 40
+    for other in ({}, {**training, "data": {"tags": 0}}, {**training, "recipe": {"held_out": 0}}):
+        assert held_out(tagged, other) == tagged
+
+
+def test_vectors_are_those_of_the_engine_for_every_stack_at_once(three_heads):
+    texts = [["bank", "river", "money"], ["apple", "did", "high"]]
+    tagged = [(0, 0, "bank/NOUN", "a"), (0, 2, "money/NOUN", "b"), (1, 0, "apple/NOUN", "a")]
+    read = sentences_of(three_heads, texts, tagged)
+    stacks = {"ours": whole(three_heads), "bare": [Layer()]}
+    found = embed(read, tagged, stacks)
+    for name, layers in stacks.items():
+        rows = [contextualise(read[s], layers).contextual[[place]] for s, place, _, _ in tagged]
+        np.testing.assert_array_equal(found[name], unit(np.concatenate(rows)))
+
+
+def test_what_context_tells_is_told_apart_and_what_it_does_not_is_not(three_heads):
+    near = ("river", "money")
+    texts = [["bank", near[n % 2]] for n in range(40)]
+    tagged = [(n, 0, "bank/NOUN", near[n % 2]) for n in range(40)]
+    static = Layer(residual=Residual("unit", 1e12))  # beside which context is nothing
+    found = dict(run(three_heads, texts, tagged, {"bare": Layer(), "static": static}))
+    assert found["bare"] == {"nouns_macro_f1": 100.0, "pairs_auc": 100.0}
+    assert found["static"]["pairs_auc"] == 50.0
+
+
+def test_examples_have_a_square_for_each_head_and_rows_that_sum_to_one(three_heads):
+    assert len(SENTENCES) == 10
+    for text in SENTENCES.values():
+        found = attention(three_heads, text)
+        n = len(found["tokens"])
+        made = np.array(found["weights"])
+        assert made.shape == (1, H, n, n)
+        np.testing.assert_allclose(made.sum(axis=-1), 1, atol=0.01)
+
+
+def test_neighbours_of_examples_are_words_without_the_sentences_own(bundled):
+    for one in neighbours(bundled):
+        own = {word.casefold() for word in one["text"].split()}
+        assert not own & {word.casefold() for word, _ in one["contextual"]}
+        assert one["word"] not in [word for word, _ in one["static"]]
+        assert len(one["static"]) == len(one["contextual"]) == 6

@@ -1,0 +1,107 @@
+"""Checkpoints come back as they were; what is damaged is refused, and nothing is unpickled."""
+
+import json
+
+import numpy as np
+import pytest
+
+from service.training.checkpoint import KEPT, load, save
+from service.training.recipe import Recipe
+from service.training.refusal import TrainingError
+
+TENSORS = {
+    "now.layers.0.key": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "turned": np.arange(6, dtype=np.float32).reshape(2, 3).T,
+    "one": np.float32(3),
+}
+
+
+def facts(step=7, **changes):
+    return {
+        "step": step,
+        "seconds": 1.5,
+        "recipe": Recipe(steps=9),
+        "material": {"model": {"vectors.npy": "a"}, "files": []},
+        "history": [{"step": 0, "auc": None, "macro_f1": 50.0}],
+        "best_score": None,
+        "torch": "2",
+        **changes,
+    }
+
+
+def test_a_checkpoint_comes_back_as_it_was(tmp_path):
+    save(tmp_path / "new", TENSORS, **facts())
+    kept, tensors = load(tmp_path / "new")
+    assert set(tensors) == set(TENSORS)
+    for name, tensor in TENSORS.items():
+        assert tensors[name].shape == tensor.shape
+        np.testing.assert_array_equal(tensors[name], tensor)
+    assert {name: getattr(kept, name) for name in facts()} == facts()
+
+
+def test_the_newest_is_gone_on_from_and_the_oldest_go(tmp_path):
+    for step in (1, 5, 10, 200):
+        save(tmp_path, TENSORS, **facts(step))
+    assert load(tmp_path)[0].step == 200
+    names = {path.name for path in tmp_path.iterdir()}
+    assert len(names) == 2 * KEPT
+    assert "00000010.json" in names
+
+
+def test_what_was_never_finished_is_no_checkpoint(tmp_path):
+    save(tmp_path, TENSORS, **facts(1))
+    (tmp_path / "00000002.safetensors").write_bytes(b"half")
+    (tmp_path / ".writing-00000002.json").write_bytes(b"half")
+    assert load(tmp_path)[0].step == 1
+    save(tmp_path, TENSORS, **facts(3))
+    left = {path.name.split(".")[0] for path in tmp_path.iterdir()}
+    assert left == {"00000001", "00000003"}
+
+
+def test_other_files_in_the_folder_are_left_alone(tmp_path):
+    for name in ("notes.json", "other.safetensors"):
+        (tmp_path / name).write_text("mine")
+    for step in range(5):
+        save(tmp_path, TENSORS, **facts(step))
+    assert (tmp_path / "notes.json").read_text() == "mine"
+    assert (tmp_path / "other.safetensors").read_text() == "mine"
+
+
+def spoil_tensors(folder):
+    path = folder / "00000007.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def spoil_json(folder, **changes):
+    path = folder / "00000007.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        spoil_tensors,
+        lambda folder: (folder / "00000007.safetensors").unlink(),
+        lambda folder: (folder / "00000007.safetensors").write_bytes(b""),
+        lambda folder: (folder / "00000007.json").write_bytes(b"{"),
+        lambda folder: (folder / "00000007.json").write_bytes(b"\xff"),
+        lambda folder: spoil_json(folder, step=-1),
+        lambda folder: spoil_json(folder, more=1),
+        lambda folder: spoil_json(folder, recipe={"steps": "many"}),
+        lambda folder: spoil_json(folder, format="other"),
+        lambda folder: spoil_json(folder, sha256="0" * 64),
+    ],
+)
+def test_a_damaged_checkpoint_is_told(tmp_path, spoil):
+    save(tmp_path, TENSORS, **facts())
+    spoil(tmp_path)
+    with pytest.raises(TrainingError, match="checkpoint 00000007 is damaged"):
+        load(tmp_path)
+
+
+def test_where_there_is_none_that_is_told(tmp_path):
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(TrainingError, match="no checkpoint"):
+            load(folder)

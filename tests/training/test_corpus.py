@@ -1,0 +1,60 @@
+"""The sample of a corpus: bounded, the same each time, from everywhere in the files."""
+
+from collections import Counter
+
+from service.training.corpus import sample
+
+
+def corpus(path, count, words=5):
+    path.write_text("".join(f"w{n} " + "x " * (words - 2) + "y\n" for n in range(count)))
+    return path
+
+
+def numbers(lines):
+    return [int(line.split()[0][1:]) for line in lines]
+
+
+def test_all_of_a_small_corpus_is_taken_in_its_order(tmp_path):
+    assert numbers(sample([corpus(tmp_path / "c", 50)], 1000, 1)) == list(range(50))
+
+
+def test_a_sample_has_the_words_that_it_may_have_and_no_paragraph_more_than_it_needs(tmp_path):
+    found = sample([corpus(tmp_path / "c", 500)], 100, 1)
+    assert len(found) == 20
+    assert len(sample([tmp_path / "c"], 101, 1)) == 21
+    assert numbers(found) == sorted(numbers(found))
+
+
+def test_the_same_seed_gives_the_same_sample_and_another_one_another(tmp_path):
+    path = corpus(tmp_path / "c", 500)
+    assert sample([path], 100, 1) == sample([path], 100, 1)
+    assert sample([path], 100, 1) != sample([path], 100, 2)
+
+
+def test_every_paragraph_is_as_likely_as_any_other(tmp_path):
+    path = corpus(tmp_path / "c", 40)
+    counts = Counter(n for seed in range(400) for n in numbers(sample([path], 50, seed)))
+    assert len(counts) == 40
+    assert all(60 < count < 145 for count in counts.values())  # 100 of each, ±4.6 deviations
+
+
+def test_several_files_are_one_corpus(tmp_path):
+    one, two = corpus(tmp_path / "one", 100), corpus(tmp_path / "two", 100)
+    found = numbers(sample([one, two], 10_000, 1))
+    assert found == [*range(100), *range(100)]
+
+
+def test_paragraphs_that_are_too_short_to_be_a_context_are_left_out(tmp_path):
+    (tmp_path / "c").write_text("a b c\n\na b c d\n  \nHeading\n")
+    assert sample([tmp_path / "c"], 100, 1) == ["a b c d\n"]
+
+
+def test_an_empty_corpus_has_no_sample(tmp_path):
+    (tmp_path / "c").write_text("")
+    assert sample([tmp_path / "c"], 100, 1) == []
+
+
+def test_what_is_read_is_told(tmp_path):
+    path, told = corpus(tmp_path / "c", 100), []
+    sample([path], 10, 1, told.append)
+    assert sum(told) == path.stat().st_size

@@ -1,0 +1,238 @@
+"""From files to a model: what is learned, and what is told of it."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from service.engine.quantisation import quantised
+from service.engine.stack import contextualise
+from service.store.folder import read_model
+from service.text.tokens import resolve_all
+from service.training.recipe import Recipe
+from service.training.refusal import TrainingError
+from tests.training.courses import QUICK, digests, run
+from tests.training.world import WORDS, vectors, word, world_model
+
+pytest.importorskip("torch", reason="the extra [train] is not installed")
+pytest.importorskip("sklearn", reason="the extra [train] is not installed")
+
+from service.training import course as course_module
+from service.training.writing import write
+
+
+def test_it_learns_to_tell_senses_apart_of_words_it_was_never_trained_on(world, tags):
+    trained, _ = run(world, tags=tags, init="random", interpolate=1, steps=150, seed=3)
+    scores = trained.facts["held_out"]
+    assert scores["occurrences"] > 50
+    assert scores["kept"]["auc"] > scores["before"]["auc"] + 10
+
+
+def test_it_learns_from_text_without_tags(world, corpus):
+    trained, _ = run(world, corpus=corpus, init="random", interpolate=1, steps=1, pseudo_words=2)
+    assert trained.facts["data"]["tags"] == 0
+    assert trained.facts["data"]["paragraphs"] == 600
+
+
+def test_it_learns_from_both(world, tags, corpus):
+    trained, told = run(world, tags=tags, corpus=corpus)
+    assert len(trained.facts["data"]["files"]) == 2
+    assert told[-1]["step"] == 8
+
+
+def test_a_step_changes_every_tensor(world, tags):
+    trained, _ = run(world, tags=tags, steps=1, interpolate=1)
+    before, after = world.layers[0], trained.layers[0]
+    assert not np.array_equal(before.key.weight, after.key.weight)
+    assert not np.array_equal(before.value.weight, after.value.weight)
+    assert not np.array_equal(before.value.bias, after.value.bias)
+    assert not np.array_equal(before.scoring.position_bias, after.scoring.position_bias)
+
+
+def test_no_step_is_the_start_itself(world, tags):
+    trained, told = run(world, tags=tags, steps=0)
+    np.testing.assert_array_equal(trained.layers[0].key.weight, world.layers[0].key.weight)
+    assert [one["step"] for one in told] == [0]
+
+
+def test_interpolation_is_between_start_and_end(world, tags):
+    (whole, _), (half, _) = (run(world, tags=tags, interpolate=t) for t in (1, 0.25))
+    start, end = world.layers[0].key.weight, whole.layers[0].key.weight
+    between = half.layers[0].key.weight
+    np.testing.assert_allclose(between, 0.75 * start + 0.25 * end, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"heads": 2},
+        {"heads": 2, "key_width": 3, "value_width": 3},
+        {"layers": 2, "norm": "before", "feed_forward": 9},
+        {"layers": 3, "norm": "after", "feed_forward": 9, "heads": 3},
+    ],
+)
+@pytest.mark.parametrize("init", ["closed-form", "random"])
+def test_every_shape_is_trained_and_written(world, tags, tmp_path, shape, init):
+    trained, _ = run(world, tags=tags, init=init, checkpoints=tmp_path / "c", **shape)
+    manifest = write(tmp_path / "new", world, trained, replacing=False)
+    assert manifest.heads == shape.get("heads", 1)
+    assert len(manifest.layers) == shape.get("layers", 1)
+    model = read_model(tmp_path / "new")
+    sentence = model.sentence([])
+    assert contextualise(sentence, model.layers).contextual.shape == (0, vectors().shape[1])
+
+
+def test_frozen_vectors_stay_as_they_were(world, tags, tmp_path):
+    trained, _ = run(world, tags=tags)
+    write(tmp_path / "new", world, trained, replacing=False)
+    assert digests(tmp_path / "new")["vectors.npy"] == digests(tmp_path / "world")["vectors.npy"]
+
+
+def test_learned_vectors_are_the_new_model_s_own_and_others_stay(world, tags, tmp_path):
+    few = tags.read_text().splitlines(keepends=True)[:200]
+    tags.write_text("".join(line for line in few if "theaj" not in line))
+    trained, _ = run(world, tags=tags, tune_embeddings=True, interpolate=1)
+    write(tmp_path / "new", world, trained, replacing=False)
+    changed = (read_model(tmp_path / "new").vectors != vectors()).any(axis=1)
+    assert changed[WORDS.index("riverad")]
+    assert not changed[WORDS.index("theaj")]
+    assert not trained.vectors[trained.rows < 0].any()
+    assert trained.facts["held_out"]["kept"] is not None
+
+
+def test_vectors_of_a_model_without_weights_can_be_learned_alone(tmp_path, tags):
+    model = world_model(tmp_path, weights=False)
+    trained, _ = run(model, tags=tags, tune_embeddings=True, init="model")
+    assert len(trained.rows) > 40
+
+
+def test_a_model_without_weights_has_none_to_train(tmp_path, tags):
+    with pytest.raises(TrainingError, match="give --init closed-form"):
+        run(world_model(tmp_path, weights=False), tags=tags, init="model")
+
+
+def test_the_manifest_tells_of_the_training(world, tags, tmp_path):
+    trained, _ = run(world, tags=tags)
+    manifest = write(tmp_path / "new", world, trained, replacing=False)
+    training = manifest.training
+    assert training["base"] == "world"
+    assert training["steps"] == 8
+    assert training["recipe"]["occurrences"] == 6
+    assert Recipe(**training["recipe"]).differences(Recipe(**QUICK)) == []
+    assert training["data"]["files"] == [
+        {"kind": "tags", "name": "tags.jsonl",
+         "sha256": hashlib.sha256(tags.read_bytes()).hexdigest()}
+    ]  # fmt: skip
+    assert [point["step"] for point in training["history"]] == [0, 4, 8]
+    assert manifest.licence == "CC0-1.0"
+
+
+def test_a_long_history_is_thinned_out(world, tags):
+    trained, _ = run(world, tags=tags, steps=45, score_every=1, groups=1)
+    steps = [point["step"] for point in trained.facts["history"]]
+    assert len(steps) == course_module.MOST_HISTORY
+    assert (steps[0], steps[-1]) == (0, 45)
+
+
+def test_a_loss_that_is_no_number_is_told(world, tags):
+    with pytest.raises(TrainingError, match="smaller --learning-rate"):
+        run(world, tags=tags, temperature=1e-38)
+
+
+def test_time_ends_a_training(world, tags):
+    trained, _ = run(world, tags=tags, steps=None, minutes=0.005)
+    assert trained.facts["steps"] >= 1
+
+
+def test_what_is_left_out_is_no_target(world, tags):
+    lemmas = tuple(word("bank", n) for n in range(29))
+    trained, _ = run(world, tags=tags, leave_out=lemmas, held_out=0.0)
+    assert trained.facts["data"]["tags"] == sum(
+        json.loads(line)["tags"][0]["lemma"] == "bankbd/noun"
+        for line in Path(tags).read_text().splitlines()
+    )
+
+
+def test_too_little_to_learn_from_is_told(world, tmp_path):
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"tokens": ["bankaa", "riveraa"], "tags": []}\n')
+    with pytest.raises(TrainingError, match="too little to learn from"):
+        run(world, tags=path)
+
+
+@pytest.mark.parametrize("times", [1e-3, 1e3])
+def test_the_scale_of_the_vectors_does_not_matter(tmp_path, tags, times):
+    found = []
+    for factor in (1, times):
+        folder = tmp_path / str(factor)
+        folder.mkdir()
+        model = world_model(folder, vectors=vectors() * np.float32(factor))
+        trained, _ = run(model, tags=tags, interpolate=1, steps=20, anchor=1e-3)
+        sentence = model.sentence(resolve_all(["bankaa", "theaa", "riveraa"], model.vocabulary))
+        found.append(contextualise(sentence, trained.layers).contextual)
+    np.testing.assert_allclose(found[1], found[0], atol=1e-3)
+
+
+def moved(world, trained):
+    """How far the weights are from their start."""
+    return float(np.abs(trained.layers[0].key.weight - world.layers[0].key.weight).max())
+
+
+def test_the_anchor_holds_the_weights_back(world, tags):
+    (free, _), (held, _) = (
+        run(world, tags=tags, interpolate=1, anchor=a, steps=30) for a in (0, 100)
+    )
+    assert moved(world, held) < 0.5 * moved(world, free)
+
+
+def test_the_rate_falls_along_a_cosine_to_nothing(world, tags):
+    (even, _), (falling, _) = (
+        run(world, tags=tags, interpolate=1, schedule=s, steps=20) for s in ("constant", "cosine")
+    )
+    assert moved(world, falling) < 0.8 * moved(world, even)
+
+
+def test_the_best_weights_are_kept_where_that_is_asked_for(world, tags):
+    options = {"tags": tags, "interpolate": 1, "learning_rate": 1, "schedule": "constant"}
+    best, told = run(world, keep="best", **options)
+    last, _ = run(world, **options)
+    scores = [one["auc"] for one in told if "auc" in one]
+    assert scores[0] > scores[-1]
+    assert best.facts["held_out"]["kept"]["auc"] == max(scores)
+    assert last.facts["held_out"]["kept"]["auc"] == scores[-1]
+
+
+def test_learned_vectors_are_pulled_to_where_they_were(world, tags):
+    far = []
+    for pull in (0, 1000):
+        options = {"tune_embeddings": True, "interpolate": 1, "embedding_anchor": pull}
+        trained, _ = run(world, tags=tags, steps=30, embedding_rate=0.01, **options)
+        far.append(np.abs(trained.vectors - vectors()[trained.rows]).max())
+    assert far[1] < 0.6 * far[0]
+
+
+def test_what_is_hidden_stays_zero_where_vectors_are_learned(world, corpus, monkeypatch):
+    seen = []
+
+    class Seen(course_module.Trainer):
+        def result(self):
+            seen.append(self.tensors["embedding"][-1].detach().numpy().copy())
+            return super().result()
+
+    monkeypatch.setattr(course_module, "Trainer", Seen)
+    run(world, corpus=corpus, tune_embeddings=True, interpolate=1, pseudo_words=2)
+    assert not seen[0].any()
+
+
+@pytest.mark.parametrize("kept", [quantised, lambda rows: rows.astype(np.float16)])
+@pytest.mark.parametrize("tune", [True, False])
+def test_a_model_keeps_its_way_of_keeping_vectors(tmp_path, tags, kept, tune):
+    model = world_model(tmp_path, vectors=vectors(), kept=kept)
+    trained, _ = run(model, tags=tags, tune_embeddings=tune, interpolate=1)
+    manifest = write(tmp_path / "new", model, trained, replacing=False)
+    assert manifest.dtype == model.manifest.dtype != "float32"
+    far = np.abs(read_model(tmp_path / "new").vectors[:].astype(float) - model.vectors[:]).max()
+    assert (far > 1e-3) == tune
+    assert far < 0.2

@@ -1,0 +1,79 @@
+"""Values folded into the vectors: what attention gives stays."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from service.engine.attention import Scoring, Sentence
+from service.engine.layer import Layer
+from service.engine.projection import Projection
+from service.engine.residual import Residual
+from service.engine.stack import contextualise
+from service.training.folding import folded
+from service.training.refusal import TrainingError
+
+N, D, H, K = 7, 12, 3, 2
+
+
+def layer_of(rng: np.random.Generator) -> Layer:
+    def drawn(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    return Layer(
+        heads=H,
+        query=Projection(drawn(D, H * K), drawn(H * K)),
+        key=Projection(drawn(D, H * K)),
+        value=Projection(np.eye(D, dtype=np.float32) + 0.3 * drawn(D, D), drawn(D)),
+        scoring=Scoring(scale=False, looks_at="other-words"),
+        residual=Residual("none"),
+    )
+
+
+def sentence_of(vectors: np.ndarray) -> Sentence:
+    return Sentence(vectors.astype(np.float32), np.ones(N, np.bool_), np.arange(N))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_attention_and_output_stay_what_they_were(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    layer, vectors = layer_of(rng), rng.standard_normal((N, D)).astype(np.float32)
+    values, lighter = folded(vectors, layer)
+    assert lighter.value.weight is None
+    before = contextualise(sentence_of(vectors), [layer], ("weights",))
+    after = contextualise(sentence_of(values), [lighter], ("weights",))
+    np.testing.assert_allclose(after.records[0]["weights"], before.records[0]["weights"], atol=1e-4)
+    np.testing.assert_allclose(after.contextual, before.contextual, atol=1e-4)
+
+
+def test_the_vectors_become_the_values() -> None:
+    layer = Layer(
+        value=Projection(np.diag([2.0, 4.0]).astype(np.float32), np.array([1, -1], np.float32))
+    )
+    values, lighter = folded(np.array([[3, 5]], np.float32), layer)
+    assert values.tolist() == [[7, 19]]
+    # A query was x itself: 3 = (7 − 1)/2, 5 = (19 + 1)/4.
+    assert lighter.query(values).tolist() == [[3, 5]]
+    assert lighter.key(values).tolist() == [[3, 5]]
+
+
+def test_a_layer_without_a_value_projection_stays_as_it_is() -> None:
+    vectors = np.ones((2, D), np.float32)
+    layer = Layer(heads=H)
+    values, same = folded(vectors, layer)
+    assert same is layer
+    assert (values == vectors).all()
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        Layer(value=Projection(np.ones((2, 2), np.float32))),
+        Layer(value=Projection(np.ones((2, 3), np.float32))),
+        replace(Layer(value=Projection(np.eye(2, dtype=np.float32))), norm="before"),
+    ],
+    ids=["singular", "wider", "normed"],
+)
+def test_what_cannot_be_undone_is_refused(layer: Layer) -> None:
+    with pytest.raises(TrainingError, match="fold"):
+        folded(np.ones((1, 2), np.float32), layer)

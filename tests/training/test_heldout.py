@@ -1,0 +1,93 @@
+"""The scores: by hand where senses lie apart or on top of each other, and beside all pairs."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="the extra [train] is not installed")
+pytest.importorskip("sklearn", reason="the extra [train] is not installed")
+
+from service.engine.norm import unit
+from service.training.heldout import (
+    MOST,
+    MOST_OF_GROUP,
+    centroids_f1,
+    measurable,
+    pairs_auc,
+    scores,
+)
+from service.training.material import Occurrences
+
+
+def rng(seed=1):
+    return np.random.default_rng(seed)
+
+
+def occurrences(groups, labels):
+    return Occurrences(np.arange(len(groups)), np.array(groups), np.array(labels))
+
+
+def apart(labels):
+    """A direction of its own for each sense."""
+    return np.eye(max(labels) + 1)[labels]
+
+
+def test_senses_that_lie_apart_are_told_apart():
+    labels = [0] * 8 + [1] * 8 + [2] * 8 + [3] * 8
+    one = occurrences([0] * 16 + [1] * 16, labels)
+    assert scores(apart(labels), one, 1).document() == {"auc": 100.0, "macro_f1": 100.0}
+
+
+def test_senses_that_lie_on_top_of_each_other_are_not():
+    labels = np.array([0] * 8 + [1] * 8)
+    vectors = unit(np.abs(rng().standard_normal((16, 3))))
+    both = np.concatenate([vectors[:8], vectors[:8]])
+    found = scores(both, occurrences([0] * 16, labels), 1)
+    assert found.auc is not None and 30 < found.auc < 60
+
+
+def test_the_area_is_that_over_all_pairs_of_a_lemma():
+    groups, labels = np.repeat([0, 1, 2], 30), np.arange(90) % 3 + np.repeat([0, 3, 6], 30)
+    vectors = unit(rng(2).standard_normal((90, 4)) + apart(labels % 3)[:, [0, 1, 2, 0]])
+    same, different = [], []
+    for i in range(90):
+        for j in range(90):
+            if i != j and groups[i] == groups[j]:
+                (same if labels[i] == labels[j] else different).append(vectors[i] @ vectors[j])
+    wins = np.mean(np.array(same)[:, None] > np.array(different))
+    parts = [np.flatnonzero(groups == group) for group in range(3)]
+    assert pairs_auc(vectors, parts, labels, rng()) == pytest.approx(100 * wins, abs=2.5)
+
+
+def test_the_area_is_none_where_all_are_of_one_sense():
+    assert pairs_auc(np.ones((4, 2)), [np.arange(4)], np.zeros(4, int), rng()) is None
+
+
+def test_a_centroid_that_is_wrong_costs():
+    # One of four of sense 1 lies with sense 0: recalls 1 and 3/4, precisions 4/5 and 1.
+    labels = np.array([0] * 4 + [1] * 4)
+    vectors = apart([0, 0, 0, 0, 1, 1, 1, 0])
+    expected = (2 * 0.8 / 1.8 + 2 * 0.75 / 1.75) / 2
+    found = [centroids_f1(vectors, labels, rng(seed)) for seed in range(5)]
+    assert found == pytest.approx([expected] * 5)
+
+
+def test_measured_are_lemmas_with_two_senses_that_occur_often_enough():
+    labels = [0] * 5 + [1] * 5 + [2] * 4 + [3] * 9 + [4] * 4
+    groups = [7] * 14 + [8] * 13
+    kept = measurable(occurrences(groups, labels), 5, 1)
+    assert kept.positions.tolist() == list(range(10))
+    assert len(measurable(occurrences(groups, labels), 6, 1)) == 0
+
+
+def test_no_occurrences_are_none_to_measure():
+    assert len(measurable(occurrences([], []), 2, 1)) == 0
+
+
+def test_of_very_many_some_are_measured():
+    groups = np.repeat(np.arange(100), 400)
+    kept = measurable(occurrences(groups, groups * 2 + np.arange(40_000) % 2), 8, 1)
+    _, counts = np.unique(kept.groups, return_counts=True)
+    assert counts.max() <= MOST_OF_GROUP
+    assert MOST <= len(kept) < MOST + MOST_OF_GROUP
+    again = measurable(occurrences(groups, groups * 2 + np.arange(40_000) % 2), 8, 1)
+    np.testing.assert_array_equal(kept.positions, again.positions)

@@ -1,0 +1,221 @@
+"""The network in PyTorch computes what the engine computes, whatever the layers are."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from service.engine.attention import Scoring, Sentence
+from service.engine.layer import Layer
+from service.engine.projection import IDENTITY, Projection
+from service.engine.residual import Residual
+from service.engine.stack import contextualise
+from tests.tiny import full_layer, normal
+
+torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+
+from service.training.agreement import TOLERANCE, disagreement, require_agreement  # noqa: E402
+from service.training.network import Batch, Network, unit  # noqa: E402
+from service.training.refusal import TrainingError  # noqa: E402
+
+D, HEADS = 5, 3
+CLOSE = {"rtol": 0, "atol": 1e-5}
+
+
+def sentences(lengths, *, seed=3, d=D, unknown=0.3, bias=True):
+    """Sentences as the engine sees them, some of whose tokens are unknown, some the same word."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for n in lengths:
+        known = rng.random(n) >= unknown
+        vectors = normal(rng, n, d) * known[:, None]
+        words = np.where(known, rng.integers(0, max(2, n // 2), n), -1)
+        made.append(Sentence(vectors, known, words, normal(rng, n) if bias else None))
+    return made
+
+
+def padded(made, targets):
+    """The same sentences as one batch."""
+    longest = max(len(one.known) for one in made)
+
+    def stack(arrays, fill):
+        out = np.full((len(arrays), longest, *arrays[0].shape[1:]), fill, arrays[0].dtype)
+        for row, array in zip(out, arrays, strict=True):
+            row[: len(array)] = array
+        return torch.from_numpy(out)
+
+    bias = None if made[0].word_bias is None else stack([one.word_bias for one in made], 0)
+    return Batch(
+        stack([one.vectors for one in made], 0),
+        stack([one.known for one in made], fill=False),
+        stack([one.words for one in made], -1),
+        bias,
+        torch.tensor(targets),
+        torch.zeros(len(made), longest, dtype=torch.int64),
+    )
+
+
+def require_the_same(layers, made, d=D):
+    """Every row, and the rows asked for alone, are the engine's."""
+    targets = [len(one.known) // 2 for one in made]
+    network, batch = Network.from_layers(layers, d), padded(made, targets)
+    with torch.no_grad():
+        rows, asked = network.rows(batch).numpy(), network.targets(batch).numpy()
+    for number, (one, target) in enumerate(zip(made, targets, strict=True)):
+        expected = contextualise(one, layers).contextual
+        np.testing.assert_allclose(rows[number, : len(expected)], expected, **CLOSE)
+        np.testing.assert_allclose(asked[number], expected[target], **CLOSE)
+
+
+@pytest.mark.parametrize("looks_at", ["all", "others", "other-words"])
+@pytest.mark.parametrize("norm", ["none", "before", "after"])
+@pytest.mark.parametrize("residual", [Residual(), Residual("add"), Residual("unit", 0.5, 0.25)])
+def test_a_layer_with_every_part(looks_at, norm, residual):
+    scoring = Scoring(True, looks_at, normal(np.random.default_rng(1), HEADS, 7), word_bias=True)
+    layer = full_layer(1, scoring=scoring, norm=norm, residual=residual)
+    if norm == "none":
+        layer = replace(layer, attention_norm=None, feed_forward_norm=None)
+    require_the_same([layer], sentences([1, 7, 4]))
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_layers_one_after_the_other(activation):
+    layers = [
+        full_layer(seed, feed_forward=replace(full_layer(seed).feed_forward, activation=activation))
+        for seed in (1, 2, 3)
+    ]
+    layers[1] = replace(layers[1], norm="after", residual=Residual("unit", 0.2, 0.01))
+    require_the_same(layers, sentences([6, 2]))
+
+
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("absent", ["query", "key", "value", "output", "all"])
+def test_a_projection_that_is_absent_is_the_identity(scale, heads, absent):
+    d = 6
+    layer = full_layer(2, d=d, heads=heads, k=d // heads, v=d // heads, norm="none")
+    names = ("query", "key", "value", "output") if absent == "all" else (absent,)
+    layer = replace(
+        layer,
+        **dict.fromkeys(names, IDENTITY),
+        attention_norm=None,
+        feed_forward_norm=None,
+        scoring=Scoring(scale, "others"),
+    )
+    require_the_same([layer], sentences([5, 3], d=d), d)
+
+
+@pytest.mark.parametrize("name", ["query", "key", "value", "output"])
+def test_a_projection_may_have_no_bias(name):
+    layer = full_layer(4)
+    layer = replace(layer, **{name: Projection(getattr(layer, name).weight)})
+    require_the_same([layer], sentences([5, 3]))
+
+
+def test_a_sentence_longer_than_the_engine_s_blocks():
+    require_the_same([full_layer(5)], sentences([300], unknown=0.1))
+
+
+def test_a_sentence_of_unknown_words_only():
+    require_the_same([full_layer(6), full_layer(7)], sentences([4], unknown=1.1))
+
+
+def test_a_model_without_informativeness():
+    scoring = Scoring(True, "all", None, word_bias=False)
+    require_the_same([full_layer(8, scoring=scoring)], sentences([4, 9], bias=False))
+
+
+def test_parameter_free_attention():
+    require_the_same([Layer()], sentences([4, 9]))
+
+
+def test_what_is_hidden_of_a_sentence_changes_nothing_beyond_its_end():
+    layers, made = [full_layer(9), full_layer(10)], sentences([4, 30])
+    network = Network.from_layers(layers, D)
+    with torch.no_grad():
+        alone = network.targets(padded(made[:1], [2]))
+        beside = network.targets(padded(made, [2, 3]))
+    np.testing.assert_allclose(alone[0], beside[0], **CLOSE)
+
+
+def test_layers_come_back_as_they_were():
+    layers = [full_layer(11), full_layer(12, residual=Residual("unit", 0.5, 0.25))]
+    back = Network.from_layers(layers, D).to_layers()
+    for layer, other in zip(layers, back, strict=True):
+        assert layer.residual == other.residual
+        np.testing.assert_array_equal(layer.key.weight, other.key.weight)
+        np.testing.assert_array_equal(layer.feed_forward.outer.bias, other.feed_forward.outer.bias)
+        np.testing.assert_array_equal(layer.scoring.position_bias, other.scoring.position_bias)
+        np.testing.assert_array_equal(layer.attention_norm.gain, other.attention_norm.gain)
+
+
+def test_a_head_may_have_a_scale_of_its_own_for_the_word_bias():
+    if "word_bias_scale" not in Scoring.__dataclass_fields__:
+        pytest.skip("the engine has no scale for each head")
+    scale = np.array([0, 1, -2], np.float32)
+    scoring = replace(full_layer().scoring, word_bias_scale=scale)
+    require_the_same([full_layer(13, scoring=scoring)], sentences([5, 3]))
+
+
+def test_every_tensor_gets_a_gradient():
+    layers = [full_layer(14), full_layer(15)]
+    network = Network.from_layers(layers, D)
+    for tensor in network.tensors.values():
+        tensor.requires_grad_()
+    network.targets(padded(sentences([6, 8]), [2, 3])).square().sum().backward()
+    without = [name for name, t in network.tensors.items() if t.grad is None or not t.grad.any()]
+    assert [name for name in without if not name.endswith("key_bias")] == []
+
+
+def test_the_gradient_is_that_of_finite_differences():
+    layer = full_layer(16).astype(np.float64)
+    network = Network.from_layers([layer], D)
+    tensors = {name: t.double().requires_grad_() for name, t in network.tensors.items()}
+    batch = padded(sentences([5, 3]), [2, 1])
+    wide = replace(batch, vectors=batch.vectors.double(), word_bias=batch.word_bias.double())
+
+    def targets(*given):
+        one = Network(dict(zip(tensors, given, strict=True)), network.entries, HEADS, D)
+        return one.targets(wide)
+
+    assert torch.autograd.gradcheck(targets, tuple(tensors.values()))
+
+
+def test_a_unit_vector_has_the_length_one_whatever_its_size():
+    x = torch.tensor([[3e30, 4e30], [3e-30, 4e-30], [0.0, 0.0]], requires_grad=True)
+    y = unit(x)
+    np.testing.assert_allclose(y.detach(), [[0.6, 0.8], [0.6, 0.8], [0, 0]], rtol=1e-6)
+    y.sum().backward()
+    assert torch.isfinite(x.grad[2]).all()
+
+
+def test_agreement_is_required_before_anything_is_written():
+    layers, batch = [full_layer(17), full_layer(18)], padded(sentences([5, 3]), [2, 1])
+    network = Network.from_layers(layers, D)
+    assert disagreement(network, layers, batch) < TOLERANCE
+    assert len(require_agreement(network, batch)) == 2
+    other = [full_layer(17), full_layer(19)]
+    assert disagreement(network, other, batch) > TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["rows", "targets"])
+def test_every_row_has_to_agree_asked_for_alone_or_with_all(monkeypatch, name):
+    layers, batch = [full_layer(17)], padded(sentences([5, 3]), [2, 1])
+    network, right = Network.from_layers(layers, D), getattr(Network, name)
+    monkeypatch.setattr(Network, name, lambda self, one: right(self, one) * 1.001)
+    assert disagreement(network, layers, batch) > TOLERANCE
+
+
+def test_a_network_that_does_not_agree_is_refused(monkeypatch):
+    layers, batch = [full_layer(20)], padded(sentences([5, 3]), [2, 1])
+    network = Network.from_layers(layers, D)
+    monkeypatch.setattr(Network, "to_layers", lambda _: [full_layer(21)])
+    with pytest.raises(TrainingError, match="nothing is written"):
+        require_agreement(network, batch)
+
+
+def test_a_network_that_is_not_finite_is_refused():
+    network, batch = Network.from_layers([full_layer(22)], D), padded(sentences([5]), [2])
+    network.tensors["layers.0.key"][0, 0] = torch.nan
+    with pytest.raises(TrainingError, match="smaller learning rate"):
+        require_agreement(network, batch)

@@ -1,0 +1,65 @@
+"""What docs/training.md says is so: its commands run, its data is read, its options exist."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from service.cli.commands import polyseme
+from service.cli.train import train
+from service.training.recipe import Recipe
+from service.training.tags import tagged
+from tests.training.world import world_model, write_corpus, write_tags
+
+PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")
+COMMANDS = [
+    line.strip()
+    for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
+    for line in block.splitlines()
+]
+
+
+def test_every_command_of_the_page_runs(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="the extra [train] is not installed")
+    pytest.importorskip("sklearn", reason="the extra [train] is not installed")
+    monkeypatch.chdir(tmp_path)
+    world_model(tmp_path)
+    write_tags(Path("senses.jsonl"), count=200)
+    write_corpus(Path("text.txt"), count=300)
+    assert len(COMMANDS) == 5
+    for command in COMMANDS:
+        small = command.replace("--model wiki-en", "--model world").replace(
+            "--steps 400", "--steps 2"
+        )
+        words = shlex.split(small.replace("--minutes 10", "--minutes 0.001"))
+        assert words[:2] == ["polyseme", "train"]
+        if "--steps" not in words and "--minutes" not in words:
+            words += ["--steps", "2"]
+        done = CliRunner().invoke(polyseme, [*words[1:], "--models-dir", str(tmp_path)])
+        assert (done.exit_code, done.exception) == (0, None), f"{command}\n{done.output}"
+
+
+def test_the_lines_of_the_page_are_read(tmp_path):
+    [block] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "tags.jsonl").write_text(block)
+    found = list(tagged(tmp_path / "tags.jsonl"))
+    assert [(one.tokens[tag.token], tag.sense) for one in found for tag in one.tags] == [
+        ("bank", "land"),
+        ("bank", "institution"),
+    ]
+
+
+def test_every_option_of_the_page_is_one_and_every_option_is_on_it():
+    options = {name for option in train.params for name in option.opts}
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE))
+    assert named <= options
+    assert options <= named
+
+
+def test_every_field_of_the_recipe_has_an_option_or_a_sentence():
+    names = {option.name for option in train.params}
+    rest = set(Recipe.model_fields) - names
+    assert rest == {"embedding_anchor", "embedding_rate", "split", "fewest"}
+    assert all(f"`{name}`" in PAGE for name in rest)

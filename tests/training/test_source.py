@@ -1,0 +1,96 @@
+"""Text out of its compression, in bounded memory; a file that is not whole is told."""
+
+import bz2
+import gzip
+import lzma
+import os
+
+import pytest
+
+from service.training.refusal import TrainingError
+from service.training.source import LONGEST_LINE, digest, expanded, lines
+
+TEXT = "one line\nanother, with ü and 😀\n"
+
+
+def zstd(data):
+    return pytest.importorskip("zstandard").ZstdCompressor().compress(data)
+
+
+def checked_zstd(data):
+    return pytest.importorskip("zstandard").ZstdCompressor(write_checksum=True).compress(data)
+
+
+def zstd_in_frames(data):
+    return zstd(data[:7]) + zstd(data[7:])
+
+
+PACKERS = {
+    "plain": bytes,
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": zstd,
+    "frames": zstd_in_frames,
+}
+
+
+@pytest.mark.parametrize("packer", PACKERS.values(), ids=PACKERS)
+def test_a_text_is_the_same_out_of_any_compression(tmp_path, packer):
+    path = tmp_path / "text"
+    path.write_bytes(packer(TEXT.encode()))
+    told = []
+    assert "".join(lines(path, told.append)) == TEXT
+    assert sum(told) == path.stat().st_size
+
+
+@pytest.mark.parametrize("packer", [gzip.compress, bz2.compress, lzma.compress, zstd])
+def test_a_file_that_is_cut_off_is_told(tmp_path, packer):
+    path = tmp_path / "text.gz"
+    data = packer(os.urandom(100_000))
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(TrainingError, match=r"text\.gz: the file is damaged or cut off"):
+        list(lines(path))
+
+
+@pytest.mark.parametrize("packer", [gzip.compress, bz2.compress, lzma.compress, checked_zstd])
+def test_a_file_that_is_damaged_is_told(tmp_path, packer):
+    path = tmp_path / "text"
+    data = bytearray(packer(os.urandom(100_000)))
+    data[5000:5100] = bytes(100)
+    path.write_bytes(data)
+    with pytest.raises(TrainingError, match="damaged"):
+        list(lines(path))
+
+
+def test_a_long_text_comes_whole_out_of_any_compression(tmp_path):
+    text = "".join(f"line {n} {n * n}\n" for n in range(100_000))
+    for packer in (gzip.compress, zstd, zstd_in_frames):
+        (tmp_path / "text").write_bytes(packer(text.encode()))
+        assert "".join(lines(tmp_path / "text")) == text
+
+
+def test_bytes_that_are_no_text_become_one(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(b"a\xffb\n\x00c")
+    assert list(lines(path)) == ["a�b\n", "\x00c"]
+
+
+def test_a_line_without_an_end_is_taken_in_parts(tmp_path):
+    path = tmp_path / "text.gz"
+    path.write_bytes(gzip.compress(b"a" * (2 * LONGEST_LINE + 1)))
+    assert [len(line) for line in lines(path)] == [LONGEST_LINE, LONGEST_LINE, 1]
+
+
+def test_what_is_no_file_is_told(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "none", tmp_path / "pipe"):
+        with pytest.raises(TrainingError, match="no such file"), expanded(path):
+            pass
+    with pytest.raises(TrainingError, match="no such file"):
+        digest(tmp_path / "none")
+
+
+def test_an_empty_file_has_no_lines(tmp_path):
+    (tmp_path / "empty").write_bytes(b"")
+    assert list(lines(tmp_path / "empty")) == []

@@ -1,0 +1,145 @@
+"""Where a training starts: what the closed form gives, in any shape, computes the closed form."""
+
+import numpy as np
+import pytest
+
+from service.engine.norm import unit
+from service.engine.stack import contextualise
+from service.text.tokens import resolve_all
+from service.training.closed_form import nearness
+from service.training.recipe import Recipe
+from service.training.refusal import TrainingError
+from service.training.start import narrow, narrower_key, narrower_value, start, vectors_of
+from tests.training.world import WORDS, vectors, world_model
+
+D = vectors().shape[1]
+WORDS_OF_ONE = ["theaa", "bankaa", "riveraa", "theab", "riverab", "bankab"]
+
+
+@pytest.fixture
+def model(tmp_path):
+    return world_model(tmp_path)
+
+
+def contextual(model, layers):
+    sentence = model.sentence(resolve_all(WORDS_OF_ONE, model.vocabulary))
+    return contextualise(sentence, layers).contextual
+
+
+def test_the_closed_form_is_that_of_an_import(model):
+    [layer] = start(model, Recipe(init="closed-form"))
+    expected = model.layers[0]
+    # Its frequencies are read from the model's float32 informativeness.
+    np.testing.assert_allclose(layer.key.weight, expected.key.weight, rtol=1e-3, atol=1e-6)
+    np.testing.assert_array_equal(layer.value.weight, expected.value.weight)
+    np.testing.assert_array_equal(layer.scoring.position_bias, expected.scoring.position_bias)
+
+
+def test_a_model_keeps_its_layers_where_it_starts_from_them(model):
+    assert start(model, Recipe(init="model")) == list(model.layers)
+    with pytest.raises(TrainingError, match="keep their shape"):
+        start(model, Recipe(init="model", heads=2))
+    with pytest.raises(TrainingError, match="keep their shape"):
+        start(model, Recipe(init="model", norm="after"))
+
+
+@pytest.mark.parametrize("shape", [{"heads": 1}, {"heads": 1, "key_width": D + 2},
+                                   {"heads": 1, "value_width": D + 3}])  # fmt: skip
+def test_one_head_that_is_wide_enough_is_the_closed_form(model, shape):
+    layers = start(model, Recipe(init="closed-form", **shape))
+    expected = contextual(model, start(model, Recipe(init="closed-form")))
+    np.testing.assert_allclose(contextual(model, layers), expected, atol=1e-5)
+
+
+def test_the_output_of_two_heads_is_their_mean(model):
+    [layer] = start(model, Recipe(init="closed-form", heads=2))
+    np.testing.assert_array_equal(layer.scoring.position_bias, [nearness()[0], narrow()[0]])
+    np.testing.assert_array_equal(layer.output.weight, np.tile(np.eye(D) / 2, (2, 1)))
+    np.testing.assert_array_equal(layer.scoring.word_bias_scale, [1, 1])
+
+
+def test_a_narrow_head_sees_its_neighbours():
+    table = narrow()[0]
+    np.testing.assert_allclose(table[14:19], np.log(1.02), rtol=1e-6)
+    np.testing.assert_allclose(table[[0, 32]], np.log(0.02 + np.exp(-14)), rtol=1e-6)
+    np.testing.assert_allclose(table[13], np.log(0.02 + np.exp(-1)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [{"key_width": D - 2}, {"value_width": D - 2}])
+def test_a_head_that_is_narrower_is_near_the_closed_form(model, shape):
+    found = contextual(model, start(model, Recipe(init="closed-form", **shape)))
+    expected = contextual(model, start(model, Recipe(init="closed-form")))
+    cosines = np.einsum("nd,nd->n", unit(found), unit(expected))
+    assert cosines.min() > 0.5  # of seven directions that all say something
+    assert np.abs(found - expected).max() > 1e-4
+
+
+@pytest.mark.parametrize("norm", ["none", "after"])
+def test_further_layers_and_a_network_inside_change_nothing_yet(model, norm):
+    one = Recipe(init="closed-form", norm=norm)
+    more = Recipe(init="closed-form", norm="none", layers=3, feed_forward=11)
+    if norm == "none":
+        found = contextual(model, start(model, more))
+        np.testing.assert_allclose(found, contextual(model, start(model, one)), atol=1e-6)
+    else:
+        found = contextual(model, start(model, one))
+        np.testing.assert_allclose(found.mean(axis=1), 0, atol=1e-6)
+
+
+def test_with_norm_before_it_is_the_closed_form_of_what_the_norm_gives(model):
+    [layer] = start(model, Recipe(init="closed-form", norm="before"))
+    normed = layer.attention_norm(vectors())
+    values = layer.value(normed)
+    np.testing.assert_allclose(values.mean(axis=0), 0, atol=1e-4)
+
+
+def test_a_random_start_is_that_of_its_seed(model):
+    def key(seed):
+        return start(model, Recipe(init="random", heads=2, key_width=3, seed=seed))[0].key.weight
+
+    assert key(1).shape == (D, 6)
+    np.testing.assert_array_equal(key(1), key(1))
+    assert not np.array_equal(key(1), key(2))
+    bound = np.sqrt(6 / (D + 6))
+    assert 0.7 * bound < np.abs(key(1)).max() <= bound
+
+
+def test_a_model_that_is_not_sorted_has_no_informativeness(tmp_path):
+    model = world_model(tmp_path, weights=False)
+    [layer] = start(model, Recipe(init="closed-form"))
+    assert not layer.scoring.word_bias
+    [layer] = start(model, Recipe(init="closed-form", heads=2))
+    assert layer.scoring.word_bias_scale is None
+
+
+def test_vectors_are_those_of_the_rows(model):
+    np.testing.assert_array_equal(vectors_of(model, [3, 1, 3]), vectors()[[3, 1, 3]])
+    assert vectors_of(model, np.arange(len(WORDS))).shape == vectors().shape
+
+
+def sample_and_weight():
+    rng = np.random.default_rng(3)
+    weight = rng.standard_normal((D, D)).astype(np.float32)
+    return vectors() @ np.diag(np.arange(1, D + 1)).astype(np.float32), weight
+
+
+@pytest.mark.parametrize("v", [1, 3, D])
+def test_narrower_values_lose_no_more_than_they_have_to(v):
+    sample, weight = sample_and_weight()
+    value, output = narrower_value(weight, sample, v)
+    assert (value.shape, output.shape) == ((D, v), (v, D))
+    lost = sample @ weight - sample @ value @ output
+    lost -= lost.mean(axis=0)
+    centred = sample @ weight - (sample @ weight).mean(axis=0)
+    singular = np.linalg.svd(centred, compute_uv=False)
+    np.testing.assert_allclose(np.sum(lost**2), np.sum(singular[v:] ** 2), rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("k", [1, 3, D])
+def test_narrower_keys_lose_no_more_than_they_have_to(k):
+    sample, weight = sample_and_weight()
+    frequencies = np.full(len(sample), 1 / len(sample))
+    query, key = narrower_key(weight, sample, frequencies, k)
+    lost = sample @ weight - sample @ key @ query.T
+    singular = np.linalg.svd(sample @ weight, compute_uv=False)
+    np.testing.assert_allclose(np.sum(lost**2), np.sum(singular[k:] ** 2), rtol=1e-3, atol=1e-2)

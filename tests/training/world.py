@@ -1,0 +1,87 @@
+"""A world of two topics, small enough to be learned in seconds.
+
+Its words are `riveraa`, `riverab`, …, whose vectors point one way, `moneyaa`, …, which point
+another, `theaa`, …, which say nothing, and ambiguous ones, `bankaa`, …, which are met in both.
+"""
+
+import json
+from string import ascii_lowercase
+
+import numpy as np
+
+from service.store.folder import read_model
+from service.store.writer import write_model
+from service.training.closed_form import attraction, closed_form, informativeness
+
+TOPICS = ("river", "money")
+COMMON, OWN, AMBIGUOUS, D = 10, 12, 30, 7
+
+
+def word(kind, number):
+    """The word of a kind that has this number."""
+    return kind + ascii_lowercase[number // 26] + ascii_lowercase[number % 26]
+
+
+WORDS = [
+    *(word("the", n) for n in range(COMMON)),
+    *(word(topic, n) for n in range(OWN) for topic in TOPICS),
+    *(word("bank", n) for n in range(AMBIGUOUS)),
+]
+
+
+def vectors():
+    """Topic in the first two columns, under noise in the others that says nothing."""
+    rng = np.random.default_rng(5)
+    made = rng.standard_normal((len(WORDS), D)).astype(np.float32)
+    made[:, :2] *= 0.3
+    for row, one in enumerate(WORDS):
+        for column, topic in enumerate(TOPICS):
+            made[row, column] += one.startswith(topic)
+    return made
+
+
+def frequencies():
+    """The first words are frequent."""
+    weights = 1 / (np.arange(len(WORDS)) + 2.7)
+    return weights / weights.sum()
+
+
+def world_model(folder, *, weights=True, **changes):
+    """The model in closed form, or without weights, written and read back."""
+    table, kept = changes.pop("vectors", vectors()), changes.pop("kept", lambda rows: rows)
+    told = frequencies()
+    layers, bias = [], None
+    if weights:
+        layers, bias = [closed_form(table, attraction(table, told))], informativeness(told)
+    given = {"cased": True, "licence": "CC0-1.0", **changes}
+    write_model(folder / "world", WORDS, kept(table), *((layers, bias) if layers else ()), **given)
+    return read_model(folder / "world")
+
+
+def tagged_sentences(count=600, seed=1):
+    """Sentences of a topic in which one ambiguous word has that topic as its sense."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        topic, lemma = TOPICS[rng.integers(2)], word("bank", rng.integers(AMBIGUOUS))
+        context = [word("the", rng.integers(COMMON)) for _ in range(6)]
+        context += [word(topic, rng.integers(OWN)) for _ in range(3)]
+        place = int(rng.integers(10))
+        tokens = list(rng.permutation(context))
+        tokens.insert(place, lemma)
+        yield tokens, [{"token": place, "lemma": f"{lemma}/noun", "sense": topic}]
+
+
+def write_tags(path, **options):
+    """The sentences as JSON lines."""
+    lines = (
+        json.dumps({"tokens": tokens, "tags": tags}) + "\n"
+        for tokens, tags in tagged_sentences(**options)
+    )
+    path.write_text("".join(lines))
+    return path
+
+
+def write_corpus(path, **options):
+    """The same sentences as plain text, one a line."""
+    path.write_text("".join(" ".join(tokens) + "\n" for tokens, _ in tagged_sentences(**options)))
+    return path
