@@ -1,5 +1,6 @@
 """The script that makes the bundled model, from a small corpus to a folder that serves."""
 
+import json
 import os
 import subprocess
 import sys
@@ -20,7 +21,15 @@ LINES = [
 ]
 
 
-def build(folder: Path, name: str) -> Path:
+RECIPE = {"init": "model", "steps": 3, "groups": 4, "mix": 0.5, "pseudo_words": 2, "window": 5}
+RECIPE |= {"tune_embeddings": True, "held_out": 0.0, "interpolate": 0.5}
+
+
+def tag(number: int) -> dict[str, str | int]:
+    return {"token": 1, "lemma": "river/noun", "sense": f"sense{number % 2}"}
+
+
+def build(folder: Path, name: str, *options: str | Path) -> Path:
     corpus = folder / "corpus"
     corpus.mkdir(exist_ok=True)
     text = "\n".join([*(LINES[i % 2] for i in range(400)), LINES[2]]) + "\n"
@@ -28,7 +37,7 @@ def build(folder: Path, name: str) -> Path:
     done = subprocess.run(
         [
             *(sys.executable, ROOT / "models" / "build_wiki_en.py", "--corpus", corpus),
-            *("--work", folder / f"work-{name}", "--output", folder / name),
+            *("--work", folder / f"work-{name}", "--output", folder / name, *options),
         ],
         env={**os.environ, "PYTHONHASHSEED": "0"},
         capture_output=True,
@@ -41,12 +50,13 @@ def build(folder: Path, name: str) -> Path:
 
 def test_a_corpus_becomes_a_model_and_twice_the_same_one(tmp_path: Path) -> None:
     first, second = build(tmp_path, "one"), build(tmp_path, "two")
-    for file in ("vocabulary.txt", "vectors.npy", "attention.safetensors"):
+    for file in ("vocabulary.txt", "vectors.npy", "scales.npy", "attention.safetensors"):
         assert (first / file).read_bytes() == (second / file).read_bytes()
     model = read_model(first)
-    assert (model.manifest.cased, model.vectors.dtype, model.vectors.shape[1]) == (
-        *(True, np.float16, 128),
+    assert (model.manifest.cased, model.manifest.dtype, model.manifest.dimension) == (
+        *(True, "int8", 300),
     )
+    assert model.manifest.heads == 4
     rows = [model.vocabulary.row(word) for word in ("the", "bank", "didn't", "did", "n't", "'s")]
     assert rows[2] is None
     assert None not in (*rows[:2], *rows[3:])
@@ -68,3 +78,22 @@ def test_the_most_frequent_word_comes_first_and_tells_least(tmp_path: Path) -> N
     assert model.word_bias is not None
     assert model.word_bias.argmin() == 0
     assert (np.diff(model.word_bias) >= -1e-6).all()
+
+
+def test_with_sense_tags_its_attention_and_vectors_are_trained(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs PyTorch (extra `train`)")
+    tags, recipe = tmp_path / "tags.jsonl", tmp_path / "recipe.json"
+    recipe.write_text(json.dumps(RECIPE))
+    tags.write_text(
+        "\n".join(
+            json.dumps({"tokens": ["the", "river", "held"], "tags": [tag(number)]})
+            for number in range(8)
+        )
+    )
+
+    plain = read_model(build(tmp_path, "one"))
+    trained = read_model(build(tmp_path, "two", "--tags", tags, "--recipe", recipe))
+    assert trained.manifest.training["attention"]["steps"] == 3
+    assert plain.manifest.training["attention"] == "closed form, four heads"
+    assert not np.array_equal(plain.vectors[:], trained.vectors[:])
+    assert "SemCor" in trained.manifest.source

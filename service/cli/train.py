@@ -61,6 +61,8 @@ _OPTIONS = (
     _number("groups", "Lemmas or pseudo-words that a step compares.", int),
     _number("occurrences", "Occurrences of each, at most.", int),
     _number("pseudo_words", "Words that make a pseudo-word.", int),
+    _number("word_occurrences", "Occurrences of each of them in a step, at most.", int),
+    _number("commonest_words", "Only so many of the corpus's commonest words are targets.", int),
     _number("mix", "The part of the groups that is of --corpus, where there are --tags as well."),
     _number("corpus_words", "Words of --corpus that are sampled.", int),
     _number("temperature", "Where the learned temperature of the loss starts."),

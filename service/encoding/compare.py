@@ -10,6 +10,7 @@ from service.encoding.cutting import cut_texts
 from service.encoding.limits import Limits
 from service.encoding.stages import Stages
 from service.engine.arrays import Floats
+from service.engine.norm import unit
 from service.engine.similarity import cosines
 from service.engine.stack import contextualise
 from service.errors import FieldError, InvalidError
@@ -19,6 +20,9 @@ from service.text.tokens import Token
 
 _UNLISTED = {"oov": "zero", "subword": "composed from its subwords"}
 """What the static vector of a word is that the vocabulary lacks."""
+READING_SHARE = 0.4
+"""How much of the static vector is added before words near a contextual one are named. With the
+share that separates senses best, they would name the context alone and not the word in it."""
 MOST_LOOKED_AT = 10
 """How many of the tokens that an occurrence attends to are named."""
 
@@ -129,7 +133,8 @@ def _compared(model: Model, one: _Read, k: int) -> Compared:
     """One occurrence before and after context.
 
     The neighbours of its static vector are named without the word itself, those of the contextual
-    one without the sentence's own words, which attention has mixed into it.
+    one, drawn a little towards the static one, without the sentence's own words, which attention
+    has mixed into it.
     """
     token = one.tokens[one.place]
     itself, context = _rows(model, [token]), _rows(model, one.tokens)
@@ -138,9 +143,16 @@ def _compared(model: Model, one: _Read, k: int) -> Compared:
         token,
         1 - float(cosines(one.static[None], one.contextual[None])[0, 0]),
         model.neighbours(one.static, k, itself),
-        model.neighbours(one.contextual, k, context),
+        model.neighbours(_for_readers(one), k, context),
         [(one.tokens[i], float(one.weights[i])) for i in order if one.weights[i] > 0],
     )
+
+
+def _for_readers(one: _Read) -> Floats:
+    """unit(contextual) + 0.4·unit(static), zero where there is no contextual vector. -> [d]"""
+    contextual, static = unit(np.stack([one.contextual, one.static]))
+    both: Floats = contextual + READING_SHARE * static * bool(contextual.any())
+    return both
 
 
 def _rows(model: Model, tokens: Sequence[Token]) -> list[int]:

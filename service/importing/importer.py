@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from service.engine.arrays import Floats
 from service.engine.quantisation import Rows, floats, quantised
 from service.engine.subwords import Subwords
 from service.importing import fasttext
-from service.importing.attention import PARAMETER_FREE, Attention, in_closed_form
+from service.importing.attention import PARAMETER_FREE, Attention, in_closed_form, with_word_bias
 from service.importing.compression import open_plain
 from service.importing.cost import Cost
 from service.importing.formats import Format, guess, head_of
@@ -127,7 +127,9 @@ def _rows(file: VectorFile, wishes: Wishes, folder: Path, progress: Progress) ->
         found = scan(file, bar, encoding=wishes.encoding, dtype=dtype, skip=wishes.skip)
     cost = Cost.of_rows(len(found.words), found.width, wishes.dtype)
     cost.announce(folder, progress)
-    _weights(wishes, cost.words, cost.width)
+    stored = _weights(wishes, cost.words, cost.width)
+    if stored and stored.lacks_word_bias:
+        _require_order(found.words, wishes)
     with progress.stage("reading", size) as bar:
         vectors = load(found, bar, wishes.dtype, wishes.processes)
     return Table(list(found.words), vectors, left_out=len(found.left_out))
@@ -170,6 +172,8 @@ def _floating(dtype: Dtype) -> str:
 
 def _attention(table: Table, wishes: Wishes, progress: Progress) -> Attention:
     stored = _weights(wishes, *table.vectors.shape)
+    if stored and stored.lacks_word_bias:
+        return with_word_bias(stored, len(table.words), table.counts)
     if stored:
         return stored
     if not wishes.attention:
@@ -190,6 +194,13 @@ def _weights(wishes: Wishes, words: int, width: int) -> Attention | None:
     if not wishes.weights:
         return None
     return read_weights(wishes.weights, width, words, wishes.heads, wishes.convention)
+
+
+def _require_order(words: Iterable[str], wishes: Wishes) -> None:
+    """Refuse weights whose word bias is lacking where the words' ranks cannot give it."""
+    by_rank = sorted_by_frequency(words) if wishes.sorted is None else wishes.sorted
+    if not by_rank:
+        raise VectorFileError("The weights' metadata ask for a tensor word_bias, which is lacking.")
 
 
 _UNSORTED = (

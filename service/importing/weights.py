@@ -4,6 +4,10 @@
 second; `Wq`, `q_proj.weight` and their kin are the same. Every other tensor is called as in the
 model format (`store/weights.py`). The file's metadata may have `heads`, and as `layers` the JSON of
 what a manifest says of each layer.
+
+Layers that ask for a word bias may come without the tensor `word_bias`: it is one number for each
+word of one file, and the import can tell it from any file, so that one file of weights serves every
+cut of the vectors it was learned on.
 """
 
 import re
@@ -48,7 +52,8 @@ def read_weights(
 ) -> Attention:
     """Read a file of weights; raise VectorFileError where names, shapes or numbers are wrong.
 
-    `column` takes each projection as it is used in W·x, `[out, in]`, and turns it.
+    `column` takes each projection as it is used in W·x, `[out, in]`, and turns it. The word bias is
+    None where the file has none, whether its layers ask for one or not.
     """
     tensors, metadata = _read(path)
     named = {_named(name): tensor for name, tensor in tensors.items()}
@@ -64,8 +69,6 @@ def read_weights(
     bias = turned.get(WORD_BIAS)
     if bias is not None and bias.shape != (vocabulary_size,):
         raise VectorFileError(f"The weights have a word_bias that is not {vocabulary_size} long.")
-    if bias is None and any(entry.word_bias for entry in entries):
-        raise VectorFileError("The weights' metadata ask for a tensor word_bias, which is lacking.")
     return Attention(layers, bias, {"attention": "stored weights", "convention": convention})
 
 

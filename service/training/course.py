@@ -134,7 +134,7 @@ class Course:
             "steps": trainer.state.step,
             "seconds": round(trainer.state.seconds, 1),
             "torch": torch.__version__,
-            "temperature": round(float(trainer.log_temperature.detach().exp()), 4),
+            "temperatures": [round(t, 4) for t in trainer.log_temperature.detach().exp().tolist()],
             "held_out": {
                 "occurrences": len(trainer.lesson.held_out),
                 "before": _scores(history[0]),

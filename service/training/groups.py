@@ -70,16 +70,24 @@ class PseudoWords:
     """Draws occurrences of words from the corpus; which word it was is what is to be told."""
 
     def __init__(
-        self, table: Table, sentences: Sentences, left_out: Iterable[str], size: int
+        self,
+        table: Table,
+        sentences: Sentences,
+        left_out: Iterable[str],
+        size: int,
+        commonest: int | None = None,
     ) -> None:
-        """Take the sentences of the corpus; `size` words make one pseudo-word."""
+        """Take the sentences of the corpus; `size` words make one pseudo-word.
+
+        Of `commonest` words, if it is given; none of those that are left out.
+        """
         words = table.words[sentences.entries]
         counts = np.bincount(words[words >= 0], minlength=int(table.words.max(initial=0)) + 1)
         fit = (counts >= FEWEST_OF_WORD) & (counts <= max(COMMONEST * len(words), 100))
         fit[[word for word, text in _spelled(table) if not _is_target(text, left_out)]] = False
         self.size = size
         self.by_frequency = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-        self.by_frequency = self.by_frequency[fit[self.by_frequency]]
+        self.by_frequency = self.by_frequency[fit[self.by_frequency]][:commonest]
         self._order = np.argsort(words, kind="stable")
         self._starts = np.searchsorted(words[self._order], np.arange(len(counts) + 1))
 
@@ -93,9 +101,8 @@ class PseudoWords:
         other.by_frequency = words
         return other
 
-    def draw(self, rng: np.random.Generator, groups: int, most: int) -> Draw:
-        """Draw occurrences of some pseudo-words, at most so many of each."""
-        each = max(2, most // self.size)
+    def draw(self, rng: np.random.Generator, groups: int, each: int) -> Draw:
+        """Draw some pseudo-words, and at most so many occurrences of each of their words."""
         positions, numbers, labels = [], [], []
         for group in range(groups):
             for word in self._like(rng):
@@ -112,7 +119,7 @@ class PseudoWords:
     def _like(self, rng: np.random.Generator) -> NDArray[np.int64]:
         """Some words of similar frequency."""
         rank = int(rng.integers(len(self)))
-        spread = max(self.size, int(RANK_SPREAD * rank), 20)
+        spread = min(len(self), max(10 * self.size, int(RANK_SPREAD * rank)))
         first = max(0, min(rank - spread // 2, len(self) - spread))
         near = self.by_frequency[first : first + spread]
         return rng.choice(near, min(self.size, len(near)), replace=False)

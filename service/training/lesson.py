@@ -16,6 +16,10 @@ HELD_OUT_GROUPS = 150
 """Pseudo-words that are scored, where there are no tags."""
 
 
+HELD_OUT_OCCURRENCES = 24
+"""of each of their words"""
+
+
 @dataclass(frozen=True)
 class Lesson:
     """All that a training looks at."""
@@ -38,7 +42,7 @@ class Lesson:
 
     def _of_words(self, groups: int, recipe: Recipe, rng: np.random.Generator) -> Draw:
         assert self.words is not None  # noqa: S101 - `lesson` sees to one of the two
-        return self.words.draw(rng, groups, recipe.occurrences)
+        return self.words.draw(rng, groups, recipe.of_each_word)
 
 
 def lesson(material: Material, recipe: Recipe) -> Lesson:
@@ -61,7 +65,7 @@ def lesson(material: Material, recipe: Recipe) -> Lesson:
         draw = Draw(occurrences, np.zeros(len(occurrences), np.bool_))
     else:
         rng = np.random.default_rng([recipe.split, 0x0D])
-        draw = held_words.draw(rng, HELD_OUT_GROUPS, 24 * recipe.pseudo_words)
+        draw = held_words.draw(rng, HELD_OUT_GROUPS, HELD_OUT_OCCURRENCES)
         occurrences = measurable(draw.occurrences, recipe.fewest, recipe.split)
         draw = Draw(occurrences, np.ones(len(occurrences), np.bool_))
     held_out = HeldOut(contexts, tensors, draw, recipe.split)
@@ -76,7 +80,9 @@ def _pseudo_words(
     if not len(sentences.entries):
         return None, None
     left_out = frozenset(word.casefold() for word in recipe.leave_out)
-    words = PseudoWords(material.table, sentences, left_out, recipe.pseudo_words)
+    words = PseudoWords(
+        material.table, sentences, left_out, recipe.pseudo_words, recipe.commonest_words
+    )
     spelled = dict(zip(material.table.words[:-1].tolist(), material.table.keys, strict=False))
     held = np.array(
         [is_held_out(spelled[w].casefold(), recipe.held_out, recipe.split)

@@ -50,8 +50,12 @@ class Recipe(BaseModel):
     """groups of a step: lemmas, or pseudo-words"""
     occurrences: int = Field(16, ge=2, le=1024)
     """occurrences of a group in a step, at most"""
-    pseudo_words: int = Field(3, ge=2, le=64)
-    """words that make a pseudo-word"""
+    pseudo_words: int = Field(3, ge=2, le=4096)
+    """words that make a pseudo-word; with many, each is told from all the others of a step"""
+    word_occurrences: int | None = Field(None, ge=2, le=1024)
+    """occurrences of each of them in a step; None for its part of `occurrences`"""
+    commonest_words: int | None = Field(None, ge=2, le=100_000_000)
+    """only so many of the corpus's most frequent words are made pseudo-words; None for all"""
     mix: Part = 0.5
     """the part of the groups that comes from the corpus, where there are tags as well"""
     corpus_words: int = Field(4_000_000, ge=1, le=1_000_000_000)
@@ -93,10 +97,19 @@ class Recipe(BaseModel):
     score_every: int = Field(100, ge=1, le=1_000_000)
     """steps"""
 
+    @property
+    def of_each_word(self) -> int:
+        """Occurrences of each word of a pseudo-word in a step."""
+        return self.word_occurrences or max(2, self.occurrences // self.pseudo_words)
+
     @model_validator(mode="after")
     def _small_enough(self) -> "Recipe":
-        if self.groups * self.occurrences > MOST_OCCURRENCES:
-            raise ValueError(f"groups · occurrences has to be at most {MOST_OCCURRENCES}")
+        largest = max(self.occurrences, self.pseudo_words * self.of_each_word)
+        if self.groups * largest > MOST_OCCURRENCES:
+            raise ValueError(
+                f"groups · occurrences, and groups · pseudo_words · word_occurrences, have to be at"
+                f" most {MOST_OCCURRENCES}"
+            )
         return self
 
     def differences(self, other: "Recipe") -> list[str]:

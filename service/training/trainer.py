@@ -60,7 +60,8 @@ class Trainer:
         normed = layers[0].norm == "before"
         self._scales = scales(self.tensors, table, normed=normed)
         self.best: dict[str, Tensor] | None = None
-        self.log_temperature = torch.tensor(math.log(recipe.temperature))
+        # One for lemmas, one for pseudo-words: that words differ is plainer than that senses do.
+        self.log_temperature = torch.full((2,), math.log(recipe.temperature))
         self._learned = {**self.tensors, "log_temperature": self.log_temperature}
         for tensor in self._learned.values():
             tensor.requires_grad_()
@@ -199,7 +200,11 @@ class Trainer:
         vectors = self.network.targets(batch)
         groups = torch.from_numpy(draw.occurrences.groups)
         labels = torch.from_numpy(draw.occurrences.labels)
-        loss = contrastive(vectors, groups, labels, self.log_temperature.exp())
+        loss, temperatures = torch.zeros(()), self.log_temperature.exp()
+        for number, kind in enumerate((~draw.hidden, draw.hidden)):
+            of = torch.from_numpy(kind)
+            if kind.any():
+                loss = loss + contrastive(vectors[of], groups[of], labels[of], temperatures[number])
         if table is not None:
             begin = torch.nn.functional.embedding(batch.rows, self.start[EMBEDDING])
             drift = ((batch.vectors - begin) / self._size).square().sum() / len(batch.targets)

@@ -136,9 +136,11 @@ def test_neighbours_of_the_contextual_vector_leave_out_the_words_of_the_sentence
 def test_neighbours_are_best_first_with_their_cosines(plain):
     one = put(plain, Occurrence("bank river", "bank"), neighbours=4).occurrences[0]
     contextual = ask_one(plain, "bank river").arrays["contextual"][0]
+    # What is read is drawn towards the static vector, so that its word is still heard.
+    read = contextual / np.linalg.norm(contextual) + 0.4 * VECTORS[3] / np.linalg.norm(VECTORS[3])
     for vector, found, without in (
         (VECTORS[3], one.static_neighbours, {"bank"}),
-        (contextual, one.contextual_neighbours, {"bank", "river"}),
+        (read, one.contextual_neighbours, {"bank", "river"}),
     ):
         expected = sorted(
             (-cosine(vector, row), number)

@@ -1,5 +1,7 @@
 """CoarseWSD-20: nearest sense centroids, by hand and against scikit-learn."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
@@ -205,7 +207,8 @@ def test_the_interval_is_that_of_the_sentences_drawn_for_each_word_by_itself():
     found = coarsewsd(files, by_neighbour)
     both = []
     for stream, word in enumerate(("bank", "mole")):
-        for drawn, one in zip(draws(4, stream), found.words[word].resampled.T, strict=True):
+        resampled = zip(draws(4, stream), found.words[word].resampled.T, strict=True)
+        for drawn, one in islice(resampled, 100):
             gold = np.repeat([0, 1, 0, 1], drawn)
             guesses = np.repeat([0, 1, 0, 0], drawn)
             expected = accuracy_score(gold, guesses), f1_score(gold, guesses, average="macro")

@@ -58,18 +58,33 @@ def corpus():
 
 def test_a_pseudo_word_is_made_of_words_that_are_alike_in_frequency():
     table, sentences = corpus()
-    words = PseudoWords(table, sentences, frozenset(), 3)
+    words = PseudoWords(table, sentences, frozenset(), 2)
     assert len(words) == 26  # x1 is no word
-    drawn = words.draw(rng(), 40, 12)
+    drawn = words.draw(rng(), 40, 6)
     assert drawn.hidden.all()
     for group in range(40):
         which = drawn.occurrences.groups == group
         positions = drawn.occurrences.positions[which]
         found = sentences.entries[positions]
-        assert len(np.unique(found)) == 3
+        assert len(np.unique(found)) == 2
         assert len(np.unique(positions)) == len(positions) == 12
-        assert len({*zip(found, drawn.occurrences.labels[which], strict=True)}) == 3
+        assert len({*zip(found, drawn.occurrences.labels[which], strict=True)}) == 2
         assert np.ptp(found) <= 20
+
+
+def test_only_the_commonest_words_are_targets_where_that_is_asked_for():
+    table, sentences = corpus()
+    words = PseudoWords(table, sentences, frozenset({"a"}), 2, 5)
+    assert len(words) == 5
+    assert 0 not in words.by_frequency  # what is left out leaves its place to the next
+
+
+def test_many_words_of_one_group_are_each_told_from_all_the_others():
+    table, sentences = corpus()
+    drawn = PseudoWords(table, sentences, frozenset(), 20).draw(rng(), 1, 4)
+    labels, counts = np.unique(drawn.occurrences.labels, return_counts=True)
+    assert (len(labels), set(counts)) == (20, {4})
+    assert set(drawn.occurrences.groups) == {0}
 
 
 def test_labels_of_different_pseudo_words_differ():

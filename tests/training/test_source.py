@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import os
+import sys
 
 import pytest
 
@@ -94,3 +95,11 @@ def test_what_is_no_file_is_told(tmp_path):
 def test_an_empty_file_has_no_lines(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     assert list(lines(tmp_path / "empty")) == []
+
+
+def test_without_zstandard_it_is_said_what_to_install(tmp_path, monkeypatch):
+    path = tmp_path / "text.zst"
+    path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(9))
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(TrainingError, match=r"needs zstandard: pip install"):
+        list(lines(path))

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import lzma
+import sys
 import tarfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -188,3 +189,9 @@ def test_the_tagged_text_of_google_is_read():
     tags = [tag for one in tagged(path) for tag in one.tags]
     assert len(tags) == 253_752
     assert all(tag.lemma.count("/") >= 1 and tag.sense for tag in tags)
+
+
+def test_without_defusedxml_it_is_said_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "defusedxml", None)
+    with pytest.raises(TrainingError, match=r"needs defusedxml: pip install"):
+        read(written(tmp_path / "t.xml", XML))

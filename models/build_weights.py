@@ -1,0 +1,257 @@
+"""Learns attention weights for known public vectors, which `models import --weights` takes.
+
+    python models/build_weights.py --vectors FOLDER --tags ARCHIVE --data FOLDER [--corpus FILE]…
+        [--models-dir FOLDER] [--only NAME]… [--setting SETTING]…
+
+For each file of `FILES`: an import with the closed form, one `polyseme train` for each of
+`SETTINGS`, and the tensors of the setting that is best on held-out lemmas, without the word bias,
+as `models/weights/NAME.safetensors`. They are imported as anybody imports them and measured beside
+the closed form on CoarseWSD-20 and WiC, which lie in --data: `models/results/weights.json` and the
+table of `models/weights/README.md`. Nothing is chosen by these figures, except that weights that
+lose on both sets, or that are not better on held-out lemmas, are not shipped. What is in
+--models-dir is not trained again.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import orjson
+from safetensors.numpy import save
+
+from service.evaluation import coarsewsd as coarse_set
+from service.evaluation import wic as pair_set
+from service.evaluation.coverage import known_pairs, known_words
+from service.evaluation.files import Files, lines_of
+from service.evaluation.readings import LocalSource
+from service.evaluation.systems import systems, tabulate
+from service.importing.importer import Wishes, import_vectors
+from service.importing.progress import Quiet
+from service.store.folder import read_model
+from service.store.model import Model
+from service.store.weights import entry_of, tensors_of
+
+HERE = Path(__file__).parent
+WEIGHTS, RESULTS = HERE / "weights", HERE / "results" / "weights.json"
+FILES = {
+    "glove-wiki-gigaword-50": "glove.6B.50d.9k.txt.gz",
+    "glove-twitter-25": "glove.twitter.27B.25d.12k.txt.gz",
+    "word2vec-google-news-300": "GoogleNews.8k.300d.bin.gz",
+}
+"""Each file by the name that gensim's downloader has for the vectors whose rows it holds."""
+STEPS = 400
+SETTINGS: dict[str, tuple[str, ...]] = {
+    "one-head": ("--init", "model"),
+    "faster": ("--init", "model", "--learning-rate", "0.002", "--interpolate", "0.8"),
+}
+LICENCE = "CC BY 4.0, the Polyseme authors; learned with Google's sense annotations (CC BY 4.0)"
+BEGIN, END = "<!-- table of ../results/weights.json -->", "<!-- end of the table -->"
+Train = Callable[[str, str], Path]
+Document = dict[str, Any]
+
+
+def imported(file: Path, folder: Path, weights: Path | None = None) -> Path:
+    """Import a file as `polyseme models import` does, unless the model is there."""
+    if not folder.exists():
+        import_vectors(file, folder, Wishes(weights=weights), Quiet())
+    return folder
+
+
+def trained(models: Path, sources: list[str], name: str, setting: str) -> Path:
+    """Train a setting from the model of a name, unless it is there."""
+    folder = models / f"{name}.{setting}"
+    if not folder.exists():
+        given = ["--model", name, "--models-dir", str(models), "--output", folder.name, *sources]
+        fixed = ["--steps", str(STEPS), "--seed", "1", "--threads", "1", *SETTINGS[setting]]
+        subprocess.run(  # noqa: S603 - this program itself
+            [sys.executable, "-m", "service", "train", *given, *fixed],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            check=True,
+        )
+    return folder
+
+
+def gain(model: Model) -> float:
+    """How much better than the closed form on held-out lemmas: AUC and macro-F1 together."""
+    return sum(_gains(model.manifest.training["held_out"]))
+
+
+def _gains(held_out: Mapping[str, Mapping[str, float]]) -> list[float]:
+    before, kept = held_out["before"], held_out["kept"]
+    return [kept[name] - before[name] for name in ("auc", "macro_f1")]
+
+
+def serialised(model: Model) -> bytes:
+    """The weights without what belongs to the words of one file."""
+    tensors = {
+        name: np.ascontiguousarray(tensor, np.float32)
+        for name, tensor in tensors_of(list(model.layers)).items()
+    }
+    entries = [entry_of(layer).model_dump() for layer in model.layers]
+    about = {"heads": str(model.manifest.heads), "layers": json.dumps(entries)}
+    return sorted_header(save(tensors, {**about, "licence": LICENCE}))
+
+
+def sorted_header(content: bytes) -> bytes:
+    """A safetensors file with its header in one order, for the library has its own each time."""
+    size = int.from_bytes(content[:8], "little")
+    header = orjson.loads(content[8 : 8 + size])
+    head = orjson.dumps(header, option=orjson.OPT_SORT_KEYS)
+    head += b" " * (-len(head) % 8)
+    return len(head).to_bytes(8, "little") + head + content[8 + size :]
+
+
+def measured(model: Model, coarse: Files, in_context: Files) -> Document:
+    """How well a model separates senses, of the words and pairs that its vocabulary has."""
+    source = LocalSource(model)
+    words, pairs = known_words(coarse, source.knows), known_pairs(in_context, source.knows)
+    (one,) = systems(model, ("model",)).values()
+    asked = coarse_set.occurrences_in(words) + pair_set.occurrences_in(pairs)
+    table = tabulate(source, {"model": one.readers[0]}, asked)["model"]
+    return {
+        "coarsewsd": coarse_set.coarsewsd(words, table).rounded(),
+        "wic": pair_set.wic(pairs, table).rounded(),
+    }
+
+
+def verdict(found: Document) -> Document:
+    """Where trained weights are better than the closed form, and whether they are shipped."""
+    closed, own = found["closed form"], found["trained"]
+    coarse = own["coarsewsd"]["macro_f1"] >= closed["coarsewsd"]["macro_f1"]
+    pairs = own["wic"]["dev_accuracy"] >= closed["wic"]["dev_accuracy"]
+    held_out = all(one > 0 for one in _gains(found["held_out"]))
+    return {
+        "better_on_held_out_lemmas": held_out,
+        "no_worse_on_coarsewsd": coarse,
+        "no_worse_on_wic": pairs,
+        "shipped": held_out and (coarse or pairs),
+    }
+
+
+def learned(
+    file: Path, model: Path, settings: tuple[str, ...], train: Train
+) -> tuple[bytes, Document]:
+    """Train the settings for one file; return the best weights and what there is to say."""
+    imported(file, model)
+    tried = {setting: read_model(train(model.name, setting)) for setting in settings}
+    best = max(tried, key=lambda setting: gain(tried[setting]))
+    manifest = tried[best].manifest
+    held_out = {setting: model.manifest.training["held_out"] for setting, model in tried.items()}
+    said = {
+        "file": {"name": file.name, "sha256": manifest.training["of_base"]["file"]["sha256"]},
+        "setting": best,
+        "options": [*SETTINGS[best], "--steps", str(STEPS)],
+        "tensors": {n: shape for n, shape in manifest.tensors.items() if n != "word_bias"},
+        "tags": manifest.training["data"]["files"],
+        "torch": manifest.training["torch"],
+        "held_out": held_out[best],
+        "tried": {setting: one["kept"] for setting, one in held_out.items()},
+    }
+    return serialised(tried[best]), said
+
+
+def beside(file: Path, name: str, models: Path, weights: bytes, sets: list[Files]) -> Document:
+    """Measure the closed form, and the weights as an import takes them."""
+    with tempfile.TemporaryDirectory() as scratch:
+        given = Path(scratch) / "given.safetensors"
+        given.write_bytes(weights)
+        own = read_model(imported(file, Path(scratch) / name, given))
+        return {
+            "closed form": measured(read_model(models / name), *sets),
+            "trained": measured(own, *sets),
+        }
+
+
+def table(document: Document) -> str:
+    """The table of the page: what is better with trained weights, and by how much."""
+    lines = [
+        "| weights | | held-out AUC / macro-F1 | CoarseWSD accuracy / macro-F1 | WiC train / dev |",
+        "|---|---|---|---|---|",
+    ]
+    for name, found in document.items():
+        shipped = "" if found["shipped"] else " (not shipped)"
+        for title, held_out in (("closed form", "before"), ("trained", "kept")):
+            scores, one = found["held_out"][held_out], found[title]
+            cells = (
+                _pair(scores, "auc", "macro_f1"),
+                _pair(one["coarsewsd"], "accuracy", "macro_f1"),
+                _pair(one["wic"], "train_accuracy", "dev_accuracy"),
+            )
+            lines.append(f"| `{name}`{shipped} | {title} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _pair(found: Mapping[str, float], first: str, second: str) -> str:
+    return f"{found[first]:.1f} / {found[second]:.1f}"
+
+
+def ship(name: str, weights: bytes, found: Document) -> None:
+    """Write one file of weights and its figures; take the file away where it is not shipped."""
+    place = WEIGHTS / f"{name}.safetensors"
+    if found["shipped"]:
+        place.write_bytes(weights)
+    else:
+        place.unlink(missing_ok=True)
+    known = orjson.loads(RESULTS.read_bytes()) if RESULTS.exists() else {}
+    known = {each: known[each] for each in FILES if each in known and each != name} | {name: found}
+    style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    document = {each: known[each] for each in FILES if each in known}
+    RESULTS.write_bytes(orjson.dumps(document, option=style))
+    page = WEIGHTS / "README.md"
+    before, _, rest = page.read_text("utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    page.write_text(f"{before}{BEGIN}\n{table(document)}\n{END}{after}", "utf-8")
+
+
+_path = click.Path(path_type=Path, exists=True)
+
+
+@click.command()
+@click.option("--vectors", type=_path, required=True, help="The folder of the vector files.")
+@click.option("--tags", type=_path, required=True, help="Sentences with tagged senses.")
+@click.option("--corpus", type=_path, multiple=True, help="Text, to learn from as well.")
+@click.option("--data", type=_path, required=True, help="The folder of CoarseWSD-20 and WiC.")
+@click.option("--models-dir", type=click.Path(path_type=Path), help="Where the models are kept.")
+@click.option("--only", multiple=True, type=click.Choice(list(FILES)), help="Only these.")
+@click.option(
+    "--setting",
+    "settings",
+    multiple=True,
+    type=click.Choice(list(SETTINGS)),
+    default=list(SETTINGS),
+    help="Only these are tried.",
+)
+def main(
+    vectors: Path,
+    tags: Path,
+    corpus: tuple[Path, ...],
+    data: Path,
+    models_dir: Path | None,
+    only: tuple[str, ...],
+    settings: tuple[str, ...],
+) -> None:
+    """Train, measure and ship."""
+    sources = ["--tags", str(tags), *(part for one in corpus for part in ("--corpus", str(one)))]
+    sets = [lines_of(data / f"{name}.tar.xz") for name in ("coarsewsd", "wic")]
+    with tempfile.TemporaryDirectory() as scratch:
+        models = models_dir or Path(scratch)
+        for name in only or FILES:
+            file = vectors / FILES[name]
+            train = partial(trained, models, sources)
+            weights, said = learned(file, models / name, settings, train)
+            found = {**said, **beside(file, name, models, weights, sets)}
+            found |= verdict(found)
+            ship(name, weights, found)
+            click.echo(f"{name}: {'shipped' if found['shipped'] else 'not shipped'}")
+
+
+if __name__ == "__main__":
+    main()

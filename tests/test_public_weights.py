@@ -1,0 +1,157 @@
+"""The weights that ship for known public vectors, and the script that learns them."""
+
+import json
+
+import numpy as np
+import orjson
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load, save_file
+
+from models.build_weights import (
+    BEGIN,
+    END,
+    FILES,
+    RESULTS,
+    WEIGHTS,
+    serialised,
+    sorted_header,
+    table,
+    verdict,
+)
+from service.store.folder import read_model
+from tests.encoding.asking import ask
+from tests.importing.conftest import run
+from tests.importing.reading import GENUINE
+from tests.tiny import WORDS, full_layer, tiny_model
+
+TEXTS = ["He sat on the bank of the river.", "She took the money to the bank.", "bank bank", "qq"]
+SHIPPED = sorted(WEIGHTS.glob("*.safetensors"))
+DOCUMENT = orjson.loads(RESULTS.read_bytes())
+
+with_rows = pytest.mark.skipif(
+    not all((GENUINE / file).exists() for file in FILES.values()),
+    reason="needs rows of published vectors (POLYSEME_TEST_DATA)",
+)
+each = pytest.mark.parametrize("file", SHIPPED, ids=lambda path: path.stem)
+
+
+def imported(folder, file, *options):
+    vectors = GENUINE / FILES[file.stem]
+    given = ["--name", "made", "--models-dir", str(folder), "--weights", str(file)]
+    done = run("models", "import", str(vectors), *given, *options)
+    assert done.code == 0, done.err
+    return read_model(folder / "made")
+
+
+@with_rows
+@each
+@pytest.mark.parametrize("limit", [(), ("--limit", "2000")], ids=["whole", "cut"])
+def test_weights_that_ship_serve_any_cut_of_their_vectors(tmp_path, file, limit):
+    model = imported(tmp_path, file, *limit)
+    p = 1 / (np.arange(1, len(model.vocabulary) + 1) + 2.7)
+    right = np.log(1e-3 / (1e-3 + p / p.sum()))
+    np.testing.assert_allclose(model.word_bias, right, rtol=1e-5)
+    for one in ask(model, TEXTS):
+        n = len(one.tokens)
+        assert all(np.isfinite(array).all() for array in one.arrays.values())
+        weights = one.arrays["attention"]
+        assert weights.shape == (1, model.manifest.heads, n, n)
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-5)
+
+
+@with_rows
+@each
+def test_weights_that_ship_are_not_the_closed_form(tmp_path, file):
+    closed = run(
+        *("models", "import", str(GENUINE / FILES[file.stem]), "--name", "closed"),
+        *("--models-dir", str(tmp_path)),
+    )
+    assert closed.code == 0
+    models = (imported(tmp_path, file), read_model(tmp_path / "closed"))
+    trained, untrained = (ask(model, TEXTS[:1])[0].arrays["contextual"] for model in models)
+    assert trained.shape == untrained.shape
+    assert np.abs(trained - untrained).max() > 1e-3
+
+
+@each
+def test_a_file_of_weights_has_nothing_of_the_words_of_one_file(file):
+    with safe_open(file, "numpy") as content:
+        metadata, names = content.metadata(), set(content.keys())
+    assert "word_bias" not in names
+    assert all(entry["word_bias"] for entry in json.loads(metadata["layers"]))
+    assert "CC BY 4.0" in metadata["licence"]
+    tensors = load(file.read_bytes())
+    assert {array.dtype for array in tensors.values()} == {np.dtype(np.float32)}
+    said = DOCUMENT[file.stem]["tensors"]
+    assert {name: list(array.shape) for name, array in tensors.items()} == said
+
+
+def test_what_ships_is_what_the_figures_say():
+    assert {path.stem for path in SHIPPED} == {
+        name for name, found in DOCUMENT.items() if found["shipped"]
+    }
+    assert set(DOCUMENT) <= set(FILES)
+    for found in DOCUMENT.values():
+        assert found == {**found, **verdict(found)}
+
+
+def test_the_page_has_the_figures():
+    page = (WEIGHTS / "README.md").read_text("utf-8")
+    assert page.partition(BEGIN)[2].partition(END)[0].strip() == table(DOCUMENT)
+    for name in FILES:
+        assert f"`{name}`" in page
+
+
+def found(f1, pairs, auc=1.0):
+    def one(f1, pairs):
+        return {"coarsewsd": {"macro_f1": f1}, "wic": {"dev_accuracy": pairs}}
+
+    held_out = {"before": {"auc": 60, "macro_f1": 70}, "kept": {"auc": 60 + auc, "macro_f1": 71}}
+    return {"held_out": held_out, "closed form": one(80, 60), "trained": one(f1, pairs)}
+
+
+@pytest.mark.parametrize(
+    ("one", "shipped"),
+    [
+        (found(81, 61), True),
+        (found(79, 61), True),
+        (found(81, 59), True),
+        (found(79, 59), False),
+        (found(81, 61, auc=-1), False),
+        (found(81, 61, auc=0), False),
+    ],
+)
+def test_weights_ship_that_are_better_held_out_and_do_not_lose_everywhere(one, shipped):
+    assert verdict(one)["shipped"] is shipped
+
+
+def test_what_is_shipped_of_a_model_comes_back_by_import(tmp_path):
+    """All of a full layer, but for the word bias, and the same bytes each time."""
+    bias = np.linspace(-2, 0, len(WORDS)).astype(np.float32)
+    (tmp_path / "tiny").mkdir()
+    model = tiny_model(tmp_path / "tiny", layers=[full_layer(3)], word_bias=bias)
+    content = serialised(model)
+    place = tmp_path / "one.safetensors"
+    place.write_bytes(content)
+    assert "word_bias" not in load(content)
+    rows = [[model.vocabulary.word(row), *model.vectors[row].tolist()] for row in range(len(WORDS))]
+    vectors = tmp_path / "rows.txt"
+    vectors.write_text("".join(" ".join(map(str, row)) + "\n" for row in rows), "utf-8")
+    given = ["--name", "again", "--models-dir", str(tmp_path), "--weights", str(place), "--sorted"]
+    done = run("models", "import", str(vectors), *given)
+    assert done.code == 0, done.err
+    again = read_model(tmp_path / "again")
+    assert serialised(again) == content
+    assert again.manifest.heads == model.manifest.heads
+
+
+def test_the_header_of_a_file_of_weights_has_one_order(tmp_path):
+    tensors = {"b": np.ones((2, 3), np.float32), "a": np.zeros(5, np.float32)}
+    contents = set()
+    for _ in range(20):
+        save_file(tensors, tmp_path / "one", {"x": "1", "y": "2", "z": "3"})
+        contents.add(sorted_header((tmp_path / "one").read_bytes()))
+    (content,) = contents
+    back = load(content)
+    assert all(np.array_equal(back[name], tensor) for name, tensor in tensors.items())
