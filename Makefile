@@ -27,7 +27,8 @@ format: $(VENV)/.installed-test
 
 # Trains the bundled model anew from the Wikipedia text in CORPUS (about an hour).
 model: $(VENV)/.installed-test
-	PYTHONHASHSEED=0 $(BIN)/python models/build_wiki_en.py --corpus $(CORPUS) --data $(DATA)
+	PYTHONHASHSEED=0 $(BIN)/python models/build_wiki_en.py --corpus $(CORPUS) --data $(DATA) \
+		--tags $(SENSES)/google_wsd.tar.xz
 
 # Measures the bundled model, for `make docs`: some ten minutes with -j2 on two cores.
 MEASURED := similarity wic coarsewsd attention ablation examples

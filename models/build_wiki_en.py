@@ -31,7 +31,7 @@ from wiki_start import start
 from wiki_text import prepare
 
 from service.engine.quantisation import quantised
-from service.evaluation.quality import measure, write_figures
+from service.evaluation.quality import quality
 from service.store.folder import read_model
 from service.store.model import Model
 from service.store.writer import write_model
@@ -131,23 +131,21 @@ def facts_of(summary: dict[str, Any], model: Model) -> dict[str, Any]:
                 "settings": {**WORD2VEC, "vector_size": WIDTH, "epochs": EPOCHS, "seed": SEED},
                 "tokens": summary["tokens"],
             },
-            "attention": model.manifest.training or "closed form, four heads",
+            **(model.manifest.training or {"attention": "closed form, four heads"}),
             "folded": "the vectors are the values of attention, rounded to int8",
         },
     }
 
 
 def write(work: Path, summary: dict[str, Any], data: Path | None, folder: Path) -> None:
-    """Write the model folder; where the data is there, measured, and the figures beside it."""
+    """Write the model folder; where the data is there, with what is measured in its manifest."""
     model = read_model(work / (TRAINED if (work / TRAINED).exists() else STARTED))
     values, layer = folded(model.vectors, model.layers[0])
     table, facts = quantised(values), facts_of(summary, model)
     words = list(summary["counts"])
     write_model(folder, words, table, [layer], model.word_bias, **facts)
     if data:
-        systems = dict(measure(read_model(folder), data))
-        write_figures(folder.parent / f"senses-{folder.name}.json", folder.name, systems)
-        facts["quality"] = systems["contextual vector"]
+        facts["quality"] = quality(read_model(folder), data)
         write_model(folder, words, table, [layer], model.word_bias, **facts)
     (folder / "LICENSE").write_text(NOTICE)
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import orjson
 
-from service.evaluation.quality import measure
+from service.evaluation.quality import quality
 from service.store.folder import read_model
 from service.store.manifest import Manifest
 
@@ -75,7 +75,7 @@ def main(
     found = record(model.manifest, name or model.manifest.name)
     found["settings"] |= settings
     if data:
-        found |= dict(measure(model, data))["contextual vector"]
+        found |= quality(model, data)
     slug = re.sub(r"[^a-z0-9]+", "-", found["name"].lower()).strip("-")
     file = output / f"training-{slug}.json"
     style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE

@@ -93,7 +93,7 @@ def test_with_sense_tags_its_attention_and_vectors_are_trained(tmp_path: Path) -
 
     plain = read_model(build(tmp_path, "one"))
     trained = read_model(build(tmp_path, "two", "--tags", tags, "--recipe", recipe))
-    assert trained.manifest.training["attention"]["steps"] == 3
+    assert trained.manifest.training["steps"] == 3
     assert plain.manifest.training["attention"] == "closed form, four heads"
     assert not np.array_equal(plain.vectors[:], trained.vectors[:])
     assert "SemCor" in trained.manifest.source

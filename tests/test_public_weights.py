@@ -8,6 +8,8 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load, save_file
 
+pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
+
 from models.build_weights import (
     BEGIN,
     END,
@@ -129,7 +131,6 @@ def test_weights_ship_that_are_better_held_out_and_do_not_lose_everywhere(one, s
 def test_what_is_shipped_of_a_model_comes_back_by_import(tmp_path):
     """All of a full layer, but for the word bias, and the same bytes each time."""
     bias = np.linspace(-2, 0, len(WORDS)).astype(np.float32)
-    (tmp_path / "tiny").mkdir()
     model = tiny_model(tmp_path / "tiny", layers=[full_layer(3)], word_bias=bias)
     content = serialised(model)
     place = tmp_path / "one.safetensors"

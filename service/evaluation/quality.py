@@ -1,10 +1,8 @@
 """A model and its parts on CoarseWSD-20 and WiC, as manifests and pages have the figures."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
-
-import orjson
 
 from service.evaluation import coarsewsd as coarse_set
 from service.evaluation import wic as pair_set
@@ -18,15 +16,18 @@ PARTS = ("static", "mean", "parameter-free", "no-association", "no-informativene
 """The model, what it has to beat, and what becomes of it without a part."""
 
 
-def measure(model: Model, data: Path) -> Iterator[tuple[str, Figures]]:
-    """Yield the title of each system and its figures; the folder holds both sets."""
-    sets = (evaluation_files(data, name) for name in ("coarsewsd", "wic"))
-    yield from figures(model, *sets)
+def quality(model: Model, data: Path) -> Figures:
+    """The figures of a model, as its manifest has them; the folder holds both sets."""
+    coarse, pairs = (evaluation_files(data, name) for name in ("coarsewsd", "wic"))
+    ((_, found),) = figures(model, coarse, pairs, ("model",))
+    return found
 
 
-def figures(model: Model, coarse: Files, in_context: Files) -> Iterator[tuple[str, Figures]]:
+def figures(
+    model: Model, coarse: Files, in_context: Files, names: Sequence[str] = PARTS
+) -> Iterator[tuple[str, Figures]]:
     """Yield the title of each system and its figures on these files, in %."""
-    chosen = systems(model, PARTS)
+    chosen = systems(model, names)
     readers = {name: one.readers[0] for name, one in chosen.items()}
     asked = coarse_set.occurrences_in(coarse) + pair_set.occurrences_in(in_context)
     tables = tabulate(LocalSource(model), readers, asked)
@@ -38,9 +39,3 @@ def figures(model: Model, coarse: Files, in_context: Files) -> Iterator[tuple[st
                 "wic": pair_set.wic(in_context, tables[name]).rounded(),
             },
         )
-
-
-def write_figures(file: Path, model: str, found: Mapping[str, Figures]) -> None:
-    """Write what `measure` yields, as docs/generate.py reads it."""
-    style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    file.write_bytes(orjson.dumps({"model": model, "systems": found}, option=style))
