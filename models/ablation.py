@@ -42,7 +42,7 @@ from service.engine.stack import contextualise
 from service.store.model import Model
 from service.store.registry import Registry
 from service.text.tokens import resolve_all
-from service.training.groups import is_held_out
+from service.training.groups import is_lemma_held_out
 
 LEFT_OUT = frozenset(
     [
@@ -104,7 +104,7 @@ def held_out(tagged: list[Tagged], training: Mapping[str, Any]) -> list[Tagged]:
     if not data.get("tags") or not part:
         return tagged
     lemmas = {one[2] for one in tagged}
-    kept = {lemma for lemma in lemmas if is_held_out(lemma.lower(), part, split)}
+    kept = {lemma for lemma in lemmas if is_lemma_held_out(lemma, part, split)}
     return [one for one in tagged if one[2] in kept]
 
 

@@ -131,7 +131,7 @@ def _read(archive: Path) -> Iterator[Iterable[Any]]:
 
 def _wanted(model: Model, lemmas: str) -> Callable[[str], bool]:
     """Whether a lemma is measured: of those held out, by the split the model was trained with."""
-    from service.training.groups import is_held_out  # noqa: PLC0415 - only where it is used
+    from service.training.groups import is_lemma_held_out, word_of  # noqa: PLC0415 - only where it is used
 
     recipe = model.manifest.training.get("recipe")
     said = recipe if isinstance(recipe, dict) else {}
@@ -143,9 +143,9 @@ def _wanted(model: Model, lemmas: str) -> Callable[[str], bool]:
         raise EvaluationError("The model's training held no lemma out: give --lemmas all.")
 
     def wanted(lemma: str) -> bool:
-        if lemma.rsplit("/", 1)[0].casefold() in COARSEWSD:
+        if word_of(lemma) in COARSEWSD:
             return False
-        return lemmas == "all" or is_held_out(lemma, split.held_out, split.split)
+        return lemmas == "all" or is_lemma_held_out(lemma, split.held_out, split.split)
 
     return wanted
 

@@ -152,6 +152,16 @@ def together(draws: Sequence[Draw]) -> Draw:
     )
 
 
+def word_of(lemma: str) -> str:
+    """The word that a lemma such as bank/noun is a reading of."""
+    return lemma.rsplit("/", 1)[0].casefold()
+
+
+def is_lemma_held_out(lemma: str, part: float, seed: int) -> bool:
+    """Whether a lemma is never trained on: all lemmas of one word, or none of them."""
+    return is_held_out(word_of(lemma), part, seed)
+
+
 def is_held_out(name: str, part: float, seed: int) -> bool:
     """Whether a lemma or word is never trained on: by its name, whatever else there is."""
     digest = hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=8).digest()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from service.store.model import Model
 from service.training.corpus import sample
-from service.training.groups import is_held_out
+from service.training.groups import is_lemma_held_out, word_of
 from service.training.material import (
     Lexicon,
     Occurrences,
@@ -114,7 +114,7 @@ class _Gathered:
         return Occurrences(positions, groups, labels, tuple(self.lemmas))
 
     def _left_out(self, lemma: str) -> bool:
-        return _word_of(lemma) in self.recipe.leave_out
+        return word_of(lemma) in self.recipe.leave_out
 
 
 def gather(model: Model, sources: Sources, recipe: Recipe, reading: Reading) -> Material:
@@ -145,10 +145,5 @@ def held_out_groups(names: Sequence[str], recipe: Recipe) -> NDArray[np.bool_]:
 
     Those of one word are together, and the word is then no pseudo-word's either.
     """
-    held = [is_held_out(_word_of(name), recipe.held_out, recipe.split) for name in names]
+    held = [is_lemma_held_out(name, recipe.held_out, recipe.split) for name in names]
     return np.array(held, np.bool_)
-
-
-def _word_of(lemma: str) -> str:
-    """The word that a lemma such as bank/noun is a reading of."""
-    return lemma.rsplit("/", 1)[0].casefold()

@@ -8,7 +8,6 @@ import pytest
 from service.encoding.encoder import Part
 from service.store.folder import read_model
 from tests.encoding.asking import ask_one
-from tests.importing import files
 from tests.importing.weighing import BIASES, HEADS, ROW, SQUARE, D, H, K, V, save, tiny_vectors
 from tests.tiny import VECTORS, WORDS, normal
 
@@ -230,48 +229,6 @@ def test_each_head_adds_the_word_bias_by_its_own_factor(importer, vectors):
         shares = plain["attention"][0, head] * np.exp((factor - 1) * bias)
         right = shares / shares.sum(axis=1, keepdims=True)
         np.testing.assert_allclose(scaled["attention"][0, head], right, rtol=0, atol=1e-5)
-
-
-ASKING = {"layers": '[{"word_bias": true}]'}
-LACKING = "The weights' metadata ask for a tensor word_bias, which is lacking."
-BY_FREQUENCY = ["the", "of", "and", "to", "in", "a", "is", "for", "on", "was"]
-
-
-def function_words(words):
-    return files.rows(words, normal(RNG, len(words), D))
-
-
-def test_a_word_bias_that_is_lacking_is_that_of_the_ranks_of_a_sorted_file(importer):
-    """Of two words: p is 1/3.7 and 1/4.7 of their sum, 47/84 and 37/84."""
-    given = importer.file(function_words(("gnu", "emu")), "two.txt")
-    two = weigh(importer, given, {"query": SQUARE}, "--sorted", metadata=ASKING)
-    right = [np.log(1e-3 / (1e-3 + p)) for p in (47 / 84, 37 / 84)]
-    np.testing.assert_allclose(two.word_bias, right, rtol=1e-6)
-    given = importer.file(function_words(BY_FREQUENCY), "ten.txt")
-    ten = weigh(importer, given, {"query": SQUARE}, metadata=ASKING)
-    cut = weigh(importer, given, {"query": SQUARE}, "--limit", 8, metadata=ASKING)
-    assert (len(ten.word_bias), len(cut.word_bias)) == (10, 8)
-    closed = importer.run(given, "--name", "closed")
-    assert closed.code == 0
-    assert np.array_equal(ten.word_bias, read_model(importer.models / "closed").word_bias)
-    assert ten.manifest.training["informativeness"] == "rank in the file"
-
-
-def test_a_word_bias_that_is_lacking_is_that_of_the_counts_where_there_are_some(importer):
-    weights = {"query": normal(RNG, 3, 3)}
-    given = importer.file(files.fasttext(counts=[5, 1, 300, 2]), "counted.bin")
-    model = weigh(importer, given, weights, metadata=ASKING)
-    p = np.array([5, 1, 300, 2]) / 308
-    np.testing.assert_allclose(model.word_bias, np.log(1e-3 / (1e-3 + p)), rtol=1e-6)
-    assert model.manifest.training["informativeness"] == "counts in the file"
-
-
-def test_a_word_bias_that_is_lacking_is_not_made_up_where_the_order_tells_nothing(importer):
-    given = save(importer, {"query": SQUARE}, ASKING)
-    backwards = function_words(BY_FREQUENCY[::-1])
-    assert importer.refusal(backwards, "--weights", given, "--name", "a") == LACKING
-    forced = function_words(BY_FREQUENCY)
-    assert importer.refusal(forced, "--weights", given, "--name", "a", "--unsorted") == LACKING
 
 
 def test_without_weights_attention_is_parameter_free(importer, vectors):

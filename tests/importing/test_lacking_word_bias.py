@@ -1,0 +1,64 @@
+"""Weights whose layers ask for a word bias that their file does not have: the import makes it."""
+
+import numpy as np
+
+from service.store.folder import read_model
+from tests.importing import files
+from tests.importing.test_weights import weigh
+from tests.importing.weighing import SQUARE, D, save, tiny_vectors
+from tests.tiny import WORDS, normal
+
+RNG = np.random.default_rng(17)
+ASKING = {"layers": '[{"word_bias": true}]'}
+LACKING = "The weights' metadata ask for a tensor word_bias, which is lacking."
+BY_FREQUENCY = ["the", "of", "and", "to", "in", "a", "is", "for", "on", "was"]
+
+
+def function_words(words):
+    return files.rows(words, normal(RNG, len(words), D))
+
+
+def test_a_word_bias_that_is_lacking_is_that_of_the_ranks_of_a_sorted_file(importer):
+    """Of two words: p is 1/3.7 and 1/4.7 of their sum, 47/84 and 37/84."""
+    given = importer.file(function_words(("gnu", "emu")), "two.txt")
+    two = weigh(importer, given, {"query": SQUARE}, "--sorted", metadata=ASKING)
+    right = [np.log(1e-3 / (1e-3 + p)) for p in (47 / 84, 37 / 84)]
+    np.testing.assert_allclose(two.word_bias, right, rtol=1e-6)
+    given = importer.file(function_words(BY_FREQUENCY), "ten.txt")
+    ten = weigh(importer, given, {"query": SQUARE}, metadata=ASKING)
+    cut = weigh(importer, given, {"query": SQUARE}, "--limit", 8, metadata=ASKING)
+    assert (len(ten.word_bias), len(cut.word_bias)) == (10, 8)
+    closed = importer.run(given, "--name", "closed")
+    assert closed.code == 0
+    assert np.array_equal(ten.word_bias, read_model(importer.models / "closed").word_bias)
+    assert ten.manifest.training["informativeness"] == "rank in the file"
+
+
+def test_a_word_bias_that_is_lacking_is_that_of_the_counts_where_there_are_some(importer):
+    weights = {"query": normal(RNG, 3, 3)}
+    given = importer.file(files.fasttext(counts=[5, 1, 300, 2]), "counted.bin")
+    model = weigh(importer, given, weights, metadata=ASKING)
+    p = np.array([5, 1, 300, 2]) / 308
+    np.testing.assert_allclose(model.word_bias, np.log(1e-3 / (1e-3 + p)), rtol=1e-6)
+    assert model.manifest.training["informativeness"] == "counts in the file"
+
+
+def test_a_word_bias_that_only_one_of_two_layers_asks_for_is_made_as_well(importer):
+    tensors = {"query": SQUARE, "layers.1.query": SQUARE}
+    for entries in ('[{}, {"word_bias": true}]', '[{"word_bias": true}, {}]'):
+        model = weigh(
+            importer, tiny_vectors(importer), tensors, "--sorted", metadata={"layers": entries}
+        )
+        assert len(model.word_bias) == len(WORDS)
+    plain = weigh(
+        importer, tiny_vectors(importer), tensors, "--sorted", metadata={"layers": "[{}, {}]"}
+    )
+    assert plain.word_bias is None
+
+
+def test_a_word_bias_that_is_lacking_is_not_made_up_where_the_order_tells_nothing(importer):
+    given = save(importer, {"query": SQUARE}, ASKING)
+    backwards = function_words(BY_FREQUENCY[::-1])
+    assert importer.refusal(backwards, "--weights", given, "--name", "a") == LACKING
+    forced = function_words(BY_FREQUENCY)
+    assert importer.refusal(forced, "--weights", given, "--name", "a", "--unsorted") == LACKING
