@@ -42,6 +42,25 @@ def test_it_learns_from_both(world, tags, corpus):
     assert told[-1]["step"] == 8
 
 
+def test_lemmas_and_pseudo_words_have_a_temperature_each(world, tags, corpus):
+    """The one of what is not looked at stays where it started."""
+    text = {"corpus": corpus, "pseudo_words": 2}
+    for sources, moves in (
+        ({"tags": tags}, [True, False]),
+        (text, [False, True]),
+        ({"tags": tags, **text}, [True, True]),
+    ):
+        trained, _ = run(world, temperature=0.25, **sources)
+        assert [t != 0.25 for t in trained.facts["temperatures"]] == moves
+
+
+def test_pseudo_words_too_large_for_a_step_are_refused():
+    most = {"groups": 2, "pseudo_words": 4096, "word_occurrences": 2}
+    assert Recipe(**most).of_each_word == 2
+    with pytest.raises(ValueError, match="at most 16384"):
+        Recipe(**{**most, "groups": 3})
+
+
 def test_a_step_changes_every_tensor(world, tags):
     trained, _ = run(world, tags=tags, steps=1, interpolate=1)
     before, after = world.layers[0], trained.layers[0]
