@@ -37,15 +37,15 @@ def test_word2vec_text_is_what_gensim_and_an_import_read(polyseme, tmp_path):
 
 
 def test_the_bundled_model_comes_back_from_its_text_to_the_bit(bundled, tmp_path):
-    """Half precision, 128 wide; words of the tokenizer have no white space, so none is lacking."""
+    """8 bits and a scale; words of the tokenizer have no white space, so none is lacking."""
     out, models = tmp_path / "wiki.txt", tmp_path / "models"
     done = run("models", "export", BUNDLED, "--output", out, "--limit", "5000")
     assert (done.returncode, done.stderr) == (0, b"")
-    options = ["--dtype", "float16", "--no-weights", "--name", "again"]
+    options = ["--no-weights", "--name", "again"]
     assert run("models", "import", out, *options, models_dir=models).returncode == 0
     stored = np.load(models / "again" / "vectors.npy", mmap_mode="r")
-    assert stored.dtype == np.float16
-    assert stored.tobytes() == bundled.vectors[:5000].tobytes()
+    assert stored.dtype == np.float32
+    assert stored.tobytes() == bundled.rows[:5000].tobytes()
     words = (models / "again" / "vocabulary.txt").read_text().splitlines()
     assert words == [bundled.vocabulary.word(row) for row in range(5000)]
 

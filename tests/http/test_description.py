@@ -68,7 +68,7 @@ def test_models_have_openais_shape_and_what_the_manifest_says(client: httpx.Clie
     assert (model["id"], model["object"], model["default"]) == ("wiki-en", "model", True)
     assert model["cased"] is True
     assert model["vocabulary_size"] >= 50_000
-    assert 100 <= model["dimension"] <= 150
+    assert 100 <= model["dimension"] <= 300
     assert model["languages"] == ["en"]
     assert "Wikipedia" in model["source"]
     assert model["quality"]["coarsewsd"]["accuracy"] > 0

@@ -40,7 +40,7 @@ def test_a_stored_model_is_traced_with_its_own_further_steps(client: httpx.Clien
     text = "the bank of the river"
     steps = trace(client, text=text)
     encoded = client.post("/v1/encode", json={"input": text}).json()["results"][0]
-    own = ["position_bias", "word_bias", "visible"]
+    own = ["position_bias", "word_bias", "scaled_word_bias", "visible"]
     assert list(steps) == [
         *[
             "embeddings",
@@ -54,18 +54,18 @@ def test_a_stored_model_is_traced_with_its_own_further_steps(client: httpx.Clien
         ]
     ]
     np.testing.assert_allclose(steps["embeddings"], encoded["static"], atol=1e-6)
-    np.testing.assert_allclose(steps["weights"], encoded["attention"][0][0], atol=1e-5)
+    np.testing.assert_allclose(steps["weights"], encoded["attention"][0], atol=1e-5)
     np.testing.assert_allclose(steps["contextual"], encoded["contextual"], atol=1e-5)
-    np.testing.assert_allclose(steps["weighted_values"].sum(axis=1), steps["context"], atol=1e-12)
+    np.testing.assert_allclose(steps["weighted_values"].sum(axis=2), steps["context"], atol=1e-12)
     o, x = (
         steps[n] / np.linalg.norm(steps[n], axis=1, keepdims=True) for n in ("output", "embeddings")
     )
     combined = o + 0.2 * x + 0.01 * steps["position"]
     np.testing.assert_allclose(steps["residual"], combined, atol=1e-12)
-    biased = steps["scores"] + steps["position_bias"] + steps["word_bias"]
+    biased = steps["scores"] + steps["position_bias"] + steps["scaled_word_bias"][:, None]
     shares = np.exp(biased) * steps["visible"]
     np.testing.assert_allclose(
-        shares / shares.sum(axis=1, keepdims=True), steps["weights"], atol=1e-9
+        shares / shares.sum(axis=2, keepdims=True), steps["weights"], atol=1e-9
     )
 
 
