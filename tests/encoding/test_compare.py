@@ -7,6 +7,8 @@ import pytest
 
 from service.encoding.compare import Occurrence, compare
 from service.encoding.stages import Stages
+from service.engine.layer import Layer
+from service.engine.projection import Projection
 from service.errors import InvalidError, TooLargeError
 from tests.encoding.asking import ask_one
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
@@ -221,6 +223,14 @@ def test_a_word_whose_vector_is_zero_gives_no_nan(tmp_path):
     assert "bank" not in {word for word, _ in second.contextual_neighbours}
     assert np.isfinite(result.contextual_similarity).all()
     assert result.static_similarity.tolist() == [[0, 0], [0, 0]]
+
+
+def test_a_contextual_vector_without_a_direction_has_no_neighbours(tmp_path):
+    nothing = Layer(value=Projection(np.zeros((len(VECTORS[0]),) * 2, np.float32)))
+    model = tiny_model(tmp_path, layers=[nothing])
+    first, _ = put(model, *[Occurrence("bank river", "bank")] * 2).occurrences
+    assert first.static_neighbours
+    assert first.contextual_neighbours == []
 
 
 @pytest.mark.parametrize(
