@@ -93,7 +93,11 @@ def not_helpful(tried: Sequence[Record] | None) -> list[str]:
     rows = [(one["tried"], one["measured"], one["without"], one["with"]) for one in tried]
     return [
         "## What did not help",
-        "Tried, measured and left out. Without it and with it, on the same vectors and seed:",
+        *paragraph(
+            "Tried and left out, without it and with it. Each was measured once, while exploring,"
+            " by scripts that are not kept here, and written down by hand: differences of less than"
+            " a point may be chance."
+        ),
         "",
         *table(("tried", "measured by", "without", "with"), rows),
     ]

@@ -9,10 +9,7 @@ import click
 import orjson
 from pydantic import ValidationError
 
-from service.cli.evaluate import _course as course
-from service.cli.evaluate import _measuring as require_extra
-from service.cli.evaluate import _place as place
-from service.cli.evaluate import _write as write
+from service.cli.evaluate import course, output_place, require_extra, write_output
 from service.cli.interruption import cleaning_up
 from service.cli.options import model_option, with_registry
 from service.evaluation.refusal import EvaluationError
@@ -81,7 +78,7 @@ _SHOWN = 5
     "--json",
     "document",
     type=click.Path(path_type=Path, dir_okay=False),
-    callback=place,
+    callback=output_place,
     help="A file for the results as JSON.",
 )
 @model_option
@@ -109,7 +106,7 @@ def attention(
         style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         said = {**explained.document(), "chosen_lemmas": lemmas}
         with cleaning_up():
-            write(options["document"], orjson.dumps(said, option=style))
+            write_output(options["document"], orjson.dumps(said, option=style))
 
 
 @contextmanager

@@ -43,7 +43,10 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     return names
 
 
-def _place(_context: click.Context, option: click.Parameter, file: Path | None) -> Path | None:
+def output_place(
+    _context: click.Context, option: click.Parameter, file: Path | None
+) -> Path | None:
+    """Refuse a file to be written where there is no folder for it, before anything is measured."""
     if file and not file.parent.is_dir():
         raise click.BadParameter("there is no such folder.")
     if file and file.exists() and not file.is_file():
@@ -73,13 +76,13 @@ def _place(_context: click.Context, option: click.Parameter, file: Path | None) 
     "--json",
     "document",
     type=click.Path(path_type=Path, dir_okay=False),
-    callback=_place,
+    callback=output_place,
     help="A file for the results as JSON.",
 )
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
-    callback=_place,
+    callback=output_place,
     help="A file for the results as a picture, .png or .svg.",
 )
 @model_option
@@ -93,8 +96,8 @@ def evaluate(
     unpacked files of the set. The key of a service is read from POLYSEME_API_KEY.
     """
     del settings
-    wish = Wish(task, directory, _wanted(task, options), options["split"] or "dev", _course)
-    measuring = _measuring()
+    wish = Wish(task, directory, _wanted(task, options), options["split"] or "dev", course)
+    measuring = require_extra()
     if options["url"]:
         service = measuring.Service(options["url"], options["model"], os.environ.get(_KEY))
         results = measuring.measure_service(service, wish)
@@ -104,14 +107,16 @@ def evaluate(
     with cleaning_up():
         if options["document"]:
             style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-            _write(options["document"], orjson.dumps(measuring.document(results), option=style))
+            write_output(
+                options["document"], orjson.dumps(measuring.document(results), option=style)
+            )
         if options["plot"]:
             kind = _IMAGES[options["plot"].suffix.lower()]
             drawing = import_module("service.evaluation.picture")
-            _write(options["plot"], drawing.picture(results, kind))
+            write_output(options["plot"], drawing.picture(results, kind))
 
 
-def _measuring() -> ModuleType:
+def require_extra() -> ModuleType:
     """What needs the extra `evaluate`, which is heavy: imported when it is used."""
     if missing := [name for name in _EXTRA if find_spec(name) is None]:
         raise EvaluationError(
@@ -140,7 +145,7 @@ def _wanted(task: str, options: dict[str, Any]) -> list[str]:
 
 
 @contextmanager
-def _course(name: str, total: int) -> Iterator[Advance]:
+def course(name: str, total: int) -> Iterator[Advance]:
     """A bar on a terminal, else a line now and then."""
     if sys.stderr.isatty():
         with tqdm(desc=name, total=total, leave=False) as bar:
@@ -158,7 +163,7 @@ def _course(name: str, total: int) -> Iterator[Advance]:
     yield advance
 
 
-def _write(file: Path, data: bytes) -> None:
+def write_output(file: Path, data: bytes) -> None:
     """Write a file that takes its place when it is whole."""
     place = file.resolve()  # never what leads there, such as /dev/stdout
     begun = place.with_name(f".writing-{secrets.token_hex(8)}")

@@ -280,18 +280,18 @@ def test_a_link_stays_and_what_it_leads_to_is_written(polyseme, sets, tmp_path):
 
 def test_the_course_is_a_line_now_and_then_where_there_is_no_terminal(monkeypatch, capsys):
     monkeypatch.setattr(evaluating, "SECONDS", 0.0)
-    with evaluating._course("sentences", 2000) as advance:
+    with evaluating.course("sentences", 2000) as advance:
         advance(1500)
     assert capsys.readouterr().err == "polyseme: sentences, 1,500 of 2,000\n"
     monkeypatch.setattr(evaluating, "SECONDS", 1000.0)
-    with evaluating._course("sentences", 2000) as advance:
+    with evaluating.course("sentences", 2000) as advance:
         advance(1500)
     assert capsys.readouterr().err == ""
 
 
 def test_the_course_is_a_bar_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with evaluating._course("sentences", 20) as advance:
+    with evaluating.course("sentences", 20) as advance:
         advance(20)
     out, err = capsys.readouterr()
     assert out == "" and "sentences:" in err and "/20 " in err
