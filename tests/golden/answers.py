@@ -1,0 +1,108 @@
+"""What the engine and the service answer, as digests of the bytes and as some of the numbers.
+
+    OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES='…' python -m tests.golden.answers FOLDER
+
+writes `digests.json` and `numbers.npz`. The bits of a product depend on the kernels that BLAS and
+NumPy choose for the processor, so both are told which to take: those of AVX2, which every x86-64
+server has. `test_golden.py` runs this as it was run for the files that are kept.
+"""
+
+import hashlib
+import io
+import json
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from service.engine.stack import contextualise
+from service.http.app import create_app
+from tests.engine.cases import random_case, random_layer, random_sentence
+
+STEPS = ("queries", "keys", "values", "scores", "scaled_scores", "weights", "context", "residual")
+LENGTHS = (0, 1, 2, 3, 8, 20, 33, 64, 255, 256, 257, 513)
+PARTS = ["static", "contextual", "attention", "queries", "keys", "values", "scores"]
+TEXTS = [
+    "Apple unveiled a new phone and its shares rose on Wall Street.",
+    "She bit into an apple, then sat on the bank of the river.",
+    "The bank didn't approve the loan; it said the zxqwvb rate wasn't 3.5%.",
+    "bank",
+    "bank bank",
+    "zxqwvb",
+    "",
+    "The the THE quick-witted e-mail from O'Brien (U.S.) cost $1,000 … naïve 你好 🙂",
+    " ".join(f"the river {n} bank of money" for n in range(60)),
+]
+REQUESTS = {
+    "float": {"input": TEXTS},
+    "everything": {"input": TEXTS[:8], "include": PARTS, "layers": [0]},
+    "mean of heads": {"input": TEXTS, "heads": "mean", "include": ["attention", "scores"]},
+    "base64": {"input": TEXTS, "encoding": "base64"},
+    "float16": {"input": TEXTS[:3], "encoding": "base64", "dtype": "float16"},
+    "lower": {"input": TEXTS, "case": "lower", "include": ["contextual"]},
+    "exact": {"input": TEXTS, "case": "exact", "include": ["static"]},
+    "one text": {"input": TEXTS[0], "include": []},
+    "words": {"input": [["already", "cut", "didn't", "New", "York"], ["bank"]]},
+}
+COMPARED = {
+    "occurrences": [
+        {"text": TEXTS[0], "word": "Apple"},
+        {"text": TEXTS[1], "word": "apple"},
+        {"text": TEXTS[1], "word": "bank"},
+        {"text": TEXTS[2], "word": "bank"},
+    ]
+}
+
+
+def of_engine():
+    """Every step of random layers, small ones of every kind and some as wide as real ones."""
+    for seed in range(200):
+        case = random_case(seed)
+        yield f"case {seed}", case.sentence, case.layers
+    for n in LENGTHS:
+        rng = np.random.default_rng([7, n])
+        yield f"wide {n}", random_sentence(rng, n, 100), [random_layer(rng, 100) for _ in range(2)]
+
+
+def engine_digest(sentence, layers):
+    found = hashlib.sha256()
+    result = contextualise(sentence, layers, STEPS)
+    for array in (result.contextual, *(r[name] for r in result.records for name in sorted(r))):
+        found.update(
+            f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(array).tobytes()
+        )
+    return found.hexdigest()
+
+
+def main(folder):
+    digests = {name: engine_digest(sentence, layers) for name, sentence, layers in of_engine()}
+    client = create_app().test_client()
+
+    def post(path, body, **headers):
+        reply = client.post(path, json=body, headers=headers)
+        assert reply.status_code == 200, reply.json
+        return reply.data
+
+    for name, body in REQUESTS.items():
+        digests[f"encode {name}"] = hashlib.sha256(post("/v1/encode", body)).hexdigest()
+    npz = post("/v1/encode", {"input": TEXTS, "include": PARTS}, Accept="application/x-npz")
+    arrays = dict(np.load(io.BytesIO(npz), allow_pickle=False))
+    for name, array in arrays.items():
+        said = f"{array.shape} {array.dtype}".encode()
+        digests[f"npz {name}"] = hashlib.sha256(said + array.tobytes()).hexdigest()
+    others = {
+        "/v1/compare": COMPARED,
+        "/v1/neighbors": {"word": "bank", "k": 25},
+        "/v1/trace": {"text": "Apple unveiled a phone"},
+    }
+    for path, body in others.items():
+        digests[path] = hashlib.sha256(post(path, body)).hexdigest()
+    kept = {"contextual": arrays["contextual"][:45], "attention": arrays["attention_0"]}
+    np.savez_compressed(folder / "numbers.npz", **kept)
+    document = {"versions": {"numpy": version("numpy")}, "digests": digests}
+    folder.joinpath("digests.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
