@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from service.engine.arrays import Flags, Floats, Integers
 from service.engine.positions import relative_bias
 from service.engine.record import Record
 from service.engine.softmax import softmax
-from service.engine.visibility import LooksAt, visible_keys
+from service.engine.visibility import LooksAt, hidden_keys
 
 BLOCK = 256
 """Rows done at once. The same for short and long sentences, with attention asked for or not:
@@ -29,6 +30,11 @@ class Sentence:
     """[n], equal where two tokens are occurrences of one word"""
     word_bias: Floats | None = None
     """[n], what is added to the scores of each token as a key"""
+
+    @cached_property
+    def all_known(self) -> bool:
+        """Whether the vocabulary has every token."""
+        return bool(self.known.all())
 
 
 @dataclass(frozen=True)
@@ -60,21 +66,22 @@ def attention_weights(
     softmax(Q·Kᵀ/√k + position bias + scale·word bias) over the keys that each row may look at.
     """
     n = keys.shape[1]
-    scores = queries[:, rows.start : rows.stop] @ keys.transpose(0, 2, 1)
+    scores: Floats = queries[:, rows.start : rows.stop] @ keys.transpose(0, 2, 1)
     record.keep_rows("scores", rows, n, scores)
     if scoring.scale:
-        scores = scores / math.sqrt(queries.shape[2])
+        scores /= math.sqrt(queries.shape[2])
         record.keep_rows("scaled_scores", rows, n, scores)
     if scoring.position_bias is not None:
         bias = relative_bias(scoring.position_bias, rows, n)
         record.keep_rows("position_bias", rows, n, bias)
-        scores = scores + bias
+        scores += bias
     if scoring.word_bias and sentence.word_bias is not None:
-        scores = scores + _word_bias(sentence.word_bias, scoring.word_bias_scale, record)
-    visible = visible_keys(sentence.known, sentence.words, scoring.looks_at, rows)
-    if visible is not None and record.wants("visible"):
-        record.keep_rows("visible", rows, n, visible[None].astype(scores.dtype))
-    weights = softmax(scores, visible)
+        scores += _word_bias(sentence.word_bias, scoring.word_bias_scale, record)
+    known = None if sentence.all_known else sentence.known
+    hidden = hidden_keys(known, sentence.words, scoring.looks_at, rows)
+    if hidden is not None and record.wants("visible"):
+        record.keep_rows("visible", rows, n, (~hidden)[None].astype(scores.dtype))
+    weights = softmax(scores, hidden)
     record.keep_rows("weights", rows, n, weights)
     return weights
 
@@ -102,12 +109,16 @@ def attend(
     Memory grows with n·b for the scores of one block, and with n² only for what `record` keeps.
     """
     heads, n, width = values.shape
-    context = np.empty((heads, n, width), values.dtype)
+    if n % BLOCK == 1:
+        # Of a single row BLAS makes a vector, whose last bits depend on how a matrix is laid out.
+        queries, keys, values = map(np.ascontiguousarray, (queries, keys, values))
+    # Side by side for each token, as they will be joined; a product can be written there at once.
+    context = np.empty((n, heads, width), values.dtype).transpose(1, 0, 2)
     for rows in row_blocks(n):
         weights = attention_weights(queries, keys, sentence, scoring, rows, record)
         if record.wants("weighted_values"):
             parts = weights[:, :, :, None] * values[:, None, :, :]
             record.keep_rows("weighted_values", rows, n, parts)
-        context[:, rows.start : rows.stop] = weights @ values
+        np.matmul(weights, values, out=context[:, rows.start : rows.stop])
     record.keep("context", context)
     return context

@@ -63,7 +63,7 @@ class Layer:
         """
         queries, keys = (split_heads(p(x), self.heads) for p in (self.query, self.key))
         values = split_heads(self.value(x), self.heads)
-        if not sentence.known.all():
+        if not sentence.all_known:
             # Into an array of its own: without a projection, the values are the vectors themselves.
             values = np.where(sentence.known[:, None], values, values.dtype.type(0))
         for name, array in (("queries", queries), ("keys", keys), ("values", values)):

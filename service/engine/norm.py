@@ -9,10 +9,15 @@ from service.engine.arrays import Floats, require_finite
 
 def unit(x: Floats) -> Floats:
     """Divide each row by its length; a zero row stays zero. [n, d] -> [n, d]"""
-    peak = np.abs(x).max(axis=-1, keepdims=True, initial=0)
-    scaled = x / np.where(peak > 0, peak, 1)  # so that squaring neither overflows nor vanishes
-    length = np.sqrt((scaled * scaled).sum(axis=-1, keepdims=True))
-    result: Floats = scaled / np.where(length > 0, length, 1)
+    work = np.abs(x)
+    peak = np.maximum.reduce(work, axis=-1, keepdims=True, initial=0)
+    nothing = peak == 0
+    peak[nothing] = 1
+    result: Floats = x / peak  # so that squaring neither overflows nor vanishes
+    np.multiply(result, result, out=work)
+    length = np.sqrt(np.add.reduce(work, axis=-1, keepdims=True))
+    length[nothing] = 1
+    result /= length
     return result
 
 

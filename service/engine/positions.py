@@ -4,7 +4,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from service.engine.arrays import Floats
 from service.engine.norm import unit
@@ -16,12 +15,22 @@ def relative_bias(table: Floats, rows: range, n: int) -> Floats:
     Entry (i, j) is `table[:, clip(j − i, −R, R) + R]`, as in the relative attention biases of
     T5 (Raffel et al. 2020, §2.1). The result is a read-only view of h·(b+n) numbers.
     """
-    reach = table.shape[1] // 2
-    distances = np.arange(-(rows.stop - 1), n - rows.start)
-    line = np.ascontiguousarray(table[:, np.clip(distances, -reach, reach) + reach])
+    heads, width = table.shape
+    b, reach = len(rows), width // 2
+    if not n:
+        return np.empty((heads, 0, 0), table.dtype)
+    # One number for each distance, from that of the last row to the first key on.
+    line = np.empty((heads, b + n - 1), table.dtype)
+    first = reach - (rows.stop - 1)
+    low, high = max(0, -first), min(line.shape[1], width - first)
+    line[:, :low], line[:, high:] = table[:, :1], table[:, -1:]
+    line[:, low:high] = table[:, first + low : first + high]
     head, step = line.strides
-    start = line[:, len(rows) - 1 :]
-    return as_strided(start, (len(table), len(rows), n), (head, -step, step), writeable=False)
+    bias: Floats = np.ndarray(
+        (heads, b, n), line.dtype, line.data, (b - 1) * step, (head, -step, step)
+    )
+    bias.setflags(write=False)
+    return bias
 
 
 def sinusoids(n: int, d: int) -> Floats:

@@ -18,17 +18,21 @@ class Projection:
 
     def __call__(self, x: Floats) -> Floats:
         """Project each row. [n, in] -> [n, out]"""
-        y = x if self.weight is None else x @ self.weight
-        return y if self.bias is None else y + self.bias
+        if self.weight is None:
+            return x if self.bias is None else x + self.bias
+        y: Floats = x @ self.weight
+        if self.bias is not None:
+            y += self.bias
+        return y
 
 
 IDENTITY = Projection()
 
 
 def split_heads(x: Floats, heads: int) -> Floats:
-    """Cut the columns into one block for each head. [n, h·k] -> [h, n, k]"""
+    """Cut the columns into one block for each head: a view. [n, h·k] -> [h, n, k]"""
     n, width = x.shape
-    return np.ascontiguousarray(x.reshape(n, heads, width // heads).transpose(1, 0, 2))
+    return x.reshape(n, heads, width // heads).transpose(1, 0, 2)
 
 
 def join_heads(x: Floats) -> Floats:

@@ -24,11 +24,8 @@ class Record:
             self.arrays[name] = array
 
     def keep_rows(self, name: str, rows: range, n: int, block: Floats) -> None:
-        """Keep some rows of an array with n rows, if it is wanted. block: [h, b, …]"""
+        """Keep a copy of some rows of an array with n rows, if it is wanted. block: [h, b, …]"""
         if name not in self._names:
-            return
-        if len(rows) == n:
-            self.arrays[name] = np.ascontiguousarray(block)
             return
         if name not in self.arrays:
             self.arrays[name] = np.empty((block.shape[0], n, *block.shape[2:]), block.dtype)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from service.engine.arrays import Floats
 from service.engine.norm import unit
 from service.engine.positions import scaled_sinusoids, sinusoids
@@ -30,14 +32,18 @@ class Residual:
             return output
         if self.kind == "add":
             return x + output
-        sum_ = unit(output) + self.share * unit(x)
+        start = unit(x)
+        start *= self.share
+        sum_ = unit(output)
+        sum_ += start
         if self.position_share:
             if record.wants("position"):
                 record.keep("position", sinusoids(*x.shape))
             n, d = x.shape
             place = scaled_sinusoids(n, d, self.position_share, x.dtype)
-            nothing = ~sum_.any(axis=1)
-            sum_ += place
-            if nothing.any():
-                sum_[nothing] = 0
+            # A row whose first number is not zero has content; the others are looked at whole.
+            if sum_[:, 0].all():
+                sum_ += place
+            else:
+                np.add(sum_, place, out=sum_, where=sum_.any(axis=1, keepdims=True))
         return sum_

@@ -5,15 +5,15 @@ import numpy as np
 from service.engine.arrays import Flags, Floats
 
 
-def softmax(scores: Floats, visible: Flags | None = None) -> Floats:
-    """Softmax over the last axis. [..., n] -> [..., n]
+def softmax(scores: Floats, hidden: Flags | None = None) -> Floats:
+    """Softmax over the last axis, in place. [..., n] -> [..., n]
 
     exp(s_j − max s) / Σ exp(s_j − max s), the maximum taken over visible entries; a hidden entry
     gets exactly 0. Every row needs at least one visible entry (`visibility.py` sees to that).
     """
-    if visible is not None:
-        scores = np.where(visible, scores, scores.dtype.type(-np.inf))
-    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
-    total: Floats = exponentials.sum(axis=-1, keepdims=True)
-    weights: Floats = exponentials / total
-    return weights
+    if hidden is not None:
+        np.copyto(scores, -np.inf, where=hidden)
+    scores -= np.maximum.reduce(scores, axis=-1, keepdims=True, initial=-np.inf)
+    np.exp(scores, out=scores)
+    scores /= np.add.reduce(scores, axis=-1, keepdims=True)
+    return scores

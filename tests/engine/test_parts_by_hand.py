@@ -11,7 +11,7 @@ from service.engine.positions import relative_bias, sinusoids
 from service.engine.projection import Projection, join_heads, split_heads
 from service.engine.residual import Residual
 from service.engine.softmax import softmax
-from service.engine.visibility import visible_keys
+from service.engine.visibility import hidden_keys
 
 
 def assert_close(actual, expected):
@@ -32,7 +32,7 @@ def test_softmax_of_equal_scores_is_even():
 def test_softmax_takes_its_maximum_over_what_is_visible():
     # The hidden 5000 neither counts nor pushes the others into underflow: 1 : 3 as before.
     scores = np.array([[5000.0, 0.0, math.log(3)]])
-    assert_close(softmax(scores, np.array([[False, True, True]])), [[0, 0.25, 0.75]])
+    assert_close(softmax(scores, np.array([[True, False, False]])), [[0, 0.25, 0.75]])
 
 
 def test_softmax_does_not_change_when_all_scores_rise_together():
@@ -69,11 +69,18 @@ def test_visibility_of_a_block_of_rows():
     # Row 1 of three, words 0 1 0, token 2 unknown.
     known = np.array([True, True, False])
     words = np.array([0, 1, 0])
-    assert visible_keys(known, words, "all", range(1, 2)).tolist() == [[True, True, False]]
-    assert visible_keys(known, words, "others", range(1, 2)).tolist() == [[True, False, False]]
-    others = visible_keys(known, words, "other-words", range(3))
-    assert others.tolist() == [[False, True, False], [True, False, False], [False, True, False]]
-    assert visible_keys(np.ones(3, np.bool_), words, "all", range(3)) is None
+    assert hidden_keys(known, words, "all", range(1, 2)).tolist() == [[False, False, True]]
+    assert hidden_keys(known, words, "others", range(1, 2)).tolist() == [[False, True, True]]
+    others = hidden_keys(known, words, "other-words", range(3))
+    assert others.tolist() == [[True, False, True], [False, True, True], [True, False, True]]
+    assert hidden_keys(None, words, "all", range(3)) is None
+    assert hidden_keys(None, words, "others", range(1, 2)).tolist() == [[False, True, False]]
+
+
+def test_a_token_beside_its_own_word_alone_looks_at_itself():
+    for words in ([4], [4, 4], [4, 4, 4]):
+        hidden = hidden_keys(None, np.array(words), "other-words", range(len(words)))
+        assert np.array_equal(hidden, ~np.eye(len(words), dtype=bool))
 
 
 def test_residual_none_and_add():
