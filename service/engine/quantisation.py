@@ -49,7 +49,8 @@ class QuantisedRows:
 
     def __getitem__(self, rows: int | slice | Integers) -> NDArray[np.float32]:
         """The vectors of some rows, or of one. -> [n, d] or [d]"""
-        return np.asarray(self.integers[rows]) * np.asarray(self.scales[rows])[..., None]
+        vectors: NDArray[np.float32] = self.integers[rows] * self.scales[rows][..., None]
+        return vectors
 
     def __setitem__(self, rows: slice, vectors: Floats) -> None:
         """Quantise vectors into some rows; raise NonFiniteError on overflow. [n, d]

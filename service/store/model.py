@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from service.engine.arrays import Floats
+from service.engine.arrays import Flags, Floats
 from service.engine.attention import Sentence
 from service.engine.layer import Layer
 from service.engine.projection import Projection
@@ -16,6 +16,7 @@ from service.engine.similarity import lengths, nearest
 from service.engine.subwords import Subwords
 from service.store.manifest import Manifest
 from service.store.vocabulary import Vocabulary
+from service.text.tokenizer import Tokenizer
 from service.text.tokens import Composes, Token, never
 
 
@@ -65,10 +66,26 @@ class Model:
         """Whether a spelling that the vocabulary lacks has a vector, from its subwords."""
         return self.subwords.composes if self.subwords else never
 
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """Cuts texts for this model."""
+        return Tokenizer(self.vocabulary, self.composes)
+
+    @cached_property
+    def plain_tokenizer(self) -> Tokenizer:
+        """Cuts texts for this model and composes no word, whatever the model has."""
+        return Tokenizer(self.vocabulary)
+
     def static(self, tokens: Sequence[Token]) -> NDArray[np.float32]:
         """The static vector of each token, zero where it is unknown. -> [n, d]"""
-        rows, listed = _rows(tokens)
-        vectors = self.rows[rows].astype(np.float32)
+        return self._static(tokens, *_rows(tokens))
+
+    def _static(
+        self, tokens: Sequence[Token], rows: NDArray[np.int64], listed: Flags | None
+    ) -> NDArray[np.float32]:
+        vectors = self.rows[rows].astype(np.float32, copy=False)
+        if listed is None:
+            return vectors
         vectors[~listed] = 0
         spelled = [token.composed for token in tokens if token.composed is not None]
         if self.subwords and spelled:
@@ -84,14 +101,17 @@ class Model:
         listed one is; its word bias is 0, that of a word which is never met.
         """
         rows, listed = _rows(tokens)
+        numbers: dict[str, int] = {}
         folded = [(token.key or token.text).casefold() for token in tokens]
-        numbers = {word: number for number, word in enumerate(dict.fromkeys(folded))}
-        words = np.array([numbers[word] for word in folded], np.int64)
-        bias = None
-        if self.word_bias is not None:
-            bias = np.where(listed, self.word_bias[rows], np.float32(0))
+        words = np.array([numbers.setdefault(word, len(numbers)) for word in folded], np.int64)
+        bias = None if self.word_bias is None else self.word_bias[rows]
+        vectors = self._static(tokens, rows, listed)
+        if listed is None:
+            return Sentence(vectors, np.ones(len(tokens), np.bool_), words, bias)
+        if bias is not None:
+            bias[~listed] = 0
         known = listed | np.array([token.composed is not None for token in tokens], np.bool_)
-        return Sentence(self.static(tokens), known, words, bias)
+        return Sentence(vectors, known, words, bias)
 
     def neighbours(
         self, vector: Floats, k: int, without: Sequence[int] = ()
@@ -108,11 +128,13 @@ class Model:
         return list(zip(words, similarities.tolist(), strict=True))
 
 
-def _rows(tokens: Sequence[Token]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The row of each token, 0 where the vocabulary lacks it, and which it lists."""
-    rows = np.array([-1 if token.row is None else token.row for token in tokens], np.int64)
-    listed = rows >= 0
-    return np.where(listed, rows, 0), listed
+def _rows(tokens: Sequence[Token]) -> tuple[NDArray[np.int64], Flags | None]:
+    """The row of each token, 0 where the vocabulary lacks it, and which it lists: None for all."""
+    rows = [token.row for token in tokens]
+    if None not in rows:
+        return np.array(rows, np.int64), None
+    listed = np.array([row is not None for row in rows], np.bool_)
+    return np.array([row or 0 for row in rows], np.int64), listed
 
 
 def _composed(spelled: Sequence[str], subwords: Subwords) -> NDArray[np.float32]:

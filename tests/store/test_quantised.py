@@ -51,7 +51,7 @@ def test_quantised_rows_come_back_mapped(quantised_original, verify):
         (model.subwords.table, QUANTISED_SUBWORDS.table),
     ):
         for found, right in ((rows.integers, written.integers), (rows.scales, written.scales)):
-            assert isinstance(found, np.memmap)
+            assert isinstance(found.base, np.memmap)
             assert not found.flags.writeable
             assert found.dtype == right.dtype
             assert np.array_equal(found, right)

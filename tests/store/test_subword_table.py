@@ -20,7 +20,7 @@ UNMAPPED = "subwords.npy is not an array that can be mapped."
 def test_subwords_come_back_mapped(tmp_path, verify):
     folder = write_tiny(tmp_path / "tiny", subwords=TINY)
     found = read_model(folder, verify=verify).subwords
-    assert isinstance(found.table, np.memmap)
+    assert isinstance(found.table.base, np.memmap)
     assert not found.table.flags.writeable
     assert found.table.dtype == np.float32
     assert np.array_equal(found.table, TINY.table)

@@ -158,5 +158,5 @@ def test_without_verifying_the_table_is_not_read_through(whole):
     table[3, 3] = np.nan
     replace(whole, VECTORS, saved(table))
     model = read_model(whole, verify=False)
-    assert isinstance(model.vectors, np.memmap)
+    assert isinstance(model.vectors.base, np.memmap)
     assert np.isnan(model.vectors[3, 3])

@@ -28,8 +28,8 @@ def test_words_and_vectors_come_back_in_their_dtype(tmp_path, dtype):
 
 def test_the_vectors_are_mapped_and_not_copied(tmp_path):
     model = tiny_model(tmp_path)
-    assert isinstance(model.vectors, np.memmap)
-    assert model.vectors.mode == "r"
+    assert isinstance(model.vectors.base, np.memmap)
+    assert model.vectors.base.mode == "r"
     assert not model.vectors.flags.writeable
     assert not model.vectors.flags.owndata
 

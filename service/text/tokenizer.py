@@ -1,0 +1,54 @@
+"""The tokenizer of a model, which remembers what it has cut.
+
+No word has white space in it and none is cut otherwise for what stands beyond it, so a text is cut
+chunk by chunk, and a chunk is looked up once: most of a text is a few thousand chunks.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from service.text.case import Case
+from service.text.tokens import Composes, Lookup, Token, never, resolve_all, tokenise
+
+_CHUNK = re.compile(r"\S+")
+"""What white space surrounds, by the white space of `str.split`."""
+_REMEMBERED = 4096
+"""Chunks: some two megabytes."""
+_LONGEST = 32
+"""Characters of a chunk that is remembered: long ones hardly come twice, and take room."""
+
+
+class Tokenizer:
+    """Gives the tokens that `tokenise` and `resolve_all` give. Threads may share it."""
+
+    def __init__(self, vocabulary: Lookup, composes: Composes = never) -> None:
+        self._vocabulary, self._composes = vocabulary, composes
+        self._chunk = lru_cache(_REMEMBERED)(self._cut)
+        self._word = lru_cache(_REMEMBERED)(self._resolve)
+
+    def tokens(self, text: str, case: Case = "auto", most: int | None = None) -> list[Token]:
+        """The tokens of a text; with `most`, none of the chunks that follow so many tokens."""
+        found: list[Token] = []
+        for match in _CHUNK.finditer(text):
+            chunk, place = match[0], match.start()
+            cut = self._chunk if len(chunk) <= _LONGEST else self._cut
+            for word, start, end, key, resolution, row, composed in cut(chunk, case):
+                found.append(
+                    Token(word, place + start, place + end, key, resolution, row, composed)  # type: ignore[operator]
+                )
+            if most is not None and len(found) >= most:
+                break
+        return found
+
+    def words(self, words: Iterable[str], case: Case = "auto") -> list[Token]:
+        """One token for each word of a sentence that came already cut."""
+        return [
+            (self._word if len(word) <= _LONGEST else self._resolve)(word, case) for word in words
+        ]
+
+    def _cut(self, chunk: str, case: Case) -> tuple[Token, ...]:
+        return tuple(tokenise(chunk, self._vocabulary, case, self._composes))
+
+    def _resolve(self, word: str, case: Case) -> Token:
+        return resolve_all([word], self._vocabulary, case, self._composes)[0]
