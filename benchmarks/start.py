@@ -1,18 +1,180 @@
-"""How long `polyseme serve` takes to its first answer: 400,000 words beside the bundled model.
+"""How long `polyseme serve` takes until it is ready, and where the time goes.
 
     python benchmarks/start.py [--words 400000] [--width 100] [--rounds 7]
 
-Started in turn. Both files are in the page cache; checksums are compared and every number is looked
-at, as by default. Results: results/start.json.
+400,000 words beside the bundled model, started in turn: from exec to the first 200 of /readyz, and
+on to the first sentence answered. The stages are those of what the process says on standard error;
+checksums are compared and every number is looked at, as by default, in files that are in the page
+cache. `imports` is what `-X importtime` says of one start, which itself takes a part of the time:
+each distribution's own time, and why it is there. Results: results/start.json.
 """
 
+import os
+import subprocess
+import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from importlib.metadata import packages_distributions
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import click
 from record import medians, record
-from serving import import_synthetic, served
+from serving import PORT, ROOT, import_synthetic
+
+from service.settings import BUNDLED
+from service.store.folder import read_model
+from service.store.registry import bundled_models
+
+SYNTHETIC = "synthetic"
+WORKERS = 2
+STAGES = {
+    "command": "polyseme: http://",
+    "models": "Starting gunicorn",
+    "workers": "Booting worker",
+}
+"""What is said at the end of a stage: the command line, gunicorn and the models, the first fork."""
+MARK = "import time:"
+WHY = {
+    "python": "the standard library, most of it for Werkzeug, asyncio for pydantic-settings",
+    "polyseme": "mostly pydantic's and dataclasses' work on its classes",
+    "annotated-types": "for pydantic",
+    "blinker": "for Flask",
+    "click": "the command line; Flask imports it as well",
+    "flask": "the application",
+    "flask-openapi-swagger": "where the files of Swagger UI are; it has no code",
+    "gunicorn": "the server",
+    "itsdangerous": "for Flask's sessions, which nothing uses",
+    "jinja2": "for Flask's templates, which nothing uses",
+    "markupsafe": "for Werkzeug",
+    "numpy": "all arithmetic",
+    "orjson": "answers, and the headers of tables",
+    "platformdirs": "where models are",
+    "pybase64": "answers in base64",
+    "pydantic": "requests, manifests and settings are checked",
+    "pydantic-settings": "settings from the environment",
+    "pydantic-core": "for pydantic",
+    "python-dotenv": "for pydantic-settings, which reads no such file here",
+    "regex": "words of Unicode",
+    "safetensors": "the weights of attention",
+    "threadpoolctl": "one BLAS thread",
+    "typing-inspection": "for pydantic",
+    "typing-extensions": "for pydantic",
+    "werkzeug": "for Flask",
+    "setuptools": "a hook of this environment, not of the service",
+}
+"""Each distribution that a start imports, and what it is for."""
+
+
+@contextmanager
+def starting(models: Path, model: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """Execute `polyseme serve`, and stop it."""
+    command = [sys.executable, "-m", "service", "serve", "--port", str(PORT), "--model", model]
+    process = subprocess.Popen(  # noqa: S603 - a command of our own
+        [*command, "--workers", str(WORKERS), "--models-dir", str(models)],
+        cwd=models,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def until_answered(method: str, path: str, body: str | None = None) -> None:
+    """Ask until the answer is 200."""
+    for _ in range(10_000):
+        connection = HTTPConnection("127.0.0.1", PORT, timeout=30)
+        try:
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            if connection.getresponse().status == 200:  # noqa: PLR2004 - OK
+                return
+        except OSError:
+            pass
+        finally:
+            connection.close()
+        time.sleep(0.002)
+    raise SystemExit("The service did not start.")
+
+
+def times(models: Path, model: str) -> dict[str, float]:
+    """Seconds from exec to the end of each stage, to readiness and to the first answer."""
+    began = time.perf_counter()
+    found: dict[str, float] = {}
+    with starting(models, model) as process:
+        for stage, said in STAGES.items():
+            if not any(said in line for line in process.stderr or ()):
+                raise SystemExit("The service did not start.")
+            found[stage] = time.perf_counter() - began
+        until_answered("GET", "/readyz")
+        found["ready"] = time.perf_counter() - began
+        until_answered("POST", "/v1/encode", '{"input": "the of and"}')
+        found["answer"] = time.perf_counter() - began
+    return found
+
+
+def distributions() -> dict[str, str]:
+    """The distribution of each package that is not Python's own."""
+    installed = packages_distributions().items()
+    found = {package: owners[0].lower().replace("_", "-") for package, owners in installed}
+    return {**found, "service": "polyseme"}
+
+
+def imports(models: Path, owners: dict[str, str]) -> dict[str, tuple[float, int]]:
+    """Milliseconds that each distribution's modules take by themselves, and how many they are."""
+    with starting(models, BUNDLED, PYTHONPROFILEIMPORTTIME="1") as process:
+        lines = []
+        for line in process.stderr or ():
+            lines.append(line)
+            if STAGES["workers"] in line:
+                break
+    spent: Counter[str] = Counter()
+    modules: Counter[str] = Counter()
+    for line in lines:
+        if line.startswith(MARK) and "cumulative" not in line:
+            own, _, name = line.removeprefix(MARK).split("|")
+            owner = owners.get(name.strip().split(".")[0], "python")
+            spent[owner] += int(own)
+            modules[owner] += 1
+    return {name: (taken / 1000, modules[name]) for name, taken in spent.most_common()}
+
+
+def import_table(runs: list[dict[str, tuple[float, int]]]) -> dict[str, dict[str, Any]]:
+    """The median of each distribution's time, with the reason why it is imported."""
+    if unexplained := runs[0].keys() - WHY.keys():
+        raise SystemExit(f"Say in WHY what these are for: {', '.join(sorted(unexplained))}.")
+    spent = {name: median(run[name][0] for run in runs if name in run) for name in runs[0]}
+    return {
+        name: {
+            "milliseconds": round(taken, 1),
+            "modules": runs[0][name][1],
+            "why": WHY[name],
+        }
+        for name, taken in sorted(spent.items(), key=lambda item: -item[1])
+    }
+
+
+def reading(folder: Path, rounds: int) -> dict[str, float]:
+    """Seconds to read a model, checked and not."""
+
+    def seconds(action: Callable[[], Any]) -> float:
+        began = time.perf_counter()
+        action()
+        return time.perf_counter() - began
+
+    taken: dict[str, list[float]] = {"checked": [], "unchecked": []}
+    for _ in range(rounds):
+        taken["checked"].append(seconds(lambda: read_model(folder)))
+        taken["unchecked"].append(seconds(lambda: read_model(folder, verify=False)))
+    return medians(taken)
 
 
 @click.command()
@@ -21,26 +183,39 @@ from serving import import_synthetic, served
 @click.option("--rounds", default=7)
 def main(words: int, width: int, rounds: int) -> None:
     """Measure."""
-    seconds: dict[str, list[float]] = {"wiki-en": [], "synthetic": []}
+    measured: dict[str, list[dict[str, float]]] = {BUNDLED: [], SYNTHETIC: []}
     with tempfile.TemporaryDirectory() as folder:
         models = Path(folder) / "models"
         import_synthetic(models, words, width)
+        owners = distributions()
+        table = import_table([imports(models, owners) for _ in range(rounds)])
         for _ in range(rounds):
-            for model, measured in seconds.items():
-                started = time.perf_counter()
-                with served(models, model, workers=2):
-                    measured.append(round(time.perf_counter() - started, 3))
-                click.echo(f"{model:<10} {measured[-1]:.2f} s")
-    middle = medians(seconds)
+            for model, found in measured.items():
+                found.append(times(models, model))
+                click.echo(
+                    f"{model:<10} " + "  ".join(f"{k} {v:.3f}" for k, v in found[-1].items())
+                )
+        folders = {BUNDLED: bundled_models() / BUNDLED, SYNTHETIC: models / SYNTHETIC}
+        read = {model: reading(place, rounds) for model, place in folders.items()}
+    stages = {
+        model: medians({name: [one[name] for one in found] for name in found[0]})
+        for model, found in measured.items()
+    }
+    middle = {model: found["answer"] for model, found in stages.items()}
     record(
         "start",
         ["gunicorn", "flask", "numpy"],
         {
             "words": words,
             "width": width,
+            "workers": WORKERS,
+            "rounds": rounds,
             "median_seconds": middle,
-            "difference_seconds": round(middle["synthetic"] - middle["wiki-en"], 3),
-            "seconds": seconds,
+            "difference_seconds": round(middle[SYNTHETIC] - middle[BUNDLED], 3),
+            "median_ready_seconds": {model: found["ready"] for model, found in stages.items()},
+            "median_seconds_until": stages,
+            "reading_seconds": read,
+            "imports": table,
         },
     )
 

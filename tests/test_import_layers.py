@@ -135,16 +135,30 @@ def test_what_an_import_needs_of_training_loads_no_torch():
     assert "torch" not in loaded_by("service.training.closed_form", "service.training.recipe")
 
 
-def loaded_by(*modules):
-    """The top-level packages that importing some modules loads, in a fresh process."""
+def loaded_modules(*modules):
+    """The modules that importing some modules loads, in a fresh process."""
     code = f"import sys, {', '.join(modules)}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    return {name.split(".")[0] for name in done.stdout.split()}
+    return set(done.stdout.split())
 
 
-HEAVY = {"gensim", "scipy", "sklearn", "torch", "pandas", "matplotlib"}
+def loaded_by(*modules):
+    """The top-level packages that importing some modules loads, in a fresh process."""
+    return {name.split(".")[0] for name in loaded_modules(*modules)}
+
+
+HEAVY = {"gensim", "scipy", "sklearn", "torch", "transformers", "pandas", "matplotlib"}
+
+UNUSED = {"flask_limiter", "limits", "rich", "wrapt", "tqdm", "urllib3", "defusedxml", "zstandard"}
+"""What commands other than `serve`, or settings that are not set, need."""
+
+SERVING = (
+    *("service.cli.commands", "service.cli.serve", "gunicorn.app.wsgiapp"),
+    *("service.http.serving", "service.http.worker", "service.http.app"),
+)
+"""What `polyseme serve` imports itself; `benchmarks/start.py` says what each of the rest is for."""
 
 
 def modules_in(package):
@@ -158,11 +172,19 @@ def test_the_middle_loads_no_framework(package):
     assert not loaded & (HEAVY | {"flask", "pydantic", "safetensors", "click"})
 
 
-def test_the_application_loads_nothing_heavy():
-    loaded = loaded_by("service.http.app", "service.http.serving")
-    assert "flask" in loaded
-    assert not loaded & HEAVY
+def test_serving_loads_nothing_heavy_and_nothing_of_other_commands():
+    names = loaded_modules(*SERVING)
+    loaded = {name.split(".")[0] for name in names}
+    assert {"flask", "gunicorn", "numpy"} <= loaded
+    assert not loaded & (HEAVY | UNUSED)
+    others = ("service.cli", "service.evaluation", "service.importing", "service.training")
+    files = {name for name in names if name.startswith(tuple(f"{one}." for one in others))}
+    assert files == {
+        *("service.cli.commands", "service.cli.options", "service.cli.serve"),
+        *("service.evaluation.refusal", "service.importing.refusal"),
+    }
 
 
-def test_the_command_line_loads_neither_the_framework_nor_anything_heavy():
-    assert not loaded_by("service.cli.commands") & (HEAVY | {"flask"})
+@pytest.mark.parametrize("module", modules_in("service.cli"))
+def test_the_command_line_loads_neither_the_framework_nor_anything_heavy(module):
+    assert not loaded_by(module) & (HEAVY | {"flask"})

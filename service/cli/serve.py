@@ -1,6 +1,7 @@
 """`polyseme serve`: gunicorn, with the settings."""
 
 import os
+import runpy
 import signal
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from service.cli.options import settings_from
 from service.settings import PREFIX, Settings
 from service.store.registry import Registry
 
+_APPLICATION = "service.http.app:create_app()"
 _SECRET = ("api_keys",)
 """Settings without a flag: every user of the machine can read a command line."""
 
@@ -40,8 +42,9 @@ def serve(**flags: str | None) -> None:
     registry.folder(settings.model)  # gunicorn reads it, and says what is wrong with it
     given = {PREFIX + name.upper(): value for name, value in flags.items() if value is not None}
     os.environ.update(given)
-    click.echo(f"polyseme: http://{settings.host}:{settings.port}", err=True)
-    # It would end the process until gunicorn's master takes it; the mask outlasts exec.
+    # It would end the process until gunicorn's master takes it.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-    arguments = ["-m", "gunicorn", "--config", "python:service.http.serving"]
-    os.execv(sys.executable, [sys.executable, *arguments, "service.http.app:create_app()"])  # noqa: S606
+    click.echo(f"polyseme: http://{settings.host}:{settings.port}", err=True)
+    # `python -m gunicorn`, in this process: what both import is imported once.
+    sys.argv = ["gunicorn", "--config", "python:service.http.serving", _APPLICATION]
+    runpy.run_module("gunicorn", run_name="__main__", alter_sys=True)

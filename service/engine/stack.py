@@ -33,7 +33,9 @@ def contextualise(
     `of_layers`, all when None. Raises NonFiniteError where the result is not finite.
     """
     # Other strides would take BLAS another way, to other last bits.
-    x = np.require(sentence.vectors, requirements=("C", "ALIGNED"))
+    x = sentence.vectors
+    if not (x.flags.c_contiguous and x.flags.aligned):
+        x = np.require(x, requirements=("C", "ALIGNED"))
     records = [
         Record(names if of_layers is None or number in of_layers else ())
         for number in range(len(layers))

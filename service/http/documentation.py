@@ -7,7 +7,6 @@ from pathlib import Path
 from flask import Blueprint, Response, redirect, send_from_directory
 from werkzeug.wrappers import Response as WerkzeugResponse
 
-from service.http.openapi import document
 from service.http.reading import JSON
 from service.http.writing import json_response
 
@@ -49,6 +48,8 @@ def openapi() -> Response:
 
 @cache
 def _openapi() -> bytes:
+    from service.http.openapi import document  # noqa: PLC0415 - the models of all answers
+
     return json_response(document()).get_data()
 
 

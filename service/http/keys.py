@@ -4,11 +4,10 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 
-from flask import Flask, request
-from flask_limiter import Limiter
-from flask_limiter.util import get_remote_address
+from flask import Flask, Response, request
 
-from service.errors import UnauthorisedError
+from service.errors import RateLimitedError, UnauthorisedError
+from service.http.problems import problem
 from service.settings import Settings
 
 
@@ -20,16 +19,31 @@ def init_app(app: Flask, settings: Settings) -> None:
         if not _open() and not _known(digests):
             raise UnauthorisedError
 
+    if digests:
+        app.before_request(check_key)
+    if settings.rate_limit:
+        _limit(app, settings.rate_limit, digests)
+
+
+def _limit(app: Flask, rate: str, digests: Sequence[bytes]) -> None:
+    """Give each caller a rate."""
+    from flask_limiter import Limiter, RateLimitExceeded  # noqa: PLC0415 - not without a rate
+    from flask_limiter.util import get_remote_address  # noqa: PLC0415 - likewise
+
     def caller() -> str:
         """A caller is its key where it has a right one, else its address."""
         return _sent().hex() if _known(digests) else get_remote_address()
 
-    if digests:
-        app.before_request(check_key)
+    def problem_of(error: RateLimitExceeded) -> Response:
+        """Wait as long as the window of a rate is, which is the longest one has to wait."""
+        seconds = error.limit.limit.get_expiry() if error.limit else RateLimitedError.retry_after
+        return problem(RateLimitedError(retry_after=seconds))
+
+    app.register_error_handler(RateLimitExceeded, problem_of)
     Limiter(
         caller,
         app=app,
-        application_limits=[settings.rate_limit] if settings.rate_limit else [],
+        application_limits=[rate],
         application_limits_exempt_when=_open,
         storage_uri="memory://",
     )

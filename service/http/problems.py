@@ -6,7 +6,6 @@ from typing import Any
 
 import orjson
 from flask import Flask, Response, g
-from flask_limiter import RateLimitExceeded
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from service.engine.arrays import NonFiniteError
@@ -14,7 +13,6 @@ from service.errors import (
     MethodNotAllowedError,
     OutOfRangeError,
     PolysemeError,
-    RateLimitedError,
     UnknownRouteError,
 )
 
@@ -55,18 +53,11 @@ def problem(error: PolysemeError) -> Response:
 
 def _of_werkzeug(error: HTTPException) -> Response:
     """The error of ours that says what Flask's does."""
-    if isinstance(error, RateLimitExceeded):
-        return problem(RateLimitedError(retry_after=_seconds(error)))
     if isinstance(error, NotFound):
         return problem(UnknownRouteError())
     if isinstance(error, MethodNotAllowed):
         return problem(MethodNotAllowedError(list(error.valid_methods or ())))
     return _unforeseen(error)
-
-
-def _seconds(error: RateLimitExceeded) -> int:
-    """How long the window of a rate is, which is the longest one has to wait."""
-    return error.limit.limit.get_expiry() if error.limit else RateLimitedError.retry_after
 
 
 def _unforeseen(error: Exception) -> Response:

@@ -1,6 +1,6 @@
 """`polyseme serve` looks, and leaves reading to the process that serves."""
 
-import os
+import runpy
 import signal
 import sys
 
@@ -21,14 +21,15 @@ def mask():
 
 
 @pytest.mark.usefixtures("mask")
-def test_the_models_are_read_by_the_process_that_serves_alone(tmp_path, monkeypatch):
+def test_the_models_are_read_by_the_server_alone_and_only_once(tmp_path, monkeypatch):
     write_tiny(tmp_path / "tiny")
     started = []
+    monkeypatch.setattr(sys, "argv", [])
     monkeypatch.setattr(slot, "read_model", lambda *_, **__: pytest.fail("it was read"))
-    monkeypatch.setattr(os, "execv", lambda *arguments: started.append(arguments))
+    monkeypatch.setattr(runpy, "run_module", lambda *names, **_: started.append((names, sys.argv)))
     environment = {"POLYSEME_MODELS_DIR": str(tmp_path), "POLYSEME_MODEL": "tiny"}
     done = CliRunner(env=environment).invoke(polyseme, ["serve"], catch_exceptions=False)
     assert done.exit_code == 0
-    ((program, arguments),) = started
-    assert program == arguments[0] == sys.executable
-    assert arguments[1:3] == ["-m", "gunicorn"]
+    (((name,), arguments),) = started
+    assert name == arguments[0] == "gunicorn"
+    assert arguments[1:3] == ["--config", "python:service.http.serving"]

@@ -4,11 +4,17 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from service.engine import similarity
+from service.engine.norm import unit
 from service.engine.similarity import cosines, lengths, nearest
 
 CLOSE = 2e-6
-CHUNK_EDGES = [8191, 8192, 8193, 2 * 8192 + 1]
+PIECE = similarity._PIECE // 128
+"""Rows of 128 numbers that are converted at one time."""
+PIECE_EDGES = [PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 1]
 
 
 def true_cosines(vector, table):
@@ -98,16 +104,102 @@ def test_nearest_agrees_with_brute_force(rows, k, dtype):
     check(normal(5, 13), normal(rows, rows, 13).astype(dtype), k)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-@pytest.mark.parametrize("rows", CHUNK_EDGES)
-def test_nearest_agrees_with_brute_force_at_the_edges_of_a_chunk(rows, dtype):
-    table, vector = normal(6, rows, 5).astype(dtype), normal(7, 5)
-    table[[0, rows - 1]] = vector * 2
-    if rows > 8192:
-        table[[8191, 8192]] = vector * 2
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])
+@pytest.mark.parametrize("rows", PIECE_EDGES)
+def test_nearest_agrees_with_brute_force_at_the_edges_of_a_piece(rows, dtype):
+    table, vector = (10 * normal(6, rows, 128)).astype(dtype), np.rint(20 * normal(7, 128))
+    planted = {0, PIECE - 2, rows - 1} | ({PIECE - 1, PIECE} if rows > PIECE else set())
+    table[list(planted)] = vector
     found, _ = check(vector, table, 10)
-    planted = {0, rows - 1} | ({8191, 8192} if rows > 8192 else set())
     assert set(found[: len(planted)].tolist()) == planted
+
+
+def every_row(vector, table, k, without):
+    """What nearest has to give, from the cosine of every row in float64."""
+    query = unit(np.asarray(vector, np.float64)[None])
+    truth = (unit(table.astype(np.float64)) * query).sum(axis=1)
+    allowed = [j for j in range(len(table)) if table[j].any() and j not in without]
+    best = sorted(allowed, key=lambda j: (-truth[j], j))[:k]
+    return best, np.clip(truth[best], -1, 1).astype(np.float32)
+
+
+def hostile(seed, rows, d, dtype, spread):
+    """A table with equal rows, rows of nearly one direction, zeros, and lengths far apart."""
+    rng = np.random.default_rng(seed)
+    table = rng.standard_normal((rows, d))
+    table[rng.random(rows) < 0.3] = table[0]
+    near = rng.random(rows) < 0.3
+    table[near] = table[0] + 1e-7 * table[near]
+    if dtype == np.int8:
+        table = 20 * table
+    elif dtype == np.float32:
+        table *= 10.0 ** rng.uniform(-spread, spread, (rows, 1))
+    table[rng.random(rows) < 0.1] = 0
+    return np.clip(table, *((-127, 127) if dtype == np.int8 else (-3e38, 3e38))).astype(dtype)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    seed=st.integers(0, 1 << 32),
+    rows=st.integers(1, 200),
+    d=st.sampled_from([1, 2, 3, 7, 16, 101, 300]),
+    dtype=st.sampled_from([np.float16, np.float32, np.int8]),
+    spread=st.sampled_from([0, 3, 20, 38, 44]),
+    k=st.integers(1, 40),
+    without=st.sets(st.integers(0, 199), max_size=10),
+    columns=st.sampled_from([1, 8, 1024]),
+)
+@example(1, 200, 300, np.float32, 38, 40, set(), 8)
+@example(2, 200, 300, np.float32, 44, 40, {0}, 8)
+def test_nearest_gives_the_bits_of_float64_whatever_the_table(
+    seed, rows, d, dtype, spread, k, without, columns
+):
+    table = hostile(seed, rows, d, dtype, spread)
+    without = {row for row in without if row < rows}
+    vector = table[seed % rows].astype(np.float64) + 1e-3 * (seed % 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(similarity, "_COLUMNS", columns)
+        patch.setattr(similarity, "_PIECE", 8 * d)
+        found, cosine = nearest(vector, table, lengths(table), k, without)
+    expected, truth = every_row(vector, table, k, without)
+    assert found.tolist() == expected
+    assert cosine.tobytes() == truth.tobytes()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    seed=st.integers(0, 1 << 32),
+    d=st.sampled_from([1, 3, 50, 300, 3000]),
+    dtype=st.sampled_from([np.float16, np.float32, np.int8]),
+    scale=st.integers(-45, 39),
+)
+def test_half_the_margin_is_more_than_a_cosine_in_float32_is_wrong_by(seed, d, dtype, scale):
+    table = hostile(seed, 50, d, dtype, 0)
+    if dtype == np.float32:
+        with np.errstate(over="ignore"):
+            table = np.clip(table * np.float32(10.0**scale), -3e38, 3e38).astype(dtype)
+    query = unit(normal(seed, 1, d).astype(np.float64))[0]
+    rough = similarity._first_pass(query, table, lengths(table))
+    exact = (unit(table.astype(np.float64)) * query).sum(axis=1)
+    some = np.isfinite(rough)
+    assert (some == table.any(axis=1)).all()
+    assert np.abs(rough - exact)[some].max(initial=0) < similarity._margin(d) / 2
+
+
+def test_a_row_that_two_passes_tell_apart_only_in_float64_is_found():
+    """A thousand rows within a margin of each other, the best of them last."""
+    table = np.ones((1000, 100), np.float32)
+    table[:, 0] += np.arange(1000, 0, -1) * 2.0**-22
+    rows, _ = nearest(np.ones(100), table, lengths(table), 3)
+    assert rows.tolist() == [999, 998, 997]
+
+
+def test_every_float16_is_widened_to_itself():
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    halves = bits[np.isfinite(bits.view(np.float16))].view(np.float16)[None]
+    wide = np.empty(halves.shape, np.float32)
+    similarity._widen(halves, wide)
+    assert (wide * similarity._HALF).tobytes() == halves.astype(np.float32).tobytes()
 
 
 def test_equal_cosines_are_ordered_by_row():
@@ -188,12 +280,16 @@ def test_nearest_to_a_query_of_extreme_magnitude(magnitude):
     check(normal(14, 7).astype(np.float64) * magnitude, normal(15, 20, 7), 5)
 
 
-def test_the_table_is_not_copied_whole():
-    table = normal(16, 120_000, 32).astype(np.float16)
-    whole = table.size * 4
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])
+@pytest.mark.parametrize("equal", [False, True])
+def test_the_table_is_not_copied_whole(dtype, equal):
+    """Also where so many rows are equal that each may be among the best."""
+    table = (10 * normal(16, 60_000, 128)).astype(dtype)
+    if equal:
+        table[:] = table[0]
     tracemalloc.start()
     try:
-        nearest(np.ones(32, np.float32), table, lengths(table), 5)
-        assert tracemalloc.get_traced_memory()[1] < whole / 2
+        nearest(table[0], table, lengths(table), 5)
+        assert tracemalloc.get_traced_memory()[1] < table.size * 4 / 1.5
     finally:
         tracemalloc.stop()

@@ -1,0 +1,95 @@
+"""What the nearest words to a vector cost beside one pass over a table in memory: on one core.
+
+    python benchmarks/neighbours.py [--words 400000] [--width 100] [--rounds 31]
+
+The pass is the dot product of a float32 table with itself, all numbers in a row: BLAS does nothing
+faster with each of them. Ten neighbours are found in the same table, as float32, float16 and int8,
+and in that of the bundled model; pass and searches are taken in turn, and the figures are ratios of
+medians. A first search makes the lengths of the rows as well, once in each worker: `lengths` is
+what that costs. Results: results/neighbours.json.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from record import medians, record
+from threadpoolctl import threadpool_limits
+
+from service.engine.quantisation import kept, quantised
+from service.engine.similarity import Table, lengths, nearest
+from service.settings import BUNDLED
+from service.store.folder import read_model
+from service.store.registry import bundled_models
+
+SEED, NEIGHBOURS, PASS = 1, 10, "float32 pass"
+
+
+def tables(words: int, width: int) -> dict[str, Table]:
+    """The same normal numbers in each dtype, and the bundled model's table."""
+    rng = np.random.default_rng(SEED)
+    table = rng.standard_normal((words, width), dtype=np.float32)
+    return {
+        "float32": table,
+        "float16": table.astype(np.float16),
+        "int8": kept(quantised(table))[0],
+        BUNDLED: kept(read_model(bundled_models() / BUNDLED).rows)[0],
+    }
+
+
+def actions(found: dict[str, Table]) -> dict[str, Callable[[], Any]]:
+    """What is timed: the pass, and for each table a search and the lengths."""
+    rng = np.random.default_rng(SEED)
+    numbers: NDArray[np.float32] = found["float32"].reshape(-1)
+    timed: dict[str, Callable[[], Any]] = {PASS: lambda: numbers @ numbers}
+    for name, table in found.items():
+        vector, sizes = rng.standard_normal(table.shape[1]), lengths(table)
+        timed[name] = lambda v=vector, t=table, s=sizes: nearest(v, t, s, NEIGHBOURS)
+        timed[f"{name}, lengths"] = lambda t=table: lengths(t)
+    return timed
+
+
+def milliseconds(action: Callable[[], Any]) -> float:
+    """How long an action takes."""
+    began = time.perf_counter()
+    action()
+    return (time.perf_counter() - began) * 1000
+
+
+@click.command()
+@click.option("--words", default=400_000)
+@click.option("--width", default=100)
+@click.option("--rounds", default=31)
+def main(words: int, width: int, rounds: int) -> None:
+    """Measure."""
+    found = tables(words, width)
+    with threadpool_limits(1):
+        timed = actions(found)
+        times: dict[str, list[float]] = {name: [] for name in timed}
+        for _ in range(rounds):
+            for name, action in timed.items():
+                times[name].append(milliseconds(action))
+    middle = medians(times)
+    ratios = {name: round(middle[name] / middle[PASS], 2) for name in timed if name != PASS}
+    for name, ratio in ratios.items():
+        click.echo(f"{name:<20} {middle[name]:7.2f} ms  {ratio:5.2f} passes")
+    shapes = {name: {"shape": list(t.shape), "dtype": t.dtype.name} for name, t in found.items()}
+    record(
+        "neighbours",
+        ["numpy"],
+        {
+            "rounds": rounds,
+            "neighbours": NEIGHBOURS,
+            "tables": shapes,
+            "gigabytes_per_second": round(found["float32"].nbytes / middle[PASS] / 1e6, 1),
+            "median_milliseconds": middle,
+            "ratio_to_the_pass": ratios,
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
