@@ -7,8 +7,8 @@ from pathlib import Path
 
 import orjson
 
+from docs import performance, report
 from docs.measurements import measurements
-from docs.report import images, quality
 from service import errors
 from service.http.openapi import document
 from service.settings import PREFIX, Settings
@@ -82,7 +82,8 @@ PAGES = {
     "measurements.md": measurements,
     "settings.md": settings,
     "errors.md": error_page,
-    "quality.md": quality,
+    "quality.md": report.quality,
+    "performance.md": performance.performance,
     "openapi.json": openapi,
 }
 
@@ -92,7 +93,7 @@ def main() -> None:
     for name, make in PAGES.items():
         (HERE / name).write_text(make(), encoding="utf-8")
     IMAGES.mkdir(exist_ok=True)
-    drawn = images()
+    drawn = report.images() | performance.images()
     for name, data in drawn.items():
         (IMAGES / name).write_bytes(data)
     for file in IMAGES.glob("*.svg"):

@@ -1,4 +1,4 @@
-"""The page on what an import, a start and a worker cost, from `benchmarks/results/`."""
+"""The page on what an import and the index of words cost, from `benchmarks/results/`."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from docs.results import BENCHMARKS
 
 
 def measurements() -> str:
-    """What an import, a start and a worker cost."""
+    """What an import and the index of words cost."""
     lines = [
-        "# What an import, a start and a worker cost",
+        "# What an import and the index of words cost",
         "",
         "Made by `make docs` from `benchmarks/results/`, where each file has the machine, the",
         "versions and the date; the script of the same name makes it. What is compared was run in",
-        "turn.",
+        "turn. What requests, a start and a worker cost is in [performance.md](performance.md).",
         "",
     ]
-    sections = (_import_costs, _start_costs, _worker_costs, _vocabulary_costs)
+    sections = (_import_costs, _vocabulary_costs)
     return "\n".join(lines + [line for section in sections for line in section()])
 
 
@@ -41,40 +41,6 @@ is that of the largest process.
         ratio, memory = found["ratio_to_gensim"][name], found["largest_process_mb"][name]
         lines.append(f"| {name} | {seconds} | {ratio} | {memory} |")
     return [*lines, ""]
-
-
-def _start_costs() -> list[str]:
-    found = _result("start")
-    small, large = (found["median_seconds"][name] for name in ("wiki-en", "synthetic"))
-    text = f"""\
-## A start
-From `polyseme serve` to the first answer: {small} s with the bundled model, {large} s with
-{found["words"]:,} words of {found["width"]} numbers, every checksum compared and every number
-looked at: {found["difference_seconds"]} s more.
-"""
-    return text.split("\n")
-
-
-def _worker_costs() -> list[str]:
-    found = _result("worker_memory")
-    further = found["each_further_worker_mb"]
-    text = f"""\
-## A worker
-Serving {found["words"]:,} words of {found["width"]} numbers: memory of gunicorn's master and its
-workers together, under load and {found["requests"]:,} requests later, in MB. The table, mapped and
-shared, is in PSS once.
-
-| workers | PSS | private dirty | PSS later | private dirty later |
-|---|---|---|---|---|"""
-    lines = text.splitlines()
-    for workers, at in found["workers"].items():
-        cells = [at[when][kind] for when in ("under_load", "later") for kind in _MEMORY]
-        lines.append(f"| {' | '.join(map(str, [workers, *cells]))} |")
-    cells = [further[when][kind] for when in ("under_load", "later") for kind in _MEMORY]
-    return [*lines, f"| each further | {' | '.join(map(str, cells))} |", ""]
-
-
-_MEMORY = ("pss_mb", "private_dirty_mb")
 
 
 def _vocabulary_costs() -> list[str]:

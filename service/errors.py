@@ -65,7 +65,10 @@ class NotJsonError(PolysemeError):
 
     status, code, title = 400, "not_json", "The body is not JSON"
     detail = "The body is not well-formed JSON in UTF-8."
-    hint = "Send one JSON object, with numbers that are finite and text that is valid Unicode."
+    hint = (
+        "Send one JSON object, or as application/x-ndjson a JSON value in each line, with numbers"
+        " that are finite and text that is valid Unicode."
+    )
 
 
 class MalformedError(PolysemeError):
@@ -127,7 +130,10 @@ class NotAcceptableError(PolysemeError):
 
     status, code, title = 406, "not_acceptable", "No such answer type"
     detail = "This route does not offer an answer type that the Accept header names."
-    hint = "Accept application/json; /v1/encode also offers application/x-npz."
+    hint = (
+        "Accept application/json; /v1/encode also offers application/x-ndjson and"
+        " application/x-npz."
+    )
 
 
 class UnsupportedMediaError(PolysemeError):
@@ -135,7 +141,10 @@ class UnsupportedMediaError(PolysemeError):
 
     status, code, title = 415, "unsupported_media", "The body is not declared as JSON"
     detail = "The Content-Type header is not application/json."
-    hint = "Send the header `Content-Type: application/json`, without a Content-Encoding."
+    hint = (
+        "Send the header `Content-Type: application/json`, without a Content-Encoding; /v1/encode"
+        " also takes application/x-ndjson, a sentence in each line."
+    )
 
 
 class TooLargeError(PolysemeError):

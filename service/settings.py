@@ -8,7 +8,6 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-from limits import parse_many
 from platformdirs import user_data_path
 from pydantic import DirectoryPath, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -71,18 +70,25 @@ class Settings(BaseSettings):
         False, description="load every model at the start, not at its first use"
     )
     max_body_bytes: int = Field(
-        2 << 20, ge=1, le=1 << 30, description="largest body of a request, in bytes"
+        4 << 20, ge=1, le=1 << 30, description="largest body of a request, in bytes"
     )
     max_sentences: int = Field(
-        1024, ge=1, le=1_000_000, description="most sentences of one request"
+        16_384, ge=1, le=1_000_000, description="most sentences of one request"
     )
     max_sentence_tokens: int = Field(
         1024, ge=1, le=1_000_000, description="most tokens of one sentence"
     )
-    max_tokens: int = Field(65_536, ge=1, le=10_000_000, description="most tokens of one request")
+    max_tokens: int = Field(524_288, ge=1, le=10_000_000, description="most tokens of one request")
     max_trace_tokens: int = Field(64, ge=1, le=1024, description="most tokens of a trace")
-    max_answer_bytes: int = Field(
-        128 << 20, ge=1, le=1 << 32, description="largest answer, in bytes"
+    max_trace_bytes: int = Field(
+        Limits.max_trace_bytes, ge=1, le=1 << 32, description="largest trace, in bytes"
+    )
+    max_answer_bytes: int = Field(4 << 30, ge=1, le=1 << 40, description="largest answer, in bytes")
+    stream_bytes: int = Field(
+        Limits.stream_bytes,
+        ge=1,
+        le=1 << 30,
+        description="an answer of /v1/encode that may be larger, in bytes, is sent as it is made",
     )
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         (), description="keys that open /v1, separated by commas; without any, it is open"
@@ -104,6 +110,8 @@ class Settings(BaseSettings):
     @classmethod
     def _is_a_rate(cls, rate: str) -> str:
         if rate:
+            from limits import parse_many  # noqa: PLC0415 - not without a rate
+
             parse_many(rate)
         return rate
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from docs import performance
+from docs.performance import Goal
 from service import errors
 from service.errors import PolysemeError
 from service.settings import Settings
@@ -14,7 +16,9 @@ from service.settings import Settings
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "models").rglob("*.md")])
+BENCHMARKS = ROOT / "benchmarks"
+FOLDERS = (DOCS, ROOT / "models", BENCHMARKS)
+PAGES = sorted([*ROOT.glob("*.md"), *(page for one in FOLDERS for page in one.rglob("*.md"))])
 
 
 def generator():
@@ -75,3 +79,52 @@ def test_readmes_figures_of_imported_files_are_those_measured(file):
     for system in ("contextual vector", "plain mean of the context"):
         figures = systems[system]["coarsewsd"]
         assert f"{figures['accuracy']:.1f} / {figures['macro_f1']:.1f}" in README
+
+
+def test_a_goal_is_held_on_the_right_side_of_its_bound_and_on_it():
+    ratios = [(0.69, "**missed**"), (0.7, "held"), (0.71, "held")]
+    for figure, verdict in ratios:
+        assert Goal("more is better", figure, 0.7).row()[1:] == ["≥ 0.7", str(figure), verdict]
+    for figure, verdict in [(1.9, "held"), (2, "held"), (2.1, "**missed**")]:
+        row = Goal("less is better", figure, 2, at_most=True).row()
+        assert row[1:] == ["≤ 2", str(figure), verdict]
+
+
+def test_every_goal_of_what_was_measured_is_on_the_page_of_performance():
+    page = (DOCS / "performance.md").read_text("utf-8")
+    found = performance.results()
+    assert set(performance.GOALS) <= set(performance.SECTIONS)
+    for name in performance.GOALS.keys() & found.keys():
+        for goal in performance.GOALS[name](found[name]):
+            assert f"| {' | '.join(goal.row())} |" in page
+    assert all(f"`python benchmarks/{name}.py`" in page for name in found)
+
+
+def test_a_note_stands_with_the_figures_it_is_about(monkeypatch):
+    monkeypatch.setattr(performance, "NOTES", {"growth": "Why it grows."})
+    _, page = performance.performance().split("\n## Growth\n")
+    assert "Why it grows." in page.split("\n## ")[0]
+    assert set(performance.NOTES) <= set(performance.SECTIONS)
+
+
+def test_the_pictures_of_performance_are_those_of_what_was_measured():
+    mpl = pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
+    page = (DOCS / "performance.md").read_text("utf-8")
+    drawn = performance.images()
+    assert set(re.findall(r"\(images/([^)]+)\)", page)) == drawn.keys()
+    for name, data in drawn.items():
+        committed = (DOCS / "images" / name).read_bytes()
+        assert b"<dc:date>" not in committed
+        by = re.search(rb"Matplotlib v([\d.]+)", committed)
+        if by and by[1].decode() == mpl.__version__:
+            assert data == committed, "run `make docs`"
+
+
+def test_every_benchmark_has_its_row_and_every_result_says_where_it_comes_from():
+    readme = (BENCHMARKS / "README.md").read_text("utf-8")
+    scripts = {file.name for file in BENCHMARKS.glob("*.py") if "__main__" in file.read_text()}
+    assert set(re.findall(r"^\| `(\w+\.py)` \|", readme, re.MULTILINE)) == scripts
+    assert all(f"`{file.name}`" in readme for file in BENCHMARKS.glob("*.py"))
+    for file in (BENCHMARKS / "results").glob("*.json"):
+        assert {"date", "versions"} <= json.loads(file.read_text("utf-8")).keys(), file.name
+        assert f"{file.stem.replace('-', '_')}.py" in scripts

@@ -1,16 +1,16 @@
 """`polyseme encode`: the answer of /v1/encode without a server."""
 
 import sys
+from pathlib import Path
 from typing import Any, get_args
 
 import click
-import orjson
 
 from service.cli.options import case_option, model_option, require_unicode, with_registry
-from service.encoding.documents import encode_document
-from service.encoding.encoder import Choice, Part, Unlisted
-from service.encoding.encoder import encode as encode_sentences
-from service.encoding.npz import npz_bytes
+from service.cli.output import output_option, written_to
+from service.encoding.answers import Kind, answer, number_bytes
+from service.encoding.choice import Choice, Part, Unlisted
+from service.encoding.encoder import Batch
 from service.encoding.stages import Stages
 from service.settings import Settings
 from service.store.registry import Registry
@@ -41,19 +41,19 @@ from service.store.registry import Registry
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["json", "npz"]),
+    type=click.Choice(get_args(Kind)),
     default="json",
     show_default=True,
-    help="One JSON document, or one NumPy archive.",
+    help="One JSON document, a line of JSON for each sentence, or one NumPy archive.",
 )
-@click.option("--output", type=click.File("wb", lazy=True), default="-", help="A file.")
+@output_option
 @case_option
 @model_option
 @with_registry
 def encode(
     texts: tuple[str, ...],
-    kind: str,
-    output: Any,
+    kind: Kind,
+    output: Path,
     registry: Registry,
     settings: Settings,
     **options: Any,
@@ -73,10 +73,10 @@ def encode(
         case=options["case"],
         truncate=options["truncate"],
     )
-    encoded = encode_sentences(model, sentences, choice, settings.limits(), Stages())
-    if kind == "npz":
-        output.write(npz_bytes(encoded))
-        return
-    document = encode_document(model.manifest, encoded)
-    written = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
-    output.write(written)
+    batch = Batch(model, sentences, choice, settings.limits(), Stages(), number_bytes(kind))
+    if not batch.large:
+        batch.hold()
+    with written_to(output) as out:
+        out.writelines(answer(batch, kind))
+        if kind == "json":
+            out.write(b"\n")

@@ -1,17 +1,19 @@
 """Texts to tokens within the limits: work stops where a limit is passed."""
 
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from service.encoding.limits import Limits
 from service.store.model import Model
 from service.text.case import Case
-from service.text.tokens import Composes, Token, iterate, never, resolve_all
+from service.text.tokenizer import Tokenizer
+from service.text.tokens import Token
 from service.text.words import words
 
 Text: TypeAlias = str | Sequence[str]
 """A sentence, or the words of one that is already tokenised."""
+Cut: TypeAlias = tuple[list[Token], int]
+"""The tokens of a text, and how many words were cut off."""
 
 
 def cut_texts(
@@ -22,41 +24,37 @@ def cut_texts(
     *,
     truncate: bool = False,
     subwords: bool = True,
-) -> list[tuple[list[Token], int]]:
-    """The tokens of each text, and how many words were cut off where it is over the limit.
+) -> Iterator[Cut]:
+    """Yield the tokens of each text, and how many words were cut off where it is over the limit.
 
     Without `subwords` no word is composed, whatever the model has. Raises TooLargeError where one
     text is over its limit and not to be cut, or all together are.
     """
-    composes = model.composes if subwords else never
-    cut, total = [], 0
+    tokenizer = model.tokenizer if subwords else model.plain_tokenizer
+    total = 0
     for number, text in enumerate(texts):
-        tokens, over = _cut(text, model, case, composes, limits.max_sentence_tokens)
+        tokens, over = _cut(text, tokenizer, case, limits.max_sentence_tokens)
         if over and not truncate:
             limits.sentence_tokens(len(tokens) + over)
-        cut.append((tokens, over))
         total += len(tokens)
         if total > limits.max_tokens:
             limits.tokens(total + sum(map(_count, texts[number + 1 :])))
-    return cut
+        yield tokens, over
 
 
 def cut_traced(text: str, model: Model, case: Case, limits: Limits) -> list[Token]:
     """The tokens of a text to be traced."""
-    tokens, over = _cut(text, model, case, model.composes, limits.max_trace_tokens)
+    tokens, over = _cut(text, model.tokenizer, case, limits.max_trace_tokens)
     limits.trace_tokens(len(tokens) + over)
     return tokens
 
 
-def _cut(
-    text: Text, model: Model, case: Case, composes: Composes, most: int
-) -> tuple[list[Token], int]:
+def _cut(text: Text, tokenizer: Tokenizer, case: Case, most: int) -> Cut:
     """The first tokens of a text, and how many words are left: counted, not looked up."""
-    vocabulary = model.vocabulary
     if not isinstance(text, str):
-        kept = resolve_all(text[:most], vocabulary, case, composes)
+        kept = tokenizer.words(text[:most], case)
         return kept, len(text) - len(kept)
-    tokens = list(islice(iterate(text, vocabulary, case, composes), most + 1))
+    tokens = tokenizer.tokens(text, case, most + 1)
     if len(tokens) <= most:
         return tokens, 0
     return tokens[:most], _count(text[tokens[most].start or 0 :])

@@ -1,44 +1,36 @@
 """Sentences to static vectors, contextual vectors and attention."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from functools import partial
 
 import numpy as np
 
-from service.encoding.cutting import Text, cut_texts
+from service.encoding.choice import (
+    BY_PAIR,
+    PER_LAYER,
+    Choice,
+    Dtype,
+    Part,
+    chosen_layers,
+    chosen_oov,
+    size_of,
+)
+from service.encoding.cutting import Cut, Text, cut_texts
 from service.encoding.limits import Limits
 from service.encoding.stages import Stages
 from service.engine.arrays import Floats
 from service.engine.stack import contextualise
-from service.errors import MOST_ERRORS, FieldError, InvalidError, UnknownWordError
+from service.errors import MOST_ERRORS, FieldError, OutOfRangeError, UnknownWordError
 from service.store.model import Model
-from service.text.case import Case
 from service.text.tokens import Token
 
-Part: TypeAlias = Literal[
-    "static", "contextual", "attention", "queries", "keys", "values", "scores"
-]
-PER_LAYER: tuple[Part, ...] = ("attention", "queries", "keys", "values", "scores")
 _RECORDED = {"attention": "weights"}
 """Under what name the engine records a part, where it is another one."""
-_BY_PAIR = ("attention", "scores")
-Unlisted: TypeAlias = Literal["zero", "subword", "error"]
-"""What becomes of words that the vocabulary lacks: a zero vector, one composed of their subwords,
-or the whole request is refused."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What is asked of each sentence."""
-
-    include: frozenset[Part] = frozenset({"static", "contextual", "attention"})
-    layers: Sequence[int] | Literal["all", "last"] = "all"
-    mean_of_heads: bool = False
-    oov: Unlisted | None = None
-    """None: `subword` where the model has subword vectors, else `zero`"""
-    case: Case = "auto"
-    truncate: bool = False
+_TOKEN_BYTES = 128
+"""About what a token takes in an answer, beside its numbers."""
+_KEPT = 8192
+"""Tokens of a large answer that are kept all the same, to spare it cutting them again."""
 
 
 @dataclass(frozen=True)
@@ -53,109 +45,132 @@ class Encoded:
     heads; `queries`, `keys`, `values` [L, h, n, k]"""
 
 
-def encode(
-    model: Model,
-    texts: Sequence[Text],
-    choice: Choice,
-    limits: Limits,
-    stages: Stages,
-    float_bytes: float = 4,
-) -> list[Encoded]:
-    """Encode sentences one by one; raise an error of the tree before any vector is made.
+class Batch:
+    """The answer for sentences, one by one, as often as it is gone through.
 
-    `float_bytes` is what a number takes in the answer at most, for the limit on its size.
+    Every time it has the same bits, so that a writer may come back for what it left out. Where the
+    answer may be larger than `stream_bytes` and the tokens are many, nothing is kept of a sentence
+    but its number of tokens: it is cut into tokens anew each time.
     """
-    layers, oov = chosen_layers(choice, len(model.layers)), chosen_oov(choice, model)
-    limits.sentences(len(texts))
-    with stages("tokens"):
+
+    def __init__(
+        self,
+        model: Model,
+        texts: Sequence[Text],
+        choice: Choice,
+        limits: Limits,
+        stages: Stages,
+        float_bytes: float = 4,
+    ) -> None:
+        """Count the tokens; raise an error of the tree before any vector is made.
+
+        `float_bytes` is what a number takes in the answer at most, for the limit on its size.
+        """
+        self.model, self.choice = model, choice
+        self.layers = chosen_layers(choice, len(model.layers))
+        self.lengths: list[int] = []
+        """the tokens of each sentence"""
+        self.large = False
+        """whether the answer may be over `stream_bytes`"""
+        self._stages, self._encoded = stages, list[Encoded]()
+        self._kept: list[Cut] | None = []
+        oov = chosen_oov(choice, model)
+        limits.sentences(len(texts))
         how = {"truncate": choice.truncate, "subwords": oov == "subword"}
-        cut = cut_texts(texts, model, choice.case, limits, **how)
-    if oov == "error":
-        _require_known(tokens for tokens, _ in cut)
-    limits.answer_bytes(_answer_bytes(model, choice, len(layers), cut, float_bytes))
-    return [
-        Encoded(tokens, truncated, _arrays(model, tokens, choice, layers, stages))
-        for tokens, truncated in cut
-    ]
+        self._cut = partial(cut_texts, texts, model, choice.case, limits, **how)
+        with stages("tokens"):
+            cut = self._cut()
+            numbers = self._count(_known(cut) if oov == "error" else cut, limits, float_bytes)
+        limits.answer_bytes(int(numbers * float_bytes))
+
+    def _count(self, cut: Iterable[Cut], limits: Limits, float_bytes: float) -> int:
+        """How many numbers the answer has; on the way, keep the tokens while they are few."""
+        size = size_of(self.model, self.choice, len(self.layers))
+        numbers = tokens = 0
+        for one in cut:
+            n = len(one[0])
+            self.lengths.append(n)
+            numbers += size.numbers(n)
+            tokens += n
+            self.large = numbers * float_bytes + tokens * _TOKEN_BYTES > limits.stream_bytes
+            if self.large and tokens > _KEPT:
+                self._kept = None
+            elif self._kept is not None:
+                self._kept.append(one)
+        return numbers
+
+    def __iter__(self) -> Iterator[Encoded]:
+        """Encode the sentences one by one."""
+        return self.through(self.choice.include)
+
+    def through(self, parts: Collection[Part]) -> Iterator[Encoded]:
+        """Encode the sentences one by one, with these at least of the arrays asked for."""
+        if self._encoded:
+            yield from self._encoded
+            return
+        parts = self.choice.include.intersection(parts)
+        for tokens, truncated in self._cut() if self._kept is None else self._kept:
+            yield Encoded(tokens, truncated, self._arrays(tokens, parts))
+
+    def hold(self) -> None:
+        """Encode now, and hold the answer: it is small."""
+        self._encoded = list(self)
+
+    def _arrays(self, tokens: list[Token], parts: frozenset[Part]) -> dict[Part, Floats]:
+        if not parts:
+            return {}
+        with self._stages("static"):
+            sentence = self.model.sentence(tokens)
+        arrays: dict[Part, Floats] = {"static": sentence.vectors}
+        per_layer = [part for part in PER_LAYER if part in parts]
+        if per_layer or "contextual" in parts:
+            with self._stages("attention"):
+                names = [_RECORDED.get(part, part) for part in per_layer]
+                result = contextualise(sentence, self.model.layers, names, self.layers)
+                arrays["contextual"] = result.contextual
+                for part, name in zip(per_layer, names, strict=True):
+                    stacked = _stacked([result.records[number][name] for number in self.layers])
+                    mean = self.choice.mean_of_heads and part in BY_PAIR
+                    arrays[part] = stacked.mean(axis=1) if mean else stacked
+        dtype = self.choice.dtype
+        return {part: in_dtype(array, dtype) for part, array in arrays.items() if part in parts}
 
 
-def chosen_layers(choice: Choice, number: int) -> list[int]:
-    """The layers that are asked for, each once, in ascending order.
-
-    Raises InvalidError where the model has no such layer.
-    """
-    if choice.layers == "all":
-        return list(range(number))
-    if choice.layers == "last":
-        return [number - 1]
-    wrong = [place for place, layer in enumerate(choice.layers) if not 0 <= layer < number]
-    if wrong:
-        message = f"the model's layers are 0 to {number - 1}"
-        raise InvalidError([FieldError(f"/layers/{place}", message) for place in wrong])
-    return sorted(set(choice.layers))
+def encode(
+    model: Model, texts: Sequence[Text], choice: Choice, limits: Limits, stages: Stages
+) -> list[Encoded]:
+    """Encode sentences one by one; raise an error of the tree before any vector is made."""
+    return list(Batch(model, texts, choice, limits, stages))
 
 
-def chosen_oov(choice: Choice, model: Model) -> Unlisted:
-    """What becomes of words that the vocabulary lacks.
-
-    Raises InvalidError where they are to be composed and the model has no subword vectors.
-    """
-    if choice.oov == "subword" and model.subwords is None:
-        hint = 'Leave `oov` out, or ask with `oov: "zero"`.'
-        raise InvalidError([FieldError("/oov", "this model has no subword vectors")], hint)
-    return choice.oov or ("zero" if model.subwords is None else "subword")
-
-
-def _require_known(sentences: Iterable[list[Token]]) -> None:
-    """Refuse sentences with words that the vocabulary lacks, naming the words and their places."""
-    lacking = [
-        (number, place, token)
-        for number, tokens in enumerate(sentences)
-        for place, token in enumerate(tokens)
-        if token.row is None
-    ]
-    if lacking:
-        errors = [
-            FieldError(f"/input/{number}", f"token {place} is not in the vocabulary")
-            for number, place, _ in lacking[:MOST_ERRORS]
-        ]
-        raise UnknownWordError(errors, list(dict.fromkeys(t.text for *_, t in lacking)))
+def in_dtype(array: Floats, dtype: Dtype) -> Floats:
+    """The array in a dtype; raise OutOfRangeError where it cannot hold a number. [...] -> [...]"""
+    if array.dtype == dtype:
+        return array
+    with np.errstate(over="ignore"):
+        cast = array.astype(dtype)
+    if not np.isfinite(cast).all():
+        error = FieldError("/dtype", "float16 cannot hold a number of the answer")
+        raise OutOfRangeError(error, 'Ask for `dtype: "float32"`.')
+    return cast
 
 
-def _answer_bytes(
-    model: Model,
-    choice: Choice,
-    layers: int,
-    cut: Sequence[tuple[list[Token], int]],
-    float_bytes: float,
-) -> int:
-    """The most bytes the arrays of an answer can take."""
-    d, h = model.manifest.dimension, model.manifest.heads
-    heads = 1 if choice.mean_of_heads else h
-    widths = {"queries": model.key_width, "keys": model.key_width, "values": model.value_width}
-    numbers = 0
-    for tokens, _ in cut:
-        n = len(tokens)
-        numbers += n * d * len(choice.include & {"static", "contextual"})
-        numbers += n * n * layers * heads * len(choice.include & set(_BY_PAIR))
-        numbers += n * layers * h * sum(widths[p] for p in choice.include if p in widths)
-    return int(numbers * float_bytes)
+def _stacked(arrays: list[Floats]) -> Floats:
+    """The arrays of layers one above the other; that of one layer is not copied. -> [L, ...]"""
+    return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)
 
 
-def _arrays(
-    model: Model, tokens: list[Token], choice: Choice, layers: list[int], stages: Stages
-) -> dict[Part, Floats]:
-    with stages("static"):
-        sentence = model.sentence(tokens)
-    arrays: dict[Part, Floats] = {"static": sentence.vectors}
-    per_layer = [part for part in PER_LAYER if part in choice.include]
-    if per_layer or "contextual" in choice.include:
-        with stages("attention"):
-            names = [_RECORDED.get(part, part) for part in per_layer]
-            result = contextualise(sentence, model.layers, names, layers)
-            arrays["contextual"] = result.contextual
-            for part, name in zip(per_layer, names, strict=True):
-                stacked = np.stack([result.records[number][name] for number in layers])
-                mean = choice.mean_of_heads and part in _BY_PAIR
-                arrays[part] = stacked.mean(axis=1) if mean else stacked
-    return {part: array for part, array in arrays.items() if part in choice.include}
+def _known(cut: Iterable[Cut]) -> Iterator[Cut]:
+    """Pass sentences on, and refuse them at the end where the vocabulary lacks words of theirs."""
+    errors: list[FieldError] = []
+    words: dict[str, None] = {}
+    for number, one in enumerate(cut):
+        for place, token in enumerate(one[0]):
+            if token.row is None:
+                words[token.text] = None
+                if len(errors) < MOST_ERRORS:
+                    message = f"token {place} is not in the vocabulary"
+                    errors.append(FieldError(f"/input/{number}", message))
+        yield one
+    if errors:
+        raise UnknownWordError(errors, list(words))

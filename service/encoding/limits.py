@@ -14,6 +14,9 @@ class Limits:
     max_tokens: int
     max_trace_tokens: int
     max_answer_bytes: int
+    max_trace_bytes: int = 128 << 20
+    stream_bytes: int = 8 << 20
+    """no limit: what may be larger is sent as it is made"""
 
     def sentences(self, number: int) -> None:
         """Refuse too many sentences."""
@@ -30,6 +33,11 @@ class Limits:
     def trace_tokens(self, number: int) -> None:
         """Refuse a trace of too many tokens."""
         self._check("The trace has too many tokens", number, "max_trace_tokens")
+
+    def trace_bytes(self, number: int) -> None:
+        """Refuse a trace that would be too large: all of it is in memory."""
+        self._check("The trace could have too many bytes", number, "max_trace_bytes")
+        self.answer_bytes(number)
 
     def answer_bytes(self, number: int) -> None:
         """Refuse an answer that would be too large."""

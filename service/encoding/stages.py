@@ -1,8 +1,6 @@
 """How long each stage of an answer takes, for the client to see (`Server-Timing`)."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 class Stages:
@@ -11,12 +9,20 @@ class Stages:
     def __init__(self) -> None:
         self.milliseconds: dict[str, float] = {}
 
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
+    def __call__(self, name: str) -> "_Stage":
         """Add the time spent in the block to a stage."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            spent = (time.perf_counter() - start) * 1000
-            self.milliseconds[name] = self.milliseconds.get(name, 0.0) + spent
+        return _Stage(self.milliseconds, name)
+
+
+class _Stage:
+    """A block whose time is taken."""
+
+    def __init__(self, milliseconds: dict[str, float], name: str) -> None:
+        self._milliseconds, self._name = milliseconds, name
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        spent = (time.perf_counter() - self._start) * 1000
+        self._milliseconds[self._name] = self._milliseconds.get(self._name, 0.0) + spent

@@ -48,7 +48,7 @@ def trace_text(
     manifest = model.manifest
     widths = (manifest.dimension, model.key_width, model.value_width)
     inner = _inner_width(model.layers[layer])
-    limits.answer_bytes(_answer_bytes(len(tokens), manifest.heads, *widths, inner))
+    limits.trace_bytes(_answer_bytes(len(tokens), manifest.heads, *widths, inner))
     return [t.text for t in tokens], trace_layer(model.sentence(tokens), model.layers, layer)
 
 
@@ -70,12 +70,12 @@ def trace_numbers(numbers: Numbers, limits: Limits) -> list[Step]:
         _check_widths(q, k, v, heads, pointer)
         fits = weights.output is None or weights.output.shape == (v, x.shape[1])
         _require(fits, "/weights/output", f"has to be {v} by {x.shape[1]}: [h·v, d]")
-        limits.answer_bytes(_answer_bytes(n, heads, x.shape[1], k // heads, v // heads))
+        limits.trace_bytes(_answer_bytes(n, heads, x.shape[1], k // heads, v // heads))
         return trace_embeddings(x, weights, heads, numbers.scale)
     queries, keys, values = (matrices[name] for name in ("queries", "keys", "values"))
     q, k, v = (matrix.shape[1] for matrix in (queries, keys, values))
     _check_widths(q, k, v, heads, "/keys")
-    limits.answer_bytes(_answer_bytes(n, heads, v, k // heads, v // heads))
+    limits.trace_bytes(_answer_bytes(n, heads, v, k // heads, v // heads))
     return trace_projected(queries, keys, values, heads, numbers.scale)
 
 

@@ -34,7 +34,7 @@ class Sentence:
     @cached_property
     def all_known(self) -> bool:
         """Whether the vocabulary has every token."""
-        return np.count_nonzero(self.known) == len(self.known)
+        return bool(np.count_nonzero(self.known) == len(self.known))
 
 
 @dataclass(frozen=True)

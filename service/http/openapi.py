@@ -7,7 +7,7 @@ from pydantic.json_schema import models_json_schema
 
 from service import __version__
 from service.http import replies, requests
-from service.http.reading import JSON, NPZ
+from service.http.reading import JSON, NDJSON, NPZ
 
 _REF = "#/components/schemas/{model}"
 _PROBLEM = "application/problem+json"
@@ -19,7 +19,7 @@ _STATUSES = {
     405: "No such method.",
     406: "An answer type that is not offered.",
     413: "Over a limit; `detail` names the limit and the size.",
-    415: "A body that is not declared as JSON.",
+    415: "A body that is not declared as a type that the route takes.",
     422: "A field is missing, unknown, of the wrong type or out of range.",
     429: "Over the caller's rate; see Retry-After.",
     500: "A fault of the service.",
@@ -127,6 +127,9 @@ def _operation(operation: Operation) -> dict[str, Any]:
     if operation.body:
         content = {JSON: {"schema": _reference(operation.body)}}
         described["requestBody"] = {"required": True, "content": content}
+    if operation.name == "encode":
+        content[NDJSON] = {"schema": _lines("a sentence, or a list of its words, in each line")}
+        described["parameters"] = _query(requests.EncodeRequest)
     if "{name}" in operation.path:
         schema = {"type": "string"}
         described["parameters"] = [
@@ -135,9 +138,32 @@ def _operation(operation: Operation) -> dict[str, Any]:
     return described
 
 
+def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
+    """What goes into the query where the body is lines; a list has commas between its entries."""
+    _, schemas = models_json_schema([(model, "validation")], ref_template=_REF)
+    fields = schemas["$defs"][model.__name__]["properties"]
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "description": f"with a body of {NDJSON} alone",
+            "style": "form",
+            "explode": False,
+            "schema": schema,
+        }
+        for name, schema in fields.items()
+        if name != "input"
+    ]
+
+
+def _lines(description: str) -> dict[str, str]:
+    return {"type": "string", "contentMediaType": NDJSON, "description": description}
+
+
 def _success(operation: Operation) -> dict[str, Any]:
     content: dict[str, Any] = {JSON: {"schema": _reference(operation.reply)}}
     if operation.name == "encode":
+        content[NDJSON] = {"schema": _lines("an entry of `results` in each line")}
         content[NPZ] = {"schema": {"type": "string", "contentMediaType": NPZ}}
     headers = {
         "X-Request-ID": _header("the client's own where it sent a sane one"),

@@ -1,6 +1,8 @@
 """Reading a request: what it is declared as, what it accepts, and what its body says."""
 
+import io
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import orjson
@@ -8,6 +10,8 @@ import regex
 from flask import current_app, request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_accept_header, parse_options_header
 
 from service.errors import (
     MOST_ERRORS,
@@ -18,9 +22,9 @@ from service.errors import (
     TooLargeError,
     UnsupportedMediaError,
 )
-from service.http.requests import TAGS
+from service.http.requests import TAGS, of_query
 
-JSON, NPZ = "application/json", "application/x-npz"
+JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
 _Body = TypeVar("_Body", bound=BaseModel)
 _NAME = regex.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 _DRAIN = 16 << 20
@@ -30,10 +34,27 @@ is still sending when the connection closes never sees the answer."""
 
 def accepted(*offered: str) -> str:
     """Which of the offered types the client likes best; raise NotAcceptableError for none."""
-    best = request.accept_mimetypes.best_match(offered)
-    if best is None and request.accept_mimetypes.provided:
+    sent = request.environ.get("HTTP_ACCEPT", "")
+    best = _best(sent, offered)
+    if best is None and sent:
         raise NotAcceptableError
     return best or offered[0]
+
+
+# Clients send the same few headers again and again, and werkzeug parses them at some length.
+@lru_cache(256)
+def _best(sent: str, offered: tuple[str, ...]) -> str | None:
+    return parse_accept_header(sent, MIMEAccept).best_match(offered)
+
+
+def declares(media: str) -> bool:
+    """Whether the body is declared as a type."""
+    return _declared(request.environ.get("CONTENT_TYPE", "")) == media
+
+
+@lru_cache(256)
+def _declared(sent: str) -> str:
+    return parse_options_header(sent)[0].lower()
 
 
 def read_body(schema: type[_Body]) -> _Body:
@@ -41,14 +62,40 @@ def read_body(schema: type[_Body]) -> _Body:
 
     Raises UnsupportedMediaError, TooLargeError, NotJsonError or InvalidError.
     """
-    if request.mimetype != JSON:
+    if not declares(JSON):
         raise UnsupportedMediaError
-    if request.content_encoding not in {None, "", "identity"}:
+    return _checked(schema, _parsed(_content()))
+
+
+def read_lines(schema: type[_Body]) -> _Body:
+    """Parse and check a body whose lines are the entries of `input`; the query has the rest.
+
+    Raises as `read_body` does. Pointers are those of the same request in JSON.
+    """
+    lines = io.BytesIO(_content().rstrip(b" \t\r\n"))
+    fields = {name: of_query(name, sent) for name, sent in request.args.lists()}
+    if "input" in fields:
+        raise InvalidError([FieldError("/input", "its entries are the lines of the body")])
+    return _checked(schema, {**fields, "input": [_parsed(line) for line in lines]})
+
+
+def _content() -> bytes:
+    """The body; raise UnsupportedMediaError where it is encoded."""
+    if request.environ.get("HTTP_CONTENT_ENCODING", "") not in {"", "identity"}:
         raise UnsupportedMediaError("The body has a Content-Encoding, and none is understood.")
+    return _bytes()
+
+
+def _parsed(text: bytes) -> Any:
     try:
-        return schema.model_validate(orjson.loads(_bytes()))
+        return orjson.loads(text)
     except orjson.JSONDecodeError:
         raise NotJsonError from None
+
+
+def _checked(schema: type[_Body], value: Any) -> _Body:
+    try:
+        return schema.model_validate(value)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
     raise InvalidError([FieldError(_pointer(one), _message(one)) for one in found[:MOST_ERRORS]])
@@ -71,11 +118,13 @@ def _bytes() -> bytes:
 def _whole() -> bytes:
     limit = current_app.config["MAX_CONTENT_LENGTH"]
     declared = request.content_length
-    if declared is None and request.environ.get("wsgi.input_terminated"):
-        # In chunks. Werkzeug would cut the body at its limit without a word.
-        body = b"".join(_raw(limit + 1))
+    if declared is None:
+        # In chunks, of which the server sees the end; other servers give nothing without a length.
+        body = b"".join(_raw(limit + 1 if request.environ.get("wsgi.input_terminated") else 0))
     else:
-        body = b"" if declared and declared > limit else request.get_data(cache=False)
+        body = b"".join(_raw(declared if declared <= limit else 0))
+        if len(body) < declared <= limit:
+            raise EOFError
     if len(body) > limit or (declared and declared > limit):
         for _ in _raw(limit + _DRAIN):
             pass

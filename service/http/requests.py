@@ -1,10 +1,13 @@
 """What a request may say. A field that is not here is refused."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
+import regex
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from service.encoding.encoder import Part, Unlisted
+from service.encoding.answers import Encoding
+from service.encoding.choice import Dtype, Part, Unlisted
 from service.store.manifest import NAME_PATTERN
 from service.text.case import Case
 
@@ -49,6 +52,10 @@ Layers: TypeAlias = Annotated[
 ]
 
 
+_NUMBER = regex.compile(r"-?[0-9]{1,9}")
+_FLAGS = ("true", "false")
+
+
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -77,8 +84,26 @@ class EncodeRequest(_Body):
     truncate: bool = Field(
         False, description="cut a sentence that is over the limit instead of refusing it"
     )
-    encoding: Literal["float", "base64"] = "float"
-    dtype: Literal["float32", "float16"] = "float32"
+    encoding: Encoding = "float"
+    dtype: Dtype = "float32"
+
+
+def of_query(name: str, sent: Sequence[str]) -> Any:
+    """What a field of the query of /v1/encode would be in JSON; lists have commas in them.
+
+    What cannot be turned is left as it is, for the model to refuse.
+    """
+    if name in {"include", "layers"}:
+        parts = [_number(part) for part in ",".join(sent).split(",")] if any(sent) else []
+        named = name == "layers" and len(parts) == 1 and isinstance(parts[0], str)
+        return parts[0] if named else parts
+    value = sent[0] if len(sent) == 1 else list(sent)
+    flag = name == "truncate" and value in _FLAGS
+    return value == "true" if flag else value
+
+
+def _number(text: str) -> int | str:
+    return int(text) if _NUMBER.fullmatch(text) else text
 
 
 class OccurrenceRequest(_Body):

@@ -5,45 +5,50 @@ from typing import Any
 from flask import Blueprint, Response, current_app, g
 
 from service.encoding import compare as comparing
-from service.encoding import documents, encoder, tracing
+from service.encoding import documents, tracing
+from service.encoding.answers import Kind, answer, number_bytes
+from service.encoding.choice import Choice
+from service.encoding.encoder import Batch
 from service.encoding.limits import Limits
 from service.encoding.neighbours import neighbours_of_vector, neighbours_of_word
-from service.encoding.npz import npz_bytes
-from service.http.reading import JSON, NPZ, accepted, read_body
+from service.http.reading import JSON, NDJSON, NPZ, accepted, declares, read_body, read_lines
 from service.http.requests import CompareRequest, EncodeRequest, NeighborsRequest, TraceRequest
-from service.http.writing import cast, json_response, limited, number_bytes
+from service.http.writing import json_response, limited, streamed, whole
 from service.store.model import Model
 from service.store.registry import Registry
 
 routes = Blueprint("computing", __name__, url_prefix="/v1")
 
+_KINDS: dict[str, Kind] = {JSON: "json", NDJSON: "ndjson", NPZ: "npz"}
+
 
 @routes.post("/encode")
 def encode() -> Response:
     """Static vectors, contextual vectors and attention of sentences."""
-    kind = accepted(JSON, NPZ)
+    media = accepted(JSON, NDJSON, NPZ)
     with g.stages("parse"):
-        body = read_body(EncodeRequest)
-    model = _model(body.model)
+        body = read_lines(EncodeRequest) if declares(NDJSON) else read_body(EncodeRequest)
+    model, kind = _model(body.model), _KINDS[media]
     texts = body.input if isinstance(body.input, list) else [body.input]
     size = number_bytes(kind, body.encoding, body.dtype)
-    encoded = encoder.encode(model, texts, _choice(body), _limits(), g.stages, size)
+    batch = Batch(model, texts, _choice(body), _limits(), g.stages, size)
+    pieces = answer(batch, kind, body.encoding)
+    if batch.large:
+        return streamed(pieces, media, g.request_id)
+    batch.hold()
     with g.stages("write"):
-        cast(encoded, body.dtype)
-        if kind == NPZ:
-            return limited(Response(npz_bytes(encoded), content_type=NPZ), _limits())
-        write = documents.as_base64 if body.encoding == "base64" else documents.as_numbers
-        return _json(documents.encode_document(model.manifest, encoded, write))
+        return whole(pieces, media, _limits())
 
 
-def _choice(body: EncodeRequest) -> encoder.Choice:
-    return encoder.Choice(
+def _choice(body: EncodeRequest) -> Choice:
+    return Choice(
         include=frozenset(body.include),
         layers=body.layers,
         mean_of_heads=body.heads == "mean",
         oov=body.oov,
         case=body.case,
         truncate=body.truncate,
+        dtype=body.dtype,
     )
 
 

@@ -32,6 +32,32 @@ class Worker(ThreadWorker):  # type: ignore[misc]
     heard: queue.SimpleQueue[int] | None = None
     """the signals that came before this worker could handle any (`serving.py`)"""
 
+    _busy = 0
+    """requests that a thread works at, or that wait for one"""
+
+    def enqueue_req(self, conn: Any) -> None:
+        """Hand a request to a thread."""
+        self._busy += 1
+        super().enqueue_req(conn)
+
+    def finish_request(self, conn: Any, fs: Any) -> None:
+        """Take a connection back from a thread."""
+        self._busy -= 1
+        super().finish_request(conn, fs)
+
+    def set_accept_enabled(self, enabled: bool) -> None:
+        """Accept connections while a thread is free.
+
+        Gunicorn's worker takes all that come, and when many come at once the first to wake takes
+        them and keeps them, while the others have nothing to do.
+        """
+        super().set_accept_enabled(enabled and self._busy < self.cfg.threads)
+
+    def accept(self, listener: Any) -> None:
+        """Accept a connection; the next one only if a thread is free for it."""
+        super().accept(listener)
+        self.set_accept_enabled(True)
+
     def init_signals(self) -> None:
         """Take SIGHUP as well; its handler may interrupt anything, so it only puts into a queue."""
         self._hangups: queue.SimpleQueue[int] = queue.SimpleQueue()

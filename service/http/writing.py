@@ -1,19 +1,19 @@
-"""Writing an answer to HTTP."""
+"""Writing an answer to HTTP: whole, or as it is made."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+import errno
+import logging
+import traceback
+from collections.abc import Iterator
+from typing import Any
 
-import numpy as np
 import orjson
 from flask import Response
 
-from service.encoding.encoder import Encoded
+from service.encoding.chunks import chunks
 from service.encoding.limits import Limits
-from service.errors import FieldError, OutOfRangeError
-from service.http.reading import JSON, NPZ
+from service.http.reading import JSON
 
-_JSON_FLOAT_BYTES = 16.0
-"""What a float32 and its comma take in JSON at most, such as `-1.1754944e-38,`."""
+_log = logging.getLogger("polyseme")
 
 
 def json_response(document: Any) -> Response:
@@ -27,24 +27,38 @@ def limited(response: Response, limits: Limits) -> Response:
     return response
 
 
-def number_bytes(kind: str, encoding: Literal["float", "base64"], dtype: str) -> float:
-    """How many bytes of an answer one number takes at most."""
-    size = float(np.dtype(dtype).itemsize)
-    if kind == NPZ:
-        return size
-    return _JSON_FLOAT_BYTES if encoding == "float" else size * 4 / 3
+def whole(pieces: Iterator[bytes], content_type: str, limits: Limits) -> Response:
+    """Make the whole answer and send it; raise TooLargeError where it is over the limit.
+
+    Its chunks are not joined: a second copy of some megabytes costs more than to send them singly.
+    """
+    made = list(chunks(pieces))
+    limits.answer_bytes(sum(map(len, made)))
+    return Response(made, content_type=content_type)
 
 
-def cast(encoded: Sequence[Encoded], dtype: Literal["float32", "float16"]) -> None:
-    """Put every array into the dtype; raise OutOfRangeError where it cannot hold a number."""
-    if dtype == "float32":
-        return
-    with np.errstate(over="ignore"):
-        for one in encoded:
-            for part, array in one.arrays.items():
-                one.arrays[part] = array.astype(dtype)
-                if not np.isfinite(one.arrays[part]).all():
-                    raise OutOfRangeError(
-                        FieldError("/dtype", "float16 cannot hold a number of the answer"),
-                        'Ask for `dtype: "float32"`.',
-                    )
+def streamed(pieces: Iterator[bytes], content_type: str, request_id: str) -> Response:
+    """Send an answer as it is made.
+
+    Its beginning is made now, so that what fails at once is an error like all others.
+    """
+    made = chunks(pieces)
+    return Response(_sent(next(made), made, request_id), content_type=content_type)
+
+
+def _sent(first: bytes, rest: Iterator[bytes], request_id: str) -> Iterator[bytes]:
+    """Pass chunks on, the last of them only where all went well.
+
+    What goes wrong is logged as `problems.py` does. The client is told by the connection: as after
+    a broken one, gunicorn closes it, without the mark that ends an answer.
+    """
+    yield first
+    try:
+        yield from rest
+    except Exception as error:  # noqa: BLE001 - whatever it is, the answer has begun
+        places = "".join(traceback.format_tb(error.__traceback__))
+        _log.error(
+            "%s in the middle of the answer to request %s\n%s",
+            *(type(error).__name__, request_id, places),
+        )
+        raise BrokenPipeError(errno.EPIPE, "the answer is broken off") from None

@@ -6,7 +6,7 @@ chunk by chunk, and a chunk is looked up once: most of a text is a few thousand 
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from service.text.case import Case
 from service.text.tokens import Composes, Lookup, Token, never, resolve_all, tokenise
@@ -23,7 +23,9 @@ class Tokenizer:
     """Gives the tokens that `tokenise` and `resolve_all` give. Threads may share it."""
 
     def __init__(self, vocabulary: Lookup, composes: Composes = never) -> None:
-        self._vocabulary, self._composes = vocabulary, composes
+        # Not methods: they would hold the tokenizer, and with it a vocabulary that is let go.
+        self._cut = partial(_cut, vocabulary, composes)
+        self._resolve = partial(_resolve, vocabulary, composes)
         self._chunk = lru_cache(_REMEMBERED)(self._cut)
         self._word = lru_cache(_REMEMBERED)(self._resolve)
 
@@ -47,8 +49,10 @@ class Tokenizer:
             (self._word if len(word) <= _LONGEST else self._resolve)(word, case) for word in words
         ]
 
-    def _cut(self, chunk: str, case: Case) -> tuple[Token, ...]:
-        return tuple(tokenise(chunk, self._vocabulary, case, self._composes))
 
-    def _resolve(self, word: str, case: Case) -> Token:
-        return resolve_all([word], self._vocabulary, case, self._composes)[0]
+def _cut(vocabulary: Lookup, composes: Composes, chunk: str, case: Case) -> tuple[Token, ...]:
+    return tuple(tokenise(chunk, vocabulary, case, composes))
+
+
+def _resolve(vocabulary: Lookup, composes: Composes, word: str, case: Case) -> Token:
+    return resolve_all([word], vocabulary, case, composes)[0]

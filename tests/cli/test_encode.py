@@ -2,20 +2,25 @@
 
 import io
 import json
+import os
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from service.encoding.encoder import Choice, encode
-from service.encoding.npz import npz_bytes
+from service.encoding.choice import Choice
+from service.encoding.encoder import encode
 from service.encoding.stages import Stages
 from service.store.folder import read_model
 from tests.cli.conftest import run
-from tests.tiny import LIMITS
+from tests.encoding.asking import written
+from tests.tiny import LIMITS, VECTORS, write_tiny
 
 TEXTS = ["Bank zebra didn't", "river river money"]
+FAR = np.concatenate([VECTORS[:-1], VECTORS[-1:] * np.float32(1e30)])
+"""No score of `end` with itself is a float32."""
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +43,63 @@ def test_arguments_are_sentences_and_the_answer_is_that_of_the_service(polyseme,
 
 
 def test_lines_of_standard_input_are_sentences_and_the_npz_has_the_same_bits(
-    polyseme, models_dir, expected, tmp_path
+    polyseme, models_dir, tmp_path
 ):
     target = tmp_path / "answer.npz"
     arguments = ["--models-dir", models_dir, "--format", "npz", "--output", target]
     done = run("encode", *arguments, "--model", "tiny", stdin="\n".join(TEXTS) + "\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert target.read_bytes() == npz_bytes(expected)
+    with threadpool_limits(1):
+        assert target.read_bytes() == written(read_model(models_dir / "tiny"), TEXTS, "npz")
     piped = polyseme("encode", "--format", "npz", *TEXTS)
     assert piped.stdout == target.read_bytes()
     with np.load(io.BytesIO(piped.stdout), allow_pickle=False) as file:
         assert file["offsets"].tolist() == [0, 4, 7]
+
+
+@pytest.mark.parametrize("kind", ["json", "ndjson", "npz"])
+def test_an_answer_is_the_same_as_it_is_made_and_at_once(polyseme, tmp_path, kind):
+    whole = polyseme("encode", "--format", kind, *TEXTS * 50).stdout
+    for place, streamed in (("-", True), (tmp_path / "answer", True), (tmp_path / "other", False)):
+        options = ["--format", kind, "--output", place]
+        given = {"POLYSEME_STREAM_BYTES": "1"} if streamed else {}
+        done = polyseme("encode", *options, *TEXTS * 50, **given)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert (done.stdout or place.read_bytes()) == whole
+
+
+def test_each_sentence_is_a_line_where_that_is_asked_for(polyseme):
+    lines = polyseme("encode", "--format", "ndjson", *TEXTS).stdout.splitlines()
+    document = json.loads(polyseme("encode", *TEXTS).stdout)
+    assert [json.loads(line) for line in lines] == document["results"]
+
+
+@pytest.mark.parametrize("stream_bytes", ["1", "1000000"])
+def test_a_file_is_there_once_it_is_whole(tmp_path, stream_bytes):
+    place = write_tiny(tmp_path / "models" / "far", vectors=FAR)
+    target = tmp_path / "answer"
+    target.write_bytes(b"before")
+    done = run(
+        *("encode", "--output", target, "--include", "attention"),
+        *("bank river", "river end end"),
+        models_dir=place.parent,
+        POLYSEME_MODEL="far",
+        POLYSEME_STREAM_BYTES=stream_bytes,
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"not finite" in done.stderr
+    assert target.read_bytes() == b"before"
+    assert [file.name for file in tmp_path.iterdir()] == ["models", "answer"]
+
+
+def test_what_is_no_file_is_written_to_and_not_replaced(polyseme, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+    done = polyseme("encode", "--output", pipe, *TEXTS)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert reader.communicate(timeout=60)[0] == polyseme("encode", *TEXTS).stdout
+    assert pipe.is_fifo()
 
 
 def test_options_choose_the_arrays(polyseme):

@@ -1,14 +1,20 @@
 """Encoding with the choices of a test and defaults for the rest."""
 
+import io
+import json
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 
-from service.encoding.encoder import Choice, Part, encode
+from service.encoding.answers import answer
+from service.encoding.choice import Choice, Part
+from service.encoding.encoder import Batch, encode
 from service.encoding.stages import Stages
 from tests.tiny import LIMITS
 
 EVERY = frozenset(get_args(Part))
+STREAMED = replace(LIMITS, stream_bytes=1)
 
 
 def ask(model, texts, limits=LIMITS, stages=None, **choice):
@@ -17,6 +23,30 @@ def ask(model, texts, limits=LIMITS, stages=None, **choice):
 
 def ask_one(model, text, **choice):
     return ask(model, [text], **choice)[0]
+
+
+def batch_of(model, texts, limits=LIMITS, **choice):
+    return Batch(model, texts, Choice(**choice), limits, Stages())
+
+
+def written(model, texts, kind="json", encoding="float", limits=LIMITS, **choice):
+    """The bytes of an answer, which is held first where it is small, as a service does."""
+    batch = batch_of(model, texts, limits, **choice)
+    if not batch.large:
+        batch.hold()
+    return b"".join(answer(batch, kind, encoding))
+
+
+def document_of(model, texts, encoding="float", limits=LIMITS, **choice):
+    """The answer in JSON, read."""
+    return json.loads(written(model, texts, "json", encoding, limits, **choice))
+
+
+def arrays_of(model, texts, limits=LIMITS, **choice):
+    """The answer in `.npz`, read."""
+    data = written(model, texts, "npz", limits=limits, **choice)
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        return dict(file)
 
 
 def same_bits(a, b):

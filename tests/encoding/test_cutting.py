@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from service.encoding.choice import Choice
 from service.encoding.cutting import cut_texts, cut_traced
-from service.encoding.encoder import Choice, encode
+from service.encoding.encoder import encode
 from service.encoding.limits import Limits
 from service.encoding.stages import Stages
 from service.errors import MOST_ERRORS, TooLargeError, UnknownWordError
@@ -42,7 +43,7 @@ def model(tmp_path):
 @pytest.mark.parametrize("text", [LONG, LONG.split()])
 def test_a_text_over_the_limit_is_refused_with_its_size_after_a_few_lookups(model, text):
     with pytest.raises(TooLargeError) as caught:
-        cut_texts([text], model, "auto", LIMITS)
+        list(cut_texts([text], model, "auto", LIMITS))
     assert caught.value.extra == {"limit": 7, "size": 100_000, "setting": "max_sentence_tokens"}
     assert model.vocabulary.asked < 20
 
@@ -57,7 +58,7 @@ def test_a_text_that_may_be_cut_is_cut_and_the_rest_counted(model, text):
 
 def test_texts_over_the_limit_together_are_refused_with_the_size_of_all(model):
     with pytest.raises(TooLargeError) as caught:
-        cut_texts(["bank river money"] * 1000, model, "auto", LIMITS)
+        list(cut_texts(["bank river money"] * 1000, model, "auto", LIMITS))
     assert caught.value.extra == {"limit": 11, "size": 3000, "setting": "max_tokens"}
     assert model.vocabulary.asked < 20
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from service.encoding.encoder import Choice, encode
+from service.encoding.choice import Choice
+from service.encoding.encoder import Batch, encode
 from service.encoding.stages import Stages
 from service.errors import TooLargeError
 from tests.encoding.asking import EVERY, ask, ask_one, same_bits
@@ -16,7 +17,7 @@ TEXTS = ["bank river money", "bank", "river apple"]
 
 def refused(model, texts, stages=None, float_bytes=4, choice=None, **limits):
     with pytest.raises(TooLargeError) as caught:
-        encode(
+        Batch(
             model,
             texts,
             choice or Choice(),

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 
 from service.encoding.compare import Occurrence, compare
-from service.encoding.documents import compare_document, encode_document
+from service.encoding.documents import compare_document
 from service.encoding.neighbours import neighbours_of_vector, neighbours_of_word
-from service.encoding.npz import npz_bytes
 from service.encoding.stages import Stages
 from service.encoding.tracing import trace_text
 from service.engine.attention import Scoring
@@ -17,7 +16,7 @@ from service.engine.layer import Layer
 from service.engine.projection import Projection
 from service.engine.subwords import LONGEST, Subwords
 from service.errors import InvalidError, UnknownWordError
-from tests.encoding.asking import EVERY, ask, ask_one, same_bits
+from tests.encoding.asking import EVERY, ask, ask_one, document_of, same_bits, written
 from tests.text.vocabularies import PROPERTY, texts
 from tests.tiny import LIMITS, SUBWORDS, WORDS, tiny_model
 
@@ -120,17 +119,16 @@ def test_words_that_could_be_composed_are_listed_where_unknown_ones_are_refused(
 
 
 def test_a_composed_word_is_not_counted_as_unknown(composing):
-    encoded = ask(composing, ["gnu bank", f"zebra {'x' * (LONGEST + 1)}"])
-    usage = encode_document(composing.manifest, encoded)["usage"]
+    usage = document_of(composing, ["gnu bank", f"zebra {'x' * (LONGEST + 1)}"])["usage"]
     assert usage == {"tokens": 4, "oov": 1, "truncated": 0}
 
 
 def test_a_document_has_nothing_new(composing):
-    document = encode_document(composing.manifest, ask(composing, ["gnu"]))
+    document = document_of(composing, ["gnu"])
     assert document["results"][0]["tokens"] == [
         {"text": "gnu", "start": 0, "end": 3, "key": None, "resolution": "subword"}
     ]
-    assert b"composed" not in npz_bytes(ask(composing, ["gnu"]))
+    assert b"composed" not in written(composing, ["gnu"], "npz")
 
 
 def test_what_has_no_ngram_or_is_too_long_stays_unknown(composing):

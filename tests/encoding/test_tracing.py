@@ -207,6 +207,7 @@ def test_no_trace_is_larger_than_its_limit(case):
     document = trace_document(numbers.tokens, trace_numbers(numbers, LIMITS))
     only_numbers = [step["values"] for step in document["steps"]]
     size = len(orjson.dumps(only_numbers, option=orjson.OPT_SERIALIZE_NUMPY))
-    with pytest.raises(TooLargeError) as caught:
-        trace_numbers(numbers, replace(LIMITS, max_answer_bytes=size - 1))
-    assert caught.value.members()["setting"] == "max_answer_bytes"
+    for setting in ("max_trace_bytes", "max_answer_bytes"):
+        with pytest.raises(TooLargeError) as caught:
+            trace_numbers(numbers, replace(LIMITS, **{setting: size - 1}))
+        assert caught.value.members()["setting"] == setting

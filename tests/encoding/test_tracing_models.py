@@ -137,6 +137,7 @@ def test_no_trace_is_larger_than_its_limit(tmp_path, part):
         names, steps = trace_text(broad, text, 0, "auto", LIMITS)
         values = [step["values"] for step in trace_document(names, steps)["steps"]]
         size = len(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY))
-        with pytest.raises(TooLargeError) as caught:
-            trace_text(broad, text, 0, "auto", replace(LIMITS, max_answer_bytes=size - 1))
-        assert caught.value.members()["setting"] == "max_answer_bytes"
+        for setting in ("max_trace_bytes", "max_answer_bytes"):
+            with pytest.raises(TooLargeError) as caught:
+                trace_text(broad, text, 0, "auto", replace(LIMITS, **{setting: size - 1}))
+            assert caught.value.members()["setting"] == setting

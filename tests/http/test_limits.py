@@ -18,6 +18,10 @@ LONG = " ".join(["river"] * 50)
         ("max_answer_bytes", 4000, "/v1/encode", {"input": LONG, "include": ["attention"]}, 160000),
         ("max_trace_tokens", 49, "/v1/trace", {"text": LONG}, 50),
         (
+            *("max_trace_bytes", 100, "/v1/trace"),
+            *({"tokens": ["a"], "queries": [[1.0]], "keys": [[1.0]], "values": [[1.0]]}, 520),
+        ),
+        (
             *("max_trace_tokens", 49, "/v1/trace"),
             *({"tokens": ["a"] * 50, "embeddings": [[1.0]] * 50}, 50),
         ),
@@ -66,6 +70,18 @@ def test_an_answer_is_limited_where_no_estimate_was_made(serve) -> None:
         document = expect_problem(limited.post(path, json=body), 413, "too_large")
         assert document["setting"] == "max_answer_bytes"
         assert document["size"] > document["limit"] == 300
+
+
+def test_an_answer_that_is_sent_as_it_is_made_is_limited_before_it_begins(serve) -> None:
+    limited = serve(stream_bytes=1, max_answer_bytes=2_000_000)
+    for accept in ("application/json", "application/x-ndjson", "application/x-npz"):
+        body = {"input": [LONG] * 40, "include": ["contextual"]}
+        headers = {"Accept": f"{accept}, application/problem+json"}
+        answer = limited.post("/v1/encode", json=body, headers=headers)
+        document = expect_problem(answer, 413, "too_large")
+        assert document["setting"] == "max_answer_bytes"
+        fewer = {**body, "input": [LONG] * 5}
+        assert limited.post("/v1/encode", json=fewer, headers=headers).status_code == 200
 
 
 def test_a_caller_over_its_rate_gets_a_429_that_says_when_to_come_back(serve) -> None:

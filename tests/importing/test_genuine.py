@@ -5,10 +5,9 @@ import hashlib
 import numpy as np
 import pytest
 
-from service.encoding.documents import encode_document
 from service.store.folder import read_model
 from service.training.closed_form import REACH
-from tests.encoding.asking import ask, ask_one
+from tests.encoding.asking import ask, ask_one, document_of
 from tests.importing.conftest import run
 from tests.importing.reading import GENUINE, assert_same, word2vec
 
@@ -170,7 +169,7 @@ def test_a_service_answers_with_what_the_engine_makes_of_the_folder(serve, folde
     for name in FILES:
         model = read_model(folder / name)
         document = client.post("/v1/encode", json={"input": TEXTS, "model": name}).json()
-        expected = encode_document(model.manifest, ask(model, TEXTS))
+        expected = document_of(model, TEXTS)
         assert document["usage"] == expected["usage"]
         for got, own in zip(document["results"], expected["results"], strict=True):
             assert [token["key"] for token in got["tokens"]] == [

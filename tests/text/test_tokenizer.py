@@ -1,6 +1,7 @@
 """A tokenizer that remembers gives what the functions give that do not."""
 
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import given
@@ -85,6 +86,26 @@ def test_long_chunks_are_not_remembered_and_short_ones_not_without_end(monkeypat
     before = vocabulary.asked
     cuts.tokens(long)
     assert vocabulary.asked > before
+
+
+def test_a_vocabulary_that_is_let_go_is_gone_at_once():
+    vocabulary = Vocabulary("bank")
+    cuts = Tokenizer(vocabulary, Subwords(vocabulary).composes)
+    cuts.tokens("bank zebra")
+    cuts.words(["bank", "zebra"])
+    watched = weakref.ref(vocabulary)
+    del vocabulary, cuts
+    assert watched() is None
+
+
+class Subwords:
+    """What composes words, and holds a vocabulary."""
+
+    def __init__(self, vocabulary):
+        self.vocabulary = vocabulary
+
+    def composes(self, spelling):
+        return self.vocabulary.row(spelling) is None
 
 
 def test_threads_share_a_tokenizer():

@@ -1,0 +1,121 @@
+"""How time and memory grow with the length of a sentence, with its attention and without.
+
+    python benchmarks/growth.py [--longest 16384] [--rounds 3]
+
+One sentence from text to vectors, on one core, each length in processes of their own. Memory is how
+far the process grows at most (`VmHWM`, which the kernel keeps for each process), beside what the
+arrays take (tracemalloc). The exponents are fitted to the lengths from 1,024 on. Needs 6 GB of
+memory for the longest. Results: results/growth.json.
+"""
+
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+import numpy as np
+import orjson
+from record import record
+from sentences import bundled, sentences
+from threadpoolctl import threadpool_limits
+
+from service.engine.stack import contextualise
+
+SHORTEST, LONGEST = 16, 16_384
+FITTED_FROM = 1024
+ASKED = {"with attention": ("weights",), "without": ()}
+MEASURES = ("seconds", "peak_mb", "arrays_mb")
+SMALL, AGAIN = 512, 5
+"""A sentence of up to so many tokens is timed so many times in each process."""
+
+
+def encoding(tokens: int, names: Sequence[str]) -> Callable[[], object]:
+    """What is measured, once done for a short sentence."""
+    model = bundled()
+    short, long = (" ".join(one) for one in sentences(model, [SHORTEST, tokens]))
+
+    def encode(text: str) -> object:
+        return contextualise(model.sentence(model.tokenizer.tokens(text)), model.layers, names)
+
+    encode(short)
+    return lambda: encode(long)
+
+
+def memory(name: str) -> float:
+    """A line of the process's status in MB, such as VmRSS."""
+    lines = Path("/proc/self/status").read_text("ascii").splitlines()
+    kilobytes = next(line.split()[1] for line in lines if line.startswith(f"{name}:"))
+    return int(kilobytes) * 1.024e-3
+
+
+def one(tokens: int, asked: str) -> dict[str, float]:
+    """Measure one length, in this process."""
+    with threadpool_limits(1):
+        encode = encoding(tokens, ASKED[asked])
+        Path("/proc/self/clear_refs").write_text("5", "ascii")  # VmHWM begins anew
+        before, times = memory("VmRSS"), []
+        for number in range(AGAIN if tokens <= SMALL else 1):
+            began = time.perf_counter()
+            encode()
+            times.append(time.perf_counter() - began)
+            if not number:
+                peak = memory("VmHWM") - before
+        tracemalloc.start()
+        encode()
+        arrays = tracemalloc.get_traced_memory()[1] / 1e6
+    return {"seconds": median(times), "peak_mb": peak, "arrays_mb": arrays}
+
+
+def in_process(tokens: int, asked: str) -> dict[str, float]:
+    """Measure one length in a process of its own."""
+    command = [sys.executable, __file__, "--one", str(tokens), asked]
+    done = subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - our own
+    found: dict[str, float] = orjson.loads(done.stdout)
+    return found
+
+
+def exponents(lengths: Sequence[int], found: dict[str, dict[str, float]]) -> dict[str, float]:
+    """The slope of each measure in log-log, by least squares."""
+    long = [length for length in lengths if length >= FITTED_FROM]
+    return {
+        measure: round(
+            float(np.polyfit(np.log(long), np.log([found[str(n)][measure] for n in long]), 1)[0]), 3
+        )
+        for measure in MEASURES
+    }
+
+
+@click.command()
+@click.option("--longest", default=LONGEST)
+@click.option("--rounds", default=3)
+@click.option("--one", "single", type=(int, str), hidden=True)
+def main(longest: int, rounds: int, single: tuple[int, str] | None) -> None:
+    """Measure."""
+    if single:
+        click.echo(orjson.dumps(one(*single)))
+        return
+    lengths = [SHORTEST * 2**step for step in range((longest // SHORTEST).bit_length())]
+    runs: dict[tuple[str, int], list[dict[str, float]]] = {}
+    for _ in range(rounds):
+        for length in lengths:
+            for asked in ASKED:
+                runs.setdefault((asked, length), []).append(in_process(length, asked))
+                click.echo(f"{length:>6} {asked:<15} {runs[asked, length][-1]}")
+    found: dict[str, Any] = {}
+    for asked in ASKED:
+        found[asked] = {
+            str(n): {m: round(median(run[m] for run in runs[asked, n]), 6) for m in MEASURES}
+            for n in lengths
+        }
+    fitted = {asked: exponents(lengths, found[asked]) for asked in ASKED}
+    about = {"rounds": rounds, "fitted_from": FITTED_FROM}
+    record("growth", ["numpy"], {**about, "exponents": fitted, "tokens": found})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Gunicorns with the configuration of the service, on loopback."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from socket import socket
+from typing import NamedTuple
+
+import httpx
+
+HERE = Path(__file__).parent
+SERVICE = "service.http.app:create_app()"
+_OPEN = "01"
+"""How /proc/net/tcp writes that a connection is established."""
+
+
+class Running(NamedTuple):
+    """A gunicorn that answers."""
+
+    address: str
+    master: int
+
+    def workers(self) -> list[int]:
+        """The processes of its workers."""
+        children = Path(f"/proc/{self.master}/task/{self.master}/children").read_text("ascii")
+        return [int(pid) for pid in children.split()]
+
+    def connections(self) -> list[int]:
+        """How many connections each worker has accepted and not closed."""
+        port = int(self.address.rpartition(":")[2])
+        lines = [line.split() for line in Path("/proc/net/tcp").read_text("ascii").splitlines()]
+        here = f":{port:04X}"
+        ours = {
+            f"socket:[{line[9]}]" for line in lines if line[1].endswith(here) and line[3] == _OPEN
+        }
+        return [len(ours & _sockets(pid)) for pid in self.workers()]
+
+
+@contextmanager
+def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterator[Running]:
+    """Run an application under gunicorn, configured as `polyseme serve` does it.
+
+    `options` are gunicorn's own, which win over the configuration.
+    """
+    port = _free_port()
+    given = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
+    path = os.pathsep.join([str(HERE.parent), str(HERE)])
+    process = subprocess.Popen(  # noqa: S603 - a command of our own
+        [
+            *(sys.executable, "-m", "gunicorn", "--config", "python:service.http.serving"),
+            *(*options, app),
+        ],
+        env={**os.environ, **given, "POLYSEME_PORT": str(port), "PYTHONPATH": path},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        address = f"http://127.0.0.1:{port}"
+        _first_answer(address)
+        yield Running(address, process.pid)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _sockets(pid: int) -> set[str]:
+    """The sockets of a process, as its descriptors name them."""
+    found = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.add(str(descriptor.readlink()))
+    return found
+
+
+def _free_port() -> int:
+    with closing(socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _first_answer(address: str) -> None:
+    """Wait for an answer, whatever it is."""
+    for _ in range(3000):
+        try:
+            httpx.get(f"{address}/livez", timeout=30)
+        except httpx.TransportError:
+            time.sleep(0.01)
+        else:
+            return
+    raise SystemExit("gunicorn did not start.")

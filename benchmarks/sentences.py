@@ -1,0 +1,36 @@
+"""Sentences of words of the bundled model, frequent words more often."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from service.store.folder import read_model
+from service.store.model import Model
+
+BUNDLED = Path(__file__).parents[1] / "models" / "wiki-en"
+SHORTEST, LONGEST = 5, 60
+_COMMON = 20_000
+_FLATTENED = 10
+"""Added to a word's rank, so that the first few are not half of all words."""
+
+
+def bundled() -> Model:
+    """The bundled model, whose checksums are not compared."""
+    return read_model(BUNDLED, verify=False)
+
+
+def sentences(model: Model, lengths: Iterable[int], seed: int = 1) -> list[list[str]]:
+    """One sentence of each length, of words that stay one token each in a text."""
+    rng = np.random.default_rng(seed)
+    words = [model.vocabulary.word(row) for row in range(_COMMON)]
+    plain = [word for word in words if word.isascii() and word.isalpha()]
+    weights = 1 / (np.arange(len(plain)) + _FLATTENED)
+    weights /= weights.sum()
+    return [rng.choice(plain, length, p=weights).tolist() for length in lengths]
+
+
+def lengths(count: int, seed: int = 1) -> list[int]:
+    """Lengths from 5 to 60, each as often as the others."""
+    found: list[int] = np.random.default_rng(seed).integers(SHORTEST, LONGEST + 1, count).tolist()
+    return found

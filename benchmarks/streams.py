@@ -1,0 +1,138 @@
+"""What a large batch takes of a worker's memory, and of time, beside a small one.
+
+    python benchmarks/streams.py [--rounds 3]
+
+1,000 and 10,000 sentences of 5 to 60 words to `/v1/encode`, each to a fresh service that has
+answered 100 before: how much memory its worker has had at most (`VmHWM`), and how long a sentence
+takes, beside batches of 100 that are answered in one piece. Results: results/streams.json.
+"""
+
+import time
+from collections.abc import Sequence
+from http.client import HTTPConnection
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import click
+import orjson
+from gunicorns import SERVICE, Running, running
+from record import record
+from sentences import bundled, lengths, sentences
+
+JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
+COUNTS, SMALL = (1_000, 10_000), 100
+REPEATED = 10
+"""How often a batch in one piece is posted."""
+LIMITS = {
+    "workers": 1,
+    "timeout": 600,
+    "max_sentences": 20_000,
+    "max_tokens": 1_000_000,
+    "max_body_bytes": 16 << 20,
+    "max_answer_bytes": 1 << 32,
+}
+
+
+class Kind(NamedTuple):
+    """How a batch is sent and answered."""
+
+    query: str
+    sent: str
+    accept: str
+
+
+KINDS = {
+    "npz": Kind("", JSON, NPZ),
+    "NDJSON, base64": Kind("?encoding=base64", NDJSON, NDJSON),
+    "NDJSON": Kind("", NDJSON, NDJSON),
+    "JSON": Kind("", JSON, JSON),
+}
+
+
+def body(texts: Sequence[str], kind: Kind) -> bytes:
+    """The body of a request for some sentences."""
+    if kind.sent == NDJSON:
+        return b"".join(orjson.dumps(text) + b"\n" for text in texts)
+    return orjson.dumps({"input": texts})
+
+
+def post(server: Running, texts: Sequence[str], kind: Kind) -> tuple[float, int]:
+    """Post sentences and throw the answer away: the seconds it took, and its bytes."""
+    connection = HTTPConnection(urlsplit(server.address).netloc, timeout=600)
+    headers = {"Content-Type": kind.sent, "Accept": kind.accept}
+    buffer, size, began = bytearray(1 << 20), 0, time.perf_counter()
+    connection.request("POST", f"/v1/encode{kind.query}", body(texts, kind), headers)
+    reply = connection.getresponse()
+    if reply.status != 200:  # noqa: PLR2004 - OK
+        raise SystemExit(f"A batch was refused: {reply.read()[:300]!r}")
+    while read := reply.readinto(buffer):
+        size += read
+    took = time.perf_counter() - began
+    connection.close()
+    return took, size
+
+
+def peak(server: Running) -> float:
+    """How much memory the worker has had at most, in MB."""
+    (worker,) = server.workers()
+    lines = Path(f"/proc/{worker}/status").read_text("ascii").splitlines()
+    kilobytes = next(line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(kilobytes) * 1.024e-3
+
+
+def large(texts: Sequence[str], kind: Kind) -> dict[str, float]:
+    """One batch to a fresh service."""
+    with running(SERVICE, **LIMITS) as server:
+        post(server, texts[:SMALL], kind)
+        before = peak(server)
+        took, size = post(server, texts, kind)
+        return {
+            "milliseconds_a_sentence": took / len(texts) * 1e3,
+            "answer_mb": size / 1e6,
+            "peak_before_mb": before,
+            "peak_mb": peak(server),
+        }
+
+
+def small(texts: Sequence[str], kind: Kind) -> dict[str, float]:
+    """Batches of 100, each answered in one piece."""
+    with running(SERVICE, **LIMITS, stream_bytes=1 << 30) as server:
+        post(server, texts[:SMALL], kind)
+        batches = [texts[i * SMALL : (i + 1) * SMALL] for i in range(REPEATED)]
+        took = sum(post(server, batch, kind)[0] for batch in batches)
+        return {
+            "milliseconds_a_sentence": took / REPEATED / SMALL * 1e3,
+            "peak_mb": peak(server),
+        }
+
+
+def middle(runs: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The median of each figure."""
+    return {name: round(median(run[name] for run in runs), 3) for name in runs[0]}
+
+
+@click.command()
+@click.option("--rounds", default=3)
+def main(rounds: int) -> None:
+    """Measure."""
+    texts = [" ".join(words) for words in sentences(bundled(), lengths(max(COUNTS)))]
+    runs: dict[tuple[str, int], list[dict[str, float]]] = {}
+    for _ in range(rounds):
+        for name, kind in KINDS.items():
+            for count in (SMALL, *COUNTS):
+                run = small(texts, kind) if count == SMALL else large(texts[:count], kind)
+                runs.setdefault((name, count), []).append(run)
+                click.echo(f"{name:<15} {count:>6} sentences {run}")
+    found: dict[str, dict[str, Any]] = {name: {} for name in KINDS}
+    for (name, count), some in runs.items():
+        found[name][str(count)] = middle(some)
+    few, many = (str(count) for count in COUNTS)
+    for kinds in found.values():
+        kinds["ratio_of_peaks"] = round(kinds[many]["peak_mb"] / kinds[few]["peak_mb"], 3)
+    record("streams", ["gunicorn", "flask", "numpy"], {"rounds": rounds, "kinds": found})
+
+
+if __name__ == "__main__":
+    main()

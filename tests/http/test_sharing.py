@@ -1,0 +1,58 @@
+"""Workers share the connections that come: who has no thread free leaves them to the others."""
+
+import os
+import signal
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+
+import orjson
+
+from tests.http.versions import WAIT, service, until, workers_of
+
+BODY = orjson.dumps({"input": "a bank"})
+HEAD = (
+    b"POST /v1/encode HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n"
+) % len(BODY)
+THREADS = 3
+
+
+def opened(stack, port):
+    """A connection with a request on it that is not whole yet."""
+    connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), WAIT))
+    connection.sendall(HEAD + BODY[:5])
+    return connection
+
+
+def connections_of(worker, port):
+    """How many connections to the port a process has accepted."""
+    lines = Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]
+    rows = [line.split() for line in lines]
+    established = [row for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01"]
+    sockets = {f"socket:[{row[9]}]" for row in established}
+    return sum(str(fd.readlink()) in sockets for fd in Path(f"/proc/{worker}/fd").iterdir())
+
+
+def test_a_worker_without_a_free_thread_leaves_connections_to_the_others(tmp_path):
+    with ExitStack() as stack:
+        pid, port = stack.enter_context(service(tmp_path, workers=2, threads=THREADS))
+        first, second = workers_of(pid)
+        os.kill(second, signal.SIGSTOP)
+        waiting = [opened(stack, port) for _ in range(THREADS)]
+        until(lambda: connections_of(first, port), THREADS)
+        more = [opened(stack, port) for _ in range(THREADS)]
+        os.kill(second, signal.SIGCONT)
+        for connection in more:
+            connection.sendall(BODY[5:])
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        assert connections_of(second, port) == THREADS
+        for connection in waiting:
+            connection.sendall(BODY[5:])
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        # With threads free again, the first takes connections as before.
+        os.kill(second, signal.SIGSTOP)
+        again = opened(stack, port)
+        again.sendall(BODY[5:])
+        assert again.recv(12) == b"HTTP/1.1 200"
+        os.kill(second, signal.SIGCONT)
