@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from functools import lru_cache, partial
 
 from service.text.case import Case
-from service.text.tokens import Composes, Lookup, Token, never, resolve_all, tokenise
+from service.text.tokens import Composes, Lookup, Token, never, resolve, resolve_all, tokenise
 
 _CHUNK = re.compile(r"\S+")
 """What white space surrounds, by the white space of `str.split`."""
-_REMEMBERED = 4096
-"""Chunks: some two megabytes."""
+_REMEMBERED = 8192
+"""Chunks: some three megabytes."""
 _LONGEST = 32
 """Characters of a chunk that is remembered: long ones hardly come twice, and take room."""
 
@@ -51,6 +51,11 @@ class Tokenizer:
 
 
 def _cut(vocabulary: Lookup, composes: Composes, chunk: str, case: Case) -> tuple[Token, ...]:
+    # Letters of ASCII are one word, as most chunks are: no pattern has to find that out.
+    if chunk.isascii() and chunk.isalpha():
+        token = resolve(chunk, vocabulary, case, 0)
+        if token.row is not None:
+            return (token,)
     return tuple(tokenise(chunk, vocabulary, case, composes))
 
 
