@@ -20,6 +20,7 @@ gives other figures, and ratios not quite as different. How to measure is in
 
 SECTIONS: dict[str, Section] = {
     "requests_per_second": speeds.requests,
+    "request_stages": speeds.stages,
     "workers": speeds.workers,
     "engine": speeds.engine,
     "growth": speeds.growth,

@@ -8,6 +8,13 @@ from docs.results import paragraph, table
 Document = Mapping[str, Any]
 
 SENTENCES = {"1": "one at a time", "1000": "1,000 sentences"}
+STAGES = {
+    "parse": "reading and checking the request",
+    "tokens": "tokens",
+    "static": "static vectors",
+    "attention": "attention",
+    "write": "writing the answer",
+}
 FROM_VECTORS = {
     "products alone": "the matrix products alone",
     "engine, without": "engine",
@@ -50,6 +57,30 @@ def _both(one: Document) -> Iterator[str]:
 def _rate(one: Document) -> str:
     rate, half, most = (one[name] for name in ("requests_per_second", "p50_ms", "p99_ms"))
     return f"{rate:,.0f} · {half:.1f} · {most:.1f}"
+
+
+def stages(found: Document) -> list[str]:
+    """Where the time of one request goes."""
+    text = f"""\
+One client on one kept connection, sentences of {found["words"]} words, each request followed by one
+to the bare route: microseconds in the stages of the service, as `Server-Timing` tells them, and
+until the client had the answer. What is left of that is Flask, gunicorn, the network and the
+client. Medians of {found["requests"]:,} requests.
+"""
+    kinds = found["microseconds"]
+    rows = [[told, *(one[name] for one in kinds.values())] for name, told in STAGES.items()]
+    rows.append(["the rest", *(_rest(one) for one in kinds.values())])
+    rows.append(["the whole answer", *(one["answer"] for one in kinds.values())])
+    rows.append(["that of the bare route", *(one["bare answer"] for one in kinds.values())])
+    return [
+        *("## Where the time of a request goes", *paragraph(text), ""),
+        *(*table(("µs", *kinds), rows), ""),
+    ]
+
+
+def _rest(one: Document) -> int:
+    spent: int = one["answer"] - sum(one[name] for name in STAGES)
+    return spent
 
 
 def workers(found: Document) -> list[str]:

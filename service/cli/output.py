@@ -2,6 +2,7 @@
 
 import errno
 import secrets
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ def _beside(file: Path) -> Iterator[IO[bytes]]:
     try:
         with begun.open("xb") as out:
             yield out
+        if place.exists():
+            shutil.copymode(place, begun)
         begun.replace(place)
     finally:
         begun.unlink(missing_ok=True)

@@ -81,7 +81,8 @@ class Batch:
         with stages("tokens"):
             cut = self._cut()
             numbers = self._count(_known(cut) if oov == "error" else cut, limits, float_bytes)
-        limits.answer_bytes(int(numbers * float_bytes))
+        tokens = sum(self.lengths) * _TOKEN_BYTES if self.large else 0
+        limits.answer_bytes(int(numbers * float_bytes) + tokens)
 
     def _count(self, cut: Iterable[Cut], limits: Limits, float_bytes: float) -> int:
         """How many numbers the answer has; on the way, keep the tokens while they are few."""

@@ -109,8 +109,9 @@ def attend(
     Memory grows with n·b for the scores of one block, and with n² only for what `record` keeps.
     """
     heads, n, width = values.shape
-    if n % BLOCK == 1:
-        # Of a single row BLAS makes a vector, whose last bits depend on how a matrix is laid out.
+    if n % BLOCK == 1 or values.dtype != np.float32:
+        # The last bits depend on how a matrix is laid out: of a single row BLAS makes a vector, and
+        # in float64, which only traces have, it has other edges.
         queries, keys, values = map(np.ascontiguousarray, (queries, keys, values))
     # Side by side for each token, as they will be joined; a product can be written there at once.
     context = np.empty((n, heads, width), values.dtype).transpose(1, 0, 2)

@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header, parse_options_header
 
+from service.encoding.limits import Limits
 from service.errors import (
     MOST_ERRORS,
     FieldError,
@@ -72,7 +73,10 @@ def read_lines(schema: type[_Body]) -> _Body:
 
     Raises as `read_body` does. Pointers are those of the same request in JSON.
     """
-    lines = io.BytesIO(_content().rstrip(b" \t\r\n"))
+    content = _content().rstrip(b" \t\r\n")
+    limits: Limits = current_app.extensions["polyseme-limits"]
+    limits.sentences(content.count(b"\n") + 1)
+    lines = io.BytesIO(content)
     fields = {name: of_query(name, sent) for name, sent in request.args.lists()}
     if "input" in fields:
         raise InvalidError([FieldError("/input", "its entries are the lines of the body")])

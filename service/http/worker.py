@@ -36,9 +36,11 @@ class Worker(ThreadWorker):  # type: ignore[misc]
     """requests that a thread works at, or that wait for one"""
 
     def enqueue_req(self, conn: Any) -> None:
-        """Hand a request to a thread."""
-        self._busy += 1
+        """Hand a request to a thread; where it was the last one free, accept no connection."""
         super().enqueue_req(conn)
+        self._busy += 1
+        if self._busy >= self.cfg.threads:
+            super().set_accept_enabled(False)
 
     def finish_request(self, conn: Any, fs: Any) -> None:
         """Take a connection back from a thread."""
@@ -54,9 +56,9 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         super().set_accept_enabled(enabled and self._busy < self.cfg.threads)
 
     def accept(self, listener: Any) -> None:
-        """Accept a connection; the next one only if a thread is free for it."""
-        super().accept(listener)
-        self.set_accept_enabled(True)
+        """Accept a connection, unless its turn comes after another's that took the last thread."""
+        if self._busy < self.cfg.threads:
+            super().accept(listener)
 
     def init_signals(self) -> None:
         """Take SIGHUP as well; its handler may interrupt anything, so it only puts into a queue."""

@@ -7,15 +7,25 @@ chunk by chunk, and a chunk is looked up once: most of a text is a few thousand 
 import re
 from collections.abc import Iterable
 from functools import lru_cache, partial
+from itertools import islice
 
 from service.text.case import Case
-from service.text.tokens import Composes, Lookup, Token, never, resolve, resolve_all, tokenise
+from service.text.tokens import (
+    Composes,
+    Lookup,
+    Token,
+    iterate,
+    never,
+    resolve,
+    resolve_all,
+    tokenise,
+)
 
 _CHUNK = re.compile(r"\S+")
 """What white space surrounds, by the white space of `str.split`."""
 _REMEMBERED = 8192
-"""Chunks: some three megabytes."""
-_LONGEST = 32
+"""Chunks: some three megabytes, 25 where each character is a token."""
+_LONGEST = 16
 """Characters of a chunk that is remembered: long ones hardly come twice, and take room."""
 
 
@@ -24,18 +34,22 @@ class Tokenizer:
 
     def __init__(self, vocabulary: Lookup, composes: Composes = never) -> None:
         # Not methods: they would hold the tokenizer, and with it a vocabulary that is let go.
-        self._cut = partial(_cut, vocabulary, composes)
+        self._vocabulary, self._composes = vocabulary, composes
         self._resolve = partial(_resolve, vocabulary, composes)
-        self._chunk = lru_cache(_REMEMBERED)(self._cut)
+        self._chunk = lru_cache(_REMEMBERED)(partial(_cut, vocabulary, composes))
         self._word = lru_cache(_REMEMBERED)(self._resolve)
 
     def tokens(self, text: str, case: Case = "auto", most: int | None = None) -> list[Token]:
-        """The tokens of a text; with `most`, none of the chunks that follow so many tokens."""
+        """The tokens of a text; with `most`, few more than so many of them."""
         found: list[Token] = []
         for match in _CHUNK.finditer(text):
             chunk, place = match[0], match.start()
-            cut = self._chunk if len(chunk) <= _LONGEST else self._cut
-            for word, start, end, key, resolution, row, composed in cut(chunk, case):
+            if len(chunk) <= _LONGEST:
+                cut: Iterable[Token] = self._chunk(chunk, case)
+            else:  # one by one: a text without white space is one chunk
+                left = None if most is None else most - len(found)
+                cut = islice(iterate(chunk, self._vocabulary, case, self._composes), left)
+            for word, start, end, key, resolution, row, composed in cut:
                 found.append(
                     Token(word, place + start, place + end, key, resolution, row, composed)  # type: ignore[operator]
                 )

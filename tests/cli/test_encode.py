@@ -92,6 +92,15 @@ def test_a_file_is_there_once_it_is_whole(tmp_path, stream_bytes):
     assert [file.name for file in tmp_path.iterdir()] == ["models", "answer"]
 
 
+def test_a_file_that_was_there_keeps_who_may_read_it(polyseme, tmp_path):
+    file = tmp_path / "answer.json"
+    file.write_text("old")
+    file.chmod(0o600)
+    assert polyseme("encode", "bank", "--output", str(file)).returncode == 0
+    assert b"results" in file.read_bytes()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 def test_what_is_no_file_is_written_to_and_not_replaced(polyseme, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -107,3 +107,15 @@ def test_what_is_not_asked_for_is_not_done(deep):
     stages = Stages()
     ask(deep, TEXTS, stages=stages, include=frozenset({"static"}))
     assert "attention" not in stages.milliseconds
+
+
+def test_of_a_large_answer_the_tokens_count_as_well(deep):
+    nothing = Choice(include=frozenset())
+    texts = [["bank"]] * 1000
+    small = {"stream_bytes": 1 << 30, "max_answer_bytes": 1000}
+    assert len(encode(deep, texts, nothing, replace(LIMITS, **small), Stages())) == 1000
+    limits = replace(LIMITS, stream_bytes=1000, max_answer_bytes=100_000)
+    assert len(encode(deep, texts[:500], nothing, limits, Stages())) == 500
+    with pytest.raises(TooLargeError) as refusal:
+        encode(deep, texts, nothing, limits, Stages())
+    assert refusal.value.extra["setting"] == "max_answer_bytes"

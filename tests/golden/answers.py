@@ -16,9 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
+from service.engine.attention import Scoring, Sentence
+from service.engine.layer import Layer
+from service.engine.residual import Residual
 from service.engine.stack import contextualise
 from service.http.app import create_app
-from tests.engine.cases import random_case, random_layer, random_sentence
+from tests.engine.cases import projection, random_case, random_layer, random_sentence
 
 STEPS = ("queries", "keys", "values", "scores", "scaled_scores", "weights", "context", "residual")
 LENGTHS = (0, 1, 2, 3, 8, 20, 33, 64, 255, 256, 257, 513)
@@ -63,6 +66,20 @@ def of_engine():
     for n in LENGTHS:
         rng = np.random.default_rng([7, n])
         yield f"wide {n}", random_sentence(rng, n, 100), [random_layer(rng, 100) for _ in range(2)]
+    for n in (5, 64, 255):
+        for heads, width in ((1, 4), (2, 4), (4, 1), (4, 4)):
+            yield f"float64 {n} {heads} {width}", *in_float64(n, heads, width)
+
+
+def in_float64(n, heads, width):
+    """A sentence and a layer as a trace has them."""
+    rng = np.random.default_rng([n, heads, width])
+    query, key, value = (projection(rng, 20, heads * width) for _ in range(3))
+    output = projection(rng, heads * width, 20)
+    layer = Layer(heads, query, key, value, output, Scoring(), Residual("add"))
+    sentence = random_sentence(rng, n, 20, unknown=0.0)
+    wide = Sentence(sentence.vectors.astype(np.float64), sentence.known, sentence.words)
+    return wide, [layer.astype(np.float64)]
 
 
 def engine_digest(sentence, layers):

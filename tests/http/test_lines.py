@@ -144,5 +144,6 @@ def test_a_body_that_is_compressed_is_refused(client: httpx.Client) -> None:
 
 def test_more_lines_than_sentences_may_be_are_a_413(serve) -> None:
     limited = serve(max_sentences=3)
-    document = expect_problem(post(limited, '"a"\n' * 4), 413, "too_large")
+    # Four lines that are not looked at, since they are too many.
+    document = expect_problem(post(limited, "{\n" * 4), 413, "too_large")
     assert (document["setting"], document["size"]) == ("max_sentences", 4)

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -34,6 +35,15 @@ def connections_of(worker, port):
     return sum(str(fd.readlink()) in sockets for fd in Path(f"/proc/{worker}/fd").iterdir())
 
 
+def answered(connection):
+    """Send the rest of a request, and read the whole answer."""
+    connection.sendall(BODY[5:])
+    answer = b""
+    while b"usage" not in answer:
+        answer += connection.recv(1 << 16)
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
 def test_a_worker_without_a_free_thread_leaves_connections_to_the_others(tmp_path):
     with ExitStack() as stack:
         pid, port = stack.enter_context(service(tmp_path, workers=2, threads=THREADS))
@@ -56,3 +66,24 @@ def test_a_worker_without_a_free_thread_leaves_connections_to_the_others(tmp_pat
         again.sendall(BODY[5:])
         assert again.recv(12) == b"HTTP/1.1 200"
         os.kill(second, signal.SIGCONT)
+
+
+def test_threads_that_are_taken_by_kept_connections_count_as_well(tmp_path):
+    with ExitStack() as stack:
+        pid, port = stack.enter_context(service(tmp_path, workers=2, threads=THREADS))
+        first, second = workers_of(pid)
+        os.kill(second, signal.SIGSTOP)
+        kept = [opened(stack, port) for _ in range(THREADS)]
+        for connection in kept:
+            answered(connection)
+        for connection in kept:
+            connection.sendall(HEAD + BODY[:5])
+        until(lambda: connections_of(first, port), THREADS)
+        time.sleep(0.5)  # until their requests are in the threads
+        more = [opened(stack, port) for _ in range(THREADS)]
+        os.kill(second, signal.SIGCONT)
+        for connection in more:
+            answered(connection)
+        assert (connections_of(first, port), connections_of(second, port)) == (THREADS, THREADS)
+        for connection in kept:
+            answered(connection)

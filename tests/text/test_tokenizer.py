@@ -61,6 +61,15 @@ def test_most_stops_after_the_chunk_that_reaches_it():
     assert cuts.tokens(text, most=5) == cuts.tokens(text) == tokenise(text, vocabulary)
 
 
+def test_most_stops_in_a_text_without_white_space():
+    vocabulary = Vocabulary("!", "?")
+    cuts = Tokenizer(vocabulary)
+    text = "!?" * 50_000
+    found = cuts.tokens("a " + text, most=7)
+    assert found == tokenise("a " + text[:6], vocabulary)
+    assert vocabulary.asked < 200
+
+
 def test_a_word_is_looked_up_once():
     vocabulary = Vocabulary("bank", "river")
     cuts = Tokenizer(vocabulary)
@@ -76,7 +85,7 @@ def test_long_chunks_are_not_remembered_and_short_ones_not_without_end(monkeypat
     monkeypatch.setattr(tokenizer, "_REMEMBERED", 10)
     vocabulary = Vocabulary()
     cuts = Tokenizer(vocabulary)
-    long = "x" * 33
+    long = "x" * 17
     for _ in range(2):
         cuts.tokens(f"{long} " + " ".join(f"w{n}" for n in range(100)))
         cuts.words([long, *(f"w{n}" for n in range(100))])

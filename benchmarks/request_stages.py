@@ -1,0 +1,84 @@
+"""Where the time of one request goes: the service's own stages beside a bare Flask route.
+
+    python benchmarks/request_stages.py [--words 20] [--requests 2000]
+
+One client, one kept connection, one worker: different sentences as base64, npz and JSON, each
+request followed by one to a bare route that reads the same body and answers with as many bytes. The
+stages are those of `Server-Timing`; what the answer took beside them is Flask's, gunicorn's and the
+network's, as all of the bare route's is. Medians, in microseconds. Results:
+results/request_stages.json.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+import httpx
+import orjson
+from gunicorns import SERVICE, running
+from record import record
+from requests_per_second import ENCODINGS, accept, typical
+from sentences import bundled, sentences
+
+WARM = 500
+"""Requests before the first that counts."""
+
+
+def stages_of(reply: httpx.Response) -> dict[str, float]:
+    """The microseconds of each stage."""
+    entries = (one.split(";dur=") for one in reply.headers["Server-Timing"].split(", "))
+    return {name: float(milliseconds) * 1000 for name, milliseconds in entries}
+
+
+def ask(client: httpx.Client, url: str, body: bytes, kind: str) -> tuple[httpx.Response, float]:
+    """The answer, and how many microseconds it took."""
+    headers = {"Accept": accept(kind), "Content-Type": "application/json"}
+    began = time.perf_counter()
+    reply = client.post(url, content=body, headers=headers)
+    spent = (time.perf_counter() - began) * 1e6
+    return reply.raise_for_status(), spent
+
+
+def middle(rows: list[dict[str, float]]) -> dict[str, int]:
+    """The median of each column."""
+    return {name: round(median(row[name] for row in rows)) for name in rows[0]}
+
+
+@click.command()
+@click.option("--words", default=20)
+@click.option("--requests", default=2000)
+def main(words: int, requests: int) -> None:
+    """Measure."""
+    texts = [" ".join(one) for one in sentences(bundled(), [words] * (WARM + requests))]
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, running(SERVICE, workers=1) as service:
+        bodies = {
+            kind: [orjson.dumps({"input": text, "encoding": encoding}) for text in texts]
+            for kind, encoding in ENCODINGS.items()
+        }
+        for kind, some in bodies.items():
+            file = Path(folder, kind)
+            file.write_bytes(b"\n".join(some))
+            file.write_bytes(typical(service.address, file, kind))
+        with (
+            running(f"bare:bare_app({folder!r})", workers=1) as bare,
+            httpx.Client(timeout=60) as client,
+        ):
+            for kind, some in bodies.items():
+                rows = []
+                for body in some:
+                    reply, spent = ask(client, f"{service.address}/v1/encode", body, kind)
+                    _, beside = ask(client, f"{bare.address}/{kind}", body, kind)
+                    rows.append({**stages_of(reply), "answer": spent, "bare answer": beside})
+                found[kind] = middle(rows[WARM:])
+                click.echo(f"{kind:<7} {found[kind]}")
+    about = {"words": words, "requests": requests}
+    packages = ["gunicorn", "flask", "numpy", "orjson", "pydantic"]
+    record("request_stages", packages, {**about, "microseconds": found})
+
+
+if __name__ == "__main__":
+    main()
