@@ -40,6 +40,9 @@ def never(_: str) -> bool:
 def resolve(word: str, vocabulary: Lookup, case: Case = "auto", start: int | None = None) -> Token:
     """Return the token of one word that is not taken apart."""
     end = None if start is None else start + len(word)
+    # Most words are there as they are written, and need no other spelling to be thought of.
+    if case != "lower" and (row := vocabulary.row(word)) is not None:
+        return Token(word, start, end, word, "exact", row)
     for spelling, resolution in spellings(word, case):
         row = vocabulary.row(spelling)
         if row is not None:
