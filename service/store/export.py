@@ -60,7 +60,7 @@ def _rows(model: Model, limit: int | None, breaks: Callable[[str], bool]) -> lis
 def _lines(model: Model, rows: list[int], separator: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield words and their numbers, each number in the fewest digits that give it back."""
     for row in rows:
-        vector = np.asarray(model.rows[row], np.float32)  # orjson takes no mapped array
+        vector = np.asarray(model.rows[row], np.float32)
         numbers = orjson.dumps(np.ascontiguousarray(vector), option=_NUMPY)
         yield model.vocabulary.word(row).encode(), numbers[1:-1].replace(b",", separator)
 

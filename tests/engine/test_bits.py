@@ -9,9 +9,11 @@ from dataclasses import fields, is_dataclass, replace
 import numpy as np
 import pytest
 
-from service.engine.attention import BLOCK, Scoring, Sentence
+from service.engine.attention import BLOCK, Scoring, Sentence, attend
 from service.engine.layer import Layer
 from service.engine.positions import sinusoids
+from service.engine.projection import split_heads
+from service.engine.record import Record
 from service.engine.residual import Residual
 from service.engine.stack import contextualise
 from tests.engine.cases import normal, projection, random_case, random_layer, random_sentence
@@ -113,6 +115,19 @@ def test_the_layout_of_memory_changes_no_bit(layout):
         expected = contextualise(sentence, [layer]).contextual
         other = contextualise(moved(sentence, LAYOUTS[layout]), [layer]).contextual
         assert np.array_equal(bits(other), bits(expected)), f"seed {seed}, n {n}, d {d}"
+
+
+@pytest.mark.parametrize("n", [1, 2, 64, BLOCK, BLOCK + 1, 2 * BLOCK + 1])
+@pytest.mark.parametrize("width", [1, 2, 5, 16, 75])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_heads_side_by_side_get_the_bits_of_heads_of_their_own(n, width, dtype):
+    rng = np.random.default_rng([n, width])
+    joined = [rng.standard_normal((n, 4 * width)).astype(dtype) for _ in range(3)]
+    views = [split_heads(array, 4) for array in joined]
+    copies = [np.ascontiguousarray(view) for view in views]
+    sentence = random_sentence(rng, n, 4 * width, unknown=0.0)
+    found, expected = (attend(*heads, sentence, Scoring(), Record()) for heads in (views, copies))
+    assert np.array_equal(found, expected)
 
 
 def digests(lengths):

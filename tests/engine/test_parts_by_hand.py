@@ -81,6 +81,9 @@ def test_a_token_beside_its_own_word_alone_looks_at_itself():
     for words in ([4], [4, 4], [4, 4, 4]):
         hidden = hidden_keys(None, np.array(words), "other-words", range(len(words)))
         assert np.array_equal(hidden, ~np.eye(len(words), dtype=bool))
+    # Rows 2 and 3 of five: each looks at itself, in columns 2 and 3.
+    later = hidden_keys(None, np.full(5, 4), "other-words", range(2, 4))
+    assert np.array_equal(later, ~np.eye(2, 5, 2, dtype=bool))
 
 
 def test_residual_none_and_add():
