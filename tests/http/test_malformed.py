@@ -20,6 +20,16 @@ def test_a_client_that_goes_away_in_the_middle_harms_nobody(client: httpx.Client
     assert client.post("/v1/encode", json={"input": "a"}).status_code == 200
 
 
+def test_a_body_that_ends_too_soon_is_refused_though_it_is_json(client: httpx.Client) -> None:
+    body = b'{"input": "a"}'
+    sent = (
+        b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"Connection: close\r\nContent-Length: %d\r\n\r\n"
+    )
+    assert raw(client, sent % len(body) + body).startswith(b"HTTP/1.1 200 ")
+    assert raw(client, sent % (len(body) + 1) + body).startswith(b"HTTP/1.1 400 ")
+
+
 @pytest.mark.parametrize(
     "sent",
     [

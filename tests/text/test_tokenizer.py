@@ -51,6 +51,13 @@ def test_white_space_is_the_same_for_chunks_and_for_words():
         assert (word is None) == (tokenizer._CHUNK.search(character) is None), hex(point)
 
 
+def test_a_plain_word_that_is_lacking_is_composed_as_others_are():
+    vocabulary = Vocabulary("a")
+    found = Tokenizer(vocabulary, any_word).tokens("a zebra")
+    assert found == tokenise("a zebra", vocabulary, "auto", any_word)
+    assert [token.resolution for token in found] == ["exact", "subword"]
+
+
 def test_most_stops_after_the_chunk_that_reaches_it():
     vocabulary = Vocabulary("did", "n't", "we")
     cuts = Tokenizer(vocabulary)
