@@ -9,14 +9,12 @@ from service.engine.arrays import Floats, require_finite
 
 def unit(x: Floats) -> Floats:
     """Divide each row by its length; a zero row stays zero. [n, d] -> [n, d]"""
-    work = np.abs(x)
-    peak = np.maximum.reduce(work, axis=-1, keepdims=True, initial=0)
+    peak = np.maximum.reduce(np.abs(x), axis=-1, keepdims=True, initial=0)
     nothing = None if np.count_nonzero(peak) == peak.size else peak == 0
     if nothing is not None:
         peak[nothing] = 1
     result: Floats = x / peak  # so that squaring neither overflows nor vanishes
-    np.multiply(result, result, out=work)
-    length = np.sqrt(np.add.reduce(work, axis=-1, keepdims=True))
+    length = np.sqrt(np.add.reduce(result * result, axis=-1, keepdims=True))
     if nothing is not None:
         length[nothing] = 1
     result /= length

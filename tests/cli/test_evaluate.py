@@ -225,7 +225,7 @@ def test_without_the_extra_a_comparison_says_what_to_install(polyseme, sets):
 
 def test_an_interruption_leaves_no_file(models_dir, tmp_path):
     many = {
-        name: lines * 3000 if "train" in name else lines
+        name: lines * 30_000 if "train" in name else lines
         for name, lines in COARSE.items()
         if "map" not in name
     }
