@@ -107,8 +107,11 @@ def test_a_body_that_is_not_declared_as_json_is_a_415(client: httpx.Client, head
     expect_problem(answer, 415, "unsupported_media")
 
 
-def test_a_charset_beside_the_declaration_is_fine(client: httpx.Client) -> None:
-    headers = {"Content-Type": "application/json; charset=utf-8"}
+@pytest.mark.parametrize(
+    "declared", ["application/json; charset=utf-8", "Application/JSON", "APPLICATION/json;x=y"]
+)
+def test_a_charset_beside_the_declaration_is_fine(client: httpx.Client, declared: str) -> None:
+    headers = {"Content-Type": declared}
     answer = client.post("/v1/encode", content=b'{"input": "a"}', headers=headers)
     assert answer.status_code == 200
 
