@@ -3,6 +3,7 @@
 import queue
 import signal
 import threading
+import time
 import uuid
 from contextlib import suppress
 from http import HTTPStatus
@@ -16,6 +17,8 @@ from service.errors import MalformedError, PolysemeError
 from service.http.problems import problem_document
 from service.http.upkeep import refresh, registry_of
 
+_SLOW = 0.1
+"""Seconds without an answer after which all threads seem to wait."""
 _ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
 
 
@@ -34,31 +37,50 @@ class Worker(ThreadWorker):  # type: ignore[misc]
 
     _busy = 0
     """requests that a thread works at, or that wait for one"""
+    _finished = 0
+    """requests that were answered since a connection was accepted"""
+    _finished_at = 0.0
+    """when the last of them was, by the monotonic clock"""
+
+    @property
+    def _willing(self) -> bool:
+        """Whether to accept a connection: with a thread free, or while answers come one by one.
+
+        Gunicorn's worker takes all that come, and of many that come at once the first to wake takes
+        most and keeps them, while the others have nothing to do. A worker that is busy takes one
+        after as many answers as it has threads, else connections that are kept would never let
+        others in; but none while its threads wait for slow clients.
+        """
+        threads: int = self.cfg.threads
+        if self._busy < threads:
+            return True
+        return self._finished >= threads and time.monotonic() - self._finished_at < _SLOW
 
     def enqueue_req(self, conn: Any) -> None:
-        """Hand a request to a thread; where it was the last one free, accept no connection."""
+        """Hand a request to a thread."""
         super().enqueue_req(conn)
         self._busy += 1
-        if self._busy >= self.cfg.threads:
+        if not self._willing:
             super().set_accept_enabled(False)
 
     def finish_request(self, conn: Any, fs: Any) -> None:
         """Take a connection back from a thread."""
         self._busy -= 1
+        self._finished += 1
+        self._finished_at = time.monotonic()
         super().finish_request(conn, fs)
 
     def set_accept_enabled(self, enabled: bool) -> None:
-        """Accept connections while a thread is free.
-
-        Gunicorn's worker takes all that come, and when many come at once the first to wake takes
-        them and keeps them, while the others have nothing to do.
-        """
-        super().set_accept_enabled(enabled and self._busy < self.cfg.threads)
+        """Accept connections while willing; gunicorn's loop asks for it again and again."""
+        super().set_accept_enabled(enabled and self._willing)
 
     def accept(self, listener: Any) -> None:
-        """Accept a connection, unless its turn comes after another's that took the last thread."""
-        if self._busy < self.cfg.threads:
+        """Accept a connection, unless something has happened since the listener was asked for."""
+        if self._willing:
+            self._finished = 0
             super().accept(listener)
+        else:
+            super().set_accept_enabled(False)
 
     def init_signals(self) -> None:
         """Take SIGHUP as well; its handler may interrupt anything, so it only puts into a queue."""

@@ -3,13 +3,14 @@
 import os
 import signal
 import socket
+import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import orjson
 
-from tests.http.versions import WAIT, service, until, workers_of
+from tests.http.versions import WAIT, ask, connection_to, service, until, workers_of
 
 BODY = orjson.dumps({"input": "a bank"})
 HEAD = (
@@ -87,3 +88,24 @@ def test_threads_that_are_taken_by_kept_connections_count_as_well(tmp_path):
         assert (connections_of(first, port), connections_of(second, port)) == (THREADS, THREADS)
         for connection in kept:
             answered(connection)
+
+
+def test_connections_that_are_kept_busy_let_others_in(tmp_path):
+    with service(tmp_path, workers=1, threads=1) as (_, port):
+        asked = [0] * 8
+        enough = threading.Event()
+
+        def keep_asking(number):
+            with connection_to(port) as connection:
+                while not enough.is_set():
+                    ask(connection, "GET", "/livez")
+                    asked[number] += 1
+                    if sum(asked) >= 800:
+                        enough.set()
+
+        clients = [threading.Thread(target=keep_asking, args=(n,)) for n in range(len(asked))]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        assert min(asked) > 20, asked
