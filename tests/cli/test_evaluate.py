@@ -19,6 +19,7 @@ from service.cli import evaluate as evaluating
 from tests.cli.conftest import run
 from tests.conftest import free_port
 from tests.evaluation.sets import COARSE, WIC, WORDSIM, archived, unpacked
+from tests.signals import heard
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data")) / "eval"
@@ -234,16 +235,17 @@ def test_an_interruption_leaves_no_file(models_dir, tmp_path):
     archived(tmp_path / "coarsewsd.tar.xz", many)
     output = tmp_path / "output"
     output.mkdir()
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "service", "evaluate", "coarsewsd", tmp_path),
-            *("--json", output / "a.json", "--plot", output / "a.png"),
-            *("--models-dir", models_dir, "--model", "tiny"),
-        ],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    with heard(signal.SIGINT):
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "service", "evaluate", "coarsewsd", tmp_path),
+                *("--json", output / "a.json", "--plot", output / "a.png"),
+                *("--models-dir", models_dir, "--model", "tiny"),
+            ],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
     time.sleep(1.5)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
