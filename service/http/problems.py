@@ -60,11 +60,12 @@ def _of_werkzeug(error: HTTPException) -> Response:
     return _unforeseen(error)
 
 
-def _unforeseen(error: Exception) -> Response:
-    """A fault of ours.
-
-    Where it happened goes to the log; what it says may quote the caller and goes nowhere.
-    """
+def log_fault(error: Exception, where: str, request_id: str) -> None:
+    """Log where a fault of ours happened; what it says may quote the caller and goes nowhere."""
     places = "".join(traceback.format_tb(error.__traceback__))
-    _log.error("%s in request %s\n%s", type(error).__name__, g.get("request_id", ""), places)
+    _log.error("%s in %s %s\n%s", type(error).__name__, where, request_id, places)
+
+
+def _unforeseen(error: Exception) -> Response:
+    log_fault(error, "request", g.get("request_id", ""))
     return problem(PolysemeError())

@@ -1,8 +1,6 @@
 """Writing an answer to HTTP: whole, or as it is made."""
 
 import errno
-import logging
-import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +9,8 @@ from flask import Response
 
 from service.encoding.chunks import chunks
 from service.encoding.limits import Limits
+from service.http.problems import log_fault
 from service.http.reading import JSON
-
-_log = logging.getLogger("polyseme")
 
 
 def json_response(document: Any) -> Response:
@@ -49,16 +46,12 @@ def streamed(pieces: Iterator[bytes], content_type: str, request_id: str) -> Res
 def _sent(first: bytes, rest: Iterator[bytes], request_id: str) -> Iterator[bytes]:
     """Pass chunks on, the last of them only where all went well.
 
-    What goes wrong is logged as `problems.py` does. The client is told by the connection: as after
-    a broken one, gunicorn closes it, without the mark that ends an answer.
+    The client is told of a fault by the connection: as after a broken one, gunicorn closes it,
+    without the mark that ends an answer.
     """
     yield first
     try:
         yield from rest
     except Exception as error:  # noqa: BLE001 - whatever it is, the answer has begun
-        places = "".join(traceback.format_tb(error.__traceback__))
-        _log.error(
-            "%s in the middle of the answer to request %s\n%s",
-            *(type(error).__name__, request_id, places),
-        )
+        log_fault(error, "the middle of the answer to request", request_id)
         raise BrokenPipeError(errno.EPIPE, "the answer is broken off") from None
