@@ -20,6 +20,7 @@ check: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/oxlint --deny-warnings service/page
 
 format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .

@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from service.encoding.cutting import cut_texts
+from service.encoding.flat_map import FlatMap, flat_map
 from service.encoding.limits import Limits
 from service.encoding.stages import Stages
 from service.engine.arrays import Floats
@@ -61,6 +62,7 @@ class Comparison:
     contextual_similarity: Floats
     """[m, m]"""
     notes: list[str]
+    flat_map: FlatMap | None = None
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,13 @@ def compare(
     case: Case,
     limits: Limits,
     stages: Stages,
+    *,
+    mapped: bool = False,
 ) -> Comparison:
-    """Compare occurrences of words; raise InvalidError where one is not to be found."""
+    """Compare occurrences of words; raise InvalidError where one is not to be found.
+
+    `mapped` adds a flat map of the occurrences and of their neighbours.
+    """
     limits.sentences(len(occurrences))
     with stages("tokens"):
         texts = [occurrence.text for occurrence in occurrences]
@@ -98,8 +105,20 @@ def compare(
     static = np.stack([one.static for one in read]).astype(np.float64)
     contextual = np.stack([one.contextual for one in read]).astype(np.float64)
     return Comparison(
-        compared, cosines(static, static), cosines(contextual, contextual), _notes(read)
+        compared,
+        cosines(static, static),
+        cosines(contextual, contextual),
+        _notes(read),
+        _map(model, read, compared) if mapped else None,
     )
+
+
+def _map(model: Model, read: Sequence[_Read], compared: Sequence[Compared]) -> FlatMap:
+    """Where the neighbours are those of the contextual vectors, those vectors are, too."""
+    near = {w: None for one in compared for w, _ in one.static_neighbours}
+    near |= {w: None for one in compared for w, _ in one.contextual_neighbours}
+    static = np.stack([one.static for one in read])
+    return flat_map(model, static, np.stack([_for_readers(one) for one in read]), list(near))
 
 
 def _place(tokens: Sequence[Token], occurrence: Occurrence, number: int) -> int:

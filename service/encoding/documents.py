@@ -6,6 +6,7 @@ from typing import Any
 from service.encoding.arrays import as_numbers
 from service.encoding.compare import Compared, Comparison
 from service.encoding.encoder import Encoded
+from service.encoding.flat_map import FlatMap
 from service.engine.trace import Step
 from service.store.manifest import Manifest
 from service.text.tokens import Token
@@ -35,6 +36,18 @@ def compare_document(manifest: Manifest, comparison: Comparison) -> dict[str, An
         "static_similarity": as_numbers(comparison.static_similarity),
         "contextual_similarity": as_numbers(comparison.contextual_similarity),
         "notes": comparison.notes,
+        **({"map": _map(comparison.flat_map)} if comparison.flat_map else {}),
+    }
+
+
+def _map(flat_map: FlatMap) -> dict[str, Any]:
+    return {
+        "explained_variance_ratio": flat_map.explained_variance_ratio,
+        "static": flat_map.static,
+        "contextual": flat_map.contextual,
+        "neighbors": [
+            {"word": word, "position": position} for word, position in flat_map.neighbours.items()
+        ],
     }
 
 
@@ -78,6 +91,7 @@ def model_document(manifest: Manifest) -> dict[str, Any]:
         "dimension": manifest.dimension,
         "vocabulary_size": manifest.vocabulary_size,
         "dtype": manifest.dtype,
+        "bytes": sum(entry.bytes for entry in manifest.files.values()),
         "layers": len(manifest.layers),
         "heads": manifest.heads,
         "cased": manifest.cased,

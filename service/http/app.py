@@ -7,6 +7,7 @@ from service.http import headers, keys, problems
 from service.http.catalogue import catalogue
 from service.http.documentation import documentation
 from service.http.health import health
+from service.http.page import page
 from service.http.routes import routes
 from service.http.upkeep import report
 from service.settings import Settings
@@ -37,6 +38,6 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     for module in (headers, problems):
         module.init_app(app)
     keys.init_app(app, settings)
-    for blueprint in (routes, catalogue, health, documentation):
+    for blueprint in (routes, catalogue, health, documentation, page):
         app.register_blueprint(blueprint)
     return app

@@ -4,8 +4,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from flask import Blueprint, Response, redirect, send_from_directory
-from werkzeug.wrappers import Response as WerkzeugResponse
+from flask import Blueprint, Response, send_from_directory
 
 from service.http.reading import JSON
 from service.http.writing import json_response
@@ -51,12 +50,6 @@ def _openapi() -> bytes:
     from service.http.openapi import document  # noqa: PLC0415 - the models of all answers
 
     return json_response(document()).get_data()
-
-
-@documentation.get("/")
-def start() -> WerkzeugResponse:
-    """Until there is a page for people, the page for programmers."""
-    return redirect("/docs")
 
 
 @documentation.get("/docs")

@@ -4,7 +4,7 @@ These models describe answers in OpenAPI and check them in tests; the answers th
 written from arrays (`encoding/documents.py`).
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -96,6 +96,27 @@ class OccurrenceReply(_Reply):
     attends_to: list[LookReply]
 
 
+Position: TypeAlias = Annotated[list[float], Field(min_length=2, max_length=2)]
+
+
+class MappedReply(_Reply):
+    """A neighbour's place on the map."""
+
+    word: str
+    position: Position
+
+
+class MapReply(_Reply):
+    """Occurrences and neighbours in the plane: the first two principal components."""
+
+    explained_variance_ratio: Position = Field(description="the share of each axis")
+    static: list[Position | None] = Field(description="of each occurrence; null for a zero vector")
+    contextual: list[Position | None] = Field(
+        description="of each occurrence, as its neighbours are found"
+    )
+    neighbors: list[MappedReply]
+
+
 class CompareReply(_Reply):
     """Occurrences side by side."""
 
@@ -104,6 +125,7 @@ class CompareReply(_Reply):
     static_similarity: list[list[float]]
     contextual_similarity: list[list[float]]
     notes: list[str]
+    map: MapReply | None = Field(None, description="where it was asked for")
 
 
 class StepReply(_Reply):
@@ -143,6 +165,7 @@ class ModelReply(_Reply):
     dimension: int | None = None
     vocabulary_size: int | None = None
     dtype: str | None = None
+    bytes: int | None = Field(None, description="of its files on the disk")
     layers: int | None = None
     heads: int | None = None
     cased: bool | None = None

@@ -132,6 +132,7 @@ class CompareRequest(_Body):
 
     occurrences: list[OccurrenceRequest] = Field(min_length=2, max_length=64)
     neighbors: int = Field(5, ge=0, le=100, description="how many neighbours of each vector")
+    map: bool = Field(False, description="add a flat map of the occurrences and their neighbours")
     model: ModelName = None
     case: Case = "auto"
 

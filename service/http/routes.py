@@ -60,7 +60,9 @@ def compare() -> Response:
         body = read_body(CompareRequest)
     model = _model(body.model)
     occurrences = [comparing.Occurrence(**one.model_dump()) for one in body.occurrences]
-    result = comparing.compare(model, occurrences, body.neighbors, body.case, _limits(), g.stages)
+    result = comparing.compare(
+        model, occurrences, body.neighbors, body.case, _limits(), g.stages, mapped=body.map
+    )
     with g.stages("write"):
         return _json(documents.compare_document(model.manifest, result))
 

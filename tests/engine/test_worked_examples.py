@@ -9,7 +9,7 @@ import pytest
 
 from service.engine.trace import Weights, trace_embeddings, trace_projected
 
-FILE = Path(__file__).parents[1] / "worked_examples.json"
+FILE = Path(__file__).parents[2] / "service" / "page" / "worked-examples.json"
 EXAMPLES = json.loads(FILE.read_text("utf-8"), parse_float=Decimal)["examples"]
 ORDER = (
     *("embeddings", "queries", "keys", "values", "scores", "scaled_scores"),

@@ -9,7 +9,7 @@ import pytest
 
 from service.http.replies import TraceReply
 
-EXAMPLES = json.loads((Path(__file__).parents[1] / "worked_examples.json").read_text())["examples"]
+EXAMPLES = json.loads((Path(__file__).parents[2] / "service" / "page" / "worked-examples.json").read_text())["examples"]
 NAMES = ["queries", "keys", "values", "scores", "weights", "weighted_values", "context"]
 
 

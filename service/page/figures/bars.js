@@ -1,0 +1,55 @@
+/** Words with a bar each, as long as a number from 0 to 1. */
+
+import { thingColour } from "../colours.js";
+import { s } from "../elements.js";
+import { short } from "../numbers.js";
+
+const { max, scaleLinear } = globalThis.d3;
+const ROW = 24;
+
+/**
+ * Bars of `[{word, value}]`, `width` wide. `onpick(word)` makes each row a link to choose; `name`
+ * says what the picture shows to who does not see it; `colour` is the number of a thing.
+ */
+export function bars(rows, { width, name, onpick, colour = 0 }) {
+  const longest = max(rows, ({ word }) => [...word].length) ?? 0;
+  const left = Math.min(longest * 7.5 + 12, width * 0.45);
+  const x = scaleLinear([0, 1], [left, width - 48]);
+  return s(
+    "svg",
+    {
+      class: "bars", viewBox: `0 0 ${width} ${rows.length * ROW}`, width,
+      height: rows.length * ROW, role: onpick ? "group" : "img", "aria-label": name,
+    },
+    rows.map(({ word, value }, i) => row(word, value, i * ROW, { x, left, width, onpick, colour })),
+  );
+}
+
+function row(word, value, y, { x, left, width, onpick, colour }) {
+  const end = x(Math.max(value, 0));
+  const pick = onpick && (() => onpick(word));
+  return s(
+    "g",
+    {
+      class: "row", transform: `translate(0 ${y})`,
+      ...(pick && {
+        role: "button", tabindex: "0", "aria-label": `${word}, ${short(value)}: show its neighbours`,
+        onclick: pick,
+        onkeydown: (event) => {
+          if (event.key !== "Enter" && event.key !== " ") return;
+          event.preventDefault();
+          pick();
+        },
+      }),
+    },
+    s("rect", { class: "ring unsaved", x: 1, y: 1, width: width - 2, height: ROW - 2, rx: 3 }),
+    s("text", { x: left - 8, y: ROW / 2, "text-anchor": "end", "dominant-baseline": "central" }, clipped(word, left)),
+    s("rect", { class: "bar", x: left, y: 4, width: end - left, height: ROW - 8, rx: 2, fill: thingColour(colour) }),
+    s("text", { class: "number", x: end + 6, y: ROW / 2, "dominant-baseline": "central" }, short(value)),
+  );
+}
+
+function clipped(word, room) {
+  const letters = [...word], fits = Math.floor((room - 12) / 7);
+  return letters.length > fits ? `${letters.slice(0, fits - 1).join("")}…` : word;
+}

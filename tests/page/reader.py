@@ -1,0 +1,82 @@
+"""Somebody who reads the page: what they open, see and take away."""
+
+import json
+import subprocess
+from pathlib import Path
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Locator, Page
+
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+
+
+class Reader:
+    """A window with the page in it."""
+
+    def __init__(self, page: Page, base: str, wrong: list[str]) -> None:
+        self.page = page
+        self.base = base
+        self.wrong = wrong
+        """what has gone wrong that nobody expected"""
+
+    def go(self, fragment: str) -> None:
+        """Open an address of the page, and wait until it is drawn."""
+        self.page.goto(f"{self.base}/{fragment}")
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until what was done is seen: a picture later, and no question still open."""
+        self.page.locator("main > section").wait_for()
+        self.page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+        self.page.locator("[aria-busy=true]").first.wait_for(state="detached")
+
+    @property
+    def address(self) -> str:
+        """What is after the # of the address."""
+        return self.page.evaluate("location.hash")
+
+    @property
+    def problem(self) -> Locator:
+        """What the page says is wrong."""
+        return self.page.get_by_role("alert")
+
+    def saved(self, button: Locator, folder: Path) -> Path:
+        """The file that a button gives."""
+        with self.page.expect_download() as download:
+            button.click()
+        path = folder / download.value.suggested_filename
+        download.value.save_as(path)
+        return path
+
+    def saved_json(self, folder: Path) -> dict:
+        """The answer that the reader can save."""
+        button = self.page.get_by_role("button", name="Save JSON")
+        return json.loads(self.saved(button, folder).read_text("utf-8"))
+
+    def command(self) -> str:
+        """The command that gives the same answer."""
+        return self.page.locator(".source code").text_content() or ""
+
+    def run_command(self) -> dict:
+        """What a real shell with a real curl makes of it."""
+        done = subprocess.run(
+            ["bash", "-c", self.command()], capture_output=True, check=True, timeout=60
+        )
+        return json.loads(done.stdout)
+
+    def scrolls_sideways(self) -> bool:
+        """Whether the page is wider than its window."""
+        return self.page.evaluate(
+            "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+        )
+
+    def violations(self, axe: Axe) -> list[str]:
+        """What axe-core finds wrong, with the elements."""
+        found = axe.run(self.page).response["violations"]
+        return [
+            f"{one['id']}: {one['help']}: {[node['html'][:200] for node in one['nodes']][:5]}"
+            for one in found
+        ]
