@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.engine.arrays import Floats
+from service.engine.arrays import Flags, Floats
 from service.engine.components import principal_components
 from service.engine.norm import unit
 from service.store.model import Model
@@ -34,18 +34,18 @@ def flat_map(
     rows = [model.vocabulary.row(word) for word in neighbours]
     words = model.rows[np.array([row or 0 for row in rows], np.int64)]
     directions = unit(np.concatenate([static, contextual, words]).astype(np.float64))
-    real = directions.any(axis=1)
-    places = np.zeros((len(directions), 2))
-    shares = np.zeros(2)
+    real: Flags = np.any(directions != 0, axis=1)
+    places, shares = np.zeros((len(directions), 2)), [0.0, 0.0]
     if real.any():
         # A static vector that several occurrences share is one point, not several.
         points, which = np.unique(directions[real], axis=0, return_inverse=True)
-        flat, shares = principal_components(points)
+        flat, kept = principal_components(points)
+        shares = kept.tolist()
         places[real] = flat[which.reshape(-1)]
     found = [place if there else None for place, there in zip(places.tolist(), real, strict=True)]
     m = len(static)
     return FlatMap(
-        shares.tolist(),
+        shares,
         found[:m],
         found[m : 2 * m],
         dict(zip(neighbours, places[2 * m :].tolist(), strict=True)),

@@ -9,12 +9,12 @@ page = Blueprint("page", __name__)
 
 _FOLDER = Path(str(files("service"))) / "page"
 _TYPES = {
-    ".css": "text/css; charset=utf-8",
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css",
+    ".html": "text/html",
+    ".js": "text/javascript",
     ".json": "application/json",
     ".svg": "image/svg+xml",
-    ".txt": "text/plain; charset=utf-8",
+    ".txt": "text/plain",
 }
 _FILES = {
     file.relative_to(_FOLDER).as_posix(): file

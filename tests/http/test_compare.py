@@ -142,3 +142,32 @@ def test_neighbors_of_a_vector_begin_with_its_word(client: httpx.Client) -> None
         found = neighbors(client, vector=[scale * x for x in vector], k=1)
         assert found[0]["word"] == "river"
         assert found[0]["similarity"] == pytest.approx(1, abs=1e-5)
+
+
+def test_a_map_is_there_where_it_is_asked_for(client: httpx.Client) -> None:
+    occurrences = [
+        {"text": "River bank flows", "word": "bank"},
+        {"text": "Money bank grows", "word": "bank"},
+    ]
+    body = {"occurrences": occurrences, "neighbors": 3}
+    assert "map" not in client.post("/v1/compare", json=body).json()
+    answer = client.post("/v1/compare", json={**body, "map": True})
+    assert answer.status_code == 200
+    CompareReply.model_validate(answer.json())
+    drawn = answer.json()["map"]
+    assert drawn["static"][0] == drawn["static"][1]
+    near = {
+        neighbor["word"]
+        for one in answer.json()["occurrences"]
+        for kind in ("static_neighbors", "contextual_neighbors")
+        for neighbor in one[kind]
+    }
+    assert {one["word"] for one in drawn["neighbors"]} == near
+    assert 0 < drawn["explained_variance_ratio"][1] < drawn["explained_variance_ratio"][0] < 1
+
+
+def test_a_word_nobody_knows_has_no_place_on_the_map(client: httpx.Client) -> None:
+    occurrences = [{"text": "qqzzxx", "word": "qqzzxx"}, {"text": "the bank", "word": "bank"}]
+    answer = client.post("/v1/compare", json={"occurrences": occurrences, "map": True})
+    CompareReply.model_validate(answer.json())
+    assert answer.json()["map"]["static"][0] is None

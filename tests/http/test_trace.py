@@ -9,7 +9,8 @@ import pytest
 
 from service.http.replies import TraceReply
 
-EXAMPLES = json.loads((Path(__file__).parents[2] / "service" / "page" / "worked-examples.json").read_text())["examples"]
+FILE = Path(__file__).parents[2] / "service" / "page" / "worked-examples.json"
+EXAMPLES = json.loads(FILE.read_text("utf-8"))["examples"]
 NAMES = ["queries", "keys", "values", "scores", "weights", "weighted_values", "context"]
 
 
