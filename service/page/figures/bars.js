@@ -8,7 +8,8 @@ const { max, scaleLinear } = globalThis.d3;
 const ROW = 24;
 
 /**
- * Bars of `[{word, value}]`, `width` wide. `onpick(word)` makes each row a link to choose; `name`
+ * Bars of `[{word, value, text}]`, `width` wide; `text` is what is written for the value, which is
+ * given with two decimals where it is left out. `onpick(word)` makes each row a link to choose; `name`
  * says what the picture shows to who does not see it; `colour` is the number of a thing.
  */
 export function bars(rows, { width, name, onpick, colour = 0 }) {
@@ -21,11 +22,11 @@ export function bars(rows, { width, name, onpick, colour = 0 }) {
       class: "bars", viewBox: `0 0 ${width} ${rows.length * ROW}`, width,
       height: rows.length * ROW, role: onpick ? "group" : "img", "aria-label": name,
     },
-    rows.map(({ word, value }, i) => row(word, value, i * ROW, { x, left, width, onpick, colour })),
+    rows.map(({ word, value, text }, i) => row(word, value, text ?? short(value), i * ROW, { x, left, width, onpick, colour })),
   );
 }
 
-function row(word, value, y, { x, left, width, onpick, colour }) {
+function row(word, value, text, y, { x, left, width, onpick, colour }) {
   const end = x(Math.max(value, 0));
   const pick = onpick && (() => onpick(word));
   return s(
@@ -33,7 +34,7 @@ function row(word, value, y, { x, left, width, onpick, colour }) {
     {
       class: "row", transform: `translate(0 ${y})`,
       ...(pick && {
-        role: "button", tabindex: "0", "aria-label": `${word}, ${short(value)}: show its neighbours`,
+        role: "button", tabindex: "0", "aria-label": `${word}, ${text}: show its neighbours`,
         onclick: pick,
         onkeydown: (event) => {
           if (event.key !== "Enter" && event.key !== " ") return;
@@ -45,7 +46,7 @@ function row(word, value, y, { x, left, width, onpick, colour }) {
     s("rect", { class: "ring unsaved", x: 1, y: 1, width: width - 2, height: ROW - 2, rx: 3 }),
     s("text", { x: left - 8, y: ROW / 2, "text-anchor": "end", "dominant-baseline": "central" }, clipped(word, left)),
     s("rect", { class: "bar", x: left, y: 4, width: end - left, height: ROW - 8, rx: 2, fill: thingColour(colour) }),
-    s("text", { class: "number", x: end + 6, y: ROW / 2, "dominant-baseline": "central" }, short(value)),
+    s("text", { class: "number", x: end + 6, y: ROW / 2, "dominant-baseline": "central" }, text),
   );
 }
 

@@ -1,0 +1,105 @@
+"""Models, as a person uses it."""
+
+import shutil
+from pathlib import Path
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from service.settings import BUNDLED
+from service.store.registry import bundled_models
+from tests.conftest import Serve
+from tests.page.conftest import Open
+
+
+@pytest.fixture(scope="module")
+def several(serve: Serve, broken_models: Path, tmp_path_factory: pytest.TempPathFactory):
+    """A service with three models, one of which is broken."""
+    folder = tmp_path_factory.mktemp("several")
+    shutil.copytree(broken_models / "broken", folder / "broken")
+    shutil.copytree(bundled_models() / BUNDLED, folder / "second")
+    manifest = (folder / "second" / "manifest.json").read_text()
+    (folder / "second" / "manifest.json").write_text(manifest.replace(f'"{BUNDLED}"', '"second"'))
+    return serve(models_dir=folder, preload_models=True)
+
+
+def test_what_a_model_is_is_said(open_page: Open, client: httpx.Client) -> None:
+    (model,) = client.get("/v1/models").json()["data"]
+    card = open_page("#models").page.get_by_role("article", name="wiki-en")
+    said = card.text_content()
+    assert "100,000 words × 300, 8-bit integers" in said
+    assert f"{model['bytes'] / 1e6:.1f} MB" in said
+    assert "1 layer of 4 heads, trained" in said
+    for fact in (model["source"], model["licence"], "default", "cased"):
+        assert fact in said
+
+
+def test_how_good_it_is_is_drawn_as_the_manifest_says(open_page: Open, client) -> None:
+    (model,) = client.get("/v1/models").json()["data"]
+    picture = open_page("#models").page.get_by_role("img", name="Measured quality in percent")
+    texts = picture.locator("text").all_text_contents()
+    shown = dict(zip(texts[::2], texts[1::2], strict=True))
+    assert shown == {
+        "CoarseWSD-20, accuracy": f"{model['quality']['coarsewsd']['accuracy']:.1f}",
+        "CoarseWSD-20, macro F1": f"{model['quality']['coarsewsd']['macro_f1']:.1f}",
+        "WiC, train accuracy": f"{model['quality']['wic']['train_accuracy']:.1f}",
+        "WiC, dev accuracy": f"{model['quality']['wic']['dev_accuracy']:.1f}",
+    }
+
+
+def test_how_it_was_made_opens_and_the_address_keeps_it(open_page: Open) -> None:
+    reader = open_page("#models")
+    assert not reader.page.get_by_text("models/build_wiki_en.py").is_visible()
+    reader.page.get_by_text("How wiki-en was made").click()
+    reader.page.get_by_text("models/build_wiki_en.py").wait_for()
+    reader.page.wait_for_url("**/#models?model=wiki-en")
+    assert "macro f1" in reader.page.get_by_role("article").text_content()
+    reader.page.reload()
+    reader.page.get_by_text("models/build_wiki_en.py").wait_for()
+
+
+def test_a_broken_model_says_why_and_the_others_are_offered(
+    open_page: Open, several: httpx.Client
+) -> None:
+    reader = open_page("#models", service=several)
+    broken = reader.page.get_by_role("article", name="broken")
+    given = {one["id"]: one for one in several.get("/v1/models").json()["data"]}
+    assert given["broken"]["problem"] in broken.text_content()
+    assert broken.get_by_role("link").count() == 0
+    reader.page.get_by_role("article", name="second").get_by_role("link", name="neigh").click()
+    reader.settle()
+    choice = reader.page.get_by_label("Model")
+    assert choice.input_value() == "second"
+    options = choice.locator("option").all_text_contents()
+    assert options == ["second", "wiki-en (default)"]
+    assert '"model":"second"' in reader.command()
+    choice.select_option("wiki-en (default)")
+    reader.settle()
+    assert '"model"' not in reader.command()
+
+
+def test_a_model_of_the_address_that_is_not_there_is_said(open_page: Open) -> None:
+    reader = open_page("#neighbours?model=nothing")
+    reader.problem.wait_for()
+    assert "nothing" not in reader.problem.text_content()
+    assert "model" in reader.problem.text_content()
+    reader.page.get_by_label("Model").select_option("wiki-en (default)")
+    reader.page.get_by_role("heading", name="Nearest to bank").wait_for()
+
+
+def test_what_is_shown_can_be_taken_away(open_page: Open, tmp_path: Path) -> None:
+    reader = open_page("#models")
+    assert reader.saved_json(tmp_path) == reader.run_command()
+    assert reader.saved_json(tmp_path)["object"] == "list"
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1200])
+def test_it_is_accessible_and_fits(
+    open_page: Open, axe: Axe, several: httpx.Client, colours: str, width: int
+) -> None:
+    reader = open_page("#models?model=wiki-en", service=several, width=width, colours=colours)
+    reader.page.locator("details[open] .facts").first.wait_for()
+    assert reader.violations(axe) == []
+    assert not reader.scrolls_sideways()
