@@ -81,7 +81,7 @@ def test_no_other_path_leads_to_a_file(client: httpx.Client, path: str) -> None:
 
 
 def test_the_page_needs_no_key_and_its_questions_do(serve) -> None:
-    client = serve(api_keys='["a-key-of-this-test"]')
+    client = serve(api_keys="a-key-of-this-test")
     assert client.get("/").status_code == 200
     assert client.get("/page/start.js").status_code == 200
     assert client.get("/v1/models").status_code == 401

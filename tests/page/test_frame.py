@@ -89,7 +89,7 @@ def test_colours_follow_the_system_unless_the_reader_says_otherwise(open_page: O
 
 
 def test_a_key_is_asked_for_used_and_never_shown(open_page: Open, serve: Serve) -> None:
-    service = serve(api_keys=f'["{KEY}"]')
+    service = serve(api_keys=KEY)
     reader = open_page("#neighbours", service=service)
     reader.problem.wait_for()
     field = reader.page.get_by_label("API key")
