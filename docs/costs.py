@@ -1,4 +1,4 @@
-"""The sections on what neighbours, a start and a worker cost, from `benchmarks/results/`."""
+"""The sections on what neighbours, a start, a worker and the page cost."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -88,3 +88,21 @@ shared, is in PSS once.
 
 def _cells(at: Document) -> list[float]:
     return [at[when][kind] for when in _WHEN for kind in _MEMORY]
+
+
+def page(found: Document) -> list[str]:
+    """How long the page takes to draw."""
+    window = " × ".join(map(str, found["window"]))
+    text = f"""\
+The page at `/` in a window of {window} pixels, each view opened afresh with nothing kept, in turn,
+{found["rounds"]} times: milliseconds from the last byte of the service's answer to the painted
+picture, the longest of them, and those from the address to the picture. Chromium
+{found["chromium"]}, without a graphics card, on the service's own processors.
+"""
+    medians, worst = found["median_milliseconds"], found["worst_drawn"]
+    rows = [
+        [view, f"{drawn:.0f}", f"{worst[view]:.0f}", f"{medians['opened'][view]:.0f}"]
+        for view, drawn in medians["drawn"].items()
+    ]
+    head = ("view", "answer to picture", "longest", "address to picture")
+    return ["## The page", *paragraph(text), "", *table(head, rows), ""]

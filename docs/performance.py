@@ -28,6 +28,7 @@ SECTIONS: dict[str, Section] = {
     "neighbours": costs.neighbours,
     "start": costs.start,
     "worker_memory": costs.workers,
+    "page": costs.page,
 }
 """What is shown of each file of results, in the order of the page."""
 
@@ -170,10 +171,16 @@ def _neighbours(found: Document) -> Iterator[Goal]:
     yield Goal(told, found["ratio_to_the_pass"]["float32"], 2, at_most=True)
 
 
+def _page(found: Document) -> Iterator[Goal]:
+    first = found["median_milliseconds"]["drawn"]["look, 30 words"]
+    yield Goal("ms from the answer to the page's picture, 30 words", first, 100, at_most=True)
+
+
 GOALS: dict[str, Callable[[Document], Iterator[Goal]]] = {
     "requests_per_second": _requests,
     "engine": _engine,
     "growth": _growth,
     "streams": _streams,
     "neighbours": _neighbours,
+    "page": _page,
 }
