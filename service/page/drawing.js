@@ -16,6 +16,8 @@ const MARGIN = 12;
 export function standalone(svg) {
   const copy = svg.cloneNode(true);
   const originals = svg.querySelectorAll("*");
+  // Found now: their class goes with all others.
+  const unsaved = copy.querySelectorAll(".unsaved");
   copy.querySelectorAll("*").forEach((element, i) => {
     if (originals[i].matches(SHAPES)) write(element, getComputedStyle(originals[i]));
     for (const name of ["class", "id", "role", "tabindex", "style"]) element.removeAttribute(name);
@@ -23,7 +25,7 @@ export function standalone(svg) {
       if (name.startsWith("aria-") || name.startsWith("data-")) element.removeAttribute(name);
     }
   });
-  copy.querySelectorAll(".unsaved").forEach((element) => element.remove());
+  unsaved.forEach((element) => element.remove());
   const { width, height } = sizeOf(svg);
   for (const name of copy.getAttributeNames()) if (name !== "viewBox") copy.removeAttribute(name);
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");

@@ -1,0 +1,59 @@
+/** The words of sentences, as the service cuts them. */
+
+import { ask, Refusal } from "./service.js";
+
+const KEPT = 200;
+
+/** Sentences are asked about once; a newer question overtakes one that is still open. */
+export class SentenceTokens {
+  constructor() {
+    this.known = new Map();
+  }
+
+  /** The tokens of each text, `null` where the service refuses; nothing where it was overtaken. */
+  async of(texts, settings) {
+    const missing = [...new Set(texts)].filter((text) => !this.known.has(keyOf(text, settings)));
+    if (missing.length) {
+      this.aborter?.abort();
+      const { signal } = this.aborter = new AbortController();
+      try {
+        const answer = JSON.parse(await ask("v1/encode", question(missing, settings), signal));
+        if (signal.aborted) return undefined;
+        this.#keep(missing, answer.results, settings);
+      } catch (error) {
+        if (signal.aborted || error.name === "AbortError") return undefined;
+        if (!(error instanceof Refusal)) throw error;
+      }
+    }
+    this.#forget(texts, settings);
+    return texts.map((text) => this.known.get(keyOf(text, settings)) ?? null);
+  }
+
+  /** Which token of a sentence begins at a place; −1 where that is not known. */
+  placeAt(text, start, settings) {
+    const tokens = this.known.get(keyOf(text, settings)) ?? [];
+    return tokens.findIndex((token) => token.start === start);
+  }
+
+  #keep(texts, results, settings) {
+    texts.forEach((text, i) => this.known.set(keyOf(text, settings), results[i].tokens));
+  }
+
+  /** Forget the oldest sentences but those that are in use. */
+  #forget(texts, settings) {
+    const used = new Set(texts.map((text) => keyOf(text, settings)));
+    for (const key of this.known.keys()) {
+      if (this.known.size <= KEPT) return;
+      if (!used.has(key)) this.known.delete(key);
+    }
+  }
+}
+
+const keyOf = (text, settings) => JSON.stringify([text, settings.model, settings.case]);
+
+const question = (input, settings) => ({
+  input,
+  include: [],
+  ...(settings.model && { model: settings.model }),
+  ...(settings.case !== "auto" && { case: settings.case }),
+});

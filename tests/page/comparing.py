@@ -1,0 +1,109 @@
+"""Somebody who compares: what they do in the view and what they read there."""
+
+import json
+import re
+from collections.abc import Sequence
+from urllib.parse import parse_qs, urlencode
+
+import httpx
+from playwright.sync_api import Locator
+
+from tests.page.reader import Reader
+
+Row = tuple[str, str] | tuple[str, str, int]
+
+APPLES: list[Row] = [
+    ("Apple launched a new phone", "Apple"),
+    ("I was eating an apple pie", "apple"),
+]
+BANKS: list[Row] = [("River bank flows", "bank"), ("Money bank grows", "bank")]
+EIGHT: list[Row] = [
+    *APPLES,
+    *BANKS,
+    ("He plays bass in a jazz band", "bass"),
+    ("We caught a huge bass in the lake", "bass"),
+    ("Java is a programming language", "Java"),
+    ("qqzzxx flows", "qqzzxx"),
+]
+
+
+def address(rows: object, **fields: str) -> str:
+    """The address of occurrences."""
+    said = rows if isinstance(rows, str) else json.dumps(rows)
+    return f"#compare?{urlencode({'occurrences': said, **fields})}"
+
+
+def asked(client: httpx.Client, rows: Sequence[Row], **fields: object) -> dict:
+    """The service's own answer about occurrences."""
+    occurrences = [
+        {"text": row[0], "word": row[1], "nth": row[2] if len(row) > 2 else 0} for row in rows
+    ]
+    body = {"occurrences": occurrences, "neighbors": 8, "map": True, **fields}
+    return client.post("/v1/compare", json=body).raise_for_status().json()
+
+
+def kept(reader: Reader) -> list[list]:
+    """The occurrences that the address keeps."""
+    query = parse_qs(reader.address.partition("?")[2])
+    return json.loads(query["occurrences"][0])
+
+
+def sentence(reader: Reader, number: int) -> Locator:
+    """The field of a sentence."""
+    return reader.page.get_by_label(f"Sentence {number}", exact=True)
+
+
+def words(reader: Reader, number: int) -> Locator:
+    """The words of a sentence, to press."""
+    group = reader.page.get_by_role("group", name=f"Word of sentence {number} to compare")
+    return group.get_by_role("button")
+
+
+def pressed(reader: Reader, number: int) -> list[int]:
+    """Which words of a sentence are compared."""
+    words(reader, number).first.wait_for()
+    states = [word.get_attribute("aria-pressed") for word in words(reader, number).all()]
+    return [i for i, state in enumerate(states) if state == "true"]
+
+
+def typed(reader: Reader, number: int, text: str) -> None:
+    """Type a sentence anew and wait for what the service makes of it."""
+    with reader.page.expect_response("**/v1/compare"):
+        sentence(reader, number).fill(text)
+    reader.settle()
+
+
+def example(reader: Reader, name: str) -> None:
+    """Choose an example."""
+    group = reader.page.get_by_role("group", name="Examples")
+    group.get_by_role("button", name=name, exact=True).click()
+    reader.settle()
+
+
+def cosines(reader: Reader) -> list[float]:
+    """The numbers in the two matrices, row by row, static first."""
+    texts = reader.page.locator("svg.similarity text.number").all_text_contents()
+    return [float(text.replace("−", "-")) for text in texts]
+
+
+def tables(reader: Reader) -> list[float]:
+    """The same numbers from the tables."""
+    texts = reader.page.locator("table.cosines td.number").all_text_contents()
+    return [float(text.replace("−", "-")) for text in texts]
+
+
+def places(reader: Reader) -> dict[str, tuple[float, float]]:
+    """What is on the map, by its name, and where."""
+    points = reader.page.locator("svg.flat-map .point").all()
+    return {point.get_attribute("aria-label"): place(point) for point in points}
+
+
+def place(point: Locator) -> tuple[float, float]:
+    """Where a point of the map is drawn."""
+    x, y = re.findall(r"-?[\d.]+(?:e-?\d+)?", point.get_attribute("transform"))
+    return float(x), float(y)
+
+
+def card(reader: Reader, name: str) -> Locator:
+    """The card of an occurrence."""
+    return reader.page.get_by_role("article", name=name, exact=True)

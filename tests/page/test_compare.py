@@ -1,0 +1,234 @@
+"""Compare, as a person uses it."""
+
+import re
+from itertools import combinations
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from tests.page.comparing import (
+    APPLES,
+    BANKS,
+    EIGHT,
+    address,
+    asked,
+    card,
+    cosines,
+    example,
+    kept,
+    places,
+    pressed,
+    sentence,
+    tables,
+    words,
+)
+from tests.page.conftest import Open
+
+
+def test_it_opens_with_an_example_and_the_services_numbers(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page("#compare")
+    answer = asked(client, APPLES)
+    assert [sentence(reader, i).input_value() for i in (1, 2)] == [text for text, _ in APPLES]
+    both = np.concatenate([answer["static_similarity"], answer["contextual_similarity"]])
+    assert cosines(reader) == pytest.approx(both.ravel().tolist(), abs=0.00501)
+    assert tables(reader) == pytest.approx(both.ravel().tolist(), abs=0.0000501)
+
+
+def test_each_example_is_answered_and_makes_a_step_to_go_back_to(open_page: Open) -> None:
+    reader = open_page("#compare")
+    examples = reader.page.get_by_role("group", name="Examples").get_by_role("button")
+    for button in examples.all():
+        button.click()
+        reader.settle()
+        assert not reader.problem.is_visible()
+        assert button.get_attribute("aria-pressed") == "true"
+        there = len(kept(reader)) if "?" in reader.address else 2
+        assert [len(pressed(reader, i + 1)) for i in range(there)] == [1] * there
+        assert reader.page.get_by_role("article").count() == there
+    reader.page.go_back()
+    reader.settle()
+    assert examples.nth(examples.count() - 2).get_attribute("aria-pressed") == "true"
+
+
+def test_context_parts_what_one_static_vector_holds_together(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page("#compare")
+    example(reader, "bank / bank")
+    answer = asked(client, BANKS)
+    cosine = answer["contextual_similarity"][0][1]
+    figure = reader.page.get_by_role("figure", name="How alike they are")
+    expect(figure.locator("figcaption")).to_have_text(
+        f"Cosine of A and B: 1.00 static, {cosine:.2f} in context."
+    )
+    expect(reader.page.locator(".notes li")).to_have_text(
+        "A and B share one vocabulary key, so their static vectors are equal and only context"
+        " tells them apart."
+    )
+
+
+def test_notes_of_pairs_that_hang_together_are_one(open_page: Open) -> None:
+    reader = open_page(address(EIGHT))
+    notes = reader.page.locator(".notes li").all_text_contents()
+    assert [note.split(" share")[0] for note in notes[:2]] == ["C and D", "E and F"]
+    assert notes[2:] == ["H is not in the vocabulary; its static vector is zero."]
+
+
+def test_the_map_has_the_services_places_on_one_scale(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page(address(EIGHT))
+    answer = asked(client, EIGHT)["map"]
+    drawn = places(reader)
+    near = {name.split(": near")[0]: at for name, at in drawn.items() if ": near" in name}
+    assert near.keys() == {one["word"] for one in answer["neighbors"]}
+    given = {one["word"]: one["position"] for one in answer["neighbors"]}
+    contextual = {
+        name.split(" of ")[1][0]: at for name, at in drawn.items() if name.startswith("Contextual")
+    }
+    given |= {f"#{'ABCDEFGH'[i]}": at for i, at in enumerate(answer["contextual"])}
+    near |= {f"#{letter}": at for letter, at in contextual.items()}
+    names = sorted(near)
+    # Upwards is upwards: the drawing counts downwards.
+    expected = np.array([given[name] for name in names]) * [1, -1]
+    found = np.array([near[name] for name in names])
+    expected, found = expected - expected[0], found - found[0]
+    scale = np.abs(found).sum() / np.abs(expected).sum()
+    np.testing.assert_allclose(found, expected * scale, atol=0.02)
+
+
+def test_equal_static_vectors_are_one_mark_with_both_letters(open_page: Open) -> None:
+    reader = open_page(address(BANKS))
+    static = [name for name in places(reader) if name.startswith("Static")]
+    assert static == ["Static vector of A and B (bank)"]
+    label = reader.page.locator(".flat-map .static.point text").text_content()
+    assert label == "A and B: bank"
+    assert reader.page.locator(".flat-map .move").count() == 2
+    contextual = sorted(name for name in places(reader) if name.startswith("Contextual"))
+    assert contextual == ["Contextual vector of A (bank)", "Contextual vector of B (bank)"]
+
+
+@pytest.mark.parametrize("width", [320, 1200])
+@pytest.mark.parametrize("rows", [BANKS, EIGHT])
+def test_labels_of_the_map_cover_neither_each_other_nor_the_edge(
+    open_page: Open, width: int, rows: list
+) -> None:
+    reader = open_page(address(rows), width=width)
+    labels = reader.page.locator(".flat-map .point > text:not(.unplaced):not(.letter)")
+    boxes = [box for label in labels.all() if (box := label.bounding_box())]
+    frame = reader.page.locator("svg.flat-map").bounding_box()
+    assert len(boxes) > 2
+    for box in boxes:
+        assert frame["x"] - 1 <= box["x"]
+        assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 1
+    for a, b in combinations(boxes, 2):
+        beside = a["x"] + a["width"] <= b["x"] + 1 or b["x"] + b["width"] <= a["x"] + 1
+        # A line box is taller than its letters.
+        above = abs(a["y"] - b["y"]) >= 13
+        assert beside or above, (a, b)
+
+
+def test_a_point_is_named_for_the_pointer_and_for_the_keyboard(open_page: Open) -> None:
+    reader = open_page(address(BANKS))
+    said = reader.page.locator("output.pointed")
+    reader.page.locator(".flat-map .static.point").hover()
+    expect(said).to_have_text("Static vector of A and B (bank)")
+    by_place = [name for name, _ in sorted(places(reader).items(), key=lambda item: item[1][0])]
+    reader.page.locator(".flat-map [tabindex='0']").focus()
+    expect(said).to_have_text(by_place[0])
+    reader.page.keyboard.press("ArrowRight")
+    expect(said).to_have_text(by_place[1])
+    reader.page.keyboard.press("ArrowLeft")
+    reader.page.keyboard.press("ArrowLeft")
+    expect(said).to_have_text(by_place[-1])
+
+
+def test_a_word_of_the_map_leads_to_its_neighbours(open_page: Open) -> None:
+    reader = open_page(address(BANKS))
+    reader.page.locator(".flat-map .point[aria-label^='tributaries:']").focus()
+    reader.page.keyboard.press("Enter")
+    reader.page.get_by_role("heading", name="Nearest to tributaries").wait_for()
+    assert reader.address == "#neighbours?word=tributaries"
+
+
+def test_a_card_has_the_services_neighbours_shift_and_attention(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page(address(BANKS, k="5"))
+    one = asked(client, BANKS, neighbors=5)["occurrences"][1]
+    shown = card(reader, "B: bank")
+    lists = shown.get_by_role("list")
+    for at, near in enumerate([one["static_neighbors"], one["contextual_neighbors"]]):
+        links = lists.nth(at).get_by_role("link")
+        assert links.all_text_contents() == [each["word"] for each in near]
+        numbers = lists.nth(at).locator(".number").all_text_contents()
+        assert [float(n) for n in numbers] == [round(each["similarity"], 2) for each in near]
+    first, second = ({n["word"] for n in one[f"{s}_neighbors"]} for s in ("static", "contextual"))
+    assert first & second
+    assert shown.get_by_text("in both").count() == 2 * len(first & second)
+    assert shown.locator("strong").text_content() == f"{one['shift']:.2f}"
+    looked = lists.nth(2).locator(".near-word").all_text_contents()
+    assert looked == [each["text"] for each in one["attends_to"]]
+    assert shown.locator("mark").text_content() == "bank"
+
+
+def test_an_occurrence_leads_to_its_attention_by_its_token(open_page: Open) -> None:
+    reader = open_page(address([("😀 don't bank on the bank", "bank", 1), ("Money bank", "bank")]))
+    shown = card(reader, "A: bank")
+    assert shown.locator("blockquote").text_content() == "😀 don't bank on the bank"
+    assert shown.locator("mark").text_content() == "bank"
+    before = shown.locator("mark").evaluate("mark => mark.previousSibling.textContent")
+    assert before == "😀 don't bank on the "
+    shown.get_by_role("link", name="See its attention").click()
+    # The tokens are 😀 do n't bank on the bank.
+    expect(reader.page).to_have_url(re.compile(r"#look\?.*\bword=6\b"))
+
+
+def test_another_word_is_picked_by_mouse_and_by_keyboard(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page(address(BANKS))
+    words(reader, 1).filter(has_text="River").click()
+    reader.settle()
+    rows = [("River bank flows", "River"), BANKS[1]]
+    assert kept(reader)[0] == ["River bank flows", "River", 0]
+    words(reader, 2).filter(has_text="Money").focus()
+    reader.page.keyboard.press("Enter")
+    reader.settle()
+    rows[1] = ("Money bank grows", "Money")
+    assert pressed(reader, 2) == [0]
+    expect(words(reader, 2).first).to_be_focused()
+    given = asked(client, rows)["contextual_similarity"][0][1]
+    assert cosines(reader)[5] == pytest.approx(given, abs=0.00501)
+
+
+def test_the_second_of_two_equal_words_is_another_occurrence(
+    open_page: Open, client: httpx.Client
+) -> None:
+    text = "The bank stands on the bank of the river"
+    reader = open_page(address([(text, "bank"), (text, "bank")]))
+    assert cosines(reader)[5] == 1
+    words(reader, 2).filter(has_text="bank").nth(1).click()
+    reader.settle()
+    assert kept(reader)[1] == [text, "bank", 1]
+    assert (pressed(reader, 1), pressed(reader, 2)) == ([1], [5])
+    given = asked(client, [(text, "bank", 0), (text, "bank", 1)])
+    assert cosines(reader)[5] == pytest.approx(given["contextual_similarity"][0][1], abs=0.00501)
+
+
+def test_how_many_neighbours_and_the_case_are_part_of_the_question(
+    open_page: Open, client: httpx.Client, tmp_path: Path
+) -> None:
+    reader = open_page(address(APPLES))
+    reader.page.get_by_label("Neighbours of each").select_option("3")
+    reader.page.get_by_label("Case").select_option("lower")
+    reader.settle()
+    given = asked(client, APPLES, neighbors=3, case="lower")
+    assert reader.saved_json(tmp_path) == given
+    assert cosines(reader)[1] == 1
+    assert card(reader, "A: Apple").get_by_role("list").first.get_by_role("link").count() == 3
