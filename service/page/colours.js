@@ -85,5 +85,6 @@ export function thingColour(i) {
 
 /** Black or white, whichever reads better on a colour. */
 export function inkOn(colour) {
-  return lab(colour).l > 55 ? "#10151b" : "#ffffff";
+  // Either has a contrast of 4.5 there: the middle leaves no room for an ink that is not quite black.
+  return lab(colour).l > 49.5 ? "#000000" : "#ffffff";
 }

@@ -1,0 +1,108 @@
+/** The sentence and how it is read: what a reader types and chooses. */
+
+import { choice, h, labelled } from "../elements.js";
+import { modelField } from "../model_field.js";
+
+const PAUSE = 250;
+const EXAMPLES = [
+  ["Two apples", "Apple launched a new phone while I was eating an apple."],
+  ["Two banks", "We sat on the bank of the river and talked about the bank that lent us money."],
+  ["A pronoun", "The animal didn't cross the street because it was too tired."],
+];
+const CASES = [
+  ["auto", "as written, else another"],
+  ["exact", "as written"],
+  ["lower", "lower"],
+];
+const UNKNOWN = [
+  ["", "as the model does"],
+  ["zero", "zero vector"],
+  ["subword", "from subwords"],
+  ["error", "refuse"],
+];
+/** What belongs to one sentence and not to the next. */
+const OF_A_SENTENCE = { word: "", row: "", column: "" };
+
+export const FIRST = EXAMPLES[0][1];
+
+export class Sentence {
+  constructor(page) {
+    this.page = page;
+    this.typed = null;
+    this.text = h("textarea", {
+      rows: 2, dir: "auto", spellcheck: "false", autocomplete: "off",
+      oninput: () => this.#typed(),
+      onkeydown: (event) => {
+        if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+        event.preventDefault();
+        this.#sent(this.text.value);
+      },
+    });
+    this.cases = choice(CASES, "auto", (chosen) => page.go({ case: chosen }));
+    this.unknown = choice(UNKNOWN, "", (oov) => page.go({ oov }));
+    this.model = modelField(page);
+    this.element = this.#form();
+  }
+
+  #form() {
+    const send = (event) => {
+      event.preventDefault();
+      this.#sent(this.text.value);
+    };
+    return h(
+      "form",
+      { class: "card sentence", onsubmit: send },
+      labelled("Sentence", this.text),
+      h("div", { class: "controls" },
+        h("div", { class: "buttons grow", role: "group", "aria-label": "Examples" },
+          EXAMPLES.map(([name, text]) => h(
+            "button",
+            { type: "button", class: "quiet", onclick: () => this.#sent(text) },
+            name,
+          ))),
+        labelled("Case", this.cases),
+        labelled("Unknown words", this.unknown),
+        this.model.element,
+        h("button", {}, "Look")),
+    );
+  }
+
+  show(state) {
+    if (state.text !== this.shown) {
+      clearTimeout(this.timer);
+      this.timer = null;
+      this.text.value = state.text;
+      this.shown = state.text;
+    }
+    // What is being typed is not yet a sentence to come back to; the one before it is.
+    if (state.text !== this.typed) this.settled = location.href;
+    this.cases.value = state.case;
+    this.unknown.value = state.oov;
+    this.model.show(state.model);
+  }
+
+  #typed() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      if (!this.element.isConnected) return;
+      this.typed = this.text.value;
+      this.#go(this.typed, false);
+    }, PAUSE);
+  }
+
+  /** A sentence to come back to. While it was typed, it took the place of the one before. */
+  #sent(text) {
+    const typed = this.typed !== null && this.typed === this.shown;
+    if (typed) history.replaceState(null, "", this.settled);
+    this.typed = null;
+    this.#go(text, typed || text !== this.shown);
+  }
+
+  #go(text, push) {
+    clearTimeout(this.timer);
+    const changed = this.shown !== text;
+    // `show` need not write what is there already: that would move the caret.
+    if (this.text.value === text) this.shown = text;
+    this.page.go(changed ? { text, ...OF_A_SENTENCE } : {}, { push });
+  }
+}

@@ -1,0 +1,74 @@
+"""What somebody does in the view Look, and what the service says of the same."""
+
+import re
+from urllib.parse import urlencode
+
+import httpx
+import numpy as np
+from playwright.sync_api import Locator
+
+from tests.page.reader import Reader
+
+APPLES = "Apple launched a new phone while I was eating an apple."
+APPLE_WORDS = [*APPLES.removesuffix(".").split(), "."]
+
+
+def look(**state: object) -> str:
+    """The address of the view in a state."""
+    return f"#look?{urlencode(state)}"
+
+
+def encoded(client: httpx.Client, text: str, **more: object) -> dict:
+    """What the service answers about one sentence: its result."""
+    answer = client.post("/v1/encode", json={"input": text, **more})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["results"][0]
+
+
+def weights(client: httpx.Client, text: str, **more: object) -> np.ndarray:
+    """The attention, [L, h, n, n], or [L, n, n] of the mean of heads."""
+    return np.array(encoded(client, text, **more)["attention"])
+
+
+def attention(reader: Reader) -> Locator:
+    """The figure of attention."""
+    return reader.page.get_by_role("figure", name="Attention:")
+
+
+def readout(reader: Reader) -> str:
+    """What the figure says of the cell or the word."""
+    return attention(reader).get_by_role("status").text_content() or ""
+
+
+def grid(reader: Reader) -> Locator:
+    """The cells."""
+    return reader.page.get_by_role("grid")
+
+
+def middle(reader: Reader, row: int, column: int, count: int) -> tuple[float, float]:
+    """Where a cell is in the window, once it is scrolled to."""
+    grid(reader).scroll_into_view_if_needed()
+    box = grid(reader).bounding_box()
+    assert box is not None
+    cell = box["width"] / count
+    return box["x"] + (column + 0.5) * cell, box["y"] + (row + 0.5) * cell
+
+
+def point(reader: Reader, row: int, column: int, count: int) -> None:
+    """Move the pointer to a cell."""
+    x, y = middle(reader, row, column, count)
+    reader.page.mouse.move(x, y)
+    if y > reader.page.viewport_size["height"]:
+        reader.page.mouse.wheel(0, y - 500)
+        point(reader, row, column, count)
+
+
+def number(sentence: str) -> float:
+    """The number at the end of a sentence."""
+    return float(re.search(r"(\d\.\d+)$", sentence)[1])
+
+
+def choose(reader: Reader, label: str, value: str) -> None:
+    """Choose in a list."""
+    reader.page.get_by_label(label, exact=True).select_option(value)
+    reader.settle()
