@@ -1,0 +1,70 @@
+/** A derivation written out in numbers. */
+
+import { decimals } from "./numbers.js";
+
+const SHOWN = 4;
+const TOO_MANY = 8;
+
+/** A number with at most so many decimals and no zeros at the end; a tiny one with its power of ten. */
+export function plain(number, places) {
+  if (number !== 0 && Math.abs(number) < 0.5 * 10 ** -places) {
+    return number.toExponential(2).replace("-", "−").replace("e-", "e−");
+  }
+  const text = decimals(number, places);
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}
+
+/** "0.74 = 0.4·0.6 + 0.5·0.4 + 0.6·0.5"; lines, each a sentence of its own. */
+export function written({ sum, given }, places) {
+  const say = (number) => plain(number, places);
+  if (!sum) return [];
+  return KINDS[sum.kind](sum, say, given);
+}
+
+const KINDS = {
+  same: ({ number }, say, given) => [`${say(given)} = ${say(number)}`],
+  scaled: ({ score, k }, say, given) => [`${say(given)} = ${say(score)} / √${k} = ${say(score)} / ${say(Math.sqrt(k))}`],
+  products: ({ terms }, say, given) => [
+    `${say(given)} = ${some(terms, ([a, b], i) => `${i ? bracketed(a, say) : say(a)}·${bracketed(b, say)}`, "products")}`,
+  ],
+  terms: ({ terms }, say, given) => [
+    `${say(given)} = ${some(terms, (number, i) => (i ? bracketed(number, say) : say(number)), "numbers")}`,
+  ],
+  softmax: softmaxText,
+  combined: combinedText,
+};
+
+function softmaxText({ column, seen, logits, addends }, say, given) {
+  const lines = [];
+  if (addends.length > 1) {
+    const terms = addends.map(([, number], i) => (i ? bracketed(number, say) : say(number)));
+    const names = addends.map(([name]) => name).join(" + ");
+    lines.push(`${names}: ${terms.join(" + ")} = ${say(logits[column])}`);
+  }
+  if (!seen[column]) return lines;
+  const visible = logits.filter((_, j) => seen[j]);
+  const raised = (logit) => `e^${bracketed(logit, say)}`;
+  lines.push(`${say(given)} = ${raised(logits[column])} / (${some(visible, raised, "powers")})`);
+  return lines;
+}
+
+function combinedText({ share, place, numbers: [o, oLength, x, xLength, p] }, say, given) {
+  const terms = [
+    oLength ? `${say(o)}/${say(oLength)}` : "0",
+    xLength ? `${say(share)}·${bracketed(x, say)}/${say(xLength)}` : "0",
+  ];
+  if (p !== null) terms.push(`${say(place)}·${bracketed(p, say)}`);
+  return [`${say(given)} = ${terms.join(" + ")}`];
+}
+
+const bracketed = (number, say) => {
+  const text = say(number);
+  return text.startsWith("−") || text.includes("e") ? `(${text})` : text;
+};
+
+/** The first terms of a long sum, and how many more there are. */
+function some(terms, write, what) {
+  if (terms.length <= TOO_MANY) return terms.map(write).join(" + ");
+  const first = terms.slice(0, SHOWN).map(write).join(" + ");
+  return `${first} + … and ${terms.length - SHOWN} more ${what}`;
+}

@@ -1,0 +1,119 @@
+"""Somebody who follows the steps: what they choose in the view and what they read there."""
+
+import json
+from urllib.parse import urlencode
+
+import httpx
+
+from tests.page.reader import Reader
+
+SMALL = {
+    "tokens": ["a", "b"],
+    "embeddings": [[1, 2], [3, -1]],
+    "weights": {
+        "query": [[1, 0, 2, 1], [0, 1, 1, -1]],
+        "key": [[0, 1, 1, 0], [1, 0, 0, 2]],
+        "value": [[1, 2], [0, 1]],
+        "output": [[1, 0], [2, 1]],
+    },
+    "heads": 2,
+}
+"""Two words and two heads, with whole numbers, so that every step can be worked on paper:
+Q = [[1, 2, 4, -1], [3, -1, 5, 4]], K = [[2, 1, 1, 4], [-1, 3, 3, -2]], V = [[1, 4], [3, 5]]."""
+
+
+def address(request: dict | None = None, **fields: object) -> str:
+    """The address of own numbers (where a request is given) or of another state."""
+    own = {} if request is None else {"source": "numbers", "numbers": json.dumps(request)}
+    return f"#steps?{urlencode({**own, **fields})}"
+
+
+def turned(request: dict) -> dict:
+    """The same request with its weights as W·x."""
+    weights = {
+        name: [list(column) for column in zip(*rows, strict=True)]
+        for name, rows in request["weights"].items()
+    }
+    return {**request, "weights": weights, "convention": "column"}
+
+
+def traced(client: httpx.Client, **body: object) -> dict[str, list]:
+    """The service's own steps."""
+    answer = client.post("/v1/trace", json=body)
+    assert answer.status_code == 200, answer.text
+    return {step["name"]: step["values"] for step in answer.json()["steps"]}
+
+
+def steps(reader: Reader) -> list[str]:
+    """The names of the cards, in order."""
+    cards = reader.page.locator("[data-step]").all()
+    return [card.get_attribute("data-step") for card in cards]
+
+
+def numbers(reader: Reader, step: str) -> list[list[float]]:
+    """What the table of a step says."""
+    rows = reader.page.locator(f"[data-step={step}] table.matrix tbody tr").all()
+    return [
+        [float(text.replace("−", "-")) for text in row.locator("td .number").all_text_contents()]
+        for row in rows
+    ]
+
+
+def said(reader: Reader) -> list[str]:
+    """The sums that are written out."""
+    return reader.page.locator(".derived .sum").all_text_contents()
+
+
+def panel(reader: Reader) -> str:
+    """Everything that the panel of the chosen cell says."""
+    return reader.page.locator(".derived").text_content() or ""
+
+
+def lit(reader: Reader) -> set[str]:
+    """The cells that the chosen one is made of, as `step:row:column`."""
+    return set(reader.page.evaluate(CELLS, "lit"))
+
+
+def chosen(reader: Reader) -> list[str]:
+    """The chosen cell."""
+    return reader.page.evaluate(CELLS, "chosen")
+
+
+CELLS = """(kind) => [...document.querySelectorAll(`td.${kind}`)].map((td) =>
+  [td.closest("[data-step]").dataset.step, td.dataset.row, td.dataset.column].join(":"))"""
+
+
+def field(reader: Reader, matrix: str, row: int, column: int):
+    """A cell of the editor."""
+    group = reader.page.get_by_role("group", name=matrix, exact=True)
+    return group.locator(f"input[data-row='{row}'][data-column='{column}']")
+
+
+def typed(reader: Reader, matrix: str, row: int, column: int, text: str) -> None:
+    """Type into a cell of the editor, and leave it."""
+    field(reader, matrix, row, column).fill(text)
+    field(reader, matrix, row, column).blur()
+    reader.settle()
+
+
+def own(reader: Reader) -> dict:
+    """The request that is asked now, out of the command."""
+    command = reader.command()
+    return json.loads(
+        command[command.index("-d '") + 4 : command.rindex("'")].replace("'\\''", "'")
+    )
+
+
+def pasted(reader: Reader, matrix: str, text: str) -> None:
+    """Paste a text into the first cell of a matrix."""
+    field(reader, matrix, 0, 0).evaluate(PASTE, text)
+    reader.settle()
+
+
+PASTE = """(input, text) => {
+  const data = new DataTransfer();
+  data.setData("text/plain", text);
+  input.focus();
+  const options = {clipboardData: data, bubbles: true, cancelable: true};
+  input.dispatchEvent(new ClipboardEvent("paste", options));
+}"""
