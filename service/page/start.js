@@ -1,33 +1,26 @@
 /** The page: which view the address names, and what the reader changes in it. */
 
-import { format, parse } from "./address.js";
-import { initTheme, onTheme } from "./colours.js";
-import { h } from "./elements.js";
-import { ask } from "./service.js";
-import { compare } from "./views/compare.js";
-import { look } from "./views/look.js";
-import { models } from "./views/models.js";
-import { neighbours } from "./views/neighbours.js";
-import { steps } from "./views/steps.js";
+import { format, parse } from "./frame/address.js";
+import { initTheme, onTheme } from "./frame/colours.js";
+import { h } from "./frame/elements.js";
+import { ask } from "./frame/service.js";
+import { VIEWS } from "./views.js";
 
-const VIEWS = new Map([look, compare, steps, neighbours, models].map((view) => [view.name, view]));
 const main = document.getElementById("main");
 const nav = document.getElementById("views");
-const built = new Map();
+const built = {};
 let current = { name: "", state: {} };
+let seen = "";
 
-/**
- * What a view is given. A view is `{name, title, defaults, build(page)}`; `build` makes it once,
- * as `{element, show(state)}`, and `show` is called with the whole state, as strings, whenever the
- * address, the colours or the width change.
- */
+/** What a view is given: its `show` gets the whole state, as strings, when anything of it changes. */
 const page = {
   /** Change some of the state, and with it the address. `push` makes a step to go back to. */
   go(changes, { push = false } = {}) {
-    visit(current.name, { ...current.state, ...changes }, push);
+    const { name, state } = current;
+    visit(name, { ...state, ...changes }, push);
   },
   /** The address of a view in a state. */
-  address: (name, state = {}) => format(name, state, VIEWS.get(name).defaults),
+  address: (name, state = {}) => format(name, state, VIEWS[name].defaults),
   /** The models that answer, asked for once. */
   models() {
     this.asked ??= ask("v1/models").then((text) => JSON.parse(text).data, () => {
@@ -39,7 +32,7 @@ const page = {
 };
 
 function visit(name, state, push) {
-  const address = format(name, state, VIEWS.get(name).defaults);
+  const address = page.address(name, state);
   try {
     if (push) history.pushState(null, "", address);
     else history.replaceState(null, "", address);
@@ -49,32 +42,48 @@ function visit(name, state, push) {
   show(name, state);
 }
 
-function show(name, state) {
-  const view = VIEWS.get(name);
-  const changed = name !== current.name;
+async function show(name, state) {
   current = { name, state };
   // Whoever comes back to a view finds it as it was left.
-  for (const link of nav.children) {
-    if (link.dataset.view === name) link.href = format(name, state, view.defaults);
+  const link = nav.querySelector(`[data-view="${name}"]`);
+  link.href = page.address(name, state);
+  // Shown at once where it is there already: a view may be asked several times in one turn.
+  if (!built[name] && !(await made(name))) return;
+  if (seen !== name) {
+    seen = name;
+    main.replaceChildren(built[name].element);
+    document.title = `${VIEWS[name].title} · Polyseme`;
+    nav.querySelector("[aria-current]")?.removeAttribute("aria-current");
+    link.setAttribute("aria-current", "page");
   }
-  if (!built.has(name)) built.set(name, view.build(page));
-  const { element } = built.get(name);
-  if (changed) {
-    main.replaceChildren(element);
-    document.title = `${view.title} · Polyseme`;
-    for (const link of nav.children) {
-      if (link.dataset.view === name) link.setAttribute("aria-current", "page");
-      else link.removeAttribute("aria-current");
-    }
-  }
-  built.get(name).show(state);
+  built[name].show(state);
 }
+
+/** Load and build a view; whether it is still the one that is wanted, and in this state. */
+async function made(name) {
+  const wanted = current;
+  main.setAttribute("aria-busy", "true");
+  try {
+    const { build } = await VIEWS[name].load();
+    built[name] ??= build(page);
+  } catch (error) {
+    if (wanted === current) main.replaceChildren(lost());
+    throw error;
+  } finally {
+    if (wanted === current) main.removeAttribute("aria-busy");
+  }
+  return wanted === current;
+}
+
+const lost = () => h("section", {}, h("p", { class: "problem", role: "alert" },
+  h("strong", {}, "A part of this page did not come."),
+  " See whether the service is still running, then load the page again."));
 
 function fromAddress() {
   const { name, state } = parse(location.hash);
-  const known = VIEWS.has(name) ? name : "look";
-  const { defaults } = VIEWS.get(known);
-  const said = Object.entries(state).filter(([field]) => field in defaults);
+  const known = Object.hasOwn(VIEWS, name) ? name : "look";
+  const { defaults } = VIEWS[known];
+  const said = Object.entries(state).filter(([field]) => Object.hasOwn(defaults, field));
   show(known, { ...defaults, ...Object.fromEntries(said) });
 }
 
@@ -82,8 +91,8 @@ const again = () => show(current.name, current.state);
 
 function start() {
   initTheme(document.getElementById("theme"));
-  nav.append(...[...VIEWS.values()].map((view) =>
-    h("a", { href: `#${view.name}`, "data-view": view.name }, view.title)));
+  nav.append(...Object.entries(VIEWS).map(([name, { title }]) =>
+    h("a", { href: `#${name}`, "data-view": name }, title)));
   document.getElementById("skip").addEventListener("click", (event) => {
     event.preventDefault();
     main.focus();

@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 from service.settings import BUNDLED
 from service.store.registry import bundled_models
@@ -70,7 +71,7 @@ def test_a_broken_model_says_why_and_the_others_are_offered(
     reader.page.get_by_role("article", name="second").get_by_role("link", name="neigh").click()
     reader.settle()
     choice = reader.page.get_by_label("Model")
-    assert choice.input_value() == "second"
+    expect(choice).to_have_value("second")
     options = choice.locator("option").all_text_contents()
     assert options == ["second", "wiki-en (default)"]
     assert '"model":"second"' in reader.command()

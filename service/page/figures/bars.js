@@ -1,8 +1,8 @@
 /** Words with a bar each, as long as a number from 0 to 1. */
 
-import { thingColour } from "../colours.js";
-import { s } from "../elements.js";
-import { short } from "../numbers.js";
+import { thingColour } from "../frame/colours.js";
+import { s } from "../frame/elements.js";
+import { short } from "../frame/numbers.js";
 
 const { max, scaleLinear } = globalThis.d3;
 const ROW = 24;

@@ -1,7 +1,7 @@
 /** The map: where occurrences are before and after context, and which words are near. */
 
-import { thingColour } from "../colours.js";
-import { s } from "../elements.js";
+import { thingColour } from "../frame/colours.js";
+import { s } from "../frame/elements.js";
 import { labelPlaces } from "./label_places.js";
 import { fitted, widest } from "./lettering.js";
 import { markOf, REACH } from "./map_marks.js";

@@ -1,8 +1,8 @@
 /** A matrix of weights between words, as a drawing. */
 
-import { inkOn, weightColour } from "../colours.js";
-import { s } from "../elements.js";
-import { short } from "../numbers.js";
+import { inkOn, weightColour } from "../frame/colours.js";
+import { s } from "../frame/elements.js";
+import { short } from "../frame/numbers.js";
 import { labelsOf, largest, layoutOf, legendOf } from "./heatmap_layout.js";
 
 const ROOM_FOR_NUMBERS = 30;

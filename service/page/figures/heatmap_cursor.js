@@ -3,7 +3,7 @@
  * current cell is there, with its row and column numbers: 22,500 elements would be a burden.
  */
 
-import { freshId, h } from "../elements.js";
+import { freshId, h } from "../frame/elements.js";
 
 const MANY = 10;
 

@@ -1,7 +1,7 @@
 /** Where the parts of a heatmap are: the same for the drawn one and for the painted one. */
 
-import { weightColour } from "../colours.js";
-import { decimals } from "../numbers.js";
+import { weightColour } from "../frame/colours.js";
+import { decimals } from "../frame/numbers.js";
 import { fitted, widest } from "./lettering.js";
 
 const { max } = globalThis.d3;

@@ -1,8 +1,8 @@
 /** Who looks at whom, as lines from a column of words to another: BertViz's head view. */
 
-import { thingColour } from "../colours.js";
-import { s } from "../elements.js";
-import { short } from "../numbers.js";
+import { thingColour } from "../frame/colours.js";
+import { s } from "../frame/elements.js";
+import { short } from "../frame/numbers.js";
 import { fitted, widest } from "./lettering.js";
 
 const { max } = globalThis.d3;

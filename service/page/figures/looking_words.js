@@ -1,6 +1,6 @@
 /** The words that look, over a drawing of lines: to point at, and to go through with the arrows. */
 
-import { freshId, h } from "../elements.js";
+import { freshId, h } from "../frame/elements.js";
 
 const MANY = 10;
 

@@ -1,8 +1,8 @@
 /** The marks of the map, the same in the picture and in its legend. */
 
-import { inkOn, thingColour } from "../colours.js";
-import { s } from "../elements.js";
-import { letter } from "../occurrences.js";
+import { inkOn, thingColour } from "../frame/colours.js";
+import { s } from "../frame/elements.js";
+import { letter } from "../compare/occurrences.js";
 
 /** How far a mark reaches from its middle. */
 export const REACH = { static: 8, contextual: 10, before: 4, after: 3.5, both: 4.5 };

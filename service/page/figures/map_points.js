@@ -1,8 +1,8 @@
 /** The points of a map of occurrences: what each is, whose it is, and how it is said. */
 
-import { listed } from "../compare_notes.js";
-import { short } from "../numbers.js";
-import { letter } from "../occurrences.js";
+import { listed } from "../compare/notes.js";
+import { short } from "../frame/numbers.js";
+import { letter } from "../compare/occurrences.js";
 
 /**
  * `[{kind, place, owners, words, label, name, …}]` of an answer with a map. Equal places of one

@@ -1,8 +1,8 @@
 /** A matrix as a table of which a window is seen, whose cells are chosen by pointer and by keys. */
 
-import { inkOn, signedColour, weightColour } from "../colours.js";
-import { h } from "../elements.js";
-import { decimals } from "../numbers.js";
+import { inkOn, signedColour, weightColour } from "../frame/colours.js";
+import { h } from "../frame/elements.js";
+import { decimals } from "../frame/numbers.js";
 
 /** The most rows seen at once. */
 export const ROWS = 24;

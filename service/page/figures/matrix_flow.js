@@ -1,8 +1,8 @@
 /** The way of the numbers through attention: small matrices as coloured grids, with arrows. */
 
-import { inkOn, signedColour, weightColour } from "../colours.js";
-import { s } from "../elements.js";
-import { decimals } from "../numbers.js";
+import { inkOn, signedColour, weightColour } from "../frame/colours.js";
+import { s } from "../frame/elements.js";
+import { decimals } from "../frame/numbers.js";
 
 const MOST = 12;
 const GAP = 30;

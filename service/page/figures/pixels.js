@@ -1,6 +1,6 @@
 /** A matrix of weights with one pixel for each cell. */
 
-import { weightColour } from "../colours.js";
+import { weightColour } from "../frame/colours.js";
 
 const { rgb } = globalThis.d3;
 

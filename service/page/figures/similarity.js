@@ -1,9 +1,9 @@
 /** Cosines of every pair, before and after context, as two small matrices. */
 
-import { inkOn, signedColour, thingColour } from "../colours.js";
-import { s } from "../elements.js";
-import { short } from "../numbers.js";
-import { letter } from "../occurrences.js";
+import { inkOn, signedColour, thingColour } from "../frame/colours.js";
+import { s } from "../frame/elements.js";
+import { short } from "../frame/numbers.js";
+import { letter } from "../compare/occurrences.js";
 import { fitted } from "./lettering.js";
 
 const TITLE = 24, HEAD = 22, GAP = 40, ROOMY = 38, TALL = 40, LETTER = 26;

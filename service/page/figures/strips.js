@@ -1,8 +1,8 @@
 /** Vectors as strips of cells, one cell for each dimension, all on the same scale. */
 
-import { signedColour } from "../colours.js";
-import { h, s } from "../elements.js";
-import { decimals } from "../numbers.js";
+import { signedColour } from "../frame/colours.js";
+import { h, s } from "../frame/elements.js";
+import { decimals } from "../frame/numbers.js";
 
 const { max } = globalThis.d3;
 const STRIP = 34;

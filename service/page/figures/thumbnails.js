@@ -1,6 +1,6 @@
 /** Small pictures of every head of every layer, to choose from. */
 
-import { h } from "../elements.js";
+import { h } from "../frame/elements.js";
 import { largest } from "./heatmap_layout.js";
 import { pixels } from "./pixels.js";
 import { roving } from "./roving.js";

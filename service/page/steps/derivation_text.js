@@ -1,6 +1,6 @@
 /** A derivation written out in numbers. */
 
-import { decimals } from "./numbers.js";
+import { decimals } from "../frame/numbers.js";
 
 const SHOWN = 4;
 const TOO_MANY = 8;

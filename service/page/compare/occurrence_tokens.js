@@ -1,6 +1,6 @@
 /** The words of sentences, as the service cuts them. */
 
-import { ask, Refusal } from "./service.js";
+import { ask, Refusal } from "../frame/service.js";
 
 const KEPT = 200;
 

@@ -1,16 +1,12 @@
 /** Where the numbers come from: an example, a sentence, or the reader's own. */
 
-import { choice, freshId, h, labelled, offer } from "./elements.js";
-import { modelField } from "./model_field.js";
-import { StepEditor } from "./step_editor.js";
-import { exampleOf, numbersOf, sourceOf } from "./step_request.js";
+import { caseField } from "../frame/case_field.js";
+import { choice, freshId, h, labelled, offer } from "../frame/elements.js";
+import { modelField } from "../frame/model_field.js";
+import { StepEditor } from "./editor.js";
+import { exampleOf, numbersOf, sourceOf } from "./request.js";
 
 const SOURCES = [["example", "Worked example"], ["sentence", "A sentence"], ["numbers", "Own numbers"]];
-const CASES = [
-  ["auto", "as written, else another"],
-  ["exact", "as written"],
-  ["lower", "lower"],
-];
 
 export class StepSources {
   /** `onbroken(sentence)` is called while the reader's own numbers cannot be asked about. */
@@ -60,7 +56,7 @@ export class StepSources {
   #sentence() {
     this.text = h("input", { type: "text", dir: "auto", autocomplete: "off", maxlength: "4000" });
     this.layer = choice([["0", "0"]], "0", (layer) => this.page.go({ layer }));
-    this.cases = choice(CASES, "auto", (chosen) => this.page.go({ case: chosen }));
+    this.cases = caseField(this.page);
     this.model = modelField(this.page);
     const send = (event) => {
       event.preventDefault();
@@ -68,7 +64,7 @@ export class StepSources {
     };
     return h("div", {}, h("form", { class: "controls", onsubmit: send },
       h("div", { class: "grow" }, labelled("Sentence", this.text)), labelled("Layer", this.layer),
-      labelled("Case", this.cases), this.model.element, h("button", {}, "Show the steps")));
+      this.cases.element, this.model.element, h("button", {}, "Show the steps")));
   }
 
   #numbers(onbroken) {
@@ -93,7 +89,7 @@ export class StepSources {
     offer(this.example, examples.map(({ name }, i) =>
       [String(i + 1), `${i + 1}. ${name[0].toUpperCase()}${name.slice(1)}`]), String(examples.indexOf(example) + 1));
     if (this.text.value.trim() !== state.text.trim()) this.text.value = state.text;
-    this.cases.value = ["exact", "lower"].includes(state.case) ? state.case : "auto";
+    this.cases.show(["exact", "lower"].includes(state.case) ? state.case : "auto");
     this.model.show(state.model);
     this.#layers(state);
     if (source === "numbers") this.editor.show(numbersOf(state, examples));

@@ -1,17 +1,17 @@
 /** Who looks at whom: the heads to choose from, and the one that is chosen, in large. */
 
-import { theme } from "../colours.js";
-import { h } from "../elements.js";
-import { Figure } from "../figure.js";
+import { theme } from "../frame/colours.js";
+import { h } from "../frame/elements.js";
+import { Figure } from "../frame/figure.js";
 import { canvasHeatmap } from "../figures/canvas_heatmap.js";
 import { heatmap } from "../figures/heatmap.js";
 import { HeatmapCursor } from "../figures/heatmap_cursor.js";
 import { links } from "../figures/links.js";
 import { LookingWords } from "../figures/looking_words.js";
 import { headName, Thumbnails } from "../figures/thumbnails.js";
-import { decimals } from "../numbers.js";
-import { HeadControls } from "./look_heads.js";
-import { ranked } from "./look_reading.js";
+import { decimals } from "../frame/numbers.js";
+import { HeadControls } from "./heads.js";
+import { ranked } from "./reading.js";
 
 const MOST_DRAWN = 150;
 const REST = 150;

@@ -1,12 +1,12 @@
 /** One word of the sentence: its static vector beside its contextual one, and what it looks at. */
 
-import { theme } from "../colours.js";
-import { h } from "../elements.js";
-import { Figure } from "../figure.js";
+import { theme } from "../frame/colours.js";
+import { h } from "../frame/elements.js";
+import { Figure } from "../frame/figure.js";
 import { bars } from "../figures/bars.js";
 import { strips, unit } from "../figures/strips.js";
-import { cosine, short } from "../numbers.js";
-import { ranked } from "./look_reading.js";
+import { cosine, short } from "../frame/numbers.js";
+import { ranked } from "./reading.js";
 
 const TOP = 8;
 

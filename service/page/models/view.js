@@ -1,11 +1,11 @@
 /** The models that are loaded: what they are, how large, trained on what, how good. */
 
-import { h } from "../elements.js";
-import { Exchange } from "../exchange.js";
-import { facts, named } from "../facts.js";
-import { Figure } from "../figure.js";
+import { h } from "../frame/elements.js";
+import { Exchange } from "../frame/exchange.js";
+import { facts, named } from "./facts.js";
+import { Figure } from "../frame/figure.js";
 import { bars } from "../figures/bars.js";
-import { bytes, count, decimals } from "../numbers.js";
+import { bytes, count, decimals } from "../frame/numbers.js";
 
 const SETS = { coarsewsd: "CoarseWSD-20", wic: "WiC" };
 const DTYPES = { int8: "8-bit integers", float16: "16-bit floats", float32: "32-bit floats" };
@@ -125,9 +125,5 @@ function measures(quality) {
       .map(([name, value]) => [`${SETS[set] ?? set}, ${name.replaceAll("_", " ").replace("f1", "F1")}`, value]));
 }
 
-export const models = {
-  name: "models",
-  title: "Models",
-  defaults: { model: "" },
-  build: (page) => new Models(page),
-};
+/** The view, made once. */
+export const build = (page) => new Models(page);

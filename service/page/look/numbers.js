@@ -1,8 +1,8 @@
 /** The weights that are shown, as a table to read and to take away. */
 
-import { h } from "../elements.js";
-import { decimals } from "../numbers.js";
-import { copy } from "../saving.js";
+import { h } from "../frame/elements.js";
+import { decimals } from "../frame/numbers.js";
+import { copy } from "../frame/saving.js";
 
 const MOST = 60;
 

@@ -1,19 +1,20 @@
 /** Words in two to eight sentences, before and after context. */
 
-import { CompareForm, emptySaid } from "../compare_form.js";
-import { EXAMPLES } from "../compare_examples.js";
-import { lettered } from "../compare_notes.js";
-import { similarityTables } from "../compare_tables.js";
-import { h } from "../elements.js";
-import { Exchange } from "../exchange.js";
-import { Figure } from "../figure.js";
+import { CompareForm, emptySaid } from "./form.js";
+import { EXAMPLES } from "./examples.js";
+import { lettered } from "./notes.js";
+import { similarityTables } from "./tables.js";
+import { h } from "../frame/elements.js";
+import { Exchange } from "../frame/exchange.js";
+import { Figure } from "../frame/figure.js";
 import { flatMap } from "../figures/flat_map.js";
 import { mapPoints } from "../figures/map_points.js";
 import { similarity } from "../figures/similarity.js";
-import { percent, short } from "../numbers.js";
-import { occurrenceCard } from "../occurrence_card.js";
-import { letter, parsed } from "../occurrences.js";
-import { SentenceTokens } from "../occurrence_tokens.js";
+import { percent, short } from "../frame/numbers.js";
+import { occurrenceCard } from "./occurrence_card.js";
+import { letter, parsed } from "./occurrences.js";
+import { SentenceTokens } from "./occurrence_tokens.js";
+import { VIEWS } from "../views.js";
 
 const FIRST = EXAMPLES[0][1];
 const POINTED = "Point at a mark to read its name, or go to the map with Tab and on with the arrow keys.";
@@ -22,7 +23,7 @@ class Compare {
   constructor(page) {
     this.page = page;
     this.tokens = new SentenceTokens();
-    this.state = compare.defaults;
+    this.state = VIEWS.compare.defaults;
     this.form = new CompareForm(page, (texts) => this.tokens.of(texts, this.state));
     this.mended = h("p", { class: "muted", role: "status" });
     this.results = h("div", { class: "results" });
@@ -147,9 +148,5 @@ function question(occurrences, state) {
   };
 }
 
-export const compare = {
-  name: "compare",
-  title: "Compare",
-  defaults: { occurrences: FIRST, model: "", case: "auto", k: "8" },
-  build: (page) => new Compare(page),
-};
+/** The view, made once. */
+export const build = (page) => new Compare(page);

@@ -1,19 +1,11 @@
 /** The sentence and how it is read: what a reader types and chooses. */
 
-import { choice, h, labelled } from "../elements.js";
-import { modelField } from "../model_field.js";
+import { caseField } from "../frame/case_field.js";
+import { choice, h, labelled } from "../frame/elements.js";
+import { modelField } from "../frame/model_field.js";
+import { EXAMPLES } from "./examples.js";
 
 const PAUSE = 250;
-const EXAMPLES = [
-  ["Two apples", "Apple launched a new phone while I was eating an apple."],
-  ["Two banks", "We sat on the bank of the river and talked about the bank that lent us money."],
-  ["A pronoun", "The animal didn't cross the street because it was too tired."],
-];
-const CASES = [
-  ["auto", "as written, else another"],
-  ["exact", "as written"],
-  ["lower", "lower"],
-];
 const UNKNOWN = [
   ["", "as the model does"],
   ["zero", "zero vector"],
@@ -22,8 +14,6 @@ const UNKNOWN = [
 ];
 /** What belongs to one sentence and not to the next. */
 const OF_A_SENTENCE = { word: "", row: "", column: "" };
-
-export const FIRST = EXAMPLES[0][1];
 
 export class Sentence {
   constructor(page) {
@@ -38,7 +28,7 @@ export class Sentence {
         this.#sent(this.text.value);
       },
     });
-    this.cases = choice(CASES, "auto", (chosen) => page.go({ case: chosen }));
+    this.cases = caseField(page);
     this.unknown = choice(UNKNOWN, "", (oov) => page.go({ oov }));
     this.model = modelField(page);
     this.element = this.#form();
@@ -60,7 +50,7 @@ export class Sentence {
             { type: "button", class: "quiet", onclick: () => this.#sent(text) },
             name,
           ))),
-        labelled("Case", this.cases),
+        this.cases.element,
         labelled("Unknown words", this.unknown),
         this.model.element,
         h("button", {}, "Look")),
@@ -76,7 +66,7 @@ export class Sentence {
     }
     // What is being typed is not yet a sentence to come back to; the one before it is.
     if (state.text !== this.typed) this.settled = location.href;
-    this.cases.value = state.case;
+    this.cases.show(state.case);
     this.unknown.value = state.oov;
     this.model.show(state.model);
   }

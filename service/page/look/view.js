@@ -1,13 +1,13 @@
 /** A sentence, and what the service makes of it: its words, their vectors, who looks at whom. */
 
-import { h } from "../elements.js";
-import { Exchange } from "../exchange.js";
-import { Attention } from "./look_attention.js";
-import { Numbers } from "./look_numbers.js";
-import { Reading } from "./look_reading.js";
-import { FIRST, Sentence } from "./look_sentence.js";
-import { ChosenWord } from "./look_word.js";
-import { Words } from "./look_words.js";
+import { h } from "../frame/elements.js";
+import { Exchange } from "../frame/exchange.js";
+import { Attention } from "./attention.js";
+import { Numbers } from "./numbers.js";
+import { Reading } from "./reading.js";
+import { Sentence } from "./sentence.js";
+import { ChosenWord } from "./word.js";
+import { Words } from "./words.js";
 
 const SIDE_BY_SIDE = 5;
 
@@ -73,12 +73,5 @@ function question({ text, model, case: cases, oov }) {
   };
 }
 
-export const look = {
-  name: "look",
-  title: "Look",
-  defaults: {
-    text: FIRST, model: "", case: "auto", oov: "", layer: "0", head: "mean", picture: "heatmap",
-    word: "", row: "", column: "", heads: "",
-  },
-  build: (page) => new Look(page),
-};
+/** The view, made once. */
+export const build = (page) => new Look(page);

@@ -1,18 +1,14 @@
 /** What is compared: examples, sentences and their words, and the settings. */
 
-import { choice, h, labelled, offer } from "./elements.js";
-import { EXAMPLES } from "./compare_examples.js";
-import { modelField } from "./model_field.js";
+import { caseField } from "../frame/case_field.js";
+import { choice, h, labelled, offer } from "../frame/elements.js";
+import { EXAMPLES } from "./examples.js";
+import { modelField } from "../frame/model_field.js";
 import { OccurrenceField } from "./occurrence_field.js";
 import { FEWEST, letter, MOST, named, picked, written } from "./occurrences.js";
 
 const PAUSE = 300;
 const MANY = ["3", "5", "8", "12", "20"];
-const CASES = [
-  ["auto", "as written, else another"],
-  ["exact", "as written"],
-  ["lower", "lower"],
-];
 
 /**
  * `go(changes, options)` is the page's; `cut(texts)` gives the tokens of each text (`null` where the
@@ -40,13 +36,13 @@ export class CompareForm {
 
   #settings() {
     this.many = choice(MANY.map((k) => [k, k]), "8", (k) => this.page.go({ k }));
-    this.cases = choice(CASES, "auto", (chosen) => this.page.go({ case: chosen }));
+    this.cases = caseField(this.page);
     this.model = modelField(this.page);
     return h(
       "div",
       { class: "controls" },
       labelled("Neighbours of each", this.many),
-      labelled("Case", this.cases),
+      this.cases.element,
       this.model.element,
     );
   }
@@ -65,7 +61,7 @@ export class CompareForm {
     this.examples.forEach((button, i) => button.setAttribute("aria-pressed", String(EXAMPLES[i][1] === json)));
     const many = String(Number(state.k) || 8);
     offer(this.many, [...new Set([...MANY, many])].map((k) => [k, k]), many);
-    this.cases.value = state.case;
+    this.cases.show(state.case);
     this.model.show(state.model);
   }
 

@@ -1,6 +1,6 @@
 /** A matrix that is edited in place, as in a spreadsheet. */
 
-import { freshId, h } from "./elements.js";
+import { freshId, h } from "../frame/elements.js";
 import { blockOf, isBlock, numberOf } from "./matrix_paste.js";
 
 export class MatrixField {

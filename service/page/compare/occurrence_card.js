@@ -1,8 +1,8 @@
 /** One occurrence, before and after its context. */
 
-import { thingColour } from "./colours.js";
-import { h } from "./elements.js";
-import { short } from "./numbers.js";
+import { thingColour } from "../frame/colours.js";
+import { h } from "../frame/elements.js";
+import { short } from "../frame/numbers.js";
 import { badge } from "./occurrence_field.js";
 import { letter } from "./occurrences.js";
 

@@ -1,6 +1,6 @@
 /** Which picture, which layer and which heads: the controls of the picture of attention. */
 
-import { choice, h, labelled, offer } from "../elements.js";
+import { choice, h, labelled, offer } from "../frame/elements.js";
 import { colourOf } from "../figures/links.js";
 
 const PICTURES = [["heatmap", "Heatmap"], ["lines", "Lines"]];

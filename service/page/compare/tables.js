@@ -1,7 +1,7 @@
 /** The cosines between occurrences as tables: the same numbers, to read and to copy. */
 
-import { h } from "./elements.js";
-import { decimals } from "./numbers.js";
+import { h } from "../frame/elements.js";
+import { decimals } from "../frame/numbers.js";
 import { letter } from "./occurrences.js";
 
 /** `panels`: `[title, rows of cosines]`; `words` of the occurrences. */

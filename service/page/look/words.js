@@ -1,7 +1,7 @@
 /** The words of the sentence, each with how it was found, to choose one. */
 
-import { h } from "../elements.js";
-import { count } from "../numbers.js";
+import { h } from "../frame/elements.js";
+import { count } from "../frame/numbers.js";
 import { roving } from "../figures/roving.js";
 
 const KINDS = [

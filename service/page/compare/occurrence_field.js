@@ -1,7 +1,7 @@
 /** One occurrence to choose: a sentence, and the word of it that is compared. */
 
-import { thingColour } from "./colours.js";
-import { h, labelled } from "./elements.js";
+import { thingColour } from "../frame/colours.js";
+import { h, labelled } from "../frame/elements.js";
 import { letter, placeOf } from "./occurrences.js";
 
 /** A letter in the colour of its occurrence. */

@@ -1,10 +1,10 @@
 /** The card of one step: what it is called, how it is computed, and its numbers. */
 
-import { h, freshId } from "./elements.js";
-import { light, matrixTable, ROWS } from "./figures/matrix.js";
+import { h, freshId } from "../frame/elements.js";
+import { light, matrixTable, ROWS } from "../figures/matrix.js";
 import { isPart } from "./derivation.js";
-import { decimals } from "./numbers.js";
-import { about, shapeText } from "./step_names.js";
+import { decimals } from "../frame/numbers.js";
+import { about, shapeText } from "./names.js";
 
 const LETTER = 7.5;
 const PADDING = 15;

@@ -1,17 +1,13 @@
 /** The words nearest to a word. */
 
-import { choice, h, labelled } from "../elements.js";
-import { Exchange } from "../exchange.js";
-import { Figure } from "../figure.js";
+import { caseField } from "../frame/case_field.js";
+import { choice, h, labelled } from "../frame/elements.js";
+import { Exchange } from "../frame/exchange.js";
+import { Figure } from "../frame/figure.js";
 import { bars } from "../figures/bars.js";
-import { modelField } from "../model_field.js";
+import { modelField } from "../frame/model_field.js";
 
 const MANY = ["5", "10", "20", "50", "100"].map((k) => [k, k]);
-const CASES = [
-  ["auto", "as written, else another"],
-  ["exact", "as written"],
-  ["lower", "lower"],
-];
 
 class Neighbours {
   constructor(page) {
@@ -39,7 +35,7 @@ class Neighbours {
   #form() {
     this.word = h("input", { type: "text", autocomplete: "off", spellcheck: "false", dir: "auto" });
     this.many = choice(MANY, "10", (k) => this.page.go({ k }));
-    this.cases = choice(CASES, "auto", (chosen) => this.page.go({ case: chosen }));
+    this.cases = caseField(this.page);
     this.model = modelField(this.page);
     const send = (event) => {
       event.preventDefault();
@@ -50,7 +46,7 @@ class Neighbours {
       { class: "controls card", onsubmit: send },
       h("div", { class: "grow" }, labelled("Word", this.word)),
       labelled("How many", this.many),
-      labelled("Case", this.cases),
+      this.cases.element,
       this.model.element,
       h("button", {}, "Find"),
     );
@@ -59,7 +55,7 @@ class Neighbours {
   async show(state) {
     if (this.word.value.trim() !== state.word) this.word.value = state.word;
     this.many.value = state.k;
-    this.cases.value = state.case;
+    this.cases.show(state.case);
     this.model.show(state.model);
     if (!state.word.trim()) return this.exchange.rest("Type a word to see its neighbours.");
     const answer = await this.exchange.ask("v1/neighbors", question(state));
@@ -87,9 +83,5 @@ function question(state) {
   };
 }
 
-export const neighbours = {
-  name: "neighbours",
-  title: "Neighbours",
-  defaults: { word: "bank", k: "10", model: "", case: "auto" },
-  build: (page) => new Neighbours(page),
-};
+/** The view, made once. */
+export const build = (page) => new Neighbours(page);

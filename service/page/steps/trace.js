@@ -1,6 +1,6 @@
 /** A trace as matrices: the steps of an answer and the weights of its request, one head at a time. */
 
-import { about, WEIGHTS } from "./step_names.js";
+import { about, WEIGHTS } from "./names.js";
 
 const SQUARE = new Set(["scores", "scaled_scores", "position_bias", "visible", "weights"]);
 const BY_HEAD = new Set([

@@ -1,6 +1,6 @@
 /** Facts as a list of names and values, nested as deeply as they are. */
 
-import { h } from "./elements.js";
+import { h } from "../frame/elements.js";
 
 const SHOWN = 40;
 

@@ -1,9 +1,9 @@
 /** The reader's own numbers: words, matrices and how they are used. */
 
-import { choice, h, labelled } from "./elements.js";
+import { choice, h, labelled } from "../frame/elements.js";
 import { MatrixField } from "./matrix_field.js";
 import { MOST } from "./matrix_paste.js";
-import { identity, rowMatrices, turned, width, withWidth, withWords } from "./step_shapes.js";
+import { identity, rowMatrices, turned, width, withWidth, withWords } from "./shapes.js";
 
 const TITLES = {
   embeddings: "Embeddings X", queries: "Queries Q", keys: "Keys K", values: "Values V",

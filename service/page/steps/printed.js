@@ -1,6 +1,6 @@
 /** What teaching notes print for an example, beside what the arithmetic gives. */
 
-import { about } from "./step_names.js";
+import { about } from "./names.js";
 
 /**
  * Every printed number: `{name, row, column, printed, wrong}`. It is right where it equals the

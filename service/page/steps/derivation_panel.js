@@ -1,9 +1,9 @@
 /** The panel that says how the chosen cell comes about. */
 
 import { written } from "./derivation_text.js";
-import { h } from "./elements.js";
-import { about } from "./step_names.js";
-import { cellName, cellText } from "./step_trace.js";
+import { h } from "../frame/elements.js";
+import { about } from "./names.js";
+import { cellName, cellText } from "./trace.js";
 
 export class DerivationPanel {
   /** `onstep(name)` goes to the card of a step. */

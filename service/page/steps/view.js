@@ -1,19 +1,19 @@
 /** The arithmetic of attention, step by step. */
 
-import { theme } from "../colours.js";
-import { derive, isPart } from "../derivation.js";
-import { choice, h, labelled, offer } from "../elements.js";
-import { Exchange } from "../exchange.js";
-import { Figure } from "../figure.js";
+import { theme } from "../frame/colours.js";
+import { derive, isPart } from "./derivation.js";
+import { choice, h, labelled, offer } from "../frame/elements.js";
+import { Exchange } from "../frame/exchange.js";
+import { Figure } from "../frame/figure.js";
 import { matrixFlow } from "../figures/matrix_flow.js";
-import { ask } from "../service.js";
-import { StepCard } from "../step_card.js";
-import { DerivationPanel } from "../step_derivation.js";
-import { about, LETTERS } from "../step_names.js";
-import { printedNumbers, printedSentence } from "../step_printed.js";
-import { exampleOf, placesOf, requestOf, sourceOf } from "../step_request.js";
-import { StepSources } from "../step_sources.js";
-import { cellText, Trace } from "../step_trace.js";
+import { ask } from "../frame/service.js";
+import { StepCard } from "./card.js";
+import { DerivationPanel } from "./derivation_panel.js";
+import { about, LETTERS } from "./names.js";
+import { printedNumbers, printedSentence } from "./printed.js";
+import { exampleOf, placesOf, requestOf, sourceOf } from "./request.js";
+import { StepSources } from "./sources.js";
+import { cellText, Trace } from "./trace.js";
 
 const PLACES = Array.from({ length: 11 }, (_, i) => [String(i), String(i)]);
 const FLOW = ["embeddings", "queries", "keys", "values", "scores", "scaled_scores", "weights", "context", "output", "contextual"];
@@ -178,12 +178,5 @@ function letters() {
     h("dl", { class: "facts" }, LETTERS.flatMap(([letter, what]) => [h("dt", {}, letter), h("dd", {}, what)])));
 }
 
-export const steps = {
-  name: "steps",
-  title: "Step by step",
-  defaults: {
-    source: "example", example: "1", text: "The bank of the river", model: "", layer: "0", case: "auto",
-    numbers: "", head: "0", cell: "", decimals: "4",
-  },
-  build: (page) => new Steps(page),
-};
+/** The view, made once. */
+export const build = (page) => new Steps(page);
