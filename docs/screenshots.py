@@ -30,11 +30,11 @@ LONG = " ".join(["The bank of the river was steep, and the bank in the town was 
 
 
 class View(NamedTuple):
-    """A view, and how its picture is cut."""
+    """A view, and what of it README or docs show: a window scrolled to something, so high."""
 
     fragment: str
-    height: int | None = None
-    """of README's picture, in pixels; None for one that README does not show"""
+    top: str = ""
+    height: int = 0
 
 
 def _address(name: str, **state: str) -> str:
@@ -43,17 +43,19 @@ def _address(name: str, **state: str) -> str:
 
 BANKS = json.dumps([["River bank flows", "bank", 0], ["Money bank grows", "bank", 0]])
 VIEWS = {
-    "look": View(_address("look", text=APPLES, row="0", column="1"), 1000),
-    "lines": View(_address("look", text=APPLES, picture="lines"), None),
-    "long": View(_address("look", text=LONG), None),
-    "compare": View(_address("compare", occurrences=BANKS), 1500),
-    "steps": View(_address("steps", example="2", cell="scores:1:2"), 1100),
-    "sentence": View(_address("steps", source="sentence", text="River bank flows"), None),
-    "neighbours": View(_address("neighbours", word="bank"), None),
-    "models": View("#models", None),
-    "refusal": View(_address("neighbours", word="qqzzxx"), None),
+    "look": View(_address("look", text=APPLES, row="0", column="1"), ".words", 900),
+    "lines": View(_address("look", text=APPLES, picture="lines")),
+    "long": View(_address("look", text=LONG)),
+    "compare": View(_address("compare", occurrences=BANKS), "figure", 1250),
+    "steps": View(_address("steps", example="2", cell="scores:1:2"), "figure", 1060),
+    "sentence": View(_address("steps", source="sentence", text="River bank flows")),
+    "neighbours": View(_address("neighbours", word="bank")),
+    "models": View("#models"),
+    "refusal": View(_address("neighbours", word="qqzzxx")),
 }
+SHOWN = 1100
 WINDOWS = {"wide": 1200, "narrow": 360}
+COLOURS = ("light", "dark")
 
 
 @contextmanager
@@ -72,12 +74,13 @@ def served() -> Iterator[None]:
 
 
 @contextmanager
-def opened(browser: Browser, fragment: str, width: int, colours: str) -> Iterator[Page]:
+def opened(
+    browser: Browser, fragment: str, width: int, height: int, colours: str
+) -> Iterator[Page]:
     """A view in a window of its own."""
     context = browser.new_context(
-        viewport={"width": width, "height": 900},
+        viewport={"width": width, "height": height},
         color_scheme="dark" if colours == "dark" else "light",
-        device_scale_factor=1,
     )
     page = context.new_page()
     page.goto(f"{BASE}/{fragment}")
@@ -86,28 +89,43 @@ def opened(browser: Browser, fragment: str, width: int, colours: str) -> Iterato
     context.close()
 
 
+def show(browser: Browser, name: str, view: View) -> None:
+    """Make the pictures that README and docs show."""
+    for colours in COLOURS:
+        with opened(browser, view.fragment, SHOWN, view.height, colours) as page:
+            # A card begins above what stands in it; a little of the page's ground is seen.
+            page.evaluate(
+                "top => { const at = document.querySelector(top);"
+                " const card = at.closest('.card, figure') ?? at;"
+                " scrollTo(0, card.getBoundingClientRect().top + scrollY - 12); }",
+                view.top,
+            )
+            page.screenshot(path=PICTURES / f"{name}-{colours}.png")
+
+
+def keep(browser: Browser, name: str, view: View, folder: Path) -> None:
+    """Keep a view in every window and in every colours, to be looked at."""
+    for window, width in WINDOWS.items():
+        for colours in COLOURS:
+            with opened(browser, view.fragment, width, 900, colours) as page:
+                page.screenshot(path=folder / f"{name}-{window}-{colours}.png", full_page=True)
+
+
 @click.command()
 @click.option("--all", "everything", type=click.Path(path_type=Path, file_okay=False))
 def main(everything: Path | None) -> None:
     """Make the pictures."""
     PICTURES.mkdir(exist_ok=True)
+    if everything:
+        everything.mkdir(parents=True, exist_ok=True)
     with served(), sync_playwright() as playwright:
         path = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         for name, view in VIEWS.items():
             if view.height:
-                for colours in ("light", "dark"):
-                    with opened(browser, view.fragment, 1000, colours) as page:
-                        clip = {"x": 0, "y": 0, "width": 1000, "height": view.height}
-                        file = PICTURES / f"{name}-{colours}.png"
-                        page.screenshot(path=file, full_page=True, clip=clip)  # type: ignore[arg-type]
+                show(browser, name, view)
             if everything:
-                everything.mkdir(parents=True, exist_ok=True)
-                for window, width in WINDOWS.items():
-                    for colours in ("light", "dark"):
-                        with opened(browser, view.fragment, width, colours) as page:
-                            file = everything / f"{name}-{window}-{colours}.png"
-                            page.screenshot(path=file, full_page=True)
+                keep(browser, name, view, everything)
         browser.close()
 
 

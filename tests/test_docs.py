@@ -45,7 +45,9 @@ def test_every_setting_and_every_error_code_is_documented() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+    text = page.read_text()
+    pictures = re.findall(r'(?:src|srcset)="([^"]+)"', text)
+    for target in [*re.findall(r"\]\(([^)#\s]+)[^)]*\)", text), *pictures]:
         if not target.startswith(("http://", "https://", "mailto:")):
             assert (page.parent / target).exists(), target
 

@@ -119,6 +119,7 @@ def trace_projected(
     return _steps(_without_lone_head(record.arrays, heads), {**FORMULAS, **_PLAIN, **given})
 
 
+_JOINED = "O = C of all heads side by side"
 _TRANSPOSED = re.compile(r"(W[qkvo])")
 _PLAIN = {"weights": "A = softmax of the scores, row by row"}
 
@@ -160,8 +161,8 @@ def _formulas(layer: Layer) -> dict[str, str]:
         product = "X" if projection.weight is None else f"X·W{letter}"
         bias = "" if projection.bias is None else f" + b{letter}"
         formulas[name] = f"{letter.upper()} = {product}{bias}"
-    if layer.output.weight is None:
-        formulas["output"] = "O = C of all heads side by side"
+    output = FORMULAS["output"] if layer.output.weight is not None else _JOINED
+    formulas["output"] = output if layer.output.bias is None else f"{output} + bo"
     scoring = layer.scoring
     if scoring.position_bias is None and not scoring.word_bias and scoring.looks_at == "all":
         formulas |= _PLAIN

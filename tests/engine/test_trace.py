@@ -139,3 +139,17 @@ def test_each_step_has_a_formula():
         for number in range(len(case.layers)):
             for step in trace_layer(case.sentence, case.layers, number):
                 assert step.formula
+
+
+@pytest.mark.parametrize("weight", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_the_formula_of_the_output_says_what_is_done(weight: bool, bias: bool) -> None:
+    rng = np.random.default_rng(5)
+    output = Projection(normal(rng, 4, 4) if weight else None, normal(rng, 4) if bias else None)
+    sentence = random_sentence(rng, 3, 4)
+    steps = {s.name: s for s in trace_layer(sentence, [Layer(2, output=output)], 0)}
+    joined = np.concatenate(list(steps["context"].values), axis=-1)
+    right = joined @ (output.weight if weight else np.eye(4)) + (output.bias if bias else 0)
+    np.testing.assert_allclose(steps["output"].values, right)
+    assert ("Wo" in steps["output"].formula) == weight
+    assert ("bo" in steps["output"].formula) == bias

@@ -5,6 +5,9 @@ import { largest } from "./heatmap_layout.js";
 import { pixels } from "./pixels.js";
 import { roving } from "./roving.js";
 
+/** Pixels of a small picture: of a longer sentence, several words share one. */
+const SIDE = 56;
+
 /** What a head is called. */
 export function headName(layer, head) {
   return head === "mean" ? `Layer ${layer}, mean of heads` : `Layer ${layer}, head ${head}`;
@@ -43,7 +46,7 @@ export class Thumbnails {
         type: "button", class: "thumbnail", "aria-label": name, title: name,
         onclick: () => this.onpick(layer, head),
       },
-      pixels(rows, largest(rows)),
+      pixels(pooled(rows), largest(rows)),
     );
     this.buttons.push({ button, layer, head });
     return button;
@@ -58,4 +61,18 @@ export class Thumbnails {
     const first = this.element.querySelector("[aria-pressed=true]");
     if (!this.element.contains(document.activeElement)) this.stop(first);
   }
+}
+
+/** A matrix that is not larger than its picture: of cells that share a pixel, the largest is seen. */
+function pooled(rows) {
+  if (rows.length <= SIDE) return rows;
+  const place = (i) => Math.floor((i * SIDE) / rows.length);
+  const found = Array.from({ length: SIDE }, () => new Float64Array(SIDE));
+  rows.forEach((row, i) => {
+    const into = found[place(i)];
+    row.forEach((weight, j) => {
+      into[place(j)] = Math.max(into[place(j)], weight);
+    });
+  });
+  return found;
 }

@@ -81,7 +81,7 @@ export function outputOf(trace, { row, column }) {
       parts: [{ name: "context", row, column: null }, line(trace, "output_weight", column)],
     };
   }
-  if (trace.formula("output").includes("Wo")) {
+  if (/Wo|bo/.test(trace.formula("output"))) {
     return { ...unknownWeights(trace.formula("output"), "context", row) };
   }
   const head = Math.floor(column / v);
