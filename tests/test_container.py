@@ -197,6 +197,11 @@ def test_a_sentence_is_encoded_in_the_container(service):
         assert [[len(row) for row in head] for head in layer] == [[n] * n] * body["heads"]
 
 
+def test_the_page_is_in_the_image(service):
+    for path in ("", "page/start.js", "page/look/view.js", "page/worked-examples.json"):
+        assert httpx.get(f"{service}/{path}").status_code == 200
+
+
 def test_the_process_is_not_root_and_can_gain_nothing(inside):
     status = inside("cat", "/proc/1/status").stdout
     fields = dict(line.split(":\t", 1) for line in status.splitlines())

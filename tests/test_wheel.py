@@ -34,6 +34,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_model_and_nothing_of_the_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "service/bundled/wiki-en/vectors.npy" in names
+    page = {f.relative_to(ROOT).as_posix() for f in (ROOT / "service" / "page").rglob("*.*")}
+    assert page <= set(names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"service", "polyseme"}
 
 
@@ -56,6 +58,8 @@ def serve_and_ask(polyseme: Path, folder: Path) -> None:
         answer = httpx.post(f"{address}/v1/encode", json={"input": "River bank flows"})
         assert answer.status_code == 200
         assert len(answer.json()["results"][0]["contextual"]) == 3
+        assert "page/start.js" in httpx.get(address).text
+        assert httpx.get(f"{address}/page/views.js").status_code == 200
     finally:
         process.terminate()
         assert process.wait(30) == 0
