@@ -3,7 +3,8 @@
 import { format, parse } from "./frame/address.js";
 import { initTheme, onTheme } from "./frame/colours.js";
 import { h } from "./frame/elements.js";
-import { ask } from "./frame/service.js";
+import { forget } from "./frame/models.js";
+import { unreadable } from "./frame/service.js";
 import { VIEWS } from "./views.js";
 
 const main = document.getElementById("main");
@@ -21,14 +22,6 @@ const page = {
   },
   /** The address of a view in a state. */
   address: (name, state = {}) => format(name, state, VIEWS[name].defaults),
-  /** The models that answer, asked for once. */
-  models() {
-    this.asked ??= ask("v1/models").then((text) => JSON.parse(text).data, () => {
-      this.asked = null;
-      return [];
-    });
-    return this.asked;
-  },
 };
 
 function visit(name, state, push) {
@@ -49,14 +42,32 @@ async function show(name, state) {
   link.href = page.address(name, state);
   // Shown at once where it is there already: a view may be asked several times in one turn.
   if (!built[name] && !(await made(name))) return;
-  if (seen !== name) {
-    seen = name;
-    main.replaceChildren(built[name].element);
-    document.title = `${VIEWS[name].title} · Polyseme`;
-    nav.querySelector("[aria-current]")?.removeAttribute("aria-current");
-    link.setAttribute("aria-current", "page");
+  main.removeAttribute("aria-busy");
+  if (seen !== name) enter(name, link);
+  try {
+    await built[name].show(state);
+  } catch (error) {
+    // An answer that is not as it should be: the reader is told, and whoever looks at the console.
+    reportError(error);
+    built[name].exchange.refuse(unreadable());
   }
-  built[name].show(state);
+}
+
+/** Put a view into the place of another; who came by a link within that one is not lost. */
+function enter(name, link) {
+  const { element } = built[name];
+  const within = main.contains(document.activeElement);
+  if (seen) scrollTo(0, 0);
+  seen = name;
+  main.replaceChildren(element);
+  document.title = `${VIEWS[name].title} · Polyseme`;
+  nav.querySelector("[aria-current]")?.removeAttribute("aria-current");
+  link.setAttribute("aria-current", "page");
+  if (within) {
+    const heading = element.querySelector("h2");
+    heading.tabIndex = -1;
+    heading.focus();
+  }
 }
 
 /** Load and build a view; whether it is still the one that is wanted, and in this state. */
@@ -67,10 +78,12 @@ async function made(name) {
     const { build } = await VIEWS[name].load();
     built[name] ??= build(page);
   } catch (error) {
-    if (wanted === current) main.replaceChildren(lost());
+    if (wanted === current) {
+      seen = "";
+      main.removeAttribute("aria-busy");
+      main.replaceChildren(lost());
+    }
     throw error;
-  } finally {
-    if (wanted === current) main.removeAttribute("aria-busy");
   }
   return wanted === current;
 }
@@ -98,8 +111,9 @@ function start() {
     main.focus();
   });
   addEventListener("popstate", fromAddress);
+  document.addEventListener("polyseme-again", again);
   document.addEventListener("polyseme-key", () => {
-    page.asked = null;
+    forget();
     again();
   });
   onTheme(again);

@@ -1,6 +1,6 @@
 /** The choice of how upper and lower case are treated. */
 
-import { choice, labelled } from "./elements.js";
+import { choice, labelled, offer } from "./elements.js";
 
 const CASES = [
   ["auto", "as written, else another"],
@@ -14,7 +14,8 @@ export function caseField(page) {
   return {
     element: labelled("Case", select),
     show(name) {
-      select.value = name;
+      const listed = CASES.some(([value]) => value === name);
+      offer(select, listed ? CASES : [...CASES, [name, name]], name);
     },
   };
 }

@@ -4,6 +4,8 @@
  * blue, which they tell apart. Things have the colours of Okabe and Ito, with shapes beside them.
  */
 
+import { kept } from "./keeping.js";
+
 const { interpolateLab, lab, piecewise } = globalThis.d3;
 
 const RAMPS = {
@@ -20,7 +22,7 @@ const THINGS = {
 };
 
 const media = matchMedia("(prefers-color-scheme: dark)");
-const KEPT = "polyseme-theme";
+const choice = kept("localStorage", "polyseme-theme");
 const listeners = new Set();
 
 /** `light` or `dark`, as the reader sees it now. */
@@ -31,16 +33,16 @@ export function theme() {
 
 /** Let the reader choose, and remember it. */
 export function initTheme(select) {
-  const apply = (choice) => {
-    if (choice === "auto") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = choice;
+  const apply = (chosen) => {
+    if (chosen === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = chosen;
   };
   const told = () => listeners.forEach((listener) => listener());
-  select.value = localStorage.getItem(KEPT) ?? "auto";
+  select.value = choice.get() || "auto";
   if (!select.value) select.value = "auto";
   apply(select.value);
   select.addEventListener("change", () => {
-    localStorage.setItem(KEPT, select.value);
+    choice.set(select.value);
     apply(select.value);
     told();
   });

@@ -65,9 +65,7 @@ export function png(drawing, scale = 2) {
 }
 
 function copied(original) {
-  const canvas = document.createElement("canvas");
-  canvas.width = original.width;
-  canvas.height = original.height;
+  const canvas = sized(original.width, original.height);
   const context = canvas.getContext("2d");
   context.fillStyle = paperColour(original);
   context.fillRect(0, 0, canvas.width, canvas.height);
@@ -77,27 +75,54 @@ function copied(original) {
 
 function painted(svg, scale) {
   const { width, height } = sizeOf(svg);
-  const canvas = document.createElement("canvas");
-  canvas.width = Math.ceil((width + 2 * MARGIN) * scale);
-  canvas.height = Math.ceil((height + 2 * MARGIN) * scale);
+  const canvas = sized(Math.ceil((width + 2 * MARGIN) * scale), Math.ceil((height + 2 * MARGIN) * scale));
   const context = canvas.getContext("2d");
   context.fillStyle = paperColour(svg);
   context.fillRect(0, 0, canvas.width, canvas.height);
   // From the screen's pixels, which matrices of elements lead to, back to the drawing's units.
   const root = svg.getScreenCTM().inverse();
-  for (const element of svg.querySelectorAll(SHAPES)) {
-    if (element.closest(".unsaved, defs, [display='none']")) continue;
+  const place = (element) => {
     const { a, b, c, d, e, f } = root.multiply(element.getScreenCTM());
-    context.setTransform(scale, 0, 0, scale, MARGIN * scale, MARGIN * scale);
-    context.transform(a, b, c, d, e, f);
-    paint(context, element, getComputedStyle(element));
-  }
+    return new DOMMatrix([scale, 0, 0, scale, MARGIN * scale, MARGIN * scale])
+      .multiply(new DOMMatrix([a, b, c, d, e, f]));
+  };
+  for (const child of svg.children) paint(context, child, place);
   return canvas;
 }
 
-function paint(context, element, style) {
-  if (style.visibility === "hidden" || style.display === "none") return;
-  const opacity = opacityOf(element);
+function sized(width, height) {
+  const canvas = document.createElement("canvas");
+  canvas.width = width;
+  canvas.height = height;
+  return canvas;
+}
+
+/** Paint an element and what is in it. */
+function paint(context, element, place) {
+  if (element.matches("defs, title, desc, .unsaved, [display='none']")) return;
+  const style = getComputedStyle(element);
+  if (style.display === "none") return;
+  const opacity = parseFloat(style.opacity);
+  if (element.matches(SHAPES)) {
+    if (style.visibility === "hidden") return;
+    context.setTransform(place(element));
+    return shape(context, element, style, opacity);
+  }
+  if (opacity === 1 || !element.children.length) {
+    for (const child of element.children) paint(context, child, place);
+    return;
+  }
+  // What overlaps in a group that is seen through is not darker there: it is seen through once.
+  const layer = sized(context.canvas.width, context.canvas.height);
+  const within = layer.getContext("2d");
+  for (const child of element.children) paint(within, child, place);
+  context.resetTransform();
+  context.globalAlpha = opacity;
+  context.drawImage(layer, 0, 0);
+  context.globalAlpha = 1;
+}
+
+function shape(context, element, style, opacity) {
   const filled = style.fill !== "none", stroked = style.stroke !== "none";
   context.fillStyle = filled ? style.fill : "transparent";
   context.strokeStyle = stroked ? style.stroke : "transparent";
@@ -105,24 +130,15 @@ function paint(context, element, style) {
   context.lineCap = style.strokeLinecap || "butt";
   const dashes = style.strokeDasharray;
   context.setLineDash(dashes === "none" ? [] : dashes.split(/[ ,]+/).map(parseFloat));
+  context.globalAlpha = opacity * parseFloat(style.fillOpacity || 1);
   if (element.tagName === "text") {
-    if (!filled) return;
-    context.globalAlpha = opacity * parseFloat(style.fillOpacity || 1);
-    return lettering(context, element, style);
+    if (filled) lettering(context, element, style);
+    return;
   }
   const path = pathOf(element);
-  context.globalAlpha = opacity * parseFloat(style.fillOpacity || 1);
   if (filled && element.tagName !== "line") context.fill(path);
   context.globalAlpha = opacity * parseFloat(style.strokeOpacity || 1);
   if (stroked) context.stroke(path);
-}
-
-function opacityOf(element) {
-  let product = 1;
-  for (let at = element; at instanceof SVGElement; at = at.parentElement) {
-    product *= parseFloat(getComputedStyle(at).opacity);
-  }
-  return product;
 }
 
 function lettering(context, element, style) {

@@ -5,15 +5,19 @@
 
 import { curl } from "./command.js";
 import { h } from "./elements.js";
+import { refusal } from "./refusal.js";
 import { copy, save } from "./saving.js";
-import { ask, key, Refusal } from "./service.js";
+import { ask, Refusal, unreadable } from "./service.js";
 
 export class Exchange {
   /** `file`: the name of the answer that is saved; `results`: hidden while there are none. */
   constructor(file, results) {
     this.file = file;
     this.results = results;
-    this.problem = h("div", { class: "problem", role: "alert", hidden: true });
+    this.results.hidden = true;
+    this.alert = h("div", { class: "problem", role: "alert", hidden: true });
+    this.waiting = h("p", { class: "muted", role: "status" });
+    this.problem = h("div", { class: "notices" }, this.alert, this.waiting);
     this.code = h("code", {});
     this.said = h("span", { role: "status", class: "said" });
     this.source = h(
@@ -36,10 +40,11 @@ export class Exchange {
    * Ask, show a refusal, and give the answer; null where it was refused or overtaken. A body that
    * was asked last is not asked again.
    */
-  async ask(path, body) {
+  ask(path, body) {
     const question = JSON.stringify([path, body]);
     if (question === this.question) return this.pending;
     this.question = question;
+    this.asked = { path, body };
     this.pending = this.#answered(path, body);
     return this.pending;
   }
@@ -49,48 +54,53 @@ export class Exchange {
     const aborter = new AbortController();
     this.aborter = aborter;
     this.results.setAttribute("aria-busy", "true");
+    if (this.results.hidden) this.waiting.textContent = "Waiting for the service…";
     try {
       const text = await ask(path, body, aborter.signal);
-      this.arrived = performance.now();
-      const answer = JSON.parse(text);
+      const arrived = performance.now();
+      const answer = answerOf(text);
       if (aborter.signal.aborted) return null;
-      Object.assign(this, { path, body, text });
+      Object.assign(this, { path, body, text, arrived });
       this.code.textContent = curl(path, body);
       this.results.hidden = false;
-      this.problem.hidden = true;
+      this.#notice();
       return answer;
     } catch (error) {
       if (aborter.signal.aborted || error.name === "AbortError") return null;
-      if (!(error instanceof Refusal)) throw error;
-      this.refuse(error, () => this.ask(path, body));
+      this.refuse(error instanceof Refusal ? error : unreadable());
       return null;
     } finally {
-      if (this.aborter === aborter) this.results.removeAttribute("aria-busy");
+      if (this.aborter === aborter) this.#settled();
     }
+  }
+
+  #settled() {
+    this.results.removeAttribute("aria-busy");
+    this.waiting.textContent = "";
   }
 
   /** Nothing to ask about: say so, and draw nothing. */
   rest(sentence) {
     this.aborter?.abort();
     this.question = null;
+    this.#settled();
     this.results.hidden = true;
-    this.problem.hidden = !sentence;
-    this.problem.replaceChildren(h("p", {}, sentence));
+    this.#notice(...(sentence ? [h("p", {}, sentence)] : []));
   }
 
-  /** Show why the service did not answer. */
+  /** Show why there is nothing to see. The same question may be asked again. */
   refuse(error) {
     this.question = null;
     this.results.hidden = true;
-    this.problem.replaceChildren(
-      h("p", {}, h("strong", {}, error.message), " ", error.hint),
-      error.errors.length
-        ? h("ul", {}, error.errors.slice(0, 8).map(({ pointer, message }) =>
-          h("li", {}, pointer ? h("code", {}, pointer) : "", ` ${message}`)))
-        : "",
-      error.status === 401 ? keyForm() : "",
-    );
-    this.problem.hidden = false;
+    const focused = this.alert.contains(document.activeElement);
+    this.#notice(...refusal(error, this.asked));
+    if (focused) this.alert.querySelector("input, button")?.focus();
+  }
+
+  /** What is said in place of results. What stands there already is not said again. */
+  #notice(...content) {
+    this.alert.hidden = !content.length;
+    this.alert.replaceChildren(...content);
   }
 
   /** Say that the answer is drawn: what the benchmark of the page measures. */
@@ -108,22 +118,10 @@ export class Exchange {
   }
 }
 
-function keyForm() {
-  const field = h("input", { type: "password", autocomplete: "off", id: "key", required: true });
-  return h(
-    "form",
-    {
-      class: "key",
-      onsubmit: (event) => {
-        event.preventDefault();
-        key.set(field.value);
-        document.dispatchEvent(new CustomEvent("polyseme-key"));
-      },
-    },
-    h("label", { for: "key" }, "API key (kept until you close this tab)"),
-    field,
-    h("button", {}, "Use it"),
-  );
+function answerOf(text) {
+  const answer = JSON.parse(text);
+  if (answer === null || typeof answer !== "object") throw unreadable();
+  return answer;
 }
 
 const button = (text, onclick) => h("button", { type: "button", class: "quiet", onclick }, text);

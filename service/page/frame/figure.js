@@ -4,6 +4,8 @@ import { png, standalone } from "./drawing.js";
 import { freshId, h } from "./elements.js";
 import { save } from "./saving.js";
 
+const LEAST = 200;
+
 /**
  * A place for a drawing. `show(drawing)` puts an SVG or a canvas into it (or, without one, empties
  * it and hides it); `width()` is the room there is; `tools` takes controls of its own.
@@ -41,7 +43,8 @@ export class Figure {
   width() {
     const style = getComputedStyle(this.element);
     const inner = this.element.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-    return Math.max(inner, 200);
+    // A view that was left before its answer came is not laid out, and is drawn again later.
+    return inner > LEAST ? inner : LEAST;
   }
 
   show(drawing, ...beside) {

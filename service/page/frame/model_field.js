@@ -1,6 +1,7 @@
 /** The choice of a model, where there is more than one. */
 
 import { choice, labelled, offer } from "./elements.js";
+import { listed } from "./models.js";
 
 /** `element`, hidden while there is nothing to choose, and `show(name)`. */
 export function modelField(page) {
@@ -9,7 +10,7 @@ export function modelField(page) {
   element.hidden = true;
   let wanted = "";
   const offered = async () => {
-    const models = (await page.models()).filter(({ status }) => status === "ok");
+    const models = (await listed()).filter((model) => model?.status === "ok");
     const options = models.map(({ id, default: first }) => (first ? ["", `${id} (default)`] : [id, id]));
     if (!options.some(([id]) => id === "")) options.unshift(["", "default"]);
     // A name of the address that is not there stays to be seen: the service says what is wrong.

@@ -1,0 +1,240 @@
+"""What the frame does when things are not as they should be, and for readers who see otherwise."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.conftest import Serve
+from tests.page.conftest import Open
+from tests.page.reader import Reader
+
+UNREADABLE = "The service's answer cannot be read."
+
+
+def navigation(reader: Reader, name: str) -> None:
+    reader.page.get_by_role("navigation").get_by_role("link", name=name, exact=True).click()
+
+
+def answer_with(page: Page, body: str, status: int = 200, **headers: str) -> None:
+    """Let the next questions be answered so."""
+    page.unroute("**/v1/**")
+    page.route(
+        "**/v1/**",
+        lambda route: route.fulfill(
+            status=status, content_type="application/json", body=body, headers=headers
+        ),
+    )
+
+
+def hold(held: list[Route]) -> Callable[[Route], None]:
+    """Keep questions unanswered."""
+
+    def keep(route: Route) -> None:
+        held.append(route)
+
+    return keep
+
+
+def test_a_part_of_the_page_that_does_not_come_is_said_and_does_not_stay(open_page: Open) -> None:
+    reader = open_page("#neighbours")
+    reader.page.route("**/page/compare/view.js", lambda route: route.abort())
+    navigation(reader, "Compare")
+    expect(reader.page.get_by_role("alert")).to_contain_text("did not come")
+    expect(reader.page.locator("[aria-busy]")).to_have_count(0)
+    navigation(reader, "Neighbours")
+    expect(reader.page.get_by_role("heading", name="Nearest to bank")).to_be_visible()
+    assert any("compare/view.js" in one for one in reader.wrong)
+    reader.wrong.clear()
+
+
+def test_a_view_that_is_left_while_it_loads_keeps_nobody_waiting(open_page: Open) -> None:
+    reader = open_page("#neighbours")
+    held: list[Route] = []
+    reader.page.route("**/page/steps/view.js", hold(held))
+    navigation(reader, "Step by step")
+    expect(reader.page.locator("main[aria-busy]")).to_have_count(1)
+    navigation(reader, "Neighbours")
+    expect(reader.page.locator("main[aria-busy]")).to_have_count(0)
+    held[0].continue_()
+    reader.settle()
+    assert reader.page.title() == "Neighbours · Polyseme"
+
+
+def test_an_answer_that_cannot_be_read_is_said_and_asked_for_again(open_page: Open) -> None:
+    reader = open_page("#neighbours")
+    for body in ("<html>", "null", "3", "{}", '{"neighbors": null}', '{"neighbors": [null]}'):
+        answer_with(reader.page, body)
+        reader.page.get_by_label("Word", exact=True).fill(f"river{len(body)}")
+        reader.page.keyboard.press("Enter")
+        expect(reader.problem, body).to_contain_text(UNREADABLE)
+        reader.page.unroute("**/v1/**")
+        reader.page.get_by_label("Word", exact=True).fill("river")
+        reader.page.keyboard.press("Enter")
+        expect(reader.page.get_by_role("heading", name="Nearest to river")).to_be_visible()
+    # What a script could not read is told to the console as well.
+    assert all(one.startswith("script:") for one in reader.wrong)
+    reader.wrong.clear()
+
+
+@pytest.mark.parametrize("view", ["look", "compare", "steps", "models"])
+def test_no_view_breaks_on_an_empty_answer(open_page: Open, view: str) -> None:
+    reader = open_page("#neighbours")
+    answer_with(reader.page, "{}")
+    reader.go(f"#{view}")
+    expect(reader.problem.first).to_contain_text(UNREADABLE)
+    reader.page.unroute("**/v1/**")
+    reader.page.get_by_role("button", name="Try again").click()
+    expect(reader.page.locator(".results")).to_be_visible()
+    reader.wrong.clear()
+
+
+def test_a_problem_of_any_form_is_a_sentence(open_page: Open) -> None:
+    reader = open_page("#neighbours")
+    bodies = {
+        "null": "status 500",
+        "[]": "status 500",
+        "{}": "status 500",
+        '{"title": "A title"}': "A title",
+        '{"detail": "A detail", "errors": null}': "A detail",
+        '{"detail": "A detail", "errors": "x"}': "A detail",
+        '{"detail": 3, "title": ["x"], "errors": [null, 1, {"message": 2}]}': "status 500",
+        '{"detail": "See `here`", "errors": [{"message": "is wrong"}]}': "is wrong",
+        '{"detail": "<img src=x onerror=alert(1)>"}': "<img src=x onerror=alert(1)>",
+    }
+    for number, (body, said) in enumerate(bodies.items()):
+        answer_with(reader.page, body, 500)
+        reader.page.get_by_label("Word", exact=True).fill(f"river{number}")
+        reader.page.keyboard.press("Enter")
+        expect(reader.problem, body).to_contain_text(said)
+    assert reader.wrong == []
+
+
+def test_a_rate_says_how_long_to_wait_and_can_be_tried_again(open_page: Open) -> None:
+    reader = open_page("#neighbours")
+    answer_with(reader.page, '{"detail": "Too many.", "hint": "h"}', 429, **{"Retry-After": "12"})
+    reader.page.get_by_label("Word", exact=True).fill("river")
+    reader.page.keyboard.press("Enter")
+    expect(reader.problem).to_contain_text("Too many. Try again in 12 seconds.")
+    reader.page.get_by_text("The request as a command").first.click()
+    assert '{"word":"river","k":10}' in (reader.problem.text_content() or "")
+    reader.page.unroute("**/v1/**")
+    reader.page.get_by_role("button", name="Try again").click()
+    expect(reader.page.get_by_role("heading", name="Nearest to river")).to_be_visible()
+
+
+def test_a_key_that_cannot_be_sent_is_refused_in_its_field(open_page: Open, serve: Serve) -> None:
+    reader = open_page("#neighbours", service=serve(api_keys="a-key-of-this-test"))
+    field = reader.page.get_by_label("API key")
+    field.fill("ключ")
+    field.press("Enter")
+    assert "ASCII" in field.evaluate("field => field.validationMessage")
+    field.fill("a-key-of-this-test")
+    field.press("Enter")
+    expect(reader.page.get_by_role("heading", name="Nearest to bank")).to_be_visible()
+
+
+def test_a_wrong_key_leaves_the_reader_in_the_field(open_page: Open, serve: Serve) -> None:
+    reader = open_page("#neighbours", service=serve(api_keys="a-key-of-this-test"))
+    field = reader.page.get_by_label("API key")
+    field.fill("a wrong-one".replace(" ", "-"))
+    field.press("Enter")
+    expect(reader.page.get_by_label("API key")).to_have_value("")
+    expect(reader.page.get_by_label("API key")).to_be_focused()
+
+
+def test_who_follows_a_link_to_another_view_is_taken_to_its_heading(open_page: Open) -> None:
+    reader = open_page("#models")
+    assert reader.page.evaluate("document.activeElement === document.body")
+    reader.page.get_by_role("link", name="Look with it").press("Enter")
+    expect(reader.page.get_by_role("heading", name="Look", exact=True)).to_be_focused()
+    navigation(reader, "Models")
+    expect(reader.page.get_by_role("navigation").get_by_role("link", name="Models")).to_be_focused()
+
+
+def test_a_browser_that_keeps_nothing_shows_the_page_all_the_same(open_page: Open) -> None:
+    reader = open_page("#neighbours")
+    reader.page.add_init_script(
+        "for (const name of ['localStorage', 'sessionStorage'])"
+        " Object.defineProperty(window, name, {get() { throw new DOMException('no'); }});"
+    )
+    reader.page.reload()
+    expect(reader.page.get_by_role("heading", name="Nearest to bank")).to_be_visible()
+    reader.page.get_by_label("Colours").select_option("dark")
+    assert reader.page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_while_there_is_no_answer_there_is_nothing_to_save(open_page: Open) -> None:
+    reader = open_page("#models")
+    held: list[Route] = []
+    reader.page.route("**/v1/neighbors", hold(held))
+    reader.page.goto(f"{reader.base}/#neighbours")
+    expect(reader.page.get_by_role("status").first).to_have_text("Waiting for the service…")
+    expect(reader.page.get_by_role("button", name="Save JSON")).to_have_count(0)
+    held[0].continue_()
+    expect(reader.page.get_by_role("button", name="Save JSON")).to_be_visible()
+    expect(reader.page.get_by_text("Waiting for the service…")).to_have_count(0)
+
+
+def test_models_that_do_not_come_are_not_asked_for_again_and_again(open_page: Open) -> None:
+    reader = open_page("#neighbours")
+    asked: list[str] = []
+
+    def refuse(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=503, content_type="application/json", body="{}")
+
+    reader.page.route("**/v1/models", refuse)
+    reader.page.reload()
+    reader.settle()
+    for word in ("river", "money", "tree"):
+        reader.page.get_by_label("Word", exact=True).fill(word)
+        reader.page.keyboard.press("Enter")
+        expect(reader.page.get_by_role("heading", name=f"Nearest to {word}")).to_be_visible()
+    assert len(asked) == 1
+
+
+def test_what_is_current_or_pressed_is_seen_in_forced_colours(open_page: Open) -> None:
+    reader = open_page("#look", forced_colors="active")
+    for selector in ("nav a[aria-current]", "button.quiet[aria-pressed=true]"):
+        style = reader.page.locator(selector).first.evaluate(
+            "e => getComputedStyle(e).outlineStyle"
+        )
+        assert style == "solid", selector
+    text = reader.page.locator("figure svg text").first.evaluate("e => getComputedStyle(e).fill")
+    ground = reader.page.locator("figure").first.evaluate(
+        "e => getComputedStyle(e).backgroundColor"
+    )
+    assert text != ground
+    assert re.match("rgb", text)
+
+
+OVERLAP = """async () => {
+  const { png } = await import(new URL("page/frame/drawing.js", document.baseURI));
+  const ns = "http://www.w3.org/2000/svg";
+  const make = (tag, attributes, ...children) => {
+    const element = document.createElementNS(ns, tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
+  };
+  const square = (x) => make("rect", { x, y: 0, width: 20, height: 20, fill: "#000000" });
+  const seen = make("g", { opacity: 0.5, transform: "translate(10 0)" }, square(0), square(10));
+  const svg = make("svg", { viewBox: "0 0 60 20", width: 60, height: 20 }, seen);
+  document.querySelector("figure").append(svg);
+  const bitmap = await createImageBitmap(await png(svg, 1));
+  svg.remove();
+  const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  context.drawImage(bitmap, 0, 0);
+  return [15, 25, 35, 45].map((x) => context.getImageData(x + 12, 10 + 12, 1, 1).data[0]);
+}"""
+
+
+def test_a_group_that_is_seen_through_is_so_once_in_a_png(open_page: Open) -> None:
+    """Two black squares at half strength on white: grey alone, together and apart; then none."""
+    alone, together, apart, beside = open_page("#neighbours").page.evaluate(OVERLAP)
+    assert alone == together == apart
+    assert abs(alone - 128) <= 3
+    assert beside == 255
