@@ -15,7 +15,7 @@ from service.engine.stack import contextualise
 
 FORMULAS = {
     "embeddings": "X",
-    "attention_norm": "LayerNorm(X)",
+    "attention_norm": "X̂ = LayerNorm(X)",
     "queries": "Q = X·Wq",
     "keys": "K = X·Wk",
     "values": "V = X·Wv",
@@ -147,18 +147,19 @@ def _without_lone_head(arrays: Mapping[str, Floats], heads: int) -> dict[str, Fl
 
 
 def _formulas(layer: Layer) -> dict[str, str]:
-    """The formulas as they are in this layer: without a weight, Q is X itself."""
+    """The formulas as they are in this layer: without a weight, Q is X itself, or X normed."""
     residual = layer.residual
     place = f" + {residual.position_share}·p" if residual.position_share else ""
     combined = f"R = O/|O| + {residual.share}·X/|X|{place}"
     kinds = {"none": "R = O", "add": "R = X + O", "unit": combined}
-    formulas = {**FORMULAS, "residual": kinds[residual.kind]}
+    formulas = {**FORMULAS, "residual": kinds[residual.kind], **_normed(layer)}
+    x = "X̂" if layer.attention_norm is not None and layer.norm == "before" else "X"
     for name, letter, projection in (
         ("queries", "q", layer.query),
         ("keys", "k", layer.key),
         ("values", "v", layer.value),
     ):
-        product = "X" if projection.weight is None else f"X·W{letter}"
+        product = x if projection.weight is None else f"{x}·W{letter}"
         bias = "" if projection.bias is None else f" + b{letter}"
         formulas[name] = f"{letter.upper()} = {product}{bias}"
     output = FORMULAS["output"] if layer.output.weight is not None else _JOINED
@@ -167,6 +168,20 @@ def _formulas(layer: Layer) -> dict[str, str]:
     if scoring.position_bias is None and not scoring.word_bias and scoring.looks_at == "all":
         formulas |= _PLAIN
     return formulas
+
+
+def _normed(layer: Layer) -> dict[str, str]:
+    """The formulas of the norms and of the network, by what each of them works on."""
+    before = layer.norm == "before"
+    start = "X̂" if layer.attention_norm is not None and layer.norm == "after" else "R"
+    x = "x" if layer.feed_forward_norm is not None and before else start
+    inner = f"activation(W1·{x} + b1)"
+    return {
+        "attention_norm": f"X̂ = LayerNorm({'X' if before else 'R'})",
+        "feed_forward_norm": "x = LayerNorm(R)" if before else f"LayerNorm({start} + F)",
+        "feed_forward_inner": inner,
+        "feed_forward": f"F = W2·{inner} + b2",
+    }
 
 
 def _steps(arrays: Mapping[str, Floats], formulas: Mapping[str, str]) -> list[Step]:

@@ -153,3 +153,62 @@ def test_the_formula_of_the_output_says_what_is_done(weight: bool, bias: bool) -
     np.testing.assert_allclose(steps["output"].values, right)
     assert ("Wo" in steps["output"].formula) == weight
     assert ("bo" in steps["output"].formula) == bias
+
+
+WORKED_ON = {"X": "embeddings", "X̂": "attention_norm", "R": "residual"}
+"""The steps that a formula names."""
+
+
+@pytest.mark.parametrize("place", ["none", "before", "after"])
+@pytest.mark.parametrize("bare", [False, True])
+def test_the_formulas_of_projections_name_what_they_work_on(place: str, bare: bool) -> None:
+    rng = np.random.default_rng(6)
+    parts = [Projection()] * 3 if bare else [projection(rng, 4, 4) for _ in range(3)]
+    layer = Layer(1, *parts, norm=place, attention_norm=layer_norm(rng, 4))
+    steps = {s.name: s for s in trace_layer(random_sentence(rng, 3, 4, unknown=0.0), [layer], 0)}
+    assert ("attention_norm" in steps) == (place != "none")
+    for name, letter, part in zip(["queries", "keys", "values"], "qkv", parts, strict=True):
+        start, *rest = steps[name].formula.removeprefix(f"{letter.upper()} = ").split("·")
+        x = steps[WORKED_ON[start]].values
+        bias = "" if part.bias is None else f" + b{letter}"
+        assert rest == ([] if bare else [f"W{letter}{bias}"])
+        right = x if bare else x @ part.weight + (0 if part.bias is None else part.bias)
+        np.testing.assert_allclose(steps[name].values, right)
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+@pytest.mark.parametrize("norms", [False, True])
+def test_the_formulas_after_attention_name_what_they_work_on(place: str, norms: bool) -> None:
+    rng = np.random.default_rng(7)
+    first, second = (layer_norm(rng, 4) if norms else None for _ in range(2))
+    network = FeedForward(projection(rng, 4, 5), projection(rng, 5, 4), "relu")
+    layer = Layer(
+        residual=Residual("add"),
+        norm=place,
+        attention_norm=first,
+        feed_forward=network,
+        feed_forward_norm=second,
+    )
+    steps = {s.name: s for s in trace_layer(random_sentence(rng, 3, 4), [layer], 0)}
+    known = {letter: steps[name].values for letter, name in WORKED_ON.items() if name in steps}
+    known["F"] = steps["feed_forward"].values
+
+    def said(formula: str) -> np.ndarray:
+        """The sum or the norm that a formula says."""
+        return sum(known[letter] for letter in formula.split(" + "))
+
+    def normed(name: str, norm: LayerNorm) -> np.ndarray:
+        _, _, inner = steps[name].formula.partition("LayerNorm(")
+        np.testing.assert_allclose(steps[name].values, norm(said(inner.removesuffix(")"))))
+        return steps[name].values
+
+    if first:
+        assert steps["attention_norm"].formula.startswith("X̂ = ")
+        normed("attention_norm", first)
+    if second:
+        known["x"] = normed("feed_forward_norm", second)
+        assert steps["feed_forward_norm"].formula.startswith("x = ") == (place == "before")
+    start = known[steps["feed_forward_inner"].formula.split("·")[1].split(" ")[0]]
+    inner = np.maximum(network.inner(start), 0)
+    np.testing.assert_allclose(steps["feed_forward_inner"].values, inner)
+    assert steps["feed_forward_inner"].formula[11:-1] in steps["feed_forward"].formula

@@ -62,7 +62,9 @@ def words(reader: Reader, number: int) -> Locator:
 def pressed(reader: Reader, number: int) -> list[int]:
     """Which words of a sentence are compared."""
     words(reader, number).first.wait_for()
-    states = [word.get_attribute("aria-pressed") for word in words(reader, number).all()]
+    states = words(reader, number).evaluate_all(
+        "(words) => words.map((word) => word.getAttribute('aria-pressed'))"
+    )
     return [i for i, state in enumerate(states) if state == "true"]
 
 
@@ -94,13 +96,15 @@ def tables(reader: Reader) -> list[float]:
 
 def places(reader: Reader) -> dict[str, tuple[float, float]]:
     """What is on the map, by its name, and where."""
-    points = reader.page.locator("svg.flat-map .point").all()
-    return {point.get_attribute("aria-label"): place(point) for point in points}
+    points = reader.page.locator("svg.flat-map .point").evaluate_all(
+        "(all) => all.map((one) => ['aria-label', 'transform'].map((n) => one.getAttribute(n)))"
+    )
+    return {name: place(transform) for name, transform in points}
 
 
-def place(point: Locator) -> tuple[float, float]:
+def place(transform: str) -> tuple[float, float]:
     """Where a point of the map is drawn."""
-    x, y = re.findall(r"-?[\d.]+(?:e-?\d+)?", point.get_attribute("transform"))
+    x, y = re.findall(r"-?[\d.]+(?:e-?\d+)?", transform)
     return float(x), float(y)
 
 

@@ -46,17 +46,18 @@ def traced(client: httpx.Client, **body: object) -> dict[str, list]:
 
 def steps(reader: Reader) -> list[str]:
     """The names of the cards, in order."""
-    cards = reader.page.locator("[data-step]").all()
-    return [card.get_attribute("data-step") for card in cards]
+    cards = reader.page.locator("[data-step]")
+    return cards.evaluate_all("(cards) => cards.map((card) => card.dataset.step)")
 
 
 def numbers(reader: Reader, step: str) -> list[list[float]]:
     """What the table of a step says."""
-    rows = reader.page.locator(f"[data-step={step}] table.matrix tbody tr").all()
-    return [
-        [float(text.replace("−", "-")) for text in row.locator("td .number").all_text_contents()]
-        for row in rows
-    ]
+    rows = reader.page.locator(f"[data-step={step}] table.matrix tbody tr").evaluate_all(ROWS)
+    return [[float(text.replace("−", "-")) for text in row] for row in rows]
+
+
+ROWS = """(rows) => rows.map((row) =>
+  [...row.querySelectorAll("td .number")].map((number) => number.textContent))"""
 
 
 def said(reader: Reader) -> list[str]:

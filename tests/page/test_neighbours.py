@@ -5,6 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 from tests.page.conftest import Open
 
@@ -71,9 +72,94 @@ def test_what_is_shown_can_be_taken_away(open_page: Open, tmp_path: Path) -> Non
     assert png.startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1200])
-def test_it_is_accessible_and_fits(open_page: Open, axe: Axe, colours: str, width: int) -> None:
+@pytest.mark.parametrize(("width", "colours"), [(360, "dark"), (1200, "light")])
+def test_it_is_accessible_and_fits(open_page: Open, axe: Axe, width: int, colours: str) -> None:
     reader = open_page("#neighbours?word=bank", width=width, colours=colours)
     assert reader.violations(axe) == []
     assert not reader.scrolls_sideways()
+
+
+def test_what_is_typed_stays_while_other_things_change(open_page: Open) -> None:
+    reader = open_page("#neighbours?word=river")
+    word = reader.page.get_by_label("Word", exact=True)
+    word.fill("half a wo")
+    reader.page.get_by_label("Colours").select_option("dark")
+    reader.page.get_by_label("How many").select_option("5")
+    reader.settle()
+    reader.page.get_by_label("Case").select_option("lower")
+    reader.resize(800)
+    expect(word).to_have_value("half a wo")
+    assert reader.page.get_by_role("heading", name="Nearest to river").is_visible()
+    reader.page.get_by_role("button", name="rivers, ").click()
+    expect(word).to_have_value("rivers")
+
+
+def test_the_focus_stays_among_the_bars_and_a_result_is_heard_once(open_page: Open) -> None:
+    reader = open_page("#neighbours?word=river")
+    bars = reader.page.locator(".bars [role=button]")
+    reader.page.evaluate(HEARD)
+    bars.nth(2).focus()
+    with reader.page.expect_response("**/v1/neighbors") as response:
+        reader.page.keyboard.press("Enter")
+    reader.settle()
+    expect(bars.first).to_be_focused()
+    chosen = response.value.request.post_data_json["word"]
+    first = response.value.json()["neighbors"][0]
+    said = f"10 words nearest to {chosen}, first {first['word']}: {first['similarity']:.2f}."
+    assert reader.page.evaluate("globalThis.heard") == [said]
+    reader.page.keyboard.press("ArrowDown")
+    reader.page.keyboard.press("ArrowDown")
+    expect(bars.nth(2)).to_be_focused()
+    reader.page.emulate_media(color_scheme="dark")
+    reader.settle()
+    expect(bars.nth(2)).to_be_focused()
+    assert reader.page.evaluate("globalThis.heard") == [said]
+    reader.page.get_by_label("Word", exact=True).fill("bank")
+    reader.page.get_by_role("button", name="Find").press("Enter")
+    reader.settle()
+    expect(reader.page.get_by_role("button", name="Find")).to_be_focused()
+    assert len(reader.page.evaluate("globalThis.heard")) == 2
+
+
+HEARD = """() => {
+  globalThis.heard = [];
+  new MutationObserver((changes) => {
+    for (const { target } of changes) {
+      if (target.closest?.("[role=status]")) globalThis.heard.push(target.textContent);
+    }
+  }).observe(document.querySelector("main"), { childList: true, subtree: true });
+}"""
+
+
+def test_a_hundred_bars_are_one_stop_of_the_tab_key(open_page: Open) -> None:
+    reader = open_page("#neighbours?word=river&k=100")
+    bars = reader.page.locator(".bars [role=button]")
+    assert bars.count() == 100
+    reader.page.get_by_role("button", name="Save PNG").focus()
+    reader.page.keyboard.press("Tab")
+    expect(bars.first).to_be_focused()
+    reader.page.keyboard.press("End")
+    expect(bars.last).to_be_focused()
+    reader.page.keyboard.press("ArrowUp")
+    expect(bars.nth(98)).to_be_focused()
+    reader.page.keyboard.press("Tab")
+    assert not reader.page.evaluate("document.activeElement.closest('.bars')")
+    reader.page.keyboard.press("Shift+Tab")
+    expect(bars.nth(98)).to_be_focused()
+
+
+def test_how_many_an_address_asks_for_is_what_is_asked(open_page: Open) -> None:
+    reader = open_page("#neighbours?k=7")
+    many = reader.page.get_by_label("How many")
+    expect(many).to_have_value("7")
+    options = many.locator("option").all_text_contents()
+    assert options == ["5", "7", "10", "20", "50", "100"]
+    assert reader.page.locator(".bars [role=button]").count() == 7
+    for odd in ("0", "1001", "7.5", "many", "-3"):
+        reader.go(f"#neighbours?k={odd}")
+        expect(reader.problem).to_contain_text("/k")
+        expect(many).to_have_value(odd)
+    many.select_option("20")
+    reader.settle()
+    assert not reader.problem.is_visible()
+    assert reader.page.locator(".bars [role=button]").count() == 20

@@ -83,72 +83,73 @@ BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("form", BLOCKS)
-def test_a_block_is_pasted(open_page: Open, form: str) -> None:
-    reader = open_page(address(PLAIN))
-    pasted(reader, X, BLOCKS[form])
+def test_a_block_is_pasted(open_page: Open) -> None:
     expected = [[0.5, 1], [-2, 0.4], [3, 0.5]]
-    assert own(reader)["embeddings"] == expected
-    assert len(own(reader)["tokens"]) == 3
-    right(reader, expected)
+    reader = open_page("#steps")
+    for form, text in BLOCKS.items():
+        reader.go(address(PLAIN))
+        assert own(reader)["embeddings"] == PLAIN["embeddings"]
+        pasted(reader, X, text)
+        assert own(reader)["embeddings"] == expected, form
+        assert len(own(reader)["tokens"]) == 3, form
+        right(reader, expected)
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("0,1\t0,2\n0,3\t0,4", "Write decimals with a point"),
-        ("0,1;0,2", "Write decimals with a point"),
-        ("0,1 0,2", "Write decimals with a point"),
-        ("[[0,1 0,2]]", "Write decimals with a point"),
-        ("1 2\n3", "Row 1 has 1 numbers where row 0 has 2."),
-        ("1 2\n3 x", "Row 1: “x” is no number."),
-        ("[[1, nan]]", "Row 0: “nan” is no number."),
-        ("[[1 ... 2]]", "Row 0: “...” is no number."),
-        ("1\t\t2", "Row 0: A number is missing."),
-        ("[[], []]", "There are no numbers in what was pasted."),
-        ("1 " * 65, "There is room for 64 rows and 64 columns here."),
-        ("1e999 1", "Row 0: This number is too large."),
-    ],
-)
-def test_a_block_that_is_no_matrix_is_refused_with_a_sentence(
-    open_page: Open, text: str, sentence: str
-) -> None:
-    reader = open_page(address(PLAIN))
-    pasted(reader, X, text)
-    group = reader.page.get_by_role("group", name=X, exact=True)
-    assert sentence in group.locator(".wrong").text_content()
-    assert own(reader)["embeddings"] == PLAIN["embeddings"]
+NO_BLOCKS = [
+    ("0,1\t0,2\n0,3\t0,4", "Write decimals with a point"),
+    ("0,1;0,2", "Write decimals with a point"),
+    ("0,1 0,2", "Write decimals with a point"),
+    ("[[0,1 0,2]]", "Write decimals with a point"),
+    ("1 2\n3", "Row 1 has 1 numbers where row 0 has 2."),
+    ("1 2\n3 x", "Row 1: “x” is no number."),
+    ("[[1, nan]]", "Row 0: “nan” is no number."),
+    ("[[1 ... 2]]", "Row 0: “...” is no number."),
+    ("1\t\t2", "Row 0: A number is missing."),
+    ("[[], []]", "There are no numbers in what was pasted."),
+    ("1 " * 65, "There is room for 64 rows and 64 columns here."),
+    ("1e999 1", "Row 0: This number is too large."),
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("x", "“x” is no number."),
-        ("", "A number is missing."),
-        ("0,5", "Write decimals with a point"),
-    ],
-)
-def test_what_is_no_number_is_marked_and_not_asked(
-    open_page: Open, text: str, sentence: str
-) -> None:
-    reader = open_page(address(PLAIN))
+def test_a_block_that_is_no_matrix_is_refused_with_a_sentence(open_page: Open) -> None:
+    reader = open_page("#steps")
+    for text, sentence in NO_BLOCKS:
+        reader.go(address(PLAIN))
+        wrong = reader.page.get_by_role("group", name=X, exact=True).locator(".wrong")
+        assert wrong.text_content() == ""
+        pasted(reader, X, text)
+        assert sentence in wrong.text_content(), text
+        assert own(reader)["embeddings"] == PLAIN["embeddings"], text
+        # What is wrong is forgotten with the numbers it is about.
+        reader.go(address(SMALL))
+
+
+def test_what_is_no_number_is_marked_and_not_asked(open_page: Open) -> None:
+    reader = open_page("#steps")
     asked = []
     reader.page.on("request", lambda request: asked.append(request.url))
-    typed(reader, X, 0, 0, text)
-    cell = field(reader, X, 0, 0)
-    assert cell.get_attribute("aria-invalid") == "true"
-    described = reader.page.locator(f"#{cell.get_attribute('aria-describedby')}")
-    assert sentence in described.text_content()
-    typed(reader, X, 1, 1, "4")
-    reader.page.set_viewport_size({"width": 1100, "height": 900})
-    reader.settle()
-    assert asked == []
-    assert "mend it" in reader.problem.text_content()
-    assert not reader.page.locator(".step").first.is_visible()
-    typed(reader, X, 0, 0, "2")
-    assert cell.get_attribute("aria-invalid") is None
-    assert not reader.problem.is_visible()
-    right(reader, [[2, 2], [3, 4]])
+    for text, sentence, width in [
+        ("x", "“x” is no number.", 1100),
+        ("", "A number is missing.", 1000),
+        ("0,5", "Write decimals with a point", 900),
+    ]:
+        reader.go(address(PLAIN))
+        right(reader, PLAIN["embeddings"])
+        asked.clear()
+        typed(reader, X, 0, 0, text)
+        cell = field(reader, X, 0, 0)
+        assert cell.get_attribute("aria-invalid") == "true", text
+        described = reader.page.locator(f"#{cell.get_attribute('aria-describedby')}")
+        assert sentence in described.text_content()
+        typed(reader, X, 1, 1, "4")
+        reader.resize(width)
+        assert asked == [], text
+        assert "mend it" in reader.problem.text_content(), text
+        assert not reader.page.locator(".step").first.is_visible(), text
+        typed(reader, X, 0, 0, "2")
+        assert cell.get_attribute("aria-invalid") is None, text
+        assert not reader.problem.is_visible(), text
+        right(reader, [[2, 2], [3, 4]])
 
 
 def test_a_refusal_marks_the_matrix_that_it_names(open_page: Open) -> None:
@@ -315,24 +316,27 @@ def test_all_is_done_with_the_keyboard(open_page: Open) -> None:
     assert reader.page.evaluate("document.activeElement.textContent") == "Scores"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "x", "{}", "[]", "null", "1", '{"tokens":[]}', '{"tokens":["a"],"embeddings":[]}',
-        '{"tokens":["a"],"embeddings":[[]]}', '{"tokens":["a"],"embeddings":[["1"]]}',
-        '{"tokens":["a"],"embeddings":[[1],[2,3]]}',
-        '{"tokens":["a"],"embeddings":[[1]],"text":"x"}',
-        '{"tokens":["a"],"embeddings":[[1]],"weights":[1]}', '{"tokens":["a"],"queries":[[1]]}',
-        '{"tokens":["a"],"embeddings":[[1]],"heads":"2"}',
-        '{"tokens":["a"],"embeddings":[[1e999]]}',
-        '{"tokens":["a"],"embeddings":[[1]],"queries":[[1]]}', '{"tokens":[1],"embeddings":[[1]]}',
-        '{"tokens":["a"],"embeddings":[[1]],"weights":null}',
-    ],
-)  # fmt: skip
-def test_malformed_numbers_fall_back_to_the_example(open_page: Open, text: str) -> None:
-    reader = open_page(address(source="numbers", numbers=text, example=6))
-    assert own(reader)["tokens"] == ["The", "cat"]
-    assert numbers(reader, "scores")[0] == [0.17, 0.19]
+MALFORMED = [
+    "", "x", "{}", "[]", "null", "1", '{"tokens":[]}', '{"tokens":["a"],"embeddings":[]}',
+    '{"tokens":["a"],"embeddings":[[]]}', '{"tokens":["a"],"embeddings":[["1"]]}',
+    '{"tokens":["a"],"embeddings":[[1],[2,3]]}',
+    '{"tokens":["a"],"embeddings":[[1]],"text":"x"}',
+    '{"tokens":["a"],"embeddings":[[1]],"weights":[1]}', '{"tokens":["a"],"queries":[[1]]}',
+    '{"tokens":["a"],"embeddings":[[1]],"heads":"2"}',
+    '{"tokens":["a"],"embeddings":[[1e999]]}',
+    '{"tokens":["a"],"embeddings":[[1]],"queries":[[1]]}', '{"tokens":[1],"embeddings":[[1]]}',
+    '{"tokens":["a"],"embeddings":[[1]],"weights":null}',
+]  # fmt: skip
+
+
+def test_malformed_numbers_fall_back_to_the_example(open_page: Open) -> None:
+    reader = open_page(address(source="numbers", numbers=MALFORMED[0], example=6))
+    for text in MALFORMED:
+        reader.go(address(source="numbers", numbers=text, example=6))
+        assert own(reader)["tokens"] == ["The", "cat"], text
+        assert numbers(reader, "scores")[0] == [0.17, 0.19], text
+        reader.go(address(SMALL))
+        assert own(reader)["tokens"] == ["a", "b"]
 
 
 def test_words_of_markup_and_of_other_directions_stay_text(open_page: Open) -> None:

@@ -14,7 +14,7 @@ from service.engine.residual import Residual
 from tests.conftest import Serve
 from tests.page.conftest import Open
 from tests.page.reader import Reader
-from tests.page.stepping import address, chosen, lit, numbers, panel, said, steps, traced
+from tests.page.stepping import CELLS, address, chosen, lit, numbers, panel, said, steps, traced
 from tests.tiny import WORDS, full_layer, write_tiny
 
 TEXT = "The bank raised its rates while we sat on the river bank"
@@ -37,36 +37,61 @@ def test_the_contextual_vectors_are_those_of_encode(open_page: Open, client: htt
     np.testing.assert_allclose(shown, np.array(encoded)[:, : shown.shape[1]], atol=2e-5)
 
 
-def walked(reader: Reader, given: dict[str, list], heads: int, **fields: object) -> Iterator[tuple]:
-    """Choose the first and the last cell, and that of another corner, of every step and head."""
-    for name, values in given.items():
+def places(given: dict[str, list], heads: int) -> Iterator[tuple[str, int]]:
+    """The first and the last cell, and that of another corner, of every step, in all heads.
+
+    The corners take turns with the heads, and with each step another begins.
+    """
+    for at, (name, values) in enumerate(given.items()):
         # Of an array with heads, one head has the shape that matters.
-        shape = np.shape(values)
         wide = 3 if name == "weighted_values" else 1 if name.endswith("word_bias") else 2
-        shape = shape[len(shape) - wide :]
-        places = [[0] * wide, [size - 1 for size in shape], [*[0] * (wide - 1), shape[-1] - 1]]
-        for place in places:
-            cell = [*place, 0] if wide == 1 else place
-            for head in range(heads):
-                text = ":".join(map(str, [name, *cell]))
-                reader.go(address(**fields, cell=text, head=head))
-                assert chosen(reader) == [":".join([name, *map(str, cell[-2:])])]
-                yield name, panel(reader)
+        shape = np.shape(values)[-wide:]
+        corners = [[0] * wide, [size - 1 for size in shape], [*[0] * (wide - 1), shape[-1] - 1]]
+        for turn in range(max(heads, len(corners))):
+            corner = corners[(at + turn) % len(corners)]
+            cell = ":".join(map(str, [name, *corner, *([0] if wide == 1 else [])]))
+            yield cell, turn % heads
+
+
+def derived(reader: Reader, given: dict[str, list], heads: int, **fields: object) -> set[str]:
+    """The steps of which a sum is written out, where every cell is chosen and none contradicts."""
+    cells = list(dict.fromkeys(places(given, heads)))
+    walk = [address(**fields, cell=cell, head=head) for cell, head in cells]
+    seen = reader.page.evaluate(WALK, walk)
+    assert len(seen) == len(walk)
+    for (cell, head), one in zip(cells, seen, strict=True):
+        name, *place = cell.split(":")
+        assert one["chosen"] == [":".join([name, *place[-2:]])], (cell, head)
+        assert "differ" not in one["panel"], (cell, head)
+    return {cell.split(":")[0] for (cell, _), one in zip(cells, seen, strict=True) if one["sums"]}
+
+
+# Many addresses in one go: each is drawn when its change has been told, as nothing new is asked.
+WALK = f"""async (addresses) => {{
+  const seen = [];
+  for (const address of addresses) {{
+    const told = new Promise((done) => addEventListener("popstate", done, {{ once: true }}));
+    location.hash = address;
+    await told;
+    await new Promise((done) => setTimeout(done));
+    if (document.querySelector("[aria-busy=true]")) throw new Error(`${{address}} asked anew`);
+    seen.push({{
+      chosen: ({CELLS})("chosen"),
+      panel: document.querySelector(".derived").textContent,
+      sums: document.querySelectorAll(".derived .sum").length,
+    }});
+  }}
+  return seen;
+}}"""
 
 
 def test_no_derivation_of_the_bundled_model_contradicts_the_service(
     open_page: Open, client: httpx.Client
 ) -> None:
-    text = "the bank and qqzzxx of the river"
-    reader = open_page(address(source="sentence", text=text))
-    derived = set()
-    for name, sentence in walked(
-        reader, traced(client, text=text), 4, source="sentence", text=text
-    ):
-        assert "differ" not in sentence
-        if said(reader):
-            derived.add(name)
-    assert derived == set(traced(client, text=text)) - ONLY_FORMULAS
+    fields = {"source": "sentence", "text": "the bank and qqzzxx of the river"}
+    given = traced(client, text=fields["text"])
+    reader = open_page(address(**fields))
+    assert derived(reader, given, 4, **fields) == set(given) - ONLY_FORMULAS
 
 
 LAYERS = {
@@ -95,30 +120,24 @@ def test_no_derivation_of_any_kind_of_layer_contradicts_the_service(
     given = traced(tiny, **fields)
     reader = open_page(address(source="sentence", **fields), service=tiny)
     assert steps(reader) == list(given)
-    derived = set()
-    for name, sentence in walked(reader, given, LAYERS[layer].heads, source="sentence", **fields):
-        assert "differ" not in sentence
-        if said(reader):
-            derived.add(name)
-    assert {"scores", "weights", "context", "residual", "contextual"} <= derived
+    found = derived(reader, given, LAYERS[layer].heads, source="sentence", **fields)
+    assert {"scores", "weights", "context", "residual", "contextual"} <= found
 
 
-@pytest.mark.parametrize(
-    ("layer", "step", "sources"),
-    [
-        ("norm after", "attention_norm", {"residual"}),
-        ("norm after", "feed_forward_norm", {"attention_norm", "feed_forward"}),
-        ("norm before", "queries", {"attention_norm"}),
-        ("norm before", "feed_forward_norm", {"residual"}),
-    ],
-)
 def test_a_step_with_only_a_formula_lights_what_it_works_on(
-    open_page: Open, tiny: httpx.Client, layer: str, step: str, sources: set[str]
+    open_page: Open, tiny: httpx.Client
 ) -> None:
-    fields = {"text": "bank river", "model": layer.replace(" ", "-"), "layer": 1}
-    cell = f"{step}:1:0"
-    reader = open_page(address(source="sentence", cell=cell, **fields), service=tiny)
-    assert lit(reader) == {f"{name}:1:{column}" for name in sources for column in range(5)}
+    reader = open_page("#steps", service=tiny)
+    for layer, step, sources in [
+        ("norm-after", "attention_norm", {"residual"}),
+        ("norm-after", "feed_forward_norm", {"attention_norm", "feed_forward"}),
+        ("norm-before", "queries", {"attention_norm"}),
+        ("norm-before", "feed_forward_norm", {"residual"}),
+    ]:
+        fields = {"text": "bank river", "model": layer, "layer": 1, "cell": f"{step}:1:0"}
+        reader.go(address(source="sentence", **fields))
+        expected = {f"{name}:1:{column}" for name in sources for column in range(5)}
+        assert lit(reader) == expected, (layer, step)
 
 
 def test_a_number_that_does_not_come_out_is_said_to_differ(open_page: Open) -> None:
@@ -218,11 +237,14 @@ def test_a_sentence_is_typed_and_back_leads_to_the_one_before(open_page: Open) -
     assert reader.page.locator("[data-step=scores] th").first.text_content() == "river"
 
 
-@pytest.mark.parametrize("text", ["", "   "])
-def test_no_sentence_is_no_question(open_page: Open, text: str) -> None:
-    reader = open_page(address(source="sentence", text=text))
-    assert reader.problem.text_content() == "Type a sentence to see its steps."
-    assert not reader.page.locator(".step").first.is_visible()
+def test_no_sentence_is_no_question(open_page: Open) -> None:
+    reader = open_page(address(source="sentence", text=""))
+    for text in ("", "   "):
+        reader.go(address(source="sentence", text=text))
+        assert reader.problem.text_content() == "Type a sentence to see its steps."
+        assert not reader.page.locator(".step").first.is_visible()
+        reader.go(address(source="sentence", text="bank"))
+        assert not reader.problem.is_visible()
 
 
 def test_a_layer_that_is_not_there_is_said(open_page: Open) -> None:
@@ -233,12 +255,13 @@ def test_a_layer_that_is_not_there_is_said(open_page: Open) -> None:
     assert not reader.problem.is_visible()
 
 
-@pytest.mark.parametrize("text", ["bank", "qqzzxx", "bank bank bank", "שלום bank עולם"])
-def test_any_words_have_steps(open_page: Open, client: httpx.Client, text: str) -> None:
-    reader = open_page(address(source="sentence", text=text))
-    given = traced(client, text=text)["weights"][0]
-    assert numbers(reader, "weights") == [[round(x, 4) for x in row] for row in given]
-    assert "differ" not in panel(reader)
+def test_any_words_have_steps(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page("#steps")
+    for text in ("bank", "qqzzxx", "bank bank bank", "שלום bank עולם"):
+        reader.go(address(source="sentence", text=text))
+        given = traced(client, text=text)["weights"][0]
+        assert numbers(reader, "weights") == [[round(x, 4) for x in row] for row in given], text
+        assert "differ" not in panel(reader), text
 
 
 def test_a_word_that_comes_again_is_numbered(open_page: Open) -> None:

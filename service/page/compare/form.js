@@ -1,20 +1,23 @@
 /** What is compared: examples, sentences and their words, and the settings. */
 
 import { caseField } from "../frame/case_field.js";
-import { choice, h, labelled, offer } from "../frame/elements.js";
+import { h } from "../frame/elements.js";
 import { EXAMPLES } from "./examples.js";
+import { letter } from "../figures/letters.js";
+import { manyField } from "../frame/many_field.js";
 import { modelField } from "../frame/model_field.js";
 import { OccurrenceField } from "./occurrence_field.js";
-import { FEWEST, letter, MOST, named, picked, written } from "./occurrences.js";
+import { FEWEST, MOST, named, picked, written } from "./occurrences.js";
 
 const PAUSE = 300;
 const MANY = ["3", "5", "8", "12", "20"];
 
-/**
- * `go(changes, options)` is the page's; `cut(texts)` gives the tokens of each text (`null` where the
- * service refuses), or nothing at all where a newer question overtook this one.
- */
+/** The form; `show(occurrences, state)` has what the address says, `offer(tokens)` the words. */
 export class CompareForm {
+  /**
+   * `page` is what a view is given. `cut(texts)` gives the tokens of each text (`null` where the
+   * service refuses), or nothing at all where a newer question of the form overtook this one.
+   */
   constructor(page, cut) {
     this.page = page;
     this.cut = cut;
@@ -35,13 +38,13 @@ export class CompareForm {
   }
 
   #settings() {
-    this.many = choice(MANY.map((k) => [k, k]), "8", (k) => this.page.go({ k }));
+    this.many = manyField(this.page, "Neighbours of each", MANY);
     this.cases = caseField(this.page);
     this.model = modelField(this.page);
     return h(
       "div",
       { class: "controls" },
-      labelled("Neighbours of each", this.many),
+      this.many.element,
       this.cases.element,
       this.model.element,
     );
@@ -55,12 +58,13 @@ export class CompareForm {
     while (this.fields.length > occurrences.length) this.fields.pop().element.remove();
     occurrences.forEach((one, i) => this.fields[i].show(one, i, occurrences.length > FEWEST));
     this.adder.disabled = occurrences.length >= MOST;
-    this.limits.textContent = occurrences.length >= MOST
+    const limits = occurrences.length >= MOST
       ? "Eight sentences are the most that this view compares."
       : occurrences.length <= FEWEST ? "Two sentences are the least: none can be removed." : "";
+    // Written anew, it would be said anew.
+    if (this.limits.textContent !== limits) this.limits.textContent = limits;
     this.examples.forEach((button, i) => button.setAttribute("aria-pressed", String(EXAMPLES[i][1] === json)));
-    const many = String(Number(state.k) || 8);
-    offer(this.many, [...new Set([...MANY, many])].map((k) => [k, k]), many);
+    this.many.show(state.k);
     this.cases.show(state.case);
     this.model.show(state.model);
   }

@@ -4,7 +4,7 @@ import { thingColour } from "../frame/colours.js";
 import { h } from "../frame/elements.js";
 import { short } from "../frame/numbers.js";
 import { badge } from "./occurrence_field.js";
-import { letter } from "./occurrences.js";
+import { letter } from "../figures/letters.js";
 
 /** How much of a long sentence is shown on each side of the word, in code points. */
 const AROUND = 160;
@@ -17,18 +17,22 @@ export function occurrenceCard(i, compared, text, links) {
   const { token, shift, static_neighbors: before, contextual_neighbors: after } = compared;
   const both = new Set(shared(before, after));
   const attention = links.attention();
+  const unknown = token.resolution === "oov";
+  const none = (said) => (unknown ? said : "None were asked for.");
   return h(
     "article",
     { class: "card occurrence-card", "aria-label": `${letter(i)}: ${token.text}` },
-    h("h3", {}, badge(i), h("bdi", {}, token.text)),
+    h("h3", {}, badge(i), h("span", { class: "heard" }, ": "), h("bdi", {}, token.text)),
     marked(text, token),
-    h("p", {}, "Context moved it by ", h("strong", { class: "number" }, short(shift)),
-      h("span", { class: "muted" }, " (1 − the cosine of its static and its contextual vector).")),
+    unknown
+      ? h("p", {}, "It had no static vector: all that it is here comes from its context.")
+      : h("p", {}, "Context moved it by ", h("strong", { class: "number" }, short(shift)),
+        h("span", { class: "muted" }, " (1 − the cosine of its static and its contextual vector).")),
     h(
       "div",
       { class: "sides" },
-      side("Nearest, static", before, { i, both, links, none: "It has no static vector." }),
-      side("Nearest, in context", after, { i, both, links, none: "It has no vector here either." }),
+      side("Nearest, static", before, { i, both, links, none: none("It has no static vector.") }),
+      side("Nearest, in context", after, { i, both, links, none: none("It has no vector here either.") }),
     ),
     h("h4", {}, "What it attends to"),
     list(compared.attends_to.map((one) => ({ word: one.text, value: one.weight })), { i, roomy: true }),

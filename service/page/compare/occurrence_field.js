@@ -2,7 +2,8 @@
 
 import { thingColour } from "../frame/colours.js";
 import { h, labelled } from "../frame/elements.js";
-import { letter, placeOf } from "./occurrences.js";
+import { letter } from "../figures/letters.js";
+import { placeOf } from "./occurrences.js";
 
 /** A letter in the colour of its occurrence. */
 export function badge(i) {

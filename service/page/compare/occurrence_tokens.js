@@ -1,21 +1,28 @@
 /** The words of sentences, as the service cuts them. */
 
+import { reading } from "../frame/reading.js";
 import { ask, Refusal } from "../frame/service.js";
 
 const KEPT = 200;
 
-/** Sentences are asked about once; a newer question overtakes one that is still open. */
+/** Sentences are asked about once; a newer question overtakes an open one of the same asker. */
 export class SentenceTokens {
   constructor() {
     this.known = new Map();
+    this.aborters = new Map();
   }
 
-  /** The tokens of each text, `null` where the service refuses; nothing where it was overtaken. */
-  async of(texts, settings) {
-    const missing = [...new Set(texts)].filter((text) => !this.known.has(keyOf(text, settings)));
+  /**
+   * The tokens of each text, `null` where the service refuses; nothing where the same asker asked
+   * anew. An empty text has none, whatever the settings.
+   */
+  async of(texts, settings, asker) {
+    const missing = [...new Set(texts)].filter((text) => text.trim() && !this.known.has(keyOf(text, settings)));
+    this.aborters.get(asker)?.abort();
     if (missing.length) {
-      this.aborter?.abort();
-      const { signal } = this.aborter = new AbortController();
+      const aborter = new AbortController();
+      const { signal } = aborter;
+      this.aborters.set(asker, aborter);
       try {
         const answer = JSON.parse(await ask("v1/encode", question(missing, settings), signal));
         if (signal.aborted) return undefined;
@@ -54,6 +61,5 @@ const keyOf = (text, settings) => JSON.stringify([text, settings.model, settings
 const question = (input, settings) => ({
   input,
   include: [],
-  ...(settings.model && { model: settings.model }),
-  ...(settings.case !== "auto" && { case: settings.case }),
+  ...reading(settings),
 });

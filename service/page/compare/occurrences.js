@@ -6,14 +6,14 @@
 /** How many can be compared here; the service itself takes more than a picture shows. */
 export const FEWEST = 2, MOST = 8;
 
-/** The letter of the i-th occurrence. */
-export const letter = (i) => String.fromCharCode(65 + i);
-
 /** As the address has them. */
 export const written = (occurrences) =>
   JSON.stringify(occurrences.map(({ text, word, nth }) => [text, word, nth]));
 
-/** The occurrences of an address, null where it names none that can be shown. */
+/**
+ * The occurrences of an address, null where it names none that can be shown. One alone waits for
+ * another, which is still empty.
+ */
 export function parsed(json) {
   let rows;
   try {
@@ -21,8 +21,9 @@ export function parsed(json) {
   } catch {
     return null;
   }
-  if (!Array.isArray(rows) || rows.length < FEWEST || rows.length > MOST) return null;
-  return rows.every(right) ? rows.map(([text, word, nth = 0]) => ({ text, word, nth })) : null;
+  if (!Array.isArray(rows) || !rows.length || rows.length > MOST || !rows.every(right)) return null;
+  const missing = Array.from({ length: Math.max(FEWEST - rows.length, 0) }, () => ["", ""]);
+  return [...rows, ...missing].map(([text, word, nth = 0]) => ({ text, word, nth }));
 }
 
 function right(row) {

@@ -2,7 +2,7 @@
 
 import { h } from "../frame/elements.js";
 import { decimals } from "../frame/numbers.js";
-import { letter } from "./occurrences.js";
+import { letter } from "../figures/letters.js";
 
 /** `panels`: `[title, rows of cosines]`; `words` of the occurrences. */
 export function similarityTables(panels, words) {

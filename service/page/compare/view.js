@@ -10,10 +10,13 @@ import { Figure } from "../frame/figure.js";
 import { flatMap } from "../figures/flat_map.js";
 import { mapPoints } from "../figures/map_points.js";
 import { similarity } from "../figures/similarity.js";
-import { percent, short } from "../frame/numbers.js";
+import { manyOf } from "../frame/many_field.js";
+import { percent } from "../frame/numbers.js";
+import { reading } from "../frame/reading.js";
 import { occurrenceCard } from "./occurrence_card.js";
-import { letter, parsed } from "./occurrences.js";
+import { parsed } from "./occurrences.js";
 import { SentenceTokens } from "./occurrence_tokens.js";
+import { parted } from "./parted.js";
 import { VIEWS } from "../views.js";
 
 const FIRST = EXAMPLES[0][1];
@@ -24,7 +27,7 @@ class Compare {
     this.page = page;
     this.tokens = new SentenceTokens();
     this.state = VIEWS.compare.defaults;
-    this.form = new CompareForm(page, (texts) => this.tokens.of(texts, this.state));
+    this.form = new CompareForm(page, (texts) => this.tokens.of(texts, this.state, "form"));
     this.mended = h("p", { class: "muted", role: "status" });
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-compare", this.results);
@@ -32,6 +35,8 @@ class Compare {
     this.notes = h("ul", { class: "notes" });
     this.map = new Figure("polyseme-compare-map", "Where context takes them");
     this.pointed = h("output", { class: "pointed" });
+    this.map.element.append(h("p", { class: "pointing" }, this.pointed, h("span", {}, POINTED)));
+    this.heard = h("p", { class: "heard", role: "status" });
     this.cards = h("div", { class: "occurrence-cards" });
     this.results.append(
       this.matrices.element, this.notes, this.map.element, this.cards, this.exchange.source,
@@ -49,6 +54,7 @@ class Compare {
       ),
       this.form.element,
       this.mended,
+      this.heard,
       this.exchange.problem,
       this.results,
     );
@@ -64,7 +70,7 @@ class Compare {
   }
 
   async #words(occurrences, state) {
-    const tokens = await this.tokens.of(occurrences.map(({ text }) => text), state);
+    const tokens = await this.tokens.of(occurrences.map(({ text }) => text), state, "view");
     if (!tokens || state !== this.state) return;
     this.form.offer(tokens);
     this.linked?.();
@@ -72,7 +78,11 @@ class Compare {
 
   async #answer(occurrences, state) {
     const empty = emptySaid(occurrences);
-    if (empty) return this.exchange.rest(empty);
+    if (empty) {
+      this.said = null;
+      this.heard.textContent = "";
+      return this.exchange.rest(empty);
+    }
     const answer = await this.exchange.ask("v1/compare", question(occurrences, state));
     if (answer && state === this.state) this.#draw(answer, occurrences);
   }
@@ -80,14 +90,22 @@ class Compare {
   #draw(answer, occurrences) {
     const words = answer.occurrences.map(({ token }) => token.text);
     const panels = [["Static", answer.static_similarity], ["In context", answer.contextual_similarity]];
-    this.matrices.caption.textContent = parted(answer, words);
+    this.matrices.caption.textContent = parted(answer);
     this.matrices.show(similarity(panels, words, this.matrices.width()), similarityTables(panels, words));
-    this.notes.replaceChildren(...lettered(answer.notes).map((note) => h("li", {}, note)));
+    this.notes.replaceChildren(...lettered(answer).map((note) => h("li", {}, note)));
     this.notes.hidden = !answer.notes.length;
     this.#drawMap(answer, words);
     this.linked = () => this.#drawCards(answer, occurrences);
     this.linked();
+    this.#say(answer);
     this.exchange.drawn();
+  }
+
+  /** A new answer is heard, one that is drawn again not. */
+  #say(answer) {
+    if (answer === this.said) return;
+    this.said = answer;
+    this.heard.textContent = `Compared: ${this.matrices.caption.textContent}`;
   }
 
   #drawMap(answer, words) {
@@ -96,14 +114,14 @@ class Compare {
     this.map.caption.textContent = `Directions of the vectors, flattened onto the two axes along which they differ most; these keep ${
       percent(map.explained_variance_ratio[0] + map.explained_variance_ratio[1])} of how they differ. Contextual`
       + " vectors are where their neighbours are looked for: drawn a little towards the static one.";
-    this.pointed.textContent = POINTED;
+    this.pointed.replaceChildren();
     if (!points.length) return this.map.show(null);
     this.map.show(flatMap(points, {
       width: this.map.width(),
       words,
       onname: (name) => { this.pointed.textContent = name; },
       onpick: (word) => { location.hash = this.#neighbours(word); },
-    }), this.pointed);
+    }));
   }
 
   #drawCards(answer, occurrences) {
@@ -113,38 +131,23 @@ class Compare {
         word: (word) => this.#neighbours(word),
         attention: () => {
           const place = this.tokens.placeAt(text, compared.token.start, this.state);
-          return place < 0 ? null : this.page.address("look", { ...this.#settings(), text, word: String(place) });
+          return place < 0 ? null : this.page.address("look", { ...reading(this.state), text, word: String(place) });
         },
       });
     }));
   }
 
   #neighbours(word) {
-    return this.page.address("neighbours", { ...this.#settings(), word });
+    return this.page.address("neighbours", { ...reading(this.state), word });
   }
-
-  #settings() {
-    return { model: this.state.model, case: this.state.case };
-  }
-}
-
-/** The pair that context parts most, in words. */
-function parted({ static_similarity: before, contextual_similarity: after }, words) {
-  const pairs = words.flatMap((_, j) => words.slice(0, j).map((__, i) => [i, j]));
-  const change = ([i, j]) => before[i][j] - after[i][j];
-  const [i, j] = pairs.toSorted((a, b) => change(b) - change(a))[0];
-  const numbers = `${short(before[i][j])} static, ${short(after[i][j])} in context.`;
-  if (words.length === 2) return `Cosine of A and B: ${numbers}`;
-  return `Cosines of every pair. Context parts ${letter(i)} and ${letter(j)} most: ${numbers}`;
 }
 
 function question(occurrences, state) {
   return {
     occurrences: occurrences.map(({ text, word, nth }) => ({ text, word, ...(nth && { nth }) })),
-    neighbors: Number(state.k) || 8,
+    neighbors: manyOf(state.k),
     map: true,
-    ...(state.model && { model: state.model }),
-    ...(state.case !== "auto" && { case: state.case }),
+    ...reading(state),
   };
 }
 

@@ -3,30 +3,38 @@
 import { thingColour } from "../frame/colours.js";
 import { s } from "../frame/elements.js";
 import { short } from "../frame/numbers.js";
+import { fitted, widest } from "./lettering.js";
+import { roving } from "./roving.js";
 
-const { max, scaleLinear } = globalThis.d3;
+const { scaleLinear } = globalThis.d3;
 const ROW = 24;
+const LETTERS = 12;
 
 /**
  * Bars of `[{word, value, text}]`, `width` wide; `text` is what is written for the value, which is
- * given with two decimals where it is left out. `onpick(word)` makes each row a link to choose; `name`
- * says what the picture shows to who does not see it; `colour` is the number of a thing.
+ * given with two decimals where it is left out. `onpick(word)` makes each row a button: Tab comes to
+ * the one at `stop`, the arrows go on from there. `name` says what the picture shows to who does not
+ * see it; `colour` is the number of a thing.
  */
-export function bars(rows, { width, name, onpick, colour = 0 }) {
-  const longest = max(rows, ({ word }) => [...word].length) ?? 0;
-  const left = Math.min(longest * 7.5 + 12, width * 0.45);
+export function bars(rows, { width, name, onpick, stop = 0, colour = 0 }) {
+  const labels = fitted(rows.map(({ word }) => word), LETTERS, width * 0.45 - 12);
+  const left = Math.ceil(widest(labels, LETTERS)) + 12;
   const x = scaleLinear([0, 1], [left, width - 48]);
-  return s(
+  const element = s(
     "svg",
     {
       class: "bars", viewBox: `0 0 ${width} ${rows.length * ROW}`, width,
-      height: rows.length * ROW, role: onpick ? "group" : "img", "aria-label": name,
+      height: rows.length * ROW, role: onpick ? "group" : "img",
+      "aria-label": onpick ? `${name}; the arrow keys go from word to word` : name,
     },
-    rows.map(({ word, value, text }, i) => row(word, value, text ?? short(value), i * ROW, { x, left, width, onpick, colour })),
+    rows.map(({ word, value, text }, i) =>
+      row(word, value, text ?? short(value), i * ROW, { label: labels[i], x, left, width, onpick, colour })),
   );
+  if (onpick) roving(element)(element.children[stop]);
+  return element;
 }
 
-function row(word, value, text, y, { x, left, width, onpick, colour }) {
+function row(word, value, text, y, { label, x, left, width, onpick, colour }) {
   const end = x(Math.max(value, 0));
   const pick = onpick && (() => onpick(word));
   return s(
@@ -34,7 +42,7 @@ function row(word, value, text, y, { x, left, width, onpick, colour }) {
     {
       class: "row", transform: `translate(0 ${y})`,
       ...(pick && {
-        role: "button", tabindex: "0", "aria-label": `${word}, ${text}: show its neighbours`,
+        role: "button", "aria-label": `${word}, ${text}: show its neighbours`,
         onclick: pick,
         onkeydown: (event) => {
           if (event.key !== "Enter" && event.key !== " ") return;
@@ -44,13 +52,8 @@ function row(word, value, text, y, { x, left, width, onpick, colour }) {
       }),
     },
     s("rect", { class: "ring unsaved", x: 1, y: 1, width: width - 2, height: ROW - 2, rx: 3 }),
-    s("text", { x: left - 8, y: ROW / 2, "text-anchor": "end", "dominant-baseline": "central" }, clipped(word, left)),
+    s("text", { x: left - 8, y: ROW / 2, "text-anchor": "end", "dominant-baseline": "central" }, label),
     s("rect", { class: "bar", x: left, y: 4, width: end - left, height: ROW - 8, rx: 2, fill: thingColour(colour) }),
     s("text", { class: "number", x: end + 6, y: ROW / 2, "dominant-baseline": "central" }, text),
   );
-}
-
-function clipped(word, room) {
-  const letters = [...word], fits = Math.floor((room - 12) / 7);
-  return letters.length > fits ? `${letters.slice(0, fits - 1).join("")}…` : word;
 }

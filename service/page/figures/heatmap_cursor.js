@@ -9,14 +9,16 @@ const MANY = 10;
 
 export class HeatmapCursor {
   /**
-   * `words`, the `layout` of the picture and its `name`; `say(at)` gives a cell `{row, column}` as text;
-   * `onlight(at)` is called for the cell to read out, `onmove(at)` for the one moved to, and
-   * `onpick(at)` for one whose word was chosen.
+   * The `layout` of the picture and its `name`; `say(at)` gives a cell `{row, column}` as text;
+   * `onlight(at, aloud)` is called for the cell to read out, `aloud` where no focus reads it already,
+   * `onmove(at)` for the one moved to, and `onpick(at)` for one whose word was chosen.
    */
   constructor({ layout, name, say, onlight, onmove, onpick }) {
     Object.assign(this, { layout, say, onlight, onmove, onpick });
-    this.cell = h("div", { class: "cell", role: "gridcell", id: freshId("cell"), "aria-selected": "true" });
-    this.row = h("div", { role: "row" }, this.cell);
+    // Two by turns: where the active element stays the same, a new name need not be read.
+    [this.cell, this.spare] = [gridcell(), gridcell()];
+    this.spare.hidden = true;
+    this.row = h("div", { role: "row" }, this.cell, this.spare);
     this.bands = { chosen: band("chosen"), row: band("row"), column: band("column") };
     this.element = h(
       "div",
@@ -25,7 +27,7 @@ export class HeatmapCursor {
         "aria-rowcount": layout.count, "aria-colcount": layout.count,
         "aria-activedescendant": this.cell.id,
         onpointermove: (event) => this.#pointed(event),
-        onpointerleave: () => this.#light(this.at),
+        onpointerleave: () => this.#light(this.at, false),
         onclick: (event) => this.#clicked(event),
         onkeydown: (event) => this.#pressed(event),
       },
@@ -38,21 +40,29 @@ export class HeatmapCursor {
   /** Mark the cell of the address, and the row of the chosen word. */
   show(at, chosen) {
     const { cell, side } = this.layout;
+    if (this.at && (at.row !== this.at.row || at.column !== this.at.column)) this.#swap();
     this.at = at;
     box(this.bands.chosen, 0, chosen * cell, side, cell);
     box(this.cell, at.column * cell, at.row * cell, cell, cell);
     this.row.setAttribute("aria-rowindex", at.row + 1);
     this.cell.setAttribute("aria-colindex", at.column + 1);
     this.cell.setAttribute("aria-label", this.say(at));
-    this.#light(at);
+    this.#light(at, document.activeElement !== this.element);
   }
 
-  #light(at) {
+  #swap() {
+    [this.cell, this.spare] = [this.spare, this.cell];
+    this.spare.hidden = true;
+    this.cell.hidden = false;
+    this.element.setAttribute("aria-activedescendant", this.cell.id);
+  }
+
+  #light(at, aloud) {
     const { cell, side } = this.layout;
     box(this.bands.row, 0, at.row * cell, side, cell);
     box(this.bands.column, at.column * cell, 0, cell, side);
     this.lit = at;
-    this.onlight(at);
+    this.onlight(at, aloud);
   }
 
   #under(event) {
@@ -65,7 +75,7 @@ export class HeatmapCursor {
   #pointed(event) {
     const at = this.#under(event);
     if (at.row === this.lit.row && at.column === this.lit.column) return;
-    this.#light(at);
+    this.#light(at, true);
   }
 
   #clicked(event) {
@@ -96,6 +106,9 @@ const MOVES = {
   Home: ({ row }, last, control) => ({ row: control ? 0 : row, column: 0 }),
   End: ({ row }, last, control) => ({ row: control ? last : row, column: last }),
 };
+
+const gridcell = () =>
+  h("div", { class: "cell", role: "gridcell", id: freshId("cell"), "aria-selected": "true" });
 
 const band = (name) => h("div", { class: `band ${name}`, "aria-hidden": "true" });
 

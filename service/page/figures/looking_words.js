@@ -1,6 +1,7 @@
 /** The words that look, over a drawing of lines: to point at, and to go through with the arrows. */
 
 import { freshId, h } from "../frame/elements.js";
+import { shortened } from "./lettering.js";
 
 const MANY = 10;
 
@@ -10,7 +11,7 @@ export class LookingWords {
   constructor(words, { row, top, left }, { name, onlight, onpick }) {
     Object.assign(this, { onlight, onpick, at: 0 });
     this.options = words.map((word, i) => h("div", {
-      role: "option", id: freshId("looking"), "aria-label": word,
+      role: "option", id: freshId("looking"), "aria-label": shortened(word),
       onpointerenter: () => onlight(i), onclick: () => onpick(i),
     }));
     this.element = h(

@@ -2,7 +2,7 @@
 
 import { inkOn, thingColour } from "../frame/colours.js";
 import { s } from "../frame/elements.js";
-import { letter } from "../compare/occurrences.js";
+import { letter } from "./letters.js";
 
 /** How far a mark reaches from its middle. */
 export const REACH = { static: 8, contextual: 10, before: 4, after: 3.5, both: 4.5 };

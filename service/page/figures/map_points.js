@@ -1,8 +1,7 @@
 /** The points of a map of occurrences: what each is, whose it is, and how it is said. */
 
-import { listed } from "../compare/notes.js";
 import { short } from "../frame/numbers.js";
-import { letter } from "../compare/occurrences.js";
+import { letter, listed } from "./letters.js";
 
 /**
  * `[{kind, place, owners, words, label, name, …}]` of an answer with a map. Equal places of one

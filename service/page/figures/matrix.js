@@ -14,7 +14,8 @@ const MOVES = {
 
 /**
  * The table of the part `{top, left, height, width}` of a matrix (`Trace.matrix`). `onpick(row,
- * column, focus)` is called for a chosen cell; `printed(row, column)` gives what notes print there.
+ * column, focus)` is called for a chosen cell; `printed(row, column)` gives what notes print there,
+ * beside which a number has at least as many decimals.
  */
 export function matrixTable(matrix, part, { label, places, weights, most, onpick, printed }) {
   const { rows, rowNames, columnNames, words } = matrix;
@@ -48,7 +49,7 @@ function cell(number, row, column, { places, weights, most, note }) {
   const td = h("td", {
     tabindex: "-1", "data-row": row, "data-column": column,
     class: note ? (note.wrong ? "misprinted" : "rightly-printed") : null,
-  }, h("span", { class: "number" }, decimals(number, places)), note ? noted(note) : null);
+  }, h("span", { class: "number" }, decimals(number, Math.max(places, note?.places ?? 0))), note ? noted(note) : null);
   td.style.backgroundColor = colour;
   td.style.color = inkOn(colour);
   return td;

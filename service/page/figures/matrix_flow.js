@@ -3,13 +3,13 @@
 import { inkOn, signedColour, weightColour } from "../frame/colours.js";
 import { s } from "../frame/elements.js";
 import { decimals } from "../frame/numbers.js";
+import { fitted } from "./lettering.js";
 
 const MOST = 12;
 const GAP = 30;
 const TITLE = 32;
 const ROW = { least: 12, most: 24 };
 const LABEL = 52;
-const LETTER = 6.6;
 
 /**
  * The picture of matrices `[{name, title, symbol, shape, rows, rowNames, columnNames, words, left, top, weights, isChosen,
@@ -81,12 +81,12 @@ function grid(matrix) {
     matrix.words === "both" && cell >= 22
       ? upTo(matrix.columns).map((j) => lettered(10, null, {
         class: "muted", x: x + (j + 0.5) * cell, y: y - 4, "text-anchor": "middle",
-      }, clipped(matrix.columnNames[from + j], cell / 5.6)))
+      }, fitted([matrix.columnNames[from + j]], 10, cell)))
       : null,
     upTo(matrix.height).flatMap((i) => [
       lettered(Math.min(11, row - 1), null, {
         class: "muted", x: x - 4, y: y + (i + 0.5) * row, "text-anchor": "end", "dominant-baseline": "central",
-      }, clipped(matrix.rowNames[first + i], (label - 6) / LETTER)),
+      }, fitted([matrix.rowNames[first + i]], Math.min(11, row - 1), label - 4)),
       ...upTo(matrix.columns).map((j) => square(matrix, i, j, { most, numbered, size })),
     ]),
     marks(matrix),
@@ -144,11 +144,6 @@ function more({ x, y, row, columns, height, rows }) {
   ];
   if (!hidden.length) return null;
   return lettered(9, null, { class: "muted", x, y: y + height * row + 11 }, hidden.join(", "));
-}
-
-function clipped(text, letters) {
-  const all = [...text], fits = Math.max(1, Math.floor(letters));
-  return all.length > fits ? `${all.slice(0, Math.max(1, fits - 1)).join("")}…` : text;
 }
 
 const LINKS = [

@@ -7,7 +7,7 @@ const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
  * many buttons up and down go. Call `stop(button)` for the one that Tab should come to.
  */
 export function roving(element, across = () => 1) {
-  const buttons = () => [...element.querySelectorAll("button")];
+  const buttons = () => [...element.querySelectorAll("button, [role=button]")];
   element.addEventListener("keydown", (event) => {
     const all = buttons(), at = all.indexOf(event.target);
     const to = target(asSeen(event.key, element), at, all.length, across());

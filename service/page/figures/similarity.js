@@ -3,7 +3,7 @@
 import { inkOn, signedColour, thingColour } from "../frame/colours.js";
 import { s } from "../frame/elements.js";
 import { short } from "../frame/numbers.js";
-import { letter } from "../compare/occurrences.js";
+import { letter } from "./letters.js";
 import { fitted } from "./lettering.js";
 
 const TITLE = 24, HEAD = 22, GAP = 40, ROOMY = 38, TALL = 40, LETTER = 26;

@@ -18,7 +18,8 @@ export function unit(vector) {
 
 /**
  * Strips of `[{name, vector}]`, `width` wide: `drawing`, and `cursor`, an element to lay over it,
- * which the pointer and the arrows move; `onlight(sentence)` says the numbers there.
+ * which the pointer and the arrows move; `onlight(sentence, aloud)` is given the
+ * numbers there, `aloud` where the cursor, without the focus, does not say them itself.
  */
 export function strips(vectors, { width, label, onlight }) {
   const most = max(vectors, ({ vector }) => max(vector, Math.abs)) || 1;
@@ -76,7 +77,7 @@ function cursor({ size, cell, tall, label, say, onlight }) {
     element.setAttribute("aria-valuetext", say(at));
     mark.style.left = `${at * cell}px`;
     mark.style.width = `${Math.max(cell, 2)}px`;
-    onlight(say(at));
+    onlight(say(at), document.activeElement !== element);
   };
   element.style.height = `${tall}px`;
   element.addEventListener("pointermove", (event) => {

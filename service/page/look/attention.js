@@ -6,12 +6,14 @@ import { Figure } from "../frame/figure.js";
 import { canvasHeatmap } from "../figures/canvas_heatmap.js";
 import { heatmap } from "../figures/heatmap.js";
 import { HeatmapCursor } from "../figures/heatmap_cursor.js";
+import { shortened } from "../figures/lettering.js";
 import { links } from "../figures/links.js";
 import { LookingWords } from "../figures/looking_words.js";
 import { headName, Thumbnails } from "../figures/thumbnails.js";
 import { decimals } from "../frame/numbers.js";
 import { HeadControls } from "./heads.js";
 import { ranked } from "./reading.js";
+import { Readout } from "./readout.js";
 
 const MOST_DRAWN = 150;
 const REST = 150;
@@ -23,14 +25,16 @@ export class Attention {
     this.heads = new HeadControls(page);
     this.thumbnails = new Thumbnails((layer, head) =>
       page.go({ layer: String(layer), head: String(head) }));
+    this.lacking = h("p", { class: "lacking", role: "status", hidden: true });
     this.chooser = h("section", { class: "card chooser", "aria-label": "Layers and heads" },
       h("h3", {}, "Layers and heads"),
       h("p", { class: "muted" }, "Each from 0 to its own largest weight."),
+      this.lacking,
       this.thumbnails.element);
     this.figure = new Figure("polyseme-attention", "Attention");
     this.figure.tools.append(...this.heads.controls);
-    this.readout = h("p", { class: "readout", role: "status" });
-    this.figure.body.before(this.heads.legend, this.readout);
+    this.readout = new Readout();
+    this.figure.body.before(this.heads.legend, this.readout.element);
   }
 
   /** Show a reading as the state says; `word` is the chosen token. */
@@ -41,9 +45,10 @@ export class Attention {
     const head = each ? "each" : reading.head(state.head);
     Object.assign(this, { reading, word, weights: reading.weights(layer, each ? "mean" : head) });
     this.#chooser(layer, head);
+    this.#lack(reading.lacking(state));
     this.heads.show(reading, { layer, head, lines, chosen: state.heads });
     this.name = each ? `Layer ${layer}, each head` : headName(layer, head);
-    this.readout.classList.toggle("several", lines);
+    this.readout.element.classList.toggle("several", lines);
     if (lines) this.#lines(layer, head, state);
     else this.#heatmap(state);
   }
@@ -54,13 +59,19 @@ export class Attention {
     if (!same) {
       clearTimeout(this.timer);
       this.moved = null;
-    }
+    } else if (this.unsent) this.#rest();
+    this.unsent = false;
     this.addressed = { row, column };
   }
 
   #chooser(layer, head) {
     if (this.#changed("painted", [this.reading, theme()])) this.thumbnails.draw(this.reading);
     this.thumbnails.choose(layer, head);
+  }
+
+  #lack(sentence) {
+    this.lacking.hidden = !sentence;
+    if (this.lacking.textContent !== sentence) this.lacking.textContent = sentence;
   }
 
   /** Whether something is to be drawn anew: not when only the cursor moves. */
@@ -86,10 +97,10 @@ export class Attention {
     this.cursor = new HeatmapCursor({
       layout,
       name: `Heatmap of attention between ${words.length} words. ${this.name}`,
-      say: ({ row, column }) => `${words[row]} looks at ${words[column]}: ${this.#weight(row, column)}`,
-      onlight: ({ row, column }) => {
+      say: ({ row, column }) => `${shortened(words[row])} looks at ${shortened(words[column])}: ${this.#weight(row, column)}`,
+      onlight: ({ row, column }, aloud) => {
         light(row, column);
-        this.readout.replaceChildren(...this.#said(row, [column]));
+        this.readout.say(this.#said(row, [column]), aloud);
       },
       onmove: (at) => this.#moved(at),
       onpick: ({ row, column }) =>
@@ -109,10 +120,15 @@ export class Attention {
   #moved(at) {
     this.moved = at;
     this.cursor.show(at, this.word);
+    this.#rest();
+  }
+
+  #rest() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
-      if (!this.figure.element.isConnected) return;
-      this.page.go({ row: String(at.row), column: String(at.column) });
+      // The view was left: the address follows when somebody comes back to it.
+      this.unsent = !this.figure.element.isConnected;
+      if (!this.unsent) this.page.go({ row: String(this.moved.row), column: String(this.moved.column) });
     }, REST);
   }
 
@@ -149,9 +165,9 @@ export class Attention {
     const shown = row ?? this.resting;
     this.light(shown);
     if (shown === null) {
-      this.readout.textContent = "Point at a word at the left, or go through them with the arrows.";
+      this.readout.say("Point at a word at the left, or go through them with the arrows.", false);
     } else {
-      this.readout.replaceChildren(...this.#said(shown, ranked(this.weights[shown]).slice(0, SAID)));
+      this.readout.say(this.#said(shown, ranked(this.weights[shown]).slice(0, SAID)));
     }
   }
 
@@ -162,7 +178,7 @@ export class Attention {
   /** “Apple looks at phone: 0.5312”, or at several. */
   #said(row, columns) {
     const { words } = this.reading;
-    const strong = (i) => h("strong", {}, h("bdi", {}, words[i]));
+    const strong = (i) => h("strong", {}, h("bdi", {}, shortened(words[i])));
     return [
       strong(row), " looks at ",
       ...columns.flatMap((column, i) => [i ? ", " : "", strong(column), `: ${this.#weight(row, column)}`]),

@@ -40,7 +40,8 @@ export class HeadControls {
 
   /** A list that is open in front of the reader is not made anew. */
   #offer(select, options, value) {
-    if (select.options.length !== options.length) offer(select, options, String(value));
+    const there = Array.from(select.options, (option) => option.value);
+    if (options.length !== there.length || options.some(([key], i) => key !== there[i])) offer(select, options, String(value));
     select.value = String(value);
   }
 

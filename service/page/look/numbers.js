@@ -53,9 +53,13 @@ export class Numbers {
   }
 
   async #copy() {
-    // A tab or a new line cannot be in a word: they part words.
-    const lines = [["", ...this.words], ...this.rows.map((row, i) => [this.words[i], ...row])];
-    const done = await copy(lines.map((line) => line.join("\t")).join("\n"));
+    const done = await copy(separated([["", ...this.words], ...this.rows.map((row, i) => [this.words[i], ...row])]));
     this.said.textContent = done ? "Copied." : "The browser does not allow it; mark the table and copy.";
   }
 }
+
+/** Rows of cells as tab-separated text, quoted where spreadsheets would read something else. */
+export const separated = (rows) =>
+  rows.map((cells) => cells.map((cell) => quoted(String(cell))).join("\t")).join("\n");
+
+const quoted = (text) => (/["\t\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);

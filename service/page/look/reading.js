@@ -32,6 +32,18 @@ export class Reading {
     return within(said, this.heads) ?? "mean";
   }
 
+  /** What an address names that this model has not, in words; empty where there is nothing. */
+  lacking({ layer, head }) {
+    const sentences = [];
+    if (within(layer, this.layers) === null) {
+      sentences.push(`This model has ${these("layer", this.layers)}: layer 0 is shown.`);
+    }
+    if (!["mean", "each"].includes(head) && within(head, this.heads) === null) {
+      sentences.push(`This model has ${these("head", this.heads)}: the mean of heads is shown.`);
+    }
+    return sentences.join(" ");
+  }
+
   /** The token that an address names; else the first that is not punctuation. */
   token(said) {
     const spoken = this.words.findIndex((word) => SPOKEN.test(word));
@@ -62,6 +74,8 @@ export class Reading {
 export function ranked(row) {
   return Array.from(row, (_, i) => i).toSorted((a, b) => row[b] - row[a]);
 }
+
+const these = (name, many) => (many === 1 ? `one ${name}` : `${name}s 0 to ${many - 1}`);
 
 function within(said, count) {
   return /^\d{1,6}$/.test(said) && Number(said) < count ? Number(said) : null;

@@ -63,9 +63,8 @@ export class Sentence {
       this.timer = null;
       this.text.value = state.text;
       this.shown = state.text;
-    }
-    // What is being typed is not yet a sentence to come back to; the one before it is.
-    if (state.text !== this.typed) this.settled = location.href;
+    } else if (this.unsent) this.#typed();
+    this.unsent = false;
     this.cases.show(state.case);
     this.unknown.value = state.oov;
     this.model.show(state.model);
@@ -74,18 +73,25 @@ export class Sentence {
   #typed() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
-      if (!this.element.isConnected) return;
+      // The view was left: what is typed is sent when somebody comes back to it.
+      this.unsent = !this.element.isConnected;
+      if (this.unsent) return;
+      const begun = !this.#typing();
       this.typed = this.text.value;
-      this.#go(this.typed, false);
+      this.#go(this.typed, begun && this.typed !== this.shown);
     }, PAUSE);
   }
 
-  /** A sentence to come back to. While it was typed, it took the place of the one before. */
+  /** Whether the page shows what is typed: it is a step that what is typed next, or sent, replaces. */
+  #typing() {
+    return this.typed !== null && this.typed === this.shown;
+  }
+
+  /** A sentence to come back to. */
   #sent(text) {
-    const typed = this.typed !== null && this.typed === this.shown;
-    if (typed) history.replaceState(null, "", this.settled);
+    const push = text !== this.shown && !this.#typing();
     this.typed = null;
-    this.#go(text, typed || text !== this.shown);
+    this.#go(text, push);
   }
 
   #go(text, push) {

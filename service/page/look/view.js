@@ -58,7 +58,7 @@ class Look {
     this.main.classList.toggle("many", reading.heads >= SIDE_BY_SIDE || reading.layers > SIDE_BY_SIDE);
     this.words.show(reading, token);
     this.attention.show(reading, state, token);
-    this.word.show(reading, token);
+    this.word.show(reading, token, state);
     this.numbers.show(reading.words, this.attention.weights, this.attention.name);
     this.exchange.drawn();
   }

@@ -61,8 +61,13 @@ function counted(tokens, usage) {
   const parts = tokens.filter(({ resolution }) => resolution === "subword").length;
   const made = parts ? ` ${count(parts)} made from subwords.` : "";
   if (!usage.oov) return `${words}, none unknown.${made}`;
-  const tail = usage.oov === 1
-    ? "1 of them unknown: its static vector is zero and no word looks at it."
-    : `${count(usage.oov)} of them unknown: their static vectors are zero and no word looks at them.`;
-  return `${words}, ${tail}${made}`;
+  return `${words}, ${unknown(usage.oov, tokens.length)}${made}`;
+}
+
+function unknown(some, all) {
+  // With no known word to look at, each looks at itself.
+  if (all === 1) return "unknown: its static vector is zero and it looks at itself.";
+  if (some === all) return "all unknown: their static vectors are zero and each looks at itself.";
+  if (some === 1) return "1 of them unknown: its static vector is zero and no word looks at it.";
+  return `${count(some)} of them unknown: their static vectors are zero and no word looks at them.`;
 }

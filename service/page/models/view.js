@@ -17,7 +17,7 @@ class Models {
     this.exchange = new Exchange("polyseme-models", this.results);
     this.figure = new Figure("polyseme-quality", "How well they separate senses");
     this.figure.caption.textContent =
-      "Measured by each model's makers on sentences it was not trained on, in percent, as its manifest says.";
+      "In percent, as each model's manifest says. That no model was trained on these sets is the word of its makers.";
     this.cards = h("div", { class: "models" });
     this.results.append(this.cards, this.figure.element, this.exchange.source);
     this.element = h(
@@ -38,12 +38,22 @@ class Models {
   async show({ model: open }) {
     const answer = await this.exchange.ask("v1/models");
     if (!answer) return;
-    this.cards.replaceChildren(...answer.data.map((model) => this.#card(model, model.id === open)));
+    // Made once for each answer: what has the focus there keeps it.
+    if (answer !== this.shown) this.cards.replaceChildren(...answer.data.map((model) => this.#card(model)));
+    if (answer !== this.shown || open !== this.open) this.#unfold(open);
+    this.shown = answer;
     this.#quality(answer.data);
     this.exchange.drawn();
   }
 
-  #card(model, open) {
+  #unfold(open) {
+    this.open = open;
+    for (const details of this.cards.querySelectorAll("details[data-model]")) {
+      details.open = details.dataset.model === open;
+    }
+  }
+
+  #card(model) {
     const whole = model.dimension !== undefined;
     return h(
       "article",
@@ -58,7 +68,7 @@ class Models {
       model.problem ? h("p", { class: "problem" }, model.problem) : null,
       whole ? facts(summary(model)) : null,
       whole && model.status === "ok" ? this.#links(model) : null,
-      whole ? this.#training(model, open) : null,
+      whole ? this.#training(model) : null,
     );
   }
 
@@ -76,11 +86,11 @@ class Models {
   }
 
   /** Everything the manifest says of the training; opened, it is part of the address. */
-  #training({ id, training }, open) {
+  #training({ id, training }) {
     if (!training || !Object.keys(training).length) return null;
-    const details = h("details", { open }, h("summary", {}, `How ${id} was made`), named(training));
+    const details = h("details", { "data-model": id }, h("summary", {}, `How ${id} was made`), named(training));
     details.addEventListener("toggle", () => {
-      if (details.open !== open) this.page.go({ model: details.open ? id : "" });
+      if (details.open !== (this.open === id)) this.page.go({ model: details.open ? id : "" });
     });
     return details;
   }
@@ -122,7 +132,13 @@ function measures(quality) {
   return Object.entries(quality ?? {}).flatMap(([set, found]) =>
     Object.entries(found ?? {})
       .filter(([name, value]) => /accuracy|f1/.test(name) && typeof value === "number")
-      .map(([name, value]) => [`${SETS[set] ?? set}, ${name.replaceAll("_", " ").replace("f1", "F1")}`, value]));
+      .map(([name, value]) => [`${SETS[set] ?? set}, ${measured(name)}`, value]));
+}
+
+/** An accuracy on a part of a set has the part's name: `train` is no training here. */
+function measured(name) {
+  const [, part] = name.match(/^(train|dev|test)_accuracy$/) ?? [];
+  return part ? `${part} split` : name.replaceAll("_", " ").replace("f1", "F1");
 }
 
 /** The view, made once. */

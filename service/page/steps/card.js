@@ -97,10 +97,12 @@ export class StepCard {
   #cellWidth() {
     const { printed } = this.view;
     const { words, columnNames } = this.matrix;
-    const number = decimals(-(this.most || 1), this.#places()).length * LETTER + PADDING;
+    const noted = printed.filter(({ name }) => name === this.name);
+    const places = Math.max(this.#places(), ...noted.map((one) => one.places));
+    const number = decimals(-(this.most || 1), places).length * LETTER + PADDING;
     const word = words === "both" ? Math.min(longest(columnNames) * 8 + 13, WIDEST_WORD) : 0;
-    const noted = printed.filter(({ name }) => name === this.name).map((one) => one.printed);
-    return Math.max(number, word, noted.length ? (longest(noted) + 2) * LETTER : 0);
+    const texts = noted.map((one) => one.printed);
+    return Math.max(number, word, texts.length ? (longest(texts) + 2) * LETTER : 0);
   }
 
   /** Ones and zeros have no decimals. */

@@ -20,16 +20,16 @@ export function projectionOf(trace, { name, row, column }, head) {
   const source = trace.has("attention_norm") && before(trace, "attention_norm", name)
     ? "attention_norm" : "embeddings";
   const at = column + head * trace.width(name, head);
-  const letter = LETTERS[name].toUpperCase();
+  const letter = LETTERS[name].toUpperCase(), x = source === "embeddings" ? "X" : "X̂";
   if (!trace.has(source)) return { symbols: formula, note: "Given in the request." };
   if (!trace.has(PROJECTIONS[name])) {
-    if (!formula.endsWith("= X")) return unknownWeights(formula, source, row);
-    return copied(trace, { source, row, at, symbols: `${letter}[${row},${column}] = X[${row},${at}]` }, name, head);
+    if (!formula.endsWith(`= ${x}`)) return unknownWeights(formula, source, row);
+    return copied(trace, { source, row, at, symbols: `${letter}[${row},${column}] = ${x}[${row},${at}]` }, name, head);
   }
   const start = trace.array(source)[row];
   return {
     ...products(start.map((number, i) => [number, entry(trace, PROJECTIONS[name], i, at)])),
-    symbols: `${letter}[${row},${column}] = Σi X[${row},i]·W${LETTERS[name]}`
+    symbols: `${letter}[${row},${column}] = Σi ${x}[${row},i]·W${LETTERS[name]}`
       + (trace.columns ? `[${at},i]` : `[i,${at}]`),
     parts: [{ name: source, row, column: null }, line(trace, PROJECTIONS[name], at)],
   };

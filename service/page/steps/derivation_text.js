@@ -4,13 +4,20 @@ import { decimals } from "../frame/numbers.js";
 
 const SHOWN = 4;
 const TOO_MANY = 8;
+const TINY = 1e-4;
+const HUGE = 1e12;
 
-/** A number with at most so many decimals and no zeros at the end; a tiny one with its power of ten. */
+/**
+ * A number with at most so many decimals and no zeros at the end, but with two figures that count;
+ * a tiny or a huge one with its power of ten.
+ */
 export function plain(number, places) {
-  if (number !== 0 && Math.abs(number) < 0.5 * 10 ** -places) {
-    return number.toExponential(2).replace("-", "−").replace("e-", "e−");
+  const size = Math.abs(number);
+  if (size >= HUGE || (number !== 0 && size < TINY && size < 0.5 * 10 ** -places)) {
+    return number.toExponential(2).replaceAll("-", "−").replace("+", "");
   }
-  const text = decimals(number, places);
+  const telling = number === 0 ? 0 : 1 - Math.floor(Math.log10(size));
+  const text = decimals(number, Math.max(places, telling));
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 

@@ -3,6 +3,7 @@
 import { choice, h, labelled } from "../frame/elements.js";
 import { MatrixField } from "./matrix_field.js";
 import { MOST } from "./matrix_paste.js";
+import { shown } from "./words.js";
 import { identity, rowMatrices, turned, width, withWidth, withWords } from "./shapes.js";
 
 const TITLES = {
@@ -17,9 +18,10 @@ export class StepEditor {
   constructor(onchange) {
     this.tell = onchange;
     this.fields = new Map();
+    this.kept = {};
     this.words = h("div", { class: "buttons token-names", role: "group", "aria-label": "Words" });
     this.kind = choice([["embeddings", "embeddings"], ["projected", "queries, keys, values"]], "embeddings",
-      (kind) => this.#to(kindChanged(this.request, kind)));
+      (kind) => this.#start(kind));
     this.heads = h("input", {
       type: "number", min: "1", max: "64", value: "1", class: "narrow", onchange: () => this.#heads(),
     });
@@ -52,9 +54,13 @@ export class StepEditor {
 
   /** Show a request; the draft of the reader stays where it says the same. */
   show(request) {
-    const text = JSON.stringify(request);
-    if (text === this.shown) return;
-    this.shown = text;
+    if (JSON.stringify(request) === this.shown) return;
+    this.kept = {};
+    this.#set(request);
+  }
+
+  #set(request) {
+    this.shown = JSON.stringify(request);
     this.request = request;
     this.kind.value = request.embeddings ? "embeddings" : "projected";
     this.heads.value = request.heads ?? 1;
@@ -70,17 +76,22 @@ export class StepEditor {
   }
 
   #showWords() {
-    const at = [...this.words.children].indexOf(document.activeElement);
+    const at = [...this.words.querySelectorAll("input")].indexOf(document.activeElement);
+    const pressed = this.buttons?.indexOf(document.activeElement) ?? -1;
     const { tokens } = this.request;
     const inputs = tokens.map((token, i) => h("input", {
       type: "text", dir: "auto", size: Math.min(Math.max(token.length, 3), 14), maxlength: "100", value: token,
       "aria-label": `Word ${i}`, autocomplete: "off", spellcheck: "false",
       onchange: ({ target }) => this.#to({ ...this.request, tokens: tokens.with(i, target.value) }),
     }));
-    this.words.replaceChildren(...inputs,
+    this.buttons = [
       button("+ word", "Add a word", () => this.#to(withWords(this.request, tokens.length + 1)), tokens.length >= MOST),
-      button("− word", "Remove the last word", () => this.#to(withWords(this.request, tokens.length - 1)), tokens.length < 2));
-    if (at >= 0) this.words.children[Math.min(at, this.words.children.length - 1)].focus();
+      button("− word", "Remove the last word", () => this.#to(withWords(this.request, tokens.length - 1)), tokens.length < 2),
+    ];
+    this.words.replaceChildren(...inputs, ...this.buttons);
+    if (at >= 0) inputs[Math.min(at, inputs.length - 1)].focus();
+    // A button that is of no more use hands the focus to the other.
+    if (pressed >= 0) this.buttons[this.buttons[pressed].disabled ? 1 - pressed : pressed].focus();
   }
 
   #showMatrices() {
@@ -94,7 +105,7 @@ export class StepEditor {
     }
     for (const name of names) {
       const rows = request[name] ?? request.weights[name];
-      const rowNames = name in request ? rows.map((_, i) => request.tokens[i] ?? `row ${i}`) : rows.map((_, i) => `c${i}`);
+      const rowNames = name in request ? rows.map((_, i) => shown(request.tokens[i] ?? `row ${i}`)) : rows.map((_, i) => `c${i}`);
       this.fields.get(name).show(rows, rowNames, rows[0].map((_, j) => `c${j}`));
     }
   }
@@ -137,8 +148,18 @@ export class StepEditor {
     this.#to({ ...this.request, heads });
   }
 
+  /** Start from other matrices; those that were there are kept for the way back. */
+  #start(kind) {
+    const { tokens, heads, scale, ...matrices } = this.request;
+    this.kept[matrices.embeddings ? "embeddings" : "projected"] = matrices;
+    const common = { tokens, ...(heads !== undefined && { heads }), ...(scale !== undefined && { scale }) };
+    const x = matrices.embeddings ?? matrices.queries;
+    const fresh = kind === "embeddings" ? { embeddings: x } : { queries: x, keys: x, values: x };
+    this.#to(withWords({ ...common, ...(this.kept[kind] ?? fresh) }, tokens.length));
+  }
+
   #to(request) {
-    this.show(request);
+    this.#set(request);
     this.tell(request);
   }
 
@@ -179,13 +200,6 @@ function switched(request, name, on) {
 /** Ones on the diagonal of a matrix that need not be square. */
 function cornered(tall, wide) {
   return identity(Math.max(tall, wide)).slice(0, tall).map((row) => row.slice(0, wide));
-}
-
-function kindChanged(request, kind) {
-  const { embeddings, weights: _, convention: __, queries, keys: ___, values: ____, ...rest } = request;
-  if (kind === "embeddings") return { ...rest, embeddings: embeddings ?? queries };
-  const start = embeddings ?? queries;
-  return { ...rest, queries: start, keys: start, values: start };
 }
 
 function button(text, name, onclick, off) {

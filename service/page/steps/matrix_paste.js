@@ -4,12 +4,14 @@
 export const MOST = 64;
 
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
-const COMMA = "Write decimals with a point, as in 0.5: a comma stands between numbers here.";
+const ONE_COMMA = /^[+−-]?\d*,\d+$/;
+const COMMA = "Write decimals with a point, as in 0.5: a comma stands between numbers here,"
+  + " with a space after it where both are whole.";
 
 /** The number that a text says: `{number}` or, in a sentence, `{wrong}`. */
 export function numberOf(text) {
-  const said = text.trim().replace("−", "-");
-  if (/^[+-]?\d*,\d+$/.test(said)) return { wrong: "Write decimals with a point, as in 0.5." };
+  const said = text.trim().replaceAll("−", "-");
+  if (ONE_COMMA.test(said)) return { wrong: "Write decimals with a point, as in 0.5." };
   const number = Number(said);
   if (!said) return { wrong: "A number is missing." };
   if (!NUMBER.test(said)) return { wrong: `“${text.trim().slice(0, 20)}” is no number.` };
@@ -19,7 +21,7 @@ export function numberOf(text) {
 
 /** Whether a pasted text is more than what fits into one cell. */
 export function isBlock(text) {
-  return /[\s,;[\]]/.test(text.trim()) && !/^[+-]?\d*,\d+$/.test(text.trim());
+  return /[\s,;[\]]/.test(text.trim()) && !ONE_COMMA.test(text.trim());
 }
 
 /**
@@ -60,12 +62,12 @@ function lines(text) {
     if (full.some((line) => line.split(separator).some((word) => /\d,\d/.test(word)))) return { wrong: COMMA };
     return { rows: full.map((line) => line.split(separator)) };
   }
-  if (full.some(decimalComma)) return { wrong: COMMA };
+  if (full.some(decimalComma) || full.every((line) => ONE_COMMA.test(line.trim()))) return { wrong: COMMA };
   return { rows: full.map((line) => line.trim().split(/\s*,\s*|\s+/)) };
 }
 
 /** Whether commas stand inside numbers that spaces keep apart: `0,1 0,2`. */
 function decimalComma(line) {
   const words = line.trim().split(/\s+/);
-  return words.length > 1 && words.every((word) => /^[+-]?\d+,\d+$/.test(word));
+  return words.length > 1 && words.every((word) => /^[+−-]?\d+,\d+$/.test(word));
 }

@@ -3,7 +3,7 @@
 import { about } from "./names.js";
 
 /**
- * Every printed number: `{name, row, column, printed, wrong}`. It is right where it equals the
+ * Every printed number: `{name, row, column, printed, places, wrong}`. It is right where it equals the
  * service's number to the decimals that were printed.
  */
 export function printedNumbers(printed, trace) {
@@ -16,7 +16,7 @@ export function printedNumbers(printed, trace) {
       const cell = { name, looking: null, row: row ?? i, column: column ?? j };
       // A little more than half a unit, for what lies on the edge.
       const wrong = !(Math.abs(trace.number(cell, 0) - number) <= 0.51 * 10 ** -places);
-      return { ...cell, printed: number.toFixed(places), wrong };
+      return { ...cell, printed: number.toFixed(places), places, wrong };
     }));
   });
 }

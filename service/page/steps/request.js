@@ -1,5 +1,7 @@
 /** What the state asks of `POST v1/trace`; what is malformed falls back. */
 
+import { MOST } from "./matrix_paste.js";
+
 /** The example that a state names, counted from 1; the first where it names none. */
 export function exampleOf(state, examples) {
   return examples[Number(state.example) - 1] ?? examples[0];
@@ -26,7 +28,7 @@ export function requestOf(state, examples) {
     text: state.text,
     layer,
     ...(state.model && { model: state.model }),
-    ...(["exact", "lower"].includes(state.case) && { case: state.case }),
+    ...(state.case !== "auto" && { case: state.case }),
   };
 }
 
@@ -52,7 +54,7 @@ function isRequest(request) {
   if (typeof request !== "object" || request === null || Array.isArray(request)) return false;
   const { tokens, embeddings, weights = {}, heads = 1, scale = true, convention = "row" } = request;
   if (!Object.keys(request).every((name) => FIELDS.has(name))) return false;
-  if (!Array.isArray(tokens) || !tokens.length || !tokens.every((token) => typeof token === "string")) return false;
+  if (!isWords(tokens)) return false;
   if (typeof weights !== "object" || weights === null) return false;
   if (!Object.entries(weights).every(([name, rows]) =>
     ["query", "key", "value", "output"].includes(name) && isMatrix(rows))) return false;
@@ -62,8 +64,13 @@ function isRequest(request) {
   return PROJECTED.every((name) => isMatrix(request[name])) && !("weights" in request) && !("convention" in request);
 }
 
+function isWords(tokens) {
+  return Array.isArray(tokens) && tokens.length > 0 && tokens.length <= MOST
+    && tokens.every((token) => typeof token === "string");
+}
+
 function isMatrix(rows) {
-  return Array.isArray(rows) && rows.length > 0 && rows.length <= 64 && rows.every((row) =>
-    Array.isArray(row) && row.length > 0 && row.length <= 64 && row.length === rows[0].length
+  return Array.isArray(rows) && rows.length > 0 && rows.length <= MOST && rows.every((row) =>
+    Array.isArray(row) && row.length > 0 && row.length <= MOST && row.length === rows[0].length
     && row.every((number) => typeof number === "number" && Number.isFinite(number)));
 }

@@ -2,6 +2,7 @@
 
 import { caseField } from "../frame/case_field.js";
 import { choice, freshId, h, labelled, offer } from "../frame/elements.js";
+import { listed } from "../frame/models.js";
 import { modelField } from "../frame/model_field.js";
 import { StepEditor } from "./editor.js";
 import { exampleOf, numbersOf, sourceOf } from "./request.js";
@@ -88,15 +89,17 @@ export class StepSources {
     this.request = example.request;
     offer(this.example, examples.map(({ name }, i) =>
       [String(i + 1), `${i + 1}. ${name[0].toUpperCase()}${name.slice(1)}`]), String(examples.indexOf(example) + 1));
-    if (this.text.value.trim() !== state.text.trim()) this.text.value = state.text;
-    this.cases.show(["exact", "lower"].includes(state.case) ? state.case : "auto");
+    // What is being typed stays until another sentence is shown.
+    if (this.sentence !== state.text) this.text.value = state.text;
+    this.sentence = state.text;
+    this.cases.show(state.case);
     this.model.show(state.model);
     this.#layers(state);
     if (source === "numbers") this.editor.show(numbersOf(state, examples));
   }
 
   async #layers({ model, layer }) {
-    const models = await this.page.models();
+    const models = await listed();
     const one = models.find(({ id, default: first }) => (model ? id === model : first));
     const layers = Array.from({ length: one?.layers ?? 1 }, (_, i) => [String(i), String(i)]);
     const wanted = /^\d{1,3}$/.test(layer) ? String(Number(layer)) : "0";

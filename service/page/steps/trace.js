@@ -1,6 +1,7 @@
 /** A trace as matrices: the steps of an answer and the weights of its request, one head at a time. */
 
 import { about, WEIGHTS } from "./names.js";
+import { told } from "./words.js";
 
 const SQUARE = new Set(["scores", "scaled_scores", "position_bias", "visible", "weights"]);
 const BY_HEAD = new Set([
@@ -108,18 +109,4 @@ export function cellName(trace, cell) {
   const { rowNames, columnNames } = trace.matrix(cell.name, 0, cell.looking ?? 0);
   const looking = cell.looking === null ? "" : `, ${trace.words[cell.looking]} looking`;
   return `${about(cell.name).title}${looking}, row ${rowNames[cell.row]}, column ${columnNames[cell.column]}`;
-}
-
-const SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉";
-const subscript = (number) => [...String(number)].map((digit) => SUBSCRIPTS[digit]).join("");
-
-/** Words by which rows are told apart: a word that comes again is numbered. */
-function told(tokens) {
-  const times = Map.groupBy(tokens, (token) => token);
-  const seen = new Map();
-  return tokens.map((token) => {
-    if (times.get(token).length === 1) return token;
-    seen.set(token, (seen.get(token) ?? 0) + 1);
-    return `${token}${subscript(seen.get(token))}`;
-  });
 }

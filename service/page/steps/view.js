@@ -70,8 +70,8 @@ class Steps {
     if (!this.asked) this.results.setAttribute("aria-busy", "true");
     const examples = await this.#examples();
     if (turn !== this.turn) return;
-    if (!examples) return this.exchange.rest("The worked examples did not come. Load the page again.");
     this.results.removeAttribute("aria-busy");
+    if (!examples) return this.exchange.rest("The worked examples did not come. Load the page again.");
     this.sources.show(state, examples);
     if (sourceOf(state) === "numbers" && this.sources.editor.broken) return this.exchange.rest(BROKEN);
     const request = requestOf(state, examples);
