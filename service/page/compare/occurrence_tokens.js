@@ -1,7 +1,7 @@
 /** The words of sentences, as the service cuts them. */
 
 import { reading } from "../frame/reading.js";
-import { ask, Refusal } from "../frame/service.js";
+import { ask } from "../frame/service.js";
 
 const KEPT = 200;
 
@@ -13,7 +13,7 @@ export class SentenceTokens {
   }
 
   /**
-   * The tokens of each text, `null` where the service refuses; nothing where the same asker asked
+   * The tokens of each text, `null` where they do not come; nothing where the same asker asked
    * anew. An empty text has none, whatever the settings.
    */
   async of(texts, settings, asker) {
@@ -29,7 +29,7 @@ export class SentenceTokens {
         this.#keep(missing, answer.results, settings);
       } catch (error) {
         if (signal.aborted || error.name === "AbortError") return undefined;
-        if (!(error instanceof Refusal)) throw error;
+        // Why there are none, the refusal of the comparison says.
       }
     }
     this.#forget(texts, settings);

@@ -1,14 +1,11 @@
 /** Words as this view shows them: not too long, and told apart. */
 
-/** Letters of a word that are shown. */
+import { shortened } from "../figures/lettering.js";
+
 const MOST = 48;
 
 /** A word as it is shown: of a very long one, its beginning. */
-export function shown(word) {
-  // Cut roughly first: a word may have a million letters.
-  const letters = Array.from(word.slice(0, 2 * MOST + 2));
-  return letters.length > MOST ? `${letters.slice(0, MOST - 1).join("")}…` : word;
-}
+export const shown = (word) => shortened(word, MOST);
 
 /** Words by which rows are told apart: one that comes again is numbered. */
 export function told(tokens) {
