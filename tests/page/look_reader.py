@@ -45,22 +45,21 @@ def grid(reader: Reader) -> Locator:
     return reader.page.get_by_role("grid")
 
 
-def middle(reader: Reader, row: int, column: int, count: int) -> tuple[float, float]:
-    """Where a cell is in the window, once it is scrolled to."""
-    grid(reader).scroll_into_view_if_needed()
-    box = grid(reader).bounding_box()
-    assert box is not None
-    cell = box["width"] / count
-    return box["x"] + (column + 0.5) * cell, box["y"] + (row + 0.5) * cell
+MIDDLE = """(grid, [row, column, count]) => {
+  const place = () => {
+    const { left, top, width } = grid.getBoundingClientRect();
+    return [left + (column + 0.5) * width / count, top + (row + 0.5) * width / count];
+  };
+  // At once: a wheel would scroll while the pointer is already on its way.
+  scrollBy({ top: place()[1] - innerHeight / 2, behavior: "instant" });
+  return place();
+}"""
 
 
 def point(reader: Reader, row: int, column: int, count: int) -> None:
-    """Move the pointer to a cell."""
-    x, y = middle(reader, row, column, count)
+    """Move the pointer to a cell, once it is scrolled to."""
+    x, y = grid(reader).evaluate(MIDDLE, [row, column, count])
     reader.page.mouse.move(x, y)
-    if y > reader.page.viewport_size["height"]:
-        reader.page.mouse.wheel(0, y - 500)
-        point(reader, row, column, count)
 
 
 def number(sentence: str) -> float:

@@ -7,10 +7,30 @@ from pathlib import Path
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page
 
+OFF = (
+    # The browser's own windows of suggestions: pages in processes of their own, made anew with
+    # each window, at as much work as the rest of it.
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup"),
+    # A process kept ready for a site that no test opens.
+    "SpareRendererForSitePerProcess",
+    # What Playwright turns off: of two such flags, the browser takes the later alone.
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"),
+    *("HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding"),
+    *("ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "AimEnabled"),
+    *("OptimizationHints", "NetworkTimeServiceQuerying", "PreconnectToSearch"),
+)
+"""features of the browser that no test needs"""
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    f"--disable-features={','.join(OFF)}",
 ]
+RESIZED = """async (width) => {
+  const frame = () => new Promise(requestAnimationFrame);
+  while (innerWidth !== width) await frame();
+  // One frame to see the change, one to draw for it, and one to have drawn.
+  for (let i = 0; i < 3; i += 1) await frame();
+}"""
 
 
 class Reader:
@@ -32,6 +52,12 @@ class Reader:
         self.page.locator("main > section").wait_for()
         self.page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
         self.page.locator("[aria-busy=true]").first.wait_for(state="detached")
+
+    def resize(self, width: int, height: int = 900) -> None:
+        """Make the window of another size, and wait until the page is drawn for it."""
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.evaluate(RESIZED, width)
+        self.settle()
 
     @property
     def address(self) -> str:

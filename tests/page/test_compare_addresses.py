@@ -240,10 +240,14 @@ def test_it_is_accessible_and_fits(open_page: Open, axe: Axe, width: int, colour
 
 def test_it_fits_every_width(open_page: Open) -> None:
     reader = open_page(address(EIGHT), width=500)
+    drawn = set()
     for width in (320, 700, 1000, 1600):
         reader.resize(width)
+        drawn.add(reader.page.locator("svg.flat-map").get_attribute("viewBox"))
         assert not reader.scrolls_sideways(), width
         svgs = reader.page.locator("figure svg")
         rights = svgs.evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().right)")
         assert len(rights) > 1
         assert max(rights) <= width
+    # Drawn for each width, and not the first drawing made smaller.
+    assert len(drawn) == 4

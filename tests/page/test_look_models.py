@@ -39,19 +39,18 @@ def models(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> Iterator[h
     return serve(models_dir=place)
 
 
-@pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 2), (1, 0), (1, 1)])
-def test_each_head_of_each_layer_is_shown(
-    open_page: Open, models: httpx.Client, layer: int, head: int
-) -> None:
-    expected = weights(models, TEXT, model="deep")[layer, head]
+def test_each_head_of_each_layer_is_shown(open_page: Open, models: httpx.Client) -> None:
+    given = weights(models, TEXT, model="deep")
     reader = open_page(look(text=TEXT, model="deep"), service=models)
-    reader.page.get_by_role("button", name=f"Layer {layer}, head {head}", exact=True).click()
-    reader.settle()
-    for row, column in [(0, 3), (5, 2)]:
-        point(reader, row, column, len(WORDS))
-        assert readout(reader) == (
-            f"{WORDS[row]} looks at {WORDS[column]}: {expected[row, column]:.4f}"
-        )
+    for layer, head in [(0, 0), (0, 2), (1, 0), (1, 1)]:
+        reader.page.get_by_role("button", name=f"Layer {layer}, head {head}", exact=True).click()
+        reader.settle()
+        expected = given[layer, head]
+        for row, column in [(0, 3), (5, 2)]:
+            point(reader, row, column, len(WORDS))
+            assert readout(reader) == (
+                f"{WORDS[row]} looks at {WORDS[column]}: {expected[row, column]:.4f}"
+            ), (layer, head)
 
 
 def test_the_mean_of_the_last_layer_is_what_a_word_looks_at_most(
@@ -92,23 +91,23 @@ def test_the_layers_of_another_model_need_not_be_there(
     assert readout(reader).startswith("apple looks at ")
 
 
-@pytest.mark.parametrize(
-    ("model", "text"),
-    [("small", "Apple bank x"), ("parts", "gnu apple"), ("deep", "aPPLE Bank BANK x MONEY")],
-)
-def test_a_word_says_in_which_form_it_was_found(
-    open_page: Open, models: httpx.Client, model: str, text: str
-) -> None:
-    reader = open_page(look(text=text, model=model), service=models)
-    tokens = encoded(models, text, model=model)["tokens"]
-    found = reader.page.locator("button.word small").all_text_contents()
-    assert found == [
-        "unknown" if token["resolution"] == "oov"
-        else f"{token['resolution']}: {token['key']}"
-        if token["key"] not in {None, token["text"]}
-        else token["resolution"]
-        for token in tokens
-    ]  # fmt: skip
+def test_a_word_says_in_which_form_it_was_found(open_page: Open, models: httpx.Client) -> None:
+    reader = open_page(look(text="river", model="deep"), service=models)
+    for model, text in [
+        ("small", "Apple bank x"),
+        ("parts", "gnu apple"),
+        ("deep", "aPPLE Bank BANK x MONEY"),
+    ]:
+        reader.go(look(text=text, model=model))
+        tokens = encoded(models, text, model=model)["tokens"]
+        found = reader.page.locator("button.word small").all_text_contents()
+        assert found == [
+            "unknown" if token["resolution"] == "oov"
+            else f"{token['resolution']}: {token['key']}"
+            if token["key"] not in {None, token["text"]}
+            else token["resolution"]
+            for token in tokens
+        ], model  # fmt: skip
 
 
 def test_a_lower_case_model_and_subwords_are_said(open_page: Open, models: httpx.Client) -> None:
