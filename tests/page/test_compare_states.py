@@ -181,3 +181,13 @@ def test_how_many_neighbours_an_address_asks_for_is_what_is_asked(open_page: Ope
 
 def sent(reader: Reader) -> str:
     return reader.command().partition("-d '")[2].removesuffix("'")
+
+
+def test_tables_that_were_opened_stay_open(open_page: Open) -> None:
+    reader = open_page("#compare")
+    tables = reader.page.locator("details", has_text="The numbers as tables")
+    tables.locator("summary").click()
+    reader.page.get_by_label("Colours").select_option("dark")
+    reader.settle()
+    assert tables.get_attribute("open") is not None
+    assert tables.locator("table").first.is_visible()

@@ -5,10 +5,10 @@ import { decimals } from "../frame/numbers.js";
 import { letter } from "../figures/letters.js";
 
 /** `panels`: `[title, rows of cosines]`; `words` of the occurrences. */
-export function similarityTables(panels, words) {
+export function similarityTables(panels, words, open) {
   return h(
     "details",
-    {},
+    { open },
     h("summary", {}, "The numbers as tables"),
     h("div", { class: "sides" }, panels.map(([title, rows]) =>
       h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": title }, table(title, rows, words)))),

@@ -91,7 +91,7 @@ class Compare {
     const words = answer.occurrences.map(({ token }) => token.text);
     const panels = [["Static", answer.static_similarity], ["In context", answer.contextual_similarity]];
     this.matrices.caption.textContent = parted(answer);
-    this.matrices.show(similarity(panels, words, this.matrices.width()), similarityTables(panels, words));
+    this.matrices.show(similarity(panels, words, this.matrices.width()), similarityTables(panels, words, this.#open()));
     this.notes.replaceChildren(...lettered(answer).map((note) => h("li", {}, note)));
     this.notes.hidden = !answer.notes.length;
     this.#drawMap(answer, words);
@@ -106,6 +106,11 @@ class Compare {
     if (answer === this.said) return;
     this.said = answer;
     this.heard.textContent = `Compared: ${this.matrices.caption.textContent}`;
+  }
+
+  /** Whether the reader has opened the tables: they stay so when they are drawn anew. */
+  #open() {
+    return this.matrices.body.querySelector("details")?.open;
   }
 
   #drawMap(answer, words) {
