@@ -1,6 +1,6 @@
 /** The words of sentences, as the service cuts them. */
 
-import { reading } from "../frame/reading.js";
+import { modelAndCase } from "../frame/model_and_case.js";
 import { ask } from "../frame/service.js";
 
 const KEPT = 200;
@@ -61,5 +61,5 @@ const keyOf = (text, settings) => JSON.stringify([text, settings.model, settings
 const question = (input, settings) => ({
   input,
   include: [],
-  ...reading(settings),
+  ...modelAndCase(settings),
 });

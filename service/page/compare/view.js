@@ -12,7 +12,7 @@ import { mapPoints } from "../figures/map_points.js";
 import { similarity } from "../figures/similarity.js";
 import { manyOf } from "../frame/many_field.js";
 import { percent } from "../frame/numbers.js";
-import { reading } from "../frame/reading.js";
+import { modelAndCase } from "../frame/model_and_case.js";
 import { occurrenceCard } from "./occurrence_card.js";
 import { parsed } from "./occurrences.js";
 import { SentenceTokens } from "./occurrence_tokens.js";
@@ -136,14 +136,14 @@ class Compare {
         word: (word) => this.#neighbours(word),
         attention: () => {
           const place = this.tokens.placeAt(text, compared.token.start, this.state);
-          return place < 0 ? null : this.page.address("look", { ...reading(this.state), text, word: String(place) });
+          return place < 0 ? null : this.page.address("look", { ...modelAndCase(this.state), text, word: String(place) });
         },
       });
     }));
   }
 
   #neighbours(word) {
-    return this.page.address("neighbours", { ...reading(this.state), word });
+    return this.page.address("neighbours", { ...modelAndCase(this.state), word });
   }
 }
 
@@ -152,7 +152,7 @@ function question(occurrences, state) {
     occurrences: occurrences.map(({ text, word, nth }) => ({ text, word, ...(nth && { nth }) })),
     neighbors: manyOf(state.k),
     map: true,
-    ...reading(state),
+    ...modelAndCase(state),
   };
 }
 

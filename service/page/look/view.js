@@ -2,6 +2,7 @@
 
 import { h } from "../frame/elements.js";
 import { Exchange } from "../frame/exchange.js";
+import { modelAndCase } from "../frame/model_and_case.js";
 import { Attention } from "./attention.js";
 import { Numbers } from "./numbers.js";
 import { Reading } from "./reading.js";
@@ -64,13 +65,8 @@ class Look {
   }
 }
 
-function question({ text, model, case: cases, oov }) {
-  return {
-    input: text,
-    ...(model && { model }),
-    ...(cases !== "auto" && { case: cases }),
-    ...(oov && { oov }),
-  };
+function question(state) {
+  return { input: state.text, ...modelAndCase(state), ...(state.oov && { oov: state.oov }) };
 }
 
 /** The view, made once. */

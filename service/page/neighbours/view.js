@@ -8,7 +8,7 @@ import { bars } from "../figures/bars.js";
 import { manyField, manyOf } from "../frame/many_field.js";
 import { modelField } from "../frame/model_field.js";
 import { short } from "../frame/numbers.js";
-import { reading } from "../frame/reading.js";
+import { modelAndCase } from "../frame/model_and_case.js";
 
 const MANY = ["5", "10", "20", "50", "100"];
 
@@ -106,7 +106,7 @@ function question(state) {
   return {
     word: state.word.trim(),
     k: manyOf(state.k),
-    ...reading(state),
+    ...modelAndCase(state),
   };
 }
 

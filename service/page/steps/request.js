@@ -1,5 +1,6 @@
 /** What the state asks of `POST v1/trace`; what is malformed falls back. */
 
+import { modelAndCase } from "../frame/model_and_case.js";
 import { MOST } from "./matrix_paste.js";
 
 /** The example that a state names, counted from 1; the first where it names none. */
@@ -24,12 +25,7 @@ export function requestOf(state, examples) {
   if (source === "numbers") return numbersOf(state, examples);
   if (!state.text.trim()) return null;
   const layer = /^\d{1,3}$/.test(state.layer) ? Number(state.layer) : 0;
-  return {
-    text: state.text,
-    layer,
-    ...(state.model && { model: state.model }),
-    ...(state.case !== "auto" && { case: state.case }),
-  };
+  return { text: state.text, layer, ...modelAndCase(state) };
 }
 
 /** Places after the point: 0 to 10, else 4. */
