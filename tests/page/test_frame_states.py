@@ -108,6 +108,8 @@ def test_a_problem_of_any_form_is_a_sentence(open_page: Open) -> None:
         reader.page.get_by_label("Word", exact=True).fill(f"river{number}")
         reader.page.keyboard.press("Enter")
         expect(reader.problem, body).to_contain_text(said)
+        named = reader.problem.locator("p code", has_text="here")
+        expect(named, body).to_have_count(1 if "`here`" in body else 0)
     assert reader.wrong == []
 
 
