@@ -42,10 +42,10 @@ def test_how_good_it_is_is_drawn_as_the_manifest_says(open_page: Open, client) -
     texts = picture.locator("text").all_text_contents()
     shown = dict(zip(texts[::2], texts[1::2], strict=True))
     assert shown == {
-        "CoarseWSD-20, accuracy": f"{model['quality']['coarsewsd']['accuracy']:.1f}",
-        "CoarseWSD-20, macro F1": f"{model['quality']['coarsewsd']['macro_f1']:.1f}",
-        "WiC, train split": f"{model['quality']['wic']['train_accuracy']:.1f}",
-        "WiC, dev split": f"{model['quality']['wic']['dev_accuracy']:.1f}",
+        "accuracy, CoarseWSD-20": f"{model['quality']['coarsewsd']['accuracy']:.1f}",
+        "macro F1, CoarseWSD-20": f"{model['quality']['coarsewsd']['macro_f1']:.1f}",
+        "train split, WiC": f"{model['quality']['wic']['train_accuracy']:.1f}",
+        "dev split, WiC": f"{model['quality']['wic']['dev_accuracy']:.1f}",
     }
 
 
@@ -68,6 +68,13 @@ def test_the_focus_stays_where_how_it_was_made_is_opened(open_page: Open) -> Non
     reader.page.get_by_text("models/build_wiki_en.py").wait_for()
     reader.page.evaluate("location.hash = '#models'")
     expect(reader.page.get_by_text("models/build_wiki_en.py")).to_be_hidden()
+
+
+def test_measures_are_told_apart_on_a_phone(open_page: Open, several: httpx.Client) -> None:
+    reader = open_page("#models", service=several, width=320)
+    picture = reader.page.get_by_role("img", name="Measured quality in percent")
+    names = picture.locator("text:not(.number)").all_text_contents()
+    assert len(names) == len(set(names)) == 8
 
 
 def test_how_it_was_made_opens_and_the_address_keeps_it(open_page: Open) -> None:

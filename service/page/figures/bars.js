@@ -9,6 +9,8 @@ import { roving } from "./roving.js";
 const { scaleLinear } = globalThis.d3;
 const ROW = 24;
 const LETTERS = 12;
+/** The most of the width that the words may take. */
+const NAMES = 0.6;
 
 /**
  * Bars of `[{word, value, text}]`, `width` wide; `text` is what is written for the value, which is
@@ -17,7 +19,7 @@ const LETTERS = 12;
  * see it; `colour` is the number of a thing.
  */
 export function bars(rows, { width, name, onpick, stop = 0, colour = 0 }) {
-  const labels = fitted(rows.map(({ word }) => word), LETTERS, width * 0.45 - 12);
+  const labels = fitted(rows.map(({ word }) => word), LETTERS, width * NAMES - 12);
   const left = Math.ceil(widest(labels, LETTERS)) + 12;
   const x = scaleLinear([0, 1], [left, width - 48]);
   const element = s(

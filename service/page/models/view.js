@@ -127,12 +127,15 @@ function summary(model) {
 
 const several = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
-/** The shares in percent that a manifest names: `{coarsewsd: {accuracy: 93.5}}`. */
+/**
+ * The shares in percent that a manifest names: `{coarsewsd: {accuracy: 93.5}}`. What tells them apart
+ * comes first: on a phone the end is cut off.
+ */
 function measures(quality) {
   return Object.entries(quality ?? {}).flatMap(([set, found]) =>
     Object.entries(found ?? {})
       .filter(([name, value]) => /accuracy|f1/.test(name) && typeof value === "number")
-      .map(([name, value]) => [`${SETS[set] ?? set}, ${measured(name)}`, value]));
+      .map(([name, value]) => [`${measured(name)}, ${SETS[set] ?? set}`, value]));
 }
 
 /** An accuracy on a part of a set has the part's name: `train` is no training here. */
