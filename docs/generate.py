@@ -6,10 +6,12 @@ make docs           (a test compares what is committed with what this writes)
 from pathlib import Path
 
 import orjson
+from pydantic import SecretStr
 
-from docs import performance, report
+from docs import performance, reliability, report
 from docs.measurements import measurements
 from service import errors
+from service.cli.serve import SECRET
 from service.http.openapi import document
 from service.settings import PREFIX, Settings
 
@@ -22,17 +24,19 @@ def settings() -> str:
     lines = [
         "# Settings",
         "",
-        "Each is an environment variable and a flag of `polyseme serve`; the flag wins. Keys have",
-        "no flag, because every user of a machine can read a command line. Made from",
+        "Each is an environment variable and a flag of `polyseme serve`; the flag wins. What may hold",
+        "a secret has no flag, because every user of a machine can read a command line. Made from",
         "`service/settings.py` by `make docs`.",
         "",
         "| variable | flag | default | bounds | what it sets |",
         "|---|---|---|---|---|",
     ]
     for name, field in Settings.model_fields.items():
-        flag = "" if name == "api_keys" else f"`--{name.replace('_', '-')}`"
-        empty = field.default_factory is not None or field.default in {None, "", ()}
-        default = "" if empty else f"`{field.default}`"
+        flag = "" if name in SECRET else f"`--{name.replace('_', '-')}`"
+        empty = field.default_factory is not None or field.default in (None, "", ())
+        plain = field.default
+        shown = plain.get_secret_value() if isinstance(plain, SecretStr) else plain
+        default = "" if empty else f"`{shown}`"
         bounds = ", ".join(
             f"{sign} {getattr(rule, kind)}"
             for rule in field.metadata
@@ -84,6 +88,7 @@ PAGES = {
     "errors.md": error_page,
     "quality.md": report.quality,
     "performance.md": performance.performance,
+    "reliability.md": reliability.reliability,
     "openapi.json": openapi,
 }
 
@@ -93,7 +98,7 @@ def main() -> None:
     for name, make in PAGES.items():
         (HERE / name).write_text(make(), encoding="utf-8")
     IMAGES.mkdir(exist_ok=True)
-    drawn = report.images() | performance.images()
+    drawn = report.images() | performance.images() | reliability.images()
     for name, data in drawn.items():
         (IMAGES / name).write_bytes(data)
     for file in IMAGES.glob("*.svg"):

@@ -16,6 +16,8 @@
         RateLimitedError        429
         NotReadyError           503
             ModelFolderError    503
+            DrainingError       503
+        OverloadedError         503
 
 A sentence never repeats what the caller sent, except the words that `oov: "error"` lists.
 """
@@ -243,3 +245,19 @@ class ModelFolderError(NotReadyError):
     code, title = "broken_model", "The model cannot be used"
     detail = "The model's files are missing, damaged or not what the manifest says."
     hint = "`polyseme models verify NAME` on the server says what is wrong."
+
+
+class DrainingError(NotReadyError):
+    """The service is told to stop."""
+
+    code, title = "draining", "The service is stopping"
+    detail = "The service finishes the answers it has begun and takes no more requests."
+
+
+class OverloadedError(_Later, PolysemeError):
+    """As many requests as may wait are waiting."""
+
+    retry_after = 1
+    status, code, title = 503, "overloaded", "Too many requests at once"
+    detail = "As many requests are waiting already as the service lets wait."
+    hint = "Wait as long as the Retry-After header says, and a little more each time."

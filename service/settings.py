@@ -5,18 +5,25 @@
 """
 
 import os
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from platformdirs import user_data_path
-from pydantic import DirectoryPath, Field, SecretStr, field_validator
+from pydantic import DirectoryPath, Field, FilePath, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from service.encoding.limits import Limits
+from service.keyring import given_keys, read_keys
 from service.store.manifest import NAME_PATTERN
 
 PREFIX = "POLYSEME_"
 BUNDLED = "wiki-en"
+_ORIGIN = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])"
+    r"(?::(?P<port>[1-9][0-9]{0,4}))?"
+)
+_DEFAULT_PORTS = {"http": {"80"}, "https": {"443"}}
 
 
 def usable_cpus() -> int:
@@ -34,7 +41,11 @@ class Settings(BaseSettings):
 
     # An empty variable is what compose files and shells leave of one that is not set.
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid"
+        env_prefix=PREFIX,
+        env_ignore_empty=True,
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,  # it may be a key
     )
 
     host: str = Field("127.0.0.1", description="address to listen on")
@@ -50,10 +61,47 @@ class Settings(BaseSettings):
         60, ge=1, le=3600, description="seconds after which a silent worker is replaced"
     )
     graceful_timeout: int = Field(
-        30, ge=0, le=3600, description="seconds to finish answers after SIGTERM"
+        30, ge=0, le=3600, description="seconds from SIGTERM to the end, at most"
+    )
+    drain_seconds: int = Field(
+        2,
+        ge=0,
+        le=3600,
+        description="of these, seconds in which new requests are still answered while /readyz says"
+        " no, so that a load balancer hears of it",
     )
     keep_alive: int = Field(
         5, ge=0, le=3600, description="seconds an idle connection is kept for its next request"
+    )
+    request_timeout: int = Field(
+        30,
+        ge=1,
+        le=3600,
+        description="seconds a client has to send a request, and one for each 8 KiB of it",
+    )
+    send_timeout: int = Field(
+        30,
+        ge=1,
+        le=3600,
+        description="seconds a client may stop reading an answer; it reads 8 KiB a second at least",
+    )
+    max_connections: int = Field(
+        1000, ge=1, le=100_000, description="most connections of each worker"
+    )
+    max_waiting: int = Field(
+        256,
+        ge=0,
+        le=100_000,
+        description="most requests of each worker that wait for a thread; one more is a 503",
+    )
+    queue_timeout: int = Field(
+        10, ge=1, le=3600, description="seconds a request waits for a thread; longer is a 503"
+    )
+    max_requests: int = Field(
+        1_000_000,
+        ge=0,
+        le=1 << 40,
+        description="requests, give or take a tenth, after which a worker is replaced; 0 for never",
     )
     # One that is named has to be there; the default one is used where it is.
     models_dir: DirectoryPath = Field(
@@ -93,18 +141,80 @@ class Settings(BaseSettings):
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         (), description="keys that open /v1, separated by commas; without any, it is open"
     )
+    api_keys_file: FilePath | None = Field(
+        None, description="file of more keys, a name and a hash in each line (`polyseme keys new`)"
+    )
+    metrics: Literal["key", "open", "off"] = Field(
+        "key",
+        description="who may read /metrics: those with a key where there are keys, all, nobody",
+    )
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="origins whose pages may ask, such as `https://example.org`, between commas",
+    )
+    proxies: int = Field(
+        0,
+        ge=0,
+        le=16,
+        description="reverse proxies in front, whose X-Forwarded-For is believed",
+    )
     rate_limit: str = Field(
         "", description="most requests of one caller, such as `100/minute`; empty for no limit"
     )
+    rate_limit_storage: SecretStr = Field(
+        SecretStr("memory://"),
+        description="where requests are counted: in each worker by itself, or for all of them in"
+        " `redis://HOST:PORT/0` (extra `redis`)",
+    )
+    log_format: Literal["auto", "json", "text"] = Field(
+        "auto", description="how the log is written; `auto`: text on a terminal, else JSON"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="what is logged; each request is `info`"
+    )
+    otlp_endpoint: str = Field(
+        "",
+        description="where traces go, such as `http://collector:4318` (OTLP over HTTP; extra"
+        " `telemetry`); empty for nowhere",
+    )
 
-    @field_validator("api_keys", mode="before")
+    @field_validator("api_keys", "cors_origins", mode="before")
     @classmethod
-    def _split(cls, keys: object) -> object:
-        return (
-            [key.strip() for key in keys.split(",") if key.strip()]
-            if isinstance(keys, str)
-            else keys
-        )
+    def _split(cls, many: object) -> object:
+        if not isinstance(many, str):
+            return many
+        found = [one.strip() for one in many.split(",") if one.strip()]
+        if not found:
+            # Such as "$ONE,$OTHER" of two that are not set: not to be taken for an open service.
+            raise ValueError("there is nothing between the commas")
+        return found
+
+    @field_validator("api_keys")
+    @classmethod
+    def _are_keys(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        given_keys(key.get_secret_value() for key in keys)
+        return keys
+
+    @field_validator("api_keys_file")
+    @classmethod
+    def _has_keys(cls, file: Path | None) -> Path | None:
+        if file:
+            read_keys(file)
+        return file
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            found = _ORIGIN.fullmatch(origin)
+            if not found:
+                raise ValueError(
+                    "an origin is a scheme, a host and perhaps a port, in lower case and with"
+                    " nothing after them, such as https://example.org"
+                )
+            if found["port"] in _DEFAULT_PORTS.get(found["scheme"], ()):
+                raise ValueError("browsers leave out the port that a scheme has by default")
+        return origins
 
     @field_validator("rate_limit")
     @classmethod
@@ -114,6 +224,24 @@ class Settings(BaseSettings):
 
             parse_many(rate)
         return rate
+
+    @field_validator("rate_limit_storage")
+    @classmethod
+    def _is_a_storage(cls, storage: SecretStr) -> SecretStr:
+        address = storage.get_secret_value()
+        if address == "memory://":
+            return storage
+        if not address.startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError("it begins with redis://, rediss:// or unix://, or is memory://")
+        try:
+            from redis.connection import parse_url  # noqa: PLC0415 - not without one
+        except ImportError:
+            raise ValueError("Redis needs polyseme[redis]: pip install 'polyseme[redis]'") from None
+        try:
+            parse_url(address)  # type: ignore[no-untyped-call]
+        except ValueError:
+            raise ValueError("it is not an address of Redis") from None
+        return storage
 
     def limits(self) -> Limits:
         """The limits on one request."""

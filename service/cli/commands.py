@@ -21,6 +21,7 @@ from service.settings import PREFIX
 
 _COMMANDS = {
     **{name: name for name in ("serve", "encode", "compare", "models", "train", "evaluate")},
+    "keys": "keys",
     "evaluate attention": "attention",
 }
 """Each command and its module, which has the same name as the function in it."""

@@ -23,7 +23,8 @@ def settings_from(**flags: Any) -> Settings:
         name = str(first["loc"][0])
         flag = f"--{name.replace('_', '-')}"
         said = flag if name in given else f"{PREFIX}{name.upper()}"
-        raise click.UsageError(f"{said}: {first['msg']}.") from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise click.UsageError(f"{said}: {message}.") from None
 
 
 def with_registry(command: Callable[..., Any]) -> Callable[..., Any]:

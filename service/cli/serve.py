@@ -5,29 +5,47 @@ import runpy
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import click
+import orjson
 
 from service.cli.options import settings_from
 from service.settings import PREFIX, Settings
 from service.store.registry import Registry
 
+_STANDARD_ERROR = 2
 _APPLICATION = "service.http.app:create_app()"
-_SECRET = ("api_keys",)
+SECRET = ("api_keys", "rate_limit_storage")
 """Settings without a flag: every user of the machine can read a command line."""
 
 
 def _flags(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command one option for each setting."""
     for name, field in reversed(Settings.model_fields.items()):
-        if name not in _SECRET:
+        if name not in SECRET:
             default = "" if field.default == "" or field.default_factory else field.default
             note = f"  [default: {default}]" if default != "" else ""
             text = f"{field.description}{note}"
             flag = f"--{name.replace('_', '-')}"
             command = click.option(flag, name, metavar="VALUE", help=text)(command)
     return command
+
+
+def _announce(settings: Settings) -> None:
+    """Say where the service will be, as the log of what serves would say it."""
+    said = f"polyseme: http://{settings.host}:{settings.port}"
+    if settings.log_format == "json" or (
+        settings.log_format == "auto" and not os.isatty(_STANDARD_ERROR)
+    ):
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = {"time": now, "level": "info", "message": said, "pid": os.getpid()}
+        said = orjson.dumps(line).decode()
+    # Past Python's buffer: what it cannot write now, it would try again at the end, and fail then.
+    with suppress(OSError):
+        os.write(_STANDARD_ERROR, f"{said}\n".encode())
 
 
 @click.command()
@@ -44,7 +62,7 @@ def serve(**flags: str | None) -> None:
     os.environ.update(given)
     # It would end the process until gunicorn's master takes it.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-    click.echo(f"polyseme: http://{settings.host}:{settings.port}", err=True)
+    _announce(settings)
     # `python -m gunicorn`, in this process: what both import is imported once.
     sys.argv = ["gunicorn", "--config", "python:service.http.serving", _APPLICATION]
     runpy.run_module("gunicorn", run_name="__main__", alter_sys=True)

@@ -42,15 +42,13 @@ def json_answer(batch: Batch, write: Write = number_pieces) -> Iterator[bytes]:
         "layers": len(manifest.layers),
         "heads": manifest.heads,
     }
-    usage = {"tokens": 0, "oov": 0, "truncated": 0}
     yield orjson.dumps(head)[:-1] + b',"results":['
     for number, one in enumerate(batch):
         if number:
             yield b","
         yield from _result(one, write)
-        usage["tokens"] += len(one.tokens)
-        usage["oov"] += sum(token.resolution == "oov" for token in one.tokens)
-        usage["truncated"] += one.truncated
+    counts = batch.counts
+    usage = {"tokens": counts.tokens, "oov": counts.unknown, "truncated": counts.truncated}
     yield b'],"usage":' + orjson.dumps(usage) + b"}"
 
 

@@ -1,11 +1,12 @@
 """Occurrences of words side by side: what context makes of each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
 
+from service.encoding.counts import Counts
 from service.encoding.cutting import cut_texts
 from service.encoding.flat_map import FlatMap, flat_map
 from service.encoding.limits import Limits
@@ -63,6 +64,8 @@ class Comparison:
     """[m, m]"""
     notes: list[str]
     flat_map: FlatMap | None = None
+    counts: Counts = field(default_factory=Counts)
+    """the tokens of all texts"""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ def compare(
     with stages("tokens"):
         texts = [occurrence.text for occurrence in occurrences]
         sentences = [tokens for tokens, _ in cut_texts(texts, model, case, limits)]
+        counts = _counted(sentences)
         places = [
             _place(tokens, occurrence, number)
             for number, (tokens, occurrence) in enumerate(zip(sentences, occurrences, strict=True))
@@ -110,7 +114,15 @@ def compare(
         cosines(contextual, contextual),
         _notes(read),
         _map(model, read, compared) if mapped else None,
+        counts,
     )
+
+
+def _counted(sentences: Sequence[Sequence[Token]]) -> Counts:
+    counts = Counts()
+    for tokens in sentences:
+        counts.add(tokens)
+    return counts
 
 
 def _map(model: Model, read: Sequence[_Read], compared: Sequence[Compared]) -> FlatMap:

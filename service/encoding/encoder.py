@@ -16,6 +16,7 @@ from service.encoding.choice import (
     chosen_oov,
     size_of,
 )
+from service.encoding.counts import Counts
 from service.encoding.cutting import Cut, Text, cut_texts
 from service.encoding.limits import Limits
 from service.encoding.stages import Stages
@@ -70,6 +71,8 @@ class Batch:
         self.layers = chosen_layers(choice, len(model.layers))
         self.lengths: list[int] = []
         """the tokens of each sentence"""
+        self.counts = Counts()
+        """the tokens of all of them"""
         self.large = False
         """whether the answer may be over `stream_bytes`"""
         self._stages, self._encoded = stages, list[Encoded]()
@@ -87,12 +90,13 @@ class Batch:
     def _count(self, cut: Iterable[Cut], limits: Limits, float_bytes: float) -> int:
         """How many numbers the answer has; on the way, keep the tokens while they are few."""
         size = size_of(self.model, self.choice, len(self.layers))
-        numbers = tokens = 0
+        numbers = 0
         for one in cut:
             n = len(one[0])
             self.lengths.append(n)
             numbers += size.numbers(n)
-            tokens += n
+            self.counts.add(*one)
+            tokens = self.counts.tokens
             self.large = numbers * float_bytes + tokens * _TOKEN_BYTES > limits.stream_bytes
             if self.large and tokens > _KEPT:
                 self._kept = None

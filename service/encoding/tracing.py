@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from service.encoding.counts import Counts
 from service.encoding.cutting import cut_traced
 from service.encoding.limits import Limits
 from service.engine.arrays import Floats
@@ -36,15 +37,17 @@ class Numbers:
 
 
 def trace_text(
-    model: Model, text: str, layer: int, case: Case, limits: Limits
+    model: Model, text: str, layer: int, case: Case, limits: Limits, counts: Counts | None = None
 ) -> tuple[list[str], list[Step]]:
-    """The tokens of a text and every step of one layer of a stored model."""
+    """The tokens of a text and every step of one layer of a stored model; `counts` counts them."""
     if layer >= len(model.layers):
         message = f"the model's layers are 0 to {len(model.layers) - 1}"
         raise InvalidError([FieldError("/layer", message)])
     tokens = cut_traced(text, model, case, limits)
     if not tokens:
         raise InvalidError([FieldError("/text", "has no word")])
+    if counts is not None:
+        counts.add(tokens)
     manifest = model.manifest
     widths = (manifest.dimension, model.key_width, model.value_width)
     inner = _inner_width(model.layers[layer])

@@ -1,15 +1,17 @@
 """The application: wiring, and nothing else."""
 
+from functools import partial
+
 from flask import Flask
 from threadpoolctl import threadpool_limits
 
-from service.http import headers, keys, problems
+from service.http import accounts, cors, headers, keys, metrics, problems, proxies, spans, tally
 from service.http.catalogue import catalogue
 from service.http.documentation import documentation
 from service.http.health import health
 from service.http.page import page
 from service.http.routes import routes
-from service.http.upkeep import report
+from service.http.upkeep import keep, report
 from service.settings import Settings
 from service.store.registry import Registry
 
@@ -31,13 +33,20 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
         verify=settings.verify_models,
         preload=settings.preload_models,
     )
+    app.extensions["polyseme-settings"] = settings
     app.extensions["polyseme-registry"] = registry
     app.extensions["polyseme-limits"] = settings.limits()
     registry.load()
     report(registry)
-    for module in (headers, problems):
-        module.init_app(app)
-    keys.init_app(app, settings)
+    # In the order in which a request meets them; an answer meets them in the other.
+    headers.init_app(app)
+    problems.init_app(app)
+    accounts.init_app(app)
+    for module in (proxies, spans, metrics, cors, keys):
+        module.init_app(app, settings)
+    # After the keys: one that was taken away is not to open anything while models are read.
+    keep(app, "models", registry.refresh)
+    keep(app, "metrics", partial(tally.stand, registry))
     for blueprint in (routes, catalogue, health, documentation, page):
         app.register_blueprint(blueprint)
     return app

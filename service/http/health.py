@@ -5,7 +5,8 @@ from typing import Any
 import orjson
 from flask import Blueprint, Response, current_app, g
 
-from service.errors import NotReadyError
+from service.errors import DrainingError, NotReadyError
+from service.http.draining import draining
 from service.http.problems import problem_document
 from service.http.upkeep import registry_of
 from service.http.writing import json_response
@@ -26,6 +27,8 @@ def readyz() -> Response:
     registry = registry_of(current_app)
     ready, states = registry.ready(), registry.states()
     models = [_document(name, name == registry.default, one) for name, one in states.items()]
+    if draining():
+        return _problem(DrainingError(), models)
     if ready:
         return json_response({"status": "ready", "models": models})
     return _problem(NotReadyError(_why(states.get(registry.default))), models)
@@ -43,6 +46,7 @@ def _why(state: State | None) -> str:
 
 
 def _problem(error: NotReadyError, models: list[dict[str, Any]]) -> Response:
+    g.code = error.code
     document = {**problem_document(error, g.request_id), "models": models}
     kind = "application/problem+json"
     return Response(orjson.dumps(document), error.status, error.headers(), content_type=kind)

@@ -1,69 +1,76 @@
-"""Who may come in: keys for /v1, and a rate for each caller."""
+"""Who may come in: whoever sends a right key, where there are keys."""
 
-import hashlib
-import hmac
-from collections.abc import Sequence
+import logging
+from pathlib import Path
 
-from flask import Flask, Response, request
+from flask import Flask, g, request
 
-from service.errors import RateLimitedError, UnauthorisedError
-from service.http.problems import problem
+from service.errors import UnauthorisedError
+from service.http.upkeep import keep
+from service.keyring import KeyFileError, given_keys, name_of, read_keys
 from service.settings import Settings
+
+_log = logging.getLogger("polyseme")
+
+
+class Doorkeeper:
+    """The keys of the settings, and those of the file as it was when it could last be read."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._given = given_keys(key.get_secret_value() for key in settings.api_keys)
+        self._file: Path | None = settings.api_keys_file
+        self._keys = self._read()
+        self.needed = bool(self._given) or self._file is not None
+        """Whether a key is needed: a file is not opened by its being empty."""
+
+    def refresh(self) -> None:
+        """Read the file again, and change all keys at once; a bad file changes none."""
+        try:
+            self._keys = self._read()
+        except KeyFileError as error:
+            # As a text: of an exception, the log says the type alone.
+            _log.warning("polyseme: %s; the keys read before still hold.", str(error))
+
+    def name_of_caller(self) -> str | None:
+        """The name of the key that the request has, or None."""
+        scheme, _, key = request.environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+        return name_of(self._keys, key.strip()) if scheme.lower() == "bearer" else None
+
+    def _read(self) -> dict[str, bytes]:
+        return {**self._given, **(read_keys(self._file) if self._file else {})}
 
 
 def init_app(app: Flask, settings: Settings) -> None:
-    """Guard the routes under /v1 with the keys and the rate of the settings."""
-    digests = [_digest(key.get_secret_value()) for key in settings.api_keys]
+    """Guard the routes under /v1, and /metrics as the settings say; name callers to `g.caller`."""
+    doorkeeper = Doorkeeper(settings)
+    if doorkeeper.needed:
+        keep(app, "keys", doorkeeper.refresh)
+
+    def recognise() -> None:
+        g.caller = doorkeeper.name_of_caller() if doorkeeper.needed else None
+        g.preflight = bool(settings.cors_origins) and _asks_for_leave()
 
     def check_key() -> None:
-        if not _open() and not _known(digests):
+        metrics = settings.metrics == "key" and request.path == "/metrics"
+        if g.caller is None and not g.preflight and (metrics or under_v1()):
             raise UnauthorisedError
 
-    if digests:
-        app.before_request(check_key)
+    app.before_request(recognise)
     if settings.rate_limit:
-        _limit(app, settings.rate_limit, digests)
+        from service.http import rates  # noqa: PLC0415 - not without a rate
+
+        # Before the keys are asked for: nobody may try keys without end.
+        rates.init_app(app, settings)
+    if doorkeeper.needed:
+        app.before_request(check_key)
 
 
-def _limit(app: Flask, rate: str, digests: Sequence[bytes]) -> None:
-    """Give each caller a rate."""
-    from flask_limiter import Limiter, RateLimitExceeded  # noqa: PLC0415 - not without a rate
-    from flask_limiter.util import get_remote_address  # noqa: PLC0415 - likewise
-
-    def caller() -> str:
-        """A caller is its key where it has a right one, else its address."""
-        return _sent().hex() if _known(digests) else get_remote_address()
-
-    def problem_of(error: RateLimitExceeded) -> Response:
-        """Wait as long as the window of a rate is, which is the longest one has to wait."""
-        seconds = error.limit.limit.get_expiry() if error.limit else RateLimitedError.retry_after
-        return problem(RateLimitedError(retry_after=seconds))
-
-    app.register_error_handler(RateLimitExceeded, problem_of)
-    Limiter(
-        caller,
-        app=app,
-        application_limits=[rate],
-        application_limits_exempt_when=_open,
-        storage_uri="memory://",
-    )
+def under_v1() -> bool:
+    """Whether the path is one of those that keys and rates are for."""
+    return request.path.startswith("/v1/")
 
 
-def _known(digests: Sequence[bytes]) -> bool:
-    """Whether a right key was sent. All are compared, each in constant time: time tells nothing."""
-    scheme = request.headers.get("Authorization", "").partition(" ")[0]
-    right = [hmac.compare_digest(_sent(), digest) for digest in digests]
-    return scheme.lower() == "bearer" and any(right)
-
-
-def _sent() -> bytes:
-    return _digest(request.headers.get("Authorization", "").partition(" ")[2].strip())
-
-
-def _open() -> bool:
-    """Whether a path needs no key and has no rate: health and documentation."""
-    return not request.path.startswith("/v1/")
-
-
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode()).digest()
+def _asks_for_leave() -> bool:
+    """Whether a browser asks if a page may ask: it sends no key with that."""
+    asked = ("HTTP_ORIGIN", "HTTP_ACCESS_CONTROL_REQUEST_METHOD")
+    return request.method == "OPTIONS" and all(name in request.environ for name in asked)

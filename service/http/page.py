@@ -5,6 +5,8 @@ from pathlib import Path
 
 from flask import Blueprint, Response, abort, send_file
 
+from service.http.writing import unless_kept
+
 page = Blueprint("page", __name__)
 
 _FOLDER = Path(str(files("service"))) / "page"
@@ -28,7 +30,7 @@ _POLICY = (
 )
 
 
-@page.get("/")
+@page.get("/", strict_slashes=False)  # an empty path, of `GET http://x`, is this one too
 def start() -> Response:
     """The page."""
     response = _file("index.html")
@@ -48,6 +50,6 @@ def part(name: str) -> Response:
 def _file(name: str) -> Response:
     """A file; a browser keeps it and asks each time whether it is still the same."""
     file = _FILES[name]
-    response = send_file(file, mimetype=_TYPES[file.suffix], conditional=True)
+    response = send_file(file, mimetype=_TYPES[file.suffix], conditional=False)
     response.headers["Cache-Control"] = "no-cache"
-    return response
+    return unless_kept(response)

@@ -2,6 +2,7 @@
 
 import logging
 import traceback
+from types import TracebackType
 from typing import Any
 
 import orjson
@@ -10,6 +11,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from service.engine.arrays import NonFiniteError
 from service.errors import (
+    MalformedError,
     MethodNotAllowedError,
     OutOfRangeError,
     PolysemeError,
@@ -43,6 +45,7 @@ def problem_document(error: PolysemeError, request_id: str) -> dict[str, Any]:
 
 def problem(error: PolysemeError) -> Response:
     """Write an error down."""
+    g.code = error.code
     return Response(
         orjson.dumps(problem_document(error, g.get("request_id", ""))),
         error.status,
@@ -57,13 +60,24 @@ def _of_werkzeug(error: HTTPException) -> Response:
         return problem(UnknownRouteError())
     if isinstance(error, MethodNotAllowed):
         return problem(MethodNotAllowedError(list(error.valid_methods or ())))
+    if error.code is not None and 400 <= error.code < 500:  # noqa: PLR2004 - the caller's fault
+        # A host that is none, or an upgrade to what no route speaks.
+        return problem(MalformedError())
     return _unforeseen(error)
+
+
+def places(trace: TracebackType | None) -> list[str]:
+    """Where an exception came through, the innermost place last."""
+    frames = traceback.extract_tb(trace)
+    return [f"{one.filename}:{one.lineno} in {one.name}" for one in frames]
 
 
 def log_fault(error: Exception, where: str, request_id: str) -> None:
     """Log where a fault of ours happened; what it says may quote the caller and goes nowhere."""
-    places = "".join(traceback.format_tb(error.__traceback__))
-    _log.error("%s in %s %s\n%s", type(error).__name__, where, request_id, places)
+    came = places(error.__traceback__)
+    known = {"event": "fault", "error": type(error).__name__, "places": came}
+    fields = known | ({"request_id": request_id} if request_id else {})
+    _log.error("%s in %s %s", type(error).__name__, where, request_id, extra={"fields": fields})
 
 
 def _unforeseen(error: Exception) -> Response:

@@ -28,9 +28,8 @@ from service.http.requests import TAGS, of_query
 JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
 _Body = TypeVar("_Body", bound=BaseModel)
 _NAME = regex.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
-_DRAIN = 16 << 20
-"""How much of a body that is too large is read and thrown away before it is refused: a client that
-is still sending when the connection closes never sees the answer."""
+_LARGEST = (1 << 53) - 1
+"""The largest size that is repeated: what every reader of JSON has exactly."""
 
 
 def accepted(*offered: str) -> str:
@@ -108,8 +107,8 @@ def _checked(schema: type[_Body], value: Any) -> _Body:
 def _bytes() -> bytes:
     """The body, whole.
 
-    Raises NotJsonError where it ends too soon or its chunks are not well-formed, TooLargeError,
-    having read some more, where it is over the limit.
+    Raises NotJsonError where it ends too soon or its chunks are not well-formed, TooLargeError
+    where it is over the limit.
     """
     try:
         return _whole()
@@ -130,9 +129,7 @@ def _whole() -> bytes:
         if len(body) < declared <= limit:
             raise EOFError
     if len(body) > limit or (declared and declared > limit):
-        for _ in _raw(limit + _DRAIN):
-            pass
-        size = declared or f"more than {limit}"
+        size = declared if declared and declared <= _LARGEST else f"more than {limit}"
         raise TooLargeError("The body has too many bytes", size, "max_body_bytes", limit)
     return body
 

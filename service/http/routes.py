@@ -8,6 +8,7 @@ from service.encoding import compare as comparing
 from service.encoding import documents, tracing
 from service.encoding.answers import Kind, answer, number_bytes
 from service.encoding.choice import Choice
+from service.encoding.counts import Counts
 from service.encoding.encoder import Batch
 from service.encoding.limits import Limits
 from service.encoding.neighbours import neighbours_of_vector, neighbours_of_word
@@ -32,6 +33,7 @@ def encode() -> Response:
     texts = body.input if isinstance(body.input, list) else [body.input]
     size = number_bytes(kind, body.encoding, body.dtype)
     batch = Batch(model, texts, _choice(body), _limits(), g.stages, size)
+    g.account.counts = batch.counts
     pieces = answer(batch, kind, body.encoding)
     if batch.large:
         return streamed(pieces, media, g.request_id)
@@ -63,6 +65,7 @@ def compare() -> Response:
     result = comparing.compare(
         model, occurrences, body.neighbors, body.case, _limits(), g.stages, mapped=body.map
     )
+    g.account.counts = result.counts
     with g.stages("write"):
         return _json(documents.compare_document(model.manifest, result))
 
@@ -79,7 +82,10 @@ def trace() -> Response:
             tokens, steps = numbers.tokens, tracing.trace_numbers(numbers, _limits())
         else:
             model = _model(body.model)
-            tokens, steps = tracing.trace_text(model, body.text, body.layer, body.case, _limits())
+            tokens, steps = tracing.trace_text(
+                model, body.text, body.layer, body.case, _limits(), counts := Counts()
+            )
+            g.account.counts = counts
     with g.stages("write"):
         return _json(documents.trace_document(tokens, steps))
 
@@ -124,7 +130,9 @@ def _json(document: dict[str, Any]) -> Response:
 
 def _model(name: str | None) -> Model:
     registry: Registry = current_app.extensions["polyseme-registry"]
-    return registry.model(name)
+    model = registry.model(name)
+    g.account.model = model.manifest.name
+    return model
 
 
 def _limits() -> Limits:

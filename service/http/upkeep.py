@@ -1,4 +1,4 @@
-"""What SIGHUP does: every process reads the models that have changed, while it goes on answering.
+"""What SIGHUP does: every process reads what has changed, keys and models, and goes on answering.
 
 Gunicorn would start new workers instead, and those it stops close connections that are idle but
 kept: a client that sends its next request just then loses it.
@@ -7,11 +7,13 @@ kept: a client that sends its next request just then loses it.
 import gc
 import logging
 import signal
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from flask import Flask
 
+from service.settings import Settings
 from service.store.registry import Registry
 
 _log = logging.getLogger("polyseme")
@@ -23,6 +25,12 @@ def registry_of(app: Flask) -> Registry:
     return registry
 
 
+def settings_of(app: Flask) -> Settings:
+    """The settings an application was made with: read again, they may be wrong by now."""
+    settings: Settings = app.extensions["polyseme-settings"]
+    return settings
+
+
 def report(registry: Registry) -> None:
     """Say which models have a problem."""
     for name, state in registry.states().items():
@@ -30,12 +38,18 @@ def report(registry: Registry) -> None:
             _log.warning("polyseme: %s is %s: %s", name, state.status, state.problem)
 
 
-def refresh(registry: Registry) -> None:
-    """Refresh the models. What goes wrong is logged: it must not end the process."""
-    try:
-        registry.refresh()
-    except Exception:  # noqa: BLE001 - whatever it is, the models read before still answer
-        _log.exception("polyseme: the models could not be refreshed")
+def keep(app: Flask, what: str, refresh_it: Callable[[], None]) -> None:
+    """Have something refreshed on each SIGHUP, after what was named before."""
+    app.extensions.setdefault("polyseme-upkeep", {})[what] = refresh_it
+
+
+def refresh(app: Flask) -> None:
+    """Refresh everything. What goes wrong is logged: it ends neither the process nor the rest."""
+    for what, refresh_it in app.extensions["polyseme-upkeep"].items():
+        try:
+            refresh_it()
+        except Exception:  # noqa: BLE001 - whatever it is, what was read before still serves
+            _log.exception("polyseme: the %s could not be refreshed", what)
 
 
 def share() -> None:
@@ -53,9 +67,9 @@ def take_over_hangups(arbiter: Any) -> None:
 
 
 def _handle_hangup(arbiter: Any) -> None:
-    """Refresh the master first: workers forked later have its models, and its reading is cached."""
-    registry = registry_of(arbiter.app.wsgi())
-    refresh(registry)
+    """Refresh the master first: workers forked later have all of it, and its reading is cached."""
+    app = arbiter.app.wsgi()
+    refresh(app)
     share()
-    report(registry)
+    report(registry_of(app))
     arbiter.kill_workers(signal.SIGHUP)

@@ -1,32 +1,43 @@
-"""Gunicorn's threaded worker: its own errors are problems like all others, SIGHUP is upkeep."""
+"""Gunicorn's threaded worker with a loop of our own: clients that are slow cost no thread.
 
+The loop receives whole requests and sends what a client does not read at once (`connection.py`);
+threads do nothing but compute. What is too much is refused at once, and SIGHUP is upkeep.
+"""
+
+import errno
 import queue
+import select
+import selectors
 import signal
 import threading
 import time
-import uuid
 from contextlib import suppress
-from http import HTTPStatus
 from typing import Any
 
-import orjson
-from gunicorn import util
 from gunicorn.workers.gthread import ThreadWorker
 
-from service.errors import MalformedError, PolysemeError
-from service.http.problems import problem_document
-from service.http.upkeep import refresh, registry_of
+from service.http import tally
+from service.http.connection import State
+from service.http.draining import draining
+from service.http.traffic import Traffic
+from service.http.upkeep import refresh, settings_of
 
 _SLOW = 0.1
 """Seconds without an answer after which all threads seem to wait."""
+_SWEEP = 0.25
+"""Seconds between two looks at the clock for every connection."""
+_LEAVING = 2.0
+"""Seconds that a worker which ends keeps a connection for the request that may be on its way."""
+_NO_ROOM = 0.5
+"""Seconds without new connections after the system had no room for one."""
+_AT_ONCE = 64
+"""Connections that are taken at once when no worker has taken any for a while."""
 _ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
+_NOBODY = {errno.EAGAIN, errno.ECONNABORTED, errno.EINTR}
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]
-    """Answers what is not well-formed HTTP with a problem instead of a page.
-
-    Gunicorn's page repeats what the client sent, and has neither request id nor code.
-    """
+    """A loop that owns the connections, and threads that answer."""
 
     # Those that gunicorn resets to their default action. That of SIGHUP is to die, and one may
     # come before its handler stands; until then the master's handler does, which is harmless.
@@ -35,52 +46,15 @@ class Worker(ThreadWorker):  # type: ignore[misc]
     heard: queue.SimpleQueue[int] | None = None
     """the signals that came before this worker could handle any (`serving.py`)"""
 
-    _busy = 0
-    """requests that a thread works at, or that wait for one"""
-    _finished = 0
-    """requests that were answered since a connection was accepted"""
-    _finished_at = 0.0
-    """when the last of them was, by the monotonic clock"""
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.settings = settings_of(self.app.wsgi())
+        self.traffic = Traffic(self, self.settings)
+        self._swept_at = self._relieved_at = 0.0
+        self._no_room_until = 0.0
+        self._passed_over = False
 
-    @property
-    def _willing(self) -> bool:
-        """Whether to accept a connection: with a thread free, or while answers come one by one.
-
-        Gunicorn's worker takes all that come, and of many that come at once the first to wake takes
-        most and keeps them, while the others have nothing to do. A worker that is busy takes one
-        after as many answers as it has threads, else connections that are kept would never let
-        others in; but none while its threads wait for slow clients.
-        """
-        threads: int = self.cfg.threads
-        if self._busy < threads:
-            return True
-        return self._finished >= threads and time.monotonic() - self._finished_at < _SLOW
-
-    def enqueue_req(self, conn: Any) -> None:
-        """Hand a request to a thread."""
-        super().enqueue_req(conn)
-        self._busy += 1
-        if not self._willing:
-            super().set_accept_enabled(False)
-
-    def finish_request(self, conn: Any, fs: Any) -> None:
-        """Take a connection back from a thread."""
-        self._busy -= 1
-        self._finished += 1
-        self._finished_at = time.monotonic()
-        super().finish_request(conn, fs)
-
-    def set_accept_enabled(self, enabled: bool) -> None:
-        """Accept connections while willing; gunicorn's loop asks for it again and again."""
-        super().set_accept_enabled(enabled and self._willing)
-
-    def accept(self, listener: Any) -> None:
-        """Accept a connection, unless something has happened since the listener was asked for."""
-        if self._willing:
-            self._finished = 0
-            super().accept(listener)
-        else:
-            super().set_accept_enabled(False)
+    # Signals
 
     def init_signals(self) -> None:
         """Take SIGHUP as well; its handler may interrupt anything, so it only puts into a queue."""
@@ -101,32 +75,144 @@ class Worker(ThreadWorker):  # type: ignore[misc]
                 if self.heard.get_nowait() in _ENDS:
                     self.alive = False
 
-    def run(self) -> None:
-        """Answer requests, and refresh the models beside that."""
-        threading.Thread(target=self._keep_models, name="upkeep", daemon=True).start()
-        super().run()
-
     def _keep_models(self) -> None:
         """Refresh the models on each SIGHUP, and once before: one may have come with the fork."""
         while True:
-            refresh(registry_of(self.wsgi))
+            refresh(self.wsgi)
             self._hangups.get()
             while not self._hangups.empty():
                 self._hangups.get()
 
-    def handle_error(self, _req: Any, client: Any, addr: Any, exc: BaseException) -> None:
-        """Answer a request that could not be read; gunicorn closes the connection then."""
-        self.log.warning("%s from %s", type(exc).__name__, addr[0] if addr else "a local socket")
-        unread = type(exc).__module__.startswith("gunicorn.http")
-        error = MalformedError() if unread else PolysemeError()
-        request_id = uuid.uuid4().hex
-        body = orjson.dumps(problem_document(error, request_id))
-        head = (
-            f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\nConnection: close\r\n"
-            f"Content-Type: application/problem+json\r\nContent-Length: {len(body)}\r\n"
-            f"X-Request-ID: {request_id}\r\nServer-Timing: total;dur=0\r\n\r\n"
+    @property
+    def stays(self) -> bool:
+        """Whether connections may be kept."""
+        return self.alive and not draining()
+
+    def count_request(self) -> None:
+        """Count a request; after enough of them this worker makes room for a new one."""
+        self.nr += 1
+        if self.nr >= self.max_requests and self.alive:
+            self.log.info("this worker has answered enough and makes room for a new one")
+            self.alive = False
+
+    # The loop
+
+    def run(self) -> None:
+        """Answer requests, and refresh the models beside that."""
+        threading.Thread(target=self._keep_models, name="upkeep", daemon=True).start()
+        queue_fd = self.method_queue.fileno()
+        self.poller.register(queue_fd, selectors.EVENT_READ, self.method_queue.run_callbacks)
+        while self.alive and self.is_parent_alive():
+            self.set_accept_enabled(True)
+            self._turn()
+        self._leave()
+
+    def _turn(self) -> None:
+        """One turn of the loop."""
+        self.notify()
+        self.wait_for_and_dispatch_events(
+            _SLOW if self.traffic.busy >= self.cfg.threads else _SWEEP
         )
+        now = time.monotonic()
+        if now - self._swept_at >= _SWEEP:
+            self._swept_at = now
+            tally.CONNECTIONS.set(len(self.traffic.connections))
+            self.traffic.sweep(now)
+        if self.alive and now - self._relieved_at >= _SLOW:
+            self._relieved_at = now
+            self._relieve()
+
+    def _leave(self) -> None:
+        """Take what has come, close the door, and finish what was begun."""
+        for listener in self.sockets:
+            while len(self.traffic.connections) < self.settings.max_connections and self._take(
+                listener
+            ):
+                pass
+        self.set_accept_enabled(False)
+        for listener in self.sockets:
+            listener.close()
+        end = time.monotonic() + self.cfg.graceful_timeout
+        no_longer_kept = time.monotonic() + _LEAVING
+        while self.traffic.connections and time.monotonic() < end:
+            self._turn()
+            if time.monotonic() >= no_longer_kept:
+                for one in [one for one in self.traffic.connections if one.state is State.KEPT]:
+                    self.traffic.drop(one)
+        self.tpool.shutdown(wait=False, cancel_futures=True)
+
+    # New connections
+
+    @property
+    def _willing(self) -> bool:
+        """Whether to accept a connection: with a thread free, or while answers come one by one.
+
+        Gunicorn's worker takes all that come, and of many that come at once the first to wake takes
+        most and keeps them, while the others have nothing to do. A worker that is busy takes one
+        after as many answers as it has threads, else connections that are kept would never let
+        others in; but none while its threads are at long answers: another worker may be free.
+        """
+        threads: int = self.cfg.threads
+        if not self._has_room:
+            return False
+        if self.traffic.busy < threads:
+            return True
+        return (
+            self.traffic.finished >= threads and time.monotonic() - self.traffic.finished_at < _SLOW
+        )
+
+    @property
+    def _has_room(self) -> bool:
+        few = len(self.traffic.connections) < self.settings.max_connections
+        return few and time.monotonic() >= self._no_room_until
+
+    def set_accept_enabled(self, enabled: bool) -> None:
+        """Accept connections while willing."""
+        super().set_accept_enabled(enabled and self._willing)
+
+    def accept(self, listener: Any) -> None:
+        """Accept a connection, unless something has happened since the listener was asked for."""
+        if self._willing:
+            self.traffic.finished = 0
+            self._take(listener)
+        else:
+            super().set_accept_enabled(False)
+
+    def _relieve(self) -> None:
+        """Take connections that no worker has taken for a while: to wait here, or be refused.
+
+        In the system's queue nobody would tell them anything, however long it gets.
+        """
+        waiting = not self._willing and self._has_room and self._somebody_waits()
+        if waiting and self._passed_over:
+            for listener in self.sockets:
+                for _ in range(_AT_ONCE):
+                    if not self._has_room or not self._take(listener):
+                        break
+        self._passed_over = waiting
+
+    def _somebody_waits(self) -> bool:
+        poll = select.poll()
+        for listener in self.sockets:
+            poll.register(listener.fileno(), select.POLLIN)
+        return bool(poll.poll(0))
+
+    def _take(self, listener: Any) -> bool:
+        """Accept a connection; say whether there was one."""
         try:
-            util.write_nonblock(client, head.encode("ascii") + body)
-        except OSError:
-            self.log.debug("the client is gone")
+            sock, client = listener.accept()
+        except OSError as error:
+            if error.errno not in _NOBODY:
+                self._make_room(error)
+            return False
+        self.traffic.take(sock, client, listener.getsockname())
+        return True
+
+    def _make_room(self, error: OSError) -> None:
+        """Wait a moment, and give up a connection that is idle: there are no descriptors left."""
+        self._no_room_until = time.monotonic() + _NO_ROOM
+        super().set_accept_enabled(False)
+        self.log.warning("no connection can be accepted: %s", errno.errorcode.get(error.errno or 0))
+        idle = [one for one in self.traffic.connections if one.state is State.KEPT]
+        if idle:
+            self.traffic.drop(min(idle, key=lambda one: one.since))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import orjson
-from flask import Response
+from flask import Response, request
 
 from service.encoding.chunks import chunks
 from service.encoding.limits import Limits
@@ -16,6 +16,18 @@ from service.http.reading import JSON
 def json_response(document: Any) -> Response:
     """Write a document; its arrays are finite and C-contiguous."""
     return Response(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY), content_type=JSON)
+
+
+def unless_kept(response: Response) -> Response:
+    """Send a file, or 304 where the client has kept it.
+
+    Its parts are not offered: a range that is not there would be a 416, a wish that cannot be met
+    a 412, and neither is an error of the contract.
+    """
+    names = ("REQUEST_METHOD", "HTTP_IF_NONE_MATCH", "HTTP_IF_MODIFIED_SINCE")
+    asked = {name: request.environ[name] for name in names if name in request.environ}
+    response.make_conditional(asked)
+    return response
 
 
 def limited(response: Response, limits: Limits) -> Response:
@@ -30,8 +42,18 @@ def whole(pieces: Iterator[bytes], content_type: str, limits: Limits) -> Respons
     Its chunks are not joined: a second copy of some megabytes costs more than to send them singly.
     """
     made = list(chunks(pieces))
-    limits.answer_bytes(sum(map(len, made)))
-    return Response(made, content_type=content_type)
+    size = sum(map(len, made))
+    limits.answer_bytes(size)
+    response = Response(_given_up(made), content_type=content_type)
+    response.content_length = size
+    return response
+
+
+def _given_up(made: list[bytes]) -> Iterator[bytes]:
+    """Pass chunks on without keeping them: a client that reads slowly has few left to wait for."""
+    made.reverse()
+    while made:
+        yield made.pop()
 
 
 def streamed(pieces: Iterator[bytes], content_type: str, request_id: str) -> Response:

@@ -1,5 +1,6 @@
 """/readyz: whether the default model answers, and how each model stands."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -75,7 +76,8 @@ def test_a_broken_default_model_is_named_once_when_the_service_starts(tmp_path, 
     process, _ = start(tmp_path / "log", models_dir=tmp_path / "models", model="tiny")
     process.terminate()
     process.wait(30)
-    lines = (tmp_path / "log").read_text().splitlines()
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    lines = [line.get("message", "") for line in lines]
     sentence = "vectors.npy has another checksum than manifest.json says."
     assert lines.count(f"polyseme: tiny is broken: {sentence}") == 1
     assert len([line for line in lines if "is broken" in line]) == 1

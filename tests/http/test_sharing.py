@@ -6,42 +6,30 @@ import socket
 import threading
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
-import orjson
-
+from tests.http.sockets import LONG, SHORT, connections_of, posted
 from tests.http.versions import WAIT, ask, connection_to, service, until, workers_of
 
-BODY = orjson.dumps({"input": "a bank"})
-HEAD = (
-    b"POST /v1/encode HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-    b"Content-Length: %d\r\n\r\n"
-) % len(BODY)
 THREADS = 3
 
 
+def asked(connection, body):
+    """Send a request on a connection."""
+    connection.sendall(posted(body))
+
+
 def opened(stack, port):
-    """A connection with a request on it that is not whole yet."""
-    connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), WAIT))
-    connection.sendall(HEAD + BODY[:5])
-    return connection
-
-
-def connections_of(worker, port):
-    """How many connections to the port a process has accepted."""
-    lines = Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]
-    rows = [line.split() for line in lines]
-    established = [row for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01"]
-    sockets = {f"socket:[{row[9]}]" for row in established}
-    return sum(str(fd.readlink()) in sockets for fd in Path(f"/proc/{worker}/fd").iterdir())
+    """A connection, with nothing sent on it yet."""
+    return stack.enter_context(socket.create_connection(("127.0.0.1", port), WAIT))
 
 
 def answered(connection):
-    """Send the rest of a request, and read the whole answer."""
-    connection.sendall(BODY[5:])
+    """Read a whole answer."""
     answer = b""
-    while b"usage" not in answer:
-        answer += connection.recv(1 << 16)
+    while b'"usage"' not in answer:
+        piece = connection.recv(1 << 16)
+        assert piece
+        answer += piece
     assert answer.startswith(b"HTTP/1.1 200")
 
 
@@ -51,21 +39,23 @@ def test_a_worker_without_a_free_thread_leaves_connections_to_the_others(tmp_pat
         first, second = workers_of(pid)
         os.kill(second, signal.SIGSTOP)
         waiting = [opened(stack, port) for _ in range(THREADS)]
+        for connection in waiting:
+            asked(connection, LONG)
         until(lambda: connections_of(first, port), THREADS)
-        more = [opened(stack, port) for _ in range(THREADS)]
+        time.sleep(0.5)  # until their requests are in the threads
         os.kill(second, signal.SIGCONT)
+        more = [opened(stack, port) for _ in range(THREADS)]
         for connection in more:
-            connection.sendall(BODY[5:])
-            assert connection.recv(12) == b"HTTP/1.1 200"
+            asked(connection, SHORT)
+            answered(connection)
         assert connections_of(second, port) == THREADS
         for connection in waiting:
-            connection.sendall(BODY[5:])
-            assert connection.recv(12) == b"HTTP/1.1 200"
+            answered(connection)
         # With threads free again, the first takes connections as before.
         os.kill(second, signal.SIGSTOP)
         again = opened(stack, port)
-        again.sendall(BODY[5:])
-        assert again.recv(12) == b"HTTP/1.1 200"
+        asked(again, SHORT)
+        answered(again)
         os.kill(second, signal.SIGCONT)
 
 
@@ -76,14 +66,15 @@ def test_threads_that_are_taken_by_kept_connections_count_as_well(tmp_path):
         os.kill(second, signal.SIGSTOP)
         kept = [opened(stack, port) for _ in range(THREADS)]
         for connection in kept:
+            asked(connection, SHORT)
             answered(connection)
         for connection in kept:
-            connection.sendall(HEAD + BODY[:5])
-        until(lambda: connections_of(first, port), THREADS)
+            asked(connection, LONG)
         time.sleep(0.5)  # until their requests are in the threads
-        more = [opened(stack, port) for _ in range(THREADS)]
         os.kill(second, signal.SIGCONT)
+        more = [opened(stack, port) for _ in range(THREADS)]
         for connection in more:
+            asked(connection, SHORT)
             answered(connection)
         assert (connections_of(first, port), connections_of(second, port)) == (THREADS, THREADS)
         for connection in kept:

@@ -1,0 +1,50 @@
+"""/metrics, for Prometheus: what all processes of the service count (`tally.py`, `shares.py`)."""
+
+from flask import Blueprint, Flask, Response, current_app, request
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from service.http import tally
+from service.http.accounts import Account, at_the_end
+from service.http.shares import shares
+from service.http.upkeep import registry_of
+from service.settings import Settings
+
+metrics = Blueprint("metrics", __name__)
+
+
+def init_app(app: Flask, settings: Settings) -> None:
+    """Count every request, unless the settings have it off."""
+    if settings.metrics == "off":
+        return
+    app.before_request(tally.IN_PROGRESS.inc)
+    at_the_end(app, _count)
+    app.register_blueprint(metrics)
+
+
+def _count(account: Account) -> None:
+    tally.IN_PROGRESS.dec()
+    tally.count(account)
+
+
+@metrics.get("/metrics")
+def exposition() -> Response:
+    """The numbers, as text or as OpenMetrics."""
+    tally.stand(registry_of(current_app))
+    encode, kind = choose_encoder(request.environ.get("HTTP_ACCEPT", ""))
+    return Response(encode(_all()), content_type=kind)
+
+
+def _all() -> CollectorRegistry:
+    """The numbers of every process, or of this one alone."""
+    if shares.folder is None:
+        return tally.REGISTRY
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, str(shares.folder))  # type: ignore[no-untyped-call]
+    return registry
+
+
+def touch(app: Flask) -> None:
+    """Make the metrics of an application, in the process that its workers are forked from."""
+    tally.touch(app.url_map, registry_of(app).names)

@@ -1,0 +1,40 @@
+"""What gunicorn's hooks do for the metrics and the traces: processes come and go (`serving.py`)."""
+
+from typing import Any
+
+from service.http.shares import shares
+
+
+def open_shares(workers: int) -> None:
+    """Make room for what the processes count; before any metric is made."""
+    shares.open(workers)
+
+
+def prepare(server: Any, worker: Any) -> None:
+    """In the master, before a worker is forked: its files, and every metric there can be."""
+    from service.http import metrics, tally  # noqa: PLC0415 - not before `open_shares`
+
+    shares.give(worker)
+    metrics.touch(server.app.wsgi())
+    tally.STARTS.inc()
+
+
+def begin(worker: Any) -> None:
+    """In a worker that begins."""
+    from service.http import spans, tally  # noqa: PLC0415 - as above
+
+    shares.take(worker)
+    tally.begin()
+    spans.start(worker.app.wsgi())
+
+
+def end(worker: Any) -> None:
+    """In the master, after a worker has ended."""
+    shares.free(worker)
+
+
+def flush(worker: Any) -> None:
+    """In a worker that ends."""
+    from service.http import spans  # noqa: PLC0415 - as above
+
+    spans.flush(worker.app.wsgi())

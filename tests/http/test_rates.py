@@ -1,0 +1,144 @@
+"""How often a caller may ask, counted in one worker; `test_redis.py` counts for several."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from service.http.app import create_app
+from service.http.proxies import address_in
+from service.settings import Settings
+from tests.http.problem import expect_problem
+
+MODELS = "/v1/models"
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def statuses(client, *headers: dict[str, str]) -> list[int]:
+    return [client.get(MODELS, headers=one).status_code for one in headers]
+
+
+def test_a_caller_waits_until_its_window_ends_and_no_longer(serve) -> None:
+    limited = serve(rate_limit="2/3second;1000/hour", workers=1)
+    while (answer := limited.get(MODELS)).status_code == 200:
+        pass
+    expect_problem(answer, 429, "rate_limited")
+    seconds = int(answer.headers["retry-after"])
+    assert 1 <= seconds <= 3
+    time.sleep(seconds)
+    assert limited.get(MODELS).status_code == 200
+
+
+def test_the_rate_that_is_used_up_says_how_long_to_wait(serve) -> None:
+    limited = serve(rate_limit="100/second;2/hour", workers=1)
+    assert statuses(limited, {}, {}) == [200, 200]
+    time.sleep(2)
+    seconds = int(limited.get(MODELS).headers["retry-after"])
+    assert 3500 < seconds < 3600
+
+
+def test_requests_that_come_at_once_are_counted_one_by_one(serve) -> None:
+    limited = serve(rate_limit="20/day", workers=1)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: limited.get(MODELS).status_code, range(40)))
+    assert (found.count(200), found.count(429)) == (20, 20)
+
+
+def test_who_tries_keys_is_stopped_and_who_has_one_is_not(serve) -> None:
+    limited = serve(rate_limit="3/hour", api_keys="right", workers=1)
+    tries = [bearer(f"wrong-{i}") for i in range(5)]
+    assert statuses(limited, *tries) == [401] * 3 + [429] * 2
+    assert statuses(limited, bearer("right"), *[bearer("right")] * 3) == [200] * 3 + [429]
+
+
+def test_health_and_metrics_and_the_page_have_no_rate(serve) -> None:
+    limited = serve(rate_limit="1/hour", api_keys="key", metrics="open", workers=1)
+    for path in ("/livez", "/readyz", "/metrics", "/", "/page/start.js", "/openapi.json"):
+        assert [limited.get(path).status_code for _ in range(3)] == [200] * 3
+    assert statuses(limited, bearer("key")) == [200]
+
+
+@pytest.fixture
+def client_of():
+    """A client of an application whose caller has an address, and may say it has another."""
+
+    def make(**settings: object):
+        client = create_app(Settings(**settings)).test_client()
+
+        def ask(address: str, forwarded: str | None = None) -> int:
+            headers = {} if forwarded is None else {"X-Forwarded-For": forwarded}
+            place = {"REMOTE_ADDR": address}
+            return client.get(MODELS, headers=headers, environ_base=place).status_code
+
+        return ask
+
+    return make
+
+
+def test_what_a_caller_says_of_its_address_is_not_believed(client_of) -> None:
+    ask = client_of(rate_limit="2/hour")
+    found = [ask("10.0.0.1", said) for said in (None, "10.0.0.2", "10.0.0.3", "::1")]
+    assert found == [200, 200, 429, 429]
+    assert ask("10.0.0.2") == 200
+
+
+def test_behind_a_proxy_the_last_entry_is_the_caller(client_of) -> None:
+    ask = client_of(rate_limit="2/hour", proxies=1)
+    proxy = "10.9.9.9"
+    said = ["1.1.1.1, 5.5.5.5", "2.2.2.2, 5.5.5.5", "nonsense, 5.5.5.5", "5.5.5.5:4711"]
+    assert [ask(proxy, one) for one in said] == [200, 200, 429, 429]
+    assert ask(proxy, "5.5.5.5, 6.6.6.6") == 200
+
+
+def test_behind_two_proxies_the_entry_before_the_last_is_the_caller(client_of) -> None:
+    ask = client_of(rate_limit="1/hour", proxies=2)
+    assert ask("10.9.9.9", "1.1.1.1, 5.5.5.5, 10.9.9.8") == 200
+    assert ask("10.9.9.9", "2.2.2.2, 5.5.5.5, 10.9.9.7") == 429
+    # One that has not come through both is who the connection is from.
+    assert ask("10.9.9.9", "5.5.5.5") == 200
+    assert ask("10.9.9.9", None) == 429
+
+
+@pytest.mark.parametrize("entry", ["nonsense", "", " ", "a" * 5000, "1.2.3", "[", "[::1", "%x"])
+def test_an_entry_that_is_no_address_makes_no_new_caller(client_of, entry: str) -> None:
+    ask = client_of(rate_limit="1/hour", proxies=1)
+    assert [ask("10.9.9.9", entry), ask("10.9.9.9", f"{entry}x")] in ([200, 429], [200, 200])
+    assert ask("10.9.9.9", "nonsense, still nonsense") == 429
+
+
+def test_a_network_of_ipv6_is_one_caller(client_of) -> None:
+    ask = client_of(rate_limit="1/hour")
+    assert [ask("2001:db8::1"), ask("2001:db8::2"), ask("2001:db8:0:1::1")] == [200, 429, 200]
+    assert [ask("::ffff:1.2.3.4"), ask("::ffff:1.2.3.5")] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("entry", "address"),
+    [
+        ("1.2.3.4", "1.2.3.4"),
+        (" 1.2.3.4:80 ", "1.2.3.4"),
+        ("[2001:db8::1]:80", "2001:db8::1"),
+        ("2001:DB8::1", "2001:db8::1"),
+        ("::ffff:1.2.3.4", "1.2.3.4"),
+        ("fe80::1%text of the caller's", "fe80::1"),
+        ("unknown", None),
+        ("_hidden:80", None),
+        ("1.2.3.4.5", None),
+        ("١.2.3.4", None),
+    ],
+)
+def test_addresses_of_entries(entry: str, address: str | None) -> None:
+    assert address_in(entry) == address
+
+
+def test_the_rate_of_a_real_service_is_that_of_the_client_behind_its_proxy(serve) -> None:
+    limited: httpx.Client = serve(rate_limit="1/hour", proxies=1, workers=1)
+    asked = [
+        limited.get(MODELS, headers={"X-Forwarded-For": f"9.9.9.9, 203.0.113.{i}"}).status_code
+        for i in (1, 1, 2)
+    ]
+    assert asked == [200, 429, 200]

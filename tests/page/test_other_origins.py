@@ -1,0 +1,99 @@
+"""Pages of other origins in a real browser: those that are listed may ask, others may not."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+import pytest
+from playwright.sync_api import Browser
+
+ASK = """async ([address, key]) => {
+  try {
+    const answer = await fetch(`${address}/v1/encode`, {
+      method: "POST",
+      headers: {
+        Authorization: `Bearer ${key}`,
+        "Content-Type": "application/json",
+        "X-Request-ID": "asked-by-a-page",
+      },
+      body: JSON.stringify({ input: "the bank of the river", include: ["static"] }),
+    });
+    const names = ["X-Request-ID", "Server-Timing", "Content-Security-Policy"];
+    const seen = Object.fromEntries(names.map((name) => [name, answer.headers.get(name)]));
+    return { status: answer.status, document: await answer.json(), seen };
+  } catch (error) {
+    return { failed: error.name };
+  }
+}"""
+
+
+class _Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = b"<!doctype html><title>Another page</title>"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def site() -> Iterator[str]:
+    """A site of another origin: its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def sites() -> Iterator[tuple[str, str]]:
+    with site() as listed, site() as other:
+        yield listed, other
+
+
+@pytest.fixture(scope="module")
+def service(serve, sites: tuple[str, str]) -> httpx.Client:
+    return serve(cors_origins=sites[0], api_keys="a-key", workers=1)
+
+
+def asked(browser: Browser, origin: str, service: httpx.Client, key: str) -> dict:
+    context = browser.new_context()
+    try:
+        page = context.new_page()
+        page.goto(origin)
+        result: dict = page.evaluate(ASK, [str(service.base_url).rstrip("/"), key])
+        return result
+    finally:
+        context.close()
+
+
+def test_a_page_of_a_listed_origin_reads_answers_and_problems(
+    browser: Browser, service: httpx.Client, sites: tuple[str, str]
+) -> None:
+    right = asked(browser, sites[0], service, "a-key")
+    assert right["status"] == 200
+    assert [one["text"] for one in right["document"]["results"][0]["tokens"]][-1] == "river"
+    assert right["seen"]["X-Request-ID"] == "asked-by-a-page"
+    assert right["seen"]["Server-Timing"].startswith("parse;dur=")
+    assert right["seen"]["Content-Security-Policy"] is None
+    wrong = asked(browser, sites[0], service, "no-key")
+    assert (wrong["status"], wrong["document"]["code"]) == (401, "unauthorised")
+    assert wrong["document"]["request_id"] == "asked-by-a-page"
+
+
+def test_a_page_of_another_origin_reads_nothing(
+    browser: Browser, service: httpx.Client, client: httpx.Client, sites: tuple[str, str]
+) -> None:
+    for key in ("a-key", "no-key"):
+        assert asked(browser, sites[1], service, key) == {"failed": "TypeError"}
+    # Nor from a service that lists none, not even a page of its own host at another port.
+    assert asked(browser, sites[0], client, "any") == {"failed": "TypeError"}
