@@ -14,9 +14,12 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     --mount=type=secret,id=ca.pem,target=/run/secrets/ca.pem \
     if [ -s /run/secrets/ca.pem ]; then export PIP_CERT=/run/secrets/ca.pem; fi \
     && python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
-print(*project["project"]["dependencies"], sep="\n", file=open("runtime.txt", "w")); \
-print(*project["build-system"]["requires"], sep="\n", file=open("backend.txt", "w"))' \
-    && /opt/pip/bin/pip install --quiet --requirement backend.txt \
+extras = project["project"]["optional-dependencies"]; \
+print(*project["project"]["dependencies"], *extras["redis"], *extras["telemetry"], sep="\n", \
+      file=open("runtime.txt", "w")); \
+print(*project["build-system"]["requires"], *project["dependency-groups"]["image"], sep="\n", \
+      file=open("build.txt", "w"))' \
+    && /opt/pip/bin/pip install --quiet --requirement build.txt \
     && /opt/pip/bin/pip --python /opt/polyseme/bin/python install \
        --quiet --no-compile --requirement runtime.txt
 # Tests, C sources and type stubs: 66 of 249 MB, which neither serving nor importing reads.
@@ -37,6 +40,11 @@ RUN /opt/pip/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir wh
        --quiet --no-deps --no-index --no-compile --prefix /project wheel/*.whl \
     && python -m compileall -q --invalidation-mode unchecked-hash \
        -s /project -p /opt/polyseme /project/lib
+# The bill of materials of all this and of the base, which the last stage starts from as well.
+COPY containers/sbom.py ./
+RUN PYTHONPATH=$(echo /project/lib/python3*/site-packages) && export PYTHONPATH \
+    && /opt/pip/bin/cyclonedx-py environment -o environment.json /opt/polyseme/bin/python \
+    && /opt/pip/bin/python sbom.py "$PYTHONPATH" <environment.json >/project/sbom.cdx.json
 
 FROM ${BASE}
 RUN groupadd --gid 10001 polyseme \
@@ -73,4 +81,5 @@ LABEL org.opencontainers.image.title="polyseme" \
       org.opencontainers.image.description="Contextual word vectors, as a service" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}"
+      org.opencontainers.image.revision="${REVISION}" \
+      io.polyseme.sbom="/opt/polyseme/sbom.cdx.json"

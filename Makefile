@@ -7,20 +7,28 @@ CORPUS ?= ../shared/data/corpora
 DATA ?= ../shared/data/eval
 SENSES ?= ../shared/data/senses
 
-.PHONY: serve test check format model results image docs clean
+.PHONY: serve test reliability check format model results image sbom docs clean
 .PHONY: $(addprefix results-,similarity wic coarsewsd attention ablation examples minilm)
 
 serve: $(VENV)/.installed
 	exec $(BIN)/polyseme serve --port $(PORT)
 
+# A process for each processor; a file's tests stay together, and the order is that of tests/conftest.py.
+# `make test ARGS=-n0` has one alone.
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
+		--no-loadscope-reorder $(ARGS)
+
+# What breaks and what does not, at full size: a quarter of an hour, for `make docs`.
+reliability: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/reliability.py
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/oxlint --deny-warnings service/page
+	$(BIN)/python .ci/audit.py
 
 format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .
@@ -63,6 +71,10 @@ docs: $(VENV)/.installed-test
 
 image:
 	./containers/build
+
+# The bill of materials that the image holds: make sbom > sbom.cdx.json
+sbom:
+	@./containers/show-sbom
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -2,19 +2,16 @@
 
 import json
 import os
-import shutil
-import socket
-import subprocess
 import time
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 import httpx
 import pytest
 
-ROOT = Path(__file__).parents[1]
-IMAGE = "localhost/polyseme:test"
+from tests.conftest import free_port
+from tests.containers.engine import NEEDS_AN_ENGINE
+
 NAME = f"polyseme-test-{os.getpid()}"
 LIMIT_MB = 450
 HARDENING = [
@@ -22,17 +19,6 @@ HARDENING = [
     *("--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
     *("--memory", "600m", "--pids-limit", "64"),
 ]
-
-# For machines without systemd, without network bridges and with the older control groups.
-ENGINE = """
-[containers]
-default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
-netns = "host"
-[engine]
-runtime = "runc"
-cgroup_manager = "cgroupfs"
-events_logger = "file"
-"""
 
 READS_THE_FORMATS = """
 import pathlib
@@ -49,68 +35,18 @@ print("read")
 """
 
 
-def _missing():
-    programs = [name for name in ("buildah", "podman", "runc") if shutil.which(name) is None]
-    if programs:
-        return f"needs {', '.join(programs)}"
-    if os.geteuid() != 0:
-        return "needs root"
-    return ""
-
-
-pytestmark = [
-    pytest.mark.container,
-    pytest.mark.skipif(bool(_missing()), reason=_missing() or "nothing is missing"),
-]
-
-
-@pytest.fixture(scope="module")
-def podman(tmp_path_factory):
-    """A function that runs podman and returns what it prints."""
-    configuration = tmp_path_factory.mktemp("engine") / "containers.conf"
-    configuration.write_text(ENGINE)
-    environment = {**os.environ, "CONTAINERS_CONF": str(configuration)}
-
-    def run(*arguments, check=True):
-        done = subprocess.run(
-            ["podman", *arguments],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        if check:
-            assert done.returncode == 0, done.stderr
-        return done
-
-    return run
-
-
-@pytest.fixture(scope="module")
-def image():
-    """The image, made by the script that `make image` runs."""
-    done = subprocess.run(
-        [ROOT / "containers" / "build"],
-        env={**os.environ, "TAG": "test"},
-        capture_output=True,
-        text=True,
-        timeout=1800,
-        check=False,
-    )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
-    return IMAGE
+pytestmark = NEEDS_AN_ENGINE
 
 
 @contextmanager
-def running(image, podman, name):
+def running(image, podman, name, *more):
     """The address of the service in a hardened container, removed afterwards."""
-    port = _free_port()
+    port = free_port()
     settings = {"HOST": "127.0.0.1", "PORT": port, "WORKERS": 2}
     options = [f"--env=POLYSEME_{setting}={value}" for setting, value in settings.items()]
     options += ["--name", name, "--health-interval=disable"]
     try:
-        podman("run", "--detach", *options, *HARDENING, image)
+        podman("run", "--detach", *options, *HARDENING, *more, image)
         _wait_until_ready(f"http://127.0.0.1:{port}", podman, name)
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -129,11 +65,6 @@ def inside(service, podman):
     """A function that runs a program in the container of `service`."""
     assert service
     return partial(podman, "exec", NAME)
-
-
-def _free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 def _wait_until_ready(address, podman, name, seconds=90):
@@ -232,7 +163,7 @@ def test_the_health_check_fails_where_nothing_listens(image, podman):
     check = podman("image", "inspect", "--format", "{{json .HealthCheck.Test}}", image).stdout
     _, program, *arguments = json.loads(check)
     attempt = podman(
-        *("run", "--rm", f"--env=POLYSEME_PORT={_free_port()}", "--entrypoint", program),
+        *("run", "--rm", f"--env=POLYSEME_PORT={free_port()}", "--entrypoint", program),
         *(image, *arguments),
         check=False,
     )
@@ -243,5 +174,18 @@ def test_the_health_check_fails_where_nothing_listens(image, podman):
 def test_sigterm_ends_it_in_order(image, podman):
     name = f"{NAME}-stopped"
     with running(image, podman, name):
+        podman("stop", "--time", "40", name)
+        assert podman("inspect", "--format", "{{.State.ExitCode}}", name).stdout.strip() == "0"
+
+
+def test_it_serves_without_memory_that_it_may_write_and_stops_in_order(image, podman, tmp_path):
+    name = f"{NAME}-bare"
+    tmp_path.chmod(0o777)
+    nowhere = ("--read-only-tmpfs=false", f"--volume={tmp_path}:/dev/shm:ro")
+    with running(image, podman, name, *nowhere) as address:
+        attempt = podman("exec", name, "touch", "/dev/shm/written", check=False)
+        assert "Read-only file system" in attempt.stderr
+        answer = httpx.post(f"{address}/v1/encode", json={"input": "bank"}, timeout=30)
+        assert answer.status_code == 200, answer.text
         podman("stop", "--time", "40", name)
         assert podman("inspect", "--format", "{{.State.ExitCode}}", name).stdout.strip() == "0"

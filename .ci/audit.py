@@ -1,0 +1,93 @@
+"""Audits what the service is installed with: `make check` ends here.
+
+A weakness that an advisory names fails the check. Where no advisory database can be reached, which
+is so behind some package indexes, that is said and nothing more: it is no fault of the code.
+"""
+
+import json
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+EXTRAS = ("redis", "telemetry")
+"""What the image has, beside what every installation has."""
+
+
+def requirements() -> list[str]:
+    """Name and version of what is installed of the service's dependencies, theirs included."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    waiting = [*project["dependencies"], *(one for extra in EXTRAS for one in extras[extra])]
+    found: dict[str, str] = {}
+    while waiting:
+        wanted = Requirement(waiting.pop())
+        name = canonicalize_name(wanted.name)
+        if name not in found and (not wanted.marker or wanted.marker.evaluate({"extra": ""})):
+            one = metadata.distribution(name)
+            found[name] = one.version
+            waiting += one.requires or ()
+    return [f"{name}=={version}" for name, version in sorted(found.items())]
+
+
+def report() -> dict[str, Any]:
+    """What pip-audit says, as JSON; nothing of any package where it reaches no database."""
+    with TemporaryDirectory() as folder:
+        listed = Path(folder) / "requirements.txt"
+        listed.write_text("\n".join(requirements()), "utf-8")
+        options = ("--format=json", "--progress-spinner=off", "--no-deps", "--disable-pip")
+        done = subprocess.run(  # noqa: S603 - the program beside this Python
+            [Path(sys.executable).with_name("pip-audit"), *options, "--requirement", listed],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    return read(done.stdout, done.stderr)
+
+
+def read(output: str, errors: str) -> dict[str, Any]:
+    """The report that pip-audit wrote.
+
+    Raises:
+        SystemExit: it wrote none, for another reason than a network that is not there
+    """
+    try:
+        said: dict[str, Any] = json.loads(output)
+    except ValueError:
+        if not any(why in errors for why in ("ConnectionError", "Timeout", "HTTPError")):
+            raise SystemExit(f"audit: pip-audit failed: {errors.strip()[-500:]}") from None
+        return {"dependencies": []}
+    return said
+
+
+def verdict(said: dict[str, Any]) -> tuple[str, int]:
+    """One sentence, or one for each weakness, and the exit code."""
+    packages = said["dependencies"]
+    weak = [_weakness(one, fault) for one in packages for fault in one.get("vulns", ())]
+    missed = [one["name"] for one in packages if "skip_reason" in one]
+    audited = len(packages) - len(missed)
+    if weak:
+        return "\n".join(weak), 1
+    if not audited:
+        return "audit: nothing was audited, since no database of advisories can be reached.", 0
+    rest = f"; not audited: {', '.join(missed)}" if missed else ""
+    return f"audit: {audited} packages have no known weakness{rest}.", 0
+
+
+def _weakness(package: dict[str, Any], fault: dict[str, Any]) -> str:
+    versions = ", ".join(fault["fix_versions"])
+    mended = f"take {versions}" if versions else "no version mends it yet"
+    return f"audit: {package['name']} {package['version']} has {fault['id']}; {mended}."
+
+
+if __name__ == "__main__":
+    sentence, code = verdict(report())
+    sys.stderr.write(f"{sentence}\n")
+    sys.exit(code)

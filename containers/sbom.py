@@ -1,0 +1,114 @@
+"""Writes the image's bill of materials (CycloneDX JSON): all that is installed, and what it brings.
+
+    cyclonedx-py environment PYTHON | python containers/sbom.py SITE-PACKAGES > sbom.cdx.json
+
+What cyclonedx-bom says of the environment's packages comes in. Debian's packages, the base's own
+Python with its packages, the bundled model and the page's d3 are added here.
+"""
+
+import json
+import platform
+import sys
+import sysconfig
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from cyclonedx.model import HashAlgorithm, HashType
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.license import LicenseExpression
+from cyclonedx.output import make_outputter
+from cyclonedx.schema import OutputFormat, SchemaVersion
+from packageurl import PackageURL
+
+DPKG = Path("/var/lib/dpkg/status")
+RELEASE = Path("/etc/os-release")
+
+
+def bill(environment: Bom, site_packages: Path) -> Bom:
+    """The whole bill, of what is known of an environment."""
+    (project,) = (one for one in environment.components if one.name == "polyseme")
+    image = Component(
+        type=ComponentType.CONTAINER,
+        name="polyseme-image",
+        version=project.version,
+        bom_ref="image",
+        description="Contextual word vectors, as a service",
+    )
+    environment.metadata.component = image
+    environment.components.update(
+        [*_of_debian(), *_of_base(), _model(site_packages), *_scripts(site_packages)]
+    )
+    environment.register_dependency(image, environment.components)
+    return environment
+
+
+def _of_debian() -> Iterator[Component]:
+    system = platform.freedesktop_os_release() if RELEASE.exists() else {}
+    distribution = system.get("ID", "debian")
+    blocks = DPKG.read_text("utf-8").strip().split("\n\n")
+    for block in blocks:
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
+        if not fields["Status"].endswith(" installed"):
+            continue
+        name, version, arch = (fields[key] for key in ("Package", "Version", "Architecture"))
+        release = f"{distribution}-{system.get('VERSION_ID', '')}"
+        purl = PackageURL("deb", distribution, name, version, {"arch": arch, "distro": release})
+        yield Component(
+            type=ComponentType.LIBRARY, name=name, version=version, purl=purl, bom_ref=str(purl)
+        )
+
+
+def _of_base() -> Iterator[Component]:
+    """Python itself and what lies beside it, where they are no packages of Debian."""
+    if sys.base_prefix == "/usr":
+        return
+    version = platform.python_version()
+    purl = PackageURL("generic", None, "python", version)
+    yield Component(
+        type=ComponentType.PLATFORM, name="python", version=version, purl=purl, bom_ref=str(purl)
+    )
+    beside = sysconfig.get_path("purelib", vars={"base": sys.base_prefix})
+    for one in metadata.distributions(path=[beside]):
+        name = one.metadata["Name"]
+        purl = PackageURL("pypi", None, name.lower(), one.version, {"at": "base"})
+        yield Component(
+            type=ComponentType.LIBRARY, name=name, version=one.version, purl=purl, bom_ref=str(purl)
+        )
+
+
+def _model(site_packages: Path) -> Component:
+    manifest = site_packages / "service/bundled/wiki-en/manifest.json"
+    said = json.loads(manifest.read_text("utf-8"))
+    digest = said["files"]["vectors.npy"]["sha256"]
+    return Component(
+        type=ComponentType.MACHINE_LEARNING_MODEL,
+        name=said["name"],
+        version=digest[:12],
+        bom_ref=f"model:{said['name']}",
+        description=said["source"],
+        licenses=[LicenseExpression(said["licence"])],
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)],
+    )
+
+
+def _scripts(site_packages: Path) -> Iterator[Component]:
+    sources = json.loads((site_packages / "service/page/vendor/sources.json").read_text("utf-8"))
+    for said in sources["files"].values():
+        purl = PackageURL("npm", None, said["package"], said["version"])
+        yield Component(
+            type=ComponentType.LIBRARY,
+            name=said["package"],
+            version=said["version"],
+            purl=purl,
+            bom_ref=str(purl),
+            licenses=[LicenseExpression("ISC")],
+            hashes=[HashType(alg=HashAlgorithm.SHA_256, content=said["sha256"])],
+        )
+
+
+if __name__ == "__main__":
+    whole = bill(Bom.from_json(json.load(sys.stdin)), Path(sys.argv[1]))  # type: ignore[attr-defined]
+    writer = make_outputter(whole, OutputFormat.JSON, SchemaVersion.V1_6)
+    sys.stdout.write(writer.output_as_string(indent=1) + "\n")

@@ -1,0 +1,68 @@
+"""What tests of containers share: the engine, and the image."""
+
+import fcntl
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.containers.engine import ENGINE, IMAGE, ROOT, Podman
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment in which podman and what runs it find their configuration."""
+    configuration = tmp_path_factory.mktemp("engine") / "containers.conf"
+    configuration.write_text(ENGINE)
+    return {**os.environ, "CONTAINERS_CONF": str(configuration)}
+
+
+@pytest.fixture(scope="session")
+def podman(engine: dict[str, str]) -> Podman:
+    """A function that runs podman and returns what it prints."""
+
+    def run(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            ["podman", *arguments],
+            env=engine,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if check:
+            assert done.returncode == 0, done.stderr
+        return done
+
+    return run
+
+
+def _made(*command: object, **environment: str) -> None:
+    """Run a script that makes images: one at a time, whichever process of the tests asks."""
+    with (Path(tempfile.gettempdir()) / "polyseme-images.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(
+            [str(part) for part in command],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=1800,
+            check=False,
+        )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+
+
+@pytest.fixture(scope="session")
+def image() -> str:
+    """The image, made by the script that `make image` runs."""
+    _made(ROOT / "containers/build", TAG="test")
+    return IMAGE
+
+
+@pytest.fixture(scope="session")
+def others(image: str) -> str:
+    """The images beside ours that the compose file names, or stand-ins of Debian's packages."""
+    _made(ROOT / "containers/stand-ins")
+    return image

@@ -1,0 +1,94 @@
+"""The image's bill of materials: what it lists is what is there."""
+
+import json
+import re
+import subprocess
+from typing import Any
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from service import __version__
+from tests.containers.engine import NEEDS_AN_ENGINE, ROOT, Podman
+
+INSTALLED = """
+import importlib.metadata as metadata
+for one in metadata.distributions():
+    print(one.metadata["Name"], one.version)
+"""
+
+pytestmark = NEEDS_AN_ENGINE
+
+
+@pytest.fixture(scope="module")
+def text(image: str, engine: dict[str, str]) -> str:
+    """The bill, as `make sbom` gets it out."""
+    done = subprocess.run(
+        [ROOT / "containers/show-sbom"],
+        env={**engine, "TAG": image.rsplit(":", 1)[1]},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def bill(text: str) -> dict[str, Any]:
+    """The bill as a document."""
+    document: dict[str, Any] = json.loads(text)
+    return document
+
+
+def listed(bill: dict[str, Any], kind: str) -> set[tuple[str, str]]:
+    """Name and version of the components whose package URL is of a kind."""
+    return {
+        (one["name"].lower(), one["version"])
+        for one in bill["components"]
+        if one.get("purl", "").startswith(f"pkg:{kind}/") and "at=base" not in one["purl"]
+    }
+
+
+def inside(podman: Podman, image: str, program: str, *arguments: str) -> set[tuple[str, ...]]:
+    out = podman("run", "--rm", "--entrypoint", program, image, *arguments).stdout
+    return {tuple(line.split()) for line in out.splitlines()}
+
+
+def test_it_follows_the_schema(text: str) -> None:
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+
+
+def test_it_lists_the_packages_of_python_that_are_installed(
+    bill: dict[str, Any], podman: Podman, image: str
+) -> None:
+    installed = {(n.lower(), v) for n, v in inside(podman, image, "python", "-c", INSTALLED)}
+    assert ("polyseme", __version__) in installed
+    assert {("redis",), ("opentelemetry-sdk",)} <= {(name,) for name, _ in installed}
+    assert listed(bill, "pypi") == installed - {("polyseme", __version__)}
+
+
+def test_it_lists_the_packages_of_debian_that_are_installed(
+    bill: dict[str, Any], podman: Podman, image: str
+) -> None:
+    form = ("-W", "-f", "${Package} ${Version}\n")
+    assert listed(bill, "deb") == inside(podman, image, "dpkg-query", *form)
+
+
+def test_it_lists_what_the_project_brings_along(bill: dict[str, Any]) -> None:
+    named = {one["name"]: one for one in bill["components"]}
+    manifest = json.loads((ROOT / "models/wiki-en/manifest.json").read_text())
+    digest = manifest["files"]["vectors.npy"]["sha256"]
+    assert named["wiki-en"]["type"] == "machine-learning-model"
+    assert named["wiki-en"]["hashes"] == [{"alg": "SHA-256", "content": digest}]
+    assert named["polyseme"]["version"] == __version__
+    sources = json.loads((ROOT / "service/page/vendor/sources.json").read_text())["files"]
+    assert {(s["package"], s["version"]) for s in sources.values()} == listed(bill, "npm")
+    assert bill["metadata"]["component"]["type"] == "container"
+
+
+def test_a_label_says_where_it_is(podman: Podman, image: str) -> None:
+    label = '{{index .Labels "io.polyseme.sbom"}}'
+    place = podman("image", "inspect", "--format", label, image).stdout.strip()
+    assert re.fullmatch(r"/opt/polyseme/\S+\.json", place)
+    assert podman("run", "--rm", "--entrypoint", "test", image, "-s", place).returncode == 0

@@ -1,0 +1,259 @@
+"""docker-compose.yml, run for real by podman-compose: the service behind its proxy.
+
+podman here may have no bridges: an override has every service on the network of the host, at free
+ports. Where no registry answers, the images of others are stand-ins made of Debian's packages.
+"""
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from tests.conftest import free_port
+from tests.containers.engine import NEEDS_AN_ENGINE, ROOT, Podman
+from tests.http.problem import expect_problem
+from tests.proxy import configured
+
+SENTENCE = {"input": "The bank of the river"}
+COMPOSE = Path(sys.executable).with_name("podman-compose")
+
+pytestmark = NEEDS_AN_ENGINE
+
+ON_THE_HOST = """
+networks: !reset {{}}
+services:
+  proxy:
+    network_mode: host
+    networks: !reset []
+    ports: !reset []
+    healthcheck: {{disable: true}}
+    volumes: !override ["{folder}/nginx.conf:/etc/nginx/nginx.conf:ro"]
+  polyseme:
+    network_mode: host
+    networks: !reset []
+    healthcheck: {{disable: true}}
+    environment: {{POLYSEME_HOST: 127.0.0.1, POLYSEME_PORT: {service}}}
+  redis:
+    network_mode: host
+    networks: !reset []
+    healthcheck: {{disable: true}}
+    working_dir: /tmp
+    command: [--save, "", --port, "{redis}", --bind, 127.0.0.1]
+  prometheus:
+    network_mode: host
+    networks: !reset []
+    ports: !reset []
+    healthcheck: {{disable: true}}
+    volumes: !override ["{folder}/prometheus:/etc/prometheus:ro", "prometheus:/prometheus"]
+    command:
+      - --config.file=/etc/prometheus/prometheus.yml
+      - --storage.tsdb.path=/prometheus
+      - --web.listen-address=127.0.0.1:{prometheus}
+  grafana:
+    network_mode: host
+    networks: !reset []
+    ports: !reset []
+"""
+
+
+class Stack:
+    """What compose runs, and where it is reached."""
+
+    def __init__(self, folder: Path, engine: dict[str, str], settings: dict[str, object]) -> None:
+        self.name = f"stack{free_port()}"
+        self.ports = {name: free_port() for name in ("proxy", "service", "redis", "prometheus")}
+        self.folder, upstream = folder, f"127.0.0.1:{self.ports['service']}"
+        (folder / "nginx.conf").write_text(configured(self.ports["proxy"], upstream))
+        (folder / "override.yml").write_text(ON_THE_HOST.format(folder=folder, **self.ports))
+        given = {
+            f"POLYSEME_{name.upper()}": str(value).format(**self.ports)
+            for name, value in settings.items()
+        }
+        self.environment = {**engine, "TAG": "test", **given}
+
+    def watched(self) -> None:
+        """Have Prometheus look where the service is."""
+        shutil.copytree(ROOT / "deploy/prometheus", self.folder / "prometheus")
+        file = self.folder / "prometheus/prometheus.yml"
+        assert file.read_text().count("polyseme:8000") == 1
+        address = f"127.0.0.1:{self.ports['service']}"
+        # Often, so that the test need not wait.
+        text = file.read_text().replace("scrape_interval: 15s", "scrape_interval: 1s")
+        file.write_text(text.replace("polyseme:8000", address))
+
+    def compose(self, *arguments: str) -> str:
+        """Run podman-compose."""
+        files = ("-f", ROOT / "docker-compose.yml", "-f", self.folder / "override.yml")
+        done = subprocess.run(
+            [COMPOSE, "--in-pod=false", "-p", self.name, *files, *arguments],
+            env=self.environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
+        return done.stdout
+
+    def container(self, service: str) -> str:
+        """What podman calls the container of a service."""
+        return f"{self.name}_{service}_1"
+
+    def wait_for(self, service: str, path: str, status: int = 200) -> httpx.Response:
+        """Ask until the answer is as expected."""
+        for _ in range(300):
+            try:
+                answer = httpx.get(f"http://127.0.0.1:{self.ports[service]}{path}", timeout=5)
+            except httpx.TransportError:
+                pass
+            else:
+                if answer.status_code == status:
+                    return answer
+            time.sleep(0.2)
+        raise AssertionError(f"{service} does not answer at {path}")
+
+
+@contextmanager
+def up(folder: Path, engine: dict[str, str], *others: str, **settings: object) -> Iterator[Stack]:
+    """Run the service and the proxy of the compose file, and others that a profile has."""
+    stack = Stack(folder, engine, settings)
+    profiles = ("--profile=watch", "--profile=redis")
+    if "prometheus" in others:
+        stack.watched()
+    try:
+        stack.compose(*profiles, "up", "-d", "--no-build", "polyseme", "proxy", *others)
+        stack.wait_for("proxy", "/livez")
+        yield stack
+    finally:
+        stack.compose(*profiles, "down", "--volumes")
+
+
+@pytest.fixture(scope="module")
+def stack(
+    others: str, engine: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
+    """The service behind its proxy."""
+    assert others
+    with up(tmp_path_factory.mktemp("stack"), engine, stream_bytes=1 << 20) as running:
+        yield running
+
+
+@pytest.fixture
+def proxy(stack: Stack) -> Iterator[httpx.Client]:
+    """A client of the proxy."""
+    with httpx.Client(base_url=f"http://127.0.0.1:{stack.ports['proxy']}", timeout=60) as client:
+        yield client
+
+
+def test_a_sentence_is_encoded_through_the_proxy(proxy: httpx.Client) -> None:
+    (result,) = proxy.post("/v1/encode", json=SENTENCE).raise_for_status().json()["results"]
+    assert len(result["contextual"]) == 5
+
+
+def test_a_long_answer_comes_through_a_proxy_that_cannot_keep_it(proxy: httpx.Client) -> None:
+    body = {"input": ["The bank of the river is near the bank of the city"] * 400}
+    with proxy.stream("POST", "/v1/encode", json=body) as answer:
+        assert answer.headers["transfer-encoding"] == "chunked"
+        assert len(answer.read()) > 20e6
+    assert len(answer.json()["results"]) == 400
+
+
+def test_a_body_that_does_not_fit_the_proxys_memory_reaches_the_service(
+    proxy: httpx.Client,
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = proxy.post("/v1/encode", content=b" " * (5 << 20), headers=headers)
+    assert expect_problem(answer, 413, "too_large")["setting"] == "max_body_bytes"
+
+
+def test_a_slow_client_costs_the_service_no_connection(stack: Stack, proxy: httpx.Client) -> None:
+    place = "127.0.0.1", stack.ports["proxy"]
+    head = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
+    with ExitStack() as lines:
+        for _ in range(100):
+            line = lines.enter_context(closing(socket.create_connection(place)))
+            line.sendall(head + b"{")
+        # The proxy keeps a few connections to the service for those who do send.
+        assert proxy.post("/v1/encode", json=SENTENCE).status_code == 200
+        assert 0 < connections(stack.ports["service"]) < 50
+
+
+def connections(port: int) -> int:
+    """How many connections to a port of this machine are open."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    fields = [line.split() for line in lines]
+    return sum(one[1].endswith(f":{port:04X}") and one[3] == "01" for one in fields)
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/readyz"])
+def test_what_is_for_the_inside_is_not_seen_from_outside(
+    stack: Stack, proxy: httpx.Client, path: str
+) -> None:
+    assert stack.wait_for("service", path)
+    expect_problem(proxy.get(path), 404, "unknown_route")
+
+
+@pytest.mark.parametrize("service", ["proxy", "polyseme"])
+def test_a_service_is_not_root_and_can_change_nothing(
+    stack: Stack, podman: Podman, service: str
+) -> None:
+    name = stack.container(service)
+    lines = podman("exec", name, "cat", "/proc/1/status").stdout.splitlines()
+    fields = dict(line.split(":\t", 1) for line in lines)
+    assert "0" not in fields["Uid"].split()
+    assert int(fields["CapEff"], 16) == 0
+    assert fields["NoNewPrivs"] == "1"
+    attempt = podman("exec", name, "touch", "/etc/written", check=False)
+    assert "Read-only file system" in attempt.stderr
+
+
+def test_the_proxys_health_check_passes(stack: Stack, podman: Podman) -> None:
+    with (ROOT / "docker-compose.yml").open() as file:
+        check = yaml.safe_load(file)["services"]["proxy"]["healthcheck"]["test"]
+    program = [part.replace(":8080", f":{stack.ports['proxy']}") for part in check[1:]]
+    podman("exec", stack.container("proxy"), *program)
+
+
+def test_a_service_that_is_killed_is_a_problem_until_it_is_back(
+    stack: Stack, proxy: httpx.Client, podman: Podman
+) -> None:
+    podman("kill", "--signal", "KILL", stack.container("polyseme"))
+    podman("wait", stack.container("polyseme"))
+    answer = proxy.post("/v1/encode", json=SENTENCE)
+    expect_problem(answer, 503, "not_ready")
+    assert int(answer.headers["retry-after"]) > 0
+    podman("start", stack.container("polyseme"))
+    stack.wait_for("service", "/readyz")
+    assert proxy.post("/v1/encode", json=SENTENCE).status_code == 200
+
+
+def test_redis_counts_for_all_workers_and_prometheus_sees_them(
+    others: str, engine: dict[str, str], tmp_path: Path
+) -> None:
+    assert others
+    settings = {
+        "workers": 4,
+        "rate_limit": "20/hour",
+        "rate_limit_storage": "redis://127.0.0.1:{redis}/0",
+    }
+    with up(tmp_path, engine, "redis", "prometheus", **settings) as stack:
+        address = f"http://127.0.0.1:{stack.ports['proxy']}/v1/encode"
+        # A connection each, so that every worker gets some.
+        answers = [httpx.post(address, json=SENTENCE) for _ in range(40)]
+        assert [answer.status_code for answer in answers] == [200] * 20 + [429] * 20
+        for _ in range(150):
+            found = stack.wait_for("prometheus", "/api/v1/targets").json()["data"]["activeTargets"]
+            health = {one["labels"]["job"]: one["health"] for one in found}
+            if health.get("polyseme") == "up":
+                break
+            time.sleep(0.2)
+        assert health["polyseme"] == "up"

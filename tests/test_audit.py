@@ -1,0 +1,90 @@
+"""`make check` audits the dependencies: what it makes of the reports of pip-audit."""
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / ".ci/audit.py"
+
+# As `pip-audit --format json` writes them (2.10).
+CLEAN = {"name": "numpy", "version": "2.4.6", "vulns": []}
+WEAK = {
+    "name": "flask",
+    "version": "0.5",
+    "vulns": [
+        {
+            "id": "PYSEC-2018-66",
+            "fix_versions": ["0.12.3", "1.0"],
+            "aliases": ["CVE-2018-1000656", "GHSA-562c-5r94-xh97"],
+            "description": "The Pallets Project flask version Before 0.12.3 …",
+        },
+        {"id": "PYSEC-2019-1", "fix_versions": [], "aliases": [], "description": "…"},
+    ],
+}
+SKIPPED = {
+    "name": "regex",
+    "skip_reason": "Dependency not found on PyPI and could not be audited: regex (2026.11.15)",
+}
+
+
+@pytest.fixture(scope="module")
+def audit() -> ModuleType:
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location("audit", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def verdict(audit: ModuleType, *packages: dict) -> tuple[str, int]:
+    return audit.verdict(audit.read(json.dumps({"dependencies": packages, "fixes": []}), ""))
+
+
+def test_a_known_weakness_fails_the_check_and_is_named(audit: ModuleType) -> None:
+    text, code = verdict(audit, CLEAN, WEAK, SKIPPED)
+    assert code == 1
+    assert text.splitlines() == [
+        "audit: flask 0.5 has PYSEC-2018-66; take 0.12.3, 1.0.",
+        "audit: flask 0.5 has PYSEC-2019-1; no version mends it yet.",
+    ]
+
+
+def test_no_known_weakness_passes_and_what_was_not_audited_is_named(audit: ModuleType) -> None:
+    assert verdict(audit, CLEAN) == ("audit: 1 packages have no known weakness.", 0)
+    text, code = verdict(audit, CLEAN, SKIPPED)
+    assert (text, code) == ("audit: 1 packages have no known weakness; not audited: regex.", 0)
+
+
+def test_where_nothing_can_be_audited_it_says_so_and_passes(audit: ModuleType) -> None:
+    away = audit.read("", "requests.exceptions.ConnectionError: Max retries exceeded")
+    for text, code in (verdict(audit, SKIPPED, SKIPPED), audit.verdict(away)):
+        assert code == 0
+        assert re.fullmatch(r"audit: nothing was audited, [^\n]+\.", text)
+
+
+def test_an_audit_that_fails_for_another_reason_fails_the_check(audit: ModuleType) -> None:
+    with pytest.raises(SystemExit, match="pip-audit failed: No module named pip_audit"):
+        audit.read("", "No module named pip_audit")
+
+
+def test_all_that_the_service_needs_is_audited_and_what_tests_need_is_not(
+    audit: ModuleType,
+) -> None:
+    names = {line.split("==")[0] for line in audit.requirements()}
+    assert {"flask", "werkzeug", "numpy", "scipy", "redis", "opentelemetry-sdk"} <= names
+    assert not names & {"pytest", "playwright", "polyseme", "mypy"}
+
+
+def test_the_check_runs_it_and_it_ends_with_one_line() -> None:
+    assert ".ci/audit.py" in (SCRIPT.parents[1] / "Makefile").read_text()
+    done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+    assert re.match(r"audit: .+\.\n", done.stderr), done.stderr
+    assert done.returncode == (1 if " has " in done.stderr else 0)

@@ -1,0 +1,244 @@
+"""The manifests of `deploy/kubernetes`: valid, hardened, and at one with the service's settings."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from service.settings import PREFIX, Settings
+from tests.kustomize import Document, build
+
+PLACE = Path(__file__).parents[1] / "deploy/kubernetes"
+COMPONENTS = sorted(path.name for path in (PLACE / "components").iterdir())
+
+
+def seconds(name: str) -> int:
+    """The default of a setting."""
+    default: int = Settings.model_fields[name].default
+    return default
+
+
+@pytest.fixture(scope="module")
+def with_component(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A kustomization for each component, of the base and the component."""
+    folder = tmp_path_factory.mktemp("kubernetes")
+    shutil.copytree(PLACE, folder / "all")
+    made = {"": folder / "all/base", "example": folder / "all/example"}
+    for name in COMPONENTS:
+        made[name] = folder / "all" / f"with-{name}"
+        made[name].mkdir()
+        said = {"resources": ["../base"], "components": [f"../components/{name}"]}
+        (made[name] / "kustomization.yaml").write_text(yaml.safe_dump(said))
+    return made
+
+
+def documents(place: Path, kind: str, name: str = "polyseme") -> Document:
+    """The one document of a kind and a name."""
+    (found,) = (
+        one
+        for one in build(place)
+        if one["kind"] == kind
+        and re.fullmatch(f"{name}(-[a-z0-9]{{10}})?", one["metadata"]["name"])
+    )
+    return found
+
+
+def pods() -> list[Document]:
+    """The specification of every pod that any kustomization makes."""
+    made = [*build(PLACE / "example")]
+    made += [
+        d for f in (PLACE / "components").rglob("*.yaml") for d in yaml.safe_load_all(f.read_text())
+    ]
+    return [one["spec"]["template"]["spec"] for one in made if one["kind"] == "Deployment"]
+
+
+def containers() -> list[Document]:
+    patch = yaml.safe_load((PLACE / "components/models-pulled/kustomization.yaml").read_text())
+    added = yaml.safe_load(patch["patches"][0]["patch"])["spec"]["template"]["spec"]
+    return [*added["initContainers"], *(one for pod in pods() for one in pod["containers"])]
+
+
+def test_every_manifest_follows_its_schema(with_component, tmp_path: Path) -> None:
+    made = [one for place in with_component.values() for one in build(place)]
+    # The kinds of the Prometheus operator are not Kubernetes's own.
+    own = {json.dumps(one, sort_keys=True) for one in made if one["kind"] != "PodMonitor"}
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(map(json.loads, own)))
+    program = Path(sys.executable).with_name("kubernetes-validate")
+    command = [program, "--strict", tmp_path / "all.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (done.stdout + done.stderr).count("passed for resource") == len(own)
+
+
+@pytest.mark.parametrize("name", ["", "example", *COMPONENTS])
+def test_kubectl_makes_the_same_of_them(with_component, name: str) -> None:
+    kubectl = shutil.which("kubectl") or pytest.skip("needs kubectl")
+    command = [kubectl, "kustomize", with_component[name]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "unknown field" in done.stderr or "unknown flag" in done.stderr:
+        pytest.skip("needs a newer kubectl")
+    assert done.returncode == 0, done.stderr
+    # A map that is made has a hash in its name.
+    said = re.sub(r"(name: polyseme)-[a-z0-9]{10}$", r"\1", done.stdout, flags=re.MULTILINE)
+    assert unordered([*yaml.safe_load_all(said)]) == unordered(build(with_component[name]))
+
+
+def unordered(value: Any) -> Any:
+    """The same with its lists in one order: a merge puts what is added first, or last."""
+    if isinstance(value, dict):
+        return {key: unordered(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return sorted(
+            (unordered(one) for one in value), key=lambda one: json.dumps(one, sort_keys=True)
+        )
+    return value
+
+
+def test_each_file_is_part_of_a_kustomization() -> None:
+    for folder in (PLACE / "base", PLACE / "example", *(PLACE / "components").iterdir()):
+        said = yaml.safe_load((folder / "kustomization.yaml").read_text())
+        files = {path.name for path in folder.iterdir()} - {"kustomization.yaml"}
+        assert files <= set(said.get("resources", ())), folder
+
+
+@pytest.mark.parametrize("pod", pods())
+def test_a_pod_is_what_the_restricted_profile_asks_for(pod: Document) -> None:
+    assert pod["automountServiceAccountToken"] is False
+    security = pod["securityContext"]
+    assert security["runAsNonRoot"] is True and security["runAsUser"] > 0
+    assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+    assert {next(iter(set(v) - {"name"})) for v in pod["volumes"]} <= {
+        *("emptyDir", "secret", "persistentVolumeClaim", "configMap"),
+    }
+
+
+@pytest.mark.parametrize("container", containers(), ids=lambda one: one["name"])
+def test_a_container_can_change_nothing_and_has_its_bounds(container: Document) -> None:
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert {"cpu", "memory"} <= set(container["resources"]["requests"])
+    assert "memory" in container["resources"]["limits"]
+
+
+@pytest.mark.parametrize("name", ["", "example", *COMPONENTS])
+def test_what_is_set_is_a_setting_with_a_value_it_may_have(
+    with_component, name: str, tmp_path: Path
+) -> None:
+    data = documents(with_component[name], "ConfigMap")["data"]
+    assert all(key.startswith(PREFIX) for key in data)
+    given = {key.removeprefix(PREFIX).lower(): value for key, value in data.items()}
+    assert set(given) <= set(Settings.model_fields)
+    keys = tmp_path / "keys"
+    keys.touch()
+    Settings(**given | ({"api_keys_file": keys} if "api_keys_file" in given else {}))
+
+
+@pytest.fixture(scope="module")
+def deployment() -> Document:
+    return documents(PLACE / "base", "Deployment")["spec"]["template"]["spec"]
+
+
+@pytest.fixture(scope="module")
+def settings() -> dict[str, str]:
+    data: dict[str, str] = documents(PLACE / "base", "ConfigMap")["data"]
+    return data
+
+
+def test_a_pod_is_given_the_time_the_service_takes_to_stop(deployment, settings) -> None:
+    grace, drain = (
+        int(settings.get(f"{PREFIX}{name.upper()}", seconds(name)))
+        for name in ("graceful_timeout", "drain_seconds")
+    )
+    probe = deployment["containers"][0]["readinessProbe"]
+    assert deployment["terminationGracePeriodSeconds"] > grace
+    # Endpoints are gone before the service takes no more; then there is time for answers.
+    assert probe["periodSeconds"] * probe["failureThreshold"] + probe["timeoutSeconds"] < drain
+    assert grace - drain >= seconds("graceful_timeout")
+
+
+def test_the_probes_ask_what_they_mean(deployment) -> None:
+    (container,) = deployment["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"http": seconds("port")}
+    paths = {"startup": "/livez", "liveness": "/livez", "readiness": "/readyz"}
+    for kind, path in paths.items():
+        assert container[f"{kind}Probe"]["httpGet"] == {"path": path, "port": "http"}
+
+
+def test_what_the_service_writes_is_in_memory_or_bounded(deployment) -> None:
+    mounts = {m["mountPath"]: m for m in deployment["containers"][0]["volumeMounts"]}
+    volumes = {v["name"]: v for v in deployment["volumes"]}
+    assert {path for path, mount in mounts.items() if not mount.get("readOnly")} == {
+        *("/tmp", "/dev/shm")
+    }
+    for path in ("/tmp", "/dev/shm"):
+        assert "sizeLimit" in volumes[mounts[path]["name"]]["emptyDir"]
+
+
+@pytest.mark.parametrize("name", ["", "example", *COMPONENTS])
+def test_selectors_find_what_they_are_for(with_component, name: str) -> None:
+    made = build(with_component[name])
+    pods = [d["spec"]["template"]["metadata"]["labels"] for d in made if d["kind"] == "Deployment"]
+    for one in made:
+        spec = one.get("spec", {})
+        selector = spec.get("selector", spec.get("podSelector"))
+        if selector is not None:
+            wanted = selector.get("matchLabels", selector)
+            assert sum(wanted.items() <= pod.items() for pod in pods) == 1, one["metadata"]
+
+
+def test_the_service_reaches_names_the_counter_and_the_collector_alone() -> None:
+    rules = documents(PLACE / "base", "NetworkPolicy")["spec"]
+    assert set(rules["policyTypes"]) == {"Ingress", "Egress"}
+    ports = [[(p["port"], p["protocol"]) for p in rule["ports"]] for rule in rules["egress"]]
+    assert ports == [[(53, "UDP"), (53, "TCP")], [(6379, "TCP")], [(4318, "TCP")]]
+    assert all("to" in rule for rule in rules["egress"])
+    # kustomize's `includeSelectors` would add labels here that DNS does not have.
+    (names, _) = rules["egress"][0]["to"][0].values()
+    assert rules["egress"][0]["to"][0]["podSelector"] == {"matchLabels": {"k8s-app": "kube-dns"}}
+    assert names == {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
+    (ingress,) = rules["ingress"]
+    assert ingress["from"] and ingress["ports"] == [{"port": "http", "protocol": "TCP"}]
+
+
+def test_there_are_two_and_one_may_go_at_a_time() -> None:
+    autoscaler = documents(PLACE / "base", "HorizontalPodAutoscaler")["spec"]
+    assert autoscaler["minReplicas"] >= 2
+    assert autoscaler["scaleTargetRef"]["name"] == "polyseme"
+    assert documents(PLACE / "base", "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+    deployment = documents(PLACE / "base", "Deployment")["spec"]
+    # A number here would undo the autoscaler's with each `apply`.
+    assert "replicas" not in deployment
+    assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+
+
+def test_models_come_by_a_volume_or_are_fetched_and_the_service_only_reads_them(
+    with_component,
+) -> None:
+    for name, kind in (("models-volume", "persistentVolumeClaim"), ("models-pulled", "emptyDir")):
+        pod = documents(with_component[name], "Deployment")["spec"]["template"]["spec"]
+        (volume,) = (one for one in pod["volumes"] if one["name"] == "models")
+        assert set(volume) == {"name", kind}
+        (mount,) = (m for m in pod["containers"][0]["volumeMounts"] if m["name"] == "models")
+        assert mount == {"name": "models", "mountPath": "/models", "readOnly": True}
+    (first,) = pod["initContainers"]
+    assert {"name": "models", "mountPath": "/models"} in first["volumeMounts"]
+    assert first["args"][:2] == ["models", "pull"]
+
+
+def test_the_images_of_others_are_those_of_the_compose_file() -> None:
+    compose = yaml.safe_load((PLACE.parents[1] / "docker-compose.yml").read_text())["services"]
+    (redis,) = documents(PLACE / "example", "Deployment", "polyseme-redis")["spec"]["template"][
+        "spec"
+    ]["containers"]
+    assert redis["image"] == compose["redis"]["image"]
