@@ -24,8 +24,8 @@ def settings() -> str:
     lines = [
         "# Settings",
         "",
-        "Each is an environment variable and a flag of `polyseme serve`; the flag wins. What may hold",
-        "a secret has no flag, because every user of a machine can read a command line. Made from",
+        "Each is an environment variable and a flag of `polyseme serve`; the flag wins. What may",
+        "hold a secret has no flag, because every user can read a command line. Made from",
         "`service/settings.py` by `make docs`.",
         "",
         "| variable | flag | default | bounds | what it sets |",

@@ -30,6 +30,8 @@ _LEAVING = 2.0
 """Seconds that a worker which ends keeps a connection for the request that may be on its way."""
 _NO_ROOM = 0.5
 """Seconds without new connections after the system had no room for one."""
+_PATIENCE = 2
+"""How many looks, a tenth of a second apart, find connections in the queue that others may take."""
 _AT_ONCE = 64
 """Connections that are taken at once when no worker has taken any for a while."""
 _ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
@@ -52,7 +54,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         self.traffic = Traffic(self, self.settings)
         self._swept_at = self._relieved_at = 0.0
         self._no_room_until = 0.0
-        self._passed_over = False
+        self._passed_over = 0
 
     # Signals
 
@@ -184,12 +186,12 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         In the system's queue nobody would tell them anything, however long it gets.
         """
         waiting = not self._willing and self._has_room and self._somebody_waits()
-        if waiting and self._passed_over:
+        self._passed_over = self._passed_over + 1 if waiting else 0
+        if self._passed_over > _PATIENCE:
             for listener in self.sockets:
                 for _ in range(_AT_ONCE):
                     if not self._has_room or not self._take(listener):
                         break
-        self._passed_over = waiting
 
     def _somebody_waits(self) -> bool:
         poll = select.poll()

@@ -12,7 +12,7 @@ from service.http.app import create_app
 from service.http.openapi import OPERATIONS, document
 from service.http.replies import ModelsReply
 
-UNDESCRIBED = {"/", "/page/<path:name>", "/openapi.json", "/docs"}
+UNDESCRIBED = {"/", "/page/<path:name>", "/openapi.json", "/docs", "/metrics"}
 
 
 def test_the_document_is_valid_openapi_3_1(client: httpx.Client) -> None:

@@ -53,9 +53,12 @@ def test_nobody_is_left_in_the_system_s_queue_while_all_threads_are_busy(tmp_pat
     settings = {"workers": 1, "threads": 1, "max_waiting": 0}
     with service(tmp_path, **settings) as (_, port), Caller(port) as busy, Caller(port) as other:
         busy.send(posted(LONGER))
-        time.sleep(0.5)  # until its request is in the thread
-        with Caller(port) as caller:
-            assert caller.ask(LIVE)[0] == 503
+        statuses = []
+        while 503 not in statuses and len(statuses) < 50:
+            time.sleep(0.1)  # its request may not be in the thread yet
+            with Caller(port) as caller:
+                statuses.append(caller.ask(LIVE)[0])
+        assert statuses[-1] == 503
         assert busy.answer()[0] == 200
         assert other.ask(LIVE)[0] == 200
 

@@ -7,10 +7,10 @@ import threading
 import time
 from contextlib import ExitStack
 
-from tests.http.sockets import LONG, SHORT, connections_of, posted
+from tests.http.sockets import LONGER, SHORT, connections_of, posted
 from tests.http.versions import WAIT, ask, connection_to, service, until, workers_of
 
-THREADS = 3
+THREADS = 1
 
 
 def asked(connection, body):
@@ -33,6 +33,14 @@ def answered(connection):
     assert answer.startswith(b"HTTP/1.1 200")
 
 
+def answered_by_any(port):
+    """Wait until a worker that was stopped is awake."""
+    with ExitStack() as stack:
+        connection = opened(stack, port)
+        asked(connection, SHORT)
+        answered(connection)
+
+
 def test_a_worker_without_a_free_thread_leaves_connections_to_the_others(tmp_path):
     with ExitStack() as stack:
         pid, port = stack.enter_context(service(tmp_path, workers=2, threads=THREADS))
@@ -40,10 +48,11 @@ def test_a_worker_without_a_free_thread_leaves_connections_to_the_others(tmp_pat
         os.kill(second, signal.SIGSTOP)
         waiting = [opened(stack, port) for _ in range(THREADS)]
         for connection in waiting:
-            asked(connection, LONG)
+            asked(connection, LONGER)
         until(lambda: connections_of(first, port), THREADS)
         time.sleep(0.5)  # until their requests are in the threads
         os.kill(second, signal.SIGCONT)
+        answered_by_any(port)
         more = [opened(stack, port) for _ in range(THREADS)]
         for connection in more:
             asked(connection, SHORT)
@@ -69,9 +78,10 @@ def test_threads_that_are_taken_by_kept_connections_count_as_well(tmp_path):
             asked(connection, SHORT)
             answered(connection)
         for connection in kept:
-            asked(connection, LONG)
+            asked(connection, LONGER)
         time.sleep(0.5)  # until their requests are in the threads
         os.kill(second, signal.SIGCONT)
+        answered_by_any(port)
         more = [opened(stack, port) for _ in range(THREADS)]
         for connection in more:
             asked(connection, SHORT)
