@@ -25,8 +25,8 @@ _MOST_RECEIVED = 16
 """How many bodies of the largest size all connections together may have received in part."""
 _MOST_HELD = 32 << 20
 """Bytes of answers that are held for clients that do not read them."""
-_LITTLE = 1 << 20
-"""Bytes of an answer that are not worth a look at all the others."""
+_STALLED = 1.0
+"""Seconds without a byte read, after which a client may be cut off to make room."""
 
 
 class Traffic:
@@ -170,21 +170,20 @@ class Traffic:
         if one.blocked:
             one.turn(State.SENDING)
             self._watch(one, selectors.EVENT_WRITE)
-            if one.held > _LITTLE:
-                self._let_go()
         else:
             self._hand_over(one)
 
-    def _let_go(self) -> None:
+    def _let_go(self, now: float) -> None:
         """Cut off whoever has not read for the longest, while too much is held."""
         sending = [one for one in self.connections if one.state is State.SENDING]
         sending.sort(key=lambda one: one.progressed)
         held = sum(one.held for one in sending)
         for one in sending:
-            if held <= _MOST_HELD:
+            if held <= _MOST_HELD or now - one.progressed < _STALLED:
                 break
             held -= one.held
-            self._cut(one)
+            self._worker.log.cut("out_of_room")
+            self.drop(one)
 
     def _send(self, one: Connection) -> None:
         """Send what a client now takes, and go on with its answer."""
@@ -241,6 +240,7 @@ class Traffic:
                     one.job.cancel()
             elif now > one.deadline():
                 self._cut(one)
+        self._let_go(now)
 
     def _cut(self, one: Connection) -> None:
         if one.state is State.RECEIVING:

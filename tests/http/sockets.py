@@ -12,6 +12,9 @@ SHORT = {"input": "Apple sold the river bank an apple."}
 _SENTENCE = "the river bank is near the money bank and the boats that lie there wait for the tide"
 # Its tokens are counted before the answer begins, which takes a thread a second or so.
 LONG = {"input": [_SENTENCE] * 7_000, "include": []}
+# These are counted and written before anything of them is sent: a thread is theirs for seconds.
+TRACE = {"tokens": ["a"] * 700, "embeddings": [[0.1] * 20] * 700}
+TRACES = {"max_trace_tokens": 700, "max_trace_bytes": 1 << 30}
 LONGER = {"input": [f"{_SENTENCE} {_SENTENCE} {_SENTENCE}"] * 9_000, "include": []}
 
 

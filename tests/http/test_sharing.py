@@ -2,93 +2,55 @@
 
 import os
 import signal
-import socket
 import threading
 import time
 from contextlib import ExitStack
 
-from tests.http.sockets import LONGER, SHORT, connections_of, posted
-from tests.http.versions import WAIT, ask, connection_to, service, until, workers_of
-
-THREADS = 1
+from tests.http.sockets import SHORT, TRACE, TRACES, Caller, connections_of, posted
+from tests.http.versions import ask, connection_to, service, workers_of
 
 
-def asked(connection, body):
-    """Send a request on a connection."""
-    connection.sendall(posted(body))
-
-
-def opened(stack, port):
-    """A connection, with nothing sent on it yet."""
-    return stack.enter_context(socket.create_connection(("127.0.0.1", port), WAIT))
-
-
-def answered(connection):
-    """Read a whole answer."""
-    answer = b""
-    while b'"usage"' not in answer:
-        piece = connection.recv(1 << 16)
-        assert piece
-        answer += piece
-    assert answer.startswith(b"HTTP/1.1 200")
-
-
-def answered_by_any(port):
-    """Wait until a worker that was stopped is awake."""
-    with ExitStack() as stack:
-        connection = opened(stack, port)
-        asked(connection, SHORT)
-        answered(connection)
+def keep_busy(caller):
+    """Take a thread for some seconds."""
+    caller.send(posted(TRACE, path="/v1/trace"))
+    time.sleep(0.5)  # until the request is in the thread
 
 
 def test_a_worker_without_a_free_thread_leaves_connections_to_the_others(tmp_path):
     with ExitStack() as stack:
-        pid, port = stack.enter_context(service(tmp_path, workers=2, threads=THREADS))
+        pid, port = stack.enter_context(service(tmp_path, workers=2, threads=1, **TRACES))
         first, second = workers_of(pid)
         os.kill(second, signal.SIGSTOP)
-        waiting = [opened(stack, port) for _ in range(THREADS)]
-        for connection in waiting:
-            asked(connection, LONGER)
-        until(lambda: connections_of(first, port), THREADS)
-        time.sleep(0.5)  # until their requests are in the threads
+        busy = stack.enter_context(Caller(port))
+        keep_busy(busy)
         os.kill(second, signal.SIGCONT)
-        answered_by_any(port)
-        more = [opened(stack, port) for _ in range(THREADS)]
-        for connection in more:
-            asked(connection, SHORT)
-            answered(connection)
-        assert connections_of(second, port) == THREADS
-        for connection in waiting:
-            answered(connection)
-        # With threads free again, the first takes connections as before.
+        for _ in range(3):
+            others = [stack.enter_context(Caller(port)) for _ in range(2)]
+            for caller in others:
+                assert caller.ask(posted(SHORT))[0] == 200
+        assert (connections_of(first, port), connections_of(second, port)) == (1, 6)
+        assert busy.answer()[0] == 200
+        # With a thread free again, the first takes connections as before.
         os.kill(second, signal.SIGSTOP)
-        again = opened(stack, port)
-        asked(again, SHORT)
-        answered(again)
+        again = stack.enter_context(Caller(port))
+        assert again.ask(posted(SHORT))[0] == 200
         os.kill(second, signal.SIGCONT)
 
 
-def test_threads_that_are_taken_by_kept_connections_count_as_well(tmp_path):
+def test_a_thread_that_is_taken_by_a_kept_connection_counts_as_well(tmp_path):
     with ExitStack() as stack:
-        pid, port = stack.enter_context(service(tmp_path, workers=2, threads=THREADS))
+        pid, port = stack.enter_context(service(tmp_path, workers=2, threads=1, **TRACES))
         first, second = workers_of(pid)
         os.kill(second, signal.SIGSTOP)
-        kept = [opened(stack, port) for _ in range(THREADS)]
-        for connection in kept:
-            asked(connection, SHORT)
-            answered(connection)
-        for connection in kept:
-            asked(connection, LONGER)
-        time.sleep(0.5)  # until their requests are in the threads
+        kept = stack.enter_context(Caller(port))
+        assert kept.ask(posted(SHORT))[0] == 200
+        keep_busy(kept)
         os.kill(second, signal.SIGCONT)
-        answered_by_any(port)
-        more = [opened(stack, port) for _ in range(THREADS)]
-        for connection in more:
-            asked(connection, SHORT)
-            answered(connection)
-        assert (connections_of(first, port), connections_of(second, port)) == (THREADS, THREADS)
-        for connection in kept:
-            answered(connection)
+        others = [stack.enter_context(Caller(port)) for _ in range(3)]
+        for caller in others:
+            assert caller.ask(posted(SHORT))[0] == 200
+        assert (connections_of(first, port), connections_of(second, port)) == (1, 3)
+        assert kept.answer()[0] == 200
 
 
 def test_connections_that_are_kept_busy_let_others_in(tmp_path):

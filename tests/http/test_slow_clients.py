@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.http.sockets import SHORT, Caller, connections_of, memory_of, posted
+from tests.http.sockets import (
+    SHORT,
+    TRACE,
+    TRACES,
+    Caller,
+    connections_of,
+    memory_of,
+    posted,
+)
 from tests.http.versions import service, until, workers_of
 
 pytestmark = pytest.mark.skipif(
@@ -136,6 +144,13 @@ def test_a_client_that_stops_reading_is_cut_off_in_time(tmp_path) -> None:
             with pytest.raises(Exception):  # noqa: B017, PT011 - an answer that breaks off
                 caller.answer()
         expect_service(port)
+
+
+def test_an_answer_larger_than_all_that_may_be_held_is_sent_whole(tmp_path) -> None:
+    with service(tmp_path, **TRACES) as (_, port), Caller(port) as caller:
+        status, headers, body = caller.ask(posted(TRACE, path="/v1/trace"))
+        assert status == 200
+        assert len(body) == int(headers["content-length"]) > 64 << 20
 
 
 def test_a_client_that_reads_steadily_gets_all_of_a_long_answer(tmp_path) -> None:
