@@ -3,8 +3,10 @@
 import stat
 import threading
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias
 
 from service.errors import ModelFolderError
 from service.store.folder import MANIFEST, read_manifest, read_model
@@ -40,12 +42,26 @@ class State(NamedTuple):
     """seconds since 1970"""
 
 
+class _File(NamedTuple):
+    """What tells a file that was replaced or written over from the one that was read."""
+
+    device: int
+    inode: int
+    bytes: int
+    modified_ns: int
+
+
+_Files: TypeAlias = Mapping[str, _File | None]
+"""The files of a model by name; None for one that is away."""
+
+
 class _Held(NamedTuple):
     """What was read at last: a model, or why there is none, or neither before the first use."""
 
     mark: Mark | None = None
     model: Model | None = None
     problem: str | None = None
+    files: _Files = MappingProxyType({})
 
 
 _UNREAD = _Held()
@@ -107,18 +123,21 @@ class Slot:
     def refresh(self, folder: Path) -> None:
         """Read the model anew where its folder has changed, or was broken.
 
-        The model read before answers until then, and goes on where the folder is broken now.
+        The model read before answers until then, and goes on where the folder is broken now. But
+        not where one of its files was written over in place: it is mapped, so that what was checked
+        is not there any more, and to read what was cut off would end the process.
         """
         with self._lock:
             self.folder = folder
             held = self._held
             if held is _UNREAD:
                 return
-            if held.model is not None and held.mark == _mark(folder):
+            files = _files(folder, held.files)
+            if held.model is not None and held.mark == _mark(folder) and held.files == files:
                 self._held = held._replace(problem=None)
                 return
             read = self._read()
-            if read.model is None and held.model is not None:
+            if read.model is None and held.model is not None and not _written_over(held, files):
                 read = held._replace(problem=f"{_STALE}{read.problem}")
             self._held = read
 
@@ -135,7 +154,9 @@ class Slot:
         if mark is None:
             return _Held(problem=_NO_MANIFEST)
         try:
-            return _Held(mark, read_model(self.folder, verify=self._verify))
+            # Before they are read: what changes from now on is seen the next time.
+            files = _files(self.folder, self._manifest(mark).files)
+            return _Held(mark, read_model(self.folder, verify=self._verify), files=files)
         except ModelFolderError as error:
             return _Held(problem=error.sentence)
         except (OSError, MemoryError):
@@ -177,6 +198,27 @@ def _mark_soon(folder: Path) -> Mark | None:
             break
         time.sleep(MOMENT)
     return _mark(folder)
+
+
+def _files(folder: Path, names: Iterable[str]) -> _Files:
+    """The files of a folder as they are."""
+    return {name: _file(folder / name) for name in names}
+
+
+def _file(path: Path) -> _File | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return _File(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _written_over(held: _Held, files: _Files) -> bool:
+    """Whether a file that was read has other content: it, and not another that has its name now."""
+    return any(
+        now is not None and old is not None and now[:2] == old[:2] and now != old
+        for old, now in ((held.files[name], files[name]) for name in held.files)
+    )
 
 
 def _created(mark: Mark | None) -> int:

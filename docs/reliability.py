@@ -1,0 +1,138 @@
+"""The page on what breaks and what does not, from `benchmarks/results/reliability.json`."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from docs.performance import made
+from docs.results import BENCHMARKS, benchmark, paragraph, table
+from models.pictures import COLOURS, SVG
+
+Document = Mapping[str, Any]
+
+NAME = "reliability"
+PICTURE = "soak.svg"
+HEAD = """\
+# Reliability
+
+Made by `make docs` from `benchmarks/results/reliability.json`, which the tests in `tests/faults`
+write when `make reliability` runs them at full size. `make test` runs the same tests with fewer
+rounds. Every service in them is a real gunicorn with two workers and the bundled model; clients
+and service share the processors."""
+
+
+def reliability() -> str:
+    """The page."""
+    found = benchmark(NAME)
+    parts = [
+        HEAD.splitlines(),
+        *([] if found["full"] else [["**A trial: each fault was tried a few times.**"]]),
+        _load(found),
+        _faults(found),
+        _memory(found["soak"][0]),
+        _hostile(found["hostile"][0]),
+        _described(found["schema"]),
+        [made(NAME, found)],
+    ]
+    return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+
+def _load(found: Document) -> list[str]:
+    rows = [
+        [one["accept"], one["connections"], f"{one['rate']:,}", one["p50_ms"], one["p99_ms"]]
+        for one in found["load"]
+    ]
+    text = "Sentences of 20 words to `/v1/encode`, with all that it gives by default, sent by wrk."
+    head = ("answer", "connections", "requests/s", "ms, half", "ms, 99 %")
+    return ["## Load held", "", *paragraph(text), "", *table(head, rows)]
+
+
+def _faults(found: Document) -> list[str]:
+    text = """\
+Clients on kept and on new connections ask without pause while a fault happens; each answer is
+compared, bit for bit, with the one known before. Lost are requests that were sent on a connection
+that then ended. Goal: none but those inside a process that was killed or stood still.
+"""
+    rows = [
+        [one["name"], f"{one['tried']:,}", _count(one), _lost(one)]
+        for one in sorted(found["fault"], key=lambda one: str(one["name"]))
+    ]
+    head = ("fault", "times", "answers compared", "requests lost")
+    return ["## Faults", "", *paragraph(text), "", *table(head, rows)]
+
+
+def _count(one: Document) -> str:
+    return f"{one['answered']:,}" if "answered" in one else ""
+
+
+def _lost(one: Document) -> str:
+    return f"{one['lost']}, inside it" if one["lost"] and "inside" in one else str(one["lost"])
+
+
+def _memory(soak: Document) -> list[str]:
+    minutes = soak["seconds"] / 60
+    text = f"""\
+{minutes:.3g} minutes of mixed requests (JSON, base64, npz, lines, streamed, comparisons, traces,
+neighbours, models, refusals) at {soak["rate"]:,} a second: {soak["share"]:.0%} of the
+{soak["capacity"]:,} that the same clients got answered without a pause. {soak["answered"]:,}
+answers, each compared; {soak["lost"]} lost. Memory of the master and its workers (PSS) grew by
+{soak["growth_percent"]} % from the first minute to the last; goal: at most 2.
+"""
+    picture = f"![memory while the load is held](images/{PICTURE})"
+    return ["## Memory", "", *paragraph(text), "", picture]
+
+
+def _hostile(hostile: Document) -> list[str]:
+    text = f"""\
+{hostile["sent"]:,} requests of {hostile["kinds"]} kinds from a seeded generator
+(`tests/faults/hostile.py`): what no parser should take, what lies about its length, what hides a
+second request, bombs, paths, other protocols, bits turned. Each got answers of the contract or the
+end of its connection, nothing of it came back, and ordinary requests in between were answered
+right; the workers were the same ones at the end. In the second half of them a worker grew by
+{hostile["grown_mb"]} MB at most; after the largest bodies that are let in, which came last, it had
+{hostile["largest_mb"]:,} MB of its own.
+"""
+    statuses = hostile["statuses"]
+    rows = [[name, f"{count:,}"] for name, count in sorted(statuses.items()) if name != "ended"]
+    ended = f"{statuses.get('ended', 0):,}"
+    rows.append(["the connection ended: no request, or not a whole one", ended])
+    return ["## Hostile requests", "", *paragraph(text), "", *table(("answer", "times"), rows)]
+
+
+def _described(schema: list[Document]) -> list[str]:
+    cases = sum(one["cases"] for one in schema)
+    text = f"""\
+schemathesis, with all of its checks, sent {cases:,} requests that the OpenAPI document allows or
+forbids, to a service with keys and to one without, and found no answer that is not as described.
+"""
+    return ["## As described", "", *paragraph(text)]
+
+
+def images() -> dict[str, bytes]:
+    """The picture of the page, where there are results."""
+    return {PICTURE: _drawn(benchmark(NAME)["soak"][0])} if _measured() else {}
+
+
+def _measured() -> bool:
+    return (BENCHMARKS / f"{NAME}.json").exists()
+
+
+def _drawn(soak: Document) -> bytes:
+    import matplotlib as mpl  # noqa: PLC0415 - an extra
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+
+    with mpl.rc_context({"font.size": 10, **SVG}):
+        canvas = Figure(figsize=(6, 3), layout="constrained")
+        panel = canvas.subplots()
+        minutes = [second / 60 for second, _, _ in soak["samples"]]
+        for number, label in enumerate(("all (PSS)", "shared with nobody")):
+            memory = [one[1 + number] for one in soak["samples"]]
+            panel.plot(minutes, memory, color=COLOURS[number], label=label)
+        panel.set_ylim(bottom=0)
+        panel.set_xlabel("minutes")
+        panel.set_ylabel("memory of all processes, MB")
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.legend(frameon=False)
+        buffer = io.BytesIO()
+        canvas.savefig(buffer, format="svg", metadata={"Date": None})
+        return buffer.getvalue()

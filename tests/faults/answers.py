@@ -1,0 +1,171 @@
+"""Answers as they came over the wire: read strictly, and judged by the contract."""
+
+import io
+import math
+import re
+from typing import NamedTuple
+
+import h11
+import numpy as np
+import orjson
+
+from service.errors import PolysemeError
+from tests.faults.requests import MARK
+
+PROBLEM = "application/problem+json"
+_MEMBERS = {"type": str, "title": str, "status": int, "detail": str, "code": str, "hint": str}
+_SANE = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_STAGE = re.compile(r"[a-z_]+;dur=(\d+(?:\.\d+)?)")
+_POINTER = re.compile(r"(/(\d{1,9}|[A-Za-z_][A-Za-z0-9_]{0,31}))*")
+_INSIDE = re.compile(
+    rb"Traceback|\.py\b|File \\?\"|site-packages|/proc/|/home/|/root/|/tmp/|/work/"
+)
+_ORDINARY = {200, 204, 206, 304}
+
+
+def _codes(error: type[PolysemeError] = PolysemeError) -> set[tuple[int, str]]:
+    below = [_codes(one) for one in error.__subclasses__()]
+    return {(error.status, error.code)}.union(*below)
+
+
+CODES = _codes()
+
+
+class Answer(NamedTuple):
+    """One answer."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def kind(self) -> str:
+        return self.headers.get("content-type", "").partition(";")[0]
+
+
+class Reader:
+    """Reads the answers of a connection; raises h11.RemoteProtocolError where they are no HTTP."""
+
+    def __init__(self) -> None:
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 17)
+
+    def expect(self, method: str = "GET") -> None:
+        """Begin with the next answer."""
+        if self._http.our_state is h11.DONE:
+            self._http.start_next_cycle()
+        self._http.send(h11.Request(method=method, target="/", headers=[("Host", "x")]))
+        self._http.send(h11.EndOfMessage())
+        self._head: h11.Response | None = None
+        self._body: list[bytes] = []
+
+    def feed(self, received: bytes) -> Answer | None:
+        """Take what was received, `b""` for the end; give the answer once it is whole."""
+        self._http.receive_data(received)
+        return self.next()
+
+    def next(self) -> Answer | None:
+        while True:
+            event = self._http.next_event()
+            if isinstance(event, h11.Response):
+                self._head = event
+            elif isinstance(event, h11.Data):
+                self._body.append(bytes(event.data))
+            elif isinstance(event, h11.EndOfMessage):
+                return self._whole()
+            elif event is h11.NEED_DATA or isinstance(event, h11.ConnectionClosed | h11.PAUSED):
+                return None
+
+    def _whole(self) -> Answer:
+        assert self._head is not None
+        names = [name.decode().lower() for name, _ in self._head.headers]
+        assert len(set(names)) == len(names), f"headers that are there twice: {names}"
+        values = [value.decode("ascii") for _, value in self._head.headers]
+        headers = dict(zip(names, values, strict=True))
+        return Answer(self._head.status_code, headers, b"".join(self._body))
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of an answer has come."""
+        return self._head is not None or bool(self.left)
+
+    @property
+    def going_on(self) -> bool:
+        """Whether the connection has room for another request."""
+        return self._http.their_state is h11.DONE and self._http.our_state is h11.DONE
+
+    @property
+    def left(self) -> bytes:
+        """What came behind the answer."""
+        return self._http.trailing_data[0]
+
+
+def all_answers(received: bytes, *, head: bool = False) -> list[Answer]:
+    """Every answer in all that a connection gave until it ended."""
+    found = []
+    while received:
+        reader = Reader()
+        reader.expect("HEAD" if head else "GET")
+        answer = reader.feed(received) or reader.feed(b"")
+        assert answer is not None, "an answer that breaks off"
+        found.append(answer)
+        received = reader.left
+    return found
+
+
+def fault_of(answer: Answer, *, head: bool = False) -> str | None:
+    """What the contract would not have in an answer; None where all is well."""
+    try:
+        _judge_headers(answer)
+        if answer.status in _ORDINARY:
+            if not head:
+                _judge_success(answer)
+        else:
+            assert answer.status < 500 or answer.status == 503, f"status {answer.status}"
+            assert answer.kind == PROBLEM, f"{answer.status} as {answer.kind!r}"
+            if not head:
+                _judge_problem(answer)
+    except (AssertionError, ValueError, KeyError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _judge_headers(answer: Answer) -> None:
+    sent_id = answer.headers["x-request-id"]
+    assert _SANE.fullmatch(sent_id), f"request id {sent_id!r}"
+    for stage in answer.headers["server-timing"].split(", "):
+        found = _STAGE.fullmatch(stage)
+        assert found and math.isfinite(float(found[1])), f"stage {stage!r}"
+    others = [value for name, value in answer.headers.items() if name != "x-request-id"]
+    assert not any(MARK in value.lower() for value in others), "a header repeats the request"
+    if answer.status in {429, 503}:
+        assert int(answer.headers["retry-after"]) >= 1
+
+
+def _judge_success(answer: Answer) -> None:
+    if answer.kind == "application/json":
+        orjson.loads(answer.body)
+    elif answer.kind == "application/x-ndjson":
+        assert all(orjson.loads(line)["tokens"] is not None for line in answer.body.splitlines())
+    elif answer.kind == "application/x-npz":
+        with np.load(io.BytesIO(answer.body), allow_pickle=False) as arrays:
+            assert all(np.isfinite(arrays[name]).all() for name in arrays)
+
+
+def _judge_problem(answer: Answer) -> None:
+    document = orjson.loads(answer.body)
+    for member, kind in _MEMBERS.items():
+        assert type(document[member]) is kind, f"{member}: {document[member]!r}"
+    assert document["status"] == answer.status
+    assert (answer.status, document["code"]) in CODES, document["code"]
+    assert document["type"] == f"urn:polyseme:error:{document['code']}"
+    assert document["request_id"] == answer.headers["x-request-id"]
+    assert document["detail"].endswith(".") and document["hint"].endswith(".")
+    if answer.status == 422:
+        assert all({"pointer", "message"} == set(one) for one in document["errors"])
+    said = answer.body.replace(document["request_id"].encode(), b"")
+    for one in document.get("errors", ()):
+        # A pointer leads to a field that is not one; it ends before what is not a plain name.
+        assert _POINTER.fullmatch(one["pointer"]), one["pointer"]
+        said = said.replace(b'"pointer":"%b"' % one["pointer"].encode(), b"")
+    assert not _INSIDE.search(said), "a path or a traceback"
+    assert document["code"] == "unknown_word" or MARK.encode() not in said.lower(), "an echo"

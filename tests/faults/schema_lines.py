@@ -1,0 +1,26 @@
+"""What schemathesis has to be told of NDJSON: lines that are right, and how they are sent."""
+
+from typing import Any
+
+import orjson
+import schemathesis
+from hypothesis import strategies as st
+
+NDJSON = "application/x-ndjson"
+_WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_LINES = st.lists(_WORDS, min_size=1, max_size=5) | st.lists(
+    st.lists(_WORDS, max_size=4), min_size=1, max_size=5
+)
+
+
+def _written(entries: list[Any]) -> bytes:
+    return b"\n".join(map(orjson.dumps, entries))
+
+
+schemathesis.openapi.media_type(NDJSON, _LINES.map(_written))
+
+
+@schemathesis.serializer(NDJSON)
+def _as_it_is(_context: schemathesis.SerializationContext, value: Any) -> Any:
+    """What is made for it is text or bytes already; what is made against the schema need not be."""
+    return value if isinstance(value, bytes) else orjson.dumps(value, default=str)

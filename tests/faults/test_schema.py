@@ -1,0 +1,97 @@
+"""The live service does what its OpenAPI document says: schemathesis, with all of its checks.
+
+`/metrics`, `/`, `/docs` and the files of the page are no part of the document: what they answer is
+text that no schema describes.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+
+from tests.conftest import ROOT, Serve
+
+pytest.importorskip("schemathesis", reason="needs the extra `test`")
+
+pytestmark = pytest.mark.faults
+
+KEY = "kq7Jx2mV9sW4"
+BOUNDED, FULL = 25, 200
+JSON, NDJSON = "application/json", "application/x-ndjson"
+CONFIGURATION = """\
+hooks = "tests.faults.schema_lines"
+[warnings]
+enabled = false
+[checks]
+max_response_time = 30
+# What a request may get of which each field is as described: a schema cannot say that `start` and
+# `end` lie in the text, that matrices fit each other, or which layers, words and subwords a model
+# has. That is a 422 (or a 413 where it multiplies), and never a 400, 405, 406 or 415.
+positive_data_acceptance.expected-statuses = ["200", "404", "413", "422"]
+[headers]
+"""
+
+
+def described(client: httpx.Client, *, keyed: bool, lines: bool) -> dict:
+    """The live document, for one kind of body.
+
+    OpenAPI cannot tie parameters to a media type: those of the query go with NDJSON alone, and
+    where the body is JSON nobody looks at them.
+    """
+    document = client.get("/openapi.json").raise_for_status().json()
+    if keyed:
+        assert {"key": []} in document["security"]
+        document["security"] = [{"key": []}]
+    encode = document["paths"]["/v1/encode"]["post"]
+    content = encode["requestBody"]["content"]
+    assert set(content) == {JSON, NDJSON}
+    if lines:
+        del content[JSON]
+        document["paths"] = {"/v1/encode": {"post": encode}}
+    else:
+        del content[NDJSON], encode["parameters"]
+    return document
+
+
+def run(folder: Path, address: str, document: dict, examples: int, *, keyed: bool) -> str:
+    """Let schemathesis look for an answer that is not as described; give what it says."""
+    folder.joinpath("document.json").write_bytes(orjson.dumps(document))
+    header = f'Authorization = "Bearer {KEY}"\n' if keyed else ""
+    folder.joinpath("schemathesis.toml").write_text(CONFIGURATION + header)
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", "schemathesis.toml"]
+    command += ["run", "document.json", "--url", address, "--checks", "all", "--no-color"]
+    command += ["--generation-deterministic", "--max-examples", str(examples)]
+    command += ["--continue-on-failure", "--mode", "all"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("lines", [False, True], ids=["json", "lines"])
+@pytest.mark.parametrize("keyed", [False, True], ids=["open", "with keys"])
+def test_every_answer_is_as_it_is_described(serve: Serve, tmp_path, full, record, keyed, lines):
+    client = serve(api_keys=KEY) if keyed else serve()
+    document = described(client, keyed=keyed, lines=lines)
+    address = str(client.base_url)
+    told = run(tmp_path, address, document, FULL if full else BOUNDED, keyed=keyed)
+    tested = int(re.search(r"Tested: (\d+)", told)[1])
+    assert tested == sum(map(len, document["paths"].values()))
+    cases = int(re.search(r"([\d,]+) generated", told)[1].replace(",", ""))
+    assert cases > BOUNDED
+    record("schema", service="with keys" if keyed else "open", lines=lines, cases=cases)
+
+
+def test_an_answer_that_is_not_described_is_found(client: httpx.Client, tmp_path):
+    document = described(client, keyed=False, lines=False)
+    document["paths"] = {"/livez": document["paths"]["/livez"]}
+    document["components"]["schemas"]["LiveReply"]["properties"]["status"]["const"] = "dead"
+    with pytest.raises(AssertionError, match="violates schema"):
+        run(tmp_path, str(client.base_url), document, BOUNDED, keyed=False)
