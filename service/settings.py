@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from platformdirs import user_data_path
-from pydantic import DirectoryPath, Field, FilePath, SecretStr, field_validator
+from pydantic import (
+    DirectoryPath,
+    Field,
+    FilePath,
+    HttpUrl,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from service.encoding.limits import Limits
@@ -24,6 +32,8 @@ _ORIGIN = re.compile(
     r"(?::(?P<port>[1-9][0-9]{0,4}))?"
 )
 _DEFAULT_PORTS = {"http": {"80"}, "https": {"443"}}
+_LONGEST_WINDOW = 366 * 24 * 3600
+"""Seconds of the longest time that a rate is for; Redis cannot count for ever."""
 
 
 def usable_cpus() -> int:
@@ -101,7 +111,8 @@ class Settings(BaseSettings):
         1_000_000,
         ge=0,
         le=1 << 40,
-        description="requests, give or take a tenth, after which a worker is replaced; 0 for never",
+        description="requests, or a tenth more at most, after which a worker is replaced;"
+        " 0 for never",
     )
     # One that is named has to be there; the default one is used where it is.
     models_dir: DirectoryPath = Field(
@@ -219,10 +230,19 @@ class Settings(BaseSettings):
     @field_validator("rate_limit")
     @classmethod
     def _is_a_rate(cls, rate: str) -> str:
-        if rate:
-            from limits import parse_many  # noqa: PLC0415 - not without a rate
+        if not rate:
+            return rate
+        from limits import parse_many  # noqa: PLC0415 - not without a rate
 
-            parse_many(rate)
+        try:
+            rates = parse_many(rate)
+        except ValueError:
+            rates = []
+        if not rates or any(one.amount < 1 or one.get_expiry() > _LONGEST_WINDOW for one in rates):
+            raise ValueError(
+                "a rate is one request or more in a second to a year, such as 100/minute, and `;`"
+                " is between several"
+            )
         return rate
 
     @field_validator("rate_limit_storage")
@@ -234,14 +254,25 @@ class Settings(BaseSettings):
         if not address.startswith(("redis://", "rediss://", "unix://")):
             raise ValueError("it begins with redis://, rediss:// or unix://, or is memory://")
         try:
-            from redis.connection import parse_url  # noqa: PLC0415 - not without one
+            from redis import ConnectionPool  # noqa: PLC0415 - not without one
         except ImportError:
             raise ValueError("Redis needs polyseme[redis]: pip install 'polyseme[redis]'") from None
         try:
-            parse_url(address)  # type: ignore[no-untyped-call]
-        except ValueError:
+            # It is not connected yet, but knows all its options.
+            ConnectionPool.from_url(address).make_connection()
+        except (TypeError, ValueError):
             raise ValueError("it is not an address of Redis") from None
         return storage
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _is_a_collector(cls, endpoint: str) -> str:
+        if endpoint:
+            try:
+                HttpUrl(endpoint)
+            except ValidationError:
+                raise ValueError("it is an address such as http://collector:4318") from None
+        return endpoint
 
     def limits(self) -> Limits:
         """The limits on one request."""

@@ -41,18 +41,25 @@ class Doorkeeper:
 
 
 def init_app(app: Flask, settings: Settings) -> None:
-    """Guard the routes under /v1, and /metrics as the settings say; name callers to `g.caller`."""
+    """Guard the routes under /v1, and /metrics as the settings say.
+
+    `g.caller` names who asks, `g.counted` says whether that counts towards a rate.
+    """
     doorkeeper = Doorkeeper(settings)
     if doorkeeper.needed:
         keep(app, "keys", doorkeeper.refresh)
 
     def recognise() -> None:
         g.caller = doorkeeper.name_of_caller() if doorkeeper.needed else None
-        g.preflight = bool(settings.cors_origins) and _asks_for_leave()
+        preflight = bool(settings.cors_origins) and _asks_for_leave()
+        under_v1 = request.path.startswith("/v1/") and not preflight
+        metrics = settings.metrics == "key" and request.path == "/metrics" and not preflight
+        g.refused = doorkeeper.needed and g.caller is None and (under_v1 or metrics)
+        # A key may be tried at /metrics too.
+        g.counted = under_v1 or g.refused
 
     def check_key() -> None:
-        metrics = settings.metrics == "key" and request.path == "/metrics"
-        if g.caller is None and not g.preflight and (metrics or under_v1()):
+        if g.refused:
             raise UnauthorisedError
 
     app.before_request(recognise)
@@ -63,11 +70,6 @@ def init_app(app: Flask, settings: Settings) -> None:
         rates.init_app(app, settings)
     if doorkeeper.needed:
         app.before_request(check_key)
-
-
-def under_v1() -> bool:
-    """Whether the path is one of those that keys and rates are for."""
-    return request.path.startswith("/v1/")
 
 
 def _asks_for_leave() -> bool:

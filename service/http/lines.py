@@ -4,6 +4,7 @@ import logging
 import os
 import select
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -38,7 +39,8 @@ class StandardError(logging.Handler):
         self._json = form == "json"
         self.setFormatter(Json() if self._json else Text())
         self.addFilter(_Discreet())
-        self._stuck = False
+        self._stuck = self._torn = False
+        self._waiting: deque[bytes] = deque()
         self._poll = select.poll()
         self._poll.register(_STANDARD_ERROR, select.POLLOUT)
 
@@ -46,26 +48,53 @@ class StandardError(logging.Handler):
         """Write a line, or count it as lost."""
         self._try(lambda: self.format(record).encode("utf-8", "backslashreplace"))
 
-    def tell(self, level: int, fields: dict[str, Any]) -> None:
-        """Write a line of fields alone: for each request one, so without the ways of `logging`."""
-        form = _json_line if self._json else _text_line
-        with self.lock or nullcontext():
-            self._try(lambda: form(time.time(), level, "", fields, os.getpid()))
+    def tell(self, level: int, fields: dict[str, Any], *, later: bool = False) -> None:
+        """Write a line of fields alone: for each request one, so without the ways of `logging`.
 
-    def _try(self, make: Callable[[], bytes]) -> None:
+        `later` is when it is settled.
+        """
+        form = _json_line if self._json else _text_line
+
+        def line() -> bytes:
+            return form(time.time(), level, "", fields, os.getpid())
+
+        if not later:
+            with self.lock or nullcontext():
+                self._try(line)
+            return
+        try:
+            self._waiting.append(line() + b"\n")
+        except Exception:  # noqa: BLE001 - as in `_try`
+            tally.LOST.inc()
+
+    def settle(self) -> None:
+        """Write the lines that wait, as many at once as a pipe takes whole."""
+        while self._waiting:
+            block = [self._waiting.popleft()]
+            size = len(block[0])
+            while self._waiting and size + len(self._waiting[0]) <= select.PIPE_BUF:
+                size += len(self._waiting[0])
+                block.append(self._waiting.popleft())
+            with self.lock or nullcontext():
+                self._try(lambda block=block: b"".join(block)[:-1], len(block))  # type: ignore[misc]
+
+    def _try(self, make: Callable[[], bytes], lines: int = 1) -> None:
         try:
             self._write(make() + b"\n")
         except Exception:  # noqa: BLE001 - whatever it is, it is not the business of who logs
-            tally.LOST.inc()
+            tally.LOST.inc(lines)
 
     def _write(self, line: bytes) -> None:
         """Write; do not wait again for a reader who did not read the last time either."""
-        if not self._poll.poll(0 if self._stuck else _PATIENCE_MS):
-            self._stuck = True
-            raise BlockingIOError
-        self._stuck = False
-        while line:
-            line = line[os.write(_STANDARD_ERROR, line) :]
+        left = b"\n" + line if self._torn else line
+        while left:
+            if not self._poll.poll(0 if self._stuck else _PATIENCE_MS):
+                self._stuck = True
+                raise BlockingIOError
+            self._stuck = False
+            # So much a pipe that has any room takes at once.
+            left = left[os.write(_STANDARD_ERROR, left[: select.PIPE_BUF]) :]
+            self._torn = bool(left)
 
 
 class _Discreet(logging.Filter):

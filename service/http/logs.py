@@ -24,6 +24,9 @@ _log = logging.getLogger("polyseme")
 class Logs(glogging.Logger):  # type: ignore[misc]
     """What gunicorn logs with; it takes over all other loggers too."""
 
+    patient = False
+    """whether somebody will settle it; else each line is written at once"""
+
     def setup(self, cfg: Any) -> None:
         """Write everything to standard error, in one form."""
         self.cfg = cfg
@@ -57,7 +60,11 @@ class Logs(glogging.Logger):  # type: ignore[misc]
         fields = _fields(account, request_time.total_seconds() * 1000, sent)
         if environ.get("polyseme.cut"):
             fields["cut"] = True
-        self._lines.tell(level, fields)
+        self._lines.tell(level, fields, later=self.patient)
+
+    def settle(self) -> None:
+        """Write the lines of requests that wait."""
+        self._lines.settle()
 
     def unread(self, error: PolysemeError, request_id: str, address: str | None) -> None:
         """Log and count an answer of the worker itself, to what no route has seen."""

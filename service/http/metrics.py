@@ -6,7 +6,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from service.http import tally
-from service.http.accounts import Account, at_the_end
+from service.http.accounts import at_the_end
+from service.http.ledger import ledger
 from service.http.shares import shares
 from service.http.upkeep import registry_of
 from service.settings import Settings
@@ -18,19 +19,14 @@ def init_app(app: Flask, settings: Settings) -> None:
     """Count every request, unless the settings have it off."""
     if settings.metrics == "off":
         return
-    app.before_request(tally.IN_PROGRESS.inc)
-    at_the_end(app, _count)
+    at_the_end(app, ledger.enter)
     app.register_blueprint(metrics)
-
-
-def _count(account: Account) -> None:
-    tally.IN_PROGRESS.dec()
-    tally.count(account)
 
 
 @metrics.get("/metrics")
 def exposition() -> Response:
     """The numbers, as text or as OpenMetrics."""
+    ledger.settle()
     tally.stand(registry_of(current_app))
     encode, kind = choose_encoder(request.environ.get("HTTP_ACCEPT", ""))
     return Response(encode(_all()), content_type=kind)

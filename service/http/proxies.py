@@ -5,7 +5,6 @@ from ipaddress import IPv6Address, ip_address
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from flask import Flask
-from werkzeug.middleware.proxy_fix import ProxyFix
 
 from service.settings import Settings
 
@@ -13,16 +12,20 @@ from service.settings import Settings
 def init_app(app: Flask, settings: Settings) -> None:
     """Believe the last entries of X-Forwarded-For, one for each proxy, and not those before."""
     if settings.proxies:
-        checked = _checked(app.wsgi_app)
-        app.wsgi_app = ProxyFix(checked, x_for=settings.proxies, x_proto=0)  # type: ignore[method-assign]
+        app.wsgi_app = _believing(app.wsgi_app, settings.proxies)  # type: ignore[assignment,method-assign]
 
 
-def _checked(app: WSGIApplication) -> WSGIApplication:
-    """Take an entry that is no address for the proxy's own: it may be a text of the caller's."""
+def _believing(app: WSGIApplication, proxies: int) -> WSGIApplication:
+    """Take the caller for who the outermost proxy says it is; else it is the innermost proxy.
+
+    Entries are cut at every comma. Werkzeug's ProxyFix heeds quotes, and one that a caller opens
+    would swallow what the proxies write behind it.
+    """
 
     def inner(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        proxy = environ["werkzeug.proxy_fix.orig"]["REMOTE_ADDR"]
-        environ["REMOTE_ADDR"] = address_in(environ.get("REMOTE_ADDR") or "") or proxy
+        entries = environ.get("HTTP_X_FORWARDED_FOR", "").split(",")
+        if len(entries) >= proxies and (address := address_in(entries[-proxies])):
+            environ["REMOTE_ADDR"] = address
         return app(environ, start)
 
     return inner

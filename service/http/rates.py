@@ -9,7 +9,6 @@ from flask import Flask, Response, g, request
 from flask_limiter import Limiter, RateLimitExceeded, RequestLimit
 
 from service.errors import RateLimitedError
-from service.http.keys import under_v1
 from service.http.problems import problem
 from service.settings import Settings
 
@@ -20,7 +19,7 @@ def init_app(app: Flask, settings: Settings) -> None:
         caller,
         app=app,
         application_limits=[settings.rate_limit],
-        application_limits_exempt_when=lambda: g.preflight or not under_v1(),
+        application_limits_exempt_when=lambda: not g.counted,
         key_prefix="polyseme",
         **_storage(settings.rate_limit_storage.get_secret_value()),
     )

@@ -150,10 +150,17 @@ def _places() -> Iterator[Path]:
 
 
 def _sweep(place: Path) -> None:
-    """Remove the folders of services that were killed: nobody holds their locks."""
+    """Remove the folders of services that were killed: nobody holds their locks.
+
+    One without a lock was being removed while a worker that began made files in it.
+    """
     for folder in place.glob(f"{_PREFIX}*"):
         with suppress(OSError):
-            lock = os.open(folder / _LOCK, os.O_RDWR)
+            try:
+                lock = os.open(folder / _LOCK, os.O_RDWR)
+            except FileNotFoundError:
+                shutil.rmtree(folder)
+                continue
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)

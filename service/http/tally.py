@@ -1,11 +1,16 @@
 """What the service counts, and under which names. Every label is one of a few that are known."""
 
+from bisect import bisect_left
+from collections import Counter as Tally
+from collections.abc import Sequence
 from functools import cache
+from operator import add
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from werkzeug.routing import Map
 
 from service import __version__, errors
+from service.encoding.counts import Counts
 from service.http.accounts import Account
 from service.store.registry import Registry
 
@@ -23,6 +28,7 @@ _STAGE_BUCKETS = (
 )
 _STAGES = ("parse", "tokens", "static", "attention", "neighbors", "write")
 _CUTS = ("slow_request", "silent", "slow_reader", "out_of_room")
+_NO_WORDS = (0, 0, 0, 0, 0)
 _MOST_MODELS = 100
 """Models that are counted by name; what more there are is `other`."""
 
@@ -70,23 +76,51 @@ READY = _gauge("ready", "Whether the default model can answer.", "mostrecent")
 INFO = _gauge("info", "The version of the service.", "livemax", "version")
 
 
-def count(account: Account) -> None:
-    """Count a request whose answer is sent."""
-    route = account.route
-    _requests(route, account.method, account.status).inc()
-    _duration(route).observe(account.seconds)
-    if account.bytes:
-        _bytes(route).inc(account.bytes)
-    for stage, spent in account.stages.milliseconds.items():
-        _stage(stage).observe(spent / 1000)
-    if account.code:
-        _errors(account.code).inc()
-    if account.counts and account.model:
-        counts = account.counts
-        found = (counts.tokens, counts.unknown, counts.fallbacks, counts.composed, counts.truncated)
-        for counter, number in zip(_words(account.model), found, strict=True):
+def count(accounts: Sequence[Account]) -> None:
+    """Count requests whose answers are sent: each number once, however many they are."""
+    requests = Tally((one.route, one.method, one.status) for one in accounts)
+    for key, number in requests.items():
+        _requests(*key).inc(number)
+    for code, number in Tally(one.code for one in accounts if one.code).items():
+        _errors(code).inc(number)
+    for route in {one.route for one in accounts}:
+        some = [one for one in accounts if one.route == route]
+        _observe(_duration(route), [one.seconds for one in some])
+        _bytes(route).inc(sum(one.bytes for one in some))
+    _count_stages(accounts)
+    _count_words(accounts)
+
+
+def _count_stages(accounts: Sequence[Account]) -> None:
+    stages: dict[str, list[float]] = {}
+    for one in accounts:
+        for stage, spent in one.stages.milliseconds.items():
+            stages.setdefault(stage, []).append(spent / 1000)
+    for stage, seconds in stages.items():
+        _observe(_stage(stage), seconds)
+
+
+def _count_words(accounts: Sequence[Account]) -> None:
+    words: dict[str, list[int]] = {}
+    for one in accounts:
+        if one.counts and one.model:
+            words[one.model] = list(map(add, words.get(one.model, _NO_WORDS), _found(one.counts)))
+    for model, found in words.items():
+        for counter, number in zip(_words(model), found, strict=True):
             if number:
                 counter.inc(number)
+
+
+def _observe(histogram: Histogram, amounts: Sequence[float]) -> None:
+    """Do what `observe` does for each of them, with one step for each bucket."""
+    histogram._sum.inc(sum(amounts))  # noqa: SLF001 - the library has no way to add many
+    bounds: list[float] = histogram._upper_bounds  # noqa: SLF001
+    for place, number in Tally(bisect_left(bounds, amount) for amount in amounts).items():
+        histogram._buckets[place].inc(number)  # noqa: SLF001
+
+
+def _found(counts: Counts) -> tuple[int, ...]:
+    return counts.tokens, counts.unknown, counts.fallbacks, counts.composed, counts.truncated
 
 
 def refuse(code: str) -> None:
@@ -97,7 +131,7 @@ def refuse(code: str) -> None:
 
 def cut(why: str) -> None:
     """Count a connection that was ended without an answer."""
-    CUT.labels(why if why in _CUTS else "other").inc()
+    CUT.labels(why).inc()
 
 
 def stand(registry: Registry) -> None:
@@ -134,7 +168,7 @@ def touch(routes: Map, models: list[str]) -> None:
         _errors(code)
     for code in ("malformed", "overloaded", "internal"):
         REFUSED.labels(code)
-    for why in (*_CUTS, "other"):
+    for why in _CUTS:
         CUT.labels(why)
 
 

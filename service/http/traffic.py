@@ -14,6 +14,7 @@ from typing import Any
 from gunicorn import http
 
 from service.errors import MalformedError, OverloadedError, PolysemeError
+from service.http import tally
 from service.http.answering import answering, refusal
 from service.http.connection import Connection, State
 from service.http.problems import log_fault
@@ -42,6 +43,11 @@ class Traffic:
         """when the last of them was, by the monotonic clock"""
         self._worker, self._settings = worker, settings
         self._threads: int = worker.cfg.threads
+
+    @property
+    def in_progress(self) -> int:
+        """How many requests are being answered."""
+        return sum(one.state in {State.WORKING, State.SENDING} for one in self.connections)
 
     def take(self, sock: Any, client: Any, server: Any) -> None:
         """Begin with a connection."""
@@ -105,6 +111,8 @@ class Traffic:
             return
         one.turn(State.WORKING)
         self.busy += 1
+        if self.busy == 1:
+            tally.IN_PROGRESS.set(self.in_progress)  # and later when the worker settles
         if begins:
             self._worker.count_request()
         one.job = self._worker.tpool.submit(self._work, one)

@@ -22,9 +22,11 @@ def prepare(server: Any, worker: Any) -> None:
 def begin(worker: Any) -> None:
     """In a worker that begins."""
     from service.http import spans, tally  # noqa: PLC0415 - as above
+    from service.http.ledger import ledger  # noqa: PLC0415
 
     shares.take(worker)
     tally.begin()
+    ledger.patient = worker.log.patient = True
     spans.start(worker.app.wsgi())
 
 
@@ -37,4 +39,16 @@ def flush(worker: Any) -> None:
     """In a worker that ends."""
     from service.http import spans  # noqa: PLC0415 - as above
 
+    settle(worker)
     spans.flush(worker.app.wsgi())
+
+
+def settle(worker: Any) -> None:
+    """In a worker's loop: count and log the requests that are over."""
+    from service.http import tally  # noqa: PLC0415 - as above
+    from service.http.ledger import ledger  # noqa: PLC0415
+
+    tally.IN_PROGRESS.set(worker.traffic.in_progress)
+    tally.CONNECTIONS.set(len(worker.traffic.connections))
+    ledger.settle()
+    worker.log.settle()

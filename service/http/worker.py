@@ -16,11 +16,12 @@ from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
 
-from service.http import tally
 from service.http.connection import State
 from service.http.draining import draining
+from service.http.ledger import PATIENCE
 from service.http.traffic import Traffic
 from service.http.upkeep import refresh, settings_of
+from service.http.watching import settle
 
 _SLOW = 0.1
 """Seconds without an answer after which all threads seem to wait."""
@@ -52,7 +53,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         super().__init__(*arguments, **named)
         self.settings = settings_of(self.app.wsgi())
         self.traffic = Traffic(self, self.settings)
-        self._swept_at = self._relieved_at = 0.0
+        self._swept_at = self._relieved_at = self._settled_at = 0.0
         self._no_room_until = 0.0
         self._passed_over = 0
 
@@ -118,11 +119,13 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         now = time.monotonic()
         if now - self._swept_at >= _SWEEP:
             self._swept_at = now
-            tally.CONNECTIONS.set(len(self.traffic.connections))
             self.traffic.sweep(now)
         if self.alive and now - self._relieved_at >= _SLOW:
             self._relieved_at = now
             self._relieve()
+        if not self.traffic.busy or now - self._settled_at >= PATIENCE:
+            self._settled_at = now
+            settle(self)
 
     def _leave(self) -> None:
         """Take what has come, close the door, and finish what was begun."""

@@ -100,7 +100,7 @@ def test_a_file_without_keys_is_no_open_door(serve, tmp_path) -> None:
     [("key", [401, 401, 200]), ("open", [200, 200, 200]), ("off", [404, 404, 404])],
 )
 def test_metrics_are_for_whom_the_setting_says(metrics: str, statuses: list[int]) -> None:
-    settings = Settings(metrics=metrics, api_keys="one", rate_limit="1/hour")
+    settings = Settings(metrics=metrics, api_keys="one", rate_limit="2/hour")
     client = create_app(settings).test_client()
     answers = [client.get("/metrics", headers=h) for h in ({}, bearer("two"), bearer("one"))]
     assert [answer.status_code for answer in answers] == statuses

@@ -2,19 +2,16 @@
 
 import os
 import signal
-import subprocess
-import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
 from service.http.app import create_app
-from service.http.shares import ROOM
 from service.settings import Settings
 from service.store.registry import Registry
-from tests.conftest import ROOT, start
+from tests.conftest import start
 from tests.http.numbers import numbers, numbers_in, total
 from tests.http.problem import SECRET
 from tests.http.test_malformed import raw
@@ -189,134 +186,6 @@ def test_what_the_worker_refuses_itself_is_counted(tmp_path, monkeypatch):
         assert total(found, "errors_total", code="malformed") == 1
 
 
-def test_a_service_that_is_told_to_stop_leaves_no_files(tmp_path, monkeypatch):
-    with counting(tmp_path, monkeypatch):
-        assert files(tmp_path)
-    assert not list((tmp_path / "shares").iterdir())
-
-
-def test_what_a_killed_service_left_is_removed_by_the_next_one(tmp_path, monkeypatch):
-    with counting(tmp_path, monkeypatch) as (process, _):
-        workers = workers_of(process.pid)
-        process.kill()
-        process.wait()
-        (left,) = (tmp_path / "shares").iterdir()
-        until(lambda: [one for one in workers if Path(f"/proc/{one}").exists()], [])
-        with counting(tmp_path, monkeypatch):
-            (folder,) = (tmp_path / "shares").iterdir()
-            assert folder.name != left.name
-            # One that is in use is not.
-            with counting(tmp_path, monkeypatch) as (_, client):
-                assert len(list((tmp_path / "shares").iterdir())) == 2
-                assert total(numbers(client), "workers") == 2
-
-
-def fill(path):
-    """Write until there is no room left."""
-    with path.open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(bytes(1 << 12))
-    assert os.statvfs(path).f_bavail == 0
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A disk of 4 MiB."""
-    disk = tmp_path / "shares"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("no disk can be mounted here")
-    yield disk
-    subprocess.run(["umount", disk], check=True)
-
-
-def test_a_disk_that_is_full_ends_no_worker_and_everything_is_counted(
-    tmp_path, monkeypatch, small_disk
-):
-    with counting(tmp_path, monkeypatch) as (process, client):
-        fill(small_disk / "much")
-        workers = workers_of(process.pid)
-        asked = ask(client, 20)
-        for status in (404, 405, 422):
-            path = {404: "/nothing", 405: "/v1/encode", 422: "/v1/trace"}[status]
-            client.request("GET" if status < 422 else "POST", path, json={})
-        assert asked == [200] * 20
-        settled(client, 20)
-        os.kill(workers[0], signal.SIGKILL)
-        until(lambda: workers[0] in workers_of(process.pid), False)
-        until(lambda: len(workers_of(process.pid)), 2)
-        assert ask(client, 20) == [200] * 20
-        settled(client, 40)
-        (small_disk / "much").unlink()
-
-
-NO_ROOM = """
-import resource, sys
-resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 15, 1 << 15))
-from service.http.shares import shares
-shares.open(2)
-assert shares.folder is None
-from types import SimpleNamespace
-for age in (1, 2):
-    shares.give(SimpleNamespace(age=age))
-from service.http.app import create_app
-client = create_app().test_client()
-client.get("/nothing", buffered=True)
-print(client.get("/metrics", buffered=True).text)
-"""
-
-
-def test_where_no_folder_has_room_each_worker_counts_for_itself_and_says_so_once(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", NO_ROOM],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    found = numbers_in(done.stdout)
-    assert total(found, "requests_total", route="unmatched", status="404") == 1
-    assert done.stderr.count("no folder has room for the metrics") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-EVERYTHING = """
-import os, sys
-from service.http.shares import shares
-shares.open(1)
-from service.http import accounts, metrics, tally
-from service.http.app import create_app
-from service.encoding.counts import Counts
-app = create_app()
-metrics.touch(app)
-methods = ["other", *sorted(accounts._METHODS)]
-statuses = [200, 204, 206, 304, 308, 400, 401, 404, 405, 406, 413, 415, 416, 422, 429, 500, 503]
-routes = ["unmatched", *{rule.rule for rule in app.url_map.iter_rules()}]
-for route in routes:
-    tally._duration(route), tally._bytes(route)
-    for method in methods:
-        for status in statuses:
-            tally._requests(route, method, status)
-for number in range(1000):
-    tally._words(f"a-model-with-a-name-that-is-quite-long-for-a-model-{number:05}")
-for name in os.listdir(shares.folder):
-    found = os.stat(shares.folder / name)
-    print(name, found.st_size, found.st_blocks * 512)
-"""
-
-
-def test_all_there_can_be_has_room_in_the_files_from_the_start():
-    command = [sys.executable, "-c", EVERYTHING]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    lines = [line.split() for line in done.stdout.splitlines()]
-    sizes = {name: (int(size), int(room)) for name, size, room in lines if name.endswith(".db")}
-    wanted = {f"{kind}_{slot}.db": size for kind, size in ROOM.items() for slot in ("master", "0")}
-    assert {name: size for name, (size, _) in sizes.items()} == wanted
-    assert all(room >= size for size, room in sizes.values())
-
-
 def test_without_gunicorn_a_process_counts_for_itself(tmp_path):
     write_tiny(tmp_path / "tiny")
     client = create_app(Settings(model="tiny"), Registry([tmp_path], "tiny")).test_client()
@@ -324,6 +193,22 @@ def test_without_gunicorn_a_process_counts_for_itself(tmp_path):
     assert client.post("/v1/encode", json=ONE, buffered=True).status_code == 200
     after = total(numbers_in(client.get("/metrics").text), "tokens_total", model="tiny")
     assert after - before == 5
+
+
+def test_an_answer_whose_body_is_not_sent_counts_no_bytes(tmp_path):
+    write_tiny(tmp_path / "tiny")
+    client = create_app(Settings(model="tiny"), Registry([tmp_path], "tiny")).test_client()
+
+    def counted():
+        found = numbers_in(client.get("/metrics").text)
+        return [
+            total(found, name, route="/v1/models")
+            for name in ("answer_bytes_total", "request_duration_seconds_count")
+        ]
+
+    before = counted()
+    assert int(client.head("/v1/models", buffered=True).headers["content-length"]) > 0
+    assert counted() == [before[0], before[1] + 1]
 
 
 def test_metrics_that_are_off_are_not_there(tmp_path):

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from limits.storage import MemoryStorage
 
 from service.http.app import create_app
 from service.http.proxies import address_in
@@ -41,6 +42,17 @@ def test_the_rate_that_is_used_up_says_how_long_to_wait(serve) -> None:
     assert 3500 < seconds < 3600
 
 
+@pytest.mark.parametrize(("ends_in", "said"), [(-5, 1), (7, 7), (1000, 60)])
+def test_whatever_the_clock_does_the_wait_is_a_second_to_the_window(
+    monkeypatch: pytest.MonkeyPatch, ends_in: int, said: int
+) -> None:
+    end = time.time() + ends_in - 0.01
+    monkeypatch.setattr(MemoryStorage, "get_expiry", lambda *_: end)
+    client = create_app(Settings(rate_limit="1/minute")).test_client()
+    answers = [client.get(MODELS) for _ in range(2)]
+    assert [one.headers.get("retry-after") for one in answers] == [None, str(said)]
+
+
 def test_requests_that_come_at_once_are_counted_one_by_one(serve) -> None:
     limited = serve(rate_limit="20/day", workers=1)
     with ThreadPoolExecutor(8) as pool:
@@ -53,6 +65,17 @@ def test_who_tries_keys_is_stopped_and_who_has_one_is_not(serve) -> None:
     tries = [bearer(f"wrong-{i}") for i in range(5)]
     assert statuses(limited, *tries) == [401] * 3 + [429] * 2
     assert statuses(limited, bearer("right"), *[bearer("right")] * 3) == [200] * 3 + [429]
+
+
+def test_who_tries_keys_on_the_metrics_is_stopped_and_who_has_one_is_not(serve) -> None:
+    limited = serve(rate_limit="3/hour", api_keys="right", workers=1, metrics="key")
+    tries = [bearer(f"wrong-{i}") for i in range(4)]
+    found = [limited.get("/metrics", headers=one).status_code for one in [{}, *tries]]
+    assert found == [401] * 3 + [429] * 2
+    found = [limited.get("/metrics", headers=bearer("right")).status_code for _ in range(5)]
+    assert found == [200] * 5
+    # To ask for the numbers is none of the requests that a key may make.
+    assert statuses(limited, *[bearer("right")] * 4) == [200] * 3 + [429]
 
 
 def test_health_and_metrics_and_the_page_have_no_rate(serve) -> None:
@@ -92,6 +115,16 @@ def test_behind_a_proxy_the_last_entry_is_the_caller(client_of) -> None:
     said = ["1.1.1.1, 5.5.5.5", "2.2.2.2, 5.5.5.5", "nonsense, 5.5.5.5", "5.5.5.5:4711"]
     assert [ask(proxy, one) for one in said] == [200, 200, 429, 429]
     assert ask(proxy, "5.5.5.5, 6.6.6.6") == 200
+
+
+@pytest.mark.parametrize(
+    "own", ['"', '"1.1.1.1', '[1.1.1.1]"', '1.1.1.1:"', "\\", ",", "1.1.1.1, "]
+)
+def test_a_caller_cannot_write_what_hides_the_entry_of_the_proxy(client_of, own: str) -> None:
+    ask = client_of(rate_limit="1/hour", proxies=1)
+    assert ask("10.9.9.9", f"{own}, 5.5.5.5") == 200
+    assert ask("10.9.9.9", "5.5.5.5") == 429
+    assert ask("10.9.9.9", None) == 200
 
 
 def test_behind_two_proxies_the_entry_before_the_last_is_the_caller(client_of) -> None:

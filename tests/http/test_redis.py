@@ -107,6 +107,16 @@ def test_four_workers_share_one_count_exactly_and_no_key_is_in_it(tmp_path, redi
         assert AWAY not in log.read_text()
 
 
+def test_who_waits_as_long_as_it_is_told_is_answered(tmp_path, redis) -> None:
+    with service(tmp_path, redis, workers=1, rate_limit="1/3second") as (_, client, _):
+        assert ask(client) == 200
+        time.sleep(0.7)  # Redis says that two seconds are left of the three, and there are more
+        answer = client.get("/v1/models")
+        assert answer.status_code == 429
+        time.sleep(int(answer.headers["retry-after"]))
+        assert ask(client) == 200
+
+
 def test_two_services_share_one_count(tmp_path, redis) -> None:
     settings = {"workers": 1, "rate_limit": "10/hour"}
     with (
