@@ -5,6 +5,7 @@ Nothing of the caller's text is in it: a route is its rule, a method one of thos
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeAlias
 
 from flask import Flask, Response, current_app, g, request
@@ -87,23 +88,11 @@ def _enter(response: Response) -> Response:
         account.bytes = length or 0
         if length is None:
             response.response = account.add(response.iter_encoded())
-    response.call_on_close(_Close(account, _closers()))
+    response.call_on_close(partial(_close, account, current_app.extensions["polyseme-closers"]))
     return response
 
 
-def _closers() -> list[Closer]:
-    closers: list[Closer] = current_app.extensions["polyseme-closers"]
-    return closers
-
-
-class _Close:
-    """Closes an account, once."""
-
-    def __init__(self, account: Account, closers: list[Closer]) -> None:
-        self._account, self._closers = account, closers
-
-    def __call__(self) -> None:
-        closers, self._closers = self._closers, []
-        self._account.seconds = time.perf_counter() - self._account.started
-        for closer in closers:
-            closer(self._account)
+def _close(account: Account, closers: list[Closer]) -> None:
+    account.seconds = time.perf_counter() - account.started
+    for closer in closers:
+        closer(account)

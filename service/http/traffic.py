@@ -37,17 +37,14 @@ class Traffic:
         self.connections: set[Connection] = set()
         self.busy = 0
         """requests that a thread works at, or that wait for one"""
+        self.in_progress = 0
+        """requests that are being answered: these, and those whose client does not read"""
         self.finished = 0
         """requests that were answered since this was set to nothing"""
         self.finished_at = 0.0
         """when the last of them was, by the monotonic clock"""
         self._worker, self._settings = worker, settings
         self._threads: int = worker.cfg.threads
-
-    @property
-    def in_progress(self) -> int:
-        """How many requests are being answered."""
-        return sum(one.state in {State.WORKING, State.SENDING} for one in self.connections)
 
     def take(self, sock: Any, client: Any, server: Any) -> None:
         """Begin with a connection."""
@@ -111,9 +108,9 @@ class Traffic:
             return
         one.turn(State.WORKING)
         self.busy += 1
-        if self.busy == 1:
-            tally.IN_PROGRESS.set(self.in_progress)  # and later when the worker settles
         if begins:
+            self.in_progress += 1
+            tally.IN_PROGRESS.set(self.in_progress)
             self._worker.count_request()
         one.job = self._worker.tpool.submit(self._work, one)
         one.job.add_done_callback(
@@ -157,6 +154,7 @@ class Traffic:
         self.busy -= 1
         self.finished_at = time.monotonic()
         if job.cancelled():
+            self.in_progress -= 1
             self._refuse(one, OverloadedError())
             return
         kept = job.result()
@@ -164,6 +162,7 @@ class Traffic:
             self._pause(one)
             return
         self.finished += 1
+        self.in_progress -= 1
         one.work = None
         if not kept:
             self._say_goodbye(one)
@@ -236,6 +235,8 @@ class Traffic:
         """Close at once."""
         self.connections.discard(one)
         self._unwatch(one)
+        if one.state is State.SENDING:
+            self.in_progress -= 1
         if one.work is not None:
             one.work.close()
         one.close()
