@@ -1,8 +1,9 @@
 """Answering one request on a connection, with a pause wherever the client has to read first."""
 
 import secrets
+import time
 from collections.abc import Callable, Generator
-from datetime import datetime
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
 
@@ -31,14 +32,15 @@ def answering(
     if request is None:
         return False
     request._expected_100_continue = False  # the loop has told the client  # noqa: SLF001
-    started = datetime.now()  # noqa: DTZ005 - gunicorn's log wants a difference
+    started = time.monotonic()
     response, environ = wsgi.create(
         request, connection, connection.client, connection.server, worker.cfg
     )
     environ["wsgi.multithread"] = True
+    made = worker.wsgi(environ, response.start_response)
+    # Asked late: the worker may have begun to leave while most of the answer was computed.
     if not whole or closes():
         response.force_close()
-    made = worker.wsgi(environ, response.start_response)
     connection.due = response.response_length or 0
     try:
         for piece in made:
@@ -53,7 +55,8 @@ def answering(
         environ["polyseme.cut"] = True
         raise
     finally:
-        worker.log.access(response, request, environ, datetime.now() - started)  # noqa: DTZ005
+        took = timedelta(seconds=time.monotonic() - started)
+        worker.log.access(response, request, environ, took)
         made.close()
     return not response.should_close() and connection.parser.finish_body() and connection.clean
 

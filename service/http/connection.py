@@ -115,6 +115,12 @@ class Connection:
         """Whether a thread should take what came: a request, or what has to be refused."""
         return self._framing.enough(self.received) or (self.ended and bool(self.received))
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of a request has come."""
+        new = self.state is State.RECEIVING and not self.received
+        return new or self.state is State.KEPT
+
     def take_leave_to_send(self) -> bool:
         """Whether the client waits to be told that it may send the body; true once."""
         expects, self._framing.expects = self._framing.expects, False

@@ -56,7 +56,9 @@ class Framing:
         fields: dict[bytes, list[bytes]] = {}
         for name, value in _FIELD.findall(data, 0, found + 2):
             fields.setdefault(name.lower(), []).append(value.strip(b" \t").lower())
-        self.expects = fields.pop(b"expect", None) == [b"100-continue"]
+        # Nobody may be told in HTTP/1.0, which has no answer before the answer (RFC 9110, §10.1.1).
+        older = data[: data.find(b"\r\n")].endswith(b" HTTP/1.0")
+        self.expects = fields.pop(b"expect", None) == [b"100-continue"] and not older
         if not fields:
             self.end = self._head
         elif list(fields) == [b"content-length"]:

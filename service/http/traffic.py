@@ -50,6 +50,9 @@ class Traffic:
         """Begin with a connection."""
         one = Connection(self._settings, self._worker.cfg, sock, client, server)
         self.connections.add(one)
+        self._heed(self._begin, one)
+
+    def _begin(self, one: Connection) -> None:
         self._watch(one, selectors.EVENT_READ)
         self._receive(one)
 
@@ -61,10 +64,17 @@ class Traffic:
         with suppress(KeyError, ValueError):
             self._worker.poller.unregister(one.sock)
 
-    def _heed(self, heed: Any, one: Connection, _sock: Any) -> None:
-        """Do what an event asks for; one of a turn in which the connection was closed is none."""
-        if one.state is not State.CLOSED:
-            heed(one)
+    def _heed(self, heed: Any, one: Connection, _sock: Any = None) -> None:
+        """Do what an event asks for; one of a turn in which the connection was closed is none.
+
+        What goes wrong, a lack of memory for one, is this connection's end and no other's.
+        """
+        try:
+            if one.state is not State.CLOSED:
+                heed(one)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+            log_fault(error, "the worker", "")
+            self.drop(one)
 
     def _receive(self, one: Connection) -> None:
         """Take what a client has sent, and hand it to a thread when it is whole."""
@@ -114,7 +124,9 @@ class Traffic:
             self._worker.count_request()
         one.job = self._worker.tpool.submit(self._work, one)
         one.job.add_done_callback(
-            lambda job: self._worker.method_queue.defer(self._take_back, one, job)
+            lambda job: self._worker.method_queue.defer(
+                self._heed, lambda one: self._take_back(one, job), one
+            )
         )
 
     def _work(self, one: Connection) -> bool | None:
@@ -237,8 +249,11 @@ class Traffic:
         self._unwatch(one)
         if one.state is State.SENDING:
             self.in_progress -= 1
-        if one.work is not None:
-            one.work.close()
+        try:
+            if one.work is not None:
+                one.work.close()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+            log_fault(error, "the worker", "")
         one.close()
 
     def sweep(self, now: float) -> None:

@@ -16,7 +16,6 @@ from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
 
-from service.http.connection import State
 from service.http.draining import draining
 from service.http.ledger import PATIENCE
 from service.http.traffic import Traffic
@@ -129,6 +128,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]
 
     def _leave(self) -> None:
         """Take what has come, close the door, and finish what was begun."""
+        self.alive = False  # it is the master's end that may have brought us here
         for listener in self.sockets:
             while len(self.traffic.connections) < self.settings.max_connections and self._take(
                 listener
@@ -137,12 +137,14 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         self.set_accept_enabled(False)
         for listener in self.sockets:
             listener.close()
-        end = time.monotonic() + self.cfg.graceful_timeout
-        no_longer_kept = time.monotonic() + _LEAVING
+        left = time.monotonic()
+        # Of the time to stop, draining takes a part; a worker that is replaced has all of it.
+        end = left + (self.cfg if draining() else self.settings).graceful_timeout
         while self.traffic.connections and time.monotonic() < end:
             self._turn()
-            if time.monotonic() >= no_longer_kept:
-                for one in [one for one in self.traffic.connections if one.state is State.KEPT]:
+            for one in [one for one in self.traffic.connections if one.idle]:
+                # Who has just been told that the connection is kept may ask on it.
+                if time.monotonic() >= max(left, one.since) + _LEAVING:
                     self.traffic.drop(one)
         self.tpool.shutdown(wait=False, cancel_futures=True)
 
@@ -218,6 +220,6 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         self._no_room_until = time.monotonic() + _NO_ROOM
         super().set_accept_enabled(False)
         self.log.warning("no connection can be accepted: %s", errno.errorcode.get(error.errno or 0))
-        idle = [one for one in self.traffic.connections if one.state is State.KEPT]
+        idle = [one for one in self.traffic.connections if one.idle]
         if idle:
             self.traffic.drop(min(idle, key=lambda one: one.since))

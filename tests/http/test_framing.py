@@ -99,6 +99,10 @@ def test_who_waits_to_be_told_is_seen_when_the_head_is_there() -> None:
         bytearray(POST + b"Content-Length: 5\r\nExpect: 100-Continue\r\n\r\n")
     )
     assert framing.expects
+    older = POST.replace(b"1.1", b"1.0") + b"Content-Length: 5\r\nExpect: 100-continue\r\n\r\n"
+    framing = Framing(LIMIT)
+    assert not framing.enough(bytearray(older))
+    assert not framing.expects
 
 
 @given(

@@ -3,6 +3,8 @@
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -10,11 +12,13 @@ import httpx
 import orjson
 import pytest
 
-from tests.http.sockets import LONG, LONGER, SHORT, Caller, posted
+from tests.conftest import ROOT
+from tests.http.sockets import LONG, LONGER, SHORT, Caller, connections_of, posted
 from tests.http.versions import WAIT, service, until, workers_of
 
 READY = b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n"
 REQUEST = posted(SHORT)
+STREAMED = posted({"input": ["the river bank is near"] * 600})
 
 
 def ended(pid):
@@ -34,6 +38,26 @@ def refused(port):
     except ConnectionError:
         return True
     return False
+
+
+TIMES = """
+from service.http import serving
+print(serving.graceful_timeout, serving.max_requests, serving.max_requests_jitter)
+"""
+
+
+@pytest.mark.parametrize(("together", "drain", "left"), [(45, 10, 35), (5, 10, 0)])
+def test_answers_have_the_time_that_draining_leaves(together: int, drain: int, left: int) -> None:
+    given = {"GRACEFUL_TIMEOUT": together, "DRAIN_SECONDS": drain, "MAX_REQUESTS": 1000}
+    done = subprocess.run(
+        [sys.executable, "-c", TIMES],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, **{f"POLYSEME_{name}": str(value) for name, value in given.items()}},
+    )
+    assert done.stdout.split() == [str(left), "1000", "100"]
 
 
 def test_sigterm_first_says_not_ready_then_takes_no_more_and_ends_with_the_last_answer(tmp_path):
@@ -89,6 +113,56 @@ def test_a_client_that_never_finishes_does_not_keep_the_service_from_ending(tmp_
         assert half.closed
 
 
+def test_a_client_that_sends_nothing_does_not_keep_the_service_from_ending(tmp_path) -> None:
+    settings = {"drain_seconds": 0, "graceful_timeout": 3600, "request_timeout": 3600}
+    with service(tmp_path, **settings) as (pid, port), Caller(port) as silent:
+        workers = workers_of(pid)
+        until(lambda: sum(connections_of(one, port) for one in workers), 1)
+        os.kill(pid, signal.SIGTERM)
+        assert ended(pid) == 0
+        assert silent.closed
+
+
+def test_an_answer_that_began_before_the_worker_leaves_says_that_it_does(tmp_path) -> None:
+    with service(tmp_path, drain_seconds=0, workers=1) as (pid, port), Caller(port) as busy:
+        busy.send(posted(LONGER))
+        time.sleep(0.5)
+        os.kill(pid, signal.SIGTERM)
+        status, headers, _ = busy.answer()
+        assert (status, headers["connection"]) == (200, "close")
+        assert ended(pid) == 0
+
+
+def test_who_was_told_that_the_connection_is_kept_may_ask_once_more(tmp_path) -> None:
+    settings = {"drain_seconds": 0, "stream_bytes": 1, "workers": 1}
+    with service(tmp_path, **settings) as (pid, port), Caller(port, 4096) as slow:
+        slow.send(STREAMED)
+        assert slow.socket.recv(1, socket.MSG_PEEK)
+        os.kill(pid, signal.SIGTERM)
+        until(lambda: refused(port), True)
+        time.sleep(2.5)  # longer than a connection that is idle is kept
+        status, headers, _ = slow.answer()
+        assert (status, headers["connection"]) == (200, "keep-alive")
+        status, headers, _ = slow.ask(REQUEST)
+        assert (status, headers["connection"]) == (200, "close")
+        assert ended(pid) == 0
+
+
+def test_a_worker_whose_master_is_killed_finishes_in_order(tmp_path) -> None:
+    with service(tmp_path, threads=1, workers=1) as (pid, port):
+        with Caller(port) as busy, Caller(port) as waiting:
+            assert waiting.ask(REQUEST)[0] == 200
+            busy.send(posted(LONGER))
+            time.sleep(0.5)
+            waiting.send(REQUEST)
+            os.kill(pid, signal.SIGKILL)
+            assert busy.answer()[0] == 200
+            status, headers, _ = waiting.answer()
+            assert (status, headers["connection"]) == (200, "close")
+        until(lambda: "Worker exiting" in (tmp_path / "log").read_text(), True)
+        assert "Exception" not in (tmp_path / "log").read_text()
+
+
 def test_sigint_ends_it_without_waiting(tmp_path) -> None:
     with service(tmp_path, drain_seconds=3600, graceful_timeout=3600) as (pid, port):
         assert httpx.get(f"http://127.0.0.1:{port}/livez").status_code == 200
@@ -138,6 +212,18 @@ def test_workers_are_replaced_after_enough_requests_and_none_is_lost(tmp_path, w
         assert [client.lost for client in clients] == [[]] * 6
         assert len({body for client in clients for body in client.bodies}) == 1
         until(lambda: len(workers_of(pid)), workers)
+
+
+def test_a_worker_that_is_replaced_has_all_the_time_though_draining_would_take_it(tmp_path):
+    settings = {"workers": 1, "max_requests": 5, "drain_seconds": 30, "graceful_timeout": 30}
+    with service(tmp_path, **settings) as (pid, port), Caller(port) as busy:
+        busy.send(posted(LONGER))
+        time.sleep(0.5)
+        for _ in range(3):  # beside the one that begins, and the one that saw the service start
+            with Caller(port) as caller:
+                assert caller.ask(REQUEST)[0] == 200
+        assert busy.answer()[0] == 200
+        os.kill(pid, signal.SIGINT)
 
 
 def test_a_worker_that_is_killed_is_replaced(tmp_path) -> None:

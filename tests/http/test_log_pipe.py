@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -62,3 +63,18 @@ def test_a_line_for_which_there_is_no_room_at_once_holds_nobody_up(
     assert b'"fault"' in lost and len(lost) <= 8192
     assert json.loads(short)["message"] == LINE["message"]
     assert len(json.loads(long)["places"]) == 2000
+
+
+def test_a_reader_who_did_not_read_is_waited_for_once(
+    pipe: tuple[lines.StandardError, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, reading = pipe
+    for _ in range(200):
+        tell(log, LINE)
+    read(reading)
+    tell(log, LINE)  # there was room: the next that finds none waits again
+    monkeypatch.setattr(lines, "_PATIENCE_MS", 500)
+    began = time.monotonic()
+    for _ in range(200):
+        tell(log, LINE)
+    assert 0.5 <= time.monotonic() - began < 1.5

@@ -238,6 +238,7 @@ except ValueError as error:
     logging.getLogger("polyseme").exception("polyseme: it failed")
     logging.getLogger("flask.app").error("Exception on %s", SECRET, exc_info=True)
     logging.getLogger("urllib3.connectionpool").warning("Retrying after %r", SECRET)
+    logging.getLogger("of.others").info("what others say at length: " + SECRET)
     logging.getLogger("polyseme").error("a lone \\udc80 surrogate")
 warnings.warn("a warning")
 thread = threading.Thread(target=fail)
@@ -260,7 +261,7 @@ def test_of_a_fault_the_type_and_the_places_are_told_and_not_what_it_says(form):
         text=True,
         check=True,
         cwd=ROOT,
-        env={**os.environ, "POLYSEME_LOG_FORMAT": form},
+        env={**os.environ, "POLYSEME_LOG_FORMAT": form, "POLYSEME_LOG_LEVEL": "debug"},
     )
     assert done.stdout == ""
     assert SECRET not in done.stderr

@@ -30,6 +30,14 @@ def test_a_body_that_ends_too_soon_is_refused_though_it_is_json(client: httpx.Cl
     assert raw(client, sent % (len(body) + 1) + body).startswith(b"HTTP/1.1 400 ")
 
 
+@pytest.mark.parametrize("path", [b"/v1//models", b"/docs//"])
+def test_a_slash_too_many_is_another_path_and_leads_nowhere(
+    client: httpx.Client, path: bytes
+) -> None:
+    sent = b"GET " + path + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    assert raw(client, sent).startswith(b"HTTP/1.1 404 ")
+
+
 @pytest.mark.parametrize(
     "sent",
     [

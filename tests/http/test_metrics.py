@@ -1,6 +1,7 @@
 """/metrics: the numbers are those of what was asked, whatever becomes of the workers."""
 
 import os
+import shutil
 import signal
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.conftest import start
 from tests.http.numbers import numbers, numbers_in, total
 from tests.http.problem import SECRET
 from tests.http.test_malformed import raw
-from tests.http.versions import until, workers_of
+from tests.http.versions import every_worker, until, workers_of
 from tests.tiny import write_tiny
 
 pytestmark = pytest.mark.skipif(
@@ -176,6 +177,24 @@ def test_workers_that_are_recycled_go_on_with_the_files_of_those_before(tmp_path
         found = settled(client, 100)
         assert total(found, "worker_starts_total") >= 2 + 5
         assert files(tmp_path) == had
+
+
+def test_a_model_that_is_taken_away_is_gone_from_the_numbers_of_every_worker(tmp_path, monkeypatch):
+    write_tiny(tmp_path / "models" / "other")
+    with counting(tmp_path, monkeypatch, preload_models=True) as (process, client):
+        until(lambda: len(workers_of(process.pid)), 2)
+        every_worker(process.pid, client.base_url.port, scrape)
+        loaded = total(numbers(client), "models_loaded")
+        shutil.rmtree(tmp_path / "models" / "other")
+        process.send_signal(signal.SIGHUP)
+        # Asked for by one worker alone, the sum tells of the other too.
+        with httpx.Client(base_url=client.base_url) as kept:
+            until(lambda: total(numbers(kept), "models_loaded"), loaded - 1)
+
+
+def scrape(link):
+    link.request("GET", "/metrics")
+    return link.getresponse().read()
 
 
 def test_what_the_worker_refuses_itself_is_counted(tmp_path, monkeypatch):

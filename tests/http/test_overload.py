@@ -1,5 +1,6 @@
 """More than the service can do is refused at once; what was taken is answered."""
 
+import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -7,10 +8,33 @@ from contextlib import ExitStack
 import httpx
 import orjson
 
+from tests.conftest import ROOT, start
 from tests.http.problem import expect_problem
 from tests.http.sockets import LONG, LONGER, SHORT, Caller, connections_of, posted
-from tests.http.versions import service, until, workers_of
+from tests.http.versions import WAIT, service, until, workers_of
 
+FAULTY = """
+import sys
+sys.path.insert(0, {root!r})
+from service.__main__ import main
+from service.http.connection import Connection
+from service.http.traffic import Traffic
+
+receive, work = Connection.receive, Traffic._work
+
+def receive_or_fail(one):
+    receive(one)
+    if b"/in-the-loop" in one.received:
+        raise MemoryError
+
+def work_or_fail(traffic, one):
+    if b"/in-a-thread" in one.received:
+        raise MemoryError
+    return work(traffic, one)
+
+Connection.receive, Traffic._work = receive_or_fail, work_or_fail
+main()
+"""
 LIVE = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
@@ -99,6 +123,26 @@ def test_no_more_connections_are_kept_than_there_may_be(tmp_path) -> None:
         with Caller(port) as caller:
             assert caller.ask(LIVE)[0] == 200
         assert silent[0].closed
+
+
+def test_what_goes_wrong_with_one_connection_ends_no_other(tmp_path) -> None:
+    command = (sys.executable, "-c", FAULTY.format(root=str(ROOT)))
+    process, address = start(tmp_path / "log", command, workers=1, threads=1, max_waiting=1)
+    port = int(address.rpartition(":")[2])
+    try:
+        (worker,) = workers_of(process.pid)
+        with Caller(port) as other:
+            for path in (b"in-the-loop", b"in-a-thread") * 4:
+                with Caller(port) as caller:
+                    caller.send(LIVE.replace(b"livez", path))
+                    assert caller.closed
+                assert other.ask(LIVE)[0] == 200
+            until(lambda: connections_of(worker, port), 1)
+        assert workers_of(process.pid) == [worker]
+    finally:
+        process.terminate()
+        process.wait(WAIT)
+    assert (tmp_path / "log").read_text().count("MemoryError in the worker") == 8
 
 
 def test_who_asks_before_sending_is_told_to_send_or_refused_at_once(tmp_path) -> None:

@@ -20,6 +20,14 @@ from tests.tiny import write_tiny
 if importlib.util.find_spec("opentelemetry") is None:
     pytest.skip("needs the extra `telemetry`", allow_module_level=True)
 
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from service.http import traces
+from service.http.app import create_app
+from service.settings import Settings
 from tests.http.collector import attributes, collecting
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -40,7 +48,8 @@ def traced(tmp_path, endpoint, **settings):
             yield process, client
     finally:
         process.terminate()
-        assert process.wait(60) == 0
+        # A collector that hangs has three seconds; to give up by itself it would take ten.
+        assert process.wait(9) == 0
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +189,27 @@ def test_a_collector_that_takes_nothing_costs_no_request_anything(tmp_path, monk
     if trouble in {"absent", "refuses", "fails"}:
         assert warnings
     assert len(requests_in(lines)) == 30
+
+
+def test_a_fault_of_the_service_is_an_error_and_a_fault_of_the_caller_is_none(monkeypatch):
+    kept = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    monkeypatch.setattr(traces, "_provider", lambda _: provider)
+    app = create_app(Settings(otlp_endpoint="http://127.0.0.1:9"))
+
+    @app.get("/v1/fault")
+    def fault():
+        raise RuntimeError(SECRET)
+
+    client = app.test_client()
+    assert client.get("/v1/fault", buffered=True).status_code == 500
+    assert client.get("/nothing", buffered=True).status_code == 404
+    found = [
+        (one.status.status_code, one.attributes["error.type"]) for one in kept.get_finished_spans()
+    ]
+    assert found == [(StatusCode.ERROR, "internal"), (StatusCode.UNSET, "unknown_route")]
+    assert all(not one.events and not one.status.description for one in kept.get_finished_spans())
 
 
 HIDDEN = """
