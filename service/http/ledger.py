@@ -6,6 +6,7 @@ the loop does it for many requests at once: when no request is left, or four tim
 """
 
 from collections import deque
+from contextlib import suppress
 
 from service.http import tally
 from service.http.accounts import Account
@@ -29,10 +30,11 @@ class Ledger:
             self.settle()
 
     def settle(self) -> None:
-        """Count what there is."""
+        """Count what there is; a thread that answers /metrics may do it beside the loop."""
         accounts = []
-        while self._accounts:
-            accounts.append(self._accounts.popleft())
+        with suppress(IndexError):
+            while True:
+                accounts.append(self._accounts.popleft())
         if accounts:
             tally.count(accounts)
 
