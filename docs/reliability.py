@@ -26,7 +26,7 @@ def reliability() -> str:
     found = benchmark(NAME)
     parts = [
         HEAD.splitlines(),
-        *([] if found["full"] else [["**A trial: each fault was tried a few times.**"]]),
+        *([_tried_less(found["bounded"])] if found["bounded"] else []),
         _load(found),
         _faults(found),
         _memory(found["soak"][0]),
@@ -35,6 +35,12 @@ def reliability() -> str:
         [made(NAME, found)],
     ]
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+
+def _tried_less(kinds: list[str]) -> list[str]:
+    names = {"fault": "faults", "schema": "requests as described", "hostile": "hostile requests"}
+    which = " and ".join(names.get(kind, kind) for kind in kinds)
+    return [f"**In this record, {which} were tried as often as in `make test`.**"]
 
 
 def _load(found: Document) -> list[str]:
