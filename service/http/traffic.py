@@ -165,17 +165,16 @@ class Traffic:
         """Take a connection back from a thread."""
         self.busy -= 1
         self.finished_at = time.monotonic()
-        if job.cancelled():
-            self.in_progress -= 1
-            self._refuse(one, OverloadedError())
-            return
-        kept = job.result()
-        if kept is None:
+        if not job.cancelled() and not job.exception() and job.result() is None:
             self._pause(one)
             return
-        self.finished += 1
         self.in_progress -= 1
         one.work = None
+        if job.cancelled():
+            self._refuse(one, OverloadedError())
+            return
+        kept = job.result()  # or what went wrong, which is this connection's end
+        self.finished += 1
         if not kept:
             self._say_goodbye(one)
         elif one.ready:

@@ -4,11 +4,17 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import httpx
 import orjson
+import pytest
 
+from service.http.connection import State
+from service.http.traffic import Traffic
+from service.settings import Settings
 from tests.conftest import ROOT, start
+from tests.http.numbers import numbers_in, total
 from tests.http.problem import expect_problem
 from tests.http.sockets import LONG, LONGER, SHORT, Caller, connections_of, posted
 from tests.http.versions import WAIT, service, until, workers_of
@@ -138,11 +144,53 @@ def test_what_goes_wrong_with_one_connection_ends_no_other(tmp_path) -> None:
                     assert caller.closed
                 assert other.ask(LIVE)[0] == 200
             until(lambda: connections_of(worker, port), 1)
+            metrics = other.ask(LIVE.replace(b"livez", b"metrics"))[2].decode()
+            assert total(numbers_in(metrics), "requests_in_progress") == 1
         assert workers_of(process.pid) == [worker]
     finally:
         process.terminate()
         process.wait(WAIT)
     assert (tmp_path / "log").read_text().count("MemoryError in the worker") == 8
+
+
+class Sending:
+    """A connection whose client has not read for some seconds."""
+
+    state, held = State.SENDING, 20 << 20
+
+    def __init__(self, seconds):
+        self.progressed = 100.0 - seconds
+
+    def deadline(self):
+        return 200.0
+
+
+def test_no_more_are_cut_off_than_make_room_and_first_who_has_not_read_for_longest(monkeypatch):
+    log = SimpleNamespace(cut=lambda _why: None)
+    traffic = Traffic(SimpleNamespace(cfg=SimpleNamespace(threads=1), log=log), Settings())
+    dropped = []
+    monkeypatch.setattr(traffic, "drop", dropped.append)
+    one, two, three, four = (Sending(seconds) for seconds in (5, 9, 7, 0.1))
+    traffic.connections = {one, two, three, four}
+    traffic.sweep(100.0)
+    assert dropped == [two, three, one]
+    traffic.connections, dropped[:] = {one, two, three}, []
+    traffic.sweep(100.0)
+    assert dropped == [two, three]
+
+
+@pytest.mark.parametrize(("busy", "since", "over"), [(2, 9, True), (1, 9, False), (2, 0, False)])
+def test_a_thread_gives_an_answer_up_after_a_while_and_for_others(busy, since, over) -> None:
+    traffic = Traffic(SimpleNamespace(cfg=SimpleNamespace(threads=1)), Settings())
+    traffic.busy = busy
+    assert traffic.turn_is_over(SimpleNamespace(taken_up=time.monotonic() - since)) is over
+
+
+def test_where_nothing_is_kept_every_answer_is_the_last(tmp_path) -> None:
+    with service(tmp_path, keep_alive=0) as (_, port), Caller(port) as caller:
+        status, headers, _ = caller.ask(LIVE)
+        assert (status, headers["connection"]) == (200, "close")
+        assert caller.closed
 
 
 def test_who_asks_before_sending_is_told_to_send_or_refused_at_once(tmp_path) -> None:
