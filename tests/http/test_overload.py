@@ -23,22 +23,31 @@ FAULTY = """
 import sys
 sys.path.insert(0, {root!r})
 from service.__main__ import main
-from service.http.connection import Connection
-from service.http.traffic import Traffic
+from service.http import watching
 
-receive, work = Connection.receive, Traffic._work
+begin = watching.begin
 
-def receive_or_fail(one):
-    receive(one)
-    if b"/in-the-loop" in one.received:
-        raise MemoryError
+def begin_with_faults(worker):
+    # Not before: the metrics have to be made after their files.
+    from service.http.connection import Connection
+    from service.http.traffic import Traffic
 
-def work_or_fail(traffic, one):
-    if b"/in-a-thread" in one.received:
-        raise MemoryError
-    return work(traffic, one)
+    receive, work = Connection.receive, Traffic._work
 
-Connection.receive, Traffic._work = receive_or_fail, work_or_fail
+    def receive_or_fail(one):
+        receive(one)
+        if b"/in-the-loop" in one.received:
+            raise MemoryError
+
+    def work_or_fail(traffic, one):
+        if b"/in-a-thread" in one.received:
+            raise MemoryError
+        return work(traffic, one)
+
+    Connection.receive, Traffic._work = receive_or_fail, work_or_fail
+    begin(worker)
+
+watching.begin = begin_with_faults
 main()
 """
 LIVE = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
