@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from tests.conftest import ROOT
-from tests.http.sockets import LONG, LONGER, SHORT, Caller, connections_of, posted
+from tests.http.sockets import LONG, LONGER, SHORT, TRACE, TRACES, Caller, connections_of, posted
 from tests.http.versions import WAIT, service, until, workers_of
 
 READY = b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -124,8 +124,9 @@ def test_a_client_that_sends_nothing_does_not_keep_the_service_from_ending(tmp_p
 
 
 def test_an_answer_that_began_before_the_worker_leaves_says_that_it_does(tmp_path) -> None:
-    with service(tmp_path, drain_seconds=0, workers=1) as (pid, port), Caller(port) as busy:
-        busy.send(posted(LONGER))
+    settings = {"drain_seconds": 0, "workers": 1, **TRACES}
+    with service(tmp_path, **settings) as (pid, port), Caller(port) as busy:
+        busy.send(posted(TRACE, path="/v1/trace"))
         time.sleep(0.5)
         os.kill(pid, signal.SIGTERM)
         status, headers, _ = busy.answer()
