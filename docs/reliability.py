@@ -81,8 +81,9 @@ def _memory(soak: Document) -> list[str]:
 {minutes:.3g} minutes of mixed requests (JSON, base64, npz, lines, streamed, comparisons, traces,
 neighbours, models, refusals) at {soak["rate"]:,} a second: {soak["share"]:.0%} of the
 {soak["capacity"]:,} that the same clients got answered without a pause. {soak["answered"]:,}
-answers, each compared; {soak["lost"]} lost. Memory of the master and its workers (PSS) grew by
-{soak["growth_percent"]} % from the first minute to the last; goal: at most 2.
+answers, each compared; {soak["lost"]} lost. The memory of the master and its workers that is of
+no file, which is what a leak adds to, grew by {soak["growth_percent"]} % from the first minute to
+the last; goal: at most 2.
 """
     picture = f"![memory while the load is held](images/{PICTURE})"
     return ["## Memory", "", *paragraph(text), "", picture]
@@ -131,7 +132,7 @@ def _drawn(soak: Document) -> bytes:
         canvas = Figure(figsize=(6, 3), layout="constrained")
         panel = canvas.subplots()
         minutes = [second / 60 for second, _, _ in soak["samples"]]
-        for number, label in enumerate(("all (PSS)", "shared with nobody")):
+        for number, label in enumerate(("with the files that are mapped (PSS)", "of no file")):
             memory = [one[1 + number] for one in soak["samples"]]
             panel.plot(minutes, memory, color=COLOURS[number], label=label)
         panel.set_ylim(bottom=0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docs import performance
+from docs import performance, reliability
 from docs.performance import Goal
 from service import errors
 from service.errors import PolysemeError
@@ -109,10 +109,11 @@ def test_a_note_stands_with_the_figures_it_is_about(monkeypatch):
     assert set(performance.NOTES) <= set(performance.SECTIONS)
 
 
-def test_the_pictures_of_performance_are_those_of_what_was_measured():
+@pytest.mark.parametrize("made", [performance, reliability])
+def test_the_pictures_of_a_page_are_those_of_what_was_measured(made):
     mpl = pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
-    page = (DOCS / "performance.md").read_text("utf-8")
-    drawn = performance.images()
+    page = (DOCS / f"{made.__name__.rpartition('.')[2]}.md").read_text("utf-8")
+    drawn = made.images()
     assert set(re.findall(r"\(images/([^)]+)\)", page)) == drawn.keys()
     for name, data in drawn.items():
         committed = (DOCS / "images" / name).read_bytes()

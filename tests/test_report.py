@@ -10,7 +10,7 @@ pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 
 import matplotlib as mpl
 
-from docs import performance
+from docs import performance, reliability
 from docs.explained import attention_explained
 from docs.report import images
 from docs.results import trainings
@@ -124,7 +124,9 @@ DRAWN = images()
 def test_the_pictures_that_are_there_are_those_the_page_shows():
     shown = set(re.findall(r"\(images/([^)]+)\)", PAGE))
     assert shown == DRAWN.keys()
-    assert {file.name for file in IMAGES.iterdir()} == shown | performance.images().keys()
+    assert {file.name for file in IMAGES.iterdir()} == (
+        shown | performance.images().keys() | reliability.images().keys()
+    )
 
 
 @pytest.mark.parametrize("name", list(DRAWN))

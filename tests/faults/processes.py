@@ -89,6 +89,11 @@ def proportional_bytes(pid: int) -> int:
     return _rollup(pid, "Pss:")
 
 
+def anonymous_bytes(pid: int) -> int:
+    """Of that, what is of no file: processes beside the service do not share any of it."""
+    return _rollup(pid, "Pss_Anon:") + _rollup(pid, "Pss_Shmem:")
+
+
 def _rollup(pid: int, name: str) -> int:
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))

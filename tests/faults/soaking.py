@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tests.faults.asking import QUESTIONS, REFUSED, Asker, Known
-from tests.faults.processes import Service, private_bytes, proportional_bytes
+from tests.faults.processes import Service, anonymous_bytes, proportional_bytes
 
 CLIENTS = 16
 LARGE = "large"
@@ -16,12 +16,12 @@ WEIGHTS = {**dict.fromkeys(QUESTIONS, 100), **dict.fromkeys(REFUSED, 25), LARGE:
 
 
 class Sample(NamedTuple):
-    """The memory of a service at a moment."""
+    """The memory of a service, its master and all workers, at a moment."""
 
     second: float
     proportional_mb: float
-    """of the master and all workers"""
-    private_mb: float
+    anonymous_mb: float
+    """Of that, what is of no file: it is what a leak adds to, and no other process moves it."""
 
 
 class Paced(Asker):
@@ -79,15 +79,15 @@ def sample(service: Service, now: float) -> Sample:
     """The memory of all processes of a service."""
     pids = [service.master, *service.workers()]
     shares = sum(proportional_bytes(pid) for pid in pids)
-    own = sum(private_bytes(pid) for pid in pids)
+    own = sum(anonymous_bytes(pid) for pid in pids)
     return Sample(round(now, 1), round(shares / 1e6, 2), round(own / 1e6, 2))
 
 
 def growth(samples: Sequence[Sample], first: float, width: float) -> float:
     """The part by which memory has grown, from some seconds in to the end; means of a while."""
     last = samples[-1].second
-    early = [one.proportional_mb for one in samples if first <= one.second < first + width]
-    late = [one.proportional_mb for one in samples if one.second >= last - width]
+    early = [one.anonymous_mb for one in samples if first <= one.second < first + width]
+    late = [one.anonymous_mb for one in samples if one.second >= last - width]
     return (sum(late) / len(late)) / (sum(early) / len(early)) - 1
 
 

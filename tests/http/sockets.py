@@ -88,7 +88,15 @@ def connections_of(worker, port):
     rows = [line.split() for line in lines]
     here = [row for row in rows if row[1].endswith(f":{port:04X}") and row[3] != "0A"]
     sockets = {f"socket:[{row[9]}]" for row in here}
-    return sum(str(fd.readlink()) in sockets for fd in Path(f"/proc/{worker}/fd").iterdir())
+    return sum(_target(fd) in sockets for fd in Path(f"/proc/{worker}/fd").iterdir())
+
+
+def _target(descriptor):
+    """What a descriptor is of, if it was not closed meanwhile."""
+    try:
+        return str(descriptor.readlink())
+    except FileNotFoundError:
+        return None
 
 
 def memory_of(worker):
