@@ -81,9 +81,9 @@ def _memory(soak: Document) -> list[str]:
 {minutes:.3g} minutes of mixed requests (JSON, base64, npz, lines, streamed, comparisons, traces,
 neighbours, models, refusals) at {soak["rate"]:,} a second: {soak["share"]:.0%} of the
 {soak["capacity"]:,} that the same clients got answered without a pause. {soak["answered"]:,}
-answers, each compared; {soak["lost"]} lost. The memory of the master and its workers that is of
-no file, which is what a leak adds to, grew by {soak["growth_percent"]} % from the first minute to
-the last; goal: at most 2.
+answers, each compared; {soak["lost"]} lost. The memory of the master and its workers (PSS) grew by
+{soak["growth_percent"]} % from the first minute to the last, not counting pages of mapped files,
+whose share moves with the processes beside; goal: at most 2.
 """
     picture = f"![memory while the load is held](images/{PICTURE})"
     return ["## Memory", "", *paragraph(text), "", picture]

@@ -53,11 +53,23 @@ MAY_IMPORT = {
     },
     "service.cli": {
         *(ENGINE, TEXT, ERRORS, STORE, ENCODING, SETTINGS, IMPORTING, EVALUATION),
-        *("service.training", KEYRING),
+        *("service.training", KEYRING, "service.bulk"),
         *("service.__version__", "click", "numpy", "orjson", "pydantic", "tqdm"),
     },
+    "service.client": {
+        *(TEXT, ERRORS, STORE, ENCODING, SETTINGS, "service.__version__"),
+        *("numpy", "orjson", "pybase64", "httpx", "httpx_retries"),
+    },
+    "service.integrations": {
+        *("service.client", "service.encoding.choice", "service.encoding.pooling"),
+        *("service.text.case", ERRORS, "numpy", "orjson", "sklearn", "spacy"),
+    },
+    "service.bulk": {
+        *(TEXT, ERRORS, STORE, ENCODING, SETTINGS, "numpy", "orjson", "pyarrow"),
+        *("dask", "distributed", "threadpoolctl"),
+    },
     "service.__main__": {"service.cli"},
-    "service.__init__": set(),
+    "service.__init__": {"service.client"},
 }
 """What a package, or a module beside the packages, may import besides itself and Python's own."""
 

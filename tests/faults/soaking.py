@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 from tests.faults.asking import QUESTIONS, REFUSED, Asker, Known
@@ -84,11 +85,15 @@ def sample(service: Service, now: float) -> Sample:
 
 
 def growth(samples: Sequence[Sample], first: float, width: float) -> float:
-    """The part by which memory has grown, from some seconds in to the end; means of a while."""
+    """The part by which memory has grown, from some seconds in to the end; means of a while.
+
+    What is of a file does not count as growth: its share moves with the processes beside.
+    """
     last = samples[-1].second
-    early = [one.anonymous_mb for one in samples if first <= one.second < first + width]
-    late = [one.anonymous_mb for one in samples if one.second >= last - width]
-    return (sum(late) / len(late)) / (sum(early) / len(early)) - 1
+    early = [one for one in samples if first <= one.second < first + width]
+    late = [one for one in samples if one.second >= last - width]
+    before, after = (fmean(one.anonymous_mb for one in some) for some in (early, late))
+    return (after - before) / fmean(one.proportional_mb for one in early)
 
 
 def words(rng: random.Random, vocabulary: Sequence[str], number: int) -> str:

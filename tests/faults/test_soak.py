@@ -119,6 +119,6 @@ def test_a_load_that_is_held_for_long_costs_no_answer_and_no_memory(tmp_path, fu
 
 
 def test_growth_is_what_is_more_at_the_end_than_after_the_start():
-    rising = [Sample(float(n), 300, 100 + n) for n in range(101)]
-    assert growth(rising, 10, 10) == pytest.approx((195 - 114.5) / 114.5, rel=1e-2)
+    rising = [Sample(float(n), 300 - n, 100 + n) for n in range(101)]
+    assert growth(rising, 10, 10) == pytest.approx((195 - 114.5) / 285.5, rel=1e-2)
     assert growth([one._replace(anonymous_mb=7) for one in rising], 10, 10) == 0

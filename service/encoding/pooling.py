@@ -1,0 +1,55 @@
+"""Sentence vectors: the contextual vectors of a sentence, pooled into one of length 1."""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.encoding.choice import Choice
+from service.encoding.encoder import Batch, Encoded
+from service.engine.arrays import require_finite
+from service.engine.norm import unit
+from service.engine.pooling import weighted_mean
+from service.errors import FieldError, InvalidError
+from service.store.model import Model
+from service.text.tokens import Token
+
+Pooling: TypeAlias = Literal["informativeness", "mean"]
+POOLED = Choice(include=frozenset({"contextual"}))
+"""What a batch has to hold to be pooled."""
+
+
+def sentence_vectors(
+    batch: Batch, pooling: Pooling = "informativeness", dimensions: int | None = None
+) -> Iterator[NDArray[np.float32]]:
+    """Yield the vector of each sentence: pooled, cut to so many dimensions, of length 1. -> [d]
+
+    A sentence without a word that the vocabulary has gives the zero vector. Raises InvalidError
+    before the first one where the model has fewer dimensions.
+    """
+    d = batch.model.manifest.dimension
+    if dimensions is not None and not 1 <= dimensions <= d:
+        raise InvalidError([FieldError("/dimensions", f"the model has 1 to {d} dimensions")])
+    return (_vector(batch.model, one, pooling, dimensions or d) for one in batch)
+
+
+def _vector(model: Model, one: Encoded, pooling: Pooling, width: int) -> NDArray[np.float32]:
+    mean = weighted_mean(one.arrays["contextual"], word_weights(model, one.tokens, pooling))
+    return require_finite(unit(mean[None, :width])[0]).astype(np.float32, copy=False)
+
+
+def word_weights(model: Model, tokens: Sequence[Token], pooling: Pooling) -> NDArray[np.float32]:
+    """How much each token counts beside the others; 0 for one without a vector. -> [n]
+
+    `informativeness` is s = exp(word bias), up to a factor: 1e-3 / (1e-3 + p) for a word of the
+    relative frequency p (docs/closed-form.md), 1 for a composed one, and for all where the model
+    has no word biases.
+    """
+    known = np.array([t.row is not None or t.composed is not None for t in tokens], np.float32)
+    if pooling == "mean" or model.word_bias is None or not known.any():
+        return known
+    biases = [0.0 if t.row is None else float(model.word_bias[t.row]) for t in tokens]
+    logs = np.where(known, biases, -np.inf)
+    weights: NDArray[np.float32] = np.exp(logs - logs.max()).astype(np.float32)
+    return weights

@@ -1,0 +1,48 @@
+"""Environments of other people's clients, which agree with nobody about versions but themselves.
+
+`openai.txt` and the files beside it say what each has; uv makes one in seconds, once for all runs.
+"""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+_FOLDER = ROOT / "build" / "environments"
+_SECONDS = 900
+
+
+@cache
+def python_of(name: str) -> Path:
+    """The Python of an environment, which is made where it is not there yet."""
+    wanted = Path(__file__).with_name(f"{name}.txt")
+    key = hashlib.sha256(wanted.read_bytes() + sys.version.encode()).hexdigest()[:12]
+    folder = _FOLDER / f"{name}-{key}"
+    if not folder.is_dir():
+        _FOLDER.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=_FOLDER) as made:
+            _uv("venv", "--relocatable", "--python", sys.executable, f"{made}/it")
+            _uv("pip", "install", "--python", f"{made}/it/bin/python", "-r", str(wanted))
+            # Another process of these tests may have been first.
+            if not folder.is_dir():
+                shutil.move(f"{made}/it", folder)
+    return folder / "bin" / "python"
+
+
+def run_in(name: str, script: str, *arguments: str, seconds: float = 120) -> str:
+    """Run a script of this folder in an environment; its standard output."""
+    command = [python_of(name), Path(__file__).with_name(script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _uv(*arguments: str) -> None:
+    command = [sys.executable, "-m", "uv", "--quiet", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
