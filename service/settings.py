@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from service.encoding.limits import Limits
+from service.encoding.pooling import Pooling
 from service.keyring import given_keys, read_keys
 from service.store.manifest import NAME_PATTERN
 
@@ -122,6 +123,11 @@ class Settings(BaseSettings):
         " in the folder for this user's data",
     )
     model: str = Field(BUNDLED, pattern=NAME_PATTERN, description="name of the default model")
+    pooling: Pooling = Field(
+        "informativeness",
+        description="how /v1/embeddings makes one vector of a sentence: words weighed by how much"
+        " they tell, or their plain `mean`",
+    )
     verify_models: bool = Field(
         True, description="compare checksums and look for NaN when a model is loaded"
     )

@@ -16,8 +16,9 @@ pytestmark = pytest.mark.faults
 
 SEED = 7
 BOUNDED, FULL = 20_000, 100_000
-GROWTH = 24 << 20
-"""Bytes that a worker may keep of the second half of them, but for the largest."""
+GROWTH = 40 << 20
+"""Bytes that a worker may keep of the second half of them, but for the largest: two kilobytes of
+each of the 25,000 that come to it would be more."""
 LARGEST = 640 << 20
 """Bytes that a worker may have after the largest, of which each of its threads has had several."""
 
