@@ -5,20 +5,15 @@ from pathlib import Path
 
 from flask import Flask, Response, request
 
+from service.http.app import create_app
 from service.http.reading import JSON, NPZ
-
-
-class _NoModels:
-    """What the service's worker refreshes, where there is nothing."""
-
-    def refresh(self) -> None:
-        """Do nothing."""
 
 
 def bare_app(folder: str) -> Flask:
     """An application with a route for each file of a folder, which answers with the file."""
     app = Flask("bare", static_folder=None)
-    app.extensions["polyseme-registry"] = _NoModels()
+    # The service's master and workers run it, and ask the application for what it is run with.
+    app.extensions.update(create_app().extensions)
     for file in Path(folder).iterdir():
         kind = NPZ if "npz" in file.name else JSON
         answer = partial(_answer, file.read_bytes(), kind)
