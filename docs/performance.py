@@ -39,7 +39,8 @@ some 145 µs more than Flask takes, both processors and wrk counted; 0.5 leaves 
 section shows that static vectors and attention alone take more than the first: forty calls of
 NumPy on small arrays, which take half as long again in a request as in a loop that does nothing
 else, since between two requests other code and the network have been through the processor's
-caches. In JSON, half of the time goes into the digits of 13,600 numbers.
+caches. In JSON, half of the time goes into the digits of 13,600 numbers. And a request is guarded,
+counted and logged (`docs/watching.md`), a third of what Flask takes; the bare route is not.
 
 What was done: no rate limiter where no rate is set, headers that come again and again are parsed
 once, a tokenizer that remembers chunks, vectors looked up without masked copies, an engine that
