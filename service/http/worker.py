@@ -9,6 +9,7 @@ import queue
 import select
 import selectors
 import signal
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -34,6 +35,8 @@ _PATIENCE = 2
 """How many looks, a tenth of a second apart, find connections in the queue that others may take."""
 _AT_ONCE = 64
 """Connections that are taken at once when no worker has taken any for a while."""
+_BREATH = 1.0
+"""Seconds before another worker is tried where one could not begin."""
 _ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
 _NOBODY = {errno.EAGAIN, errno.ECONNABORTED, errno.EINTR}
 
@@ -55,6 +58,21 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         self._swept_at = self._relieved_at = self._settled_at = 0.0
         self._no_room_until = 0.0
         self._passed_over = 0
+
+    def init_process(self) -> None:
+        """Begin, and answer until the end.
+
+        Where a replacement cannot begin, for want of descriptors or memory, gunicorn would end the
+        whole service: this process ends, and the master tries again.
+        """
+        try:
+            super().init_process()
+        except Exception:
+            if self.booted or self.age <= self.cfg.workers:
+                raise
+            self.log.exception("a new worker could not begin; another one is tried")
+            time.sleep(_BREATH)
+            sys.exit(1)
 
     # Signals
 

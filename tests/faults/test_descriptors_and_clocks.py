@@ -86,6 +86,10 @@ def test_a_master_without_descriptors_replaces_its_workers_once_it_has_some(tmp_
             until(lambda: victim not in service.workers())
             (answer,) = converse(service.address, ORDINARY)
             assert answer.status == 200
+            # It has what the dead worker's file took, which is too little for a new one to begin.
+            until(lambda: "could not begin" in service.log.read_text())
+            tried = service.log.read_text().count("Booting")
+        until(lambda: service.log.read_text().count("Booting") > tried)
         service.wait_for_workers()
         assert other in service.workers()
     assert service.process.returncode == 0
