@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 from pydantic import SecretStr
 
-from docs import performance, reliability, report
+from docs import performance, reliability, report, scale
 from docs.measurements import measurements
 from service import errors
 from service.cli.serve import SECRET
@@ -66,8 +66,9 @@ def error_page() -> str:
         "Every error is `application/problem+json` (RFC 9457) with `type`, `title`, `status`,",
         "`detail`, `code`, `hint` and `request_id`; a 422 also has `errors`, each with a JSON",
         "`pointer` and a `message`; a 413 also has `limit`, `size` and `setting`. Nothing of what",
-        'the caller sent is repeated, except the words that `oov: "error"` lists as `words`. Made',
-        "from `service/errors.py` by `make docs`.",
+        'the caller sent is repeated, except the words that `oov: "error"` lists as `words`.',
+        "Routes that speak the API of others add its `error` ([OpenAI](openai.md)). Made from",
+        "`service/errors.py` by `make docs`.",
         "",
         "| status | code | title | what to do |",
         "|---|---|---|---|",
@@ -89,6 +90,7 @@ PAGES = {
     "quality.md": report.quality,
     "performance.md": performance.performance,
     "reliability.md": reliability.reliability,
+    "scale.md": scale.scale,
     "openapi.json": openapi,
 }
 

@@ -47,6 +47,8 @@ class PolysemeError(Exception):
     title: ClassVar[str] = "The service failed"
     detail: ClassVar[str] = "Something went wrong that is not the request's fault."
     hint: ClassVar[str] = "Try again; if it stays, report it with the request id."
+    request_id: str | None = None
+    """of the request that a service refused, where a client raises it"""
 
     def __init__(self, detail: str | None = None, hint: str | None = None) -> None:
         self.sentence = detail or self.detail

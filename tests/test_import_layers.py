@@ -48,7 +48,7 @@ MAY_IMPORT = {
         *("service.engine.arrays", TEXT, ERRORS, STORE, ENCODING, SETTINGS, "service.__version__"),
         *(KEYRING, "flask_cors", "limits", "redis"),
         *("flask", "flask_limiter", "gunicorn", "werkzeug", "pydantic", "pydantic_core"),
-        *("numpy", "orjson", "regex", "threadpoolctl"),
+        *("numpy", "orjson", "pybase64", "regex", "threadpoolctl"),
         *("opentelemetry", "prometheus_client", "pythonjsonlogger"),
     },
     "service.cli": {

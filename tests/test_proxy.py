@@ -193,6 +193,7 @@ def test_one_caller_cannot_take_every_connection(service: str, tmp_path: Path) -
 def test_its_log_is_json_without_keys_queries_and_texts(proxy: httpx.Client, log: Path) -> None:
     authorization = {"Authorization": f"Bearer {SECRET}", "User-Agent": SECRET, "Cookie": SECRET}
     paths = [f"/v1/encode?key={SECRET}", f"/v1/models/{SECRET}", f"/{SECRET}", f"/page/{SECRET}"]
+    paths += [f"/v2/models/{SECRET}/infer?{SECRET}", f"/v2/models/{SECRET}", f"/v2/{SECRET}"]
     for path in paths:
         proxy.post(path, json={"input": SECRET}, headers={**authorization, "Referer": SECRET})
     raw(proxy, f"{SECRET} /{SECRET} HTTP/1.1\r\nHost: {SECRET}\r\n\r\n".encode())
@@ -200,7 +201,8 @@ def test_its_log_is_json_without_keys_queries_and_texts(proxy: httpx.Client, log
     text = log.read_text()
     assert SECRET not in text
     lines = [json.loads(line) for line in text.splitlines()]
-    assert {"/v1/encode", "/v1/models/<name>", "unmatched"} <= {line["route"] for line in lines}
+    routes = {"/v1/encode", "/v1/models/<name>", "/v2/models/<name>", "/v2/models/<name>/infer"}
+    assert routes | {"unmatched"} <= {line["route"] for line in lines}
     (last,) = (line for line in lines if line["request_id"] == "last-of-all")
     assert (last["status"], last["method"], last["route"]) == (200, "GET", "/livez")
 

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import click
 
 from service import __version__
+from service.bulk.refusal import BulkError
 from service.engine.arrays import NonFiniteError
 from service.errors import (
     InvalidError,
@@ -21,7 +22,7 @@ from service.settings import PREFIX
 
 _COMMANDS = {
     **{name: name for name in ("serve", "encode", "compare", "models", "train", "evaluate")},
-    "keys": "keys",
+    **{name: name for name in ("bulk", "keys")},
     "evaluate attention": "attention",
 }
 """Each command and its module, which has the same name as the function in it."""
@@ -63,7 +64,7 @@ class _Group(click.Group):
             _fail(OutOfRangeError())
         except PolysemeError as error:
             _fail(error)
-        except (VectorFileError, EvaluationError) as error:
+        except (VectorFileError, EvaluationError, BulkError) as error:
             _end(error.sentence)
         except OSError as error:
             _end(_of_system(error))

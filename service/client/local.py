@@ -1,40 +1,66 @@
 """A model in this process, called as a service is."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Unpack
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from service.client.vectors import DEFAULT, Sentence, Text, Token
-from service.encoding.choice import Choice, Dtype, Part, Unlisted
+from service.client.problems import shifted
+from service.client.results import (
+    Comparison,
+    ModelFacts,
+    Neighbour,
+    Token,
+    Trace,
+    comparison_of,
+    given_occurrences,
+    model_of,
+    neighbours_of,
+    trace_of,
+)
+from service.client.vectors import Options, Sentence, Text, choice_of, row, several
+from service.encoding import documents
+from service.encoding.choice import Choice
+from service.encoding.compare import Occurrence, compare
 from service.encoding.encoder import Batch, Encoded
 from service.encoding.limits import Limits
+from service.encoding.neighbours import neighbours_of_vector, neighbours_of_word
 from service.encoding.pooling import POOLED, Pooling, sentence_vectors
 from service.encoding.stages import Stages
+from service.encoding.tracing import trace_text
+from service.errors import InvalidError
 from service.settings import Settings
 from service.store.model import Model
 from service.store.registry import Registry
 from service.text.case import Case
 
 _MOST = 1 << 62
-UNLIMITED = Limits(_MOST, _MOST, _MOST, _MOST, _MOST)
+UNLIMITED = Limits(_MOST, _MOST, _MOST, _MOST, _MOST, _MOST)
 """Who calls in his own process pays for himself."""
+_TOGETHER = 64
+"""Texts that `encode_each` reads at a time."""
 
 
 class LocalModel:
     """A model that is mapped into this process; threads may share it."""
 
-    def __init__(self, model: Model, limits: Limits = UNLIMITED) -> None:
-        self.model, self._limits = model, limits
+    def __init__(
+        self,
+        model: Model,
+        limits: Limits = UNLIMITED,
+        pooling: Pooling = "informativeness",
+    ) -> None:
+        self.model, self._limits, self._pooling = model, limits, pooling
 
     @classmethod
     def of(cls, name: str | None = None, models_dir: Path | None = None) -> "LocalModel":
         """Map a model of this machine; `POLYSEME_…` variables say what is not given."""
         settings = Settings() if models_dir is None else Settings(models_dir=models_dir)
         registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
-        return cls(registry.model(name))
+        return cls(registry.model(name), pooling=settings.pooling)
 
     @property
     def name(self) -> str:
@@ -46,46 +72,78 @@ class LocalModel:
         """d, the width of a vector."""
         return self.model.manifest.dimension
 
-    def encode(
-        self,
-        texts: Sequence[Text],
-        *,
-        include: Sequence[Part] = DEFAULT,
-        layers: Literal["all", "last"] | Sequence[int] = "all",
-        heads: Literal["all", "mean"] = "all",
-        oov: Unlisted | None = None,
-        case: Case = "auto",
-        truncate: bool = False,
-        dtype: Dtype = "float32",
-    ) -> list[Sentence]:
+    def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
         """Static vectors, contextual vectors and attention of sentences, in their order.
 
-        The fields are those of /v1/encode (docs/api.md). Raises PolysemeError.
+        The options are the fields of /v1/encode (docs/api.md). Raises PolysemeError.
         """
-        choice = Choice(
-            frozenset(include), layers, heads == "mean", oov, case, truncate=truncate, dtype=dtype
-        )
-        return [_sentence(one) for one in self._batch(texts, choice)]
+        return [_sentence(one) for one in self._batch(texts, choice_of(options))]
+
+    def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
+        """Yield what `encode` gives, of any number of texts, which are read a few at a time."""
+        choice = choice_of(options)
+        return self._each(iter(several(texts)), choice)
+
+    def _each(self, texts: Iterator[Text], choice: Choice) -> Iterator[Sentence]:
+        first = 0
+        while some := list(islice(texts, _TOGETHER)):
+            try:
+                batch = self._batch(some, choice)
+            except InvalidError as error:
+                raise shifted(error, first) from None
+            yield from map(_sentence, batch)
+            first += len(some)
 
     def embed(
         self,
         texts: Sequence[Text],
         *,
-        pooling: Pooling = "informativeness",
+        pooling: Pooling | None = None,
         dimensions: int | None = None,
     ) -> NDArray[np.float32]:
         """One vector of length 1 of each sentence, zero where no word is known. -> [S, d]
 
-        Raises PolysemeError.
+        Pooled as the settings say, unless `pooling` does. Raises PolysemeError.
         """
-        vectors = list(sentence_vectors(self._batch(texts, POOLED), pooling, dimensions))
+        batch = self._batch(texts, POOLED)
+        vectors = list(sentence_vectors(batch, pooling or self._pooling, dimensions))
         width = dimensions or self.dimension
         return np.array(vectors, np.float32).reshape(len(vectors), width)
 
+    def compare(
+        self,
+        occurrences: Sequence[Occurrence | tuple[str, str]],
+        *,
+        neighbors: int = 5,
+        case: Case = "auto",
+    ) -> Comparison:
+        """Occurrences of words side by side: `[(text, word), …]`. Raises PolysemeError."""
+        given = given_occurrences(occurrences)
+        found = compare(self.model, given, neighbors, case, self._limits, Stages())
+        return comparison_of(documents.compare_document(self.model.manifest, found))
+
+    def neighbors(
+        self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
+    ) -> list[Neighbour]:
+        """The k words nearest to a word, or to a vector [d]. Raises PolysemeError."""
+        if isinstance(near, str):
+            found = neighbours_of_word(self.model, near, k, case)
+        else:
+            found = neighbours_of_vector(self.model, row(near), k)
+        return neighbours_of(documents.neighbour_documents(found))
+
+    def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
+        """Every step of one layer, in float64. Raises PolysemeError."""
+        tokens, steps = trace_text(self.model, text, layer, case, self._limits)
+        return trace_of(documents.trace_document(tokens, steps))
+
+    def models(self) -> list[ModelFacts]:
+        """The one model that can be asked here."""
+        facts = documents.model_document(self.model.manifest)
+        return [model_of({"id": self.name, "default": True, **facts})]
+
     def _batch(self, texts: Sequence[Text], choice: Choice) -> Batch:
-        if isinstance(texts, str):
-            raise TypeError("Give a list of texts, or of lists of words.")
-        return Batch(self.model, texts, choice, self._limits, Stages())
+        return Batch(self.model, several(texts), choice, self._limits, Stages())
 
 
 def _sentence(one: Encoded) -> Sentence:

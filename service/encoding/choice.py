@@ -31,6 +31,8 @@ class Choice:
     case: Case = "auto"
     truncate: bool = False
     dtype: Dtype = "float32"
+    wordless: Literal["keep", "refuse"] = "keep"
+    """what becomes of a sentence without a word that has a vector"""
 
 
 @dataclass(frozen=True)

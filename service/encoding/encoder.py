@@ -82,8 +82,10 @@ class Batch:
         how = {"truncate": choice.truncate, "subwords": oov == "subword"}
         self._cut = partial(cut_texts, texts, model, choice.case, limits, **how)
         with stages("tokens"):
-            cut = self._cut()
-            numbers = self._count(_known(cut) if oov == "error" else cut, limits, float_bytes)
+            cut: Iterable[Cut] = self._cut()
+            cut = _known(cut) if oov == "error" else cut
+            cut = _with_words(cut) if choice.wordless == "refuse" else cut
+            numbers = self._count(cut, limits, float_bytes)
         tokens = sum(self.lengths) * _TOKEN_BYTES if self.large else 0
         limits.answer_bytes(int(numbers * float_bytes) + tokens)
 
@@ -179,3 +181,16 @@ def _known(cut: Iterable[Cut]) -> Iterator[Cut]:
         yield one
     if errors:
         raise UnknownWordError(errors, list(words))
+
+
+def _with_words(cut: Iterable[Cut]) -> Iterator[Cut]:
+    """Pass sentences on, and refuse them at the end where one has no word that has a vector."""
+    errors: list[FieldError] = []
+    for number, one in enumerate(cut):
+        if not any(token.row is not None or token.composed is not None for token in one[0]):
+            said = "no word of it is in the vocabulary" if one[0] else "it has no words"
+            if len(errors) < MOST_ERRORS:
+                errors.append(FieldError(f"/input/{number}", said))
+        yield one
+    if errors:
+        raise UnknownWordError(errors, hint="Leave such texts out: they have no vector.")

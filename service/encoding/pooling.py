@@ -31,10 +31,13 @@ def sentence_vectors(
     d = batch.model.manifest.dimension
     if dimensions is not None and not 1 <= dimensions <= d:
         raise InvalidError([FieldError("/dimensions", f"the model has 1 to {d} dimensions")])
-    return (_vector(batch.model, one, pooling, dimensions or d) for one in batch)
+    return (sentence_vector(batch.model, one, pooling, dimensions or d) for one in batch)
 
 
-def _vector(model: Model, one: Encoded, pooling: Pooling, width: int) -> NDArray[np.float32]:
+def sentence_vector(
+    model: Model, one: Encoded, pooling: Pooling, width: int
+) -> NDArray[np.float32]:
+    """The vector of a sentence whose contextual vectors are there, in float32. -> [width]"""
     mean = weighted_mean(one.arrays["contextual"], word_weights(model, one.tokens, pooling))
     return require_finite(unit(mean[None, :width])[0]).astype(np.float32, copy=False)
 

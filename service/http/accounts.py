@@ -17,7 +17,7 @@ PLACE = "polyseme.account"
 """Where the account of a request is in its WSGI environment."""
 UNMATCHED = "unmatched"
 """The route of a request that no route matches."""
-QUIET = frozenset({"/livez", "/readyz", "/metrics"})
+QUIET = frozenset({"/livez", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready"})
 """Routes that machines ask all the time."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 

@@ -12,6 +12,7 @@ from gunicorn.http import wsgi
 
 from service.errors import PolysemeError
 from service.http.connection import Connection
+from service.http.dialects import inference, openai
 from service.http.headers import SECURITY_HEADERS
 from service.http.problems import problem_document
 
@@ -61,10 +62,15 @@ def answering(
     return not response.should_close() and connection.parser.finish_body() and connection.clean
 
 
-def refusal(error: PolysemeError, request_id: str = "") -> bytes:
-    """The whole answer to what no route has seen; the connection ends with it."""
+def refusal(error: PolysemeError, request_id: str = "", received: bytes = b"") -> bytes:
+    """The whole answer to what no route has seen; the connection ends with it.
+
+    It may have been meant for any, so that OpenAI's `error` is there, unless what was received
+    begins as a request of the Open Inference Protocol, whose clients break at all but a text.
+    """
+    told = inference if received.partition(b" ")[2].startswith(b"/v2/") else openai
     request_id = request_id or secrets.token_hex(16)
-    body = orjson.dumps(problem_document(error, request_id))
+    body = orjson.dumps(problem_document(error, request_id) | told(error))
     fields = {
         "Connection": "close",
         "Content-Type": "application/problem+json",

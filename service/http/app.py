@@ -8,7 +8,9 @@ from threadpoolctl import threadpool_limits
 from service.http import accounts, cors, headers, keys, metrics, problems, proxies, spans, tally
 from service.http.catalogue import catalogue
 from service.http.documentation import documentation
+from service.http.embeddings import embeddings
 from service.http.health import health
+from service.http.inference import inference
 from service.http.page import page
 from service.http.routes import routes
 from service.http.upkeep import keep, report
@@ -47,6 +49,6 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     # After the keys: one that was taken away is not to open anything while models are read.
     keep(app, "models", registry.refresh)
     keep(app, "metrics", partial(tally.stand, registry))
-    for blueprint in (routes, catalogue, health, documentation, page):
+    for blueprint in (routes, embeddings, inference, catalogue, health, documentation, page):
         app.register_blueprint(blueprint)
     return app

@@ -7,8 +7,11 @@ from flask import Flask, Response
 
 from service.settings import Settings
 
-_ASKED = ("Authorization", "Content-Type", "Accept", "X-Request-ID")
-_SHOWN = ("X-Request-ID", "Server-Timing", "Retry-After")
+_LENGTH = "Inference-Header-Content-Length"
+_OPENAI = "X-Stainless-[A-Za-z-]+"
+"""What OpenAI's client for browsers tells of itself."""
+_ASKED = ("Authorization", "Content-Type", "Accept", "X-Request-ID", _LENGTH, _OPENAI)
+_SHOWN = ("X-Request-ID", "Server-Timing", "Retry-After", _LENGTH)
 _AGE = 600
 """Seconds for which a browser remembers what it may ask."""
 

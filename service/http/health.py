@@ -10,6 +10,7 @@ from service.http.draining import draining
 from service.http.problems import problem_document
 from service.http.upkeep import registry_of
 from service.http.writing import json_response
+from service.store.registry import Registry
 from service.store.slot import State
 
 health = Blueprint("health", __name__)
@@ -25,13 +26,20 @@ def livez() -> Response:
 def readyz() -> Response:
     """Ready: the default model is loaded. How the others stand does not matter, but is said."""
     registry = registry_of(current_app)
-    ready, states = registry.ready(), registry.states()
+    error, states = why_not_ready(registry), registry.states()
     models = [_document(name, name == registry.default, one) for name, one in states.items()]
+    if error:
+        return _problem(error, models)
+    return json_response({"status": "ready", "models": models})
+
+
+def why_not_ready(registry: Registry) -> NotReadyError | None:
+    """Why the service cannot answer now; None where it can."""
     if draining():
-        return _problem(DrainingError(), models)
-    if ready:
-        return json_response({"status": "ready", "models": models})
-    return _problem(NotReadyError(_why(states.get(registry.default))), models)
+        return DrainingError()
+    if registry.ready():
+        return None
+    return NotReadyError(_why(registry.states().get(registry.default)))
 
 
 def _document(name: str, default: bool, state: State) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class Doorkeeper:
 
 
 def init_app(app: Flask, settings: Settings) -> None:
-    """Guard the routes under /v1, and /metrics as the settings say.
+    """Guard the routes under /v1 and /v2 but health, and /metrics as the settings say.
 
     `g.caller` names who asks, `g.counted` says whether that counts towards a rate.
     """
@@ -52,11 +52,11 @@ def init_app(app: Flask, settings: Settings) -> None:
     def recognise() -> None:
         g.caller = doorkeeper.name_of_caller() if doorkeeper.needed else None
         preflight = bool(settings.cors_origins) and _asks_for_leave()
-        under_v1 = request.path.startswith("/v1/") and not preflight
+        guarded = _is_guarded(request.path) and not preflight
         metrics = settings.metrics == "key" and request.path == "/metrics" and not preflight
-        g.refused = doorkeeper.needed and g.caller is None and (under_v1 or metrics)
+        g.refused = doorkeeper.needed and g.caller is None and (guarded or metrics)
         # A key may be tried at /metrics too.
-        g.counted = under_v1 or g.refused
+        g.counted = guarded or g.refused
 
     def check_key() -> None:
         if g.refused:
@@ -70,6 +70,11 @@ def init_app(app: Flask, settings: Settings) -> None:
         rates.init_app(app, settings)
     if doorkeeper.needed:
         app.before_request(check_key)
+
+
+def _is_guarded(path: str) -> bool:
+    """Whether a path wants a key; whoever asks for health, or what this is, has none."""
+    return path.startswith(("/v1/", "/v2/")) and not path.startswith("/v2/health/")
 
 
 def _asks_for_leave() -> bool:

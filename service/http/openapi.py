@@ -6,8 +6,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from service import __version__
+from service.http import inference_replies as protocol
 from service.http import replies, requests
-from service.http.reading import JSON, NDJSON, NPZ
+from service.http.inference_answers import VERSION
+from service.http.inference_requests import InferRequest
+from service.http.reading import BINARY, JSON, NDJSON, NPZ
 
 _REF = "#/components/schemas/{model}"
 _PROBLEM = "application/problem+json"
@@ -28,6 +31,13 @@ _STATUSES = {
 _COMPUTING = (400, 401, 404, 406, 413, 415, 422, 429, 500, 503)
 _CATALOGUE = (401, 406, 429, 500)
 _LATER = frozenset({429, 503})
+_PROBLEMS: dict[str, type[replies.ProblemReply]] = {
+    "embeddings": replies.OpenAIProblemReply,
+    "models": replies.OpenAIProblemReply,
+    "model": replies.OpenAIProblemReply,
+    "readyz": replies.NotReadyReply,
+}
+"""The errors of operations whose errors have members of their own."""
 
 
 class Operation(NamedTuple):
@@ -41,6 +51,25 @@ class Operation(NamedTuple):
     reply: type[BaseModel] | None
     errors: tuple[int, ...]
     tag: str
+
+
+def _of_model(path: str, suffix: str) -> tuple[Operation, ...]:
+    """What the Open Inference Protocol has of a model, or of its one version."""
+    errors = (*_CATALOGUE, 404, 503)
+    return (
+        Operation(
+            *("get", path, f"metadata{suffix}", "The tensors of a model"),
+            *(None, protocol.ModelMetadataReply, errors, "inference"),
+        ),
+        Operation(
+            *("get", f"{path}/ready", f"model_ready{suffix}", "Whether a model can answer"),
+            *(None, protocol.ModelReadyReply, errors, "inference"),
+        ),
+        Operation(
+            *("post", f"{path}/infer", f"infer{suffix}", "Tensors of sentences"),
+            *(InferRequest, protocol.InferReply, _COMPUTING, "inference"),
+        ),
+    )
 
 
 OPERATIONS = (
@@ -61,6 +90,10 @@ OPERATIONS = (
         *(requests.NeighborsRequest, replies.NeighborsReply, _COMPUTING, "vectors"),
     ),
     Operation(
+        *("post", "/v1/embeddings", "embeddings", "One vector of each text, as OpenAI has it"),
+        *(requests.EmbeddingsRequest, replies.EmbeddingsReply, _COMPUTING, "vectors"),
+    ),
+    Operation(
         *("get", "/v1/models", "models", "All models"),
         *(None, replies.ModelsReply, _CATALOGUE, "models"),
     ),
@@ -76,15 +109,30 @@ OPERATIONS = (
         *("get", "/readyz", "readyz", "Whether the default model can answer"),
         *(None, replies.ReadyReply, (503,), "health"),
     ),
+    Operation(
+        *("get", "/v2", "server", "What this server is, by the Open Inference Protocol"),
+        *(None, protocol.ServerReply, (406, 500), "health"),
+    ),
+    Operation(
+        *("get", "/v2/health/live", "server_live", "Whether the process answers"),
+        *(None, protocol.ServerLiveReply, (), "health"),
+    ),
+    Operation(
+        *("get", "/v2/health/ready", "server_ready", "Whether the default model can answer"),
+        *(None, protocol.ServerReadyReply, (503,), "health"),
+    ),
+    *_of_model("/v2/models/{name}", ""),
+    *_of_model(f"/v2/models/{{name}}/versions/{VERSION}", "_of_version"),
 )
 
 
 def document() -> dict[str, Any]:
     """The whole document."""
     inputs = {o.body for o in OPERATIONS if o.body}
-    outputs = {o.reply for o in OPERATIONS if o.reply} | {
+    outputs: set[type[BaseModel]] = {o.reply for o in OPERATIONS if o.reply} | {
         replies.ProblemReply,
-        replies.NotReadyReply,
+        protocol.InferenceProblemReply,
+        *_PROBLEMS.values(),
     }
     ordered = sorted(
         [(m, "validation") for m in inputs] + [(m, "serialization") for m in outputs],
@@ -107,7 +155,7 @@ def document() -> dict[str, Any]:
             "schemas": schemas["$defs"],
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
-        # With keys set, /v1 wants one; without any, it is open.
+        # With keys set, /v1 and /v2 want one; without any, it is open.
         "security": [{}, {"key": []}],
     }
 
@@ -130,6 +178,8 @@ def _operation(operation: Operation) -> dict[str, Any]:
     if operation.name == "encode":
         content[NDJSON] = {"schema": _lines("a sentence, or a list of its words, in each line")}
         described["parameters"] = _query(requests.EncodeRequest)
+    if operation.body is InferRequest:
+        content[BINARY] = {"schema": _bytes_after_json()}
     if "{name}" in operation.path:
         schema = {"type": "string"}
         described["parameters"] = [
@@ -156,6 +206,11 @@ def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
     ]
 
 
+def _bytes_after_json() -> dict[str, str]:
+    description = "the JSON, whose length Inference-Header-Content-Length says, and bytes"
+    return {"type": "string", "contentMediaType": BINARY, "description": description}
+
+
 def _lines(description: str) -> dict[str, str]:
     return {"type": "string", "contentMediaType": NDJSON, "description": description}
 
@@ -165,6 +220,8 @@ def _success(operation: Operation) -> dict[str, Any]:
     if operation.name == "encode":
         content[NDJSON] = {"schema": _lines("an entry of `results` in each line")}
         content[NPZ] = {"schema": {"type": "string", "contentMediaType": NPZ}}
+    if operation.body is InferRequest:
+        content[BINARY] = {"schema": _bytes_after_json()}
     headers = {
         "X-Request-ID": _header("the client's own where it sent a sane one"),
         "Server-Timing": _header("milliseconds of each stage"),
@@ -173,7 +230,8 @@ def _success(operation: Operation) -> dict[str, Any]:
 
 
 def _problem(status: int, operation: Operation) -> dict[str, Any]:
-    reply = replies.NotReadyReply if operation.name == "readyz" else replies.ProblemReply
+    default = protocol.InferenceProblemReply if _speaks_v2(operation) else replies.ProblemReply
+    reply = _PROBLEMS.get(operation.name, default)
     answer: dict[str, Any] = {
         "description": _STATUSES[status],
         "content": {_PROBLEM: {"schema": _reference(reply)}},
@@ -181,6 +239,11 @@ def _problem(status: int, operation: Operation) -> dict[str, Any]:
     if status in _LATER:
         answer["headers"] = {"Retry-After": _header("seconds")}
     return answer
+
+
+def _speaks_v2(operation: Operation) -> bool:
+    """Whether an operation is one of the Open Inference Protocol."""
+    return operation.path == "/v2" or operation.path.startswith("/v2/")
 
 
 def _header(description: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any
 
 import orjson
-from flask import Flask, Response, g
+from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from service.engine.arrays import NonFiniteError
@@ -17,6 +17,7 @@ from service.errors import (
     PolysemeError,
     UnknownRouteError,
 )
+from service.http.dialects import spoken
 
 _log = logging.getLogger("polyseme")
 
@@ -46,8 +47,9 @@ def problem_document(error: PolysemeError, request_id: str) -> dict[str, Any]:
 def problem(error: PolysemeError) -> Response:
     """Write an error down."""
     g.code = error.code
+    document = problem_document(error, g.get("request_id", "")) | spoken(error, request.path)
     return Response(
-        orjson.dumps(problem_document(error, g.get("request_id", ""))),
+        orjson.dumps(document),
         error.status,
         error.headers(),
         content_type="application/problem+json",

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import orjson
@@ -26,8 +27,12 @@ from service.errors import (
 from service.http.requests import TAGS, of_query
 
 JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
+BINARY = "application/octet-stream"
 _Body = TypeVar("_Body", bound=BaseModel)
 _NAME = regex.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
+_SIZE = regex.compile(r"[0-9]{1,15}")
+_ALTERNATIVES = frozenset({"input", "layers", "data"})
+"""Fields that may be one thing or another."""
 _LARGEST = (1 << 53) - 1
 """The largest size that is repeated: what every reader of JSON has exactly."""
 
@@ -80,6 +85,23 @@ def read_lines(schema: type[_Body]) -> _Body:
     if "input" in fields:
         raise InvalidError([FieldError("/input", "its entries are the lines of the body")])
     return _checked(schema, {**fields, "input": [_parsed(line) for line in lines]})
+
+
+def read_headed(schema: type[_Body], header: str) -> tuple[_Body, bytes]:
+    """Parse and check a body that goes on after its JSON, where a header says how long that is.
+
+    Clients of the protocol that has such bodies declare them as bytes, or as nothing. Raises as
+    `read_body` does.
+    """
+    if _declared(request.environ.get("CONTENT_TYPE", "")) not in {"", JSON, BINARY}:
+        hint = f"Send the header `Content-Type: {JSON}`, or `{BINARY}` where bytes follow the JSON."
+        raise UnsupportedMediaError(f"The Content-Type header is not {JSON} or {BINARY}.", hint)
+    content = _content()
+    said = request.headers.get(header, str(len(content)))
+    if not _SIZE.fullmatch(said) or int(said) > len(content):
+        hint = "Leave the header out where no bytes follow the JSON."
+        raise NotJsonError(f"The header {header} is not a number of bytes that the body has.", hint)
+    return _checked(schema, _parsed(content[: int(said)])), content[int(said) :]
 
 
 def _content() -> bytes:
@@ -145,8 +167,8 @@ def _raw(most: int) -> Iterator[bytes]:
 def _pointer(error: ErrorDetails) -> str:
     """The JSON pointer of an error; it ends before a name that is not one a field could have."""
     pointer = ""
-    for part in error["loc"]:
-        if isinstance(part, str) and part in TAGS and error["loc"][0] in {"input", "layers"}:
+    for before, part in pairwise(("", *error["loc"])):
+        if isinstance(part, str) and part in TAGS and before in _ALTERNATIVES:
             continue
         if isinstance(part, str) and not _NAME.fullmatch(part):
             break

@@ -150,6 +150,30 @@ class NeighborsReply(_Reply):
     neighbors: list[NeighborReply]
 
 
+class EmbeddingReply(_Reply):
+    """The vector of one text, of length 1."""
+
+    object: Literal["embedding"]
+    index: int = Field(description="of the text in `input`")
+    embedding: list[float] | str = Field(description="[d], or base64 of float32, little-endian")
+
+
+class EmbeddingsUsageReply(_Reply):
+    """What the request took, in tokens of this service."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsReply(_Reply):
+    """One vector of each text: OpenAI's shape."""
+
+    object: Literal["list"]
+    data: list[EmbeddingReply]
+    model: str
+    usage: EmbeddingsUsageReply
+
+
 class ModelReply(_Reply):
     """A model: OpenAI's shape, and what the manifest says."""
 
@@ -230,6 +254,21 @@ class ProblemReply(BaseModel):
     hint: str
     request_id: str
     errors: list[FieldErrorReply] | None = None
+
+
+class OpenAIErrorReply(_Reply):
+    """An error as OpenAI's API has it."""
+
+    message: str
+    type: str
+    param: str | None = Field(description="the first field that is wrong, such as `input[3]`")
+    code: str
+
+
+class OpenAIProblemReply(ProblemReply):
+    """An error (RFC 9457), and the same for clients of OpenAI's API."""
+
+    error: OpenAIErrorReply
 
 
 class NotReadyReply(ProblemReply):

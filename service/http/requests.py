@@ -4,10 +4,19 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import regex
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
 from service.encoding.answers import Encoding
 from service.encoding.choice import Dtype, Part, Unlisted
+from service.encoding.pooling import Pooling
 from service.store.manifest import NAME_PATTERN
 from service.text.case import Case
 
@@ -196,3 +205,51 @@ class NeighborsRequest(_Body):
         if (self.word is None) == (self.vector is None):
             raise ValueError("give either `word` or `vector`")
         return self
+
+
+def _no_numbers(value: Any) -> Any:
+    """Refuse the numbers of OpenAI's tokens: no vocabulary here has their order."""
+    first = value
+    while isinstance(first, list) and first:
+        first = first[0]
+    numbers = isinstance(first, int)
+    if numbers:
+        raise ValueError(
+            "send texts, not the numbers of tokens; LangChain's OpenAIEmbeddings does so with"
+            " `check_embedding_ctx_length=False`"
+        )
+    return value
+
+
+EmbeddingsInput: TypeAlias = Annotated[
+    Annotated[str, Tag("text")]
+    | Annotated[list[str], Field(min_length=1, fail_fast=True), Tag("texts")]
+    | Annotated[list[Texts], Field(min_length=1, fail_fast=True), Tag("words")],
+    Discriminator(_kind_of_input),
+    BeforeValidator(_no_numbers),
+    Field(
+        description="a text or several, or several cut into words (not OpenAI's); each with a word"
+        " that the model has"
+    ),
+]
+
+
+class EmbeddingsRequest(_Body):
+    """Texts that become one vector each: OpenAI's embeddings API."""
+
+    input: EmbeddingsInput
+    # Any string: what is no name here is no model, as OpenAI has it.
+    model: str | None = Field(None, description="a model's name; the default model when left out")
+    encoding_format: Encoding = Field(
+        "float", description="numbers, or the base64 of float32, little-endian"
+    )
+    dimensions: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="keep so many, and make the length 1 again; all when left out"
+    )
+    user: str | None = Field(None, description="taken, and used for nothing")
+    pooling: Pooling | None = Field(
+        None, description="not OpenAI's: how, where not as the service's settings say"
+    )
+    wordless: Literal["refuse", "zero"] = Field(
+        "refuse", description="not OpenAI's: a text without a word is refused, or its vector zero"
+    )

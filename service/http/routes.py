@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flask import Blueprint, Response, current_app, g
+from flask import Blueprint, Response, g
 
 from service.encoding import compare as comparing
 from service.encoding import documents, tracing
@@ -10,13 +10,11 @@ from service.encoding.answers import Kind, answer, number_bytes
 from service.encoding.choice import Choice
 from service.encoding.counts import Counts
 from service.encoding.encoder import Batch
-from service.encoding.limits import Limits
 from service.encoding.neighbours import neighbours_of_vector, neighbours_of_word
+from service.http.asking import model_asked_for, request_limits
 from service.http.reading import JSON, NDJSON, NPZ, accepted, declares, read_body, read_lines
 from service.http.requests import CompareRequest, EncodeRequest, NeighborsRequest, TraceRequest
 from service.http.writing import json_response, limited, streamed, whole
-from service.store.model import Model
-from service.store.registry import Registry
 
 routes = Blueprint("computing", __name__, url_prefix="/v1")
 
@@ -29,17 +27,17 @@ def encode() -> Response:
     media = accepted(JSON, NDJSON, NPZ)
     with g.stages("parse"):
         body = read_lines(EncodeRequest) if declares(NDJSON) else read_body(EncodeRequest)
-    model, kind = _model(body.model), _KINDS[media]
+    model, kind = model_asked_for(body.model), _KINDS[media]
     texts = body.input if isinstance(body.input, list) else [body.input]
     size = number_bytes(kind, body.encoding, body.dtype)
-    batch = Batch(model, texts, _choice(body), _limits(), g.stages, size)
+    batch = Batch(model, texts, _choice(body), request_limits(), g.stages, size)
     g.account.counts = batch.counts
     pieces = answer(batch, kind, body.encoding)
     if batch.large:
         return streamed(pieces, media, g.request_id)
     batch.hold()
     with g.stages("write"):
-        return whole(pieces, media, _limits())
+        return whole(pieces, media, request_limits())
 
 
 def _choice(body: EncodeRequest) -> Choice:
@@ -60,10 +58,10 @@ def compare() -> Response:
     accepted(JSON)
     with g.stages("parse"):
         body = read_body(CompareRequest)
-    model = _model(body.model)
+    model = model_asked_for(body.model)
     occurrences = [comparing.Occurrence(**one.model_dump()) for one in body.occurrences]
     result = comparing.compare(
-        model, occurrences, body.neighbors, body.case, _limits(), g.stages, mapped=body.map
+        model, occurrences, body.neighbors, body.case, request_limits(), g.stages, mapped=body.map
     )
     g.account.counts = result.counts
     with g.stages("write"):
@@ -79,11 +77,11 @@ def trace() -> Response:
     with g.stages("attention"):
         if body.text is None:
             numbers = _numbers(body)
-            tokens, steps = numbers.tokens, tracing.trace_numbers(numbers, _limits())
+            tokens, steps = numbers.tokens, tracing.trace_numbers(numbers, request_limits())
         else:
-            model = _model(body.model)
+            model = model_asked_for(body.model)
             tokens, steps = tracing.trace_text(
-                model, body.text, body.layer, body.case, _limits(), counts := Counts()
+                model, body.text, body.layer, body.case, request_limits(), counts := Counts()
             )
             g.account.counts = counts
     with g.stages("write"):
@@ -114,7 +112,7 @@ def neighbors() -> Response:
     accepted(JSON)
     with g.stages("parse"):
         body = read_body(NeighborsRequest)
-    model = _model(body.model)
+    model = model_asked_for(body.model)
     with g.stages("neighbors"):
         if body.vector is not None:
             found = neighbours_of_vector(model, body.vector, body.k)
@@ -125,16 +123,4 @@ def neighbors() -> Response:
 
 
 def _json(document: dict[str, Any]) -> Response:
-    return limited(json_response(document), _limits())
-
-
-def _model(name: str | None) -> Model:
-    registry: Registry = current_app.extensions["polyseme-registry"]
-    model = registry.model(name)
-    g.account.model = model.manifest.name
-    return model
-
-
-def _limits() -> Limits:
-    limits: Limits = current_app.extensions["polyseme-limits"]
-    return limits
+    return limited(json_response(document), request_limits())

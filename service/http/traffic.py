@@ -28,6 +28,8 @@ _MOST_HELD = 32 << 20
 """Bytes of answers that are held for clients that do not read them."""
 _STALLED = 1.0
 """Seconds without a byte read, after which a client may be cut off to make room."""
+_BEGINNING = 16
+"""Bytes of a request that tell which API it is meant for."""
 
 
 class Traffic:
@@ -222,7 +224,7 @@ class Traffic:
             request_id = secrets.token_hex(16)
             address = one.client[0] if isinstance(one.client, tuple) else None
             self._worker.log.unread(error, request_id, address)
-            one.sendall(refusal(error, request_id))
+            one.sendall(refusal(error, request_id, bytes(one.received[:_BEGINNING])))
             with suppress(OSError):
                 one.flush()
 

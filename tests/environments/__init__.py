@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -44,5 +45,10 @@ def run_in(name: str, script: str, *arguments: str, seconds: float = 120) -> str
 
 def _uv(*arguments: str) -> None:
     command = [sys.executable, "-m", "uv", "--quiet", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    # Where pip finds wheels, such as a PyTorch without the gigabytes for graphics cards.
+    found = os.environ.get("PIP_FIND_LINKS", "")
+    environment = {"UV_FIND_LINKS": ",".join(found.split()), **os.environ}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=_SECONDS, check=False, env=environment
+    )
     assert done.returncode == 0, done.stderr

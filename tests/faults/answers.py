@@ -149,6 +149,15 @@ def _judge_success(answer: Answer) -> None:
     elif answer.kind == "application/x-npz":
         with np.load(io.BytesIO(answer.body), allow_pickle=False) as arrays:
             assert all(np.isfinite(arrays[name]).all() for name in arrays)
+    elif answer.kind == "application/octet-stream":
+        _judge_tensors(answer)
+
+
+def _judge_tensors(answer: Answer) -> None:
+    length = int(answer.headers["inference-header-content-length"])
+    outputs = orjson.loads(answer.body[:length])["outputs"]
+    sizes = [one.get("parameters", {}).get("binary_data_size", 0) for one in outputs]
+    assert length + sum(sizes) == len(answer.body), "bytes that no tensor has"
 
 
 def _judge_problem(answer: Answer) -> None:
@@ -167,5 +176,19 @@ def _judge_problem(answer: Answer) -> None:
         # A pointer leads to a field that is not one; it ends before what is not a plain name.
         assert _POINTER.fullmatch(one["pointer"]), one["pointer"]
         said = said.replace(b'"pointer":"%b"' % one["pointer"].encode(), b"")
+    if isinstance(document.get("error"), dict) and document["error"]["param"]:
+        # The first of them once more, as OpenAI writes it: in a member, and before a sentence.
+        parameter = document["error"]["param"]
+        first = document["errors"][0]["pointer"]
+        assert re.split(r"\W+", parameter.rstrip("]")) == first.split("/")[1:]
+        said = said.replace(b'"param":"%b"' % parameter.encode(), b"")
+        said = said.replace(b'"message":"`%b`' % parameter.encode(), b"")
+    if isinstance(document.get("error"), str) and document.get("errors"):
+        # The same as a text.
+        parameter = re.match(r"`([^`]*)`", document["error"])
+        if parameter:
+            first = document["errors"][0]["pointer"]
+            assert re.split(r"\W+", parameter[1].rstrip("]")) == first.split("/")[1:]
+            said = said.replace(b'"error":"%b' % parameter[0].encode(), b"")
     assert not _INSIDE.search(said), "a path or a traceback"
     assert document["code"] == "unknown_word" or MARK.encode() not in said.lower(), "an echo"

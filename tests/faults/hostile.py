@@ -8,13 +8,17 @@ from tests.faults import (
     hostile_framing,
     hostile_lines,
     hostile_paths,
+    hostile_tensors,
     hostile_values,
 )
 from tests.faults.requests import MARK, Hostile
 
 KINDS = {
     maker.__name__: maker
-    for module in (hostile_values, hostile_bodies, hostile_paths, hostile_framing, hostile_lines)
+    for module in (
+        *(hostile_values, hostile_bodies, hostile_paths, hostile_framing, hostile_lines),
+        hostile_tensors,
+    )
     for maker in module.MAKERS
 }
 RARE = {maker.__name__: maker for maker in hostile_bodies.RARE}

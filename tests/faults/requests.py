@@ -25,6 +25,7 @@ class Hostile(NamedTuple):
 
 
 NAME, JSON = "wiki-en", "application/json"
+INFER = f"/v2/models/{NAME}/infer"
 TEXT = f"Apple launched a phone {MARK} while I ate an apple."
 BODIES: dict[str, list[dict[str, Any]]] = {
     "/v1/encode": [
@@ -77,11 +78,36 @@ BODIES: dict[str, list[dict[str, Any]]] = {
         {"vector": [0.5] * 300, "k": 1},
         {"word": MARK},
     ],
+    "/v1/embeddings": [
+        {"input": TEXT},
+        {
+            "input": [TEXT, "the bank"],
+            "model": NAME,
+            "encoding_format": "base64",
+            "dimensions": 7,
+            "user": MARK,
+        },
+    ],
+    INFER: [
+        {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": [TEXT]}]},
+        {
+            "id": "seven",
+            "inputs": [
+                {"name": "text", "datatype": "BYTES", "shape": [2, 1], "data": [[TEXT], ["a"]]},
+            ],
+            "outputs": [
+                {"name": "attention", "parameters": {"binary_data": True}},
+                {"name": "tokens"},
+            ],
+            "parameters": {"layers": "0", "heads": "mean", "case": "lower", "truncate": True},
+        },
+    ],
 }
 ROUTES = tuple(BODIES)
 PATHS = (
     *ROUTES,
     *("/v1/models", f"/v1/models/{NAME}", "/livez", "/readyz", "/openapi.json", "/docs", "/"),
+    *("/v2", "/v2/health/ready", f"/v2/models/{NAME}", f"/v2/models/{NAME}/ready"),
 )
 
 

@@ -23,8 +23,11 @@ LARGEST = 640 << 20
 """Bytes that a worker may have after the largest, of which each of its threads has had several."""
 
 
-COMPUTED = {"application/json", "application/x-ndjson", "application/x-npz"}
-GUARDED = {"results", "tokens", "occurrences", "steps", "neighbors", "data", "object"}
+COMPUTED = {
+    *("application/json", "application/x-ndjson", "application/x-npz"),
+    "application/octet-stream",
+}
+GUARDED = {"results", "tokens", "occurrences", "steps", "neighbors", "data", "object", "outputs"}
 """Members of what only a key opens."""
 
 

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.faults
 KEY = "kq7Jx2mV9sW4"
 BOUNDED, FULL = 25, 200
 JSON, NDJSON = "application/json", "application/x-ndjson"
+BINARY = "application/octet-stream"
 CONFIGURATION = """\
 hooks = "tests.faults.schema_lines"
 [warnings]
@@ -47,6 +48,10 @@ def described(client: httpx.Client, *, keyed: bool, lines: bool) -> dict:
     if keyed:
         assert {"key": []} in document["security"]
         document["security"] = [{"key": []}]
+    for path, methods in document["paths"].items():
+        if path.endswith("/infer"):
+            # A schema cannot say how long the JSON before the bytes is.
+            del methods["post"]["requestBody"]["content"][BINARY]
     encode = document["paths"]["/v1/encode"]["post"]
     content = encode["requestBody"]["content"]
     assert set(content) == {JSON, NDJSON}

@@ -10,6 +10,7 @@ from tests.http.problem import expect_problem
 
 LISTED, OTHER = "https://example.org", "http://localhost:3000"
 KEY = {"Authorization": "Bearer a-key"}
+SHOWN = "Inference-Header-Content-Length, Retry-After, Server-Timing, X-Request-ID"
 ASKING = {
     "Access-Control-Request-Method": "POST",
     "Access-Control-Request-Headers": "authorization,content-type,x-request-id,x-other",
@@ -42,10 +43,28 @@ def test_a_browser_that_asks_for_leave_gets_it_without_a_key(
     assert allowed == {
         "access-control-allow-origin": origin,
         "access-control-allow-methods": "GET, POST",
-        "access-control-expose-headers": "Retry-After, Server-Timing, X-Request-ID",
+        "access-control-expose-headers": SHOWN,
         "access-control-max-age": "600",
     }
     assert "origin" in answer.headers["vary"].lower()
+
+
+def test_a_page_may_say_and_see_how_long_the_json_before_tensors_is(service: httpx.Client) -> None:
+    sent = {"Access-Control-Request-Headers": "authorization,inference-header-content-length"}
+    headers = {"Origin": LISTED, **ASKING, **sent}
+    answer = service.options("/v2/models/wiki-en/infer", headers=headers)
+    assert answer.status_code == 200
+    allowed = said(answer)["access-control-allow-headers"].lower()
+    assert allowed == "authorization, inference-header-content-length"
+
+
+def test_openais_client_in_a_page_may_tell_of_itself(service: httpx.Client) -> None:
+    sent = "authorization,content-type,x-stainless-os,x-stainless-retry-count,not-x-stainless-os"
+    headers = {"Origin": LISTED, **ASKING, "Access-Control-Request-Headers": sent}
+    answer = service.options("/v1/embeddings", headers=headers)
+    assert said(answer)["access-control-allow-headers"].lower() == (
+        "authorization, content-type, x-stainless-os, x-stainless-retry-count"
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +140,7 @@ def test_a_page_can_read_answers_and_problems(
         expect_problem(answer, status, code)
     assert said(answer) == {
         "access-control-allow-origin": LISTED,
-        "access-control-expose-headers": "Retry-After, Server-Timing, X-Request-ID",
+        "access-control-expose-headers": SHOWN,
     }
 
 

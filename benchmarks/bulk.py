@@ -1,0 +1,201 @@
+"""How near `polyseme bulk` comes to a plain loop over the engine on every processor.
+
+    python benchmarks/bulk.py ../shared/data/corpora/enwiki.txt.zst [--rows 1000000]
+
+The first million sentences of the English Wikipedia to sentence vectors, and a tenth of them to
+contextual vectors: sentences a second with `--workers 2`, beside a loop in one process that reads,
+writes and keeps nothing, over every fortieth of the same sentences, before and after. `cores_worth` is
+the one over twice the other; `of_processor_time` the same from the processors' time alone, which
+other work on the machine changes less. Memory is the sum of PSS of all processes, twice a second.
+Results: results/bulk.json. It needs zstandard and about 6 GB of disk.
+"""
+
+import io
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+import zstandard
+from record import record
+
+WORKERS = 2
+BATCH = 1024
+_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"“(])")
+CASES: dict[str, tuple[int, tuple[str, ...]]] = {
+    "sentence vectors": (1, ("--include", "none", "--pooling", "informativeness")),
+    "contextual vectors": (10, ("--include", "contextual")),
+}
+"""By how much fewer rows each case has, and its options."""
+ENVIRONMENT = {**os.environ, **{f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}}
+
+
+def sentences(corpus: Path) -> Iterator[str]:
+    """The sentences of paragraphs, split where a capital follows a full stop."""
+    with corpus.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
+        for paragraph in io.TextIOWrapper(stream, "utf-8"):
+            yield from filter(None, map(str.strip, _END.split(paragraph)))
+
+
+def loop(file: Path, pooled: bool) -> None:
+    """Encode the lines of a file in one process and keep nothing; print the seconds it took."""
+    from service.client.local import UNLIMITED, LocalModel  # noqa: PLC0415
+    from service.encoding.choice import Choice  # noqa: PLC0415 - only in a process of its own
+    from service.encoding.encoder import Batch  # noqa: PLC0415
+    from service.encoding.pooling import sentence_vectors  # noqa: PLC0415
+    from service.encoding.stages import Stages  # noqa: PLC0415
+
+    model = LocalModel.of().model
+    texts = file.read_text("utf-8").splitlines()
+    choice, tokens = Choice(include=frozenset({"contextual"})), 0
+    began, used = time.perf_counter(), time.process_time()
+    for start in range(0, len(texts), BATCH):
+        batch = Batch(model, texts[start : start + BATCH], choice, UNLIMITED, Stages())
+        for _ in sentence_vectors(batch) if pooled else batch:
+            pass
+        tokens += batch.counts.tokens
+    found = {"seconds": time.perf_counter() - began, "processor": time.process_time() - used}
+    click.echo(orjson.dumps({**found, "rows": len(texts), "tokens": tokens}))
+
+
+def looped(file: Path, pooled: bool) -> dict[str, float]:
+    """The loop in a process of its own."""
+    command = [sys.executable, __file__, str(file), "--loop", "pooled" if pooled else "plain"]
+    done = subprocess.run(command, check=True, env=ENVIRONMENT, stdout=subprocess.PIPE)  # noqa: S603
+    found: dict[str, float] = orjson.loads(done.stdout)
+    return found
+
+
+class Watched(threading.Thread):
+    """Takes the memory of a process and those below it, twice a second."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._pid, self.peak, self._over = pid, 0, threading.Event()
+
+    def run(self) -> None:
+        """Watch until it is over."""
+        while not self._over.wait(0.5):
+            self.peak = max(self.peak, sum(map(pss, family(self._pid))))
+
+    def stop(self) -> None:
+        """End watching."""
+        self._over.set()
+        self.join()
+
+
+def family(pid: int) -> Iterator[int]:
+    """A process and all below it."""
+    yield pid
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
+    except OSError:
+        return
+    for child in children:
+        yield from family(int(child))
+
+
+def pss(pid: int) -> int:
+    """The bytes of a process, with its part of what it shares; 0 where it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+
+
+def bulked(file: Path, out: Path, options: tuple[str, ...]) -> dict[str, float]:
+    """The command over a file: its seconds, the processors', its memory, what it wrote."""
+    command = [sys.executable, "-m", "service", "bulk", str(file), str(out), *options]
+    before, began = _processor(), time.perf_counter()
+    process = subprocess.Popen([*command, "--workers", str(WORKERS)], env=ENVIRONMENT)  # noqa: S603
+    watched = Watched(process.pid)
+    watched.start()
+    if process.wait():
+        raise SystemExit("polyseme bulk failed.")
+    seconds = time.perf_counter() - began
+    watched.stop()
+    size = sum(one.stat().st_size for one in out.iterdir())
+    shutil.rmtree(out)
+    return {
+        "seconds": seconds,
+        "processor": _processor() - before,
+        "peak": watched.peak,
+        "bytes": size,
+    }
+
+
+def _processor() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def write_input(corpus: Path, folder: Path, rows: int) -> tuple[Path, Path]:
+    """The sentences as a file, and every tenth of them as another one."""
+    whole, tenth = folder / "sentences.txt", folder / "tenth.txt"
+    with whole.open("w", encoding="utf-8") as all_, tenth.open("w", encoding="utf-8") as some:
+        for number, (sentence, _) in enumerate(zip(sentences(corpus), range(rows), strict=False)):
+            all_.write(f"{sentence}\n")
+            if number % 10 == 0:
+                some.write(f"{sentence}\n")
+    return whole, tenth
+
+
+def case(
+    whole: Path, tenth: Path, rows: int, options: tuple[str, ...], looped_rows: Path
+) -> dict[str, Any]:
+    """A case: the loop, the command, and the loop again."""
+    pooled = "--pooling" in options
+    first = looped(looped_rows, pooled)
+    bulk = bulked(whole if pooled else tenth, whole.with_name("out"), options)
+    loops = [first, looped(looped_rows, pooled)]
+    of_loop = sum(one["rows"] for one in loops) / sum(one["seconds"] for one in loops)
+    by_time = sum(one["rows"] for one in loops) / sum(one["processor"] for one in loops)
+    rate = rows / bulk["seconds"]
+    return {
+        "rows": rows,
+        "tokens_a_sentence": round(first["tokens"] / first["rows"], 1),
+        "bulk_sentences_a_second": round(rate),
+        "loop_sentences_a_second": [round(one["rows"] / one["seconds"]) for one in loops],
+        "cores_worth": round(rate / (WORKERS * of_loop), 3),
+        "of_processor_time": round(rows / bulk["processor"] / by_time, 3),
+        "peak_pss_mb": round(bulk["peak"] / 1e6),
+        "output_mb": round(bulk["bytes"] / 1e6),
+        "seconds": round(bulk["seconds"], 1),
+        "load_of_the_machine": round(os.getloadavg()[0], 1),
+    }
+
+
+@click.command()
+@click.argument("corpus", type=click.Path(path_type=Path, exists=True))
+@click.option("--rows", default=1_000_000)
+@click.option("--loop", "how", type=click.Choice(["pooled", "plain"]), hidden=True)
+def main(corpus: Path, rows: int, how: str | None) -> None:
+    """Measure."""
+    if how:
+        loop(corpus, how == "pooled")
+        return
+    found = {}
+    with tempfile.TemporaryDirectory() as made:
+        whole, tenth = write_input(corpus, Path(made), rows)
+        few = Path(made) / "few.txt"
+        with tenth.open(encoding="utf-8") as lines, few.open("w", encoding="utf-8") as out:
+            out.writelines(line for number, line in enumerate(lines) if number % 4 == 0)
+        for name, (fewer, options) in CASES.items():
+            found[name] = case(whole, tenth, rows // fewer, options, few)
+            click.echo(f"{name}: {found[name]}")
+    record("bulk", ["numpy", "orjson", "pyarrow"], {"workers": WORKERS, "cases": found})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""The page on more text than one machine holds, from what one machine was measured to do."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from docs.performance import made
+from docs.results import benchmark, manifest, paragraph, table
+
+Document = Mapping[str, Any]
+
+NAME = "bulk"
+ROWS = 1_000_000_000
+"""Sentences of the example."""
+CORES, MACHINES = 16, 100
+"""Of a machine that one would rent, and how many of them."""
+PRICE = 0.04
+"""Dollars of a core's hour: about what clouds ask for a core on demand."""
+LINK = 10 / 8
+"""Gigabytes a second of the network of such a machine."""
+BERT = 8
+"""How many times the arithmetic of MiniLM's six layers BERT-base takes: 85 to 10.6 million
+weights that every token meets."""
+LARGE = 2_196_017, 300
+"""Words and width of GloVe 840B."""
+FLOAT32, FLOAT16 = 4, 2
+
+HEAD = f"""\
+# A billion sentences
+
+Made by `make docs` from `benchmarks/results/bulk.json` and `engine.json`. What one machine does was
+measured; what more of them do is computed from that, for {ROWS:,} sentences like those measured."""
+
+
+def scale() -> str:
+    """The page."""
+    found = benchmark(NAME)
+    parts = [
+        HEAD.splitlines(),
+        _measured(found),
+        _computed(found),
+        _limits(found),
+        _transformer(found),
+        [made(NAME, found)],
+    ]
+    return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+
+def _measured(found: Document) -> list[str]:
+    text = f"""\
+`polyseme bulk` with {found["workers"]} workers on two cores, over sentences of the English
+Wikipedia, a line each; beside it a loop in one process over the same engine, which writes nothing.
+Worth is what the command does to what as many such loops would do at once, if none got into the
+way of another; goal: 0.9. Memory is that of all processes together (PSS), at most.
+"""
+    rows = [
+        [
+            name,
+            f"{one['rows']:,}",
+            one["tokens_a_sentence"],
+            f"{one['bulk_sentences_a_second']:,}",
+            " and ".join(f"{rate:,}" for rate in one["loop_sentences_a_second"]),
+            one["cores_worth"],
+            one["peak_pss_mb"],
+            f"{_bytes(one):,.0f}",
+        ]
+        for name, one in found["cases"].items()
+    ]
+    head = (
+        *("what is written", "sentences", "tokens of each", "sentences/s", "of the loop"),
+        *("worth", "memory, MB", "bytes of each"),
+    )
+    return ["## What one machine does", "", *paragraph(text), "", *table(head, rows)]
+
+
+def _bytes(one: Document) -> float:
+    """What a sentence takes on the disk."""
+    return float(one["output_mb"] * 1e6 / one["rows"])
+
+
+def _of_a_core(one: Document, found: Document) -> float:
+    """Sentences a second of one core."""
+    return float(one["bulk_sentences_a_second"] / found["workers"])
+
+
+def _computed(found: Document) -> list[str]:
+    text = f"""\
+Shards are independent: no worker waits for another one, so that cores count in full as long as
+what they read and write does. A machine has {CORES} cores like those measured.
+"""
+    machines = {"one core": 1, "one machine": CORES, f"{MACHINES} machines": CORES * MACHINES}
+    rows = []
+    for name, one in found["cases"].items():
+        for place, cores in machines.items():
+            rate = _of_a_core(one, found) * cores
+            written = rate * _bytes(one)
+            rows.append([f"{name}, {place}", f"{rate:,.0f}", _time(ROWS / rate), _size(written)])
+    head = ("what, and where", "sentences/s", f"time for {ROWS:,}", "written a second")
+    return ["## What more of them do", "", *paragraph(text), "", *table(head, rows)]
+
+
+def _time(seconds: float) -> str:
+    """A time as people say it."""
+    for unit, size in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds:,.0f} seconds"
+
+
+def _size(number: float) -> str:
+    """Bytes as people say them."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if number >= size:
+            return f"{number / size:,.1f} {unit}"
+    return f"{number / 1e3:,.1f} kB"
+
+
+def _limits(found: Document) -> list[str]:
+    return ["## Where the next limit is", "", *_told(_bounds(found))]
+
+
+def _told(bounds: Iterator[str]) -> list[str]:
+    lines: list[str] = []
+    for bound in bounds:
+        first, *rest = paragraph(f"- {bound}")
+        lines += [first, *(f"  {line}" for line in rest)]
+    return lines
+
+
+def _bounds(found: Document) -> Iterator[str]:
+    """What runs out, and when."""
+    vectors, contextual = (found["cases"][name] for name in _CASES)
+    each = _bytes(contextual)
+    machine = _of_a_core(contextual, found) * CORES * each
+    yield (
+        f"**Storage.** {ROWS:,} sentences take {_size(ROWS * _bytes(vectors))} as sentence vectors"
+        f" and {_size(ROWS * each)} as contextual vectors of every token in float32, about half"
+        " with `--dtype float16`. A disk of 20 TB holds the first and not the second: whoever needs"
+        " vectors of tokens computes them again, at the speed above, rather than to keep them."
+    )
+    yield (
+        f"**Network.** A machine of {CORES} cores writes {_size(machine)} a second of contextual"
+        f" vectors, {machine / 1e9 / LINK:.0%} of a link of 10 Gbit/s; {MACHINES} of them write"
+        f" {_size(machine * MACHINES)} a second, which few shared stores take. Sentence vectors are"
+        f" {_size(_of_a_core(vectors, found) * CORES * MACHINES * _bytes(vectors))} a second."
+    )
+    words, width = LARGE
+    yield (
+        "**The table in memory.** It is mapped: one copy on a machine, however many workers. The"
+        f" bundled one has {_size(_table_bytes())}; GloVe 840B, {words:,} words of {width} numbers,"
+        f" {_size(words * width * FLOAT16)} in float16 or {_size(words * width * FLOAT32)} in"
+        f" float32. {found['workers']} workers and their parent took"
+        f" {max(one['peak_pss_mb'] for one in found['cases'].values()):,} MB at most, shards in"
+        " work counted; that does not grow with the input."
+    )
+    yield (
+        "**The scheduler.** A shard of 16,384 sentences is one task of some seconds; a billion"
+        f" sentences are {ROWS // 16_384:,} tasks, and {MACHINES} machines end"
+        f" {_of_a_core(vectors, found) * CORES * MACHINES / 16_384:,.0f} of them a second, which is"
+        " what one Dask scheduler can hand out. Beyond that, cut the input and run several."
+    )
+
+
+_CASES = ("sentence vectors", "contextual vectors")
+
+
+def _table_bytes() -> float:
+    return float(manifest()["files"]["vectors.npy"]["bytes"])
+
+
+def _transformer(found: Document) -> list[str]:
+    contextual = found["cases"]["contextual vectors"]
+    speeds = benchmark("engine")["sentences"]["1000"]["words_per_second"]
+    words = ROWS * contextual["tokens_a_sentence"]
+    theirs = words / speeds["MiniLM"] / 3600
+    text = f"""\
+all-MiniLM-L6-v2 was measured on one of the same cores, in batches, without writing anything:
+{speeds["MiniLM"]:,} words a second ([figures](performance.md)). BERT-base takes {BERT} times its
+arithmetic. At {PRICE} dollars for a core's hour, {ROWS:,} sentences take:
+"""
+    systems = {
+        "Polyseme, written to shards": ROWS / _of_a_core(contextual, found) / 3600,
+        "all-MiniLM-L6-v2": theirs,
+        "BERT-base": theirs * BERT,
+    }
+    rows = [
+        [name, f"{hours:,.0f}", f"{hours * PRICE:,.0f}", f"{hours / CORES / MACHINES:,.1f}"]
+        for name, hours in systems.items()
+    ]
+    head = ("contextual vectors by", "hours of a core", "dollars", f"hours of {MACHINES} machines")
+    return ["## Beside a transformer", "", *paragraph(text), "", *table(head, rows)]

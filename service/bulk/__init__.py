@@ -1,0 +1,1 @@
+"""More text than one request holds: files in, shards out."""

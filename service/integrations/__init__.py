@@ -1,0 +1,1 @@
+"""Polyseme inside of the tools that people already use."""

@@ -1,0 +1,101 @@
+"""A Dask cluster of real processes, one of which is killed in the middle of the work."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from service.bulk.cluster import write_on_cluster
+from service.bulk.refusal import BulkError
+from service.encoding.choice import Choice
+from tests.bulk import job_of, many, run_inline, shards_of, table_of, write_lines
+from tests.conftest import ROOT, free_port
+
+ROWS, SHARD = 3_000, 100
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A scheduler's address, its two workers by their process ids, and how to begin another."""
+    folder = tmp_path_factory.mktemp("cluster")
+    address = f"tcp://127.0.0.1:{free_port()}"
+    running = []
+
+    def begin(name, *command):
+        with (folder / name).open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "distributed.cli.dask_" + command[0], *command[1:]],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdout=log,
+                stderr=log,
+            )
+        running.append(process)
+        return process
+
+    def worker(number):
+        few = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(folder))
+        return begin(f"worker-{number}", "worker", address, *few)
+
+    begin("scheduler", "scheduler", "--port", address.rsplit(":", 1)[1], "--no-dashboard")
+    workers = [worker(number) for number in range(2)]
+    yield address, workers, worker
+    for process in running:
+        process.terminate()
+    for process in running:
+        process.wait(30)
+
+
+def begin(source, out, address):
+    command = [sys.executable, "-m", "service", "bulk", source, out, "--scheduler", address]
+    return subprocess.Popen(
+        [*command, "--shard-rows", str(SHARD), "--include", "contextual", "--pooling", "mean"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_cluster_that_loses_a_worker_writes_every_row_once_and_the_same_bytes(cluster, tmp_path):
+    address, workers, _ = cluster
+    source = write_lines(tmp_path / "in.txt", many(ROWS))
+    out = tmp_path / "out"
+    process = begin(source, out, address)
+    for _ in range(10_000):
+        if len(list(out.glob("part-*"))) > 5:
+            break
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
+    workers[0].kill()
+    there = len(list(out.glob("part-*")))
+    said, complaints = process.communicate(timeout=120)
+    assert process.returncode == 0, complaints
+    assert workers[0].wait(30) == -signal.SIGKILL
+    assert 5 < there < ROWS // SHARD
+    assert said.startswith(f"{ROWS:,} rows")
+    assert table_of(out).column("row").to_pylist() == list(range(ROWS))
+    wishes = {"choice": Choice(include=frozenset({"contextual"})), "pooling": "mean"}
+    run_inline(source, tmp_path / "alone", shard_rows=SHARD, **wishes)
+    assert shards_of(out) == shards_of(tmp_path / "alone")
+
+
+def test_a_row_that_stops_the_work_is_named_as_without_a_cluster(cluster, tmp_path):
+    address, _, _ = cluster
+    source = write_lines(tmp_path / "in.txt", ["fine", "word " * 2000])
+    process = begin(source, tmp_path / "out", address)
+    _, complaints = process.communicate(timeout=120)
+    assert process.returncode == 1
+    last = complaints.strip().splitlines()[-1]
+    assert re.match(r"polyseme: Row 1 of in\.txt: A sentence has too many tokens: 2000", last)
+    assert "Traceback" not in complaints
+
+
+def test_where_no_scheduler_answers_one_sentence_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("service.bulk.cluster._SECONDS", 1)
+    with pytest.raises(BulkError, match="No Dask scheduler answers"):
+        write_on_cluster(job_of(tmp_path), [], f"tcp://127.0.0.1:{free_port()}", print)

@@ -1,0 +1,213 @@
+"""Whenever a run is stopped, the next one goes on: every row once, and the bytes of one run."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import orjson
+import pytest
+
+from service.bulk.refusal import BulkError
+from service.encoding.choice import Choice
+from tests.bulk import many, run_inline, shards_of, write_lines
+from tests.conftest import ROOT
+
+ROWS, SHARD = 6_000, 150
+SHARDS = ROWS // SHARD
+NARROW = {"choice": Choice(include=frozenset()), "pooling": "mean", "shard_rows": SHARD}
+"""Little to write, so that many runs take little time."""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return write_lines(tmp_path_factory.mktemp("in") / "in.txt", many(ROWS))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(source, tmp_path_factory):
+    """What one run in one process writes, without anything in its way."""
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    run_inline(source, out, **NARROW)
+    return shards_of(out)
+
+
+def begin(source, out):
+    """Begin the command in a session of its own, as at a terminal."""
+    command = [sys.executable, "-m", "service", "bulk", source, out, "--workers", "2"]
+    return subprocess.Popen(
+        [*command, "--shard-rows", str(SHARD), "--include", "none", "--pooling", "mean"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def ended(process):
+    """Wait for the end: the exit code and what was said."""
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def until(true, process=None):
+    """Wait until something is so; an assertion where the process ends before."""
+    for _ in range(20_000):
+        if true():
+            return
+        assert process is None or process.poll() is None, process.communicate()
+        time.sleep(0.003)
+    raise AssertionError("it has not come about")
+
+
+def parts(out):
+    return sorted(Path(out).glob("part-*"))
+
+
+def workers_of(process):
+    """The worker processes of a run."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [int(pid) for pid in children if b"spawn_main" in command_of(pid)]
+
+
+def command_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_runs_that_are_killed_again_and_again_leave_the_bytes_of_one_run(
+    source, undisturbed, tmp_path
+):
+    out = tmp_path / "out"
+    for stop in (0, 9, 20):
+        process = begin(source, out)
+        # The first one dies with a shard half-written, the others between and within them.
+        until(lambda s=stop: len(parts(out)) > s or (s == 0 and any(out.glob(".writing-part*"))))
+        workers = workers_of(process)
+        process.kill()
+        assert ended(process)[0] == -signal.SIGKILL
+        assert len(workers) == 2
+        until(lambda w=workers: not any(b"spawn_main" in command_of(pid) for pid in w))
+        assert not orjson.loads((out / "_bulk.json").read_bytes())["complete"]
+    assert len(parts(out)) < SHARDS
+    code, told, said = ended(begin(source, out))
+    assert (code, told.split("  ")[0]) == (0, f"{ROWS:,} rows")
+    assert int(said.split(" shards were there before")[0].split()[-1]) >= 20
+    assert shards_of(out) == undisturbed
+
+
+def test_ctrl_c_ends_it_at_once_and_leaves_nothing_half_written(source, undisturbed, tmp_path):
+    out = tmp_path / "out"
+    process = begin(source, out)
+    until(lambda: len(parts(out)) > 3, process)
+    os.killpg(process.pid, signal.SIGINT)
+    code, told, said = ended(process)
+    assert (code, told, said.strip()) == (1, "", "Aborted!")
+    assert 3 < len(parts(out)) < SHARDS
+    assert not list(out.glob(".writing-*"))
+    assert ended(begin(source, out))[0] == 0
+    assert shards_of(out) == undisturbed
+
+
+def test_a_worker_that_dies_is_replaced_and_its_shards_written_again(source, undisturbed, tmp_path):
+    out = tmp_path / "out"
+    process = begin(source, out)
+    until(lambda: len(parts(out)) > 3, process)
+    os.kill(workers_of(process)[0], signal.SIGKILL)
+    code, told, _ = ended(process)
+    assert (code, told.split("  ")[0]) == (0, f"{ROWS:,} rows")
+    assert shards_of(out) == undisturbed
+
+
+def test_workers_that_die_every_time_end_the_run_with_one_sentence(tmp_path):
+    from service.bulk import workers
+    from tests.bulk import job_of
+
+    job = job_of(tmp_path)
+    with pytest.raises(BulkError, match=r"Workers end again and again, .* fewer --workers"):
+        # A task of the job's own that kills who takes it.
+        workers.write_in_processes(job, [Deadly()], 1, lambda _: None)
+
+
+class Deadly:
+    """In place of a shard: who unpacks it in a worker, ends."""
+
+    number = 0
+
+    def __reduce__(self):
+        return os._exit, (9,)
+
+
+def test_a_finished_job_is_found_finished(source, undisturbed, tmp_path):
+    out = tmp_path / "out"
+    run_inline(source, out, **NARROW)
+    before = {one.name: one.stat().st_mtime_ns for one in parts(out)}
+    outcome = run_inline(source, out, **NARROW)
+    assert (outcome.course.rows, outcome.course.found) == (0, SHARDS)
+    assert outcome.totals.rows == ROWS
+    assert {one.name: one.stat().st_mtime_ns for one in parts(out)} == before
+    assert shards_of(out) == undisturbed
+
+
+def test_a_shard_that_is_gone_is_written_again(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(50))
+    run_inline(source, tmp_path / "out", shard_rows=10)
+    before = shards_of(tmp_path / "out")
+    parts(tmp_path / "out")[2].unlink()
+    outcome = run_inline(source, tmp_path / "out", shard_rows=10)
+    assert (outcome.course.rows, outcome.totals.rows) == (10, 50)
+    assert shards_of(tmp_path / "out") == before
+
+
+def test_another_job_is_refused_and_nothing_changes(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(20))
+    out = tmp_path / "out"
+    run_inline(source, out, shard_rows=10)
+    before = shards_of(out)
+    with pytest.raises(BulkError, match=r"another job's shards \(other options\)"):
+        run_inline(source, out, shard_rows=10, choice=Choice(include=frozenset({"static"})))
+    write_lines(source, [*many(19), "another last sentence"])
+    with pytest.raises(BulkError, match=r"another job's shards \(other input\)"):
+        run_inline(source, out, shard_rows=10)
+    assert shards_of(out) == before
+
+
+def test_a_folder_of_other_files_is_refused(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(20))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "letter.txt").write_text("mine")
+    with pytest.raises(BulkError, match="holds other files"):
+        run_inline(source, tmp_path / "out")
+    assert (tmp_path / "out" / "letter.txt").read_text() == "mine"
+
+
+def test_input_within_the_output_is_refused(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(20))
+    with pytest.raises(BulkError, match="The input lies in the folder of the output"):
+        run_inline(source, tmp_path)
+
+
+def test_two_runs_do_not_write_into_one_folder(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(20))
+    out = tmp_path / "out"
+    out.mkdir()
+    with (out / "_lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(BulkError, match="Another run is writing"):
+            run_inline(source, out)
+    run_inline(source, out)
+
+
+def test_a_damaged_shard_is_named(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(20))
+    out = tmp_path / "out"
+    run_inline(source, out, shard_rows=10)
+    parts(out)[1].write_bytes(b"PAR1")
+    with pytest.raises(BulkError, match=r"part-00001\.parquet is damaged: remove it"):
+        run_inline(source, out, shard_rows=10)

@@ -1,0 +1,32 @@
+"""A small model, in this process and behind a real service with narrow limits."""
+
+import numpy as np
+import pytest
+
+from service.client import LocalModel
+from service.engine.residual import Residual
+from tests.tiny import SUBWORDS, WORDS, full_layer, write_tiny
+
+LIMITS = {"max_sentences": 20, "max_tokens": 60, "max_sentence_tokens": 30}
+
+
+@pytest.fixture(scope="session")
+def models_dir(tmp_path_factory):
+    """A folder with a model that has everything a model can have, and is the default one."""
+    folder = tmp_path_factory.mktemp("models")
+    layers = [full_layer(1), full_layer(2, norm="after", residual=Residual("unit", 0.5, 0.25))]
+    bias = np.random.default_rng(7).standard_normal(len(WORDS)).astype(np.float32)
+    write_tiny(folder / "tiny", layers=layers, word_bias=bias, subwords=SUBWORDS)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def local(models_dir):
+    """The model in this process."""
+    return LocalModel.of("tiny", models_dir)
+
+
+@pytest.fixture(scope="session")
+def url(serve, models_dir):
+    """Where the same model is served."""
+    return str(serve(models_dir=models_dir, model="tiny", **LIMITS).base_url).rstrip("/")

@@ -1,0 +1,323 @@
+"""Whatever answers, a client says in one sentence that it is not what was asked for."""
+
+import copy
+import io
+import traceback
+import zipfile
+
+import numpy as np
+import orjson
+import pytest
+
+from service.client import AnswerError, Client
+from service.client.exchanges import Answer
+from service.errors import InvalidError, PolysemeError, TooLargeError
+from tests.client.speaking import Said, speaking
+
+NPZ = "application/x-npz"
+TEXTS = ["Apple apple bank", "", "river bank"]
+SECRET = "xyzzy-secret"
+
+
+@pytest.fixture(scope="module")
+def genuine(url):
+    """What a real service answers."""
+    import httpx
+
+    body = {"input": TEXTS, "include": ["static", "contextual", "attention", "keys"]}
+    answer = httpx.post(f"{url}/v1/encode", json=body, headers={"Accept": NPZ})
+    assert answer.status_code == 200
+    return answer.content
+
+
+def ask(said, method="encode", *given):
+    """What a client makes of an answer."""
+    how = {}
+    if method == "encode":
+        include = ["static", "contextual", "attention", "keys"]
+        given, how = (TEXTS,), {"include": include}
+    with speaking(said) as speaker, Client(speaker.url, retries=0) as client:
+        return getattr(client, method)(*given, **how)
+
+
+def test_the_genuine_answer_is_read(genuine, local):
+    found = ask(Said(media=NPZ, body=genuine))
+    expected = local.encode(TEXTS)
+    assert [one.static.tobytes() for one in found] == [one.static.tobytes() for one in expected]
+
+
+def require_one_sentence(error):
+    """Nothing of the answer, and no other error, is in what a traceback shows."""
+    shown = "".join(traceback.format_exception(error))
+    assert SECRET not in shown
+    assert shown.count("Traceback") == 1
+
+
+def arrays_of(content):
+    with np.load(io.BytesIO(content)) as archive:
+        return dict(archive)
+
+
+def packed(arrays, save=np.savez):
+    out = io.BytesIO()
+    save(out, **arrays)
+    return out.getvalue()
+
+
+def with_facts(change):
+    def changed(arrays):
+        facts = orjson.loads(arrays["tokens"].tobytes())
+        facts = change(facts) or facts
+        return arrays | {"tokens": np.frombuffer(orjson.dumps(facts), np.uint8)}
+
+    return changed
+
+
+def put(name, change):
+    return lambda arrays: arrays | {name: change(arrays[name])}
+
+
+def non_finite(value):
+    def changed(array):
+        array = array.copy()
+        array.flat[0] = value
+        return array
+
+    return changed
+
+
+CHANGES = {
+    "pickled objects": put("static", lambda a: a.astype(object)),
+    "text in place of numbers": put("static", lambda a: a.astype(str)),
+    "complex numbers": put("static", lambda a: a.astype(complex)),
+    "records": put("static", lambda a: a.view([("x", "<f4")])),
+    "another dtype": put("static", lambda a: a.astype(np.float64)),
+    "the other order of bytes": put("static", lambda a: a.astype(">f4")),
+    "columns first": put("static", lambda a: np.asfortranarray(np.resize(a, (5, 5)))),
+    "NaN": put("contextual", non_finite(np.nan)),
+    "infinity": put("attention_0", non_finite(np.inf)),
+    "a row too few": put("static", lambda a: a[:-1]),
+    "a column too few": put("static", lambda a: a[:, :-1]),
+    "no columns": lambda a: a | {n: a[n][:, :0] for n in ("static", "contextual")},
+    "offsets that go back": put("offsets", lambda a: a[[0, 3, 1, 2]]),
+    "offsets that begin later": put("offsets", lambda a: a + 1),
+    "offsets of another size": put("offsets", lambda a: a.astype(np.int32)),
+    "offsets that are far away": put("offsets", lambda a: a * (1 << 40)),
+    "a sentence too few": put("offsets", lambda a: a[:-1]),
+    "attention of another sentence": lambda a: a | {"attention_0": a["attention_2"]},
+    "attention that is flat": put("attention_0", lambda a: a[0]),
+    "other heads": put("attention_2", lambda a: a[:, :-1]),
+    "other widths of keys": put("keys_2", lambda a: a[..., :-1]),
+    "an array that is not there": lambda a: {n: x for n, x in a.items() if n != "attention_2"},
+    "an array that was not asked for": lambda a: a | {"extra": np.zeros(1)},
+    "a sentence too many": with_facts(lambda facts: [*facts, facts[0]]),
+    "no list of sentences": with_facts(lambda _: {"tokens": []}),
+    "a token that is none": with_facts(lambda facts: facts[0]["tokens"].__setitem__(0, 7)),
+    "a token without a text": with_facts(lambda facts: facts[0]["tokens"][0].pop("text")),
+    "a text that is a number": with_facts(lambda facts: facts[0]["tokens"][0].update(text=7)),
+    "a start that is a text": with_facts(lambda facts: facts[0]["tokens"][0].update(start="0")),
+    "an unknown resolution": with_facts(lambda f: f[0]["tokens"][0].update(resolution="magic")),
+    "a token too few": with_facts(lambda facts: facts[0]["tokens"].pop()),
+    "truncated words that are a text": with_facts(lambda facts: facts[0].update(truncated="1")),
+    "tokens that are no JSON": put("tokens", lambda a: a[:-1]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_an_archive_of_something_else_is_refused(genuine, change):
+    body = packed(change(arrays_of(genuine)))
+    with pytest.raises(AnswerError, match="not what was asked for"):
+        ask(Said(media=NPZ, body=body))
+
+
+def compressed(genuine):
+    return packed(arrays_of(genuine), np.savez_compressed)
+
+
+def bomb(genuine):
+    """64 MiB of zeros in 64 KiB."""
+    arrays = arrays_of(genuine)
+    return packed(arrays | {"static": np.zeros(1 << 23)}, np.savez_compressed)
+
+
+def lying(genuine):
+    """A header that names more numbers than memory has, and none after it."""
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 300)}"
+    header = header.ljust(117) + b"\n"
+    return rewritten(genuine, b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+
+
+def negative(genuine):
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -0)}".ljust(117) + b"\n"
+    return rewritten(genuine, b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+
+
+def code(genuine):
+    header = b"__import__('os').abort()".ljust(117) + b"\n"
+    return rewritten(genuine, b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+
+
+def rewritten(genuine, static):
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(genuine)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, static if name == "static.npy" else old.read(name))
+    return out.getvalue()
+
+
+def twice(genuine):
+    """Two members of one name."""
+    out = io.BytesIO(genuine)
+    with zipfile.ZipFile(out, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("static.npy", archive.read("static.npy"))
+    return out.getvalue()
+
+
+def heaped(genuine):
+    """A thousand entries of the directory that all name the same bytes."""
+    out = io.BytesIO(genuine)
+    with zipfile.ZipFile(out, "a") as archive:
+        info = archive.getinfo("contextual.npy")
+        for number in range(1000):
+            other = copy.copy(info)
+            other.filename = f"other_{number}.npy"
+            archive.filelist.append(other)
+        archive.comment = b"!"  # so that the directory is written anew
+    return out.getvalue()
+
+
+BODIES = {
+    "compressed": compressed,
+    "a bomb": bomb,
+    "a header that lies": lying,
+    "a header with negative sides": negative,
+    "a header with code": code,
+    "two of one name": twice,
+    "one upon another": heaped,
+    "cut short": lambda genuine: genuine[:-30],
+    "a byte changed": lambda g: g.replace(b"Apple", b"Bpple", 1),
+    "a member that is no array": lambda g: rewritten(g, b"hello"),
+    "nothing": lambda _: b"",
+    "a page": lambda _: b"<html>" + SECRET.encode(),
+}
+
+
+@pytest.mark.parametrize("made", BODIES.values(), ids=BODIES)
+def test_an_archive_that_is_broken_or_would_be_large_is_refused(genuine, made):
+    with pytest.raises(AnswerError, match="not what was asked for") as caught:
+        ask(Said(media=NPZ, body=made(genuine)))
+    require_one_sentence(caught.value)
+
+
+def test_another_type_than_the_one_asked_for_is_refused(genuine):
+    for said in (Said(media="text/html", body=genuine), Said(media="application/json")):
+        with pytest.raises(AnswerError):
+            ask(said)
+
+
+DOCUMENTS = {
+    "neighbors": [
+        *(b"{}", b"[]", b"null", b"<html>", b"", b"[" * 100_000, b'{"neighbors": 7}'),
+        *(b'{"neighbors": [{"word": "a"}]}', b'{"neighbors": [{"word": "a", "similarity": "x"}]}'),
+    ],
+    "embed": [
+        *(b"{}", b'{"data": []}', b'{"data": [{"index": 1, "embedding": "AAAAAA=="}]}'),
+        b'{"data": [{"index": 0, "embedding": [0.5]}]}',
+        b'{"data": [{"index": 0, "embedding": "AAA"}]}',
+        b'{"data": [{"index": 0, "embedding": "AAAAAAA="}]}',
+        b'{"data": [{"index": 0, "embedding": ""}]}',
+        b'{"data": [{"index": 0, "embedding": "AADAfw=="}]}',  # NaN
+        b'{"data": [{"index": 0, "embedding": "A*AAAA=="}]}',
+    ],
+    "trace": [
+        b'{"tokens": ["a"], "steps": [{"name": "a", "formula": "", "shape": [9], "values": [1]}]}',
+        b'{"tokens": ["a"], "steps": [{"name": "a", "formula": "", "shape": [1], "values": [[]]}]}',
+        b'{"tokens": "a", "steps": 7}',
+    ],
+    "models": [b"{}", b'{"data": [{"id": "a", "dimension": "300"}]}', b'{"data": [7]}'],
+    "compare": [b"{}", b'{"model": "a", "occurrences": [{}]}'],
+}
+GIVEN = {
+    "neighbors": ("bank",),
+    "embed": (["bank"],),
+    "trace": ("bank",),
+    "models": (),
+    "compare": ([("bank", "bank")] * 2,),
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "body"),
+    [(method, body) for method, bodies in DOCUMENTS.items() for body in bodies],
+    ids=lambda one: str(one)[:60],
+)
+def test_a_document_of_something_else_is_refused(method, body):
+    with pytest.raises(AnswerError, match="not what was asked for") as caught:
+        ask(Said(body=body), method, *GIVEN[method])
+    require_one_sentence(caught.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Said(500, "text/html", b"<html>" + SECRET.encode()),
+        Said(404, "application/json", b'{"detail": "xyzzy-secret"}'),
+        Said(503, "application/problem+json", b"[]"),
+        Said(503, "application/problem+json", b"{" + SECRET.encode()),
+        Said(418, "application/problem+json", b'{"code": 7}'),
+        Said(302, "text/html", b"", {"Location": "http://xyzzy-secret/"}),
+        Said(204, "application/x-npz", b""),
+    ],
+    ids=lambda said: f"{said.status} {said.media}",
+)
+def test_a_page_of_a_proxy_is_one_sentence_with_its_status(said):
+    with pytest.raises(AnswerError, match=str(said.status)) as caught:
+        ask(said)
+    assert caught.value.status == said.status
+    assert SECRET not in str(caught.value)
+
+
+def test_a_compressed_answer_is_refused_before_it_is_expanded():
+    said = Said(media=NPZ, body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
+    with pytest.raises(AnswerError, match="compressed"):
+        ask(said)
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_an_answer_that_is_too_large_is_not_read_to_its_end(declared):
+    said = Said(media=NPZ, body=b"x" * 5_000_000)
+    if declared:
+        said = said._replace(headers={"Content-Length": str(1 << 50)}, body=b"x")
+    with (
+        speaking(said) as speaker,
+        Client(speaker.url, retries=0, max_answer_bytes=100_000) as client,
+        pytest.raises(TooLargeError, match="100000"),
+    ):
+        client.encode(["bank"])
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b'{"code": "invalid", "detail": "\\u001b[31mred", "errors": [7, {"message": 3}]}',
+        b'{"code": "too_large", "limit": "all", "size": {}, "setting": "\\u0000"}',
+        b'{"code": "unknown_word", "words": [7, {}], "errors": {}}',
+        b'{"code": "rate_limited", "detail": null}',
+        b'{"code": "a_code_of_tomorrow"}',
+        b'{"code": "method_not_allowed"}',
+    ],
+)
+def test_what_a_problem_says_is_not_believed(document):
+    status = 429 if b"rate" in document else 422
+    with pytest.raises(PolysemeError) as caught:
+        ask(Said(status, "application/problem+json", document))
+    shown = [str(caught.value), *caught.value.__notes__, str(caught.value.members())]
+    assert all("\x1b" not in one and "\\x1b" not in one for one in shown)
+    assert caught.value.headers() is not None
+
+
+def test_an_unknown_code_is_the_error_of_its_status():
+    problem = b'{"code": "a_code_of_tomorrow", "detail": "No."}'
+    answer = Answer(422, "application/problem+json", problem)
+    with pytest.raises(InvalidError, match=r"No\."):
+        answer.require("application/json")

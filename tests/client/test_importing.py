@@ -1,0 +1,42 @@
+"""What an import loads: nothing that the part that is used does not need."""
+
+import subprocess
+import sys
+
+import pytest
+
+import service.client
+from tests.conftest import ROOT
+
+
+def python(code):
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+
+def test_the_package_alone_loads_neither_numpy_nor_httpx():
+    code = "import service.client, sys; print({'numpy', 'httpx', 'orjson'} & set(sys.modules))"
+    assert python(code) == "set()"
+
+
+def test_a_model_in_this_process_loads_no_httpx():
+    code = "import service, sys; service.load; import service.client as c; c.LocalModel; print"
+    assert python(f"{code}('httpx' in sys.modules)") == "False"
+
+
+def test_without_httpx_it_is_said_what_to_install():
+    for name in ("Client", "AsyncClient"):
+        code = f"import sys; sys.modules['httpx'] = None; from service.client import {name}"
+        assert "pip install 'polyseme[client]'" in python(code)
+
+
+@pytest.mark.parametrize("name", service.client.__all__)
+def test_every_name_that_is_promised_is_there(name):
+    assert getattr(service.client, name).__name__ == name
+
+
+def test_another_name_is_not():
+    with pytest.raises(ImportError):
+        from service.client import Server  # noqa: F401

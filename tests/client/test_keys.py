@@ -1,0 +1,120 @@
+"""A key goes to the service and nowhere else."""
+
+import asyncio
+import logging
+import traceback
+
+import pytest
+
+from service.client import AnswerError, AsyncClient, Client
+from service.errors import UnauthorisedError
+from tests.client.speaking import Said, speaking
+
+KEY = "polyseme_xyzzy-secret"
+NEAR = Said(body=b'{"neighbors": []}')
+
+
+@pytest.fixture(scope="module")
+def locked(serve, models_dir):
+    return str(serve(models_dir=models_dir, model="tiny", api_keys=KEY).base_url).rstrip("/")
+
+
+def test_with_the_key_the_service_answers_and_without_it_not(locked, monkeypatch):
+    monkeypatch.delenv("POLYSEME_API_KEY", raising=False)
+    for key in (None, "", "another"):
+        with Client(locked, key) as client, pytest.raises(UnauthorisedError):
+            client.encode(["bank"])
+    with Client(locked, KEY) as client:
+        assert client.encode(["bank"])[0].words == ["bank"]
+
+
+def test_a_key_of_the_environment_is_used_unless_one_is_given(locked, monkeypatch):
+    monkeypatch.setenv("POLYSEME_API_KEY", KEY)
+    with Client(locked) as client:
+        assert client.dimension == 5
+
+    async def ask():
+        async with AsyncClient(locked) as client:
+            return (await client.model()).dimension
+
+    assert asyncio.run(ask()) == 5
+    with Client(locked, "") as client, pytest.raises(UnauthorisedError):
+        client.models()
+
+
+def test_a_key_is_in_no_text_about_a_client(caplog):
+    caplog.set_level(logging.DEBUG)
+    with speaking(NEAR, Said(500, "text/html")) as speaker:
+        with Client(speaker.url, KEY, retries=0) as client:
+            client.neighbors("bank")
+            with pytest.raises(AnswerError) as caught:
+                client.neighbors("bank")
+        assert speaker.heard[0].headers["Authorization"] == f"Bearer {KEY}"
+    said = "".join(traceback.format_exception(caught.value))
+    for text in (repr(client), str(client), said, caplog.text, repr(AsyncClient("http://a", KEY))):
+        assert text and KEY not in text
+
+
+@pytest.mark.parametrize("key", ["two words", "a line\n", "schlüssel", "\x00"])
+def test_what_can_be_no_key_is_refused_without_being_repeated(key):
+    with pytest.raises(ValueError, match="key") as caught:
+        Client("http://localhost", key)
+    assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirection_does_not_get_the_key(status):
+    with speaking(NEAR) as elsewhere:
+        said = Said(status, "text/html", b"", {"Location": f"{elsewhere.url}/v1/neighbors"})
+        with (
+            speaking(said) as speaker,
+            Client(speaker.url, KEY) as client,
+            pytest.raises(AnswerError, match="not followed"),
+        ):
+            client.neighbors("bank")
+        assert elsewhere.heard == []
+
+
+def test_no_cookie_is_kept():
+    said = NEAR._replace(headers={"Set-Cookie": "a=b"})
+    with speaking(said) as speaker, Client(speaker.url) as client:
+        client.neighbors("bank")
+        client.neighbors("bank")
+        assert all("Cookie" not in heard.headers for heard in speaker.heard)
+
+
+def test_proxies_of_the_environment_do_not_get_what_is_asked(monkeypatch):
+    with speaking(NEAR) as speaker, speaking(NEAR) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("ALL_PROXY", proxy.url)
+        with Client(speaker.url, KEY) as client:
+            client.neighbors("bank")
+        assert (len(speaker.heard), len(proxy.heard)) == (1, 0)
+        with Client("http://service.invalid", KEY, proxy=proxy.url) as client:
+            client.neighbors("bank")
+        assert [heard.path for heard in proxy.heard] == ["http://service.invalid/v1/neighbors"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "localhost", "localhost:8000", "ftp://localhost", "http://", "http://a:b", "//a"),
+        *(
+            "http://user:xyzzy@localhost",
+            "http://a?key=b",
+            "http://a/#b",
+            "http://a\n",
+            "http://[a",
+        ),
+    ],
+)
+def test_what_is_no_address_is_refused_without_being_repeated(url):
+    with pytest.raises(ValueError, match=r"http://127.0.0.1:8000") as caught:
+        Client(url)
+    assert "xyzzy" not in str(caught.value)
+
+
+def test_a_path_before_the_service_is_kept():
+    with speaking(NEAR) as speaker, Client(f"{speaker.url}/words/") as client:
+        client.neighbors("bank")
+        assert speaker.heard[0].path == "/words/v1/neighbors"

@@ -1,0 +1,226 @@
+"""Any number of texts: read as they are needed, a few batches at once, halved where refused."""
+
+import asyncio
+import re
+import threading
+from itertools import count, islice
+
+import httpx
+import orjson
+import pytest
+
+from service.client import AsyncClient, Client
+from service.errors import InvalidError, TooLargeError
+from tests.client.conftest import LIMITS
+from tests.client.same import require_same
+from tests.client.speaking import Said, speaking
+
+
+class Endless:
+    """Texts for ever, which count how many were read."""
+
+    def __init__(self):
+        self.read = 0
+
+    def __iter__(self):
+        for number in count():
+            self.read = number + 1
+            yield "river bank"
+
+    async def slowly(self):
+        for text in self:
+            await asyncio.sleep(0)
+            yield text
+
+
+def read_by(encoder, number, **options):
+    """How many texts were read when so many sentences had come."""
+    texts = Endless()
+    each = encoder.encode_each(texts, **options)
+    assert len(list(islice(each, number))) == number
+    return texts.read
+
+
+async def read_by_twin(url, number, slowly):
+    texts = Endless()
+    async with AsyncClient(url, batch_sentences=5, concurrency=3) as client:
+        each = client.encode_each(texts.slowly() if slowly else texts)
+        for _ in range(number):
+            await anext(each)
+        await each.aclose()
+    return texts.read
+
+
+@pytest.mark.parametrize("number", [1, 5, 6, 40])
+def test_texts_are_read_a_few_batches_ahead(url, number):
+    with Client(url, batch_sentences=5, concurrency=3) as client:
+        read = read_by(client, number)
+    # Three batches on their way, one cut while the first is waited for, and the text that ended it.
+    assert number <= read <= number + 4 * 5 + 1
+
+
+@pytest.mark.parametrize("slowly", [False, True])
+@pytest.mark.parametrize("number", [1, 40])
+def test_the_twin_reads_no_further(url, number, slowly):
+    read = asyncio.run(read_by_twin(url, number, slowly))
+    assert number <= read <= number + 4 * 5 + 1
+
+
+def test_a_model_in_this_process_reads_a_few_at_a_time(local):
+    assert read_by(local, 1) <= 64
+    assert read_by(local, 65) <= 128
+
+
+def test_nothing_is_asked_before_the_first_sentence_is_wanted():
+    with speaking(Said()) as speaker, Client(speaker.url) as client:
+        client.encode_each(Endless())
+        assert speaker.heard == []
+
+
+def test_of_no_texts_nothing_is_asked():
+    with speaking(Said()) as speaker, Client(speaker.url) as client:
+        assert client.encode([]) == list(client.encode_each([])) == []
+        assert client.embed([], dimensions=3).shape == (0, 3)
+        assert speaker.heard == []
+
+
+class Meeting:
+    """Answers when so many ask at once, and keeps how many did at most."""
+
+    def __init__(self, number):
+        self.barrier = threading.Barrier(number)
+        self.lock = threading.Lock()
+        self.now = self.most = 0
+
+    def __call__(self, heard):
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        self.barrier.wait(20)
+        with self.lock:
+            self.now -= 1
+        texts = orjson.loads(heard.body)["input"]
+        data = [{"index": i, "embedding": "AACAPw=="} for i in range(len(texts))]
+        return Said(body=orjson.dumps({"data": data}))
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_client_that_may_not_ask_is_refused(kind):
+    with pytest.raises(ValueError, match="concurrency"):
+        kind("http://localhost:8000", concurrency=0)
+
+
+@pytest.mark.parametrize("twin", [False, True])
+def test_as_many_requests_as_are_allowed_are_on_their_way_at_once(twin):
+    meeting = Meeting(3)  # a client that asks one after another would wait here for ever
+    with speaking(meeting) as speaker:
+        if twin:
+
+            async def ask():
+                async with AsyncClient(speaker.url, batch_sentences=2, concurrency=3) as client:
+                    return await client.embed(["a"] * 24)
+
+            found = asyncio.run(ask())
+        else:
+            with Client(speaker.url, batch_sentences=2, concurrency=3) as client:
+                found = client.embed(["a"] * 24)
+    assert found.tolist() == [[1.0]] * 24
+    assert meeting.most == 3
+    assert len(speaker.heard) == 12
+
+
+def test_many_calls_of_one_asynchronous_client_go_on_at_once(url, local):
+    texts = [f"river bank {'apple ' * number}" for number in range(12)]
+
+    async def ask():
+        async with AsyncClient(url) as client:
+            return await asyncio.gather(*(client.encode([text]) for text in texts))
+
+    require_same([one for (one,) in asyncio.run(ask())], local.encode(texts))
+
+
+def test_threads_may_share_a_client(url, local):
+    from concurrent.futures import ThreadPoolExecutor
+
+    texts = ["river bank", "Apple apple", "money", "did n't end"]
+    with Client(url, batch_sentences=1) as client, ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(client.encode, [texts] * 8))
+    for one in found:
+        require_same(one, local.encode(texts))
+
+
+def refusals(url):
+    """How many requests were over a limit so far."""
+    lines = httpx.get(f"{url}/metrics").text.splitlines()
+    counted = [line for line in lines if re.search(r'requests_total{.*"413"', line)]
+    return sum(float(line.rpartition(" ")[2]) for line in counted)
+
+
+def test_limits_that_only_the_service_can_count_are_found_by_halving(url, local):
+    texts = ["bank " * 5] * 100  # 20 of them are 100 tokens, and 60 are the most
+    before = refusals(url)
+    with Client(url, batch_sentences=20, concurrency=1) as client:
+        require_same(client.encode(texts), local.encode(texts))
+    assert refusals(url) - before == 1
+
+
+@pytest.mark.parametrize("method", ["encode", "embed"])
+def test_a_batch_that_is_refused_is_halved_and_later_ones_are_smaller(url, local, method):
+    texts = ["river bank", "Apple apple bank end"] * 100  # 600 tokens, 60 of them at most at once
+    before = refusals(url)
+    with Client(url, batch_sentences=1000, concurrency=1) as client:
+        require_same(getattr(client, method)(texts), getattr(local, method)(texts))
+    # The first was refused. The next had as many sentences as the service names, and 60 tokens.
+    assert refusals(url) - before == 1
+
+
+def test_the_limit_that_a_service_names_is_learned():
+    limit = LIMITS["max_sentences"]
+    asked = []
+
+    def answer(heard):
+        texts = orjson.loads(heard.body)["input"]
+        asked.append(len(texts))
+        if len(texts) > limit:
+            document = {"code": "too_large", "limit": limit, "size": len(texts)}
+            document |= {"setting": "max_sentences", "detail": "Too many."}
+            return Said(413, "application/problem+json", orjson.dumps(document))
+        data = [{"index": i, "embedding": "AACAPw=="} for i in range(len(texts))]
+        return Said(body=orjson.dumps({"data": data}))
+
+    with speaking(answer) as speaker:
+        client = Client(speaker.url, concurrency=1, batch_sentences=64)
+        client.embed(["a"] * 200)
+        client.embed(["a"] * 200)
+    # Batches were cut from the texts before the limit was known, and cut again after.
+    assert asked[:5] == [64, 20, 20, 20, 4]
+    assert all(number <= limit for number in asked[1:])
+    assert asked[-10:] == [20] * 10
+
+
+def test_a_sentence_that_is_too_long_by_itself_is_refused(url):
+    with Client(url) as client:
+        for texts in (["bank " * 31], ["bank"] * 7 + ["bank " * 31]):
+            before = refusals(url)
+            with pytest.raises(TooLargeError) as caught:
+                client.encode(texts)
+            assert caught.value.extra == {"limit": 30, "size": 31, "setting": "max_sentence_tokens"}
+            assert refusals(url) - before == 1  # to halve it would not help
+
+
+def test_an_answer_that_is_too_large_for_the_client_is_asked_for_in_halves(url, local):
+    texts = ["river bank"] * 16
+    options = {"include": ["contextual"]}
+    with Client(url, max_answer_bytes=3000) as client:
+        require_same(client.encode(texts, **options), local.encode(texts, **options))
+    with Client(url, max_answer_bytes=100) as client, pytest.raises(TooLargeError):
+        client.encode(texts, **options)
+
+
+def test_an_error_points_to_its_text_among_all(url):
+    texts = ["river bank"] * 100
+    texts[73] = "bank zzz"
+    with Client(url, batch_sentences=7) as client, pytest.raises(InvalidError) as caught:
+        client.encode(texts, oov="error")
+    assert [one.pointer for one in caught.value.errors] == ["/input/73"]
+    assert caught.value.__notes__[0].startswith("/input/73: ")

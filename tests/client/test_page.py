@@ -1,0 +1,97 @@
+"""The page about the client and the notebook say what is so: everything in them is run."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from service.client.batches import BYTES, SENTENCES
+from service.client.connection import _USUAL, RETRIED
+from service.client.remote import CONCURRENCY, KEY, Client
+from service.client.vectors import Encoder
+from tests.conftest import ROOT
+
+PAGE = (ROOT / "docs/client.md").read_text("utf-8")
+NOTEBOOK = ROOT / "docs/notebooks/apple-and-bank.ipynb"
+RUN = """
+import sys, nbformat, nbclient
+notebook = nbformat.read(sys.argv[1], 4)
+nbclient.NotebookClient(notebook, timeout=120).execute()
+nbformat.write(notebook, sys.argv[2])
+"""
+
+
+@pytest.fixture(scope="module")
+def address(serve):
+    return str(serve().base_url).rstrip("/")
+
+
+def test_every_block_of_the_page_runs(address, capsys, monkeypatch):
+    monkeypatch.delenv("POLYSEME_URL", raising=False)
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 5
+    program = "\n".join(blocks).replace("http://localhost:8000", address)
+    space = {"__name__": "page"}
+    exec(compile(program, "docs/client.md", "exec"), space)
+    assert len(space["first"]) == 1000 and space["vectors"].shape == (3, 300)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:3] == ["['one']", "['two']", "300"]
+    assert printed[3].startswith("Nothing answers at this address: start the service")
+
+
+def test_the_page_names_every_call_and_the_figures_that_are_set():
+    for name in vars(Encoder):
+        assert name.startswith("_") or f"`{name}" in PAGE or f".{name}`" in PAGE
+    assert f"`batch_sentences` ({SENTENCES})" in PAGE
+    assert f"`batch_bytes` ({BYTES >> 10} KiB)" in PAGE
+    assert f"`concurrency` ({CONCURRENCY})" in PAGE
+    assert f"`max_answer_bytes` ({_USUAL['max_answer_bytes'] >> 20} MiB)" in PAGE
+    assert f"`retries` ({_USUAL['retries']})" in PAGE
+    assert f"`longest_wait` ({_USUAL['longest_wait']} seconds)" in PAGE
+    assert f"`timeout` ({_USUAL['timeout']} seconds" in PAGE
+    assert "{}, {}, {} or {}".format(*RETRIED) in PAGE
+    assert f"`{KEY}`" in PAGE
+    assert all(f"`{name}" in PAGE for name in _USUAL)
+    with pytest.raises(TypeError, match="patience"):
+        Client("http://localhost:8000", patience=5)
+
+
+def told(file):
+    """What the cells of a notebook print, and how many pictures they draw."""
+    cells = json.loads(file.read_text("utf-8"))["cells"]
+    outputs = [one for cell in cells for one in cell.get("outputs", [])]
+    assert all(one.get("name") != "stderr" and one["output_type"] != "error" for one in outputs)
+    texts = ["".join(one["text"]) for one in outputs if one["output_type"] == "stream"]
+    shown = [one["data"]["text/plain"] for one in outputs if one["output_type"] == "execute_result"]
+    return texts, shown, sum("image/png" in one.get("data", ()) for one in outputs)
+
+
+@pytest.mark.parametrize("where", ["this process", "a service"])
+def test_the_notebook_runs_and_says_what_is_committed(where, tmp_path, request):
+    pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
+    places = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **dict.fromkeys(places, str(tmp_path))}
+    env.pop("POLYSEME_URL", None)
+    if where == "a service":
+        env["POLYSEME_URL"] = request.getfixturevalue("address")
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, NOTEBOOK, tmp_path / "run.ipynb"],
+        env=env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert told(tmp_path / "run.ipynb") == told(NOTEBOOK)
+    assert told(NOTEBOOK)[2] == 3
+
+
+def test_the_notebook_names_no_place_of_whoever_ran_it():
+    text = NOTEBOOK.read_text("utf-8")
+    assert NOTEBOOK.stat().st_size < 200_000
+    assert not re.search(r"/(home|root|tmp|work|usr)/", re.sub(r'"image/png": "[^"]*"', "", text))

@@ -1,0 +1,178 @@
+"""What may pass is tried again, as the service asks; what will not pass is not."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from service.client import AnswerError, AsyncClient, Client, UnreachableError
+from service.errors import InvalidError, OverloadedError, PolysemeError, RateLimitedError
+from tests.client.speaking import Said, speaking
+from tests.conftest import free_port, start
+
+NEAR = Said(body=b'{"neighbors": [{"word": "bank", "similarity": 0.5}]}')
+RESET = Said(body=b"", cut=True)
+BROKEN = Said(body=NEAR.body, cut=True)
+
+
+def problem(status, code, **headers):
+    document = b'{"code": "%b", "detail": "No.", "hint": "Wait.", "request_id": "r1"}' % code
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Said(status, "application/problem+json", document, headers)
+
+
+BUSY = problem(503, b"overloaded")
+PROXY = Said(502, "text/html", b"<html>Bad gateway</html>")
+
+
+def sync(url, **how):
+    with Client(url, **how) as client:
+        return client.neighbors("bank")
+
+
+def twin(url, **how):
+    async def ask():
+        async with AsyncClient(url, **how) as client:
+            return await client.neighbors("bank")
+
+    return asyncio.run(ask())
+
+
+both = pytest.mark.parametrize("ask", [sync, twin])
+
+
+@both
+@pytest.mark.parametrize("failing", [BUSY, PROXY, RESET, BROKEN], ids=lambda s: str(s[:2]))
+def test_what_fails_twice_is_asked_a_third_time_with_the_same_words(ask, failing):
+    with speaking(failing, failing, NEAR) as speaker:
+        assert [one.word for one in ask(speaker.url)] == ["bank"]
+    assert len(speaker.heard) == 3
+    assert len({heard.body for heard in speaker.heard}) == 1
+
+
+@both
+def test_the_time_that_a_service_names_is_waited(ask):
+    waits = problem(429, b"rate_limited", Retry_After="1")
+    with speaking(waits, NEAR) as speaker:
+        started = time.monotonic()
+        ask(speaker.url)
+    assert time.monotonic() - started >= 1
+
+
+@both
+def test_a_service_that_wants_more_time_than_there_is_is_not_asked_again(ask):
+    with speaking(problem(429, b"rate_limited", Retry_After="3600")) as speaker:
+        with pytest.raises(RateLimitedError) as caught:
+            ask(speaker.url)
+        assert len(speaker.heard) == 1
+    assert caught.value.seconds == 3600
+
+
+@both
+def test_after_the_last_try_it_is_said_what_the_service_said(ask):
+    with speaking(BUSY) as speaker:
+        with pytest.raises(OverloadedError, match=r"No\.") as caught:
+            ask(speaker.url, retries=1)
+        assert len(speaker.heard) == 2
+    assert caught.value.request_id == "r1"
+
+
+@both
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        (problem(500, b"internal"), PolysemeError),
+        (problem(422, b"invalid"), InvalidError),
+        (Said(404, "text/html", b"<html>"), AnswerError),
+    ],
+    ids=["500", "422", "404"],
+)
+def test_what_will_not_pass_is_asked_once(ask, said, error):
+    with speaking(said) as speaker:
+        with pytest.raises(error):
+            ask(speaker.url)
+        assert len(speaker.heard) == 1
+
+
+@both
+@pytest.mark.parametrize("said", [RESET, BROKEN], ids=["reset", "broken off"])
+def test_a_connection_that_keeps_breaking_off_is_unreachable(ask, said):
+    with speaking(said) as speaker, pytest.raises(UnreachableError, match="breaks off"):
+        ask(speaker.url, retries=1)
+
+
+@both
+def test_where_nothing_listens_it_is_said_what_to_do(ask):
+    with pytest.raises(ConnectionError, match="polyseme serve") as caught:
+        ask(f"http://127.0.0.1:{free_port()}", retries=1)
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__ is False
+    assert caught.value.__context__ is None
+
+
+@both
+def test_a_service_that_says_nothing_is_left_after_the_timeout(ask):
+    def silent(_):
+        time.sleep(0.5)
+        return NEAR
+
+    with speaking(silent) as speaker:
+        with pytest.raises(UnreachableError, match="too long"):
+            ask(speaker.url, timeout=0.2)
+        assert len(speaker.heard) == 1  # it would take as long again
+
+
+def test_a_real_service_that_limits_the_rate_is_asked_at_its_pace(serve, models_dir):
+    limited = serve(models_dir=models_dir, model="tiny", workers=1, rate_limit="2/second")
+    url = str(limited.base_url).rstrip("/")
+    assert 429 in {limited.get("/v1/models").status_code for _ in range(10)}
+    with Client(url, batch_sentences=1, concurrency=2) as client:
+        found = client.encode(["river bank"] * 5)
+    assert len({one.contextual.tobytes() for one in found}) == 1 and len(found) == 5
+    hasty = Client(url, retries=0, batch_sentences=1)
+    with hasty, pytest.raises(RateLimitedError) as caught:
+        hasty.encode(["river bank"] * 10)
+    assert caught.value.seconds == 1
+
+
+def test_a_service_may_be_replaced_while_it_is_asked(tmp_path, models_dir, local, monkeypatch):
+    port = free_port()
+    monkeypatch.setattr("tests.conftest.free_port", lambda: port)
+    how = {"models_dir": models_dir, "model": "tiny", "workers": 1}
+    process, url = start(tmp_path / "one", **how)
+    expected = local.encode(["river bank"])[0].contextual
+    answered = 0
+    try:
+        with Client(url, batch_sentences=1, concurrency=2, retries=12) as client:
+            for one in client.encode_each(["river bank"] * 60):
+                assert np.array_equal(one.contextual, expected)
+                answered += 1
+                if answered == 20:
+                    process.terminate()
+                    process.wait(30)
+                    with pytest.raises(httpx.TransportError):
+                        httpx.get(f"{url}/livez")
+                    process, _ = start(tmp_path / "other", **how)
+    finally:
+        process.terminate()
+        process.wait(30)
+    assert answered == 60
+
+
+def test_a_worker_that_is_killed_in_the_middle_is_not_noticed(tmp_path, models_dir):
+    process, url = start(tmp_path / "log", models_dir=models_dir, model="tiny", workers=1)
+    try:
+        with Client(url, batch_sentences=1) as client:
+            each = client.encode_each(["river bank"] * 200)
+            found = [next(each) for _ in range(10)]
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            for worker in children.read_text().split():
+                os.kill(int(worker), 9)
+            found += each
+    finally:
+        process.terminate()
+        process.wait(30)
+    assert len(found) == 200 and len({one.contextual.tobytes() for one in found}) == 1

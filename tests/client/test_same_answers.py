@@ -1,0 +1,225 @@
+"""A model in this process, a client and its asynchronous twin answer the same, bit for bit."""
+
+import asyncio
+import inspect
+
+import numpy as np
+import pytest
+
+from service.client import AsyncClient, Client, LocalModel, Occurrence
+from service.client.vectors import Encoder
+from service.errors import InvalidError, PolysemeError, UnknownWordError
+from tests.client.same import require_same
+
+TEXTS = ["Apple apple bank", "", "river gnu bank", "qzx did n't end", "money", "zzz zzz"]
+WORDS = [["river", "bank"], [], ["Apple", "gnu", "zzz"]]
+OPTIONS = [
+    {},
+    {"include": ["static", "contextual", "attention", "queries", "keys", "values", "scores"]},
+    {"include": []},
+    {"include": ["contextual"]},
+    {"include": ("scores", "values")},
+    {"layers": "last"},
+    {"layers": [1, 0, 1], "include": ["attention", "queries"]},
+    {"layers": [1]},
+    {"heads": "mean", "include": ["attention", "scores", "keys"]},
+    {"oov": "zero"},
+    {"oov": "subword"},
+    {"case": "exact"},
+    {"case": "lower"},
+    {"dtype": "float16"},
+]
+
+
+@pytest.fixture(scope="module")
+def remote(url):
+    with Client(url) as client:
+        yield client
+
+
+def awaited(url, method, *given, **how):
+    async def ask():
+        async with AsyncClient(url) as client:
+            found = getattr(client, method)(*given, **how)
+            return [one async for one in found] if method == "encode_each" else await found
+
+    return asyncio.run(ask())
+
+
+def everywhere(local, remote, url, method, *given, **how):
+    """What the three say; the asynchronous client and the other one say the same as the model."""
+    expected = getattr(local, method)(*given, **how)
+    expected = list(expected) if method == "encode_each" else expected
+    found = getattr(remote, method)(*given, **how)
+    require_same(list(found) if method == "encode_each" else found, expected)
+    require_same(awaited(url, method, *given, **how), expected)
+    return expected
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("texts", [TEXTS, WORDS, [*TEXTS, *WORDS, "bank"]], ids=len)
+def test_sentences_are_the_same(local, remote, url, texts, options):
+    found = everywhere(local, remote, url, "encode", texts, **options)
+    assert len(found) == len(texts)
+
+
+def test_sentences_one_by_one_are_the_same(local, remote, url):
+    found = everywhere(local, remote, url, "encode_each", TEXTS * 20, layers="last")
+    assert len(found) == 20 * len(TEXTS)
+
+
+def test_a_long_sentence_is_cut_alike(local, url):
+    short = LocalModel(local.model, limits=_limits(max_sentence_tokens=30))
+    with Client(url) as remote:
+        found = everywhere(short, remote, url, "encode", ["bank " * 33], truncate=True)
+    assert found[0].truncated == 3
+
+
+def _limits(**changed):
+    from dataclasses import replace
+
+    from service.client.local import UNLIMITED
+
+    return replace(UNLIMITED, **changed)
+
+
+@pytest.mark.parametrize("dimensions", [None, 2])
+@pytest.mark.parametrize("pooling", [None, "mean", "informativeness"])
+@pytest.mark.parametrize("texts", [TEXTS * 10, WORDS, []], ids=len)
+def test_sentence_vectors_are_the_same(local, remote, url, texts, pooling, dimensions):
+    how = {"pooling": pooling, "dimensions": dimensions}
+    found = everywhere(local, remote, url, "embed", texts, **how)
+    assert found.shape == (len(texts), dimensions or 5)
+    assert len(texts) == 0 or (found[1] == 0).all()  # of nothing the vector is zero
+
+
+def test_the_poolings_are_not_the_same(remote):
+    mean, weighed = (remote.embed(["Apple bank"], pooling=p) for p in ("mean", "informativeness"))
+    assert not np.allclose(mean, weighed)
+
+
+def test_comparisons_are_the_same(local, remote, url):
+    given = [("river bank", "bank"), Occurrence("money bank", start=6, end=10), ("gnu", "gnu")]
+    found = everywhere(local, remote, url, "compare", given, neighbors=3)
+    assert found.contextual_similarity.shape == (3, 3)
+    assert [len(one.static_neighbors) for one in found.occurrences] == [3, 3, 3]
+    assert found.notes[0].startswith("Occurrences 0 and 1 share")
+
+
+@pytest.mark.parametrize("near", ["bank", "gnu", [1, 0, 0, 0, 2], np.ones(5, np.float32)], ids=str)
+def test_neighbours_are_the_same(local, remote, url, near):
+    assert len(everywhere(local, remote, url, "neighbors", near, 4)) == 4
+
+
+def test_traces_are_the_same(local, remote, url):
+    found = everywhere(local, remote, url, "trace", "river gnu bank", layer=1)
+    assert found["weights"].shape == (3, 3, 3)
+    assert found["weights"].sum(axis=-1) == pytest.approx(1)
+
+
+def test_a_service_lists_its_models_and_a_model_itself(local, remote, url):
+    (alone,) = local.models()
+    listed = {one.name: one for one in remote.models()}
+    assert listed["tiny"].dimension == alone.dimension == 5
+    assert {name for name, one in listed.items() if one.default} == {"tiny"}
+    assert (remote.name, remote.dimension) == (local.name, local.dimension) == ("tiny", 5)
+    assert awaited(url, "model") == listed["tiny"]
+
+
+def test_a_model_is_asked_for_by_its_name(url):
+    with Client(url, model="wiki-en") as remote:
+        assert (remote.name, remote.dimension) == ("wiki-en", 300)
+        assert remote.encode(["bank"])[0].static.shape == (1, 300)
+        assert remote.embed(["bank"]).shape == (1, 300)
+
+
+REFUSED = [
+    ("encode", (["bank"],), {"include": ["statics"]}, "/include"),
+    ("encode", (["bank"],), {"include": "static"}, None),
+    ("encode", (["bank"],), {"layers": "first"}, "/layers"),
+    ("encode", (["bank"],), {"layers": [2]}, "/layers/0"),
+    ("encode", (["bank"],), {"heads": "sum"}, "/heads"),
+    ("encode", (["bank"],), {"case": "camel"}, "/case"),
+    ("encode", (["bank"],), {"dtype": "float64"}, "/dtype"),
+    ("encode", (["bank"] * 100 + ["bank zzz"],), {"oov": "error"}, "/input/100"),
+    ("encode_each", (["bank"] * 100 + ["bank zzz"],), {"oov": "error"}, "/input/100"),
+    ("embed", (["bank"],), {"dimensions": 6}, "/dimensions"),
+    ("compare", ([("bank", "bank")],), {}, "/occurrences"),
+    ("compare", ([("bank", "bank"), ("bank", "river")],), {}, "/occurrences/1/word"),
+    ("compare", ([("bank", "bank"), Occurrence("bank", start=2, end=9)],), {}, "/occurrences/1"),
+    ("neighbors", ([1, 2],), {}, "/vector"),
+    ("neighbors", ([[1, 2]],), {}, "/vector"),
+    ("neighbors", ([np.nan] * 5,), {}, "/vector"),
+    ("trace", ("bank",), {"layer": 2}, "/layer"),
+    ("trace", ("",), {}, "/text"),
+]
+
+
+@pytest.mark.parametrize(("method", "given", "how", "pointer"), REFUSED, ids=str)
+def test_what_is_refused_is_refused_alike(local, remote, url, method, given, how, pointer):
+    said = []
+    for encoder in (local, remote):
+        with pytest.raises(InvalidError) as caught:
+            list(getattr(encoder, method)(*given, **how))
+        said.append(caught.value)
+    with pytest.raises(InvalidError) as caught:
+        awaited(url, method, *given, **how)
+    said.append(caught.value)
+    assert {type(one) for one in said} == {type(said[0])}
+    assert len({tuple(one.errors) for one in said}) == 1
+    assert pointer in {None, said[0].errors[0].pointer}
+
+
+def test_the_words_that_are_lacking_are_listed(local, remote):
+    for encoder in (local, remote):
+        with pytest.raises(UnknownWordError) as caught:
+            encoder.encode(["bank zzz", "yyy"], oov="error")
+        assert caught.value.words == ["zzz", "yyy"]
+
+
+@pytest.mark.parametrize("method", ["encode", "encode_each", "embed"])
+def test_one_text_alone_is_no_list_of_texts(local, remote, url, method):
+    for ask in (local, remote):
+        with pytest.raises(TypeError, match="list of texts"):
+            getattr(ask, method)("bank")
+    with pytest.raises(TypeError, match="list of texts"):
+        awaited(url, method, "bank")
+
+
+def test_an_option_that_does_not_exist_is_a_type_error(local, remote):
+    for encoder in (local, remote):
+        with pytest.raises(TypeError, match="option"):
+            encoder.encode(["bank"], layer=0)
+
+
+def test_the_arrays_may_be_written_to_and_are_their_own(remote):
+    one, other = remote.encode(["bank", "bank"])
+    for name in ("static", "contextual", "attention"):
+        array = getattr(one, name)
+        array += 1
+        assert array.flags.c_contiguous and array.flags.owndata
+        assert not np.array_equal(array, getattr(other, name))
+
+
+def test_an_error_of_the_service_tells_its_request(remote):
+    with pytest.raises(PolysemeError) as caught:
+        remote.trace("")
+    assert caught.value.request_id in "".join(caught.value.__notes__)
+    assert "/text: has no word" in caught.value.__notes__
+
+
+PUBLIC = [name for name in vars(Encoder) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_both_have_every_call_with_the_same_arguments(name):
+    """What mypy says of types is in test_types.py."""
+    one, *others = (inspect.getattr_static(kind, name) for kind in (Encoder, Client, LocalModel))
+    if isinstance(one, property):
+        return
+    others.append(getattr(AsyncClient, name))
+    told = [
+        [(p.name, p.kind, p.default) for p in inspect.signature(call).parameters.values()]
+        for call in (one, *others)
+    ]
+    assert all(parameters == told[0] for parameters in told)

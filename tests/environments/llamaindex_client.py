@@ -1,0 +1,24 @@
+"""What LlamaIndex's OpenAI embeddings make of a service: ADDRESS with KEY. Prints JSON."""
+
+import asyncio
+import json
+import sys
+
+from llama_index.embeddings.openai import OpenAIEmbedding
+
+address, key = sys.argv[1:]
+TEXTS = ["river bank", "money bank end", "Apple"]
+fields = {"api_base": f"{address}/v1", "api_key": key, "model_name": "tiny"}
+embedding = OpenAIEmbedding(**fields)
+cut = OpenAIEmbedding(**fields, dimensions=3, embed_batch_size=2)
+sys.stdout.write(
+    json.dumps(
+        {
+            "batch": embedding.get_text_embedding_batch(TEXTS),
+            "single": embedding.get_text_embedding("river bank"),
+            "query": embedding.get_query_embedding("river bank"),
+            "async": asyncio.run(embedding.aget_text_embedding_batch(TEXTS)),
+            "cut": cut.get_text_embedding_batch(TEXTS),
+        }
+    )
+)

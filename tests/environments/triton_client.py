@@ -1,0 +1,111 @@
+"""What Triton's client makes of a service: ADDRESS (host and port) with KEY, and a model `tiny`.
+
+Prints one JSON object; arrays are as `described` writes them.
+"""
+
+import asyncio
+import json
+import sys
+
+import numpy as np
+import tritonclient.http as triton
+import tritonclient.http.aio
+from tritonclient.utils import InferenceServerException
+
+address, key = sys.argv[1:]
+KEY = {"Authorization": f"Bearer {key}"}
+TEXTS = np.array(["apple bank", "", "Zoë river"], np.object_)
+NAMES = ["static", "contextual", "attention", "offsets", "attention_offsets", "tokens"]
+client = triton.InferenceServerClient(address)
+
+
+def described(array):
+    """An array: its dtype, its shape, and its values."""
+    if array.dtype == np.object_:
+        # As bytes they are bytes, in JSON they are texts.
+        array = np.array([v.decode() if isinstance(v, bytes) else v for v in array], np.object_)
+    return {"dtype": str(array.dtype), "shape": array.shape, "values": array.tolist()}
+
+
+def tensor(texts=TEXTS, *, binary=True, name="text", kind="BYTES"):
+    sent = triton.InferInput(name, list(texts.shape), kind)
+    return [sent.set_data_from_numpy(texts, binary_data=binary)]
+
+
+def outputs(*names, binary):
+    return [triton.InferRequestedOutput(name, binary_data=binary) for name in names]
+
+
+def arrays(result):
+    return {
+        one["name"]: described(result.as_numpy(one["name"]))
+        for one in result.get_response()["outputs"]
+    }
+
+
+def infer(inputs, headers=KEY, model="tiny", **fields):
+    # A copy: the client writes into what it is given, and would send it with the next request.
+    return client.infer(model, inputs, headers=dict(headers), **fields)
+
+
+def refused(inputs, **fields):
+    """What the client raises."""
+    try:
+        infer(inputs, **fields)
+    except InferenceServerException as error:
+        return {"status": error.status(), "said": error.message(), "text": str(error)}
+    raise AssertionError("not refused")
+
+
+async def by_the_twin():
+    async with tritonclient.http.aio.InferenceServerClient(address) as twin:
+        live = await twin.is_server_live()
+        both = [twin.infer("tiny", tensor(), headers=dict(KEY)) for _ in "ab"]
+        return live, [arrays(result) for result in await asyncio.gather(*both)]
+
+
+def threads():
+    """Four requests on connections of their own, at the same time."""
+    with triton.InferenceServerClient(address, concurrency=4) as many:
+        waiting = [many.async_infer("tiny", tensor(), headers=dict(KEY)) for _ in range(4)]
+        return [arrays(one.get_result()) for one in waiting]
+
+
+one = infer(tensor(), request_id="seven", model_version="1")
+mixed = [*outputs("tokens", "static", binary=True), *outputs("offsets", binary=False)]
+told = {
+    "live": client.is_server_live(),
+    "ready": client.is_server_ready(),
+    "model_ready": client.is_model_ready("tiny", headers=KEY),
+    "version_ready": client.is_model_ready("tiny", "1", headers=KEY),
+    "others_ready": [client.is_model_ready(name, headers=KEY) for name in ("cut", "none")],
+    "server": client.get_server_metadata(),
+    "model": client.get_model_metadata("tiny", headers=KEY),
+    "id": one.get_response()["id"],
+    "every": arrays(one),
+    "in_json": arrays(
+        infer(tensor(binary=False), outputs=outputs(*NAMES, binary=False)),
+    ),
+    "mixed": arrays(infer(tensor(), outputs=mixed)),
+    "column": arrays(infer(tensor(TEXTS.reshape(-1, 1)))),
+    "plain": arrays(infer(tensor(np.array([b"apple bank", b"river"], np.object_)))),
+    "asked": arrays(
+        infer(tensor(np.array(["APPLE"], np.object_)), parameters={"case": "lower"}),
+    ),
+    "twin": asyncio.run(by_the_twin()),
+    "threads": threads(),
+    "refused": {
+        "no key": refused(tensor(), headers={}),
+        "no model": refused(tensor(), model="none"),
+        "no version": refused(tensor(), model_version="2"),
+        "broken model": refused(tensor(), model="cut"),
+        "wrong name": refused(tensor(name="sentence")),
+        "wrong kind": refused(tensor(np.ones(1, np.float32), kind="FP32")),
+        "not UTF-8": refused(tensor(np.array([b"\xff"], np.object_))),
+        "sequence": refused(tensor(), sequence_id=7, sequence_start=True),
+        "gzip": refused(tensor(), request_compression_algorithm="gzip"),
+        "many": refused(tensor(np.array(["a"] * 41, np.object_))),
+    },
+}
+client.close()
+sys.stdout.write(json.dumps(told))

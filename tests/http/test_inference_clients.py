@@ -1,0 +1,101 @@
+"""Triton's client, as it is, against a real gunicorn."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from tests.environments import run_in
+from tests.tiny import VECTORS, write_tiny
+
+pytestmark = pytest.mark.clients
+
+KEY = "kq7Jx2mV9sW4"
+
+
+@pytest.fixture(scope="module")
+def told(serve, tmp_path_factory):
+    """What the client has seen."""
+    folder = tmp_path_factory.mktemp("models")
+    write_tiny(folder / "tiny")
+    vectors = write_tiny(folder / "cut") / "vectors.npy"
+    vectors.write_bytes(vectors.read_bytes()[:-4])
+    settings = {"api_keys": KEY, "max_sentences": 40, "workers": 1}
+    service = serve(models_dir=folder, model="tiny", **settings)
+    address = f"{service.base_url.host}:{service.base_url.port}"
+    return json.loads(run_in("triton", "triton_client.py", address, KEY))
+
+
+def arrays(described):
+    """The arrays of an answer by name, as they were in the client."""
+    return {
+        name: np.array(one["values"], one["dtype"]).reshape(one["shape"])
+        for name, one in described.items()
+    }
+
+
+def test_triton_sees_what_is_live_and_ready(told):
+    assert told["live"] is told["ready"] is told["model_ready"] is told["version_ready"] is True
+    assert told["others_ready"] == [False, False]
+
+
+def test_triton_sees_what_the_server_and_the_model_are(told):
+    assert told["server"]["name"] == "polyseme"
+    assert told["server"]["extensions"] == ["binary_tensor_data", "parameters"]
+    assert told["model"]["inputs"] == [{"name": "text", "datatype": "BYTES", "shape": [-1]}]
+    assert [one["name"] for one in told["model"]["outputs"]] == list(told["every"])
+
+
+def test_triton_gets_every_tensor_with_its_defaults(told):
+    found = arrays(told["every"])
+    assert told["id"] == "seven"
+    assert found["tokens"].tolist() == ["apple", "bank", "Zoë", "river"]
+    np.testing.assert_array_equal(found["offsets"], [0, 2, 2, 4])
+    # `Zoë` is none of the words.
+    expected = [VECTORS[0], VECTORS[3], np.zeros(5), VECTORS[4]]
+    np.testing.assert_array_equal(found["static"], expected)
+    np.testing.assert_array_equal(found["attention_offsets"], [0, 4, 4, 8])
+    # apple·apple = apple·bank = 1, bank·bank = 2; all of the second sentence look at its river.
+    e = math.e
+    weights = [0.5, 0.5, 1 / (1 + e), e / (1 + e), 0, 1, 0, 1]
+    np.testing.assert_allclose(found["attention"], weights, rtol=1e-6)
+    assert [one["dtype"] for one in told["every"].values()] == [
+        *("float32", "float32", "float32", "int64", "int64", "object"),
+    ]
+
+
+def test_triton_gets_the_same_in_json_in_a_column_and_by_its_twins(told):
+    for way in ("in_json", "column"):
+        assert told[way] == told["every"]
+    assert told["twin"] == [True, [told["every"]] * 2]
+    assert told["threads"] == [told["every"]] * 4
+
+
+def test_triton_gets_what_it_asks_for_in_the_form_it_asks_for(told):
+    assert list(told["mixed"]) == ["tokens", "static", "offsets"]
+    assert told["mixed"] == {name: told["every"][name] for name in told["mixed"]}
+    np.testing.assert_array_equal(arrays(told["plain"])["static"], VECTORS[[0, 3, 4]])
+    np.testing.assert_array_equal(arrays(told["asked"])["static"], VECTORS[[0]])
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "said"),
+    [
+        ("no key", "401", "The key is missing or wrong. Send `Authorization: Bearer KEY`"),
+        ("no model", "404", "No model of this name is here."),
+        ("no version", "404", "Nothing is served at this path."),
+        ("broken model", "503", "vectors.npy has another number of bytes"),
+        ("wrong name", "422", "`inputs[0].name`: Input should be 'text'."),
+        ("wrong kind", "422", "`inputs[0].datatype`: Input should be 'BYTES'."),
+        ("not UTF-8", "422", "`inputs[0]`: element 0 is not UTF-8."),
+        ("sequence", "422", "`parameters.sequence_id`"),
+        ("gzip", "415", "The body has a Content-Encoding, and none is understood."),
+        ("many", "413", "41, over the limit max_sentences of 40."),
+    ],
+)
+def test_triton_raises_our_sentence(told, what, status, said):
+    refused = told["refused"][what]
+    assert refused["status"] == status
+    assert said in refused["said"]
+    assert refused["text"] == f"[{status}] {refused['said']}"

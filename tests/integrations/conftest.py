@@ -1,0 +1,38 @@
+"""The tiny models under one name, and nothing that was opened for another test."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from service.client.local import LocalModel
+from service.integrations.source import forget
+from service.store.folder import read_model
+from tests.tiny import deep_model, tiny_model
+
+
+@pytest.fixture(autouse=True)
+def _nothing_opened() -> Iterator[None]:
+    yield
+    forget()
+
+
+@pytest.fixture(scope="package")
+def models(tmp_path_factory):
+    """A folder of models: `tiny` without weights, and `deep/tiny` of two layers and three heads."""
+    folder = tmp_path_factory.mktemp("models")
+    tiny_model(folder)
+    deep_model(folder / "deep")
+    return folder
+
+
+@pytest.fixture
+def plain(models, monkeypatch):
+    """The model `tiny` is the one without weights."""
+    monkeypatch.setenv("POLYSEME_MODELS_DIR", str(models))
+
+
+@pytest.fixture
+def deep(plain, models, monkeypatch):  # noqa: ARG001 - it comes after the other
+    """The model `tiny` is the one with weights."""
+    monkeypatch.setenv("POLYSEME_MODELS_DIR", str(models / "deep"))
+    return LocalModel(read_model(models / "deep/tiny"))

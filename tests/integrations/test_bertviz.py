@@ -1,0 +1,54 @@
+"""BertViz draws the attention that was computed."""
+
+import json
+
+import numpy as np
+import pytest
+
+from service.integrations.bertviz import bertviz_attention
+from tests.environments import run_in
+
+L, H, WORDS = 2, 3, ["river", "bank", "river", "money", "apple"]
+
+
+def test_each_layer_is_a_batch_of_one_with_all_its_heads(deep):
+    (sentence,) = deep.encode([WORDS])
+    layers, tokens = bertviz_attention(sentence)
+    assert tokens == WORDS
+    assert [layer.shape for layer in layers] == [(1, H, 5, 5)] * L
+    assert np.array_equal(np.concatenate(layers), sentence.attention)
+
+
+def test_a_mean_of_the_heads_is_one_head(deep):
+    (sentence,) = deep.encode([WORDS], heads="mean")
+    layers, _ = bertviz_attention(sentence)
+    assert [layer.shape for layer in layers] == [(1, 1, 5, 5)] * L
+    assert np.array_equal(layers[1][0, 0], sentence.attention[1])
+
+
+def test_what_is_drawn_can_be_written_to_and_leaves_the_sentence_alone(deep):
+    (sentence,) = deep.encode([WORDS], dtype="float16")
+    layers, _ = bertviz_attention(sentence)
+    assert all(layer.dtype == np.float32 and layer.flags.writeable for layer in layers)
+    layers[0][:] = 7
+    assert sentence.attention.max() <= 1
+
+
+def test_a_sentence_without_attention_is_refused(deep):
+    (sentence,) = deep.encode([WORDS], include=["static"])
+    with pytest.raises(ValueError, match="encode it with `include="):
+        bertviz_attention(sentence)
+
+
+@pytest.mark.clients
+def test_its_head_view_draws_the_numbers_of_the_model_from_the_token_that_looks(deep, tmp_path):
+    (sentence,) = deep.encode([WORDS])
+    layers, tokens = bertviz_attention(sentence)
+    numbered = {f"layer{number}": layer for number, layer in enumerate(layers)}
+    np.savez(tmp_path / "attention.npz", tokens=tokens, **numbered)
+    drawn = json.loads(run_in("bertviz", "bertviz_heads.py", str(tmp_path / "attention.npz")))
+    (view,) = drawn["attention"]
+    assert view["left_text"] == view["right_text"] == WORDS
+    assert np.array_equal(np.array(view["attn"], np.float32), sentence.attention)
+    # Left is who looks: what a word on the left gives away adds up to 1.
+    assert np.array(view["attn"]).sum(axis=-1) == pytest.approx(np.ones((L, H, 5)), abs=1e-6)

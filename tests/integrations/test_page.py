@@ -1,0 +1,54 @@
+"""The blocks of docs/integrations.md run as they stand, and print what the page says."""
+
+import os
+import re
+import subprocess
+import sysconfig
+from contextlib import redirect_stdout
+from inspect import signature
+from io import StringIO
+
+import pytest
+
+from service.integrations.sklearn import ContextualVectorizer
+from service.integrations.spacy import Contextualiser
+from tests.conftest import ROOT
+from tests.environments import python_of
+
+PAGE = (ROOT / "docs/integrations.md").read_text("utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", PAGE, re.DOTALL)
+HERE = [block for block in BLOCKS if "bertviz" not in block[0]]
+(BERTVIZ,) = [code for code, _ in BLOCKS if "bertviz" in code]
+
+
+@pytest.mark.parametrize(("code", "said"), HERE, ids=["spacy", "sklearn", "projector"])
+def test_a_block_prints_what_the_page_says(code, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    printed = StringIO()
+    with redirect_stdout(printed):
+        exec(code, {})
+    assert printed.getvalue() == said != ""
+
+
+@pytest.mark.clients
+def test_the_block_for_bertviz_runs_where_bertviz_is(tmp_path):
+    # What BertViz brings comes first, then what this environment has.
+    places = [str(ROOT), sysconfig.get_path("purelib")]
+    script = f"import sys\nsys.path += {places}\n{BERTVIZ}"
+    done = subprocess.run(
+        [python_of("bertviz"), "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "IPython.core.display.Javascript" in done.stdout
+
+
+@pytest.mark.parametrize("thing", [Contextualiser, ContextualVectorizer])
+def test_every_setting_is_on_the_page(thing):
+    for name in set(signature(thing).parameters) - {"nlp", "name"}:
+        assert f"`{name}`" in PAGE

@@ -1,0 +1,154 @@
+"""The Embedding Projector's files: they read back to the same bits and the same words."""
+
+import json
+from codecs import decode
+
+import numpy as np
+import pytest
+
+from service.client.local import LocalModel
+from service.client.vectors import Sentence, Token
+from service.integrations.projector import save_projection
+from tests.environments import run_in
+from tests.tiny import tiny_model
+
+HOSTILE = (
+    *("tab\tin", "line\nbreak", "\r\n", "vertical\vform\f", "\x1c\x1d\x1e", "next\x85line"),
+    *("line\u2028para\u2029", '"', '""quoted"', "'", "\\", "\\t", "\\\\n", "#", " ", "", "日本語"),
+    *("👩🏽\u200d🚒", "e\u0301", "\ufeffmark", "<s>", "1,5"),
+)
+"""Words that a table might not survive."""
+
+
+def hostile():
+    """Sentences of hostile words with numbers of every size that float32 has. d = 7"""
+    rng = np.random.default_rng(3)
+    n, d = len(HOSTILE), 7
+    drawn = rng.integers(0, 1 << 32, (2, n, d), np.uint32, endpoint=False).view(np.float32)
+    static, contextual = np.where(np.isfinite(drawn), drawn, np.float32(0.1))
+    info = np.finfo(np.float32)
+    smallest = info.smallest_subnormal
+    contextual[0] = [0, -0.0, info.max, info.min, smallest, info.tiny, 1 / 3]
+    tokens = [Token(word, None, None, word or None, "exact") for word in HOSTILE]
+    cut = n // 2
+    return [
+        Sentence(tokens[:cut], static[:cut], contextual[:cut]),
+        Sentence([], static[:0], contextual[:0]),
+        Sentence(tokens[cut:], static[cut:], contextual[cut:]),
+    ]
+
+
+def vectors_in(folder):
+    lines = (folder / "vectors.tsv").read_text("utf-8").split("\n")
+    assert lines.pop() == ""
+    return np.array([line.split("\t") for line in lines], np.float32)
+
+
+def metadata_in(folder):
+    """The rows by column, as a reader sees them who knows of no quotes."""
+    text = (folder / "metadata.tsv").read_bytes().decode()
+    # A reader may take each of the line breaks that Python knows for one.
+    header, *rows = [line.split("\t") for line in text.splitlines()]
+    assert text.count("\n") == len(rows) + 1
+    assert {len(row) for row in rows} <= {len(header)}
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def unescaped(field):
+    """What Python reads between quotes."""
+    return decode(field.encode("latin-1", "backslashreplace"), "unicode_escape")
+
+
+def left(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_vectors_read_back_to_the_same_bits(tmp_path):
+    sentences = hostile()
+    assert save_projection(tmp_path / "new/folder", sentences) == len(HOSTILE)
+    expected = np.concatenate([one.contextual for one in sentences])
+    assert vectors_in(tmp_path / "new/folder").tobytes() == expected.tobytes()
+
+
+def test_words_read_back_whatever_they_hold(tmp_path):
+    save_projection(tmp_path, hostile())
+    rows = metadata_in(tmp_path)
+    assert [unescaped(row["token"]) for row in rows] == list(HOSTILE)
+    assert [unescaped(row["key"]) for row in rows] == list(HOSTILE)
+    cut = len(HOSTILE) // 2
+    assert unescaped(rows[0]["context"]) == " ".join(HOSTILE[:cut])
+    assert [row["sentence"] for row in rows] == ["0"] * cut + ["2"] * (len(rows) - cut)
+    assert [row["place"] for row in rows[cut:]] == [str(n) for n in range(len(rows) - cut)]
+
+
+def test_words_that_need_no_escape_stand_as_they_are(tmp_path):
+    save_projection(tmp_path, hostile())
+    tokens = {row["token"] for row in metadata_in(tmp_path)}
+    assert {'"', '""quoted"', "日本語", "👩🏽\u200d🚒", "tab\\tin", "line\\nbreak"} <= tokens
+
+
+def test_both_kinds_are_points_one_after_the_other(tmp_path):
+    model = LocalModel(tiny_model(tmp_path))
+    sentences = model.encode(["Apple qzx", "the bank"], include=["static", "contextual"])
+    assert save_projection(tmp_path / "out", sentences, ["static", "contextual"]) == 8
+    rows, vectors = metadata_in(tmp_path / "out"), vectors_in(tmp_path / "out")
+    assert [row["kind"] for row in rows] == ["static"] * 4 + ["contextual"] * 4
+    assert [row["token"] for row in rows] == ["Apple", "qzx", "the", "bank"] * 2
+    assert [row["resolution"] for row in rows[:4]] == ["exact", "oov", "oov", "exact"]
+    assert [row["key"] for row in rows[:4]] == ["Apple", "", "", "bank"]
+    # Apple and bank, by hand; what the vocabulary lacks is zero.
+    assert vectors[:4].tolist() == [[0, 1, 0, 0, 0], [0] * 5, [0] * 5, [1, 1, 0, 0, 0]]
+    assert np.array_equal(vectors[4:6], sentences[0].contextual)
+
+
+def test_the_pages_file_names_the_two_where_they_will_be(tmp_path):
+    save_projection(tmp_path, hostile(), address="https://example.org/vectors/")
+    (tensor,) = json.loads((tmp_path / "config.json").read_text())["embeddings"]
+    assert tensor == {
+        "tensorName": "polyseme",
+        "tensorShape": [len(HOSTILE), 7],
+        "tensorPath": "https://example.org/vectors/vectors.tsv",
+        "metadataPath": "https://example.org/vectors/metadata.tsv",
+    }
+
+
+def test_a_second_time_takes_the_place_of_the_first(tmp_path):
+    save_projection(tmp_path, hostile())
+    save_projection(tmp_path, hostile()[2:])
+    assert left(tmp_path) == ["metadata.tsv", "projector_config.pbtxt", "vectors.tsv"]
+    assert len(vectors_in(tmp_path)) == len(metadata_in(tmp_path)) == len(HOSTILE) // 2
+
+
+def test_what_fails_half_way_leaves_the_files_as_they_were(tmp_path):
+    save_projection(tmp_path, hostile())
+    before = {name: (tmp_path / name).read_bytes() for name in left(tmp_path)}
+    lone = Token("\ud800", None, None, None, "oov")
+    broken = Sentence([lone], np.zeros((1, 7), np.float32), np.zeros((1, 7), np.float32))
+    with pytest.raises(UnicodeEncodeError):
+        save_projection(tmp_path, [*hostile(), broken])
+    assert {name: (tmp_path / name).read_bytes() for name in left(tmp_path)} == before
+
+
+@pytest.mark.parametrize("kinds", [["static", "contextual"], ["static"]])
+def test_a_kind_that_was_not_asked_for_is_refused_before_anything_is_written(tmp_path, kinds):
+    (sentence,) = LocalModel(tiny_model(tmp_path)).encode(["bank"], include=["contextual"])
+    with pytest.raises(ValueError, match="encode with `include="):
+        save_projection(tmp_path / "out", [sentence], kinds)
+    assert left(tmp_path) == ["tiny"]
+
+
+@pytest.mark.parametrize("kinds", ["static", []])
+def test_kinds_are_a_list(tmp_path, kinds):
+    with pytest.raises(ValueError, match="Give a list of kinds"):
+        save_projection(tmp_path / "out", hostile(), kinds)
+
+
+@pytest.mark.clients
+def test_tensorboard_gives_its_projector_the_same_vectors_and_words(tmp_path):
+    sentences = hostile()
+    save_projection(tmp_path, sentences)
+    shown = json.loads(run_in("tensorboard", "tensorboard_projector.py", str(tmp_path)))
+    expected = np.concatenate([one.contextual for one in sentences])
+    assert bytes.fromhex(shown["vectors"]) == expected.tobytes()
+    assert shown["embedding"]["tensorShape"] == list(expected.shape)
+    assert shown["metadata"] == (tmp_path / "metadata.tsv").read_bytes().decode()

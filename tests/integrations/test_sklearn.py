@@ -1,0 +1,194 @@
+"""scikit-learn takes the transformer for one of its own."""
+
+import json
+import pickle
+import sysconfig
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.utils import estimator_checks as checks
+from sklearn.utils.validation import check_is_fitted
+
+from service.client.local import LocalModel
+from service.errors import InvalidError, UnknownModelError
+from service.integrations.sklearn import ContextualVectorizer
+from tests.conftest import ROOT
+from tests.environments import run_in
+from tests.tiny import VECTORS, WORDS, tiny_model
+
+TEXTS = ["river bank", "money bank money", "qzx", "", "Apple"]
+D = 5
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A folder with the model `tiny`; each word weighs half of the one before."""
+    folder = tmp_path_factory.mktemp("models")
+    bias = -np.log(2, dtype=np.float32) * np.arange(len(WORDS), dtype=np.float32)
+    return tiny_model(folder, word_bias=bias), folder
+
+
+@pytest.fixture(autouse=True)
+def _models_dir(models, monkeypatch):
+    monkeypatch.setenv("POLYSEME_MODELS_DIR", str(models[1]))
+
+
+def vectorizer(**changes):
+    return ContextualVectorizer("tiny", **changes)
+
+
+DATA_FREE = (
+    *("check_do_not_raise_errors_in_init_or_set_params", "check_estimator_cloneable"),
+    *("check_estimator_repr", "check_estimator_sparse_tag", "check_estimator_tags_renamed"),
+    *("check_get_params_invariance", "check_mixin_order", "check_no_attributes_set_in_init"),
+    *("check_parameters_default_constructible", "check_set_params", "check_valid_tag_types"),
+)
+"""scikit-learn's checks that want no numbers taken: the others it leaves out of an estimator that
+takes text, such as its own `HashingVectorizer`."""
+
+
+def test_scikit_learns_own_checks_pass():
+    with pytest.warns(checks.SkipTestWarning, match="requires input"):
+        results = checks.check_estimator(ContextualVectorizer("tiny"), on_fail=None)
+    assert {result["status"] for result in results} == {"passed"}
+
+
+@pytest.mark.parametrize("name", DATA_FREE)
+def test_scikit_learns_checks_without_numbers_pass(name):
+    check = getattr(checks, name, None)
+    if check is None:
+        pytest.skip("this scikit-learn has no such check")
+    check("ContextualVectorizer", ContextualVectorizer("tiny"))
+
+
+def test_a_text_is_the_weighted_mean_of_its_words_brought_to_length_1():
+    found = vectorizer().fit_transform([["apple"], ["apple", "bank"], ["qzx"]])
+    apple, bank = VECTORS[WORDS.index("apple")], VECTORS[WORDS.index("bank")]
+    # Scores: apple·apple = 1, apple·bank = 1, bank·bank = 2; bank weighs 1/8 of apple.
+    e = np.e
+    mean = (apple + bank) / 2 + (apple + e * bank) / (1 + e) / 8
+    assert found == pytest.approx(np.stack([apple, mean / np.linalg.norm(mean), 0 * apple]))
+    assert found.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "given", [list, tuple, np.array, lambda texts: np.array(texts, object), iter]
+)
+def test_texts_come_in_any_row_of_strings(given):
+    expected = LocalModel.of("tiny").embed(TEXTS)
+    assert np.array_equal(vectorizer().fit([]).transform(given(TEXTS)), expected)
+
+
+@pytest.mark.parametrize("given", [list, tuple, np.array])
+def test_a_text_may_come_as_its_words(given):
+    expected = LocalModel.of("tiny").embed([["river", "bank"]])
+    assert np.array_equal(vectorizer().transform([given(["river", "bank"])]), expected)
+
+
+def test_pooling_and_dimensions_are_parameters():
+    found = vectorizer(pooling="mean", dimensions=2).transform(TEXTS)
+    assert np.array_equal(found, LocalModel.of("tiny").embed(TEXTS, pooling="mean", dimensions=2))
+    assert found.shape == (len(TEXTS), 2)
+
+
+def test_nothing_has_to_be_fitted():
+    check_is_fitted(vectorizer())
+
+
+def test_no_text_gives_no_row():
+    assert vectorizer().transform([]).shape == (0, D)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), 3, ["river", None], b"river"])
+@pytest.mark.parametrize("method", ["fit", "transform"])
+def test_what_is_no_text_is_refused_by_its_place(method, missing):
+    with pytest.raises(TypeError, match="Text 1 is neither"):
+        getattr(vectorizer(), method)(["river", missing])
+
+
+@pytest.mark.parametrize("method", ["fit", "transform"])
+def test_one_text_is_not_taken_for_its_letters(method):
+    with pytest.raises(TypeError, match="Give a list of texts"):
+        getattr(vectorizer(), method)("river")
+
+
+def test_a_table_is_not_taken_for_its_columns():
+    table = np.array([[text] for text in TEXTS], object)
+    with pytest.raises(TypeError, match="Give one column of texts"):
+        vectorizer().transform(table)
+    with pytest.raises(TypeError, match="Give one column of texts"):
+        ColumnTransformer([("text", vectorizer(), [0])]).fit(table)
+
+
+def test_more_dimensions_than_the_model_has_are_refused():
+    with pytest.raises(InvalidError):
+        vectorizer(dimensions=D + 1).transform(TEXTS)
+
+
+def test_a_model_that_is_not_there_is_refused():
+    with pytest.raises(UnknownModelError):
+        ContextualVectorizer("absent").transform(TEXTS)
+
+
+@pytest.mark.parametrize("dimensions", [None, 3])
+def test_each_column_has_a_name(dimensions):
+    names = vectorizer(dimensions=dimensions).get_feature_names_out()
+    assert names.tolist() == [f"contextualvectorizer{n}" for n in range(dimensions or D)]
+
+
+@pytest.mark.clients
+def test_a_data_frame_is_had_for_the_asking():
+    packages = sysconfig.get_path("purelib")
+    shown = json.loads(run_in("pandas", "pandas_frames.py", str(ROOT), packages))
+    expected = LocalModel.of("tiny").embed(["river bank", "qzx"], dimensions=2)
+    assert shown["columns"] == ["contextualvectorizer0", "contextualvectorizer1"]
+    assert shown["index"] == ["a", "b"]
+    assert np.array_equal(np.array(shown["values"], np.float32), expected)
+    assert shown["beside"][-1] == "remainder__number"
+    table, missing = shown["refused"]
+    assert "one column of texts" in table and "Text 1 is neither" in missing
+
+
+def test_a_copy_gives_the_same_and_takes_no_model_with_it():
+    fitted = vectorizer(dimensions=4).fit(TEXTS)
+    expected = fitted.transform(TEXTS)
+    stored = pickle.dumps(fitted)
+    assert len(stored) < 1000
+    for copy in (clone(fitted), pickle.loads(stored)):
+        assert copy.get_params() == fitted.get_params()
+        assert np.array_equal(copy.transform(TEXTS), expected)
+
+
+def test_it_stands_beside_others_in_a_union_and_on_a_column():
+    union = make_union(vectorizer(), vectorizer(dimensions=2)).fit_transform(TEXTS)
+    assert union.shape == (len(TEXTS), D + 2)
+    table = np.array([TEXTS, TEXTS[::-1]], object).T
+    columns = ColumnTransformer([("text", vectorizer(), 1)]).fit(table)
+    assert np.array_equal(columns.transform(table), LocalModel.of("tiny").embed(TEXTS[::-1]))
+    assert columns.get_feature_names_out()[0] == "text__contextualvectorizer0"
+
+
+SENSES = [
+    *("river bank", "bank river high", "high river bank", "river high bank", "bank river"),
+    *("money bank", "bank money", "apple money bank", "bank money money", "money money bank"),
+]
+
+
+def test_a_classifier_behind_it_is_fitted_and_tried_by_halves():
+    labels = np.repeat(["water", "finance"], 5)
+    learner = make_pipeline(vectorizer(), LogisticRegression(C=100))
+    assert cross_val_score(learner, SENSES, labels, cv=5).tolist() == [1] * 5
+    assert learner.fit(SENSES, labels).predict(["river", "money"]).tolist() == ["water", "finance"]
+
+
+def test_its_parameters_are_searched():
+    learner = make_pipeline(vectorizer(), LogisticRegression(C=100))
+    grid = {"contextualvectorizer__pooling": ["mean", "informativeness"]}
+    search = GridSearchCV(learner, grid, cv=2, error_score="raise")
+    search.fit(SENSES, [0] * 5 + [1] * 5)
+    assert search.best_score_ == 1

@@ -1,0 +1,114 @@
+"""A service gives what a model of this machine gives; its key is never stored."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import spacy
+
+from service.errors import UnauthorisedError, UnknownModelError
+from service.integrations.sklearn import ContextualVectorizer
+from service.integrations.source import encoder_of, forget
+from tests.conftest import ROOT, start
+
+KEY = "a-key-that-is-nowhere-stored-7f3a"
+TEXTS = ["river bank money apple did high end. end bank.", "", "bank", "  "]
+
+
+@pytest.fixture(scope="module")
+def address(models, tmp_path_factory):
+    """A service of the model with weights, which wants a key."""
+    log = tmp_path_factory.mktemp("serve") / "log"
+    process, address = start(log, models_dir=models / "deep", model="tiny", api_keys=KEY)
+    yield address
+    process.terminate()
+    process.wait(30)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(deep, tmp_path, monkeypatch):  # noqa: ARG001 - it comes after the other
+    """Here is the key and no model: what answers is the service."""
+    monkeypatch.setenv("POLYSEME_MODELS_DIR", str(tmp_path))
+    monkeypatch.setenv("POLYSEME_API_KEY", KEY)
+
+
+def pipeline(address):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.add_pipe("polyseme", config={"url": address, "most": 4, "attention": "heads"})
+    return nlp
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_document_gets_the_arrays_of_the_model_from_a_service(deep, address, processes):
+    docs = list(pipeline(address).pipe(TEXTS, n_process=processes, batch_size=2))
+    assert [doc.text for doc in docs] == TEXTS
+    words = [token.text for token in docs[0]]
+    pieces = [words[:4], words[4:8], words[8:]]
+    alone = deep.encode(pieces, layers="last")
+    assert np.array_equal(docs[0].tensor, np.concatenate([one.contextual for one in alone]))
+    assert np.array_equal(docs[0]._.attention[:, 4:8, 4:8], alone[1].attention[0])
+    assert np.array_equal(docs[2][0]._.static, deep.encode([["bank"]])[0].static[0])
+
+
+def test_sentence_vectors_are_those_of_the_model(deep, address):
+    vectorizer = ContextualVectorizer(url=address, dimensions=3)
+    found = vectorizer.fit_transform([*TEXTS, "qzx"] * 30)
+    assert np.array_equal(found, deep.embed([*TEXTS, "qzx"] * 30, dimensions=3))
+    assert len(vectorizer.get_feature_names_out()) == 3
+    words = np.array(["river", "bank"])
+    assert np.array_equal(vectorizer.transform([words]), deep.embed([list(words)], dimensions=3))
+
+
+def test_the_key_is_stored_nowhere(address, tmp_path):
+    nlp = pipeline(address)
+    doc = nlp(TEXTS[0])
+    nlp.to_disk(tmp_path / "stored")
+    (tmp_path / "doc").write_bytes(doc.to_bytes())
+    vectorizer = ContextualVectorizer(url=address).fit(TEXTS)
+    vectorizer.transform(TEXTS)
+    (tmp_path / "pickle").write_bytes(pickle.dumps([vectorizer, nlp.get_pipe("polyseme")]))
+    stored = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
+    assert any(address.encode() in data for data in stored)
+    assert not any(KEY.encode() in data for data in stored)
+
+
+def test_what_the_service_refuses_is_raised_as_it_is_here(address, monkeypatch):
+    with pytest.raises(UnknownModelError):
+        ContextualVectorizer("absent", url=address).transform(TEXTS)
+    monkeypatch.setenv("POLYSEME_API_KEY", "another")
+    forget()
+    with pytest.raises(UnauthorisedError):
+        pipeline(address)("river bank")
+
+
+@pytest.mark.parametrize("url", ["http://me:secret@127.0.0.1", "https://key@example.org/v1"])
+def test_a_url_with_a_password_is_refused_without_repeating_it(url):
+    with pytest.raises(ValueError, match="without a user, a password") as caught:
+        ContextualVectorizer(url=url).transform(["river"])
+    assert "secret" not in str(caught.value) and "key@" not in str(caught.value)
+
+
+def test_a_source_is_opened_once_in_each_process(address):
+    here = encoder_of(None, address)
+    assert encoder_of(None, address) is here
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(writer, b"same" if encoder_of(None, address) is here else b"another")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 16) == b"another"
+    os.close(reader)
+    os.close(writer)
+
+
+@pytest.mark.parametrize("package", ["spacy", "sklearn"])
+def test_a_package_that_is_missing_is_asked_for_by_its_extra(package):
+    code = f"import sys; sys.modules[{package!r}] = None; import service.integrations.{package}"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith(f": pip install 'polyseme[{package}]'.")

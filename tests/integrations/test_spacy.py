@@ -1,0 +1,167 @@
+"""spaCy's documents get the vectors and the attention of their own tokens."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import spacy
+
+from service.client.local import LocalModel
+from service.errors import InvalidError, UnknownWordError
+from service.integrations import spacy as integration
+from tests.integrations.documents import (
+    BANK,
+    STATIC,
+    TEXT,
+    WRITTEN,
+    D,
+    H,
+    as_before,
+    attention_by_hand,
+    pipeline,
+)
+from tests.tiny import VECTORS, WORDS
+
+pytestmark = pytest.mark.usefixtures("plain")
+
+
+def test_each_row_is_that_of_spacys_token():
+    doc = pipeline()(TEXT)
+    assert [token.text for token in doc] == WRITTEN
+    assert np.array_equal([token._.static for token in doc], STATIC)
+    weights = attention_by_hand()
+    assert doc._.attention == pytest.approx(weights, abs=1e-6)
+    # Attention without weights is the weighted mean itself.
+    assert doc.tensor == pytest.approx(weights @ STATIC, abs=1e-6)
+    assert doc.tensor.dtype == np.float32
+
+
+def test_a_tokens_attributes_are_its_rows_of_the_documents():
+    doc = pipeline()(TEXT)
+    for token in doc:
+        assert np.array_equal(token._.contextual, doc.tensor[token.i])
+        assert np.array_equal(token._.attention, doc._.attention[token.i])
+
+
+def test_words_go_as_spacy_has_cut_them():
+    doc = pipeline()("didn't")
+    assert [token.text for token in doc] == ["did", "n't"]
+    did, nt = (VECTORS[WORDS.index(word)] for word in ("did", "n't"))
+    assert np.array_equal([token._.static for token in doc], [did, nt])
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n\n \t"])
+def test_a_document_without_words_is_no_error(text):
+    doc = pipeline("sentencizer")(text)
+    assert doc.tensor.shape == (len(doc), D)
+    assert not doc.tensor.any()
+    assert doc._.attention is None
+
+
+def test_the_model_reads_sentence_by_sentence_where_there_are_any(deep):
+    doc = pipeline("sentencizer")("river bank . money bank .")
+    alone = deep.encode([["river", "bank", "."], ["money", "bank", "."]], layers="last")
+    assert np.array_equal(doc.tensor, np.concatenate([one.contextual for one in alone]))
+    expected = np.zeros((6, 6), np.float32)
+    for place, one in zip((0, 3), alone, strict=True):
+        expected[place : place + 3, place : place + 3] = one.attention[0].mean(axis=0)
+    assert doc._.attention == pytest.approx(expected, abs=1e-6)
+    assert np.array_equal(doc[4]._.attention, doc._.attention[4])
+
+
+def test_the_model_reads_the_whole_document_where_it_is_told_to(deep):
+    (whole,) = deep.encode([["river", "bank", ".", "money", "bank", "."]])
+    for nlp in (pipeline("sentencizer", context="document"), pipeline()):
+        assert np.array_equal(nlp("river bank . money bank .").tensor, whole.contextual)
+
+
+@pytest.mark.parametrize("cuts", [(0, 3), (0, 3, 6), (0, 3, 5, 7)])
+def test_what_is_longer_than_a_piece_is_cut_into_even_ones(deep, cuts):
+    words = ["river", "bank", "money", "apple", "did", "high", "end"][: cuts[-1]]
+    doc = pipeline(most=3)(" ".join(words))
+    pieces = [words[start:end] for start, end in pairwise(cuts)]
+    alone = deep.encode(pieces, layers="last", heads="mean")
+    assert np.array_equal(doc.tensor, np.concatenate([one.contextual for one in alone]))
+    attention = np.zeros((len(words), len(words)), np.float32)
+    for (start, end), one in zip(pairwise(cuts), alone, strict=True):
+        attention[start:end, start:end] = one.attention[0]
+    assert np.array_equal(doc._.attention, attention)
+
+
+def test_a_document_that_no_request_would_hold_does_not_fail():
+    doc = pipeline()("river bank " * 1250)
+    assert len(doc) == 2500
+    assert doc[-1]._.attention.sum() == pytest.approx(1, abs=1e-5)
+    assert not doc[0]._.attention[512:].any()
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_a_piece_has_a_word(most):
+    with pytest.raises(ValueError, match="give 1 or more"):
+        pipeline(most=most)
+
+
+@pytest.mark.parametrize("layer", [0, 1, None])
+def test_each_head_of_a_layer_is_had_for_the_asking(deep, layer):
+    doc = pipeline(attention="heads", layer=layer)("river bank money")
+    (one,) = deep.encode([["river", "bank", "money"]])
+    assert doc._.attention.shape == (H, 3, 3)
+    assert np.array_equal(doc._.attention, one.attention[1 if layer is None else layer])
+    assert np.array_equal(doc[1]._.attention, doc._.attention[:, 1])
+
+
+@pytest.mark.usefixtures("deep")
+def test_a_layer_that_the_model_lacks_is_refused():
+    with pytest.raises(InvalidError):
+        pipeline(layer=2)("river bank")
+
+
+def test_attention_can_be_left_out():
+    doc = pipeline(attention="none")(TEXT)
+    assert doc._.attention is None and doc[0]._.attention is None
+    assert np.array_equal(doc[2]._.static, BANK)
+
+
+def test_case_and_words_that_the_vocabulary_lacks_are_as_configured():
+    (apple,) = pipeline(case="lower")("APPLE")
+    assert np.array_equal(apple._.static, VECTORS[WORDS.index("apple")])
+    with pytest.raises(UnknownWordError):
+        pipeline(oov="error")("river qzx")
+
+
+def test_a_document_that_was_not_encoded_has_no_vectors():
+    doc = spacy.blank("en")(TEXT)
+    assert doc._.attention is None
+    assert doc[0]._.static is None and doc[0]._.contextual is None and doc[0]._.attention is None
+
+
+@pytest.mark.usefixtures("deep")
+def test_a_stream_gives_what_one_by_one_gives():
+    texts = ["river bank . the end .", "", "money bank", " \n", "apple " * 40] * 3
+    nlp = pipeline("sentencizer", most=16)
+    together = list(nlp.pipe(texts, batch_size=4))
+    assert [doc.text for doc in together] == texts
+    assert all(as_before(doc, nlp(doc.text)) for doc in together if doc.text.strip())
+
+
+def test_a_batch_of_a_stream_is_one_call(monkeypatch):
+    calls = []
+
+    class Counting(LocalModel):
+        def encode(self, texts, **how):
+            calls.append(len(texts))
+            return super().encode(texts, **how)
+
+    encoder = Counting.of("tiny")
+    monkeypatch.setattr(integration, "encoder_of", lambda *_: encoder)
+    assert len(list(pipeline("sentencizer").pipe(["bank. end."] * 10, batch_size=4))) == 10
+    assert calls == [8, 8, 4]
+
+
+def test_who_handles_errors_is_given_the_batch_that_failed():
+    nlp, failed = pipeline(oov="error"), []
+    nlp.set_error_handler(lambda name, _, docs, error: failed.append((name, docs, error)))
+    texts = ["river", "qzx", "bank"]
+    assert [doc.text for doc in nlp.pipe(texts, batch_size=1)] == ["river", "bank"]
+    ((name, (doc,), error),) = failed
+    assert (name, doc.text, type(error)) == ("polyseme", "qzx", UnknownWordError)

@@ -1,0 +1,113 @@
+"""spaCy's documents are stored, sent and compared with their vectors."""
+
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin
+
+from service.integrations.spacy import add_hooks
+from tests.integrations.documents import STATIC, TEXT, as_before, attention_by_hand, pipeline
+
+pytestmark = pytest.mark.usefixtures("plain")
+
+
+def cosine(left, right):
+    left, right = left.astype(np.float64), right.astype(np.float64)
+    return left @ right / np.sqrt((left @ left) * (right @ right))
+
+
+@pytest.mark.usefixtures("deep")
+def test_processes_give_what_one_gives():
+    nlp, texts = pipeline(), ["river bank", "money bank", "apple", ""] * 3
+    pairs = zip(nlp.pipe(texts, n_process=2, batch_size=2), map(nlp, texts), strict=True)
+    assert all(np.array_equal(one.tensor, other.tensor) for one, other in pairs)
+
+
+def test_a_component_is_sent_elsewhere_without_its_model():
+    component = pipeline().get_pipe("polyseme")
+    before = Doc(spacy.blank("en").vocab, ["river", "bank"])
+    after = Doc(spacy.blank("en").vocab, ["river", "bank"])
+    component(before)
+    sent = pickle.dumps(component)
+    assert len(sent) < 1000
+    assert as_before(pickle.loads(sent)(after), before)
+
+
+RELOADED = """
+import sys, numpy, spacy
+assert "service" not in sys.modules
+nlp = spacy.load(sys.argv[1])
+numpy.save(sys.argv[2], nlp("river bank money").tensor)
+"""
+
+
+@pytest.mark.usefixtures("deep")
+def test_a_pipeline_is_stored_and_read_by_a_process_that_knows_spacy_alone(tmp_path):
+    nlp = pipeline(attention="heads", layer=1)
+    nlp.to_disk(tmp_path / "pipeline")
+    command = [sys.executable, "-c", RELOADED, tmp_path / "pipeline", tmp_path / "tensor.npy"]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    assert np.array_equal(np.load(tmp_path / "tensor.npy"), nlp("river bank money").tensor)
+    again = spacy.load(tmp_path / "pipeline")
+    assert again.config["components"]["polyseme"] == nlp.config["components"]["polyseme"]
+    assert as_before(again("river bank"), nlp("river bank"))
+
+
+@pytest.mark.usefixtures("deep")
+def test_a_document_is_stored_with_its_vectors():
+    doc = pipeline("sentencizer", most=2)("river bank money. the end")
+    assert as_before(Doc(doc.vocab).from_bytes(doc.to_bytes()), doc)
+    bin_ = DocBin(docs=[doc], store_user_data=True)
+    (read,) = DocBin().from_bytes(bin_.to_bytes()).get_docs(doc.vocab)
+    assert np.array_equal([token._.contextual for token in read], doc.tensor)
+    assert np.array_equal(read._.attention, doc._.attention)
+
+
+def test_tokens_that_are_merged_later_are_not_given_the_rows_of_others():
+    doc = pipeline()("river bank money")
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[:2])
+    with pytest.raises(ValueError, match="put the component `polyseme` behind"):
+        _ = doc[1]._.static
+
+
+@pytest.mark.usefixtures("deep")
+def test_two_occurrences_of_a_word_are_told_apart_by_spacys_own_similarity():
+    doc = pipeline("sentencizer", hooks=True)("river bank . money bank .")
+    first, second = doc[1], doc[4]
+    expected = cosine(doc.tensor[1], doc.tensor[4])
+    assert expected < 0.999
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert first.similarity(second) == pytest.approx(expected, abs=1e-6)
+        assert doc[1:2].similarity(doc[4:5]) == pytest.approx(expected, abs=1e-6)
+        assert doc.similarity(doc) == pytest.approx(1)
+    assert np.array_equal(first.vector, doc.tensor[1]) and first.has_vector
+
+
+def test_the_vector_of_a_document_is_the_mean_of_its_words():
+    doc = pipeline(hooks=True)(TEXT)
+    mean = (attention_by_hand() @ STATIC)[[0, 2, 4, 5]].mean(axis=0)
+    assert doc.vector == pytest.approx(mean, abs=1e-6)
+    assert doc[:3].vector == pytest.approx(doc.tensor[[0, 2]].mean(axis=0), abs=1e-6)
+    blank = pipeline(hooks=True)(" ")
+    assert not blank.vector.any() and not blank.has_vector
+    assert blank.similarity(doc) == 0
+
+
+@pytest.mark.usefixtures("deep")
+def test_hooks_are_added_to_a_document_that_is_read_back():
+    nlp = pipeline()
+    doc = Doc(nlp.vocab).from_bytes(nlp("river bank money bank").to_bytes())
+    add_hooks(doc)
+    assert doc[1].similarity(doc[3]) == pytest.approx(cosine(doc.tensor[1], doc.tensor[3]))
+
+
+def test_hooks_need_a_document_that_was_encoded():
+    with pytest.raises(ValueError, match="run the component `polyseme` on it"):
+        add_hooks(spacy.blank("en")(TEXT))
