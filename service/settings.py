@@ -153,10 +153,10 @@ class Settings(BaseSettings):
         Limits.stream_bytes,
         ge=1,
         le=1 << 30,
-        description="an answer of /v1/encode that may be larger, in bytes, is sent as it is made",
+        description="an answer that may be larger, in bytes, is sent as it is made",
     )
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
-        (), description="keys that open /v1, separated by commas; without any, it is open"
+        (), description="keys that open /v1 and /v2, separated by commas; without any, it is open"
     )
     api_keys_file: FilePath | None = Field(
         None, description="file of more keys, a name and a hash in each line (`polyseme keys new`)"

@@ -138,3 +138,16 @@ def test_readmes_commands_run(tmp_path: Path) -> None:
             capture_output=True,
         )
     assert (tmp_path / "vectors.npz").stat().st_size > 0
+
+
+def test_readmes_program_prints_what_readme_says() -> None:
+    ((program, printed),) = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", README, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    for said, line in zip(printed.splitlines(), done.stdout.splitlines(), strict=True):
+        assert line.startswith(said.removesuffix("…"))
