@@ -149,5 +149,4 @@ def test_readmes_program_prints_what_readme_says() -> None:
         capture_output=True,
         text=True,
     )
-    for said, line in zip(printed.splitlines(), done.stdout.splitlines(), strict=True):
-        assert line.startswith(said.removesuffix("…"))
+    assert done.stdout == printed

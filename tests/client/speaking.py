@@ -17,6 +17,8 @@ class Said(NamedTuple):
     headers: dict[str, str] = {}  # noqa: RUF012 - never written to
     cut: bool = False
     """the connection ends in the middle of the body, or before it where there is none"""
+    endless: bool = False
+    """the body comes again and again, and how long it is is not said"""
 
 
 class Heard(NamedTuple):
@@ -61,11 +63,17 @@ def speaking(*answers: Said | Callable[[Heard], Said]) -> Iterator[Speaker]:
                 self.close_connection = True
                 return
             self.send_response(said.status)
-            headers = {"Content-Type": said.media, "Content-Length": str(len(said.body))}
+            headers = {"Content-Type": said.media}
+            if said.endless:
+                headers["Connection"] = "close"
+            else:
+                headers["Content-Length"] = str(len(said.body))
             for name, value in (headers | said.headers).items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(said.body[: len(said.body) // 2] if said.cut else said.body)
+            while said.endless:
+                self.wfile.write(said.body)
             self.close_connection = self.close_connection or said.cut
 
         def log_message(self, *_: object) -> None:

@@ -129,6 +129,23 @@ def test_as_many_requests_as_are_allowed_are_on_their_way_at_once(twin):
     assert len(speaker.heard) == 12
 
 
+@pytest.mark.parametrize("twin", [False, True])
+def test_answers_come_in_the_order_of_the_texts(url, local, twin):
+    texts = [f"{'bank ' * (number % 7)}apple {'river ' * (number % 5)}" for number in range(60)]
+    how = {"batch_sentences": 2, "concurrency": 3}
+
+    async def ask():
+        async with AsyncClient(url, **how) as client:
+            return await client.encode(texts)
+
+    if twin:
+        found = asyncio.run(ask())
+    else:
+        with Client(url, **how) as client:
+            found = client.encode(texts)
+    require_same(found, local.encode(texts))
+
+
 def test_many_calls_of_one_asynchronous_client_go_on_at_once(url, local):
     texts = [f"river bank {'apple ' * number}" for number in range(12)]
 
@@ -188,8 +205,8 @@ def test_the_limit_that_a_service_names_is_learned():
         data = [{"index": i, "embedding": "AACAPw=="} for i in range(len(texts))]
         return Said(body=orjson.dumps({"data": data}))
 
-    with speaking(answer) as speaker:
-        client = Client(speaker.url, concurrency=1, batch_sentences=64)
+    how = {"concurrency": 1, "batch_sentences": 64}
+    with speaking(answer) as speaker, Client(speaker.url, **how) as client:
         client.embed(["a"] * 200)
         client.embed(["a"] * 200)
     # Batches were cut from the texts before the limit was known, and cut again after.

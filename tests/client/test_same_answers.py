@@ -68,6 +68,24 @@ def test_sentences_one_by_one_are_the_same(local, remote, url):
     assert len(found) == 20 * len(TEXTS)
 
 
+def test_options_do_what_they_say(remote):
+    def ask(**options):
+        return remote.encode(["Apple gnu apple"], **options)[0]
+
+    whole = ask(include=["static", "attention", "scores"])
+    mean = ask(heads="mean")
+    assert whole.attention.shape == (2, 3, 3, 3) and whole.contextual is None
+    assert mean.attention == pytest.approx(whole.attention.mean(axis=1), abs=1e-6)
+    assert np.array_equal(ask(layers="last").attention[0], whole.attention[1])
+    assert np.array_equal(ask(layers=[0]).attention[0], whole.attention[0])
+    assert whole.static[1].tolist() == [2, 0, 0, 0, 1]  # composed of its trigrams (tests/tiny.py)
+    assert ask(oov="zero").static[1].tolist() == [0] * 5
+    assert [token.key for token in ask(case="lower").tokens] == ["apple", None, "apple"]
+    assert ask(dtype="float16").static.dtype == np.float16
+    with pytest.raises(UnknownWordError):
+        ask(oov="error")
+
+
 def test_a_long_sentence_is_cut_alike(local, url):
     short = LocalModel(local.model, limits=_limits(max_sentence_tokens=30))
     with Client(url) as remote:
