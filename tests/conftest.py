@@ -29,7 +29,7 @@ def free_port() -> int:
         return port
 
 
-LONG = ("container", "wheel", "faults")
+LONG = ("container", "wheel", "faults", "clients")
 """Marks of the files that take longest by themselves."""
 
 
