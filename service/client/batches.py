@@ -9,7 +9,7 @@ import orjson
 from service.client.vectors import Text
 from service.errors import FieldError, InvalidError, TooLargeError
 
-SENTENCES = 32
+SENTENCES = 64
 BYTES = 64 << 10
 
 

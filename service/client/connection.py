@@ -107,6 +107,11 @@ def unreachable(error: httpx.TransportError) -> UnreachableError:
         return UnreachableError(
             "The service takes too long to answer: ask for less at once, or give it more `timeout`."
         )
+    if "CERTIFICATE" in str(error):
+        return UnreachableError(
+            "The certificate at this address is not from anybody who is trusted: name whom to trust"
+            " by `tls`, an ssl.SSLContext."
+        )
     if isinstance(error, httpx.ConnectError):
         return UnreachableError(
             "Nothing answers at this address: start the service with `polyseme serve`, or name"
@@ -161,7 +166,8 @@ def _settings(
     terms: Terms = {**_USUAL, **given}
     return {
         "headers": headers_of(key),
-        "timeout": httpx.Timeout(terms["timeout"], connect=min(10, terms["timeout"])),
+        # Who waits for a connection of this client waits for those before him, not for the service.
+        "timeout": httpx.Timeout(terms["timeout"], connect=min(10, terms["timeout"]), pool=None),
         "follow_redirects": False,
         "trust_env": False,
         "transport": _transport(root, terms, connections, inner),

@@ -74,43 +74,38 @@ class Exchanges:
 
     def encode(self, batch: Batch, choice: Choice) -> Exchange[list[Sentence]]:
         """Encode a batch."""
+        fields = _fields(choice)
         found: list[Sentence] = []
-        waiting = [batch]
-        while waiting:
-            part, *rest = self._sizes.cut(waiting.pop())
-            waiting += reversed(rest)
-            body = self._body(part, _fields(choice))
-            try:
-                answer = yield Question("POST", "/v1/encode", NPZ, body)
-                content = answer.require(NPZ, part.first)
-            except TooLargeError as error:
-                self._learn(part, error)
-                waiting.append(part)
-            else:
-                found += archive.sentences(content, choice, len(part.entries))
+        for part, content in (yield from self._parts(batch, "/v1/encode", NPZ, fields)):
+            found += archive.sentences(content, choice, len(part.entries))
         return found
 
     def embed(
         self, batch: Batch, pooling: Pooling | None, dimensions: int | None
     ) -> Exchange[NDArray[np.float32]]:
         """Make one vector of each sentence. -> [S, d]"""
-        found: list[NDArray[np.float32]] = []
         fields: dict[str, Any] = {"encoding_format": "base64", "wordless": "zero"}
         wishes = {"pooling": pooling, "dimensions": dimensions}
         fields |= {name: wish for name, wish in wishes.items() if wish is not None}
+        parts = yield from self._parts(batch, "/v1/embeddings", JSON, fields)
+        return np.concatenate([_vectors(c, len(part.entries), dimensions) for part, c in parts])
+
+    def _parts(
+        self, batch: Batch, path: str, accept: str, fields: Mapping[str, Any]
+    ) -> Exchange[list[tuple[Batch, bytes]]]:
+        """Ask about a batch, in as many parts as the service wants; what it answers to each."""
+        found: list[tuple[Batch, bytes]] = []
         waiting = [batch]
         while waiting:
             part, *rest = self._sizes.cut(waiting.pop())
             waiting += reversed(rest)
             try:
-                answer = yield Question("POST", "/v1/embeddings", JSON, self._body(part, fields))
-                content = answer.require(JSON, part.first)
+                answer = yield Question("POST", path, accept, self._body(part, fields))
+                found.append((part, answer.require(accept, part.first)))
             except TooLargeError as error:
                 self._learn(part, error)
                 waiting.append(part)
-            else:
-                found.append(_vectors(content, len(part.entries), dimensions))
-        return np.concatenate(found)
+        return found
 
     def compare(
         self, given: Sequence[Occurrence | tuple[str, str]], neighbors: int, case: Case

@@ -1,5 +1,6 @@
 """Servers that say what they are told to say: a real socket, and answers a service never gives."""
 
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -46,7 +47,9 @@ class Speaker:
 
 
 @contextmanager
-def speaking(*answers: Said | Callable[[Heard], Said]) -> Iterator[Speaker]:
+def speaking(
+    *answers: Said | Callable[[Heard], Said], tls: ssl.SSLContext | None = None
+) -> Iterator[Speaker]:
     """A server that gives these answers."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -86,7 +89,10 @@ def speaking(*answers: Said | Callable[[Heard], Said]) -> Iterator[Speaker]:
             """Who asks has gone: it was told more than it wanted to hear."""
 
     server = Server(("127.0.0.1", 0), Handler)
-    speaker = Speaker(f"http://127.0.0.1:{server.server_port}", list(answers))
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    scheme = "https" if tls else "http"
+    speaker = Speaker(f"{scheme}://127.0.0.1:{server.server_port}", list(answers))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

@@ -2,11 +2,14 @@
 
 import asyncio
 import logging
+import shutil
+import ssl
+import subprocess
 import traceback
 
 import pytest
 
-from service.client import AnswerError, AsyncClient, Client
+from service.client import AnswerError, AsyncClient, Client, UnreachableError
 from service.errors import UnauthorisedError
 from tests.client.speaking import Said, speaking
 
@@ -118,3 +121,25 @@ def test_a_path_before_the_service_is_kept():
     with speaking(NEAR) as speaker, Client(f"{speaker.url}/words/") as client:
         client.neighbors("bank")
         assert speaker.heard[0].path == "/words/v1/neighbors"
+
+
+def test_over_tls_the_service_is_one_that_is_trusted(tmp_path):
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs openssl")
+    made = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    made += ["-nodes", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    made += ["-keyout", tmp_path / "key.pem", "-out", tmp_path / "certificate.pem"]
+    subprocess.run(made, check=True, capture_output=True)
+    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    served.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    trusted = ssl.create_default_context(cafile=tmp_path / "certificate.pem")
+    with speaking(NEAR, tls=served) as speaker:
+        with Client(speaker.url, KEY, tls=trusted) as client:
+            assert client.neighbors("bank") == []
+        with (
+            Client(speaker.url, KEY, retries=0) as client,
+            pytest.raises(UnreachableError, match="certificate"),
+        ):
+            client.neighbors("bank")
+        assert len(speaker.heard) == 1

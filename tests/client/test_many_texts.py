@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+import time
 from itertools import count, islice
 
 import httpx
@@ -154,6 +155,19 @@ def test_many_calls_of_one_asynchronous_client_go_on_at_once(url, local):
             return await asyncio.gather(*(client.encode([text]) for text in texts))
 
     require_same([one for (one,) in asyncio.run(ask())], local.encode(texts))
+
+
+def test_calls_that_wait_for_each_other_are_not_late():
+    def slow(_):
+        time.sleep(0.2)
+        return Said(body=b'{"neighbors": []}')
+
+    async def ask(url):
+        async with AsyncClient(url, concurrency=1, timeout=0.6, retries=0) as client:
+            return await asyncio.gather(*(client.neighbors("bank") for _ in range(6)))
+
+    with speaking(slow) as speaker:
+        assert asyncio.run(ask(speaker.url)) == [[]] * 6
 
 
 def test_threads_may_share_a_client(url, local):

@@ -126,15 +126,15 @@ def test_a_service_that_says_nothing_is_left_after_the_timeout(ask):
 
 
 def test_a_real_service_that_limits_the_rate_is_asked_at_its_pace(serve, models_dir):
-    limited = serve(models_dir=models_dir, model="tiny", workers=1, rate_limit="2/second")
+    limited = serve(models_dir=models_dir, model="tiny", workers=1, rate_limit="4/second")
     url = str(limited.base_url).rstrip("/")
-    assert 429 in {limited.get("/v1/models").status_code for _ in range(10)}
+    assert 429 in {limited.get("/v1/models").status_code for _ in range(20)}
     with Client(url, batch_sentences=1, concurrency=2) as client:
-        found = client.encode(["river bank"] * 5)
-    assert len({one.contextual.tobytes() for one in found}) == 1 and len(found) == 5
+        found = client.encode(["river bank"] * 8)
+    assert len({one.contextual.tobytes() for one in found}) == 1 and len(found) == 8
     hasty = Client(url, retries=0, batch_sentences=1)
     with hasty, pytest.raises(RateLimitedError) as caught:
-        hasty.encode(["river bank"] * 10)
+        hasty.encode(["river bank"] * 20)
     assert caught.value.seconds == 1
 
 
