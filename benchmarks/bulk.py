@@ -3,11 +3,12 @@
     python benchmarks/bulk.py ../shared/data/corpora/enwiki.txt.zst [--rows 1000000]
 
 The first million sentences of the English Wikipedia to sentence vectors, and a tenth of them to
-contextual vectors: sentences a second with `--workers 2`, beside a loop in one process that reads,
-writes and keeps nothing, over every fortieth of the same sentences, before and after. `cores_worth` is
-the one over twice the other; `of_processor_time` the same from the processors' time alone, which
-other work on the machine changes less. Memory is the sum of PSS of all processes, twice a second.
-Results: results/bulk.json. It needs zstandard and about 6 GB of disk.
+contextual vectors: sentences a second with `--workers 2`, beside a loop in one process that writes
+and keeps nothing, over every fortieth of the same sentences, before and after: a plain loop, and
+one in which Python's garbage collector comes as seldom as in the workers (`settle`). `cores_worth`
+is the command's rate over twice a loop's; `of_processor_time` the same from the processors' time
+alone, which other work on the machine changes less. Memory is the sum of PSS of all processes,
+twice a second. Results: results/bulk.json. It needs zstandard and about 6 GB of disk.
 """
 
 import io
@@ -31,6 +32,7 @@ from record import record
 
 WORKERS = 2
 BATCH = 1024
+LOOPS = {"plain": False, "settled": True}
 _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"“(])")
 CASES: dict[str, tuple[int, tuple[str, ...]]] = {
     "sentence vectors": (1, ("--include", "none", "--pooling", "informativeness")),
@@ -47,8 +49,9 @@ def sentences(corpus: Path) -> Iterator[str]:
             yield from filter(None, map(str.strip, _END.split(paragraph)))
 
 
-def loop(file: Path, pooled: bool) -> None:
+def loop(file: Path, pooled: bool, settled: bool) -> None:
     """Encode the lines of a file in one process and keep nothing; print the seconds it took."""
+    from service.bulk.workers import settle  # noqa: PLC0415
     from service.client.local import UNLIMITED, LocalModel  # noqa: PLC0415
     from service.encoding.choice import Choice  # noqa: PLC0415 - only in a process of its own
     from service.encoding.encoder import Batch  # noqa: PLC0415
@@ -56,6 +59,8 @@ def loop(file: Path, pooled: bool) -> None:
     from service.encoding.stages import Stages  # noqa: PLC0415
 
     model = LocalModel.of().model
+    if settled:
+        settle()
     texts = file.read_text("utf-8").splitlines()
     choice, tokens = Choice(include=frozenset({"contextual"})), 0
     began, used = time.perf_counter(), time.process_time()
@@ -68,9 +73,10 @@ def loop(file: Path, pooled: bool) -> None:
     click.echo(orjson.dumps({**found, "rows": len(texts), "tokens": tokens}))
 
 
-def looped(file: Path, pooled: bool) -> dict[str, float]:
+def looped(file: Path, pooled: bool, settled: bool) -> dict[str, float]:
     """The loop in a process of its own."""
-    command = [sys.executable, __file__, str(file), "--loop", "pooled" if pooled else "plain"]
+    command = [sys.executable, __file__, str(file), "--loop", "pooled" if pooled else "single"]
+    command += ["--settled"] if settled else []
     done = subprocess.run(command, check=True, env=ENVIRONMENT, stdout=subprocess.PIPE)  # noqa: S603
     found: dict[str, float] = orjson.loads(done.stdout)
     return found
@@ -156,19 +162,15 @@ def case(
 ) -> dict[str, Any]:
     """A case: the loop, the command, and the loop again."""
     pooled = "--pooling" in options
-    first = looped(looped_rows, pooled)
+    loops = {name: [looped(looped_rows, pooled, settled)] for name, settled in LOOPS.items()}
     bulk = bulked(whole if pooled else tenth, whole.with_name("out"), options)
-    loops = [first, looped(looped_rows, pooled)]
-    of_loop = sum(one["rows"] for one in loops) / sum(one["seconds"] for one in loops)
-    by_time = sum(one["rows"] for one in loops) / sum(one["processor"] for one in loops)
-    rate = rows / bulk["seconds"]
+    for name, settled in LOOPS.items():
+        loops[name].append(looped(looped_rows, pooled, settled))
     return {
         "rows": rows,
-        "tokens_a_sentence": round(first["tokens"] / first["rows"], 1),
-        "bulk_sentences_a_second": round(rate),
-        "loop_sentences_a_second": [round(one["rows"] / one["seconds"]) for one in loops],
-        "cores_worth": round(rate / (WORKERS * of_loop), 3),
-        "of_processor_time": round(rows / bulk["processor"] / by_time, 3),
+        "tokens_a_sentence": round(loops["plain"][0]["tokens"] / loops["plain"][0]["rows"], 1),
+        "bulk_sentences_a_second": round(rows / bulk["seconds"]),
+        "loops": {name: beside(bulk, rows, some) for name, some in loops.items()},
         "peak_pss_mb": round(bulk["peak"] / 1e6),
         "output_mb": round(bulk["bytes"] / 1e6),
         "seconds": round(bulk["seconds"], 1),
@@ -176,14 +178,27 @@ def case(
     }
 
 
+def beside(bulk: dict[str, float], rows: int, loops: list[dict[str, float]]) -> dict[str, Any]:
+    """What the command does beside a loop."""
+    done = sum(one["rows"] for one in loops)
+    rate = done / sum(one["seconds"] for one in loops)
+    by_time = done / sum(one["processor"] for one in loops)
+    return {
+        "sentences_a_second": [round(one["rows"] / one["seconds"]) for one in loops],
+        "cores_worth": round(rows / bulk["seconds"] / (WORKERS * rate), 3),
+        "of_processor_time": round(rows / bulk["processor"] / by_time, 3),
+    }
+
+
 @click.command()
 @click.argument("corpus", type=click.Path(path_type=Path, exists=True))
 @click.option("--rows", default=1_000_000)
-@click.option("--loop", "how", type=click.Choice(["pooled", "plain"]), hidden=True)
-def main(corpus: Path, rows: int, how: str | None) -> None:
+@click.option("--loop", "how", type=click.Choice(["pooled", "single"]), hidden=True)
+@click.option("--settled", is_flag=True, hidden=True)
+def main(corpus: Path, rows: int, how: str | None, settled: bool) -> None:
     """Measure."""
     if how:
-        loop(corpus, how == "pooled")
+        loop(corpus, how == "pooled", settled)
         return
     found = {}
     with tempfile.TemporaryDirectory() as made:

@@ -39,7 +39,7 @@ class Wishes:
     column: str = "text"
     keep: tuple[str, ...] = ()
     """columns of the input that are passed through"""
-    shard_rows: int = 16_384
+    shard_rows: int = 4096
     batch_rows: int = 1024
     """sentences that are encoded before they are written, at most"""
     most_tokens: int = 1024

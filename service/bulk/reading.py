@@ -56,12 +56,17 @@ def _explained(source: Source) -> Iterator[None]:
     """Say in one sentence what Arrow's readers meet."""
     try:
         yield
+    except PermissionError:
+        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError):
-        what = {"text": "lines of text", "jsonl": "lines of JSON"}.get(source.kind)
-        kind = what or source.kind.upper() if source.kind != "parquet" else "Parquet"
+        kind = {
+            "text": "lines of text in UTF-8",
+            "jsonl": "lines of JSON",
+            "parquet": "Parquet",
+        }.get(source.kind, f"{source.kind.upper()} in UTF-8")
         raise BulkError(
-            f"{source.name}: the file is damaged, or not {kind} in UTF-8; nothing behind the rows"
-            " that were read is lost, mend it and run again."
+            f"{source.name}: the file is damaged, or not {kind}: mend it, or take it out of the"
+            " input."
         ) from None
 
 

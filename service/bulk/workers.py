@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from multiprocessing.connection import wait as wait_for
 
@@ -19,6 +19,7 @@ from service.bulk.job import Job
 from service.bulk.refusal import BulkError
 from service.bulk.shards import Shard
 from service.bulk.writing import Written, write_shard
+from service.errors import PolysemeError
 
 _AHEAD = 2
 """Shards in memory for each worker: one that it works on, one that waits."""
@@ -91,12 +92,11 @@ def _pool(job: Job, workers: int) -> Iterator[ProcessPoolExecutor]:
                 pool.submit(os.getpid)  # starts one, as none is idle yet
         yield pool
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
         for child in set(multiprocessing.active_children()) - before:
             child.terminate()
         raise
     finally:
-        pool.shutdown()
+        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
@@ -117,9 +117,17 @@ def _begin(job: Job) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     pa.set_cpu_count(1)
-    job.mapped()
-    # Tokens come and go in tens of thousands and refer to nothing: looking through them again and
-    # again for cycles would take a twentieth of the time.
+    with suppress(BulkError, PolysemeError):  # which a shard will tell of
+        job.mapped()
+    settle()
+
+
+def settle() -> None:
+    """Let Python's collector come seldom.
+
+    Tokens come and go in tens of thousands and refer to nothing: to look through them again and
+    again for cycles takes a part of the time that is seen (`benchmarks/bulk.py`).
+    """
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
 

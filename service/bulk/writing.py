@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
-from zipfile import ZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import orjson
@@ -77,6 +77,11 @@ def write_shard(job: Job, shard: Shard) -> Written:
             totals = write(file, job, model, shard)
         except PolysemeError as error:
             raise _refused(error, _range(shard)) from None
+        except MemoryError:
+            raise BulkError(
+                f"{_range(shard)}: there is not enough memory: give fewer --workers or a smaller"
+                " --batch-rows; what is written stays."
+            ) from None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return Written(shard.number, totals, shard.read, os.getpid(), peak)
 
@@ -96,7 +101,7 @@ def totals_of(path: Path) -> Totals:
         else:
             note = pq.read_metadata(path).metadata[_NOTE.encode()]
         return Totals(**orjson.loads(note))
-    except (OSError, ValueError, TypeError, KeyError, pa.ArrowException):
+    except (OSError, ValueError, TypeError, KeyError, BadZipFile, pa.ArrowException):
         raise BulkError(f"{path.name} is damaged: remove it and run again.") from None
 
 

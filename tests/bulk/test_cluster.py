@@ -45,7 +45,7 @@ def cluster(tmp_path_factory):
     workers = [worker(number) for number in range(2)]
     yield address, workers, worker
     for process in running:
-        process.terminate()
+        process.kill()  # there is nothing that they would have to bring to an end
     for process in running:
         process.wait(30)
 

@@ -204,10 +204,11 @@ def test_two_runs_do_not_write_into_one_folder(tmp_path):
     run_inline(source, out)
 
 
-def test_a_damaged_shard_is_named(tmp_path):
+@pytest.mark.parametrize(("kind", "data"), [("parquet", b"PAR1"), ("npz", b"PK")])
+def test_a_damaged_shard_is_named(tmp_path, kind, data):
     source = write_lines(tmp_path / "in.txt", many(20))
     out = tmp_path / "out"
-    run_inline(source, out, shard_rows=10)
-    parts(out)[1].write_bytes(b"PAR1")
-    with pytest.raises(BulkError, match=r"part-00001\.parquet is damaged: remove it"):
-        run_inline(source, out, shard_rows=10)
+    run_inline(source, out, shard_rows=10, format=kind)
+    parts(out)[1].write_bytes(data)
+    with pytest.raises(BulkError, match=rf"part-00001\.{kind} is damaged: remove it"):
+        run_inline(source, out, shard_rows=10, format=kind)
