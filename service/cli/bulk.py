@@ -59,7 +59,11 @@ _OPTIONS = (
         help="Parquet, or NumPy archives such as /v1/encode answers with.",
     ),
     click.option(
-        "--dtype", type=click.Choice(get_args(Dtype)), default="float32", show_default=True
+        "--dtype",
+        type=click.Choice(get_args(Dtype)),
+        default="float32",
+        show_default=True,
+        help="How numbers are written; float16 is half as large, and rounded once.",
     ),
     click.option(
         "--compression",

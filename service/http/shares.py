@@ -27,7 +27,7 @@ _log = logging.getLogger("polyseme")
 
 MASTER = "master"
 ROOM = {
-    "counter": 10 << 16,
+    "counter": 20 << 16,
     "histogram": 1 << 18,
     "gauge_livesum": 1 << 16,
     "gauge_livemax": 1 << 16,

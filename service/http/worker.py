@@ -35,6 +35,8 @@ _PATIENCE = 2
 """How many looks, a tenth of a second apart, find connections in the queue that others may take."""
 _AT_ONCE = 64
 """Connections that are taken at once when no worker has taken any for a while."""
+_IDLE = 1.0
+"""Seconds without a byte of a request, after which a connection may be given up for another one."""
 _BREATH = 1.0
 """Seconds before another worker is tried where one could not begin."""
 _ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
@@ -234,10 +236,14 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         return True
 
     def _make_room(self, error: OSError) -> None:
-        """Wait a moment, and give up a connection that is idle: there are no descriptors left."""
+        """Wait a moment, and give up a connection that is idle: there are no descriptors left.
+
+        The request of one that has come just now may be on its way.
+        """
         self._no_room_until = time.monotonic() + _NO_ROOM
         super().set_accept_enabled(False)
         self.log.warning("no connection can be accepted: %s", errno.errorcode.get(error.errno or 0))
-        idle = [one for one in self.traffic.connections if one.idle]
+        before = time.monotonic() - _IDLE
+        idle = [one for one in self.traffic.connections if one.idle and one.since < before]
         if idle:
             self.traffic.drop(min(idle, key=lambda one: one.since))
