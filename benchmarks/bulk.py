@@ -2,13 +2,19 @@
 
     python benchmarks/bulk.py ../shared/data/corpora/enwiki.txt.zst [--rows 1000000]
 
-The first million sentences of the English Wikipedia to sentence vectors, and a tenth of them to
-contextual vectors: sentences a second with `--workers 2`, beside a loop in one process that writes
-and keeps nothing, over the first fortieth of the same sentences, before and after: a plain loop,
-and one in which Python's garbage collector comes as seldom as in the workers (`settle`).
-`cores_worth` is the command's rate over twice a loop's; `of_processor_time` the same from the
-processors' time alone, which other work on the machine changes less. Memory is the sum of PSS of
-all processes, twice a second. Results: results/bulk.json. It needs zstandard and about 6 GB of
+The first million sentences of the English Wikipedia to sentence vectors, and a fifth of them to
+contextual vectors: sentences a second with `--workers 2`, beside loops over the first fortieth of
+the same sentences, before and after:
+
+- plain: in one process, which writes and keeps nothing;
+- settled: one in which Python's garbage collector comes as seldom as in the workers (`settle`);
+- at once: as many of the latter as the command has workers, at the same time;
+- writing: the same, and each writes its numbers bare, and brings them to the disk as often as the
+  command ends a shard.
+
+`cores_worth` is the command's rate over that of as many loops; `of_processor_time` the same from
+the processors' time alone, which other work on the machine changes less. Memory is the sum of PSS
+of all processes, twice a second. Results: results/bulk.json. It needs zstandard and about 9 GB of
 disk.
 """
 
@@ -24,8 +30,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import orjson
@@ -34,11 +41,29 @@ from record import record
 
 WORKERS = 2
 BATCH = 1024
-LOOPS = {"plain": False, "settled": True}
+SHARD = 4096
+
+
+class Loop(NamedTuple):
+    """How a loop is run."""
+
+    settled: bool = True
+    """whether Python's garbage collector comes seldom"""
+    at_once: int = WORKERS
+    """how many do the same at the same time"""
+    writes: bool = False
+
+
+LOOPS = {
+    "plain": Loop(settled=False, at_once=1),
+    "settled": Loop(at_once=1),
+    "at once": Loop(),
+    "writing": Loop(writes=True),
+}
 _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"“(])")
 CASES: dict[str, tuple[int, tuple[str, ...]]] = {
     "sentence vectors": (1, ("--include", "none", "--pooling", "informativeness")),
-    "contextual vectors": (10, ("--include", "contextual")),
+    "contextual vectors": (5, ("--include", "contextual")),
 }
 """By how much fewer rows each case has, and its options."""
 ENVIRONMENT = {**os.environ, **{f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}}
@@ -51,7 +76,7 @@ def sentences(corpus: Path) -> Iterator[str]:
             yield from filter(None, map(str.strip, _END.split(paragraph)))
 
 
-def loop(file: Path, pooled: bool, settled: bool) -> None:
+def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     """Encode the lines of a file in one process and keep nothing; print the seconds it took."""
     from service.bulk.workers import settle  # noqa: PLC0415
     from service.client.local import UNLIMITED, LocalModel  # noqa: PLC0415
@@ -64,24 +89,38 @@ def loop(file: Path, pooled: bool, settled: bool) -> None:
     if settled:
         settle()
     texts = file.read_text("utf-8").splitlines()
+    # Else tokens of batches as large as these would not be kept, but cut anew.
+    limits = replace(UNLIMITED, stream_bytes=1 << 40)
     choice, tokens = Choice(include=frozenset({"contextual"})), 0
     began, used = time.perf_counter(), time.process_time()
-    for start in range(0, len(texts), BATCH):
-        batch = Batch(model, texts[start : start + BATCH], choice, UNLIMITED, Stages())
-        for _ in sentence_vectors(batch) if pooled else batch:
-            pass
-        tokens += batch.counts.tokens
+    with tempfile.TemporaryFile(dir=file.parent) as out:
+        for start in range(0, len(texts), BATCH):
+            batch = Batch(model, texts[start : start + BATCH], choice, limits, Stages())
+            vectors = sentence_vectors(batch) if pooled else (one.arrays for one in batch)
+            for one in vectors:
+                if writes:
+                    out.write(one if pooled else one["contextual"])
+            if writes and start % SHARD == SHARD - BATCH:
+                out.flush()
+                os.fsync(out.fileno())
+            tokens += batch.counts.tokens
     found = {"seconds": time.perf_counter() - began, "processor": time.process_time() - used}
     click.echo(orjson.dumps({**found, "rows": len(texts), "tokens": tokens}))
 
 
-def looped(file: Path, pooled: bool, settled: bool) -> dict[str, float]:
-    """The loop in a process of its own."""
+def looped(file: Path, pooled: bool, how: Loop) -> list[dict[str, float]]:
+    """The loop in processes of its own."""
     command = [sys.executable, __file__, str(file), "--loop", "pooled" if pooled else "single"]
-    command += ["--settled"] if settled else []
-    done = subprocess.run(command, check=True, env=ENVIRONMENT, stdout=subprocess.PIPE)  # noqa: S603
-    found: dict[str, float] = orjson.loads(done.stdout)
-    return found
+    command += ["--settled"] if how.settled else []
+    command += ["--writes"] if how.writes else []
+    processes = [
+        subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE)  # noqa: S603
+        for _ in range(how.at_once)
+    ]
+    answers = [process.communicate()[0] for process in processes]
+    if any(process.returncode for process in processes):
+        raise SystemExit("The loop failed.")
+    return [orjson.loads(answer) for answer in answers]
 
 
 class Watched(threading.Thread):
@@ -149,32 +188,33 @@ def _processor() -> float:
 
 
 def write_input(corpus: Path, folder: Path, rows: int) -> tuple[Path, Path, Path]:
-    """The sentences as a file, and the first tenth and fortieth of them as others.
+    """The sentences as a file, and the first fifth and fortieth of them as others.
 
     What stands together has words in common, which are found faster: no file leaves any out.
     """
-    files = [folder / name for name in ("whole.txt", "tenth.txt", "few.txt")]
+    files = [folder / name for name in ("whole.txt", "fifth.txt", "few.txt")]
     with ExitStack() as stack:
         opened = [stack.enter_context(one.open("w", encoding="utf-8")) for one in files]
         for number, (sentence, _) in enumerate(zip(sentences(corpus), range(rows), strict=False)):
-            for file, part in zip(opened, (1, 10, 40), strict=True):
+            for file, part in zip(opened, (1, 5, 40), strict=True):
                 if number < rows // part:
                     file.write(f"{sentence}\n")
     return files[0], files[1], files[2]
 
 
 def case(
-    whole: Path, tenth: Path, rows: int, options: tuple[str, ...], looped_rows: Path
+    whole: Path, fifth: Path, rows: int, options: tuple[str, ...], looped_rows: Path
 ) -> dict[str, Any]:
-    """A case: the loop, the command, and the loop again."""
+    """A case: the loops, the command, and the loops again."""
     pooled = "--pooling" in options
-    loops = {name: [looped(looped_rows, pooled, settled)] for name, settled in LOOPS.items()}
-    bulk = bulked(whole if pooled else tenth, whole.with_name("out"), options)
-    for name, settled in LOOPS.items():
-        loops[name].append(looped(looped_rows, pooled, settled))
+    loops = {name: [looped(looped_rows, pooled, how)] for name, how in LOOPS.items()}
+    bulk = bulked(whole if pooled else fifth, whole.with_name("out"), options)
+    for name, how in LOOPS.items():
+        loops[name].append(looped(looped_rows, pooled, how))
+    first = loops["plain"][0][0]
     return {
         "rows": rows,
-        "tokens_a_sentence": round(loops["plain"][0]["tokens"] / loops["plain"][0]["rows"], 1),
+        "tokens_a_sentence": round(first["tokens"] / first["rows"], 1),
         "bulk_sentences_a_second": round(rows / bulk["seconds"]),
         "loops": {name: beside(bulk, rows, some) for name, some in loops.items()},
         "peak_pss_mb": round(bulk["peak"] / 1e6),
@@ -184,14 +224,18 @@ def case(
     }
 
 
-def beside(bulk: dict[str, float], rows: int, loops: list[dict[str, float]]) -> dict[str, Any]:
-    """What the command does beside a loop."""
-    done = sum(one["rows"] for one in loops)
-    rate = done / sum(one["seconds"] for one in loops)
-    by_time = done / sum(one["processor"] for one in loops)
+def beside(
+    bulk: dict[str, float], rows: int, loops: list[list[dict[str, float]]]
+) -> dict[str, Any]:
+    """What the command does beside loops: those before it, and those after it."""
+    rates = [sum(one["rows"] / one["seconds"] for one in some) for some in loops]
+    # The harmonic mean: what they did in the time of both.
+    rate = len(rates) / sum(1 / one for one in rates) * WORKERS / len(loops[0])
+    every = [one for some in loops for one in some]
+    by_time = sum(one["rows"] for one in every) / sum(one["processor"] for one in every)
     return {
-        "sentences_a_second": [round(one["rows"] / one["seconds"]) for one in loops],
-        "cores_worth": round(rows / bulk["seconds"] / (WORKERS * rate), 3),
+        "sentences_a_second": [round(one) for one in rates],
+        "cores_worth": round(rows / bulk["seconds"] / rate, 3),
         "of_processor_time": round(rows / bulk["processor"] / by_time, 3),
     }
 
@@ -201,16 +245,17 @@ def beside(bulk: dict[str, float], rows: int, loops: list[dict[str, float]]) -> 
 @click.option("--rows", default=1_000_000)
 @click.option("--loop", "how", type=click.Choice(["pooled", "single"]), hidden=True)
 @click.option("--settled", is_flag=True, hidden=True)
-def main(corpus: Path, rows: int, how: str | None, settled: bool) -> None:
+@click.option("--writes", is_flag=True, hidden=True)
+def main(corpus: Path, rows: int, how: str | None, settled: bool, writes: bool) -> None:
     """Measure."""
     if how:
-        loop(corpus, how == "pooled", settled)
+        loop(corpus, how == "pooled", settled, writes)
         return
     found = {}
     with tempfile.TemporaryDirectory() as made:
-        whole, tenth, few = write_input(corpus, Path(made), rows)
+        whole, fifth, few = write_input(corpus, Path(made), rows)
         for name, (fewer, options) in CASES.items():
-            found[name] = case(whole, tenth, rows // fewer, options, few)
+            found[name] = case(whole, fifth, rows // fewer, options, few)
             click.echo(f"{name}: {found[name]}")
     record("bulk", ["numpy", "orjson", "pyarrow"], {"workers": WORKERS, "cases": found})
 

@@ -21,7 +21,7 @@ _CHUNK = 1 << 20
 LONGEST = 16 << 20
 """Bytes of one line at most: a file without line ends is no text of lines."""
 _BLOCK = 8 << 20
-"""Bytes of CSV that are parsed at a time; a row has to fit in."""
+"""Bytes of CSV that are parsed at a time; a row has to fit in. Arrow reads up to 32 such ahead."""
 _LINE = "text"
 """What the only column of plain text is called."""
 

@@ -1,6 +1,7 @@
 """A model in this process, called as a service is."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Unpack
@@ -77,7 +78,10 @@ class LocalModel:
 
         The options are the fields of /v1/encode (docs/api.md). Raises PolysemeError.
         """
-        return [_sentence(one) for one in self._batch(texts, choice_of(options))]
+        # The whole answer is held, so that its tokens may be, rather than cut a second time.
+        limits = replace(self._limits, stream_bytes=_MOST)
+        batch = Batch(self.model, several(texts), choice_of(options), limits, Stages())
+        return [_sentence(one) for one in batch]
 
     def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
         """Yield what `encode` gives, of any number of texts, which are read a few at a time."""

@@ -178,6 +178,16 @@ def test_another_job_is_refused_and_nothing_changes(tmp_path):
     assert shards_of(out) == before
 
 
+def test_a_shard_of_another_run_is_not_taken_for_one_of_this(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(20))
+    out = tmp_path / "out"
+    run_inline(source, out, shard_rows=10)
+    (out / "part-00007.parquet").write_bytes(parts(out)[0].read_bytes())
+    with pytest.raises(BulkError, match="shards that are not of this job"):
+        run_inline(source, out, shard_rows=10)
+    assert len(parts(out)) == 3
+
+
 def test_a_folder_of_other_files_is_refused(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(20))
     (tmp_path / "out").mkdir()
