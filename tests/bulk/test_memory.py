@@ -26,7 +26,7 @@ from pathlib import Path
 from service.bulk import reading
 from service.bulk.shards import kept_schema, shards
 from service.bulk.sources import sources
-reading._BLOCK = 1 << 20  # of which Arrow reads 32 ahead
+reading._BLOCK = 1 << 18  # of which Arrow reads 32 ahead
 files = sources(Path(sys.argv[1]))
 kept = kept_schema(files[0], "text", ("id",) if len(sys.argv) > 2 else ())
 rows = sum(len(shard) for shard in shards(files, "text", kept, 4096))

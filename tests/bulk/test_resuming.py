@@ -15,6 +15,7 @@ from service.bulk.refusal import BulkError
 from service.encoding.choice import Choice
 from tests.bulk import many, run_inline, shards_of, write_lines
 from tests.conftest import ROOT
+from tests.signals import heard
 
 ROWS, SHARD = 6_000, 150
 SHARDS = ROWS // SHARD
@@ -104,7 +105,8 @@ def test_runs_that_are_killed_again_and_again_leave_the_bytes_of_one_run(
 
 def test_ctrl_c_ends_it_at_once_and_leaves_nothing_half_written(source, undisturbed, tmp_path):
     out = tmp_path / "out"
-    process = begin(source, out)
+    with heard(signal.SIGINT):
+        process = begin(source, out)
     until(lambda: len(parts(out)) > 3, process)
     os.killpg(process.pid, signal.SIGINT)
     code, told, said = ended(process)
