@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -19,6 +20,9 @@ WAIT = 60
 PROCESSES, THREADS = 2, 4
 _BETWEEN = 250
 """Hostile requests of a thread between two ordinary ones."""
+_IDLE = 1.0
+"""Seconds after which a connection is not asked on again: the service closes what is idle for
+longer, and what is sent in that moment is lost."""
 _MOST_FAULTS = 20
 ORDINARY = posted("/v1/encode", b'{"input": "the bank of the river", "include": ["contextual"]}')
 Address = tuple[str, int]
@@ -57,14 +61,17 @@ def converse(address: Address, sent: bytes, *, head: bool = False) -> list[Answe
 
 
 class Kept:
-    """A connection that is kept while it can be, and made anew where it ended."""
+    """A connection that is kept while it can be, and made anew where it ended or was idle."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self._socket: socket.socket | None = None
+        self._answered = 0.0
 
     def ask(self, sent: bytes, *, head: bool = False) -> list[Answer]:
         """The answer, or none where the connection ended."""
+        if time.monotonic() > self._answered + _IDLE:
+            self.close()
         try:
             answer = self._ask(sent, head=head)
         except (BrokenPipeError, ConnectionResetError, h11.RemoteProtocolError):
@@ -73,6 +80,7 @@ class Kept:
             answer = None
         if answer is None or not self._reader.going_on:
             self.close()
+        self._answered = time.monotonic()
         return [answer] if answer else []
 
     def _ask(self, sent: bytes, *, head: bool) -> Answer | None:
