@@ -58,7 +58,7 @@ MAY_IMPORT = {
     },
     "service.client": {
         *(TEXT, ERRORS, STORE, ENCODING, SETTINGS, "service.__version__"),
-        *("numpy", "orjson", "pybase64", "httpx", "httpx_retries"),
+        *("numpy", "orjson", "pybase64", "httpx", "httpx_retries", "threadpoolctl"),
     },
     "service.integrations": {
         *("service.client", "service.encoding.choice", "service.encoding.pooling"),

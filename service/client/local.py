@@ -22,6 +22,7 @@ from service.client.results import (
     neighbours_of,
     trace_of,
 )
+from service.client.threads import ONE_THREAD
 from service.client.vectors import Options, Sentence, Text, choice_of, row, several
 from service.encoding import documents
 from service.encoding.choice import Choice
@@ -81,7 +82,8 @@ class LocalModel:
         # The whole answer is held, so that its tokens may be, rather than cut a second time.
         limits = replace(self._limits, stream_bytes=_MOST)
         batch = Batch(self.model, several(texts), choice_of(options), limits, Stages())
-        return [_sentence(one) for one in batch]
+        with ONE_THREAD:
+            return [_sentence(one) for one in batch]
 
     def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
         """Yield what `encode` gives, of any number of texts, which are read a few at a time."""
@@ -95,7 +97,12 @@ class LocalModel:
                 batch = self._batch(some, choice)
             except InvalidError as error:
                 raise shifted(error, first) from None
-            yield from map(_sentence, batch)
+            answers = iter(batch)
+            for _ in some:
+                # What the caller does with one is done with the threads that he has.
+                with ONE_THREAD:
+                    one = next(answers)
+                yield _sentence(one)
             first += len(some)
 
     def embed(
@@ -110,7 +117,8 @@ class LocalModel:
         Pooled as the settings say, unless `pooling` does. Raises PolysemeError.
         """
         batch = self._batch(texts, POOLED)
-        vectors = list(sentence_vectors(batch, pooling or self._pooling, dimensions))
+        with ONE_THREAD:
+            vectors = list(sentence_vectors(batch, pooling or self._pooling, dimensions))
         width = dimensions or self.dimension
         return np.array(vectors, np.float32).reshape(len(vectors), width)
 
@@ -123,22 +131,25 @@ class LocalModel:
     ) -> Comparison:
         """Occurrences of words side by side: `[(text, word), …]`. Raises PolysemeError."""
         given = given_occurrences(occurrences)
-        found = compare(self.model, given, neighbors, case, self._limits, Stages())
+        with ONE_THREAD:
+            found = compare(self.model, given, neighbors, case, self._limits, Stages())
         return comparison_of(documents.compare_document(self.model.manifest, found))
 
     def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
     ) -> list[Neighbour]:
         """The k words nearest to a word, or to a vector [d]. Raises PolysemeError."""
-        if isinstance(near, str):
-            found = neighbours_of_word(self.model, near, k, case)
-        else:
-            found = neighbours_of_vector(self.model, row(near), k)
+        with ONE_THREAD:
+            if isinstance(near, str):
+                found = neighbours_of_word(self.model, near, k, case)
+            else:
+                found = neighbours_of_vector(self.model, row(near), k)
         return neighbours_of(documents.neighbour_documents(found))
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Every step of one layer, in float64. Raises PolysemeError."""
-        tokens, steps = trace_text(self.model, text, layer, case, self._limits)
+        with ONE_THREAD:
+            tokens, steps = trace_text(self.model, text, layer, case, self._limits)
         return trace_of(documents.trace_document(tokens, steps))
 
     def models(self) -> list[ModelFacts]:

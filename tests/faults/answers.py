@@ -10,6 +10,7 @@ import numpy as np
 import orjson
 
 from service.errors import PolysemeError
+from tests.conftest import ROOT
 from tests.faults.requests import MARK
 
 PROBLEM = "application/problem+json"
@@ -18,7 +19,8 @@ _SANE = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _STAGE = re.compile(r"[a-z_]+;dur=(\d+(?:\.\d+)?)")
 _POINTER = re.compile(r"(/(\d{1,9}|[A-Za-z_][A-Za-z0-9_]{0,31}))*")
 _INSIDE = re.compile(
-    rb"Traceback|\.py\b|File \\?\"|site-packages|/proc/|/home/|/root/|/tmp/|/work/"
+    rb"Traceback|\.py\b|File \\?\"|site-packages|/proc/|/home/|/root/|/tmp/|"
+    + re.escape(str(ROOT).encode())
 )
 _ORDINARY = {200, 204, 206, 304}
 
