@@ -7,6 +7,7 @@ from docs.explained import attention_explained
 from docs.imported import constants, imported
 from docs.results import manifest, result, result_if_any, table, trainings
 from docs.senses import ablation, coarsewsd, wic
+from docs.sentence_vectors import sentence_vectors
 from docs.trainings import histories, not_helpful, training_runs
 from models import pictures
 
@@ -45,6 +46,7 @@ def quality() -> str:
     sections: Sequence[list[str]] = (
         *(HEAD.splitlines(), coarsewsd(), wic(), ablation(result("ablation"))),
         *(attention_explained(result_if_any("explanation")), looked_at(), context_words()),
+        sentence_vectors(),
         training_runs(records, pictured=bool(histories(manifest(), records))),
         *(not_helpful(result_if_any("not-helpful")), imported(), constants()),
         LIMITS.splitlines(),

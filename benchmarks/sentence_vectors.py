@@ -1,0 +1,118 @@
+"""What the vectors of `/v1/embeddings` are worth, by pooling and by how many dimensions are kept.
+
+    python benchmarks/sentence_vectors.py PASSAGES COARSEWSD
+
+Two questions. Of passages of two sentences each: which of all the second sentences belongs to a
+first one, and which first one to a second. Of CoarseWSD-20: which sense its word has in a sentence,
+by the vector of the whole sentence. No constant was chosen by these figures.
+"""
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias, get_args
+
+import click
+import numpy as np
+import zstandard
+
+from benchmarks.record import record
+from benchmarks.sentences import bundled
+from service.client.local import UNLIMITED
+from service.encoding.choice import Choice
+from service.encoding.encoder import Batch
+from service.encoding.pooling import Pooling, word_weights
+from service.encoding.stages import Stages
+from service.engine.arrays import Floats
+from service.engine.norm import unit
+from service.engine.pooling import weighted_mean
+from service.evaluation.bootstrap import Figure, draws
+from service.evaluation.coarsewsd import coarsewsd, occurrences_in
+from service.evaluation.files import Files, lines_of
+from service.evaluation.occurrences import Table, numbered
+from service.store.model import Model
+
+PASSAGES = 2_000
+SHORTEST, LONGEST = 8, 40
+"""Words of a sentence, cut at blanks."""
+WIDTHS = (300, 256, 192, 128, 96, 64, 32, 16)
+_SECOND = re.compile(r"(?<=[.!?]) (?=[A-Z])")
+"""Where a sentence ends and another one begins, nearly always."""
+
+Systems: TypeAlias = dict[str, Floats]
+"""The vectors of the same sentences, by how they were made: [S, d] each."""
+
+
+def passages(corpus: Path) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a corpus that are two sentences."""
+    with zstandard.open(corpus, "rb") as stream:
+        for line in io.TextIOWrapper(stream, "utf-8"):
+            match _SECOND.split(line.strip()):
+                case [first, second] if _fits(first) and _fits(second):
+                    yield first, second
+
+
+def _fits(sentence: str) -> bool:
+    return SHORTEST <= len(sentence.split()) <= LONGEST
+
+
+def vectors(model: Model, texts: Sequence[str | Sequence[str]]) -> Systems:
+    """Every way to the vectors of sentences: what is pooled, and how."""
+    choice = Choice(include=frozenset({"static", "contextual"}))
+    found: dict[str, list[Floats]] = {}
+    for one in Batch(model, texts, choice, UNLIMITED, Stages()):
+        for pooling in get_args(Pooling):
+            weights = word_weights(model, one.tokens, pooling)
+            for kind in ("contextual", "static"):
+                mean = weighted_mean(one.arrays[kind], weights)
+                found.setdefault(f"{kind}, {pooling}", []).append(mean)
+    return {name: np.array(rows, np.float32) for name, rows in found.items()}
+
+
+def halves(first: Floats, second: Floats) -> Figure:
+    """How many sentences have their own other half nearest, both ways. [S, d], [S, d] ->"""
+    cosines = unit(first) @ unit(second).T
+    right = _own(cosines) / 2 + _own(cosines.T) / 2
+    drawn = draws(len(right)) / len(right)
+    return Figure.of(float(right.mean()), drawn @ right)
+
+
+def _own(cosines: Floats) -> Floats:
+    own: Floats = (cosines.argmax(axis=1) == np.arange(len(cosines))).astype(np.float64)
+    return own
+
+
+def by_width(
+    model: Model, corpus: Path, archive: Path
+) -> Iterator[tuple[str, int, Figure, Figure]]:
+    """Yield both figures of each way to a vector, at each width."""
+    files: Files = lines_of(archive)
+    pairs = list(islice(passages(corpus), PASSAGES))
+    first, second = (vectors(model, half) for half in zip(*pairs, strict=True))
+    rows = numbered(occurrences_in(files))
+    sentences = vectors(model, [one.words for one in rows])
+    for name in first:
+        for width in WIDTHS:
+            cut = [one[name][:, :width] for one in (first, second, sentences)]
+            senses = coarsewsd(files, Table(rows, cut[2]))
+            yield name, width, halves(cut[0], cut[1]), senses.accuracy
+
+
+@click.command()
+@click.argument("corpus", type=click.Path(path_type=Path, exists=True))
+@click.argument("archive", type=click.Path(path_type=Path, exists=True))
+def main(corpus: Path, archive: Path) -> None:
+    """Measure, and keep what was found."""
+    results: dict[str, dict[str, Any]] = {}
+    for name, width, found, senses in by_width(bundled(), corpus, archive):
+        figures = {"halves": found._asdict(), "senses": senses._asdict()}
+        results.setdefault(name, {})[str(width)] = figures
+        click.echo(f"{name:<28} {width:>4} {found.value:>6} {senses.value:>6}")
+    what = {"corpus": corpus.name, "passages": PASSAGES, "systems": results}
+    record("sentence-vectors", ["numpy"], what)
+
+
+if __name__ == "__main__":
+    main()
