@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 STANDARD = sys.stdlib_module_names
 
 ENGINE, TEXT, ERRORS = "service.engine", "service.text", "service.errors"
-KEYRING = "service.keyring"
+KEYRING, WHOLE = "service.keyring", "service.whole_files"
 STORE, ENCODING, SETTINGS = "service.store", "service.encoding", "service.settings"
 IMPORTING, EVALUATION = "service.importing", "service.evaluation"
 
@@ -20,10 +20,11 @@ MAY_IMPORT = {
     TEXT: {"regex"},
     ERRORS: set(),
     KEYRING: set(),
-    STORE: {ENGINE, TEXT, ERRORS, "numpy", "orjson", "safetensors", "pydantic"},
+    WHOLE: set(),
+    STORE: {ENGINE, TEXT, ERRORS, WHOLE, "numpy", "orjson", "safetensors", "pydantic"},
     ENCODING: {STORE, ENGINE, TEXT, ERRORS, "numpy", "orjson", "pybase64"},
     "service.training": {
-        *(ENGINE, TEXT, STORE, "numpy", "pydantic", "safetensors"),
+        *(ENGINE, TEXT, STORE, WHOLE, "numpy", "pydantic", "safetensors"),
         *("defusedxml", "sklearn", "torch", "zstandard"),
     },
     IMPORTING: {
@@ -53,7 +54,7 @@ MAY_IMPORT = {
     },
     "service.cli": {
         *(ENGINE, TEXT, ERRORS, STORE, ENCODING, SETTINGS, IMPORTING, EVALUATION),
-        *("service.training", KEYRING, "service.bulk"),
+        *("service.training", KEYRING, WHOLE, "service.bulk"),
         *("service.__version__", "click", "numpy", "orjson", "pydantic", "tqdm"),
     },
     "service.client": {
@@ -62,10 +63,10 @@ MAY_IMPORT = {
     },
     "service.integrations": {
         *("service.client", "service.encoding.choice", "service.encoding.pooling"),
-        *("service.text.case", ERRORS, "numpy", "orjson", "sklearn", "spacy"),
+        *("service.text.case", ERRORS, WHOLE, "numpy", "orjson", "sklearn", "spacy"),
     },
     "service.bulk": {
-        *(TEXT, ERRORS, STORE, ENCODING, SETTINGS, "numpy", "orjson", "pyarrow"),
+        *(TEXT, ERRORS, STORE, ENCODING, SETTINGS, WHOLE, "numpy", "orjson", "pyarrow"),
         *("dask", "distributed", "threadpoolctl"),
     },
     "service.__main__": {"service.cli"},

@@ -1,21 +1,20 @@
 """The folder that shards go into: who writes there, which job it is, and what is done."""
 
 import fcntl
-import os
 import re
-import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import orjson
 
 from service.bulk.refusal import BulkError
+from service.whole_files import BEGUN, write_whole
 
 MANIFEST = "_bulk.json"
 """Begins as files do that readers of a folder of Parquet leave aside."""
-_LOCK, _BEGUN = "_lock", ".writing-"
+_LOCK = "_lock"
 _SHARD = re.compile(r"part-\d{5,}\.(?:parquet|npz)")
 
 
@@ -61,7 +60,7 @@ def _require_same(folder: Path, document: dict[str, Any]) -> None:
             )
         return
     others = [one for one in folder.iterdir() if one.name not in {_LOCK, MANIFEST}]
-    if any(not one.name.startswith(_BEGUN) for one in others):
+    if any(not one.name.startswith(BEGUN) for one in others):
         raise BulkError("The folder holds other files: give one that is empty or not there yet.")
     note(folder, document, None)
 
@@ -75,33 +74,7 @@ def note(folder: Path, document: dict[str, Any], totals: dict[str, Any] | None) 
     """Write down which job the folder is for, and at the end what is in it."""
     style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     told = {"complete": totals is not None, **({"totals": totals} if totals else {})}
-    with beside(folder / MANIFEST) as file:
-        file.write(orjson.dumps({"job": document, **told}, option=style))
-
-
-@contextmanager
-def beside(place: Path) -> Iterator[IO[bytes]]:
-    """A file under another name; it takes its place when it is whole and on the disk."""
-    begun = place.with_name(f"{_BEGUN}{place.name}-{secrets.token_hex(4)}")
-    try:
-        with begun.open("x+b") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        begun.replace(place)
-        _sync(place.parent)
-    finally:
-        begun.unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    """Bring the names in a folder to the disk."""
-    with suppress(OSError):  # not every file system can
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+    write_whole(folder / MANIFEST, orjson.dumps({"job": document, **told}, option=style))
 
 
 def shard_path(folder: Path, number: int, kind: str) -> Path:
@@ -116,5 +89,5 @@ def finished(folder: Path) -> set[str]:
 
 def clear(folder: Path) -> None:
     """Remove what was never finished."""
-    for one in folder.glob(f"{_BEGUN}*"):
+    for one in folder.glob(f"{BEGUN}*"):
         one.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from service.bulk.folder import beside, shard_path
+from service.bulk.folder import shard_path
 from service.bulk.job import Job, Packing, written
 from service.bulk.refusal import BulkError
 from service.bulk.shards import Shard
@@ -27,6 +27,7 @@ from service.encoding.pooling import sentence_vector, sentence_vectors
 from service.encoding.stages import Stages
 from service.errors import InvalidError, PolysemeError, UnknownWordError
 from service.store.model import Model
+from service.whole_files import whole_files
 
 _NUMBERS = 1 << 22
 """in the arrays of a row group, about: what is in memory at one time"""
@@ -72,7 +73,7 @@ def write_shard(job: Job, shard: Shard) -> Written:
     """Encode the sentences of a shard and write it; raise BulkError with the row that stops it."""
     model = job.mapped()
     write = _write_npz if job.wishes.format == "npz" else _write_parquet
-    with beside(shard_path(job.out, shard.number, job.wishes.format)) as file:
+    with whole_files(shard_path(job.out, shard.number, job.wishes.format)) as (file,):
         try:
             totals = write(file, job, model, shard)
         except PolysemeError as error:

@@ -9,7 +9,7 @@ import click
 import orjson
 from pydantic import ValidationError
 
-from service.cli.evaluate import course, output_place, require_extra, write_output
+from service.cli.evaluate import course, output_place, require_extra
 from service.cli.interruption import cleaning_up
 from service.cli.options import model_option, with_registry
 from service.evaluation.refusal import EvaluationError
@@ -18,6 +18,7 @@ from service.store.model import Model
 from service.store.registry import Registry
 from service.training.recipe import COARSEWSD, Recipe
 from service.training.refusal import TrainingError
+from service.whole_files import write_whole
 
 if TYPE_CHECKING:
     from service.evaluation.explanation import Explanation
@@ -106,7 +107,7 @@ def attention(
         style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         said = {**explained.document(), "chosen_lemmas": lemmas}
         with cleaning_up():
-            write_output(options["document"], orjson.dumps(said, option=style))
+            write_whole(options["document"], orjson.dumps(said, option=style))
 
 
 @contextmanager

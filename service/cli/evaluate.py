@@ -1,7 +1,6 @@
 """`polyseme evaluate`: how well a model's vectors separate senses, beside its controls."""
 
 import os
-import secrets
 import sys
 import time
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from service.evaluation.systems import DEFAULT, NAMES, SERVED_NAMES
 from service.evaluation.wish import MINILM, MOST_FREQUENT, Task, Wish
 from service.settings import PREFIX, Settings
 from service.store.registry import Registry
+from service.whole_files import write_whole
 
 _EXTRA = ("sklearn", "scipy", "matplotlib", "urllib3")
 _TASKS = ("coarsewsd", "wic", "similarity")
@@ -107,13 +107,13 @@ def evaluate(
     with cleaning_up():
         if options["document"]:
             style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-            write_output(
+            write_whole(
                 options["document"], orjson.dumps(measuring.document(results), option=style)
             )
         if options["plot"]:
             kind = _IMAGES[options["plot"].suffix.lower()]
             drawing = import_module("service.evaluation.picture")
-            write_output(options["plot"], drawing.picture(results, kind))
+            write_whole(options["plot"], drawing.picture(results, kind))
 
 
 def require_extra() -> ModuleType:
@@ -161,14 +161,3 @@ def course(name: str, total: int) -> Iterator[Advance]:
             click.echo(f"polyseme: {name}, {done:,} of {total:,}", err=True)
 
     yield advance
-
-
-def write_output(file: Path, data: bytes) -> None:
-    """Write a file that takes its place when it is whole."""
-    place = file.resolve()  # never what leads there, such as /dev/stdout
-    begun = place.with_name(f".writing-{secrets.token_hex(8)}")
-    try:
-        begun.write_bytes(data)
-        begun.replace(place)
-    finally:
-        begun.unlink(missing_ok=True)

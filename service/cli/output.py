@@ -1,8 +1,5 @@
 """Where a command's answer goes: standard output, or a file that is there once it is whole."""
 
-import errno
-import secrets
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +9,7 @@ from typing import IO
 import click
 
 from service.cli.interruption import cleaning_up
+from service.whole_files import whole_files
 
 output_option = click.option(
     "--output",
@@ -31,22 +29,5 @@ def written_to(file: Path) -> Iterator[IO[bytes]]:
         with file.open("wb") as out:
             yield out
     else:
-        with cleaning_up(), _beside(file) as out:
+        with cleaning_up(), whole_files(file) as (out,):
             yield out
-
-
-@contextmanager
-def _beside(file: Path) -> Iterator[IO[bytes]]:
-    """A file beside the one it will be, gone at the end unless it has taken its place."""
-    place = file.resolve()
-    if not place.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder for", str(file))
-    begun = place.with_name(f".writing-{secrets.token_hex(8)}")
-    try:
-        with begun.open("xb") as out:
-            yield out
-        if place.exists():
-            shutil.copymode(place, begun)
-        begun.replace(place)
-    finally:
-        begun.unlink(missing_ok=True)

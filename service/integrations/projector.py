@@ -4,16 +4,15 @@ It is a view of TensorBoard, and a page of its own: a file of vectors, a file th
 them is, and one that names the two.
 """
 
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import orjson
 
 from service.client.vectors import Array, Sentence
+from service.whole_files import whole_files
 
 Kind: TypeAlias = Literal["static", "contextual"]
 
@@ -50,7 +49,7 @@ def save_projection(
     place.mkdir(parents=True, exist_ok=True)
     points, width = 0, 0
     names = (_VECTORS, _METADATA, _TENSORBOARD, *([] if address is None else [_PAGE]))
-    with _whole([place / name for name in names]) as (vectors, metadata, *configs):
+    with whole_files(*(place / name for name in names)) as (vectors, metadata, *configs):
         metadata.write(_line(_COLUMNS))
         for kind in kinds:
             for number, sentence in enumerate(sentences):
@@ -59,25 +58,25 @@ def save_projection(
                 metadata.writelines(_facts(kind, number, sentence))
                 points, width = points + len(rows), rows.shape[1]
         for config, text in zip(configs, _configs(address, [points, width]), strict=False):
-            config.write(text)
+            config.write(text.encode())
     return points
 
 
-def _numbers(vector: Array) -> str:
+def _numbers(vector: Array) -> bytes:
     """A line of numbers, each in the fewest digits that give it back. [d] -> a line"""
-    numbers = orjson.dumps(vector, option=orjson.OPT_SERIALIZE_NUMPY).decode()
-    return numbers[1:-1].replace(",", "\t") + "\n"
+    numbers = orjson.dumps(vector, option=orjson.OPT_SERIALIZE_NUMPY)
+    return numbers[1:-1].replace(b",", b"\t") + b"\n"
 
 
-def _facts(kind: Kind, number: int, sentence: Sentence) -> Iterator[str]:
+def _facts(kind: Kind, number: int, sentence: Sentence) -> Iterator[bytes]:
     context = " ".join(sentence.words)
     for place, token in enumerate(sentence.tokens):
         where = (kind, str(number), str(place))
         yield _line([token.text, *where, token.key or "", token.resolution, context])
 
 
-def _line(fields: Iterable[str]) -> str:
-    return "\t".join(field.translate(_ESCAPED) for field in fields) + "\n"
+def _line(fields: Iterable[str]) -> bytes:
+    return "\t".join(field.translate(_ESCAPED) for field in fields).encode() + b"\n"
 
 
 def _configs(address: str | None, shape: list[int]) -> Iterator[str]:
@@ -94,25 +93,3 @@ def _configs(address: str | None, shape: list[int]) -> Iterator[str]:
         "metadataPath": f"{at}/{_METADATA}",
     }
     yield orjson.dumps({"embeddings": [tensor]}, option=orjson.OPT_INDENT_2).decode() + "\n"
-
-
-@contextmanager
-def _whole(places: Sequence[Path]) -> Iterator[list[IO[str]]]:
-    """Files that take their places when all of them are whole."""
-    with ExitStack() as stack:
-        written = [stack.enter_context(_begun(place.parent)) for place in places]
-        yield list(written)
-        for one, place in zip(written, places, strict=True):
-            one.close()
-            Path(one.name).replace(place)
-
-
-@contextmanager
-def _begun(folder: Path) -> Iterator[IO[str]]:
-    """A new file, gone at the end unless it has taken its place."""
-    file = folder / f".writing-{secrets.token_hex(8)}"
-    try:
-        with file.open("x", encoding="utf-8", newline="") as out:
-            yield out
-    finally:
-        file.unlink(missing_ok=True)

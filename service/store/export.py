@@ -5,17 +5,14 @@ and its numbers in each. TensorBoard's Embedding Projector: a file of vectors an
 their columns parted by tabs.
 """
 
-import errno
-import secrets
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import orjson
 
 from service.store.model import Model
+from service.whole_files import whole_files
 
 _NUMPY = orjson.OPT_SERIALIZE_NUMPY
 
@@ -26,7 +23,7 @@ def export_word2vec(model: Model, file: Path, limit: int | None = None) -> int:
     A word with white space in it has no place in the format.
     """
     rows = _rows(model, limit, str.isspace)
-    with _whole(file) as (out,):
+    with whole_files(file) as (out,):
         out.write(b"%d %d\n" % (len(rows), model.manifest.dimension))
         for word, numbers in _lines(model, rows, b" "):
             out.write(b"%s %s\n" % (word, numbers))
@@ -39,7 +36,7 @@ def export_projector(model: Model, vectors: Path, metadata: Path, limit: int | N
     A word with a line break or a tab in it has no place in the format.
     """
     rows = _rows(model, limit, lambda letter: letter in "\t\v\f\r\x1c\x1d\x1e\x85\u2028\u2029")
-    with _whole(vectors, metadata) as (numbers_out, words_out):
+    with whole_files(vectors, metadata) as (numbers_out, words_out):
         for word, numbers in _lines(model, rows, b"\t"):
             numbers_out.write(b"%s\n" % numbers)
             words_out.write(b"%s\n" % word)
@@ -63,40 +60,3 @@ def _lines(model: Model, rows: list[int], separator: bytes) -> Iterator[tuple[by
         vector = np.asarray(model.rows[row], np.float32)
         numbers = orjson.dumps(np.ascontiguousarray(vector), option=_NUMPY)
         yield model.vocabulary.word(row).encode(), numbers[1:-1].replace(b",", separator)
-
-
-@contextmanager
-def _whole(*files: Path) -> Iterator[list[IO[bytes]]]:
-    """Write files that take their places when all of them are whole."""
-    places = [_place(file) for file in files]
-    with ExitStack() as stack:
-        written = [stack.enter_context(_begun(place)) for place in places]
-        yield list(written)
-        for one in written:
-            one.close()
-        for one, place in zip(written, places, strict=True):
-            Path(one.name).replace(place)
-
-
-def _place(file: Path) -> Path:
-    """Where a file is to stand; what leads there, such as /dev/stdout, is not to be replaced."""
-    if file.exists() and not file.is_file():
-        raise FileExistsError(errno.EEXIST, "Something else than a file is there", str(file))
-    place = file.resolve()
-    if not place.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(file.parent))
-    return place
-
-
-@contextmanager
-def _begun(file: Path) -> Iterator[IO[bytes]]:
-    """A file beside the one it will be, gone at the end unless it has taken its place.
-
-    It has its name before it is there, so that an interruption never comes between the two.
-    """
-    begun = file.with_name(f".writing-{secrets.token_hex(8)}")
-    try:
-        with begun.open("xb") as out:
-            yield out
-    finally:
-        begun.unlink(missing_ok=True)

@@ -1,6 +1,5 @@
 """Checkpoints: the state of a training as safetensors and JSON, from which it goes on."""
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,10 +15,10 @@ from service.engine.arrays import Floats
 from service.training.recipe import Recipe
 from service.training.refusal import TrainingError
 from service.training.source import digest
+from service.whole_files import BEGUN, write_whole
 
 KEPT = 2
 """How many checkpoints are kept, the newest ones."""
-_UNFINISHED = ".writing-"
 RANDOM = "one generator for each step, of the seed and the step's number"
 
 
@@ -52,9 +51,9 @@ def save(folder: Path, tensors: Mapping[str, Floats], **facts: Any) -> None:
     name = f"{facts['step']:08}"
     # Not ascontiguousarray, which gives a single number an axis.
     whole = {key: np.array(tensor, order="C") for key, tensor in tensors.items()}
-    _put(folder / f"{name}.safetensors", save_tensors(whole))
+    write_whole(folder / f"{name}.safetensors", save_tensors(whole))
     kept = Kept(sha256=digest(folder / f"{name}.safetensors"), **facts)
-    _put(folder / f"{name}.json", kept.model_dump_json(indent=1).encode())
+    write_whole(folder / f"{name}.json", kept.model_dump_json(indent=1).encode())
     _clear(folder)
 
 
@@ -83,16 +82,6 @@ def steps_in(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.json") if path.stem.isdigit())
 
 
-def _put(path: Path, data: bytes) -> None:
-    """Write a file under another name and give it its own when it is whole."""
-    part = path.with_name(f"{_UNFINISHED}{path.name}")
-    with part.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-
-
 def _clear(folder: Path) -> None:
     """Remove what is older than the last checkpoints, and what was never finished."""
     for name in steps_in(folder)[:-KEPT]:
@@ -102,5 +91,5 @@ def _clear(folder: Path) -> None:
     for path in folder.glob("*.safetensors"):
         if path.stem.isdigit() and path.stem not in newest:
             path.unlink(missing_ok=True)
-    for path in folder.glob(f"{_UNFINISHED}*"):
+    for path in folder.glob(f"{BEGUN}*"):
         path.unlink(missing_ok=True)

@@ -69,6 +69,11 @@ def parts(out):
     return sorted(Path(out).glob("part-*"))
 
 
+def begun(out):
+    """Whether a shard is being written: the job's own file is whole before."""
+    return (out / "_bulk.json").exists() and any(out.glob(".writing-*"))
+
+
 def workers_of(process):
     """The worker processes of a run."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
@@ -89,7 +94,7 @@ def test_runs_that_are_killed_again_and_again_leave_the_bytes_of_one_run(
     for stop in (0, 9, 20):
         process = begin(source, out)
         # The first one dies with a shard half-written, the others between and within them.
-        until(lambda s=stop: len(parts(out)) > s or (s == 0 and any(out.glob(".writing-part*"))))
+        until(lambda s=stop: len(parts(out)) > s or (s == 0 and begun(out)))
         workers = workers_of(process)
         process.kill()
         assert ended(process)[0] == -signal.SIGKILL

@@ -166,4 +166,5 @@ def test_text_that_is_not_utf8_ends_in_one_sentence(polyseme, arguments, stdin):
 def test_a_file_that_cannot_be_written_ends_in_one_sentence(polyseme, tmp_path):
     done = polyseme("encode", "--output", tmp_path / "nowhere" / "answer", "bank")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert "answer" in done.stderr.decode()
+    assert "There is no such folder" in done.stderr.decode()
+    assert "nowhere" in done.stderr.decode()
