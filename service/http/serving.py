@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from service.http import watching
-from service.http.draining import take_over_endings
+from service.http.draining import hold_endings, take_over_endings
 from service.http.upkeep import share, take_over_hangups
 from service.settings import Settings
 
@@ -55,9 +55,9 @@ def when_ready(server: Any) -> None:
 
 
 def pre_fork(server: Any, worker: Any) -> None:
-    """Let a worker see which signals came before it could handle any, and give it its files."""
-    worker.heard = server.SIG_QUEUE
+    """Give a worker its files, and no signal to end before it can handle one."""
     watching.prepare(server, worker)
+    hold_endings()
 
 
 def post_fork(_server: Any, worker: Any) -> None:

@@ -12,12 +12,11 @@ import signal
 import sys
 import threading
 import time
-from contextlib import suppress
 from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
 
-from service.http.draining import draining
+from service.http.draining import draining, release_endings
 from service.http.ledger import PATIENCE
 from service.http.traffic import Traffic
 from service.http.upkeep import refresh, settings_of
@@ -39,7 +38,6 @@ _IDLE = 1.0
 """Seconds without a byte of a request, after which a connection may be given up for another one."""
 _BREATH = 1.0
 """Seconds before another worker is tried where one could not begin."""
-_ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
 _NOBODY = {errno.EAGAIN, errno.ECONNABORTED, errno.EINTR}
 
 
@@ -50,8 +48,8 @@ class Worker(ThreadWorker):  # type: ignore[misc]
     # come before its handler stands; until then the master's handler does, which is harmless.
     SIGNALS = tuple(one for one in ThreadWorker.SIGNALS if one != signal.SIGHUP)
 
-    heard: queue.SimpleQueue[int] | None = None
-    """the signals that came before this worker could handle any (`serving.py`)"""
+    alive: bool
+    """False from the signal to end on"""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -84,18 +82,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         signal.signal(signal.SIGHUP, lambda number, _frame: self._hangups.put(number))
         signal.siginterrupt(signal.SIGHUP, False)
         super().init_signals()
-        self._heed_what_came_before()
-
-    def _heed_what_came_before(self) -> None:
-        """End where a signal to end came between the fork and now.
-
-        The master's handler, which stood until now, put it into a copy of the master's queue, where
-        it would be lost, and the master would wait for this worker as long as it waits for answers.
-        """
-        with suppress(queue.Empty):
-            while self.heard:
-                if self.heard.get_nowait() in _ENDS:
-                    self.alive = False
+        release_endings()
 
     def _keep_models(self) -> None:
         """Refresh the models on each SIGHUP, and once before: one may have come with the fork."""

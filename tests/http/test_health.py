@@ -83,7 +83,7 @@ def test_a_broken_default_model_is_named_once_when_the_service_starts(tmp_path, 
     assert len([line for line in lines if "is broken" in line]) == 1
 
 
-CONFIG = """
+EARLY = """
 import os, signal
 from service.http.serving import *
 
@@ -91,11 +91,28 @@ def post_fork(server, worker):
     if worker.age == 1:
         os.kill(os.getpid(), signal.SIGTERM)
 """
+EARLIER = """
+# On one processor a parent goes on before its child takes a step.
+import os, signal
+from pathlib import Path
+from service.http.serving import *
+
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+
+def kill():
+    children = Path("/proc/self/task", str(os.getpid()), "children").read_text().split()
+    if not told:
+        told.append([os.kill(int(pid), signal.SIGTERM) for pid in children])
+
+told = []
+os.register_at_fork(after_in_parent=kill)
+"""
 
 
-def test_a_worker_that_is_told_to_end_before_it_hears_signals_ends(tmp_path) -> None:
+@pytest.mark.parametrize("moment", [EARLY, EARLIER], ids=["a step", "none"])
+def test_a_worker_that_is_told_to_end_before_it_hears_signals_ends(tmp_path, moment) -> None:
     """Else the master waits for it as long as it waits for answers; here, it is replaced."""
-    (tmp_path / "config.py").write_text(CONFIG, "utf-8")
+    (tmp_path / "config.py").write_text(moment, "utf-8")
     command = [sys.executable, "-m", "gunicorn", "--config", tmp_path / "config.py"]
     environment = {
         **os.environ,
