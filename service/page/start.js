@@ -10,25 +10,40 @@ import { VIEWS } from "./views.js";
 const main = document.getElementById("main");
 const nav = document.getElementById("views");
 const built = {};
+const states = {};
 let current = { name: "", state: {} };
 let seen = "";
 
+/** The address of a view in a state. */
+const address = (name, state = {}) => format(name, state, VIEWS[name].defaults);
+
 /** What a view is given: its `show` gets the whole state, as strings, when anything of it changes. */
-const page = {
-  /** Change some of the state, and with it the address. `push` makes a step to go back to. */
+const pageOf = (name) => ({
+  /**
+   * Change some of its state, and with it the address. `push` makes a step to go back to. Of a view
+   * that has been left in the meantime, what comes late is for who comes back to it.
+   */
   go(changes, { push = false } = {}) {
-    const { name, state } = current;
-    visit(name, { ...state, ...changes }, push);
+    const state = { ...states[name], ...changes };
+    if (name === current.name) visit(name, state, push);
+    else keep(name, state);
   },
-  /** The address of a view in a state. */
-  address: (name, state = {}) => format(name, state, VIEWS[name].defaults),
-};
+  address,
+});
+
+/** Whoever comes back to a view finds it as it was left. */
+function keep(name, state) {
+  states[name] = state;
+  linkTo(name).href = address(name, state);
+}
+
+const linkTo = (name) => nav.querySelector(`[data-view="${name}"]`);
 
 function visit(name, state, push) {
-  const address = page.address(name, state);
   try {
-    if (push) history.pushState(null, "", address);
-    else history.replaceState(null, "", address);
+    const now = address(name, state);
+    if (push) history.pushState(null, "", now);
+    else history.replaceState(null, "", now);
   } catch {
     // Longer than the browser lets an address be: the view is as it is, its address as it was.
   }
@@ -37,13 +52,11 @@ function visit(name, state, push) {
 
 async function show(name, state) {
   current = { name, state };
-  // Whoever comes back to a view finds it as it was left.
-  const link = nav.querySelector(`[data-view="${name}"]`);
-  link.href = page.address(name, state);
+  keep(name, state);
   // Shown at once where it is there already: a view may be asked several times in one turn.
   if (!built[name] && !(await made(name))) return;
   main.removeAttribute("aria-busy");
-  if (seen !== name) enter(name, link);
+  if (seen !== name) enter(name);
   try {
     await built[name].show(state);
   } catch (error) {
@@ -54,7 +67,7 @@ async function show(name, state) {
 }
 
 /** Put a view into the place of another; who came by a link within that one is not lost. */
-function enter(name, link) {
+function enter(name) {
   const { element } = built[name];
   const within = main.contains(document.activeElement);
   if (seen) scrollTo(0, 0);
@@ -62,7 +75,7 @@ function enter(name, link) {
   main.replaceChildren(element);
   document.title = `${VIEWS[name].title} · Polyseme`;
   nav.querySelector("[aria-current]")?.removeAttribute("aria-current");
-  link.setAttribute("aria-current", "page");
+  linkTo(name).setAttribute("aria-current", "page");
   if (within) {
     const heading = element.querySelector("h2");
     heading.tabIndex = -1;
@@ -76,7 +89,7 @@ async function made(name) {
   main.setAttribute("aria-busy", "true");
   try {
     const { build } = await VIEWS[name].load();
-    built[name] ??= build(page);
+    built[name] ??= build(pageOf(name));
   } catch (error) {
     if (wanted === current) {
       seen = "";

@@ -2,10 +2,11 @@
 
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, Route
 
 OFF = (
     # The browser's own windows of suggestions: pages in processes of their own, made anew with
@@ -106,3 +107,12 @@ class Reader:
             f"{one['id']}: {one['help']}: {[node['html'][:200] for node in one['nodes']][:5]}"
             for one in found
         ]
+
+
+def hold(held: list[Route]) -> Callable[[Route], None]:
+    """Keep questions unanswered."""
+
+    def keep(route: Route) -> None:
+        held.append(route)
+
+    return keep

@@ -64,6 +64,23 @@ def test_a_chosen_word_comes_back_when_it_is_typed_again(open_page: Open) -> Non
     assert kept(reader)[0][1] == "flows"
 
 
+@pytest.mark.parametrize("other", ["Look", "Models"])
+def test_a_sentence_that_is_typed_is_there_though_the_view_is_left(
+    open_page: Open, other: str
+) -> None:
+    reader = open_page(address(BANKS))
+    sentence(reader, 1).fill("The green bank of a river")
+    reader.page.get_by_role("link", name=other, exact=True).click()
+    reader.settle()
+    reader.page.wait_for_timeout(500)
+    assert reader.address == f"#{other.lower()}"
+    reader.page.get_by_role("link", name="Compare", exact=True).click()
+    reader.settle()
+    assert sentence(reader, 1).input_value() == "The green bank of a river"
+    assert kept(reader)[0] == ["The green bank of a river", "bank", 0]
+    assert pressed(reader, 1) == [2]
+
+
 def test_typing_makes_no_step_to_go_back_to(open_page: Open) -> None:
     reader = open_page("#compare")
     example(reader, "bank / bank")

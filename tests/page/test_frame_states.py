@@ -1,14 +1,13 @@
 """What the frame does when things are not as they should be, and for readers who see otherwise."""
 
 import re
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.conftest import Serve
 from tests.page.conftest import Open
-from tests.page.reader import Reader
+from tests.page.reader import Reader, hold
 
 UNREADABLE = "The service's answer cannot be read."
 
@@ -26,15 +25,6 @@ def answer_with(page: Page, body: str, status: int = 200, **headers: str) -> Non
             status=status, content_type="application/json", body=body, headers=headers
         ),
     )
-
-
-def hold(held: list[Route]) -> Callable[[Route], None]:
-    """Keep questions unanswered."""
-
-    def keep(route: Route) -> None:
-        held.append(route)
-
-    return keep
 
 
 def test_a_part_of_the_page_that_does_not_come_is_said_and_does_not_stay(open_page: Open) -> None:

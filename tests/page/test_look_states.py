@@ -9,13 +9,13 @@ from urllib.parse import parse_qs
 import httpx
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from service.engine.attention import Scoring
 from tests.conftest import Serve
 from tests.page.conftest import Open
 from tests.page.look_reader import APPLES, attention, choose, encoded, grid, look, weights
-from tests.page.reader import Reader
+from tests.page.reader import Reader, hold
 from tests.tiny import full_layer, normal, write_tiny
 
 HEARD = """(line) => {
@@ -101,6 +101,25 @@ def test_the_address_has_the_cell_though_the_view_was_left(open_page: Open) -> N
     reader.page.wait_for_timeout(300)
     reader.page.get_by_role("link", name="Look", exact=True).click()
     reader.page.wait_for_url("**#look?row=3&column=2")
+
+
+def test_a_cell_is_kept_where_the_next_view_is_slow_to_come(open_page: Open) -> None:
+    reader = open_page(look(row=2, column=2))
+    held: list[Route] = []
+    reader.page.route("**/page/models/view.js", hold(held))
+    grid(reader).press("ArrowDown")
+    reader.page.get_by_role("link", name="Models").click()
+    expect(reader.page.locator("main[aria-busy]")).to_have_count(1)
+    reader.page.wait_for_timeout(300)
+    assert reader.address == "#models"
+    back = reader.page.get_by_role("link", name="Look", exact=True)
+    assert back.get_attribute("href") == "#look?row=3&column=2"
+    held[0].continue_()
+    reader.settle()
+    assert reader.address == "#models"
+    back.click()
+    reader.settle()
+    assert reader.address == "#look?row=3&column=2"
 
 
 def test_back_leads_to_a_sentence_that_was_typed_over(open_page: Open) -> None:

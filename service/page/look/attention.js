@@ -59,8 +59,7 @@ export class Attention {
     if (!same) {
       clearTimeout(this.timer);
       this.moved = null;
-    } else if (this.unsent) this.#rest();
-    this.unsent = false;
+    }
     this.addressed = { row, column };
   }
 
@@ -126,9 +125,7 @@ export class Attention {
   #rest() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
-      // The view was left: the address follows when somebody comes back to it.
-      this.unsent = !this.figure.element.isConnected;
-      if (!this.unsent) this.page.go({ row: String(this.moved.row), column: String(this.moved.column) });
+      this.page.go({ row: String(this.moved.row), column: String(this.moved.column) });
     }, REST);
   }
 

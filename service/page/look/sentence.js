@@ -63,8 +63,7 @@ export class Sentence {
       this.timer = null;
       this.text.value = state.text;
       this.shown = state.text;
-    } else if (this.unsent) this.#typed();
-    this.unsent = false;
+    }
     this.cases.show(state.case);
     this.unknown.value = state.oov;
     this.model.show(state.model);
@@ -73,9 +72,6 @@ export class Sentence {
   #typed() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
-      // The view was left: what is typed is sent when somebody comes back to it.
-      this.unsent = !this.element.isConnected;
-      if (this.unsent) return;
       const begun = !this.#typing();
       this.typed = this.text.value;
       this.#go(this.typed, begun && this.typed !== this.shown);
