@@ -43,6 +43,7 @@ class _OneThread:
 
 @cache
 def _controller() -> Any:
+    """Of the libraries that are loaded by now: NumPy's is, and no other one computes here."""
     return ThreadpoolController()
 
 
