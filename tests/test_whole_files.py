@@ -20,6 +20,17 @@ def break_off(error, *places):
         raise error
 
 
+def elsewhere(place, *lines):
+    """What becomes of another process that runs these lines."""
+    known = (
+        "import os, signal, sys; from pathlib import Path",
+        "from service.whole_files import whole_files, write_whole",
+        "place = Path(sys.argv[1])",
+    )
+    command = [sys.executable, "-c", "\n".join((*known, *lines)), place]
+    return subprocess.run(command, capture_output=True, check=False)
+
+
 def test_until_they_are_whole_what_was_there_stays(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     one.write_bytes(b"before")
@@ -45,14 +56,13 @@ def test_a_disk_that_is_full_leaves_what_was_there(tmp_path):
     """The kernel refuses what goes over the limit of a file's size, as a full disk does."""
     place = tmp_path / "file"
     place.write_bytes(b"before")
-    code = (
-        "import resource, signal, sys; from pathlib import Path\n"
-        "from service.whole_files import write_whole\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        "write_whole(Path(sys.argv[1]), bytes(100_000))\n"
+    found = elsewhere(
+        place,
+        "import resource",
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)",
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))",
+        "write_whole(place, bytes(100_000))",
     )
-    found = subprocess.run([sys.executable, "-c", code, place], capture_output=True, check=False)
     assert b"File too large" in found.stderr
     assert (names(tmp_path), place.read_bytes()) == (["file"], b"before")
 
@@ -60,15 +70,12 @@ def test_a_disk_that_is_full_leaves_what_was_there(tmp_path):
 def test_a_process_that_is_killed_leaves_what_was_there(tmp_path):
     place = tmp_path / "file"
     place.write_bytes(b"before")
-    code = (
-        "import os, signal, sys; from pathlib import Path\n"
-        "from service.whole_files import whole_files\n"
-        "with whole_files(Path(sys.argv[1])) as (file,):\n"
-        "    file.write(bytes(100_000)); file.flush(); os.kill(os.getpid(), signal.SIGKILL)\n"
+    found = elsewhere(
+        place,
+        "with whole_files(place) as (file,):",
+        "    file.write(bytes(100_000)); file.flush(); os.kill(os.getpid(), signal.SIGKILL)",
     )
-    assert subprocess.run([sys.executable, "-c", code, place], check=False).returncode == -(
-        signal.SIGKILL
-    )
+    assert found.returncode == -signal.SIGKILL
     assert place.read_bytes() == b"before"
     [left] = [name for name in names(tmp_path) if name != "file"]
     assert left.startswith(BEGUN)

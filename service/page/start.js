@@ -40,8 +40,8 @@ function keep(name, state) {
 const linkTo = (name) => nav.querySelector(`[data-view="${name}"]`);
 
 function visit(name, state, push) {
+  const now = address(name, state);
   try {
-    const now = address(name, state);
     if (push) history.pushState(null, "", now);
     else history.replaceState(null, "", now);
   } catch {

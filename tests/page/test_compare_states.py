@@ -22,7 +22,7 @@ from tests.page.comparing import (
     words,
 )
 from tests.page.conftest import Open
-from tests.page.reader import Reader
+from tests.page.reader import Reader, hold
 
 SHORT: list[tuple[list[list], str]] = [
     ([list(BANKS[0])], "Sentence 2 (B) is empty: type one."),
@@ -54,11 +54,7 @@ def test_an_address_with_one_sentence_waits_for_the_other(open_page: Open) -> No
 def test_a_setting_that_changes_while_a_sentence_is_read_does_not_lose_it(open_page: Open) -> None:
     reader = open_page(address(BANKS))
     held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    reader.page.route("**/v1/encode", hold)
+    reader.page.route("**/v1/encode", hold(held))
     with reader.page.expect_request("**/v1/encode"):
         sentence(reader, 1).fill("My bank is open")
     with reader.page.expect_request("**/v1/encode"):
