@@ -27,7 +27,7 @@ check: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/oxlint --deny-warnings service/page
+	$(BIN)/oxlint --deny-warnings service/polyseme/page
 	$(BIN)/python .ci/audit.py
 
 format: $(VENV)/.installed-test

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from flask import Flask, Response, request
 
-from service.http.app import create_app
-from service.http.reading import JSON, NPZ
+from polyseme.http.app import create_app
+from polyseme.http.reading import JSON, NPZ
 
 
 def bare_app(folder: str) -> Flask:

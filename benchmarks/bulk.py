@@ -78,12 +78,12 @@ def sentences(corpus: Path) -> Iterator[str]:
 
 def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     """Encode the lines of a file in one process and keep nothing; print the seconds it took."""
-    from service.bulk.workers import settle  # noqa: PLC0415
-    from service.client.local import UNLIMITED, LocalModel  # noqa: PLC0415
-    from service.encoding.choice import Choice  # noqa: PLC0415 - only in a process of its own
-    from service.encoding.encoder import Batch  # noqa: PLC0415
-    from service.encoding.pooling import sentence_vectors  # noqa: PLC0415
-    from service.encoding.stages import Stages  # noqa: PLC0415
+    from polyseme.bulk.workers import settle  # noqa: PLC0415
+    from polyseme.client.local import UNLIMITED, LocalModel  # noqa: PLC0415
+    from polyseme.encoding.choice import Choice  # noqa: PLC0415 - only in a process of its own
+    from polyseme.encoding.encoder import Batch  # noqa: PLC0415
+    from polyseme.encoding.pooling import sentence_vectors  # noqa: PLC0415
+    from polyseme.encoding.stages import Stages  # noqa: PLC0415
 
     model = LocalModel.of().model
     if settled:
@@ -163,7 +163,7 @@ def pss(pid: int) -> int:
 
 def bulked(file: Path, out: Path, options: tuple[str, ...]) -> dict[str, float]:
     """The command over a file: its seconds, the processors', its memory, what it wrote."""
-    command = [sys.executable, "-m", "service", "bulk", str(file), str(out), *options]
+    command = [sys.executable, "-m", "polyseme", "bulk", str(file), str(out), *options]
     before, began = _processor(), time.perf_counter()
     process = subprocess.Popen([*command, "--workers", str(WORKERS)], env=ENVIRONMENT)  # noqa: S603
     watched = Watched(process.pid)

@@ -16,10 +16,10 @@ import numpy as np
 from record import medians, record
 from threadpoolctl import threadpool_limits
 
-from service.engine.stack import contextualise
-from service.store.folder import read_model
-from service.store.model import Model
-from service.text.tokens import resolve_all
+from polyseme.engine.stack import contextualise
+from polyseme.store.folder import read_model
+from polyseme.store.model import Model
+from polyseme.text.tokens import resolve_all
 
 SENTENCES, COMMON, SEED = 300, 20_000, 1
 SHORTEST, LONGEST = 5, 60

@@ -23,10 +23,10 @@ from rivals import MiniLM, TorchLayer, Way, products, static_mean, tensors
 from sentences import bundled, lengths, sentences
 from threadpoolctl import threadpool_limits
 
-from service.engine.attention import Sentence
-from service.engine.stack import contextualise
-from service.store.model import Model
-from service.text.tokens import resolve_all
+from polyseme.engine.attention import Sentence
+from polyseme.engine.stack import contextualise
+from polyseme.store.model import Model
+from polyseme.text.tokens import resolve_all
 
 CURVE = (8, 16, 32, 64, 128, 256, 512)
 ONE, DIFFERENT = 32, 500

@@ -24,7 +24,7 @@ from record import record
 from sentences import bundled, sentences
 from threadpoolctl import threadpool_limits
 
-from service.engine.stack import contextualise
+from polyseme.engine.stack import contextualise
 
 SHORTEST, LONGEST = 16, 16_384
 FITTED_FROM = 1024

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import httpx
 
 HERE = Path(__file__).parent
-SERVICE = "service.http.app:create_app()"
+SERVICE = "polyseme.http.app:create_app()"
 _OPEN = "01"
 """How /proc/net/tcp writes that a connection is established."""
 
@@ -48,10 +48,10 @@ def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterat
     """
     port = _free_port()
     given = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
-    path = os.pathsep.join([str(HERE.parent), str(HERE)])
+    path = os.pathsep.join([str(HERE.parent / "service"), str(HERE)])
     process = subprocess.Popen(  # noqa: S603 - a command of our own
         [
-            *(sys.executable, "-m", "gunicorn", "--config", "python:service.http.serving"),
+            *(sys.executable, "-m", "gunicorn", "--config", "python:polyseme.http.serving"),
             *(*options, app),
         ],
         env={**os.environ, **given, "POLYSEME_PORT": str(port), "PYTHONPATH": path},

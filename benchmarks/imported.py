@@ -19,14 +19,14 @@ from typing import Any
 import click
 import orjson
 
-from service.evaluation.coverage import known_pairs, known_words
-from service.evaluation.files import Files, lines_of
-from service.evaluation.quality import figures
-from service.evaluation.readings import LocalSource
-from service.importing.importer import Wishes, import_vectors
-from service.importing.progress import Quiet
-from service.store.folder import read_model
-from service.store.model import Model
+from polyseme.evaluation.coverage import known_pairs, known_words
+from polyseme.evaluation.files import Files, lines_of
+from polyseme.evaluation.quality import figures
+from polyseme.evaluation.readings import LocalSource
+from polyseme.importing.importer import Wishes, import_vectors
+from polyseme.importing.progress import Quiet
+from polyseme.store.folder import read_model
+from polyseme.store.model import Model
 
 PACKAGES = ("gensim", "numpy", "scikit-learn")
 

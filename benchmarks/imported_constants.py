@@ -13,15 +13,15 @@ from pathlib import Path
 
 import click
 import numpy as np
-
 from benchmarks.imported import document, imported, sha256, write
 from models.ablation import known, read, run
-from service.engine.arrays import Floats
-from service.engine.layer import Layer
-from service.engine.projection import Projection
-from service.store.folder import read_model
-from service.store.model import Model
-from service.training.closed_form import (
+
+from polyseme.engine.arrays import Floats
+from polyseme.engine.layer import Layer
+from polyseme.engine.projection import Projection
+from polyseme.store.folder import read_model
+from polyseme.store.model import Model
+from polyseme.training.closed_form import (
     FREQUENT,
     SPREAD,
     attraction,

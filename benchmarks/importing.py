@@ -32,7 +32,7 @@ def main(words: int, width: int, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file, models = Path(folder) / "glove.txt", Path(folder) / "models"
         write_glove(file, words, width)
-        imported = [sys.executable, "-m", "service", "models", "import", str(file), "--replace"]
+        imported = [sys.executable, "-m", "polyseme", "models", "import", str(file), "--replace"]
         imported += ["--name", "glove", "--models-dir", str(models)]
         commands = {
             "gensim": [sys.executable, "-c", _GENSIM, str(file)],
@@ -76,7 +76,7 @@ def _run(command: list[str]) -> tuple[float, float]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "service")},
     )
     return time.perf_counter() - started, int(done.stdout.split()[-1]) / 1000
 

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from record import medians, record
 from threadpoolctl import threadpool_limits
 
-from service.engine.quantisation import kept, quantised
-from service.engine.similarity import Table, lengths, nearest
-from service.settings import BUNDLED
-from service.store.folder import read_model
-from service.store.registry import bundled_models
+from polyseme.engine.quantisation import kept, quantised
+from polyseme.engine.similarity import Table, lengths, nearest
+from polyseme.settings import BUNDLED
+from polyseme.store.folder import read_model
+from polyseme.store.registry import bundled_models
 
 SEED, NEIGHBOURS, PASS = 1, 10, "float32 pass"
 

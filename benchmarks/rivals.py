@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from service.engine.arrays import Floats
-from service.engine.attention import Sentence
-from service.engine.positions import relative_bias, scaled_sinusoids
-from service.engine.projection import IDENTITY, Projection
-from service.store.model import Model
+from polyseme.engine.arrays import Floats
+from polyseme.engine.attention import Sentence
+from polyseme.engine.positions import relative_bias, scaled_sinusoids
+from polyseme.engine.projection import IDENTITY, Projection
+from polyseme.store.model import Model
 
 Way: TypeAlias = Literal["as they are", "padded"]
 

@@ -17,22 +17,22 @@ from typing import Any, TypeAlias, get_args
 import click
 import numpy as np
 import zstandard
-
 from benchmarks.record import record
 from benchmarks.sentences import bundled
-from service.client.local import UNLIMITED
-from service.encoding.choice import Choice
-from service.encoding.encoder import Batch
-from service.encoding.pooling import Pooling, word_weights
-from service.encoding.stages import Stages
-from service.engine.arrays import Floats
-from service.engine.norm import unit
-from service.engine.pooling import weighted_mean
-from service.evaluation.bootstrap import Figure, draws
-from service.evaluation.coarsewsd import coarsewsd, occurrences_in
-from service.evaluation.files import Files, lines_of
-from service.evaluation.occurrences import Table, numbered
-from service.store.model import Model
+
+from polyseme.client.local import UNLIMITED
+from polyseme.encoding.choice import Choice
+from polyseme.encoding.encoder import Batch
+from polyseme.encoding.pooling import Pooling, word_weights
+from polyseme.encoding.stages import Stages
+from polyseme.engine.arrays import Floats
+from polyseme.engine.norm import unit
+from polyseme.engine.pooling import weighted_mean
+from polyseme.evaluation.bootstrap import Figure, draws
+from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
+from polyseme.evaluation.files import Files, lines_of
+from polyseme.evaluation.occurrences import Table, numbered
+from polyseme.store.model import Model
 
 PASSAGES = 2_000
 SHORTEST, LONGEST = 8, 40

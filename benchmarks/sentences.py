@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from service.store.folder import read_model
-from service.store.model import Model
+from polyseme.store.folder import read_model
+from polyseme.store.model import Model
 
 BUNDLED = Path(__file__).parents[1] / "models" / "wiki-en"
 SHORTEST, LONGEST = 5, 60

@@ -16,14 +16,14 @@ from synthetic import write_glove
 ROOT = Path(__file__).parents[1]
 PORT = 18_431
 _CLIENTS = 8
-_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "service")}
 
 
 def import_synthetic(models: Path, words: int, width: int) -> None:
     """Import a synthetic GloVe file as the model `synthetic`."""
     file = models.parent / "synthetic.txt"
     write_glove(file, words, width)
-    command = [sys.executable, "-m", "service", "models", "import", str(file)]
+    command = [sys.executable, "-m", "polyseme", "models", "import", str(file)]
     subprocess.run(  # noqa: S603 - a command of our own
         [*command, "--models-dir", str(models)], check=True, env=_ENVIRONMENT
     )
@@ -33,7 +33,7 @@ def import_synthetic(models: Path, words: int, width: int) -> None:
 @contextmanager
 def served(models: Path, model: str, workers: int) -> Iterator[int]:
     """Serve models; yield the id of gunicorn's master."""
-    command = [sys.executable, "-m", "service", "serve", "--port", str(PORT), "--model", model]
+    command = [sys.executable, "-m", "polyseme", "serve", "--port", str(PORT), "--model", model]
     process = subprocess.Popen(  # noqa: S603 - a command of our own
         [*command, "--workers", str(workers), "--models-dir", str(models)],
         cwd=models,

@@ -27,9 +27,9 @@ import click
 from record import medians, record
 from serving import PORT, ROOT, import_synthetic
 
-from service.settings import BUNDLED
-from service.store.folder import read_model
-from service.store.registry import bundled_models
+from polyseme.settings import BUNDLED
+from polyseme.store.folder import read_model
+from polyseme.store.registry import bundled_models
 
 SYNTHETIC = "synthetic"
 WORKERS = 2
@@ -74,11 +74,11 @@ WHY = {
 @contextmanager
 def starting(models: Path, model: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """Execute `polyseme serve`, and stop it."""
-    command = [sys.executable, "-m", "service", "serve", "--port", str(PORT), "--model", model]
+    command = [sys.executable, "-m", "polyseme", "serve", "--port", str(PORT), "--model", model]
     process = subprocess.Popen(  # noqa: S603 - a command of our own
         [*command, "--workers", str(WORKERS), "--models-dir", str(models)],
         cwd=models,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "service"), **environment},
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -26,11 +26,11 @@ import numpy as np
 from record import record
 from synthetic import words as synthetic_words
 
-from service.store.folder import read_model
-from service.store.lines import mapped
-from service.store.manifest import VOCABULARY
-from service.store.vocabulary import Vocabulary
-from service.store.writer import write_model
+from polyseme.store.folder import read_model
+from polyseme.store.lines import mapped
+from polyseme.store.manifest import VOCABULARY
+from polyseme.store.vocabulary import Vocabulary
+from polyseme.store.writer import write_model
 
 MANY, FEW = "words", "few"
 TRIE, TRIE_ROWS = "words.marisa", "rows.npy"

@@ -79,7 +79,7 @@ def _of_base() -> Iterator[Component]:
 
 
 def _model(site_packages: Path) -> Component:
-    manifest = site_packages / "service/bundled/wiki-en/manifest.json"
+    manifest = site_packages / "polyseme/bundled/wiki-en/manifest.json"
     said = json.loads(manifest.read_text("utf-8"))
     digest = said["files"]["vectors.npy"]["sha256"]
     return Component(
@@ -94,7 +94,7 @@ def _model(site_packages: Path) -> Component:
 
 
 def _scripts(site_packages: Path) -> Iterator[Component]:
-    sources = json.loads((site_packages / "service/page/vendor/sources.json").read_text("utf-8"))
+    sources = json.loads((site_packages / "polyseme/page/vendor/sources.json").read_text("utf-8"))
     for said in sources["files"].values():
         purl = PackageURL("npm", None, said["package"], said["version"])
         yield Component(

@@ -6,14 +6,14 @@ make docs           (a test compares what is committed with what this writes)
 from pathlib import Path
 
 import orjson
-from pydantic import SecretStr
-
 from docs import performance, reliability, report, scale
 from docs.measurements import measurements
-from service import errors
-from service.cli.serve import SECRET
-from service.http.openapi import document
-from service.settings import PREFIX, Settings
+from pydantic import SecretStr
+
+from polyseme import errors
+from polyseme.cli.serve import SECRET
+from polyseme.http.openapi import document
+from polyseme.settings import PREFIX, Settings
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images"
@@ -26,7 +26,7 @@ def settings() -> str:
         "",
         "Each is an environment variable and a flag of `polyseme serve`; the flag wins. What may",
         "hold a secret has no flag, because every user can read a command line. Made from",
-        "`service/settings.py` by `make docs`.",
+        "`service/polyseme/settings.py` by `make docs`.",
         "",
         "| variable | flag | default | bounds | what it sets |",
         "|---|---|---|---|---|",
@@ -68,7 +68,7 @@ def error_page() -> str:
         "`pointer` and a `message`; a 413 also has `limit`, `size` and `setting`. Nothing of what",
         'the caller sent is repeated, except the words that `oov: "error"` lists as `words`.',
         "Routes that speak the API of others add its `error` ([OpenAI](openai.md)). Made from",
-        "`service/errors.py` by `make docs`.",
+        "`service/polyseme/errors.py` by `make docs`.",
         "",
         "| status | code | title | what to do |",
         "|---|---|---|---|",

@@ -3,7 +3,6 @@
 from typing import Any
 
 import orjson
-
 from docs.results import BENCHMARKS
 
 

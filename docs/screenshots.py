@@ -61,7 +61,7 @@ COLOURS = ("light", "dark")
 @contextmanager
 def served() -> Iterator[None]:
     """The bundled model, served."""
-    command = [sys.executable, "-m", "service", "serve", "--port", str(PORT)]
+    command = [sys.executable, "-m", "polyseme", "serve", "--port", str(PORT)]
     process = Popen(command, cwd=HERE.parent, stderr=DEVNULL)  # noqa: S603 - a command of our own
     try:
         transport = httpx.HTTPTransport(retries=8)

@@ -21,8 +21,6 @@ from xml.etree import ElementTree as ET
 import click
 import numpy as np
 import orjson
-from tqdm import tqdm
-
 from models.separation import (
     SEED,
     Tagged,
@@ -34,15 +32,17 @@ from models.separation import (
     separation,
 )
 from models.variants import THE_MODEL, variants
-from service.engine.arrays import Floats
-from service.engine.attention import Sentence
-from service.engine.layer import Layer
-from service.engine.norm import unit
-from service.engine.stack import contextualise
-from service.store.model import Model
-from service.store.registry import Registry
-from service.text.tokens import resolve_all
-from service.training.groups import is_lemma_held_out
+from tqdm import tqdm
+
+from polyseme.engine.arrays import Floats
+from polyseme.engine.attention import Sentence
+from polyseme.engine.layer import Layer
+from polyseme.engine.norm import unit
+from polyseme.engine.stack import contextualise
+from polyseme.store.model import Model
+from polyseme.store.registry import Registry
+from polyseme.text.tokens import resolve_all
+from polyseme.training.groups import is_lemma_held_out
 
 LEFT_OUT = frozenset(
     [

@@ -27,17 +27,17 @@ import numpy as np
 import orjson
 from safetensors.numpy import save
 
-from service.evaluation import coarsewsd as coarse_set
-from service.evaluation import wic as pair_set
-from service.evaluation.coverage import known_pairs, known_words
-from service.evaluation.files import Files, lines_of
-from service.evaluation.readings import LocalSource
-from service.evaluation.systems import systems, tabulate
-from service.importing.importer import Wishes, import_vectors
-from service.importing.progress import Quiet
-from service.store.folder import read_model
-from service.store.model import Model
-from service.store.weights import entry_of, tensors_of
+from polyseme.evaluation import coarsewsd as coarse_set
+from polyseme.evaluation import wic as pair_set
+from polyseme.evaluation.coverage import known_pairs, known_words
+from polyseme.evaluation.files import Files, lines_of
+from polyseme.evaluation.readings import LocalSource
+from polyseme.evaluation.systems import systems, tabulate
+from polyseme.importing.importer import Wishes, import_vectors
+from polyseme.importing.progress import Quiet
+from polyseme.store.folder import read_model
+from polyseme.store.model import Model
+from polyseme.store.weights import entry_of, tensors_of
 
 HERE = Path(__file__).parent
 WEIGHTS, RESULTS = HERE / "weights", HERE / "results" / "weights.json"
@@ -75,7 +75,7 @@ def trained(models: Path, sources: list[str], name: str, setting: str) -> Path:
         given = ["--model", name, "--models-dir", str(models), "--output", folder.name, *sources]
         fixed = ["--steps", str(STEPS), "--seed", "1", "--threads", "1", *SETTINGS[setting]]
         subprocess.run(  # noqa: S603 - this program itself
-            [sys.executable, "-m", "service", "train", *given, *fixed],
+            [sys.executable, "-m", "polyseme", "train", *given, *fixed],
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             check=True,
         )

@@ -30,13 +30,13 @@ from gensim.models.callbacks import CallbackAny2Vec
 from wiki_start import start
 from wiki_text import prepare
 
-from service.engine.quantisation import quantised
-from service.evaluation.quality import quality
-from service.store.folder import read_model
-from service.store.model import Model
-from service.store.writer import write_model
-from service.training.closed_form import informativeness
-from service.training.folding import folded
+from polyseme.engine.quantisation import quantised
+from polyseme.evaluation.quality import quality
+from polyseme.store.folder import read_model
+from polyseme.store.model import Model
+from polyseme.store.writer import write_model
+from polyseme.training.closed_form import informativeness
+from polyseme.training.folding import folded
 
 WIDTH, EPOCHS, SEED = 300, 4, 1
 WORD2VEC = {"sg": 1, "negative": 5, "window": 6, "sample": 1e-4, "min_count": 1, "workers": 1}
@@ -106,7 +106,7 @@ def train_attention(work: Path, corpus: Path, tags: Path, recipe: Path) -> None:
     """Run `polyseme train`."""
     texts = [part for file in sorted(corpus.glob("*.txt.zst")) for part in ("--corpus", file)]
     command = [
-        *(sys.executable, "-m", "service", "train", "--models-dir", work, "--replace"),
+        *(sys.executable, "-m", "polyseme", "train", "--models-dir", work, "--replace"),
         *("--model", STARTED, "--output", TRAINED, "--recipe", recipe, "--tags", tags, *texts),
         *("--checkpoints", work / "checkpoints"),
     ]

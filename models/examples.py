@@ -11,15 +11,15 @@ from typing import Any
 
 import click
 import orjson
-
 from models.ablation import fingerprints
-from service.encoding.compare import Compared, Occurrence, compare
-from service.encoding.limits import Limits
-from service.encoding.stages import Stages
-from service.engine.stack import contextualise
-from service.store.model import Model
-from service.store.registry import Registry
-from service.text.tokens import tokenise
+
+from polyseme.encoding.compare import Compared, Occurrence, compare
+from polyseme.encoding.limits import Limits
+from polyseme.encoding.stages import Stages
+from polyseme.engine.stack import contextualise
+from polyseme.store.model import Model
+from polyseme.store.registry import Registry
+from polyseme.text.tokens import tokenise
 
 SENTENCES = {
     "bank-money-river": "she went to the bank to deposit money near the river",

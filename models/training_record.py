@@ -13,9 +13,9 @@ from typing import Any
 import click
 import orjson
 
-from service.evaluation.quality import quality
-from service.store.folder import read_model
-from service.store.manifest import Manifest
+from polyseme.evaluation.quality import quality
+from polyseme.store.folder import read_model
+from polyseme.store.manifest import Manifest
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -55,7 +55,7 @@ def train(name: str, work: Path, texts: list[Path], tags: Path) -> Path:
     chosen = {key: value for key, value in (SHORT | changes).items() if value is not None}
     recipe.write_bytes(orjson.dumps(chosen))
     command = [
-        *(sys.executable, "-m", "service", "train", "--models-dir", work, "--replace"),
+        *(sys.executable, "-m", "polyseme", "train", "--models-dir", work, "--replace"),
         *("--model", "wiki-en-start", "--output", f"trial-{slug}", "--recipe", recipe),
     ]
     if kind != "text":

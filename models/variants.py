@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from service.engine.arrays import Floats
-from service.engine.layer import Layer
-from service.engine.projection import Projection
-from service.store.model import Model
-from service.training.closed_form import attraction, closed_form, frequencies_by_rank
+from polyseme.engine.arrays import Floats
+from polyseme.engine.layer import Layer
+from polyseme.engine.projection import Projection
+from polyseme.store.model import Model
+from polyseme.training.closed_form import attraction, closed_form, frequencies_by_rank
 
 Layers = list[Layer]
 THE_MODEL = "the model"

@@ -10,12 +10,12 @@ by side stands where the static vectors stand and needs no output projection.
 
 import numpy as np
 
-from service.engine.arrays import Floats
-from service.engine.attention import Scoring
-from service.engine.layer import Layer
-from service.engine.projection import Projection
-from service.engine.residual import Residual
-from service.training.closed_form import (
+from polyseme.engine.arrays import Floats
+from polyseme.engine.attention import Scoring
+from polyseme.engine.layer import Layer
+from polyseme.engine.projection import Projection
+from polyseme.engine.residual import Residual
+from polyseme.training.closed_form import (
     POSITION_SHARE,
     REACH,
     SHARE,

@@ -12,8 +12,8 @@ import regex
 import zstandard
 from tqdm import tqdm
 
-from service.text.pieces import splits
-from service.text.words import words
+from polyseme.text.pieces import splits
+from polyseme.text.words import words
 
 VOCABULARY = 100_000
 # A lower-case form that is seen this much more seldom than the name it spells is left out, so that

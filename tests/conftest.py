@@ -13,10 +13,10 @@ from socket import socket
 import httpx
 import pytest
 
-from service.settings import BUNDLED
-from service.store.folder import read_model
-from service.store.model import Model
-from service.store.registry import bundled_models
+from polyseme.settings import BUNDLED
+from polyseme.store.folder import read_model
+from polyseme.store.model import Model
+from polyseme.store.registry import bundled_models
 
 Serve = Callable[..., httpx.Client]
 
@@ -56,7 +56,7 @@ def _no_models_of_this_user(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 ROOT = Path(__file__).parents[1]
-COMMAND = (sys.executable, "-m", "service")
+COMMAND = (sys.executable, "-m", "polyseme")
 
 
 def start(
@@ -69,7 +69,7 @@ def start(
     given = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
     if command is COMMAND:
         # The tree these tests stand in, also where another one is installed.
-        given["PYTHONPATH"] = str(ROOT)
+        given["PYTHONPATH"] = str(ROOT / "service")
     with log.open("wb") as out:
         process = subprocess.Popen(
             [*command, "serve", "--port", str(port)],

@@ -16,14 +16,15 @@ from models.variants import (
     remembered,
     variants,
 )
-from service.engine.attention import Sentence
-from service.engine.layer import Layer
-from service.engine.norm import unit
-from service.engine.projection import Projection
-from service.engine.residual import Residual
-from service.engine.stack import contextualise
-from service.training.reading import held_out_groups
-from service.training.recipe import Recipe
+
+from polyseme.engine.attention import Sentence
+from polyseme.engine.layer import Layer
+from polyseme.engine.norm import unit
+from polyseme.engine.projection import Projection
+from polyseme.engine.residual import Residual
+from polyseme.engine.stack import contextualise
+from polyseme.training.reading import held_out_groups
+from polyseme.training.recipe import Recipe
 from tests.tiny import WORDS, deep_model, full_layer, normal, projection, tiny_model
 
 D, H = 5, 3

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.encoding.neighbours import neighbours_of_word
-from service.engine.stack import contextualise
-from service.evaluation.coarsewsd import coarsewsd, occurrences_in
-from service.evaluation.files import lines_of
-from service.evaluation.readings import LocalSource
-from service.evaluation.systems import systems, tabulate
-from service.store.model import Model
-from service.text.tokens import tokenise
+from polyseme.encoding.neighbours import neighbours_of_word
+from polyseme.engine.stack import contextualise
+from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
+from polyseme.evaluation.files import lines_of
+from polyseme.evaluation.readings import LocalSource
+from polyseme.evaluation.systems import systems, tabulate
+from polyseme.store.model import Model
+from polyseme.text.tokens import tokenise
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "models" / "wiki-en"

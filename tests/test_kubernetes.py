@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from service.settings import PREFIX, Settings
+from polyseme.settings import PREFIX, Settings
 from tests.kustomize import Document, build
 
 PLACE = Path(__file__).parents[1] / "deploy/kubernetes"

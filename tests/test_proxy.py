@@ -12,10 +12,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service import errors
-from service.http.headers import SECURITY_HEADERS
-from service.http.problems import problem_document
-from service.settings import Settings
+from polyseme import errors
+from polyseme.http.headers import SECURITY_HEADERS
+from polyseme.http.problems import problem_document
+from polyseme.settings import Settings
 from tests.conftest import start
 from tests.http.problem import SECRET, expect_problem
 from tests.proxy import CONFIGURATION, NGINX, proxied

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import Settings
+from polyseme.settings import Settings
 from tests.conftest import start
 from tests.http.problem import expect_problem
 from tests.proxy import CONFIGURATION, NGINX, proxied

@@ -21,7 +21,8 @@ from models.build_weights import (
     table,
     verdict,
 )
-from service.store.folder import read_model
+
+from polyseme.store.folder import read_model
 from tests.encoding.asking import ask
 from tests.importing.conftest import run
 from tests.importing.reading import GENUINE

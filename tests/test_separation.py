@@ -14,7 +14,8 @@ from models.separation import (
     pairs_of,
     separation,
 )
-from service.engine.norm import unit
+
+from polyseme.engine.norm import unit
 
 
 def tags(lemma, counts, begin=0):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from service.settings import PREFIX, Settings, default_models_dir, usable_cpus
+from polyseme.settings import PREFIX, Settings, default_models_dir, usable_cpus
 
 
 def settings(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Settings:

@@ -11,10 +11,10 @@ import httpx
 import pytest
 import yaml
 
-from service.encoding.counts import Counts
-from service.encoding.stages import Stages
-from service.http import logs, tally
-from service.http.accounts import Account
+from polyseme.encoding.counts import Counts
+from polyseme.encoding.stages import Stages
+from polyseme.http import logs, tally
+from polyseme.http.accounts import Account
 from tests.conftest import ROOT, free_port
 from tests.http.versions import until
 

@@ -33,10 +33,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_the_model_and_nothing_of_the_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert "service/bundled/wiki-en/vectors.npy" in names
-    page = {f.relative_to(ROOT).as_posix() for f in (ROOT / "service" / "page").rglob("*.*")}
+    assert "polyseme/bundled/wiki-en/vectors.npy" in names
+    source = ROOT / "service"
+    page = {f.relative_to(source).as_posix() for f in (source / "polyseme/page").rglob("*.*")}
     assert page <= set(names)
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"service", "polyseme"}
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"polyseme"}
 
 
 def test_an_installed_wheel_serves_with_no_checkout(wheel: Path, tmp_path: Path) -> None:
@@ -45,8 +46,13 @@ def test_an_installed_wheel_serves_with_no_checkout(wheel: Path, tmp_path: Path)
     run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
     polyseme = tmp_path / "environment" / "bin" / "polyseme"
     assert "wiki-en: whole" in run(polyseme, "models", "verify", cwd=tmp_path)
-    where = run(python, "-c", "import service; print(service.__file__)", cwd=tmp_path)
-    assert str(tmp_path) in where
+    # A project with a package of its own called `service` does not hide this one.
+    (tmp_path / "service").mkdir()
+    (tmp_path / "service" / "__init__.py").write_text("")
+    code = "import polyseme, service; polyseme.load(); print(polyseme.__file__, service.__file__)"
+    ours, theirs = run(python, "-c", code, cwd=tmp_path).split()
+    assert ours.startswith(str(tmp_path / "environment"))
+    assert theirs == str(tmp_path / "service" / "__init__.py")
     out = run(polyseme, "compare", "--word", "bank", "River bank", "Money bank", cwd=tmp_path)
     assert "share one vocabulary key" in out
     serve_and_ask(polyseme, tmp_path)

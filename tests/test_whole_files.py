@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from service.whole_files import BEGUN, whole_files, write_whole
+from polyseme.whole_files import BEGUN, whole_files, write_whole
 
 
 def names(folder):
@@ -24,7 +24,7 @@ def elsewhere(place, *lines):
     """What becomes of another process that runs these lines."""
     known = (
         "import os, signal, sys; from pathlib import Path",
-        "from service.whole_files import whole_files, write_whole",
+        "from polyseme.whole_files import whole_files, write_whole",
         "place = Path(sys.argv[1])",
     )
     command = [sys.executable, "-c", "\n".join((*known, *lines)), place]

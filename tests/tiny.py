@@ -6,17 +6,17 @@ and where it has weights 3 heads, 2 wide queries and keys, 7 wide values.
 
 import numpy as np
 
-from service.encoding.limits import Limits
-from service.engine.attention import Scoring
-from service.engine.feed_forward import FeedForward
-from service.engine.layer import Layer
-from service.engine.norm import LayerNorm
-from service.engine.projection import Projection
-from service.engine.quantisation import quantised
-from service.engine.residual import Residual
-from service.engine.subwords import Subwords
-from service.store.folder import read_model
-from service.store.writer import write_model
+from polyseme.encoding.limits import Limits
+from polyseme.engine.attention import Scoring
+from polyseme.engine.feed_forward import FeedForward
+from polyseme.engine.layer import Layer
+from polyseme.engine.norm import LayerNorm
+from polyseme.engine.projection import Projection
+from polyseme.engine.quantisation import quantised
+from polyseme.engine.residual import Residual
+from polyseme.engine.subwords import Subwords
+from polyseme.store.folder import read_model
+from polyseme.store.writer import write_model
 
 WORDS = ("apple", "Apple", "APPLE", "bank", "river", "money", "did", "n't", "high", "-", "end")
 VECTORS = np.array(

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from service import __version__
-from service.bulk.job import Job, Wishes, fingerprint
-from service.bulk.run import run
-from service.bulk.sources import sources
-from service.bulk.writing import write_shard
-from service.settings import BUNDLED
-from service.store.registry import bundled_models
+from polyseme import __version__
+from polyseme.bulk.job import Job, Wishes, fingerprint
+from polyseme.bulk.run import run
+from polyseme.bulk.sources import sources
+from polyseme.bulk.writing import write_shard
+from polyseme.settings import BUNDLED
+from polyseme.store.registry import bundled_models
 
 SENTENCES = [
     "The river bank was high.",

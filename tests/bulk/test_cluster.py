@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from service.bulk.cluster import write_on_cluster
-from service.bulk.refusal import BulkError
-from service.encoding.choice import Choice
+from polyseme.bulk.cluster import write_on_cluster
+from polyseme.bulk.refusal import BulkError
+from polyseme.encoding.choice import Choice
 from tests.bulk import job_of, many, run_inline, shards_of, table_of, write_lines
 from tests.conftest import ROOT, free_port
 
@@ -51,7 +51,7 @@ def cluster(tmp_path_factory):
 
 
 def begin(source, out, address):
-    command = [sys.executable, "-m", "service", "bulk", source, out, "--scheduler", address]
+    command = [sys.executable, "-m", "polyseme", "bulk", source, out, "--scheduler", address]
     return subprocess.Popen(
         [*command, "--shard-rows", str(SHARD), "--include", "contextual", "--pooling", "mean"],
         cwd=ROOT,
@@ -96,6 +96,6 @@ def test_a_row_that_stops_the_work_is_named_as_without_a_cluster(cluster, tmp_pa
 
 
 def test_where_no_scheduler_answers_one_sentence_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("service.bulk.cluster._SECONDS", 1)
+    monkeypatch.setattr("polyseme.bulk.cluster._SECONDS", 1)
     with pytest.raises(BulkError, match="No Dask scheduler answers"):
         write_on_cluster(job_of(tmp_path), [], f"tcp://127.0.0.1:{free_port()}", print)

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-import service
+import polyseme as library
 from tests.bulk import SENTENCES, shards_of, table_of, write_lines
 from tests.conftest import ROOT
 from tests.tiny import write_tiny
@@ -16,7 +16,7 @@ from tests.tiny import write_tiny
 def polyseme(*arguments, **variables):
     """Run the command: its exit code, what it printed, what it said."""
 
-    command = [sys.executable, "-m", "service", "bulk", *map(str, arguments)]
+    command = [sys.executable, "-m", "polyseme", "bulk", *map(str, arguments)]
     environment = {**os.environ, **variables}
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, env=environment
@@ -64,7 +64,7 @@ def test_a_model_of_this_user_is_mapped_by_the_workers(tmp_path):
         [[0, 1, 0, 2, 0], [1, 1, 0, 0, 0]],
         [[1, 0, 0, 0, 2], [1, 1, 0, 0, 0]],
     ]
-    local = service.load("tiny", models_dir=tmp_path / "models")
+    local = library.load("tiny", models_dir=tmp_path / "models")
     found = np.array(table["vector"].to_pylist(), np.float32)
     wanted = local.embed(["river bank", "money bank"], pooling="mean")
     assert found.tobytes() == wanted.tobytes()
@@ -128,7 +128,7 @@ def test_without_its_extra_it_says_what_to_install(tmp_path, library, options, e
         "PathFinder.find_spec = classmethod(lambda cls, name, *more:"
         f" None if name == {library!r} else find(name, *more))\n"
         f"sys.argv = ['polyseme', *{arguments!r}]\n"
-        "from service.__main__ import main; main()"
+        "from polyseme.__main__ import main; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
@@ -146,11 +146,11 @@ def test_the_blocks_of_the_page_read_what_the_command_writes(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     names = {}
     exec(block, names)
-    assert names["sentence"].tobytes() == service.load().encode(SENTENCES)[0].contextual.tobytes()
+    assert names["sentence"].tobytes() == library.load().encode(SENTENCES)[0].contextual.tobytes()
 
 
 def test_the_page_lists_every_column():
-    from service.bulk.table import OWN
+    from polyseme.bulk.table import OWN
 
     page = (ROOT / "docs" / "bulk.md").read_text("utf-8")
     assert all(f"`{name}`" in page for name in OWN)

@@ -23,9 +23,9 @@ ROOM = 64 << 20
 READ = """
 import re, sys
 from pathlib import Path
-from service.bulk import reading
-from service.bulk.shards import kept_schema, shards
-from service.bulk.sources import sources
+from polyseme.bulk import reading
+from polyseme.bulk.shards import kept_schema, shards
+from polyseme.bulk.sources import sources
 reading._BLOCK = 1 << 18  # of which Arrow reads 32 ahead
 files = sources(Path(sys.argv[1]))
 kept = kept_schema(files[0], "text", ("id",) if len(sys.argv) > 2 else ())

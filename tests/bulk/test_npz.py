@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import service
-from service.encoding.choice import Choice
+import polyseme
+from polyseme.encoding.choice import Choice
 from tests.bulk import SENTENCES, run_inline, write_lines
 
 ALL = Choice(include=frozenset({"static", "contextual", "attention"}))
@@ -39,7 +39,7 @@ def test_vectors_of_sentences_come_with_it_rounded_once(tmp_path):
     run_inline(source, tmp_path / "out", choice=half, format="npz", pooling="informativeness")
     found = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
     assert {*found.files} == {"offsets", "tokens", "rows", "vectors"}
-    wanted = service.load().embed(SENTENCES).astype(np.float16)
+    wanted = polyseme.load().embed(SENTENCES).astype(np.float16)
     assert found["vectors"].tobytes() == wanted.tobytes()
     assert found["vectors"].shape == wanted.shape
 
@@ -66,7 +66,7 @@ def test_a_shard_that_is_too_large_to_hold_has_the_same_bytes(tmp_path, monkeypa
     lines = [f"{text} {number}" for number, text in enumerate(SENTENCES * 200)]
     source = write_lines(tmp_path / "in.txt", lines)
     run_inline(source, tmp_path / "held", format="npz")
-    monkeypatch.setattr("service.bulk.job._HELD", 1 << 20)
+    monkeypatch.setattr("polyseme.bulk.job._HELD", 1 << 20)
     run_inline(source, tmp_path / "streamed", format="npz")
     held, streamed = (
         tmp_path.joinpath(one, "part-00000.npz").read_bytes() for one in ("held", "streamed")

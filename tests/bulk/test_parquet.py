@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import service
-from service.bulk.refusal import BulkError
-from service.encoding.choice import Choice
+import polyseme
+from polyseme.bulk.refusal import BulkError
+from polyseme.encoding.choice import Choice
 from tests.bulk import SENTENCES, job_of, run_inline, shards_of, table_of, write_lines
 
 ALL = frozenset({"static", "contextual", "attention"})
@@ -17,7 +17,7 @@ ALL = frozenset({"static", "contextual", "attention"})
 
 @pytest.fixture(scope="module")
 def local():
-    return service.load()
+    return polyseme.load()
 
 
 @pytest.fixture(scope="module")
@@ -180,8 +180,8 @@ def test_a_large_batch_is_written_in_pieces_with_the_same_rows(tmp_path, monkeyp
     lines = [f"{text} {number}" for number, text in enumerate(SENTENCES * 4)]
     source = write_lines(tmp_path / "in.txt", lines)
     run_inline(source, tmp_path / "one", keep=("text",), pooling="mean")
-    monkeypatch.setattr("service.bulk.writing._NUMBERS", 7000)
-    monkeypatch.setattr("service.bulk.writing._CHARACTERS", 300)
+    monkeypatch.setattr("polyseme.bulk.writing._NUMBERS", 7000)
+    monkeypatch.setattr("polyseme.bulk.writing._CHARACTERS", 300)
     run_inline(source, tmp_path / "many", keep=("text",), pooling="mean")
     file = tmp_path / "many" / "part-00000.parquet"
     assert pq.read_metadata(file).num_row_groups > 5

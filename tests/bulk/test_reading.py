@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from service.bulk import reading
-from service.bulk.reading import read
-from service.bulk.refusal import BulkError
-from service.bulk.shards import kept_schema, shards
-from service.bulk.sources import sources
+from polyseme.bulk import reading
+from polyseme.bulk.reading import read
+from polyseme.bulk.refusal import BulkError
+from polyseme.bulk.shards import kept_schema, shards
+from polyseme.bulk.sources import sources
 from tests.bulk import SENTENCES, write_lines
 
 
@@ -149,7 +149,7 @@ def test_shards_are_cut_at_the_same_rows_whatever_the_files_and_their_pieces(tmp
 
 
 def test_a_shard_of_long_texts_ends_before_it_has_all_its_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("service.bulk.shards._BYTES", 40)
+    monkeypatch.setattr("polyseme.bulk.shards._BYTES", 40)
     path = write_lines(tmp_path / "a.txt", ["x" * 100, "y", "z" * 10, "", "v" * 10])
     # A row counts 8 bytes beside its text: 108 | 9 + 18 + 8 + 18.
     sizes = [len(rows) for _, rows in cut(path, 100)]

@@ -11,8 +11,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from service.bulk.refusal import BulkError
-from service.encoding.choice import Choice
+from polyseme.bulk.refusal import BulkError
+from polyseme.encoding.choice import Choice
 from tests.bulk import many, run_inline, shards_of, write_lines
 from tests.conftest import ROOT
 from tests.signals import heard
@@ -38,7 +38,7 @@ def undisturbed(source, tmp_path_factory):
 
 def begin(source, out):
     """Begin the command in a session of its own, as at a terminal."""
-    command = [sys.executable, "-m", "service", "bulk", source, out, "--workers", "2"]
+    command = [sys.executable, "-m", "polyseme", "bulk", source, out, "--workers", "2"]
     return subprocess.Popen(
         [*command, "--shard-rows", str(SHARD), "--include", "none", "--pooling", "mean"],
         cwd=ROOT,
@@ -133,7 +133,7 @@ def test_a_worker_that_dies_is_replaced_and_its_shards_written_again(source, und
 
 
 def test_workers_that_die_every_time_end_the_run_with_one_sentence(tmp_path):
-    from service.bulk import workers
+    from polyseme.bulk import workers
     from tests.bulk import job_of
 
     job = job_of(tmp_path)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import service
+import polyseme
 from tests.bulk import SENTENCES
 from tests.conftest import ROOT
 from tests.environments import run_in
@@ -35,7 +35,7 @@ def test_the_recipe_gives_every_row_the_vectors_of_the_service(tmp_path, monkeyp
     run_in("spark", "spark_recipe.py", *arguments, seconds=300)
     rows = sorted(pq.read_table(tmp_path / "out").to_pylist(), key=lambda row: row["id"])
     assert [row["id"] for row in rows] == list(range(len(texts)))
-    local = service.load()
+    local = polyseme.load()
     vectors = np.array([row["vector"] for row in rows], np.float32)
     assert vectors.tobytes() == local.embed(texts).tobytes()
     for row, wanted in zip(rows, local.encode(texts), strict=True):

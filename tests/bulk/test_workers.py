@@ -6,10 +6,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from service.bulk.refusal import BulkError
-from service.bulk.shards import kept_schema, shards
-from service.bulk.sources import sources
-from service.bulk.workers import write_in_processes
+from polyseme.bulk.refusal import BulkError
+from polyseme.bulk.shards import kept_schema, shards
+from polyseme.bulk.sources import sources
+from polyseme.bulk.workers import write_in_processes
 from tests.bulk import job_of, many, write_lines
 
 

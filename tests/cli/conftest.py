@@ -16,7 +16,7 @@ def run(*arguments, models_dir=None, stdin="", **variables):
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("POLYSEME_", "PYTEST"))}
     place = {} if models_dir is None else {"POLYSEME_MODELS_DIR": str(models_dir)}
     done = subprocess.run(
-        [sys.executable, "-m", "service", *map(os.fsencode, map(str, arguments))],
+        [sys.executable, "-m", "polyseme", *map(os.fsencode, map(str, arguments))],
         input=stdin if isinstance(stdin, bytes) else stdin.encode(),
         capture_output=True,
         timeout=120,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from service.encoding.compare import Occurrence, compare
-from service.encoding.stages import Stages
-from service.store.folder import read_model
+from polyseme.encoding.compare import Occurrence, compare
+from polyseme.encoding.stages import Stages
+from polyseme.store.folder import read_model
 from tests.tiny import LIMITS
 
 TEXTS = ["bank river", "money bank"]

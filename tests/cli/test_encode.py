@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from service.encoding.choice import Choice
-from service.encoding.encoder import encode
-from service.encoding.stages import Stages
-from service.store.folder import read_model
+from polyseme.encoding.choice import Choice
+from polyseme.encoding.encoder import encode
+from polyseme.encoding.stages import Stages
+from polyseme.store.folder import read_model
 from tests.cli.conftest import run
 from tests.encoding.asking import written
 from tests.tiny import LIMITS, VECTORS, write_tiny

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 
-from service.cli import evaluate as evaluating
+from polyseme.cli import evaluate as evaluating
 from tests.cli.conftest import run
 from tests.conftest import free_port
 from tests.evaluation.sets import COARSE, WIC, WORDSIM, archived, unpacked
@@ -201,7 +201,7 @@ def test_without_the_extra_it_says_what_to_install(sets):
         "import sys\n"
         "for name in ('sklearn', 'matplotlib'):\n"
         "    sys.modules[name] = None\n"
-        "from service.__main__ import main\n"
+        "from polyseme.__main__ import main\n"
         "main()"
     )
     done = subprocess.run(
@@ -238,7 +238,7 @@ def test_an_interruption_leaves_no_file(models_dir, tmp_path):
     with heard(signal.SIGINT):
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "service", "evaluate", "coarsewsd", tmp_path),
+                *(sys.executable, "-m", "polyseme", "evaluate", "coarsewsd", tmp_path),
                 *("--json", output / "a.json", "--plot", output / "a.png"),
                 *("--models-dir", models_dir, "--model", "tiny"),
             ],

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gensim.models import KeyedVectors
 
-from service.settings import BUNDLED
+from polyseme.settings import BUNDLED
 from tests.cli.conftest import run
 from tests.conftest import ROOT
 from tests.signals import heard
@@ -117,7 +117,7 @@ LIMITED = ("sh", "-c", 'ulimit -f 1000; exec "$@"', "sh")
 
 def begin(*arguments, before=()):
     """Start to export the bundled model, which takes a while."""
-    command = [sys.executable, "-m", "service", "models", "export", BUNDLED]
+    command = [sys.executable, "-m", "polyseme", "models", "export", BUNDLED]
     return subprocess.Popen(
         [*before, *command, *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from service.store.folder import read_model
+from polyseme.store.folder import read_model
 from tests.cli.conftest import run
 from tests.conftest import ROOT
 from tests.importing.conftest import an_importer

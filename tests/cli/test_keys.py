@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.keyring import name_of, read_keys
+from polyseme.keyring import name_of, read_keys
 from tests.cli.conftest import run
 
 
@@ -37,7 +37,7 @@ def test_a_name_that_the_file_would_not_take_is_a_usage_error(name):
 def test_a_key_whose_line_cannot_be_written_is_not_shown():
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "service", "keys", "new", "alice"],
+            [sys.executable, "-m", "polyseme", "keys", "new", "alice"],
             stdout=full,
             stderr=subprocess.PIPE,
             check=False,
@@ -81,7 +81,7 @@ def test_a_setting_of_keys_or_rates_that_is_wrong_is_named_and_not_shown(name, v
 
 
 def test_redis_without_its_package_ends_with_a_sentence_that_names_the_extra():
-    code = "import sys\nsys.modules['redis'] = None\nfrom service.__main__ import main\nmain()"
+    code = "import sys\nsys.modules['redis'] = None\nfrom polyseme.__main__ import main\nmain()"
     done = subprocess.run(
         [sys.executable, "-c", code, "serve"],
         env={"POLYSEME_RATE_LIMIT_STORAGE": "redis://127.0.0.1"},

@@ -10,8 +10,8 @@ import termios
 import numpy as np
 import pytest
 
-from service.cli import progress
-from service.store.folder import read_model
+from polyseme.cli import progress
+from polyseme.store.folder import read_model
 from tests.conftest import ROOT
 from tests.importing.files import many
 from tests.importing.work import Work
@@ -52,7 +52,7 @@ def read_all(master):
 def test_on_a_terminal_a_bar_shows_bytes_and_rows(tmp_path, large):
     master, terminal = pty.openpty()
     termios.tcsetwinsize(terminal, (24, 100))
-    command = [sys.executable, "-m", "service", "models", "import", large, "--processes", "1"]
+    command = [sys.executable, "-m", "polyseme", "models", "import", large, "--processes", "1"]
     with subprocess.Popen(
         [*map(str, command), "--models-dir", str(tmp_path)],
         stdout=subprocess.PIPE,

@@ -9,7 +9,7 @@ import termios
 
 import pytest
 
-from service.cli import telling
+from polyseme.cli import telling
 from tests.cli.test_progress import read_all
 from tests.conftest import ROOT
 from tests.training.world import world_model, write_tags
@@ -54,7 +54,7 @@ def test_on_a_terminal_there_is_a_bar_with_the_loss_and_the_scores(tmp_path):
     termios.tcsetwinsize(terminal, (24, 150))
     arguments = ("train", "--model", "world", "--tags", tags, "--steps", 60, "--score-every", 30)
     with subprocess.Popen(
-        [sys.executable, "-m", "service", *map(str, arguments), "--models-dir", str(tmp_path)],
+        [sys.executable, "-m", "polyseme", *map(str, arguments), "--models-dir", str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=terminal,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from service.store.folder import read_model
+from polyseme.store.folder import read_model
 from tests.cli.conftest import run
 from tests.training.world import world_model, write_corpus, write_tags
 
@@ -180,7 +180,7 @@ def test_a_training_that_is_ended_goes_on_to_the_same_weights(train, place):
         *(place / "tags.jsonl" if one == "tags.jsonl" else one for one in options),
         *("--models-dir", place / "models"),
     ]
-    command = [sys.executable, "-m", "service", *map(str, arguments)]
+    command = [sys.executable, "-m", "polyseme", *map(str, arguments)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     for _ in range(1200):
         if list(place.glob("c/*.json")) or process.poll() is not None:

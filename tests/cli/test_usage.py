@@ -6,8 +6,8 @@ import sys
 import click
 import pytest
 
-from service import __version__
-from service.cli.commands import polyseme as root
+from polyseme import __version__
+from polyseme.cli.commands import polyseme as root
 from tests.cli.conftest import run
 
 
@@ -99,7 +99,7 @@ def test_keys_of_the_environment_are_never_shown(polyseme):
     assert b"hunter2" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("module", ["service.settings", "service.cli.models"])
+@pytest.mark.parametrize("module", ["polyseme.settings", "polyseme.cli.models"])
 def test_an_interruption_while_modules_are_imported_leaves_no_traceback(module):
     code = (
         "import sys\n"
@@ -107,7 +107,7 @@ def test_an_interruption_while_modules_are_imported_leaves_no_traceback(module):
         "    def find_spec(self, name, *_):\n"
         f"        if name == '{module}':\n"
         "            raise KeyboardInterrupt\n"
-        "from service.__main__ import main\n"
+        "from polyseme.__main__ import main\n"
         "sys.meta_path.insert(0, Interrupted())\n"
         "main()"
     )

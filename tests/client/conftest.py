@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from service.client import LocalModel
-from service.engine.residual import Residual
+from polyseme.client import LocalModel
+from polyseme.engine.residual import Residual
 from tests.tiny import SUBWORDS, WORDS, full_layer, write_tiny
 
 LIMITS = {"max_sentences": 20, "max_tokens": 60, "max_sentence_tokens": 30}

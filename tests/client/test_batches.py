@@ -5,8 +5,8 @@ from itertools import count, islice
 
 import pytest
 
-from service.client.batches import Batch, Sizes, batches, batches_async
-from service.errors import InvalidError, TooLargeError
+from polyseme.client.batches import Batch, Sizes, batches, batches_async
+from polyseme.errors import InvalidError, TooLargeError
 
 
 def cut(texts, sentences=3, most=1000):

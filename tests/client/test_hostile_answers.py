@@ -9,9 +9,9 @@ import numpy as np
 import orjson
 import pytest
 
-from service.client import AnswerError, Client
-from service.client.exchanges import Answer
-from service.errors import InvalidError, PolysemeError, TooLargeError
+from polyseme.client import AnswerError, Client
+from polyseme.client.exchanges import Answer
+from polyseme.errors import InvalidError, PolysemeError, TooLargeError
 from tests.client.speaking import Said, speaking
 
 NPZ = "application/x-npz"

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-import service.client
+import polyseme.client
 from tests.conftest import ROOT
 
 
@@ -17,26 +17,26 @@ def python(code):
 
 
 def test_the_package_alone_loads_neither_numpy_nor_httpx():
-    code = "import service.client, sys; print({'numpy', 'httpx', 'orjson'} & set(sys.modules))"
+    code = "import polyseme.client, sys; print({'numpy', 'httpx', 'orjson'} & set(sys.modules))"
     assert python(code) == "set()"
 
 
 def test_a_model_in_this_process_loads_no_httpx():
-    code = "import service, sys; service.load; import service.client as c; c.LocalModel; print"
+    code = "import polyseme, sys; polyseme.load; import polyseme.client as c; c.LocalModel; print"
     assert python(f"{code}('httpx' in sys.modules)") == "False"
 
 
 def test_without_httpx_it_is_said_what_to_install():
     for name in ("Client", "AsyncClient"):
-        code = f"import sys; sys.modules['httpx'] = None; from service.client import {name}"
+        code = f"import sys; sys.modules['httpx'] = None; from polyseme.client import {name}"
         assert "pip install 'polyseme[client]'" in python(code)
 
 
-@pytest.mark.parametrize("name", service.client.__all__)
+@pytest.mark.parametrize("name", polyseme.client.__all__)
 def test_every_name_that_is_promised_is_there(name):
-    assert getattr(service.client, name).__name__ == name
+    assert getattr(polyseme.client, name).__name__ == name
 
 
 def test_another_name_is_not():
     with pytest.raises(ImportError):
-        from service.client import Server  # noqa: F401
+        from polyseme.client import Server  # noqa: F401

@@ -9,8 +9,8 @@ import traceback
 
 import pytest
 
-from service.client import AnswerError, AsyncClient, Client, UnreachableError
-from service.errors import UnauthorisedError
+from polyseme.client import AnswerError, AsyncClient, Client, UnreachableError
+from polyseme.errors import UnauthorisedError
 from tests.client.speaking import Said, speaking
 
 KEY = "polyseme_xyzzy-secret"

@@ -10,8 +10,8 @@ import httpx
 import orjson
 import pytest
 
-from service.client import AsyncClient, Client
-from service.errors import InvalidError, TooLargeError
+from polyseme.client import AsyncClient, Client
+from polyseme.errors import InvalidError, TooLargeError
 from tests.client.conftest import LIMITS
 from tests.client.same import require_same
 from tests.client.speaking import Said, speaking

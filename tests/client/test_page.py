@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from service.client.batches import BYTES, SENTENCES
-from service.client.connection import _USUAL, RETRIED
-from service.client.remote import CONCURRENCY, KEY, Client
-from service.client.vectors import Encoder
+from polyseme.client.batches import BYTES, SENTENCES
+from polyseme.client.connection import _USUAL, RETRIED
+from polyseme.client.remote import CONCURRENCY, KEY, Client
+from polyseme.client.vectors import Encoder
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs/client.md").read_text("utf-8")

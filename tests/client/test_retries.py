@@ -9,8 +9,8 @@ import httpx
 import numpy as np
 import pytest
 
-from service.client import AnswerError, AsyncClient, Client, UnreachableError
-from service.errors import InvalidError, OverloadedError, PolysemeError, RateLimitedError
+from polyseme.client import AnswerError, AsyncClient, Client, UnreachableError
+from polyseme.errors import InvalidError, OverloadedError, PolysemeError, RateLimitedError
 from tests.client.speaking import Said, speaking
 from tests.conftest import free_port, start
 

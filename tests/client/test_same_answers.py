@@ -6,9 +6,9 @@ import inspect
 import numpy as np
 import pytest
 
-from service.client import AsyncClient, Client, LocalModel, Occurrence
-from service.client.vectors import Encoder
-from service.errors import InvalidError, PolysemeError, UnknownWordError
+from polyseme.client import AsyncClient, Client, LocalModel, Occurrence
+from polyseme.client.vectors import Encoder
+from polyseme.errors import InvalidError, PolysemeError, UnknownWordError
 from tests.client.same import require_same
 
 TEXTS = ["Apple apple bank", "", "river gnu bank", "qzx did n't end", "money", "zzz zzz"]
@@ -96,7 +96,7 @@ def test_a_long_sentence_is_cut_alike(local, url):
 def _limits(**changed):
     from dataclasses import replace
 
-    from service.client.local import UNLIMITED
+    from polyseme.client.local import UNLIMITED
 
     return replace(UNLIMITED, **changed)
 

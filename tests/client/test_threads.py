@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from service.client import LocalModel
-from service.client.local import UNLIMITED
-from service.client.threads import ONE_THREAD
-from service.encoding.choice import Choice
-from service.encoding.encoder import Batch
-from service.encoding.stages import Stages
+from polyseme.client import LocalModel
+from polyseme.client.local import UNLIMITED
+from polyseme.client.threads import ONE_THREAD
+from polyseme.encoding.choice import Choice
+from polyseme.encoding.encoder import Batch
+from polyseme.encoding.stages import Stages
 from tests.client.same import require_same
 
 pytestmark = pytest.mark.usefixtures("two")

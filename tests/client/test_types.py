@@ -9,8 +9,8 @@ PROGRAM = """
 import numpy as np
 from numpy.typing import NDArray
 
-import service
-from service.client import AsyncClient, Client, Encoder, LocalModel, Sentence
+import polyseme
+from polyseme.client import AsyncClient, Client, Encoder, LocalModel, Sentence
 
 
 def contextual(encoder: Encoder) -> NDArray[np.float32]:
@@ -21,13 +21,13 @@ def contextual(encoder: Encoder) -> NDArray[np.float32]:
     return encoder.embed(["river bank"], dimensions=encoder.dimension)
 
 
-contextual(service.load())
+contextual(polyseme.load())
 contextual(Client("http://localhost:8000", timeout=5))
 """
 WRONG = """
 contextual(AsyncClient("http://localhost:8000"))
-service.load().encode(["bank"], layers="first")
-service.load().encode(["bank"], layer=0)
+polyseme.load().encode(["bank"], layers="first")
+polyseme.load().encode(["bank"], layer=0)
 Client("http://localhost:8000", patience=5)
 """
 

@@ -9,7 +9,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from service import __version__
+from polyseme import __version__
 from tests.containers.engine import NEEDS_AN_ENGINE, ROOT, Podman
 
 INSTALLED = """
@@ -82,7 +82,7 @@ def test_it_lists_what_the_project_brings_along(bill: dict[str, Any]) -> None:
     assert named["wiki-en"]["type"] == "machine-learning-model"
     assert named["wiki-en"]["hashes"] == [{"alg": "SHA-256", "content": digest}]
     assert named["polyseme"]["version"] == __version__
-    sources = json.loads((ROOT / "service/page/vendor/sources.json").read_text())["files"]
+    sources = json.loads((ROOT / "service/polyseme/page/vendor/sources.json").read_text())["files"]
     assert {(s["package"], s["version"]) for s in sources.values()} == listed(bill, "npm")
     assert bill["metadata"]["component"]["type"] == "container"
 

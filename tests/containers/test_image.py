@@ -94,7 +94,7 @@ def test_the_image_names_a_fixed_user_that_is_not_root(image, podman):
 
 
 def test_the_image_says_which_version_it_is(image, podman):
-    from service import __version__
+    from polyseme import __version__
 
     label = '{{index .Labels "org.opencontainers.image.version"}}'
     assert podman("image", "inspect", "--format", label, image).stdout.strip() == __version__
@@ -150,7 +150,7 @@ def test_the_file_system_is_read_only(inside, folder):
 
 
 def test_the_bytecode_is_there_since_it_cannot_be_written(inside):
-    question = "import service, os; print(os.path.exists(service.__cached__))"
+    question = "import polyseme, os; print(os.path.exists(polyseme.__cached__))"
     assert inside("python", "-c", question).stdout.strip() == "True"
 
 

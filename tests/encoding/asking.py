@@ -7,10 +7,10 @@ from typing import get_args
 
 import numpy as np
 
-from service.encoding.answers import answer
-from service.encoding.choice import Choice, Part
-from service.encoding.encoder import Batch, encode
-from service.encoding.stages import Stages
+from polyseme.encoding.answers import answer
+from polyseme.encoding.choice import Choice, Part
+from polyseme.encoding.encoder import Batch, encode
+from polyseme.encoding.stages import Stages
 from tests.tiny import LIMITS
 
 EVERY = frozenset(get_args(Part))

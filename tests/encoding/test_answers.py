@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.encoding import encoder
-from service.encoding.answers import answer, number_bytes
-from service.encoding.choice import Choice
-from service.encoding.encoder import Batch
-from service.encoding.stages import Stages
-from service.errors import OutOfRangeError, TooLargeError, UnknownWordError
-from service.text.tokenizer import Tokenizer
+from polyseme.encoding import encoder
+from polyseme.encoding.answers import answer, number_bytes
+from polyseme.encoding.choice import Choice
+from polyseme.encoding.encoder import Batch
+from polyseme.encoding.stages import Stages
+from polyseme.errors import OutOfRangeError, TooLargeError, UnknownWordError
+from polyseme.text.tokenizer import Tokenizer
 from tests.encoding.asking import (
     EVERY,
     STREAMED,

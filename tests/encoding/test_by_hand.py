@@ -5,9 +5,9 @@ from math import e, exp, sqrt
 import numpy as np
 import pytest
 
-from service.engine.attention import Scoring
-from service.engine.layer import Layer
-from service.errors import InvalidError, UnknownWordError
+from polyseme.engine.attention import Scoring
+from polyseme.engine.layer import Layer
+from polyseme.errors import InvalidError, UnknownWordError
 from tests.encoding.asking import EVERY, ask, ask_one, same_bits
 from tests.tiny import VECTORS, tiny_model
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from service.encoding.compare import Occurrence, compare
-from service.encoding.stages import Stages
-from service.engine.layer import Layer
-from service.engine.projection import Projection
-from service.errors import InvalidError, TooLargeError
+from polyseme.encoding.compare import Occurrence, compare
+from polyseme.encoding.stages import Stages
+from polyseme.engine.layer import Layer
+from polyseme.engine.projection import Projection
+from polyseme.errors import InvalidError, TooLargeError
 from tests.encoding.asking import ask_one
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from service.encoding.choice import Choice
-from service.encoding.cutting import cut_texts, cut_traced
-from service.encoding.encoder import encode
-from service.encoding.limits import Limits
-from service.encoding.stages import Stages
-from service.errors import MOST_ERRORS, TooLargeError, UnknownWordError
+from polyseme.encoding.choice import Choice
+from polyseme.encoding.cutting import cut_texts, cut_traced
+from polyseme.encoding.encoder import encode
+from polyseme.encoding.limits import Limits
+from polyseme.encoding.stages import Stages
+from polyseme.errors import MOST_ERRORS, TooLargeError, UnknownWordError
 from tests.tiny import tiny_model
 
 LIMITS = Limits(

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import orjson
 
-from service.encoding.compare import Occurrence, compare
-from service.encoding.documents import compare_document, model_document, trace_document
-from service.encoding.stages import Stages
-from service.encoding.tracing import trace_text
+from polyseme.encoding.compare import Occurrence, compare
+from polyseme.encoding.documents import compare_document, model_document, trace_document
+from polyseme.encoding.stages import Stages
+from polyseme.encoding.tracing import trace_text
 from tests.tiny import LIMITS
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from service.encoding.compare import READING_SHARE, Occurrence, compare
-from service.encoding.stages import Stages
-from service.engine.norm import unit
-from service.engine.stack import contextualise
+from polyseme.encoding.compare import READING_SHARE, Occurrence, compare
+from polyseme.encoding.stages import Stages
+from polyseme.engine.norm import unit
+from polyseme.engine.stack import contextualise
 from tests.tiny import LIMITS, VECTORS, WORDS
 
 TEXTS = ("river bank flows", "money bank grows")

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from service.encoding.choice import Choice
-from service.encoding.encoder import Batch, encode
-from service.encoding.stages import Stages
-from service.errors import TooLargeError
+from polyseme.encoding.choice import Choice
+from polyseme.encoding.encoder import Batch, encode
+from polyseme.encoding.stages import Stages
+from polyseme.errors import TooLargeError
 from tests.encoding.asking import EVERY, ask, ask_one, same_bits
 from tests.tiny import LIMITS
 

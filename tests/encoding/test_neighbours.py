@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from service.encoding.neighbours import neighbours_of_vector, neighbours_of_word
-from service.errors import InvalidError, UnknownWordError
+from polyseme.encoding.neighbours import neighbours_of_vector, neighbours_of_word
+from polyseme.errors import InvalidError, UnknownWordError
 from tests.tiny import VECTORS, WORDS, tiny_model
 
 COUNT = 211

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from service.encoding.compare import Occurrence, compare
-from service.encoding.documents import compare_document
-from service.encoding.neighbours import neighbours_of_vector, neighbours_of_word
-from service.encoding.stages import Stages
-from service.encoding.tracing import trace_text
-from service.engine.attention import Scoring
-from service.engine.layer import Layer
-from service.engine.projection import Projection
-from service.engine.subwords import LONGEST, Subwords
-from service.errors import InvalidError, UnknownWordError
+from polyseme.encoding.compare import Occurrence, compare
+from polyseme.encoding.documents import compare_document
+from polyseme.encoding.neighbours import neighbours_of_vector, neighbours_of_word
+from polyseme.encoding.stages import Stages
+from polyseme.encoding.tracing import trace_text
+from polyseme.engine.attention import Scoring
+from polyseme.engine.layer import Layer
+from polyseme.engine.projection import Projection
+from polyseme.engine.subwords import LONGEST, Subwords
+from polyseme.errors import InvalidError, UnknownWordError
 from tests.encoding.asking import EVERY, ask, ask_one, document_of, same_bits, written
 from tests.text.vocabularies import PROPERTY, texts
 from tests.tiny import LIMITS, SUBWORDS, WORDS, tiny_model

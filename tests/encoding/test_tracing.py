@@ -6,9 +6,9 @@ import numpy as np
 import orjson
 import pytest
 
-from service.encoding.documents import trace_document
-from service.encoding.tracing import Numbers, trace_numbers
-from service.errors import InvalidError, TooLargeError
+from polyseme.encoding.documents import trace_document
+from polyseme.encoding.tracing import Numbers, trace_numbers
+from polyseme.errors import InvalidError, TooLargeError
 from tests.tiny import LIMITS
 
 RNG = np.random.default_rng(17)

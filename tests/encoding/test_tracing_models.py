@@ -6,13 +6,13 @@ import numpy as np
 import orjson
 import pytest
 
-from service.encoding.documents import trace_document
-from service.encoding.tracing import trace_text
-from service.engine.feed_forward import FeedForward
-from service.engine.norm import unit
-from service.engine.positions import sinusoids
-from service.engine.residual import Residual
-from service.errors import InvalidError, TooLargeError
+from polyseme.encoding.documents import trace_document
+from polyseme.encoding.tracing import trace_text
+from polyseme.engine.feed_forward import FeedForward
+from polyseme.engine.norm import unit
+from polyseme.engine.positions import sinusoids
+from polyseme.engine.residual import Residual
+from polyseme.errors import InvalidError, TooLargeError
 from tests.encoding.asking import EVERY, ask_one
 from tests.tiny import LIMITS, deep_model, full_layer, projection
 

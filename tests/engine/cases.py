@@ -4,12 +4,12 @@ from dataclasses import dataclass, fields, is_dataclass
 
 import numpy as np
 
-from service.engine.attention import Scoring, Sentence
-from service.engine.feed_forward import FeedForward
-from service.engine.layer import Layer
-from service.engine.norm import LayerNorm
-from service.engine.projection import Projection
-from service.engine.residual import Residual
+from polyseme.engine.attention import Scoring, Sentence
+from polyseme.engine.feed_forward import FeedForward
+from polyseme.engine.layer import Layer
+from polyseme.engine.norm import LayerNorm
+from polyseme.engine.projection import Projection
+from polyseme.engine.residual import Residual
 
 LENGTHS = (0, 1, 2, 3, 5, 7, 11, 17, 23, 29, 41)
 WIDTHS = (3, 5, 7, 11, 13)

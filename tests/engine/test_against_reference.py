@@ -6,10 +6,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from service.engine.attention import BLOCK, Sentence
-from service.engine.layer import Layer
-from service.engine.stack import contextualise
-from service.engine.trace import trace_layer
+from polyseme.engine.attention import BLOCK, Sentence
+from polyseme.engine.layer import Layer
+from polyseme.engine.stack import contextualise
+from polyseme.engine.trace import trace_layer
 from tests.engine.cases import (
     normal,
     projection,

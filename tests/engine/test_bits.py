@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from service.engine.attention import BLOCK, Scoring, Sentence, attend
-from service.engine.layer import Layer
-from service.engine.positions import sinusoids
-from service.engine.projection import split_heads
-from service.engine.record import Record
-from service.engine.residual import Residual
-from service.engine.stack import contextualise
+from polyseme.engine.attention import BLOCK, Scoring, Sentence, attend
+from polyseme.engine.layer import Layer
+from polyseme.engine.positions import sinusoids
+from polyseme.engine.projection import split_heads
+from polyseme.engine.record import Record
+from polyseme.engine.residual import Residual
+from polyseme.engine.stack import contextualise
 from tests.engine.cases import normal, projection, random_case, random_layer, random_sentence
 
 EDGES = [1, 2, 3, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 3 * BLOCK + 1]

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from service.engine.attention import Scoring, Sentence
-from service.engine.layer import Layer
-from service.engine.norm import LayerNorm
-from service.engine.projection import Projection
-from service.engine.residual import Residual
-from service.engine.stack import contextualise
+from polyseme.engine.attention import Scoring, Sentence
+from polyseme.engine.layer import Layer
+from polyseme.engine.norm import LayerNorm
+from polyseme.engine.projection import Projection
+from polyseme.engine.residual import Residual
+from polyseme.engine.stack import contextualise
 
 
 def sentence(vectors, known=None, words=None, word_bias=None):

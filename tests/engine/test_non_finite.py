@@ -5,16 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from service.engine.arrays import NonFiniteError, require_finite
-from service.engine.attention import Scoring, Sentence
-from service.engine.feed_forward import FeedForward, gelu
-from service.engine.layer import Layer
-from service.engine.norm import LayerNorm, unit
-from service.engine.positions import sinusoids
-from service.engine.projection import Projection
-from service.engine.residual import Residual
-from service.engine.stack import contextualise
-from service.engine.trace import Weights, trace_embeddings, trace_layer, trace_projected
+from polyseme.engine.arrays import NonFiniteError, require_finite
+from polyseme.engine.attention import Scoring, Sentence
+from polyseme.engine.feed_forward import FeedForward, gelu
+from polyseme.engine.layer import Layer
+from polyseme.engine.norm import LayerNorm, unit
+from polyseme.engine.positions import sinusoids
+from polyseme.engine.projection import Projection
+from polyseme.engine.residual import Residual
+from polyseme.engine.stack import contextualise
+from polyseme.engine.trace import Weights, trace_embeddings, trace_layer, trace_projected
 from tests.engine.cases import normal, random_case
 
 EIGHT = range(8)

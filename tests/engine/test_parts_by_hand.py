@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from service.engine.feed_forward import FeedForward, gelu, relu
-from service.engine.norm import LayerNorm, unit
-from service.engine.positions import relative_bias, sinusoids
-from service.engine.projection import Projection, join_heads, split_heads
-from service.engine.residual import Residual
-from service.engine.softmax import softmax
-from service.engine.visibility import hidden_keys
+from polyseme.engine.feed_forward import FeedForward, gelu, relu
+from polyseme.engine.norm import LayerNorm, unit
+from polyseme.engine.positions import relative_bias, sinusoids
+from polyseme.engine.projection import Projection, join_heads, split_heads
+from polyseme.engine.residual import Residual
+from polyseme.engine.softmax import softmax
+from polyseme.engine.visibility import hidden_keys
 
 
 def assert_close(actual, expected):

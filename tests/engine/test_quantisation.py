@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from service.engine.arrays import NonFiniteError
-from service.engine.quantisation import (
+from polyseme.engine.arrays import NonFiniteError
+from polyseme.engine.quantisation import (
     LARGEST_SCALE,
     QuantisedRows,
     empty_rows,
@@ -18,8 +18,8 @@ from service.engine.quantisation import (
     quantised,
     row_bytes,
 )
-from service.engine.similarity import lengths, nearest
-from service.engine.subwords import Subwords
+from polyseme.engine.similarity import lengths, nearest
+from polyseme.engine.subwords import Subwords
 
 PROPERTY = settings(deadline=None, max_examples=100)
 LARGEST, SMALLEST = np.finfo(np.float32).max, np.finfo(np.float32).smallest_subnormal

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.engine import similarity
-from service.engine.norm import unit
-from service.engine.similarity import cosines, lengths, nearest
+from polyseme.engine import similarity
+from polyseme.engine.norm import unit
+from polyseme.engine.similarity import cosines, lengths, nearest
 
 CLOSE = 2e-6
 PIECE = similarity._PIECE // 128

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.engine.subwords import LONGEST, Subwords, ngram_hashes
+from polyseme.engine.subwords import LONGEST, Subwords, ngram_hashes
 
 PROPERTY = settings(deadline=None, max_examples=300)
 AWKWARD = [

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from service.engine.attention import Scoring, Sentence, attend
-from service.engine.feed_forward import FeedForward, gelu
-from service.engine.layer import Layer
-from service.engine.norm import LayerNorm
-from service.engine.projection import Projection
-from service.engine.record import Record
-from service.engine.residual import Residual
-from service.engine.stack import contextualise
+from polyseme.engine.attention import Scoring, Sentence, attend
+from polyseme.engine.feed_forward import FeedForward, gelu
+from polyseme.engine.layer import Layer
+from polyseme.engine.norm import LayerNorm
+from polyseme.engine.projection import Projection
+from polyseme.engine.record import Record
+from polyseme.engine.residual import Residual
+from polyseme.engine.stack import contextualise
 from tests.engine.reference import FLOAT32_TOLERANCE, assert_close
 
 torch = pytest.importorskip("torch", reason="PyTorch, an oracle only, is not installed")

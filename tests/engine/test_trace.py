@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from service.engine.attention import Scoring
-from service.engine.feed_forward import FeedForward
-from service.engine.layer import Layer
-from service.engine.norm import LayerNorm
-from service.engine.projection import Projection
-from service.engine.residual import Residual
-from service.engine.stack import contextualise
-from service.engine.trace import trace_layer
+from polyseme.engine.attention import Scoring
+from polyseme.engine.feed_forward import FeedForward
+from polyseme.engine.layer import Layer
+from polyseme.engine.norm import LayerNorm
+from polyseme.engine.projection import Projection
+from polyseme.engine.residual import Residual
+from polyseme.engine.stack import contextualise
+from polyseme.engine.trace import trace_layer
 from tests.engine.cases import layer_norm, normal, projection, random_case, random_sentence
 
 CASES = [random_case(seed) for seed in range(60)]

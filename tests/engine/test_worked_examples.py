@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.engine.trace import Weights, trace_embeddings, trace_projected
+from polyseme.engine.trace import Weights, trace_embeddings, trace_projected
 
-FILE = Path(__file__).parents[2] / "service" / "page" / "worked-examples.json"
+FILE = Path(__file__).parents[2] / "service" / "polyseme" / "page" / "worked-examples.json"
 EXAMPLES = json.loads(FILE.read_text("utf-8"), parse_float=Decimal)["examples"]
 ORDER = (
     *("embeddings", "queries", "keys", "values", "scores", "scaled_scores"),

@@ -9,7 +9,7 @@ import pandas as pd
 sys.path += sys.argv[1:]
 from sklearn.compose import make_column_transformer
 
-from service.integrations.sklearn import ContextualVectorizer
+from polyseme.integrations.sklearn import ContextualVectorizer
 
 table = pd.DataFrame({"text": ["river bank", "qzx"], "number": [1, 2]}, index=["a", "b"])
 vectorizer = ContextualVectorizer("tiny", dimensions=2).set_output(transform="pandas")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.training.closed_form import (
+from polyseme.training.closed_form import (
     attraction,
     closed_form,
     frequencies_by_rank,

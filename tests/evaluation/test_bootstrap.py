@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from service.evaluation.bootstrap import RESAMPLES, Figure, draws, resampled
-from service.evaluation.refusal import EvaluationError
+from polyseme.evaluation.bootstrap import RESAMPLES, Figure, draws, resampled
+from polyseme.evaluation.refusal import EvaluationError
 
 
 def test_every_resample_draws_as_many_items_as_there_are():

@@ -7,15 +7,15 @@ import pytest
 from sklearn.metrics import accuracy_score, f1_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from service.evaluation.bootstrap import draws
-from service.evaluation.coarsewsd import (
+from polyseme.evaluation.bootstrap import draws
+from polyseme.evaluation.coarsewsd import (
     ambiguous_words,
     coarsewsd,
     most_frequent_sense,
     occurrences_in,
 )
-from service.evaluation.occurrences import Occurrence
-from service.evaluation.refusal import EvaluationError
+from polyseme.evaluation.occurrences import Occurrence
+from polyseme.evaluation.refusal import EvaluationError
 from tests.evaluation.sets import COARSE, by_neighbour
 
 TEST, GOLD = "coarsewsd/bank/test.data.txt", "coarsewsd/bank/test.gold.txt"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
-from service.evaluation.confusion import accuracy, cells, macro_f1
+from polyseme.evaluation.confusion import accuracy, cells, macro_f1
 
 
 def test_by_hand():

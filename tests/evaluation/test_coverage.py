@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from service.evaluation.coverage import known_pairs, known_words
-from service.evaluation.readings import LocalSource
-from service.evaluation.refusal import EvaluationError
+from polyseme.evaluation.coverage import known_pairs, known_words
+from polyseme.evaluation.readings import LocalSource
+from polyseme.evaluation.refusal import EvaluationError
 from tests.evaluation.sets import COARSE
 
 MOLES = {

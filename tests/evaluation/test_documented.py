@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 import pytest
 
-from service.cli.evaluate import evaluate
-from service.evaluation.systems import NAMES, SERVED_NAMES
-from service.evaluation.wish import MINILM, MOST_FREQUENT
-from service.settings import BUNDLED
-from service.store.registry import bundled_models
+from polyseme.cli.evaluate import evaluate
+from polyseme.evaluation.systems import NAMES, SERVED_NAMES
+from polyseme.evaluation.wish import MINILM, MOST_FREQUENT
+from polyseme.settings import BUNDLED
+from polyseme.store.registry import bundled_models
 from tests.cli.conftest import run
 from tests.evaluation.sets import COARSE, WIC, WORDSIM, unpacked
 from tests.tiny import write_tiny

@@ -12,14 +12,14 @@ from math import log, sqrt
 import numpy as np
 import pytest
 
-from service.engine.attention import Scoring
-from service.engine.layer import Layer
-from service.engine.projection import Projection
-from service.engine.stack import contextualise
-from service.evaluation.explanation import Estimate, estimates, explain
-from service.evaluation.readings import LocalSource
-from service.evaluation.refusal import EvaluationError
-from service.evaluation.senses import material
+from polyseme.engine.attention import Scoring
+from polyseme.engine.layer import Layer
+from polyseme.engine.projection import Projection
+from polyseme.engine.stack import contextualise
+from polyseme.evaluation.explanation import Estimate, estimates, explain
+from polyseme.evaluation.readings import LocalSource
+from polyseme.evaluation.refusal import EvaluationError
+from polyseme.evaluation.senses import material
 from tests.tiny import full_layer, tiny_model
 
 FILLERS = ("the", "old", "grey", "had", "been")

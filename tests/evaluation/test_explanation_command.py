@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.training.reading import held_out_groups
-from service.training.recipe import Recipe
+from polyseme.training.reading import held_out_groups
+from polyseme.training.recipe import Recipe
 from tests.cli.conftest import run
 from tests.evaluation.test_explanation import VOCABULARY, looking, sentences, vector
 from tests.tiny import write_tiny

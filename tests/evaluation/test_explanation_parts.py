@@ -8,11 +8,11 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
-from service.engine.attention import Scoring, Sentence
-from service.engine.layer import Layer
-from service.engine.projection import Projection
-from service.engine.stack import contextualise
-from service.evaluation.perturbation import (
+from polyseme.engine.attention import Scoring, Sentence
+from polyseme.engine.layer import Layer
+from polyseme.engine.projection import Projection
+from polyseme.engine.stack import contextualise
+from polyseme.evaluation.perturbation import (
     MEASURES,
     Erasure,
     Head,
@@ -27,7 +27,7 @@ from service.evaluation.perturbation import (
     swapped,
     unqueried,
 )
-from service.evaluation.senses import Material, area
+from polyseme.evaluation.senses import Material, area
 from tests.tiny import full_layer, normal
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, roc_auc_score
 
-from service.evaluation.occurrences import Occurrence
-from service.evaluation.senses import (
+from polyseme.evaluation.occurrences import Occurrence
+from polyseme.evaluation.senses import (
     FEWEST,
     LONGEST,
     MOST,

@@ -5,9 +5,9 @@ import tarfile
 
 import pytest
 
-from service.evaluation import files as reading
-from service.evaluation.files import evaluation_files, fingerprint, lines_of
-from service.evaluation.refusal import EvaluationError
+from polyseme.evaluation import files as reading
+from polyseme.evaluation.files import evaluation_files, fingerprint, lines_of
+from polyseme.evaluation.refusal import EvaluationError
 from tests.evaluation.sets import COARSE, archived, unpacked
 
 

@@ -12,10 +12,10 @@ pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 from matplotlib.figure import Figure as Canvas
 from matplotlib.image import imread
 
-from service.evaluation import picture as drawing
-from service.evaluation.bootstrap import Figure
-from service.evaluation.picture import COLOURS, picture
-from service.evaluation.published import TEN, TWENTY, published_coarsewsd, published_wic
+from polyseme.evaluation import picture as drawing
+from polyseme.evaluation.bootstrap import Figure
+from polyseme.evaluation.picture import COLOURS, picture
+from polyseme.evaluation.published import TEN, TWENTY, published_coarsewsd, published_wic
 from tests.evaluation.test_results import RESULTS
 
 PLAIN = {"svg.fonttype": "none", "svg.hashsalt": "polyseme", "font.size": 10}
@@ -26,7 +26,7 @@ def texts(monkeypatch):
     """The texts of a picture, from its SVG drawn with letters instead of outlines."""
 
     def of(results):
-        monkeypatch.setattr("service.evaluation.picture._STYLE", PLAIN)
+        monkeypatch.setattr("polyseme.evaluation.picture._STYLE", PLAIN)
         root = ET.fromstring(picture(results, "svg"))
         return [
             "".join(node.itertext()).strip() for node in root.iter() if node.tag.endswith("text")
@@ -94,7 +94,7 @@ def test_figures_below_chance_are_drawn_to_the_left_of_it(texts):
 
 
 def test_every_published_figure_has_a_line_of_its_own():
-    from service.evaluation.picture import DASHES
+    from polyseme.evaluation.picture import DASHES
 
     most = max(
         map(len, (published_coarsewsd(TEN), published_coarsewsd(TWENTY), published_wic("test")))

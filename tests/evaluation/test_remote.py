@@ -9,16 +9,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from service.evaluation import remote
-from service.evaluation.coarsewsd import coarsewsd, occurrences_in
-from service.evaluation.measuring import measure_model, measure_service
-from service.evaluation.occurrences import Occurrence
-from service.evaluation.readings import LocalSource
-from service.evaluation.refusal import EvaluationError
-from service.evaluation.remote import Service
-from service.evaluation.systems import SERVED_NAMES, served_systems, systems, tabulate
-from service.evaluation.wish import Wish
-from service.store.folder import read_model
+from polyseme.evaluation import remote
+from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
+from polyseme.evaluation.measuring import measure_model, measure_service
+from polyseme.evaluation.occurrences import Occurrence
+from polyseme.evaluation.readings import LocalSource
+from polyseme.evaluation.refusal import EvaluationError
+from polyseme.evaluation.remote import Service
+from polyseme.evaluation.systems import SERVED_NAMES, served_systems, systems, tabulate
+from polyseme.evaluation.wish import Wish
+from polyseme.store.folder import read_model
 from tests.conftest import free_port
 from tests.evaluation.sets import COARSE, WIC, WORDSIM, unpacked
 from tests.tiny import SUBWORDS, full_layer, write_tiny

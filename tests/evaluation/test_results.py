@@ -3,9 +3,9 @@
 import orjson
 import pytest
 
-from service.evaluation.bootstrap import Figure
-from service.evaluation.published import TEN, TWENTY, published_coarsewsd, published_wic
-from service.evaluation.results import Results, Row, document, table
+from polyseme.evaluation.bootstrap import Figure
+from polyseme.evaluation.published import TEN, TWENTY, published_coarsewsd, published_wic
+from polyseme.evaluation.results import Results, Row, document, table
 
 RESULTS = Results(
     task="coarsewsd",

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from service.evaluation.measuring import lookup
-from service.evaluation.readings import LocalSource
-from service.evaluation.refusal import EvaluationError
-from service.evaluation.similarity import Judged, judged_pairs, similarity
+from polyseme.evaluation.measuring import lookup
+from polyseme.evaluation.readings import LocalSource
+from polyseme.evaluation.refusal import EvaluationError
+from polyseme.evaluation.similarity import Judged, judged_pairs, similarity
 from tests.evaluation.sets import WORDSIM
 from tests.tiny import VECTORS, WORDS
 

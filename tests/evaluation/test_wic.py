@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from service.evaluation.bootstrap import draws
-from service.evaluation.refusal import EvaluationError
-from service.evaluation.wic import best_threshold, occurrences_in, pair_of, wic
+from polyseme.evaluation.bootstrap import draws
+from polyseme.evaluation.refusal import EvaluationError
+from polyseme.evaluation.wic import best_threshold, occurrences_in, pair_of, wic
 from tests.evaluation.sets import WIC, by_neighbour
 
 DATA, GOLD = "wic/dev/dev.data.txt", "wic/dev/dev.gold.txt"

@@ -9,7 +9,7 @@ import h11
 import numpy as np
 import orjson
 
-from service.errors import PolysemeError
+from polyseme.errors import PolysemeError
 from tests.conftest import ROOT
 from tests.faults.requests import MARK
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from service.engine.attention import Scoring, Sentence
-from service.engine.layer import Layer
-from service.engine.residual import Residual
-from service.engine.stack import contextualise
-from service.http.app import create_app
+from polyseme.engine.attention import Scoring, Sentence
+from polyseme.engine.layer import Layer
+from polyseme.engine.residual import Residual
+from polyseme.engine.stack import contextualise
+from polyseme.http.app import create_app
 from tests.engine.cases import projection, random_case, random_layer, random_sentence
 
 STEPS = ("queries", "keys", "values", "scores", "scaled_scores", "weights", "context", "residual")

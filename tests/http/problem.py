@@ -4,7 +4,7 @@ import re
 
 import httpx
 
-from service.http.replies import ProblemReply
+from polyseme.http.replies import ProblemReply
 
 SECRET = "s3cretqx"
 

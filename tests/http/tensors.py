@@ -5,7 +5,7 @@ import json
 import httpx
 import numpy as np
 
-from service.http import inference_replies as replies
+from polyseme.http import inference_replies as replies
 
 KEY = {"Authorization": "Bearer plain-key"}
 LENGTH = "Inference-Header-Content-Length"

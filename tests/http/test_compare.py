@@ -4,8 +4,8 @@ import httpx
 import numpy as np
 import pytest
 
-from service.http.replies import CompareReply, NeighborsReply
-from service.store.model import Model
+from polyseme.http.replies import CompareReply, NeighborsReply
+from polyseme.store.model import Model
 
 FOUR = [
     ("Apple unveiled a faster laptop and new software in California.", "Apple"),

@@ -4,8 +4,8 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from service.http.app import create_app
-from service.settings import Settings
+from polyseme.http.app import create_app
+from polyseme.settings import Settings
 from tests.http.problem import expect_problem
 
 LISTED, OTHER = "https://example.org", "http://localhost:3000"

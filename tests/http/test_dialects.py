@@ -7,11 +7,11 @@ import httpx
 import orjson
 import pytest
 
-from service.errors import DrainingError, InvalidError, OverloadedError, RateLimitedError
-from service.http.answering import refusal
-from service.http.app import create_app
-from service.http.dialects import openai
-from service.http.replies import OpenAIProblemReply
+from polyseme.errors import DrainingError, InvalidError, OverloadedError, RateLimitedError
+from polyseme.http.answering import refusal
+from polyseme.http.app import create_app
+from polyseme.http.dialects import openai
+from polyseme.http.replies import OpenAIProblemReply
 from tests.http.problem import SECRET, expect_problem
 
 PATH = "/v1/embeddings"
@@ -142,7 +142,7 @@ def test_a_fault_of_the_service_says_nothing_of_it(monkeypatch):
     def fail(*_):
         raise RuntimeError(SECRET)
 
-    monkeypatch.setattr("service.http.embeddings.sentence_vectors", fail)
+    monkeypatch.setattr("polyseme.http.embeddings.sentence_vectors", fail)
     answer = create_app().test_client().post(PATH, json={"input": "a"})
     assert (answer.status_code, answer.json["error"]["type"]) == (500, "server_error")
     assert SECRET not in answer.text

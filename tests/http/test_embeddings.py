@@ -6,7 +6,7 @@ import httpx
 import numpy as np
 import pytest
 
-from service.http.replies import EmbeddingsReply
+from polyseme.http.replies import EmbeddingsReply
 from tests.http.numbers import numbers as numbers_told
 from tests.http.numbers import total
 from tests.http.problem import expect_problem

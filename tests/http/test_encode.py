@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from service.http.replies import EncodeReply
+from polyseme.http.replies import EncodeReply
 
 SENTENCE = "Apple launched a new phone while I was eating an apple."
 

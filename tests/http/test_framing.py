@@ -8,7 +8,7 @@ from gunicorn.config import Config
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.http.framing import MOST_HEAD, Framing
+from polyseme.http.framing import MOST_HEAD, Framing
 
 LIMIT = 1000
 POST = b"POST /v1/encode HTTP/1.1\r\nHost: a\r\n"

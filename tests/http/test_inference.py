@@ -11,10 +11,10 @@ import httpx
 import numpy as np
 import pytest
 
-from service.http import inference_replies as replies
-from service.http.app import create_app
-from service.http.replies import ReadyReply
-from service.settings import Settings
+from polyseme.http import inference_replies as replies
+from polyseme.http.app import create_app
+from polyseme.http.replies import ReadyReply
+from polyseme.settings import Settings
 from tests.http.numbers import numbers, total
 from tests.http.problem import expect_problem
 from tests.http.sockets import LONGER, Caller, posted

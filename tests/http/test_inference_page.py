@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from service.http.inference_answers import DATATYPES
+from polyseme.http.inference_answers import DATATYPES
 from tests.conftest import ROOT
 from tests.environments import python_of
 from tests.test_readme import require_fragments

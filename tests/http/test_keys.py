@@ -7,9 +7,9 @@ import socket
 import httpx
 import pytest
 
-from service.http.app import create_app
-from service.keyring import line_of
-from service.settings import Settings
+from polyseme.http.app import create_app
+from polyseme.keyring import line_of
+from polyseme.settings import Settings
 from tests.http.problem import SECRET, expect_problem
 from tests.http.versions import connection_to, every_worker, service, until, workers_of
 

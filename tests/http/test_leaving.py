@@ -41,7 +41,7 @@ def refused(port):
 
 
 TIMES = """
-from service.http import serving
+from polyseme.http import serving
 print(serving.graceful_timeout, serving.max_requests, serving.max_requests_jitter)
 """
 

@@ -4,9 +4,9 @@ from collections import deque
 
 import pytest
 
-from service.encoding.stages import Stages
-from service.http import ledger, tally
-from service.http.accounts import Account
+from polyseme.encoding.stages import Stages
+from polyseme.http import ledger, tally
+from polyseme.http.accounts import Account
 
 
 class Contested(deque[Account]):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.http import lines
+from polyseme.http import lines
 
 LINE = {"event": "request", "message": "a" * 1000}
 LONG = {"event": "fault", "places": ["a place that is named"] * 2000}

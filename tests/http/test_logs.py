@@ -219,7 +219,7 @@ def test_a_reader_of_the_log_who_is_gone_or_asleep_holds_nothing_up(tmp_path, cl
 FAULTS = """
 import logging, sys, threading, warnings
 from gunicorn.config import Config
-from service.http.logs import Logs
+from polyseme.http.logs import Logs
 
 SECRET = "s3cretqx"
 logs = Logs(Config())

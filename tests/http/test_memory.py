@@ -12,8 +12,8 @@ SMAPS = Path("/proc/self/smaps_rollup")
 CODE = """
 import gc, os
 from pathlib import Path
-from service.http.app import create_app
-from service.http.upkeep import share
+from polyseme.http.app import create_app
+from polyseme.http.upkeep import share
 
 app = create_app()
 share()

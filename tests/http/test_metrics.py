@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.http.app import create_app
-from service.settings import Settings
-from service.store.registry import Registry
+from polyseme.http.app import create_app
+from polyseme.settings import Settings
+from polyseme.store.registry import Registry
 from tests.conftest import start
 from tests.http.numbers import numbers, numbers_in, total
 from tests.http.problem import SECRET

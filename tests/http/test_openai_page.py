@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from service.errors import InvalidError, OutOfRangeError, PolysemeError, TooLargeError
-from service.http.dialects import openai
+from polyseme.errors import InvalidError, OutOfRangeError, PolysemeError, TooLargeError
+from polyseme.http.dialects import openai
 from tests.conftest import ROOT
 from tests.environments import python_of
 from tests.test_readme import require_fragments

@@ -10,9 +10,9 @@ import httpx
 import orjson
 import pytest
 
-from service.http.connection import State
-from service.http.traffic import Traffic
-from service.settings import Settings
+from polyseme.http.connection import State
+from polyseme.http.traffic import Traffic
+from polyseme.settings import Settings
 from tests.conftest import ROOT, start
 from tests.http.numbers import numbers_in, total
 from tests.http.problem import expect_problem
@@ -22,15 +22,15 @@ from tests.http.versions import WAIT, service, until, workers_of
 FAULTY = """
 import sys
 sys.path.insert(0, {root!r})
-from service.__main__ import main
-from service.http import watching
+from polyseme.__main__ import main
+from polyseme.http import watching
 
 begin = watching.begin
 
 def begin_with_faults(worker):
     # Not before: the metrics have to be made after their files.
-    from service.http.connection import Connection
-    from service.http.traffic import Traffic
+    from polyseme.http.connection import Connection
+    from polyseme.http.traffic import Traffic
 
     receive, work = Connection.receive, Traffic._work
 

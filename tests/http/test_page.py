@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-PAGE = Path(__file__).parents[2] / "service" / "page"
+PAGE = Path(__file__).parents[2] / "service" / "polyseme" / "page"
 TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.keyring import line_of
+from polyseme.keyring import line_of
 from tests.conftest import start
 
 MARK = "s3cretqx"

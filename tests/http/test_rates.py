@@ -7,9 +7,9 @@ import httpx
 import pytest
 from limits.storage import MemoryStorage
 
-from service.http.app import create_app
-from service.http.proxies import address_in
-from service.settings import Settings
+from polyseme.http.app import create_app
+from polyseme.http.proxies import address_in
+from polyseme.settings import Settings
 from tests.http.problem import expect_problem
 
 MODELS = "/v1/models"

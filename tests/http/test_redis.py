@@ -15,7 +15,7 @@ import httpx
 import pytest
 from redis import Redis
 
-from service.keyring import new_key
+from polyseme.keyring import new_key
 from tests.conftest import free_port, start
 from tests.http.versions import WAIT, until, workers_of
 

@@ -5,7 +5,7 @@ import signal
 import threading
 from contextlib import contextmanager
 
-from service.keyring import line_of, new_key
+from polyseme.keyring import line_of, new_key
 from tests.http.versions import WAIT, connection_to, service, until
 
 OLD, NEW = new_key(), new_key()

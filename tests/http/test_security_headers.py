@@ -5,7 +5,7 @@ import socket
 import httpx
 import pytest
 
-from service.http.headers import SECURITY_HEADERS
+from polyseme.http.headers import SECURITY_HEADERS
 
 NOTHING = "default-src 'none'; frame-ancestors 'none'"
 

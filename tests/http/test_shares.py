@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from service.http.shares import ROOM
+from polyseme.http.shares import ROOM
 from tests.conftest import ROOT
 from tests.http.numbers import numbers, numbers_in, total
 from tests.http.test_metrics import ask, counting, files, settled
@@ -95,13 +95,13 @@ def test_a_disk_that_is_full_ends_no_worker_and_everything_is_counted(
 NO_ROOM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 15, 1 << 15))
-from service.http.shares import shares
+from polyseme.http.shares import shares
 shares.open(2)
 assert shares.folder is None
 from types import SimpleNamespace
 for age in (1, 2):
     shares.give(SimpleNamespace(age=age))
-from service.http.app import create_app
+from polyseme.http.app import create_app
 client = create_app().test_client()
 client.get("/nothing", buffered=True)
 print(client.get("/metrics", buffered=True).text)
@@ -125,11 +125,11 @@ def test_where_no_folder_has_room_each_worker_counts_for_itself_and_says_so_once
 
 EVERYTHING = """
 import os, sys
-from service.http.shares import shares
+from polyseme.http.shares import shares
 shares.open(1)
-from service.http import accounts, metrics, tally
-from service.http.app import create_app
-from service.encoding.counts import Counts
+from polyseme.http import accounts, metrics, tally
+from polyseme.http.app import create_app
+from polyseme.encoding.counts import Counts
 app = create_app()
 metrics.touch(app)
 methods = ["other", *sorted(accounts._METHODS)]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from flask import Flask
 
-from service.http.upkeep import keep, refresh
-from service.store.registry import Registry
+from polyseme.http.upkeep import keep, refresh
+from polyseme.store.registry import Registry
 from tests.conftest import COMMAND, ROOT, free_port
 from tests.http.versions import (
     WAIT,

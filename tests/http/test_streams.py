@@ -168,7 +168,7 @@ def test_an_error_in_the_middle_breaks_the_answer_off_and_the_service_goes_on(tm
         expect_problem(answer, 422, "out_of_range")
     log = (tmp_path / "log").read_text()
     assert "OutOfRangeError in the middle of the answer to request broken-off" in log
-    assert "service/encoding/encoder.py" in log
+    assert "service/polyseme/encoding/encoder.py" in log
     assert "leaves the range" not in log and "bank" not in log
     assert log.count("Traceback") == log.count("Error handling request") == 0
 

@@ -9,10 +9,10 @@ import httpx
 import numpy as np
 import pytest
 
-from service.engine.subwords import LONGEST, Subwords
-from service.http.replies import CompareReply, EncodeReply, NeighborsReply
-from service.settings import BUNDLED
-from service.store.writer import write_model
+from polyseme.engine.subwords import LONGEST, Subwords
+from polyseme.http.replies import CompareReply, EncodeReply, NeighborsReply
+from polyseme.settings import BUNDLED
+from polyseme.store.writer import write_model
 from tests.text.vocabularies import AWKWARD
 
 LACKING = [

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.encoding.arrays import PIECE
-from service.http.tensors import (
+from polyseme.encoding.arrays import PIECE
+from polyseme.http.tensors import (
     ElementsError,
     binary_pieces,
     element_bytes,

@@ -7,9 +7,9 @@ import httpx
 import numpy as np
 import pytest
 
-from service.http.replies import TraceReply
+from polyseme.http.replies import TraceReply
 
-FILE = Path(__file__).parents[2] / "service" / "page" / "worked-examples.json"
+FILE = Path(__file__).parents[2] / "service" / "polyseme" / "page" / "worked-examples.json"
 EXAMPLES = json.loads(FILE.read_text("utf-8"))["examples"]
 NAMES = ["queries", "keys", "values", "scores", "weights", "weighted_values", "context"]
 

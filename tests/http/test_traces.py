@@ -25,9 +25,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from service.http import traces
-from service.http.app import create_app
-from service.settings import Settings
+from polyseme.http import traces
+from polyseme.http.app import create_app
+from polyseme.settings import Settings
 from tests.http.collector import attributes, collecting
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -220,7 +220,7 @@ class Hide:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Hide())
 sys.argv = ["polyseme", "serve"]
-from service.__main__ import main
+from polyseme.__main__ import main
 main()
 """
 

@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from service.store.folder import read_model
-from service.training.closed_form import REACH
+from polyseme.store.folder import read_model
+from polyseme.training.closed_form import REACH
 from tests.encoding.asking import ask, ask_one, document_of
 from tests.importing.conftest import run
 from tests.importing.reading import GENUINE, assert_same, word2vec

@@ -7,7 +7,7 @@ import httpx
 import numpy as np
 import pytest
 
-from service.engine.quantisation import quantised
+from polyseme.engine.quantisation import quantised
 from tests.importing import files
 from tests.importing.conftest import run
 from tests.importing.reading import GENSIM_DATA, facebook, word2vec

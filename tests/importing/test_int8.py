@@ -5,16 +5,16 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from service.engine.quantisation import quantised
-from service.importing import loading
-from service.importing.cost import Cost
-from service.importing.importer import Wishes, import_vectors
-from service.importing.loading import load
-from service.importing.progress import Quiet
-from service.importing.rows import VectorFile
-from service.importing.scan import scan
-from service.store.export import export_word2vec
-from service.store.folder import read_model
+from polyseme.engine.quantisation import quantised
+from polyseme.importing import loading
+from polyseme.importing.cost import Cost
+from polyseme.importing.importer import Wishes, import_vectors
+from polyseme.importing.loading import load
+from polyseme.importing.progress import Quiet
+from polyseme.importing.rows import VectorFile
+from polyseme.importing.scan import scan
+from polyseme.store.export import export_word2vec
+from polyseme.store.folder import read_model
 from tests.encoding.asking import ask_one, same_bits
 from tests.importing.conftest import run
 from tests.importing.files import FORMATS, VECTORS, WORDS, binary, build, fasttext, many, row, rows

@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from service.store.folder import read_model
+from polyseme.store.folder import read_model
 from tests.conftest import ROOT
 from tests.importing.conftest import below, run
 from tests.importing.files import archive, fasttext, many, rows
@@ -189,7 +189,7 @@ def small_disk(tmp_path):
 
 
 def importing(file, models):
-    command = [sys.executable, "-m", "service", "models", "import", file, "--models-dir", models]
+    command = [sys.executable, "-m", "polyseme", "models", "import", file, "--models-dir", models]
     return [*command, "--no-weights"]
 
 

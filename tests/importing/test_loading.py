@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from service.importing import importer as importing
-from service.importing import loading
-from service.importing.cost import Cost
-from service.importing.progress import Quiet
-from service.importing.refusal import VectorFileError
-from service.importing.scan import Scan
+from polyseme.importing import importer as importing
+from polyseme.importing import loading
+from polyseme.importing.cost import Cost
+from polyseme.importing.progress import Quiet
+from polyseme.importing.refusal import VectorFileError
+from polyseme.importing.scan import Scan
 from tests.importing.files import (
     FORMATS,
     PACKINGS,

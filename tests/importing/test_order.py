@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from service.importing.order import FEWEST, FUNCTION_WORDS, sorted_by_frequency
+from polyseme.importing.order import FEWEST, FUNCTION_WORDS, sorted_by_frequency
 from tests.tiny import WORDS
 
 OTHERS = [f"{word}{number}" for number in range(200) for word in WORDS]

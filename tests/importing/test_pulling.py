@@ -10,7 +10,7 @@ import time
 import pytest
 from gensim import downloader
 
-from service.store.folder import read_model
+from polyseme.store.folder import read_model
 from tests.cli.conftest import run as run_process
 from tests.conftest import ROOT
 from tests.importing import files
@@ -159,7 +159,7 @@ def test_an_interrupted_download_leaves_nothing(mirror, tmp_path):
     models, data, scratch = (tmp_path / name for name in ("models", "data", "scratch"))
     scratch.mkdir()
     places = {"GENSIM_DATA_DIR": str(data), "TMPDIR": str(scratch), "no_proxy": "*"}
-    command = [sys.executable, "-m", "service", "models", "pull", NAME]
+    command = [sys.executable, "-m", "polyseme", "models", "pull", NAME]
     for number in (signal.SIGINT, signal.SIGTERM):
         mirror.asked.clear()
         with heard(number):

@@ -28,7 +28,7 @@ class Work:
         self.models.mkdir(exist_ok=True)
         self.scratch.mkdir(exist_ok=True)
         self.file, self.log = file, place / "err"
-        command = [sys.executable, "-c", UNTOUCHED, *under, sys.executable, "-m", "service"]
+        command = [sys.executable, "-c", UNTOUCHED, *under, sys.executable, "-m", "polyseme"]
         command += ["models", "import", file, "--name", "big", "--models-dir", self.models]
         command += ["--no-weights", *options]
         with self.log.open("wb") as err:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.client.local import LocalModel
-from service.integrations.source import forget
-from service.store.folder import read_model
+from polyseme.client.local import LocalModel
+from polyseme.integrations.source import forget
+from polyseme.store.folder import read_model
 from tests.tiny import deep_model, tiny_model
 
 

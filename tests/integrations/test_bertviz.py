@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from service.integrations.bertviz import bertviz_attention
+from polyseme.integrations.bertviz import bertviz_attention
 from tests.environments import run_in
 
 L, H, WORDS = 2, 3, ["river", "bank", "river", "money", "apple"]

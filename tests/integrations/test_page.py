@@ -10,8 +10,8 @@ from io import StringIO
 
 import pytest
 
-from service.integrations.sklearn import ContextualVectorizer
-from service.integrations.spacy import Contextualiser
+from polyseme.integrations.sklearn import ContextualVectorizer
+from polyseme.integrations.spacy import Contextualiser
 from tests.conftest import ROOT
 from tests.environments import python_of
 

@@ -6,9 +6,9 @@ from codecs import decode
 import numpy as np
 import pytest
 
-from service.client.local import LocalModel
-from service.client.vectors import Sentence, Token
-from service.integrations.projector import save_projection
+from polyseme.client.local import LocalModel
+from polyseme.client.vectors import Sentence, Token
+from polyseme.integrations.projector import save_projection
 from tests.environments import run_in
 from tests.tiny import tiny_model
 

@@ -14,9 +14,9 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.utils import estimator_checks as checks
 from sklearn.utils.validation import check_is_fitted
 
-from service.client.local import LocalModel
-from service.errors import InvalidError, UnknownModelError
-from service.integrations.sklearn import ContextualVectorizer
+from polyseme.client.local import LocalModel
+from polyseme.errors import InvalidError, UnknownModelError
+from polyseme.integrations.sklearn import ContextualVectorizer
 from tests.conftest import ROOT
 from tests.environments import run_in
 from tests.tiny import VECTORS, WORDS, tiny_model

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import spacy
 
-from service.errors import UnauthorisedError, UnknownModelError
-from service.integrations.sklearn import ContextualVectorizer
-from service.integrations.source import encoder_of, forget
+from polyseme.errors import UnauthorisedError, UnknownModelError
+from polyseme.integrations.sklearn import ContextualVectorizer
+from polyseme.integrations.source import encoder_of, forget
 from tests.conftest import ROOT, start
 
 KEY = "a-key-that-is-nowhere-stored-7f3a"
@@ -107,7 +107,7 @@ def test_a_source_is_opened_once_in_each_process(address):
 
 @pytest.mark.parametrize("package", ["spacy", "sklearn"])
 def test_a_package_that_is_missing_is_asked_for_by_its_extra(package):
-    code = f"import sys; sys.modules[{package!r}] = None; import service.integrations.{package}"
+    code = f"import sys; sys.modules[{package!r}] = None; import polyseme.integrations.{package}"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     last = done.stderr.splitlines()[-1]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import spacy
 
-from service.client.local import LocalModel
-from service.errors import InvalidError, UnknownWordError
-from service.integrations import spacy as integration
+from polyseme.client.local import LocalModel
+from polyseme.errors import InvalidError, UnknownWordError
+from polyseme.integrations import spacy as integration
 from tests.integrations.documents import (
     BANK,
     STATIC,

@@ -10,7 +10,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 
-from service.integrations.spacy import add_hooks
+from polyseme.integrations.spacy import add_hooks
 from tests.integrations.documents import STATIC, TEXT, as_before, attention_by_hand, pipeline
 
 pytestmark = pytest.mark.usefixtures("plain")
@@ -40,7 +40,7 @@ def test_a_component_is_sent_elsewhere_without_its_model():
 
 RELOADED = """
 import sys, numpy, spacy
-assert "service" not in sys.modules
+assert "polyseme" not in sys.modules
 nlp = spacy.load(sys.argv[1])
 numpy.save(sys.argv[2], nlp("river bank money").tensor)
 """

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from service.engine.attention import Scoring
+from polyseme.engine.attention import Scoring
 from tests.conftest import Serve
 from tests.page.conftest import Open
 from tests.page.look_reader import choose, encoded, grid, look, point, readout, weights

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
-from service.engine.attention import Scoring
+from polyseme.engine.attention import Scoring
 from tests.conftest import Serve
 from tests.page.conftest import Open
 from tests.page.look_reader import APPLES, attention, choose, encoded, grid, look, weights

@@ -22,7 +22,7 @@ from tests.page.stepping import (
     turned,
 )
 
-FILE = Path(__file__).parents[2] / "service" / "page" / "worked-examples.json"
+FILE = Path(__file__).parents[2] / "service" / "polyseme" / "page" / "worked-examples.json"
 EXAMPLES = json.loads(FILE.read_text("utf-8"))["examples"]
 
 

@@ -8,9 +8,9 @@ import httpx
 import numpy as np
 import pytest
 
-from service.engine.attention import Scoring
-from service.engine.layer import Layer
-from service.engine.residual import Residual
+from polyseme.engine.attention import Scoring
+from polyseme.engine.layer import Layer
+from polyseme.engine.residual import Residual
 from tests.conftest import Serve
 from tests.page.conftest import Open
 from tests.page.reader import Reader

@@ -8,8 +8,8 @@ import httpx
 import numpy as np
 import pytest
 
-from service.engine.layer import Layer
-from service.engine.residual import Residual
+from polyseme.engine.layer import Layer
+from polyseme.engine.residual import Residual
 from tests.conftest import Serve
 from tests.page.conftest import Open
 from tests.page.reader import Reader
@@ -27,7 +27,7 @@ from tests.page.stepping import (
 )
 from tests.tiny import WORDS, full_layer, write_tiny
 
-FILE = Path(__file__).parents[2] / "service" / "page" / "worked-examples.json"
+FILE = Path(__file__).parents[2] / "service" / "polyseme" / "page" / "worked-examples.json"
 EXAMPLES = json.loads(FILE.read_text("utf-8"))["examples"]
 PLAIN = {"tokens": ["a", "b"], "embeddings": [[1, 2], [3, -1]], "scale": False}
 LONG = "pneumonoultramicroscopicsilicovolcanoconiosis" * 3

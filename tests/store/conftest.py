@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from service.store.registry import Registry
+from polyseme.store.registry import Registry
 from tests.store.versions import write_two
 from tests.tiny import QUANTISED, QUANTISED_SUBWORDS, SUBWORDS, full_layer, write_tiny
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from service.errors import ModelFolderError
-from service.store.folder import read_model
+from polyseme.errors import ModelFolderError
+from polyseme.store.folder import read_model
 
 MANIFEST, VECTORS = "manifest.json", "vectors.npy"
 VOCABULARY, ATTENTION = "vocabulary.txt", "attention.safetensors"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from service.store.folder import read_model
+from polyseme.store.folder import read_model
 from tests.store.damage import (
     ATTENTION,
     change_manifest,

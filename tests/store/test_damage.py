@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.errors import ModelFolderError
-from service.store.folder import read_model
+from polyseme.errors import ModelFolderError
+from polyseme.store.folder import read_model
 from tests.store.damage import (
     ATTENTION,
     INDEX,

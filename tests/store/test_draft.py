@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-from service.errors import ModelFolderError
-from service.store.folder import read_manifest, read_model
+from polyseme.errors import ModelFolderError
+from polyseme.store.folder import read_manifest, read_model
 from tests.store.damage import snapshot
 from tests.store.writers import (
     STOPPED_AT_A_RENAME,

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from gensim.models import KeyedVectors
 
-from service.importing.importer import Wishes, import_vectors
-from service.importing.progress import Quiet
-from service.store.export import export_projector, export_word2vec
-from service.store.folder import read_model
+from polyseme.importing.importer import Wishes, import_vectors
+from polyseme.importing.progress import Quiet
+from polyseme.store.export import export_projector, export_word2vec
+from polyseme.store.folder import read_model
 from tests.tiny import VECTORS, WORDS, tiny_model
 
 AWKWARD = (

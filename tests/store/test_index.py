@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.store.folder import read_model
-from service.store.index import Index
-from service.store.lines import count_lines
-from service.store.vocabulary import Vocabulary
+from polyseme.store.folder import read_model
+from polyseme.store.index import Index
+from polyseme.store.lines import count_lines
+from polyseme.store.vocabulary import Vocabulary
 from tests.store.damage import INDEX, VOCABULARY, drop, npy, replace, said_of, saved
 from tests.store.index_definition import by_definition, index_of
 from tests.tiny import WORDS, write_tiny

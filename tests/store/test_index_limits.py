@@ -10,9 +10,9 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from service.errors import ModelFolderError
-from service.store.index import LARGEST_BUCKET
-from service.store.vocabulary import Vocabulary
+from polyseme.errors import ModelFolderError
+from polyseme.store.index import LARGEST_BUCKET
+from polyseme.store.vocabulary import Vocabulary
 from tests.store.damage import INDEX, VOCABULARY, manifest_of, replace, said_of, saved
 from tests.store.index_definition import index_of
 from tests.tiny import write_tiny
@@ -70,7 +70,7 @@ MEMORY = """
 import ctypes
 import sys
 from pathlib import Path
-from service.store.folder import read_model
+from polyseme.store.folder import read_model
 
 def private():
     # What was freed is given back: the allocator may hold on to a buffer of a megabyte.

@@ -5,15 +5,15 @@ from dataclasses import fields, is_dataclass, replace
 import numpy as np
 import pytest
 
-from service.engine.attention import Scoring
-from service.engine.feed_forward import FeedForward
-from service.engine.layer import Layer
-from service.engine.norm import LayerNorm
-from service.engine.projection import Projection
-from service.engine.residual import Residual
-from service.engine.stack import contextualise
-from service.errors import ModelFolderError
-from service.text.tokens import tokenise
+from polyseme.engine.attention import Scoring
+from polyseme.engine.feed_forward import FeedForward
+from polyseme.engine.layer import Layer
+from polyseme.engine.norm import LayerNorm
+from polyseme.engine.projection import Projection
+from polyseme.engine.residual import Residual
+from polyseme.engine.stack import contextualise
+from polyseme.errors import ModelFolderError
+from polyseme.text.tokens import tokenise
 from tests.tiny import full_layer, normal, projection, tiny_model
 
 RNG = np.random.default_rng(3)

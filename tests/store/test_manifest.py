@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from service.store.folder import read_manifest, read_model
+from polyseme.store.folder import read_manifest, read_model
 from tests.store.damage import (
     ATTENTION,
     INDEX,

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from service.encoding.compare import Occurrence, compare
-from service.encoding.stages import Stages
-from service.engine.quantisation import QuantisedRows, quantised
-from service.engine.subwords import Subwords
-from service.errors import ModelFolderError
-from service.store.export import export_projector, export_word2vec
-from service.store.folder import read_model
-from service.store.registry import Registry
+from polyseme.encoding.compare import Occurrence, compare
+from polyseme.encoding.stages import Stages
+from polyseme.engine.quantisation import QuantisedRows, quantised
+from polyseme.engine.subwords import Subwords
+from polyseme.errors import ModelFolderError
+from polyseme.store.export import export_projector, export_word2vec
+from polyseme.store.folder import read_model
+from polyseme.store.registry import Registry
 from tests.encoding.asking import EVERY, ask_one, same_bits
 from tests.store.damage import (
     SCALES,

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from service.errors import ModelFolderError, UnknownModelError
-from service.store import registry as module
-from service.store import slot
-from service.store.registry import Registry
+from polyseme.errors import ModelFolderError, UnknownModelError
+from polyseme.store import registry as module
+from polyseme.store import slot
+from polyseme.store.registry import Registry
 from tests.store.damage import MANIFEST, VECTORS
 from tests.store.versions import interrupted, spoil, version_of, write
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.errors import ModelFolderError, UnknownModelError
-from service.store import registry as module
-from service.store import slot
-from service.store.registry import Registry, bundled_models, find_models
+from polyseme.errors import ModelFolderError, UnknownModelError
+from polyseme.store import registry as module
+from polyseme.store import slot
+from polyseme.store.registry import Registry, bundled_models, find_models
 from tests.store.damage import MANIFEST, VECTORS, snapshot
 from tests.tiny import VECTORS as TABLE
 from tests.tiny import write_tiny

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from service.errors import ModelFolderError
-from service.store.folder import read_manifest, read_model
+from polyseme.errors import ModelFolderError
+from polyseme.store.folder import read_manifest, read_model
 from tests.store.damage import snapshot
 from tests.store.writers import MANY_TIMES, NEW_ONES, RIVAL_AT_THE_LAST_MOMENT, names, python
 from tests.tiny import VECTORS, WORDS, write_tiny

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from service.engine.quantisation import LARGEST_SCALE, quantised
-from service.store.folder import read_model
+from polyseme.engine.quantisation import LARGEST_SCALE, quantised
+from polyseme.store.folder import read_model
 from tests.store.damage import (
     SCALES,
     SUBWORD_SCALES,

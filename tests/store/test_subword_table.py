@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from service.engine.subwords import Subwords
-from service.errors import ModelFolderError
-from service.store.folder import read_model
+from polyseme.engine.subwords import Subwords
+from polyseme.errors import ModelFolderError
+from polyseme.store.folder import read_model
 from tests.store.damage import SUBWORDS, manifest_of, replace, said_of, saved
 from tests.tiny import SUBWORDS as TINY
 from tests.tiny import VECTORS, tiny_model, write_tiny

@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from service.store.folder import read_model
+from polyseme.store.folder import read_model
 from tests.store.damage import VECTORS, npy, replace, said_of, saved, zeros
 from tests.tiny import VECTORS as TABLE
 from tests.tiny import write_tiny

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from service.errors import ModelFolderError
-from service.store.folder import read_model
-from service.store.lines import count_lines
-from service.store.vocabulary import Vocabulary
+from polyseme.errors import ModelFolderError
+from polyseme.store.folder import read_model
+from polyseme.store.lines import count_lines
+from polyseme.store.vocabulary import Vocabulary
 from tests.store.damage import VOCABULARY, change_manifest, replace, said_of
 from tests.tiny import VECTORS, WORDS, tiny_model
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.errors import ModelFolderError
-from service.store.folder import read_manifest, read_model
-from service.store.writer import write_model
+from polyseme.errors import ModelFolderError
+from polyseme.store.folder import read_manifest, read_model
+from polyseme.store.writer import write_model
 from tests.store.damage import snapshot
 from tests.tiny import VECTORS, WORDS, full_layer, tiny_model, write_tiny
 

@@ -1,6 +1,6 @@
 """Models of known versions, and readings that something interrupts."""
 
-from service.store import slot
+from polyseme.store import slot
 from tests.store.damage import VECTORS
 from tests.tiny import VECTORS as TABLE
 from tests.tiny import write_tiny

@@ -48,7 +48,7 @@ for number in range(20):
 NEW_ONES = """
 import sys
 from pathlib import Path
-from service.errors import ModelFolderError
+from polyseme.errors import ModelFolderError
 from tests.tiny import write_tiny
 
 won = 0
@@ -64,7 +64,7 @@ print(won)
 RIVAL_AT_THE_LAST_MOMENT = """
 import sys
 from pathlib import Path
-from service.errors import ModelFolderError
+from polyseme.errors import ModelFolderError
 from tests.tiny import write_tiny
 
 folder, replace, came = Path(sys.argv[1]), sys.argv[2] == "True", []

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.text.tokens import resolve, tokenise
+from polyseme.text.tokens import resolve, tokenise
 from tests.text.vocabularies import PROPERTY, Vocabulary
 
 CASES = ["auto", "exact", "lower"]

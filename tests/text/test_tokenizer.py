@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.text import tokenizer
-from service.text.tokenizer import Tokenizer
-from service.text.tokens import resolve_all, tokenise
-from service.text.words import words
+from polyseme.text import tokenizer
+from polyseme.text.tokenizer import Tokenizer
+from polyseme.text.tokens import resolve_all, tokenise
+from polyseme.text.words import words
 from tests.text.vocabularies import PROPERTY, Vocabulary, texts, texts_with_vocabularies
 
 cases = st.sampled_from(["auto", "exact", "lower"])

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.text.tokens import resolve, resolve_all, tokenise
-from service.text.words import words
+from polyseme.text.tokens import resolve, resolve_all, tokenise
+from polyseme.text.words import words
 from tests.text.vocabularies import (
     AWKWARD,
     PROPERTY,

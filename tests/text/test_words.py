@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from service.text.pieces import splits
-from service.text.words import words
+from polyseme.text.pieces import splits
+from polyseme.text.words import words
 from tests.text.vocabularies import AWKWARD, PROPERTY, texts, unbroken
 
 MEGABYTE = 1_000_000

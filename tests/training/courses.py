@@ -2,7 +2,7 @@
 
 import hashlib
 
-from service.training.recipe import Recipe
+from polyseme.training.recipe import Recipe
 
 QUICK = {
     "steps": 8,
@@ -17,8 +17,8 @@ QUICK = {
 
 def run(model, *, tags=None, corpus=None, checkpoints=None, resume=False, **recipe):
     """Train and return what came of it, and what was told of each step."""
-    from service.training.course import Course
-    from service.training.reading import Sources
+    from polyseme.training.course import Course
+    from polyseme.training.reading import Sources
 
     sources = Sources((corpus,) if corpus else (), (tags,) if tags else ())
     told = []

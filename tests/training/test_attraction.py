@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.engine.attention import Sentence
-from service.engine.norm import unit
-from service.engine.stack import contextualise
-from service.training.closed_form import (
+from polyseme.engine.attention import Sentence
+from polyseme.engine.norm import unit
+from polyseme.engine.stack import contextualise
+from polyseme.training.closed_form import (
     FREQUENT,
     RARE,
     SPREAD,

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from service.training.checkpoint import KEPT, load, save
-from service.training.recipe import Recipe
-from service.training.refusal import TrainingError
+from polyseme.training.checkpoint import KEPT, load, save
+from polyseme.training.recipe import Recipe
+from polyseme.training.refusal import TrainingError
 
 TENSORS = {
     "now.layers.0.key": np.arange(6, dtype=np.float32).reshape(2, 3),

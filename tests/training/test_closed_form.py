@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.encoding.encoder import Choice, encode
-from service.encoding.stages import Stages
-from service.engine.projection import IDENTITY, Projection
-from service.training.closed_form import (
+from polyseme.encoding.encoder import Choice, encode
+from polyseme.encoding.stages import Stages
+from polyseme.engine.projection import IDENTITY, Projection
+from polyseme.training.closed_form import (
     ATTRACTION,
     EXPONENT,
     FREQUENT,

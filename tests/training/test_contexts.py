@@ -5,10 +5,10 @@ import pytest
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 
-from service.training.contexts import Contexts, Tensors
-from service.training.groups import Draw
-from service.training.material import Occurrences, Sentences, Table
-from service.training.recipe import Recipe
+from polyseme.training.contexts import Contexts, Tensors
+from polyseme.training.groups import Draw
+from polyseme.training.material import Occurrences, Sentences, Table
+from polyseme.training.recipe import Recipe
 
 UNKNOWN = 5
 TABLE = Table(

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from service.training.corpus import sample
+from polyseme.training.corpus import sample
 
 
 def corpus(path, count, words=5):

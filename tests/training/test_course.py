@@ -7,20 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.engine.quantisation import quantised
-from service.engine.stack import contextualise
-from service.store.folder import read_model
-from service.text.tokens import resolve_all
-from service.training.recipe import Recipe
-from service.training.refusal import TrainingError
+from polyseme.engine.quantisation import quantised
+from polyseme.engine.stack import contextualise
+from polyseme.store.folder import read_model
+from polyseme.text.tokens import resolve_all
+from polyseme.training.recipe import Recipe
+from polyseme.training.refusal import TrainingError
 from tests.training.courses import QUICK, digests, run
 from tests.training.world import WORDS, vectors, word, world_model
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
-from service.training import course as course_module
-from service.training.writing import write
+from polyseme.training import course as course_module
+from polyseme.training.writing import write
 
 
 def test_it_learns_to_tell_senses_apart_of_words_it_was_never_trained_on(world, tags):

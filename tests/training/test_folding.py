@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from service.engine.attention import Scoring, Sentence
-from service.engine.layer import Layer
-from service.engine.projection import Projection
-from service.engine.residual import Residual
-from service.engine.stack import contextualise
-from service.training.folding import folded
-from service.training.refusal import TrainingError
+from polyseme.engine.attention import Scoring, Sentence
+from polyseme.engine.layer import Layer
+from polyseme.engine.projection import Projection
+from polyseme.engine.residual import Residual
+from polyseme.engine.stack import contextualise
+from polyseme.training.folding import folded
+from polyseme.training.refusal import TrainingError
 
 N, D, H, K = 7, 12, 3, 2
 

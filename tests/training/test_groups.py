@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from service.training.groups import Draw, Lemmas, PseudoWords, is_held_out, together
-from service.training.material import Occurrences, Sentences, Table
+from polyseme.training.groups import Draw, Lemmas, PseudoWords, is_held_out, together
+from polyseme.training.material import Occurrences, Sentences, Table
 
 
 def occurrences(groups, labels):

@@ -6,8 +6,8 @@ import pytest
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
-from service.engine.norm import unit
-from service.training.heldout import (
+from polyseme.engine.norm import unit
+from polyseme.training.heldout import (
     MOST,
     MOST_OF_GROUP,
     centroids_f1,
@@ -15,7 +15,7 @@ from service.training.heldout import (
     pairs_auc,
     scores,
 )
-from service.training.material import Occurrences
+from polyseme.training.material import Occurrences
 
 
 def rng(seed=1):

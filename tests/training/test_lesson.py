@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from service.training.recipe import Recipe
-from service.training.refusal import TrainingError
+from polyseme.training.recipe import Recipe
+from polyseme.training.refusal import TrainingError
 from tests.tiny import SUBWORDS, tiny_model
 from tests.training.world import AMBIGUOUS, word
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
-from service.training.lesson import lesson
-from service.training.reading import LONGEST, Sources, gather, held_out_groups
+from polyseme.training.lesson import lesson
+from polyseme.training.reading import LONGEST, Sources, gather, held_out_groups
 
 
 def read(model, *, tags=None, corpus=None, **recipe):

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
 
-from service.training.loss import contrastive  # noqa: E402
+from polyseme.training.loss import contrastive  # noqa: E402
 
 
 def loss(vectors, groups, labels, temperature=1.0):

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.store.vocabulary import Vocabulary
-from service.text.tokens import never, resolve_all, tokenise
-from service.training.material import Lexicon, sentences_of, settled
+from polyseme.store.vocabulary import Vocabulary
+from polyseme.text.tokens import never, resolve_all, tokenise
+from polyseme.training.material import Lexicon, sentences_of, settled
 from tests.tiny import SUBWORDS, VECTORS, WORDS, tiny_model
 
 TEXTS = ["Apple's bank, the river-bank!", "MONEY didn't end gnu gnat", "", "high-end apple Apple"]

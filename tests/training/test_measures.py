@@ -8,11 +8,12 @@ pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 from benchmarks.imported import coverage, document
 from benchmarks.imported_constants import SPREADS, variants
 from models.ablation import known
-from service.engine.layer import Layer
-from service.evaluation.coverage import known_pairs, known_words
-from service.evaluation.quality import figures
-from service.evaluation.readings import LocalSource
-from service.training.closed_form import (
+
+from polyseme.engine.layer import Layer
+from polyseme.evaluation.coverage import known_pairs, known_words
+from polyseme.evaluation.quality import figures
+from polyseme.evaluation.readings import LocalSource
+from polyseme.training.closed_form import (
     SPREAD,
     attraction,
     closed_form,

@@ -5,18 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from service.engine.attention import Scoring, Sentence
-from service.engine.layer import Layer
-from service.engine.projection import IDENTITY, Projection
-from service.engine.residual import Residual
-from service.engine.stack import contextualise
+from polyseme.engine.attention import Scoring, Sentence
+from polyseme.engine.layer import Layer
+from polyseme.engine.projection import IDENTITY, Projection
+from polyseme.engine.residual import Residual
+from polyseme.engine.stack import contextualise
 from tests.tiny import full_layer, normal
 
 torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
 
-from service.training.agreement import TOLERANCE, disagreement, require_agreement  # noqa: E402
-from service.training.network import Batch, Network, unit  # noqa: E402
-from service.training.refusal import TrainingError  # noqa: E402
+from polyseme.training.agreement import TOLERANCE, disagreement, require_agreement  # noqa: E402
+from polyseme.training.network import Batch, Network, unit  # noqa: E402
+from polyseme.training.refusal import TrainingError  # noqa: E402
 
 D, HEADS = 5, 3
 CLOSE = {"rtol": 0, "atol": 1e-5}

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from service.cli.commands import polyseme
-from service.cli.train import train
-from service.training.recipe import Recipe
-from service.training.tags import tagged
+from polyseme.cli.commands import polyseme
+from polyseme.cli.train import train
+from polyseme.training.recipe import Recipe
+from polyseme.training.tags import tagged
 from tests.training.world import world_model, write_corpus, write_tags
 
 PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")

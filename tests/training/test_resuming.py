@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from service.training.refusal import TrainingError
+from polyseme.training.refusal import TrainingError
 from tests.training.courses import digests, run
 from tests.training.world import vectors, world_model
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
-from service.training import course as course_module
-from service.training.checkpoint import load
-from service.training.network import Network
-from service.training.writing import write
+from polyseme.training import course as course_module
+from polyseme.training.checkpoint import load
+from polyseme.training.network import Network
+from polyseme.training.writing import write
 
 
 @pytest.mark.parametrize("init", ["model", "closed-form", "random"])
@@ -50,7 +50,7 @@ def test_what_is_resumed_ends_at_the_same_bits(world, tags, corpus, tmp_path, mo
 
 def interrupted_at(step):
     """A trainer that is interrupted after so many steps."""
-    from service.training.trainer import Trainer
+    from polyseme.training.trainer import Trainer
 
     class Interrupted(Trainer):
         def steps(self):

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from service.training.refusal import TrainingError
-from service.training.source import LONGEST_LINE, digest, expanded, lines
+from polyseme.training.refusal import TrainingError
+from polyseme.training.source import LONGEST_LINE, digest, expanded, lines
 
 TEXT = "one line\nanother, with ü and 😀\n"
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from service.engine.norm import unit
-from service.engine.stack import contextualise
-from service.text.tokens import resolve_all
-from service.training.closed_form import nearness
-from service.training.recipe import Recipe
-from service.training.refusal import TrainingError
-from service.training.start import narrow, narrower_key, narrower_value, start, vectors_of
+from polyseme.engine.norm import unit
+from polyseme.engine.stack import contextualise
+from polyseme.text.tokens import resolve_all
+from polyseme.training.closed_form import nearness
+from polyseme.training.recipe import Recipe
+from polyseme.training.refusal import TrainingError
+from polyseme.training.start import narrow, narrower_key, narrower_value, start, vectors_of
 from tests.training.world import WORDS, vectors, world_model
 
 D = vectors().shape[1]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from service.training.refusal import TrainingError
-from service.training.tags import LARGEST_DOCUMENT, LONGEST_LINE, Tag, tagged
+from polyseme.training.refusal import TrainingError
+from polyseme.training.tags import LARGEST_DOCUMENT, LONGEST_LINE, Tag, tagged
 
 needs_xml = pytest.mark.skipif(
     find_spec("defusedxml") is None, reason="the extra [train] is not installed"

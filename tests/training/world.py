@@ -9,9 +9,9 @@ from string import ascii_lowercase
 
 import numpy as np
 
-from service.store.folder import read_model
-from service.store.writer import write_model
-from service.training.closed_form import attraction, closed_form, informativeness
+from polyseme.store.folder import read_model
+from polyseme.store.writer import write_model
+from polyseme.training.closed_form import attraction, closed_form, informativeness
 
 TOPICS = ("river", "money")
 COMMON, OWN, AMBIGUOUS, D = 10, 12, 30, 7

@@ -1,0 +1,68 @@
+"""What position adds: a bias on the scores by distance, a small vector by place."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from polyseme.engine.arrays import Floats
+from polyseme.engine.norm import unit
+
+
+def relative_bias(table: Floats, rows: range, n: int) -> Floats:
+    """The bias of each pair by its clamped distance. [h, 2R+1] -> [h, b, n]
+
+    Entry (i, j) is `table[:, clip(j − i, −R, R) + R]`, as in the relative attention biases of
+    T5 (Raffel et al. 2020, §2.1). The result is a read-only view of h·(b+n) numbers.
+    """
+    heads, width = table.shape
+    b, reach = len(rows), width // 2
+    if not n:
+        return np.empty((heads, 0, 0), table.dtype)
+    # One number for each distance, from that of the last row to the first key on.
+    line = np.empty((heads, b + n - 1), table.dtype)
+    first = reach - (rows.stop - 1)
+    low, high = max(0, -first), min(line.shape[1], width - first)
+    line[:, :low], line[:, high:] = table[:, :1], table[:, -1:]
+    line[:, low:high] = table[:, first + low : first + high]
+    head, step = line.strides
+    bias: Floats = np.ndarray(
+        (heads, b, n), line.dtype, line.data, (b - 1) * step, (head, -step, step)
+    )
+    bias.setflags(write=False)
+    return bias
+
+
+def sinusoids(n: int, d: int) -> Floats:
+    """Unit-length position vectors. -> [n, d], float64, read-only
+
+    The sines and cosines of Vaswani et al. 2017, §3.5, interleaved, divided by their length.
+    """
+    return _sinusoid_table(_table_rows(n), d)[:n]
+
+
+def scaled_sinusoids(n: int, d: int, length: float, dtype: np.dtype[Any]) -> Floats:
+    """The same of another length and type. -> [n, d], read-only"""
+    return _scaled_table(_table_rows(n), d, length, dtype)[:n]
+
+
+def _table_rows(n: int) -> int:
+    return max(512, 1 << (n - 1).bit_length()) if n else 512
+
+
+@lru_cache(maxsize=8)
+def _scaled_table(rows: int, d: int, length: float, dtype: np.dtype[Any]) -> Floats:
+    table: Floats = (length * _sinusoid_table(rows, d)).astype(dtype)
+    table.setflags(write=False)
+    return table
+
+
+@lru_cache(maxsize=8)
+def _sinusoid_table(rows: int, d: int) -> Floats:
+    pairs = (d + 1) // 2
+    rates = 10_000.0 ** (-2.0 * np.arange(pairs) / d)
+    angles = np.arange(rows)[:, None] * rates
+    table: Floats = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(rows, -1)[:, :d]
+    table = unit(table)
+    table.setflags(write=False)
+    return table

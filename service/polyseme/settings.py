@@ -1,0 +1,285 @@
+"""Every setting, in one table: its name, default, bounds and help.
+
+`POLYSEME_` + the name in upper case sets it in the environment, `--name` on `polyseme serve`;
+`docs/settings.md` and `polyseme serve --help` are made from this table.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from platformdirs import user_data_path
+from pydantic import (
+    DirectoryPath,
+    Field,
+    FilePath,
+    HttpUrl,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from polyseme.encoding.limits import Limits
+from polyseme.encoding.pooling import Pooling
+from polyseme.keyring import given_keys, read_keys
+from polyseme.store.manifest import NAME_PATTERN
+
+PREFIX = "POLYSEME_"
+BUNDLED = "wiki-en"
+_ORIGIN = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])"
+    r"(?::(?P<port>[1-9][0-9]{0,4}))?"
+)
+_DEFAULT_PORTS = {"http": {"80"}, "https": {"443"}}
+_LONGEST_WINDOW = 366 * 24 * 3600
+"""Seconds of the longest time that a rate is for; Redis cannot count for ever."""
+
+
+def usable_cpus() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def default_models_dir() -> Path:
+    """Where the models of this user are, unless a setting says otherwise; it need not exist."""
+    return user_data_path("polyseme", appauthor=False) / "models"
+
+
+class Settings(BaseSettings):
+    """The settings of a service."""
+
+    # An empty variable is what compose files and shells leave of one that is not set.
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_ignore_empty=True,
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,  # it may be a key
+    )
+
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(8000, ge=0, le=65535, description="port to listen on")
+    workers: int = Field(
+        default_factory=usable_cpus,
+        ge=1,
+        le=256,
+        description="worker processes; the default is the number of processors",
+    )
+    threads: int = Field(4, ge=1, le=256, description="threads of each worker")
+    timeout: int = Field(
+        60, ge=1, le=3600, description="seconds after which a silent worker is replaced"
+    )
+    graceful_timeout: int = Field(
+        30, ge=0, le=3600, description="seconds from SIGTERM to the end, at most"
+    )
+    drain_seconds: int = Field(
+        2,
+        ge=0,
+        le=3600,
+        description="of these, seconds in which new requests are still answered while /readyz says"
+        " no, so that a load balancer hears of it",
+    )
+    keep_alive: int = Field(
+        5, ge=0, le=3600, description="seconds an idle connection is kept for its next request"
+    )
+    request_timeout: int = Field(
+        30,
+        ge=1,
+        le=3600,
+        description="seconds a client has to send a request, and one for each 8 KiB of it",
+    )
+    send_timeout: int = Field(
+        30,
+        ge=1,
+        le=3600,
+        description="seconds a client may stop reading an answer; it reads 8 KiB a second at least",
+    )
+    max_connections: int = Field(
+        1000, ge=1, le=100_000, description="most connections of each worker"
+    )
+    max_waiting: int = Field(
+        256,
+        ge=0,
+        le=100_000,
+        description="most requests of each worker that wait for a thread; one more is a 503",
+    )
+    queue_timeout: int = Field(
+        10, ge=1, le=3600, description="seconds a request waits for a thread; longer is a 503"
+    )
+    max_requests: int = Field(
+        1_000_000,
+        ge=0,
+        le=1 << 40,
+        description="requests, or a tenth more at most, after which a worker is replaced;"
+        " 0 for never",
+    )
+    # One that is named has to be there; the default one is used where it is.
+    models_dir: DirectoryPath = Field(
+        default_factory=default_models_dir,
+        validate_default=False,
+        description="folder of model folders, beside the bundled; the default is `polyseme/models`"
+        " in the folder for this user's data",
+    )
+    model: str = Field(BUNDLED, pattern=NAME_PATTERN, description="name of the default model")
+    pooling: Pooling = Field(
+        "informativeness",
+        description="how /v1/embeddings makes one vector of a sentence: words weighed by how much"
+        " they tell, or their plain `mean`",
+    )
+    verify_models: bool = Field(
+        True, description="compare checksums and look for NaN when a model is loaded"
+    )
+    preload_models: bool = Field(
+        False, description="load every model at the start, not at its first use"
+    )
+    max_body_bytes: int = Field(
+        4 << 20, ge=1, le=1 << 30, description="largest body of a request, in bytes"
+    )
+    max_sentences: int = Field(
+        16_384, ge=1, le=1_000_000, description="most sentences of one request"
+    )
+    max_sentence_tokens: int = Field(
+        1024, ge=1, le=1_000_000, description="most tokens of one sentence"
+    )
+    max_tokens: int = Field(524_288, ge=1, le=10_000_000, description="most tokens of one request")
+    max_trace_tokens: int = Field(64, ge=1, le=1024, description="most tokens of a trace")
+    max_trace_bytes: int = Field(
+        Limits.max_trace_bytes, ge=1, le=1 << 32, description="largest trace, in bytes"
+    )
+    max_answer_bytes: int = Field(4 << 30, ge=1, le=1 << 40, description="largest answer, in bytes")
+    stream_bytes: int = Field(
+        Limits.stream_bytes,
+        ge=1,
+        le=1 << 30,
+        description="an answer that may be larger, in bytes, is sent as it is made",
+    )
+    api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
+        (), description="keys that open /v1 and /v2, separated by commas; without any, it is open"
+    )
+    api_keys_file: FilePath | None = Field(
+        None, description="file of more keys, a name and a hash in each line (`polyseme keys new`)"
+    )
+    metrics: Literal["key", "open", "off"] = Field(
+        "key",
+        description="who may read /metrics: those with a key where there are keys, all, nobody",
+    )
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="origins whose pages may ask, such as `https://example.org`, between commas",
+    )
+    proxies: int = Field(
+        0,
+        ge=0,
+        le=16,
+        description="reverse proxies in front, whose X-Forwarded-For is believed",
+    )
+    rate_limit: str = Field(
+        "", description="most requests of one caller, such as `100/minute`; empty for no limit"
+    )
+    rate_limit_storage: SecretStr = Field(
+        SecretStr("memory://"),
+        description="where requests are counted: in each worker by itself, or for all of them in"
+        " `redis://HOST:PORT/0` (extra `redis`)",
+    )
+    log_format: Literal["auto", "json", "text"] = Field(
+        "auto", description="how the log is written; `auto`: text on a terminal, else JSON"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="what is logged; each request is `info`"
+    )
+    otlp_endpoint: str = Field(
+        "",
+        description="where traces go, such as `http://collector:4318` (OTLP over HTTP; extra"
+        " `telemetry`); empty for nowhere",
+    )
+
+    @field_validator("api_keys", "cors_origins", mode="before")
+    @classmethod
+    def _split(cls, many: object) -> object:
+        if not isinstance(many, str):
+            return many
+        found = [one.strip() for one in many.split(",") if one.strip()]
+        if not found:
+            # Such as "$ONE,$OTHER" of two that are not set: not to be taken for an open service.
+            raise ValueError("there is nothing between the commas")
+        return found
+
+    @field_validator("api_keys")
+    @classmethod
+    def _are_keys(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        given_keys(key.get_secret_value() for key in keys)
+        return keys
+
+    @field_validator("api_keys_file")
+    @classmethod
+    def _has_keys(cls, file: Path | None) -> Path | None:
+        if file:
+            read_keys(file)
+        return file
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            found = _ORIGIN.fullmatch(origin)
+            if not found:
+                raise ValueError(
+                    "an origin is a scheme, a host and perhaps a port, in lower case and with"
+                    " nothing after them, such as https://example.org"
+                )
+            if found["port"] in _DEFAULT_PORTS.get(found["scheme"], ()):
+                raise ValueError("browsers leave out the port that a scheme has by default")
+        return origins
+
+    @field_validator("rate_limit")
+    @classmethod
+    def _is_a_rate(cls, rate: str) -> str:
+        if not rate:
+            return rate
+        from limits import parse_many  # noqa: PLC0415 - not without a rate
+
+        try:
+            rates = parse_many(rate)
+        except ValueError:
+            rates = []
+        if not rates or any(one.amount < 1 or one.get_expiry() > _LONGEST_WINDOW for one in rates):
+            raise ValueError(
+                "a rate is one request or more in a second to a year, such as 100/minute, and `;`"
+                " is between several"
+            )
+        return rate
+
+    @field_validator("rate_limit_storage")
+    @classmethod
+    def _is_a_storage(cls, storage: SecretStr) -> SecretStr:
+        address = storage.get_secret_value()
+        if address == "memory://":
+            return storage
+        if not address.startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError("it begins with redis://, rediss:// or unix://, or is memory://")
+        try:
+            from redis import ConnectionPool  # noqa: PLC0415 - not without one
+        except ImportError:
+            raise ValueError("Redis needs polyseme[redis]: pip install 'polyseme[redis]'") from None
+        try:
+            # It is not connected yet, but knows all its options.
+            ConnectionPool.from_url(address).make_connection()
+        except (TypeError, ValueError):
+            raise ValueError("it is not an address of Redis") from None
+        return storage
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _is_a_collector(cls, endpoint: str) -> str:
+        if endpoint:
+            try:
+                HttpUrl(endpoint)
+            except ValidationError:
+                raise ValueError("it is an address such as http://collector:4318") from None
+        return endpoint
+
+    def limits(self) -> Limits:
+        """The limits on one request."""
+        return Limits(**{name: getattr(self, name) for name in Limits.__dataclass_fields__})
