@@ -16,7 +16,7 @@ import numpy as np
 from record import medians, record
 from threadpoolctl import threadpool_limits
 
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import contextualize
 from polyseme.store.folder import read_model
 from polyseme.store.model import Model
 from polyseme.text.tokens import resolve_all
@@ -40,7 +40,7 @@ def seconds(model: Model, texts: list[list[str]], names: tuple[str, ...]) -> flo
     """How long it takes to encode all."""
     began = time.perf_counter()
     for text in texts:
-        contextualise(model.sentence(resolve_all(text, model.vocabulary)), model.layers, names)
+        contextualize(model.sentence(resolve_all(text, model.vocabulary)), model.layers, names)
     return time.perf_counter() - began
 
 

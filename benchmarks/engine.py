@@ -24,7 +24,7 @@ from sentences import bundled, lengths, sentences
 from threadpoolctl import threadpool_limits
 
 from polyseme.engine.attention import Sentence
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import contextualize
 from polyseme.store.model import Model
 from polyseme.text.tokens import resolve_all
 
@@ -74,7 +74,7 @@ def from_vectors(
 
     def engine(names: Sequence[str]) -> int:
         for one in some:
-            contextualise(one, model.layers, names)
+            contextualize(one, model.layers, names)
         return words
 
     def in_torch(way: Way) -> int:
@@ -108,7 +108,7 @@ def from_text(
 
     def engine(names: Sequence[str]) -> int:
         for text in texts:
-            contextualise(model.sentence(model.tokenizer.tokens(text)), model.layers, names)
+            contextualize(model.sentence(model.tokenizer.tokens(text)), model.layers, names)
         return words
 
     def static() -> int:
@@ -141,7 +141,7 @@ def ready(model: Model, texts: Sequence[Sequence[str]]) -> list[Sentence]:
 def require_agreement(model: Model, some: Sequence[Sentence], torch_layer: TorchLayer) -> None:
     """Compare torch's answers with the engine's."""
     for one in some:
-        ours = contextualise(one, model.layers).contextual
+        ours = contextualize(one, model.layers).contextual
         for way in WAYS:
             theirs = torch_layer(*tensors(one), way).numpy()
             if not np.allclose(ours, theirs, rtol=0, atol=TOLERANCE):

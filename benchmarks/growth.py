@@ -24,7 +24,7 @@ from record import record
 from sentences import bundled, sentences
 from threadpoolctl import threadpool_limits
 
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import contextualize
 
 SHORTEST, LONGEST = 16, 16_384
 FITTED_FROM = 1024
@@ -40,7 +40,7 @@ def encoding(tokens: int, names: Sequence[str]) -> Callable[[], object]:
     short, long = (" ".join(one) for one in sentences(model, [SHORTEST, tokens]))
 
     def encode(text: str) -> object:
-        return contextualise(model.sentence(model.tokenizer.tokens(text)), model.layers, names)
+        return contextualize(model.sentence(model.tokenizer.tokens(text)), model.layers, names)
 
     encode(short)
     return lambda: encode(long)

@@ -17,8 +17,7 @@ from benchmarks.imported import document, imported, sha256, write
 from models.ablation import known, read, run
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.layer import Layer
-from polyseme.engine.projection import Projection
+from polyseme.engine.layers import Layer, Projection
 from polyseme.store.folder import read_model
 from polyseme.store.model import Model
 from polyseme.training.closed_form import (

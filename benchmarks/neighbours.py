@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from record import medians, record
 from threadpoolctl import threadpool_limits
 
-from polyseme.engine.quantisation import kept, quantised
+from polyseme.engine.quantization import quantize, stored
 from polyseme.engine.similarity import Table, lengths, nearest
 from polyseme.settings import BUNDLED
 from polyseme.store.folder import read_model
@@ -35,8 +35,8 @@ def tables(words: int, width: int) -> dict[str, Table]:
     return {
         "float32": table,
         "float16": table.astype(np.float16),
-        "int8": kept(quantised(table))[0],
-        BUNDLED: kept(read_model(bundled_models() / BUNDLED).rows)[0],
+        "int8": stored(quantize(table))[0],
+        BUNDLED: stored(read_model(bundled_models() / BUNDLED).rows)[0],
     }
 
 

@@ -11,8 +11,8 @@ from torch.nn import functional
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Sentence
+from polyseme.engine.layers import IDENTITY, Projection
 from polyseme.engine.positions import relative_bias, scaled_sinusoids
-from polyseme.engine.projection import IDENTITY, Projection
 from polyseme.store.model import Model
 
 Way: TypeAlias = Literal["as they are", "padded"]

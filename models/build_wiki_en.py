@@ -30,7 +30,7 @@ from gensim.models.callbacks import CallbackAny2Vec
 from wiki_start import start
 from wiki_text import prepare
 
-from polyseme.engine.quantisation import quantised
+from polyseme.engine.quantization import quantize
 from polyseme.evaluation.quality import quality
 from polyseme.store.folder import read_model
 from polyseme.store.model import Model
@@ -141,7 +141,7 @@ def write(work: Path, summary: dict[str, Any], data: Path | None, folder: Path) 
     """Write the model folder; where the data is there, with what is measured in its manifest."""
     model = read_model(work / (TRAINED if (work / TRAINED).exists() else STARTED))
     values, layer = folded(model.vectors, model.layers[0])
-    table, facts = quantised(values), facts_of(summary, model)
+    table, facts = quantize(values), facts_of(summary, model)
     words = list(summary["counts"])
     write_model(folder, words, table, [layer], model.word_bias, **facts)
     if data:

@@ -16,7 +16,7 @@ from models.ablation import fingerprints
 from polyseme.encoding.compare import Compared, Occurrence, compare
 from polyseme.encoding.limits import Limits
 from polyseme.encoding.stages import Stages
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import contextualize
 from polyseme.store.model import Model
 from polyseme.store.registry import Registry
 from polyseme.text.tokens import tokenise
@@ -50,7 +50,7 @@ _NO_LIMITS = Limits(1 << 20, 1 << 20, 1 << 20, 1 << 10, 1 << 30)
 def attention(model: Model, text: str) -> dict[str, Any]:
     """A sentence's tokens and the weights of every layer. -> [L, h, n, n] as lists"""
     tokens = tokenise(text, model.vocabulary, composes=model.composes)
-    records = contextualise(model.sentence(tokens), model.layers, ("weights",)).records
+    records = contextualize(model.sentence(tokens), model.layers, ("weights",)).records
     weights = [record["weights"].astype(float).round(DIGITS).tolist() for record in records]
     return {"text": text, "tokens": [token.text for token in tokens], "weights": weights}
 

@@ -13,8 +13,7 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.metrics import f1_score, roc_auc_score
 
-from polyseme.engine.arrays import Flags, Floats, Integers
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import Flags, Floats, Integers, unit
 
 FEWEST, FOLDS, PAIRS, SEED = 8, 5, 60_000, 1
 Tagged = tuple[int, int, str, str]

@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.layer import Layer
-from polyseme.engine.projection import Projection
+from polyseme.engine.layers import Layer, Projection
 from polyseme.store.model import Model
 from polyseme.training.closed_form import attraction, closed_form, frequencies_by_rank
 

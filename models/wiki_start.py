@@ -12,9 +12,7 @@ import numpy as np
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Scoring
-from polyseme.engine.layer import Layer
-from polyseme.engine.projection import Projection
-from polyseme.engine.residual import Residual
+from polyseme.engine.layers import Layer, Projection, Residual
 from polyseme.training.closed_form import (
     POSITION_SHARE,
     REACH,

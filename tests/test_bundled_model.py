@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from polyseme.encoding.neighbours import neighbours_of_word
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import contextualize
 from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme.evaluation.files import lines_of
 from polyseme.evaluation.readings import LocalSource
@@ -49,7 +49,7 @@ def test_who_looks_matters_and_not_only_where(bundled: Model) -> None:
     rows = []
     for text in ("the bank of money by a river", "the tree of money by a river"):
         sentence = bundled.sentence(tokenise(text, bundled.vocabulary))
-        record = contextualise(sentence, bundled.layers, ("weights",)).records[0]
+        record = contextualize(sentence, bundled.layers, ("weights",)).records[0]
         rows.append(record["weights"][0, 1])
     assert np.abs(rows[0] - rows[1]).max() > 0.05
 

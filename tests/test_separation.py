@@ -15,7 +15,7 @@ from models.separation import (
     separation,
 )
 
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import unit
 
 
 def tags(lemma, counts, begin=0):

@@ -8,12 +8,8 @@ import numpy as np
 
 from polyseme.encoding.limits import Limits
 from polyseme.engine.attention import Scoring
-from polyseme.engine.feed_forward import FeedForward
-from polyseme.engine.layer import Layer
-from polyseme.engine.norm import LayerNorm
-from polyseme.engine.projection import Projection
-from polyseme.engine.quantisation import quantised
-from polyseme.engine.residual import Residual
+from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
+from polyseme.engine.quantization import quantize
 from polyseme.engine.subwords import Subwords
 from polyseme.store.folder import read_model
 from polyseme.store.writer import write_model
@@ -41,8 +37,8 @@ SUBWORDS = Subwords(np.array([[3, 0, 0, 0, 0], [0, 0, 0, 0, 3]], np.float32), 3,
 """Trigrams in two buckets. FNV's offset and prime are odd, so that the first bucket has those with
 an odd number of odd bytes: a, c, e, … are odd; b, d, f, …, `<` and `>` are even. Of `gnu` these are
 `<gn` and `nu>` but not `gnu`: its vector is [2, 0, 0, 0, 1]."""
-QUANTISED = quantised(VECTORS * np.linspace(0.5, 3, 11, dtype=np.float32)[:, None])
-QUANTISED_SUBWORDS = Subwords(quantised(SUBWORDS.table), 3, 3)
+QUANTISED = quantize(VECTORS * np.linspace(0.5, 3, 11, dtype=np.float32)[:, None])
+QUANTISED_SUBWORDS = Subwords(quantize(SUBWORDS.table), 3, 3)
 LIMITS = Limits(1000, 1000, 10_000, 64, 1 << 30)
 
 

@@ -1,4 +1,4 @@
-"""Every error a caller can meet, in one tree: status, code, sentence and hint.
+"""Every error a caller can meet, in one tree: status, code, detail and hint.
 
     PolysemeError               500
         NotJsonError            400
@@ -19,7 +19,7 @@
             DrainingError       503
         OverloadedError         503
 
-A sentence never repeats what the caller sent, except the words that `oov: "error"` lists.
+No detail repeats what the caller sent, except the words that `oov: "error"` lists.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 MOST_ERRORS = 100
-"""How many fields one error names at most."""
+"""The most fields that one error names."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class FieldError:
     """What is wrong with one field of a request."""
 
     pointer: str
-    """A JSON pointer (RFC 6901) into the request's body."""
+    """a JSON pointer (RFC 6901) into the body of the request"""
     message: str
 
 
@@ -44,23 +44,26 @@ class PolysemeError(Exception):
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal"
-    title: ClassVar[str] = "The service failed"
-    detail: ClassVar[str] = "Something went wrong that is not the request's fault."
-    hint: ClassVar[str] = "Try again; if it stays, report it with the request id."
+    title: ClassVar[str] = "Internal error"
+    detail: str = "The service failed; the request is not the cause."
+    hint: str = "Try again. If the error persists, report it with the request id."
     request_id: str | None = None
-    """of the request that a service refused, where a client raises it"""
+    """the id of the refused request, in errors that a client raises"""
 
     def __init__(self, detail: str | None = None, hint: str | None = None) -> None:
-        self.sentence = detail or self.detail
-        self.advice = hint or self.hint
-        super().__init__(self.sentence)
+        self.detail = detail or self.detail
+        self.hint = hint or self.hint
+        super().__init__(self.detail)
+
+    sentence = property(lambda self: self.detail)
+    advice = property(lambda self: self.hint)
 
     def members(self) -> dict[str, Any]:
-        """What this error adds to its problem document."""
+        """Further members of the problem document."""
         return {}
 
     def headers(self) -> dict[str, str]:
-        """What this error adds to the answer's headers."""
+        """Further headers of the response."""
         return {}
 
 
@@ -70,19 +73,17 @@ class NotJsonError(PolysemeError):
     status, code, title = 400, "not_json", "The body is not JSON"
     detail = "The body is not well-formed JSON in UTF-8."
     hint = (
-        "Send one JSON object, or as application/x-ndjson a JSON value in each line, with numbers"
-        " that are finite and text that is valid Unicode."
+        "Send one JSON object, or as application/x-ndjson one JSON value per line, with finite"
+        " numbers and valid Unicode text."
     )
 
 
 class MalformedError(PolysemeError):
-    """What came is not HTTP as the server takes it (`http/worker.py`)."""
+    """The request is not HTTP that the server accepts."""
 
     status, code, title = 400, "malformed", "The request is not well-formed HTTP"
     detail = "The request line or a header is malformed or too long."
-    hint = (
-        "Send a request line of at most 4 KiB and headers of at most 8 KiB, as RFC 9112 has them."
-    )
+    hint = "Send a request line of at most 4 KiB and headers of at most 8 KiB, as in RFC 9112."
 
 
 class UnauthorisedError(PolysemeError):
@@ -93,7 +94,7 @@ class UnauthorisedError(PolysemeError):
     hint = "Send `Authorization: Bearer KEY` with a key of this service."
 
     def headers(self) -> dict[str, str]:
-        """Name the scheme (RFC 9110, §11.6.1)."""
+        """Name the authentication scheme (RFC 9110, §11.6.1)."""
         return {"WWW-Authenticate": "Bearer"}
 
 
@@ -101,7 +102,7 @@ class UnknownModelError(PolysemeError):
     """No model has this name."""
 
     status, code, title = 404, "unknown_model", "No such model"
-    detail = "No model of this name is here."
+    detail = "There is no model of this name."
     hint = "GET /v1/models lists the names."
 
 
@@ -109,31 +110,31 @@ class UnknownRouteError(PolysemeError):
     """No route has this path."""
 
     status, code, title = 404, "unknown_route", "No such route"
-    detail = "Nothing is served at this path."
-    hint = "GET /openapi.json describes every route, /docs shows them."
+    detail = "There is nothing at this path."
+    hint = "GET /openapi.json describes every route; /docs shows them."
 
 
 class MethodNotAllowedError(PolysemeError):
     """The route does not have this method."""
 
     status, code, title = 405, "method_not_allowed", "No such method"
-    detail = "This route does not answer to this method."
-    hint = "The Allow header names the methods it has."
+    detail = "The route does not allow this method."
+    hint = "The Allow header lists the methods."
 
     def __init__(self, allowed: Sequence[str] = ()) -> None:
         super().__init__()
         self.allowed = allowed
 
     def headers(self) -> dict[str, str]:
-        """Name the methods (RFC 9110, §15.5.6)."""
+        """List the methods (RFC 9110, §15.5.6)."""
         return {"Allow": ", ".join(sorted(self.allowed))}
 
 
 class NotAcceptableError(PolysemeError):
-    """No answer type is acceptable."""
+    """No offered media type is acceptable."""
 
-    status, code, title = 406, "not_acceptable", "No such answer type"
-    detail = "This route does not offer an answer type that the Accept header names."
+    status, code, title = 406, "not_acceptable", "No such media type"
+    detail = "The route offers no media type that the Accept header names."
     hint = (
         "Accept application/json; /v1/encode also offers application/x-ndjson and"
         " application/x-npz."
@@ -147,47 +148,49 @@ class UnsupportedMediaError(PolysemeError):
     detail = "The Content-Type header is not application/json."
     hint = (
         "Send the header `Content-Type: application/json`, without a Content-Encoding; /v1/encode"
-        " also takes application/x-ndjson, a sentence in each line."
+        " also accepts application/x-ndjson, one sentence per line."
     )
 
 
 class TooLargeError(PolysemeError):
-    """Something is over a limit."""
+    """Something exceeds a limit."""
 
-    status, code, title = 413, "too_large", "Over a limit"
-    hint = "Send less in one request, or raise the limit in the service's settings."
+    status, code, title = 413, "too_large", "The request exceeds a limit"
+    hint = "Split the request, or raise the limit in the service's settings."
 
-    def __init__(self, what: str, size: int | str, setting: str, limit: int) -> None:
-        super().__init__(f"{what}: {size}, over the limit {setting} of {limit}.")
+    def __init__(
+        self, what: str, size: int | str, setting: str, limit: int, hint: str | None = None
+    ) -> None:
+        super().__init__(f"{what}: {size}, over the limit {setting} of {limit}.", hint)
         self.extra = {"limit": limit, "size": size, "setting": setting}
 
     def members(self) -> dict[str, Any]:
-        """Name limit and size for programs."""
+        """Limit, size and the setting's name, for programs."""
         return self.extra
 
 
 class InvalidError(PolysemeError):
     """A field is missing, unknown, of the wrong type or out of range."""
 
-    status, code, title = 422, "invalid", "The request cannot be carried out"
+    status, code, title = 422, "invalid", "A field is invalid"
     detail = "A field is missing, unknown, of the wrong type or out of range."
-    hint = "`errors` names each field; /docs shows what it may be."
+    hint = "`errors` names each field; /docs shows the allowed values."
 
     def __init__(self, errors: Sequence[FieldError], hint: str | None = None) -> None:
         super().__init__(hint=hint)
         self.errors = errors
 
     def members(self) -> dict[str, Any]:
-        """Name each field."""
+        """Each field and what is wrong with it."""
         return {"errors": [{"pointer": e.pointer, "message": e.message} for e in self.errors]}
 
 
 class UnknownWordError(InvalidError):
-    """The vocabulary lacks words that the caller insists on."""
+    """The vocabulary lacks words that the request requires."""
 
     code, title = "unknown_word", "Not in the vocabulary"
     detail = "The vocabulary lacks a word of the request."
-    hint = 'Leave the words out, or ask with `oov: "zero"`.'
+    hint = 'Leave the words out, or send `oov: "zero"`.'
 
     def __init__(
         self, errors: Sequence[FieldError], words: Sequence[str] = (), hint: str | None = None
@@ -196,7 +199,7 @@ class UnknownWordError(InvalidError):
         self.words = words
 
     def members(self) -> dict[str, Any]:
-        """List the words, where the caller asked for that."""
+        """Each field, and the words if the request asked for them."""
         return {**super().members(), **({"words": list(self.words)} if self.words else {})}
 
 
@@ -211,8 +214,8 @@ class OutOfRangeError(InvalidError):
         super().__init__([error or FieldError("", "leads to numbers that are not finite")], hint)
 
 
-class _Later:
-    """A trait of errors that may be gone when the request is tried again."""
+class _RetryLater:
+    """A trait of errors that may be gone when the request is sent again."""
 
     retry_after: ClassVar[int] = 5
 
@@ -221,45 +224,45 @@ class _Later:
         self.seconds = self.retry_after if retry_after is None else retry_after
 
     def headers(self) -> dict[str, str]:
-        """Say when to try again, in seconds."""
+        """The seconds after which to try again."""
         return {"Retry-After": str(self.seconds)}
 
 
-class RateLimitedError(_Later, PolysemeError):
-    """The caller is over its rate."""
+class RateLimitedError(_RetryLater, PolysemeError):
+    """The caller exceeds its rate limit."""
 
     status, code, title = 429, "rate_limited", "Too many requests"
-    detail = "This caller is over its rate of requests."
-    hint = "Wait as long as the Retry-After header says."
+    detail = "The caller exceeds its rate limit."
+    hint = "Wait for the seconds in the Retry-After header."
 
 
-class NotReadyError(_Later, PolysemeError):
-    """The service cannot answer yet, or no more."""
+class NotReadyError(_RetryLater, PolysemeError):
+    """The service cannot answer yet, or no longer."""
 
     status, code, title = 503, "not_ready", "Not ready"
-    detail = "The service is not ready to answer."
-    hint = "Wait as long as the Retry-After header says; GET /readyz tells the state."
+    detail = "The service is not ready."
+    hint = "Wait for the seconds in the Retry-After header; GET /readyz shows the state."
 
 
 class ModelFolderError(NotReadyError):
-    """A model folder is missing something, damaged, or not what it says."""
+    """A model folder is incomplete, damaged, or does not match its manifest."""
 
     code, title = "broken_model", "The model cannot be used"
-    detail = "The model's files are missing, damaged or not what the manifest says."
-    hint = "`polyseme models verify NAME` on the server says what is wrong."
+    detail = "The model's files are missing, damaged or do not match the manifest."
+    hint = "`polyseme models verify NAME` on the server reports the problem."
 
 
 class DrainingError(NotReadyError):
-    """The service is told to stop."""
+    """The service is shutting down."""
 
-    code, title = "draining", "The service is stopping"
-    detail = "The service finishes the answers it has begun and takes no more requests."
+    code, title = "draining", "The service is shutting down"
+    detail = "The service finishes open requests and accepts no new ones."
 
 
-class OverloadedError(_Later, PolysemeError):
-    """As many requests as may wait are waiting."""
+class OverloadedError(_RetryLater, PolysemeError):
+    """The request queue is full."""
 
     retry_after = 1
     status, code, title = 503, "overloaded", "Too many requests at once"
-    detail = "As many requests are waiting already as the service lets wait."
-    hint = "Wait as long as the Retry-After header says, and a little more each time."
+    detail = "The request queue is full."
+    hint = "Wait for the seconds in the Retry-After header, and longer after each refusal."

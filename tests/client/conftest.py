@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from polyseme.client import LocalModel
-from polyseme.engine.residual import Residual
+from polyseme.engine.layers import Residual
 from tests.tiny import SUBWORDS, WORDS, full_layer, write_tiny
 
 LIMITS = {"max_sentences": 20, "max_tokens": 60, "max_sentence_tokens": 30}

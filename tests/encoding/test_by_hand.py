@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.attention import Scoring
-from polyseme.engine.layer import Layer
+from polyseme.engine.layers import Layer
 from polyseme.errors import InvalidError, UnknownWordError
 from tests.encoding.asking import EVERY, ask, ask_one, same_bits
 from tests.tiny import VECTORS, tiny_model

@@ -7,8 +7,7 @@ import pytest
 
 from polyseme.encoding.compare import Occurrence, compare
 from polyseme.encoding.stages import Stages
-from polyseme.engine.layer import Layer
-from polyseme.engine.projection import Projection
+from polyseme.engine.layers import Layer, Projection
 from polyseme.errors import InvalidError, TooLargeError
 from tests.encoding.asking import ask_one
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model

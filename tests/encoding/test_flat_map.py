@@ -6,8 +6,8 @@ from sklearn.decomposition import PCA
 
 from polyseme.encoding.compare import READING_SHARE, Occurrence, compare
 from polyseme.encoding.stages import Stages
-from polyseme.engine.norm import unit
-from polyseme.engine.stack import contextualise
+from polyseme.engine.arrays import unit
+from polyseme.engine.layers import contextualize
 from tests.tiny import LIMITS, VECTORS, WORDS
 
 TEXTS = ("river bank flows", "money bank grows")
@@ -34,7 +34,7 @@ def test_the_map_is_the_principal_components_of_all_directions(bundled):
         tokens = bundled.tokenizer.tokens(text)
         sentence = bundled.sentence(tokens)
         place = [token.text for token in tokens].index("bank")
-        contextual = contextualise(sentence, bundled.layers).contextual[place]
+        contextual = contextualize(sentence, bundled.layers).contextual[place]
         both = unit(np.stack([contextual, sentence.vectors[place]]))
         directions.append(unit((both[0] + READING_SHARE * both[1])[None])[0])
     words = list(flat.neighbours)

@@ -12,8 +12,7 @@ from polyseme.encoding.neighbours import neighbours_of_vector, neighbours_of_wor
 from polyseme.encoding.stages import Stages
 from polyseme.encoding.tracing import trace_text
 from polyseme.engine.attention import Scoring
-from polyseme.engine.layer import Layer
-from polyseme.engine.projection import Projection
+from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.subwords import LONGEST, Subwords
 from polyseme.errors import InvalidError, UnknownWordError
 from tests.encoding.asking import EVERY, ask, ask_one, document_of, same_bits, written

@@ -8,10 +8,9 @@ import pytest
 
 from polyseme.encoding.documents import trace_document
 from polyseme.encoding.tracing import trace_text
-from polyseme.engine.feed_forward import FeedForward
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import unit
+from polyseme.engine.layers import FeedForward, Residual
 from polyseme.engine.positions import sinusoids
-from polyseme.engine.residual import Residual
 from polyseme.errors import InvalidError, TooLargeError
 from tests.encoding.asking import EVERY, ask_one
 from tests.tiny import LIMITS, deep_model, full_layer, projection

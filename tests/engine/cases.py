@@ -5,11 +5,7 @@ from dataclasses import dataclass, fields, is_dataclass
 import numpy as np
 
 from polyseme.engine.attention import Scoring, Sentence
-from polyseme.engine.feed_forward import FeedForward
-from polyseme.engine.layer import Layer
-from polyseme.engine.norm import LayerNorm
-from polyseme.engine.projection import Projection
-from polyseme.engine.residual import Residual
+from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
 
 LENGTHS = (0, 1, 2, 3, 5, 7, 11, 17, 23, 29, 41)
 WIDTHS = (3, 5, 7, 11, 13)

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.attention import BLOCK, Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import Layer, contextualize
 from polyseme.engine.trace import trace_layer
 from tests.engine.cases import (
     normal,
@@ -43,7 +42,7 @@ def case_and_answer(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_float32_engine_agrees_with_the_reference(seed):
     case, expected = case_and_answer(seed)
-    result = contextualise(case.sentence, case.layers, NAMES)
+    result = contextualize(case.sentence, case.layers, NAMES)
     label = case.describe()
     for number, (steps, record) in enumerate(zip(expected, result.records, strict=True)):
         asked = {name: array for name, array in steps.arrays.items() if name in NAMES}
@@ -76,7 +75,7 @@ def test_the_float64_trace_agrees_with_the_reference(seed):
 def weights_of(case):
     """The weights of each layer of a case that has any, with what its layer looks at."""
     if len(case.sentence.vectors):
-        records = contextualise(case.sentence, case.layers, ["weights"]).records
+        records = contextualize(case.sentence, case.layers, ["weights"]).records
         for layer, record in zip(case.layers, records, strict=True):
             yield layer, record["weights"]
 
@@ -121,7 +120,7 @@ def test_sentences_longer_than_a_block_agree_with_the_reference(n):
     )
     sentence = random_sentence(rng, n, d, unknown=0.2)
     expected = run_stack(sentence, [layer])[0]
-    result = contextualise(sentence, [layer], ["weights"])
+    result = contextualize(sentence, [layer], ["weights"])
     assert_close(result.contextual, expected.contextual, FLOAT32_TOLERANCE, repr(layer))
     assert_close(result.records[0]["weights"], expected.arrays["weights"], FLOAT32_TOLERANCE)
 
@@ -129,7 +128,7 @@ def test_sentences_longer_than_a_block_agree_with_the_reference(n):
 def test_running_a_stack_changes_none_of_its_inputs():
     for seed in SEEDS:
         case, untouched = random_case(seed), random_case(seed)
-        contextualise(case.sentence, case.layers, NAMES)
+        contextualize(case.sentence, case.layers, NAMES)
         assert_same(case.sentence, untouched.sentence)
         assert_same(case.layers, untouched.layers)
 
@@ -148,7 +147,7 @@ def assert_same(left, right):
 @pytest.mark.parametrize("name", ["queries", "scores", "weights", "weighted_values", "context"])
 def test_an_empty_sentence_has_empty_intermediates(name):
     sentence = random_sentence(np.random.default_rng(0), 0, 6)
-    record = contextualise(sentence, [Layer(heads=2)], [name]).records[0]
+    record = contextualize(sentence, [Layer(heads=2)], [name]).records[0]
     shapes = {"scores": (2, 0, 0), "weights": (2, 0, 0), "weighted_values": (2, 0, 0, 3)}
     assert record[name].shape == shapes.get(name, (2, 0, 3))
     assert record[name].dtype == np.float32
@@ -160,7 +159,7 @@ def test_read_only_vectors_are_enough_even_with_unknown_tokens():
     vectors[1] = 0
     vectors.setflags(write=False)
     sentence = Sentence(vectors, np.array([True, False, True]), np.arange(3))
-    assert contextualise(sentence, [Layer()]).contextual.shape == (3, 5)
+    assert contextualize(sentence, [Layer()]).contextual.shape == (3, 5)
 
 
 def test_an_unknown_token_keeps_its_context_from_the_layer_before():
@@ -169,8 +168,8 @@ def test_an_unknown_token_keeps_its_context_from_the_layer_before():
     sentence = random_sentence(rng, 5, 3, unknown=0.0)
     sentence.vectors[2], sentence.known[2] = 0, False
     layers = [Layer(), Layer()]
-    first = contextualise(sentence, layers[:1]).contextual
-    both = contextualise(sentence, layers, ["queries", "output"])
+    first = contextualize(sentence, layers[:1]).contextual
+    both = contextualize(sentence, layers, ["queries", "output"])
     assert_close(both.records[1]["queries"][0], first, FLOAT32_TOLERANCE, "queries of layer 1")
     assert_close(both.records[0]["output"], first, FLOAT32_TOLERANCE, "output of layer 0")
 
@@ -178,7 +177,7 @@ def test_an_unknown_token_keeps_its_context_from_the_layer_before():
 def test_intermediates_are_kept_for_the_layers_asked_for_only():
     case = random_case(3)
     layers = (case.layers * 3)[:3]
-    result = contextualise(case.sentence, layers, ["weights", "keys"], of_layers=[0, 2])
+    result = contextualize(case.sentence, layers, ["weights", "keys"], of_layers=[0, 2])
     assert [sorted(record) for record in result.records] == [
         ["keys", "weights"],
         [],

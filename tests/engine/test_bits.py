@@ -8,15 +8,12 @@ from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 import pytest
+from polyseme.engine.record import Record
 from threadpoolctl import threadpool_limits
 
 from polyseme.engine.attention import BLOCK, Scoring, Sentence, attend
-from polyseme.engine.layer import Layer
+from polyseme.engine.layers import Layer, Residual, contextualize, split_heads
 from polyseme.engine.positions import sinusoids
-from polyseme.engine.projection import split_heads
-from polyseme.engine.record import Record
-from polyseme.engine.residual import Residual
-from polyseme.engine.stack import contextualise
 from tests.engine.cases import normal, projection, random_case, random_layer, random_sentence
 
 EDGES = [1, 2, 3, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 3 * BLOCK + 1]
@@ -48,10 +45,10 @@ def layer_and_sentence(n, seed=0, d=50):
 @pytest.mark.parametrize("n", EDGES)
 def test_asking_for_intermediates_changes_no_bit(n):
     layer, sentence = layer_and_sentence(n)
-    plain = contextualise(sentence, [layer, layer])
-    asked = contextualise(sentence, [layer, layer], STEPS)
+    plain = contextualize(sentence, [layer, layer])
+    asked = contextualize(sentence, [layer, layer], STEPS)
     assert np.array_equal(bits(plain.contextual), bits(asked.contextual))
-    weights = contextualise(sentence, [layer, layer], ["weights"], of_layers=[1])
+    weights = contextualize(sentence, [layer, layer], ["weights"], of_layers=[1])
     assert np.array_equal(bits(weights.contextual), bits(plain.contextual))
     assert np.array_equal(bits(weights.records[1]["weights"]), bits(asked.records[1]["weights"]))
 
@@ -62,7 +59,7 @@ def test_a_factor_of_one_on_the_word_bias_changes_no_bit(n):
     found = []
     for factors in (None, np.ones(layer.heads, np.float32)):
         scoring = replace(layer.scoring, word_bias_scale=factors)
-        result = contextualise(sentence, [replace(layer, scoring=scoring)], ["weights"])
+        result = contextualize(sentence, [replace(layer, scoring=scoring)], ["weights"])
         found.append(result.contextual.tobytes() + result.records[0]["weights"].tobytes())
     assert found[0] == found[1]
 
@@ -70,10 +67,10 @@ def test_a_factor_of_one_on_the_word_bias_changes_no_bit(n):
 @pytest.mark.parametrize("n", EDGES)
 def test_a_sentence_gets_the_same_bits_before_and_after_other_sentences(n):
     layer, sentence = layer_and_sentence(n)
-    first = contextualise(sentence, [layer]).contextual.copy()
+    first = contextualize(sentence, [layer]).contextual.copy()
     for other in (0, 1, 700, n):
-        contextualise(layer_and_sentence(other, seed=1)[1], [layer])
-        assert np.array_equal(bits(contextualise(sentence, [layer]).contextual), bits(first))
+        contextualize(layer_and_sentence(other, seed=1)[1], [layer])
+        assert np.array_equal(bits(contextualize(sentence, [layer]).contextual), bits(first))
 
 
 def at_offset(array, offset):
@@ -94,9 +91,9 @@ def moved(sentence, move):
 @pytest.mark.parametrize("offset", [0, 1, 4, 8, 20, 32, 60])
 def test_the_alignment_of_memory_changes_no_bit(n, offset):
     for layer, sentence in (layer_and_sentence(n), (Layer(), layer_and_sentence(n)[1])):
-        expected = contextualise(sentence, [layer]).contextual
+        expected = contextualize(sentence, [layer]).contextual
         other = moved(sentence, lambda x: at_offset(x, offset))
-        assert np.array_equal(bits(contextualise(other, [layer]).contextual), bits(expected))
+        assert np.array_equal(bits(contextualize(other, [layer]).contextual), bits(expected))
 
 
 LAYOUTS = {
@@ -113,8 +110,8 @@ def test_the_layout_of_memory_changes_no_bit(layout):
         rng = np.random.default_rng(seed)
         d, n = int(rng.choice([7, 50, 101])), int(rng.choice([1, 2, 5, 20, 63]))
         layer, sentence = random_layer(rng, d), random_sentence(rng, n, d)
-        expected = contextualise(sentence, [layer]).contextual
-        other = contextualise(moved(sentence, LAYOUTS[layout]), [layer]).contextual
+        expected = contextualize(sentence, [layer]).contextual
+        other = contextualize(moved(sentence, LAYOUTS[layout]), [layer]).contextual
         assert np.array_equal(bits(other), bits(expected)), f"seed {seed}, n {n}, d {d}"
 
 
@@ -138,7 +135,7 @@ def digests(lengths):
     with threadpool_limits(1, "blas"):
         for n in lengths:
             layer, sentence = layer_and_sentence(n)
-            found.append(hashlib.sha256(contextualise(sentence, [layer]).contextual).hexdigest())
+            found.append(hashlib.sha256(contextualize(sentence, [layer]).contextual).hexdigest())
     return found
 
 
@@ -165,7 +162,7 @@ def test_the_type_stays_that_of_the_vectors(dtype):
         vectors = sentence.vectors.astype(dtype)
         sentence = Sentence(vectors, sentence.known, sentence.words, bias)
         layers = [layer.astype(dtype) for layer in case.layers]
-        result = contextualise(sentence, layers, [*STEPS, "keys", "values", "output", "visible"])
+        result = contextualize(sentence, layers, [*STEPS, "keys", "values", "output", "visible"])
         assert result.contextual.dtype == dtype, case.describe()
         for record in result.records:
             for name, array in record.items():
@@ -176,7 +173,7 @@ def test_an_empty_sentence_stays_float32():
     for seed in range(50):
         rng = np.random.default_rng(seed)
         sentence = random_sentence(rng, 0, 7)
-        result = contextualise(sentence, [random_layer(rng, 7), random_layer(rng, 7)])
+        result = contextualize(sentence, [random_layer(rng, 7), random_layer(rng, 7)])
         assert result.contextual.shape == (0, 7)
         assert result.contextual.dtype == np.float32
 
@@ -208,7 +205,7 @@ def peak_bytes(n, names=()):
     sentence = Sentence(sentence.vectors, sentence.known, sentence.words, normal(rng, n))
     tracemalloc.start()
     try:
-        contextualise(sentence, [layer], names)
+        contextualize(sentence, [layer], names)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.attention import Scoring, Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.norm import LayerNorm
-from polyseme.engine.projection import Projection
-from polyseme.engine.residual import Residual
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import Layer, LayerNorm, Projection, Residual, contextualize
 
 
 def sentence(vectors, known=None, words=None, word_bias=None):
@@ -26,7 +22,7 @@ def sentence(vectors, known=None, words=None, word_bias=None):
 
 def run(start, layer):
     """The result and the weights of the first head."""
-    done = contextualise(start, [layer], ["weights"])
+    done = contextualize(start, [layer], ["weights"])
     return done.contextual, done.records[0]["weights"][0]
 
 
@@ -53,7 +49,7 @@ def test_the_width_that_divides_is_that_of_one_head_not_of_all():
     # Two heads of k = 4. The first head sees (a,0,0,0) and (0,a,0,0) as above; the second zeros.
     a = math.sqrt(2 * math.log(3))
     start = sentence([[a, 0, 0, 0, 0, 0, 0, 0], [0, a, 0, 0, 0, 0, 0, 0]])
-    weights = contextualise(start, [Layer(heads=2)], ["weights"]).records[0]["weights"]
+    weights = contextualize(start, [Layer(heads=2)], ["weights"]).records[0]["weights"]
     assert_close(weights, [[[0.75, 0.25], [0.25, 0.75]], [[0.5, 0.5], [0.5, 0.5]]])
 
 
@@ -95,7 +91,7 @@ def test_each_head_adds_the_word_bias_by_its_own_factor():
     # Biases 0 and ln 3. Factor 2: 1 : 9; factor 1: 1 : 3; factor 0: 1 : 1; factor -1: 3 : 1.
     start = sentence(np.zeros((2, 4)), word_bias=[0, math.log(3)])
     scoring = Scoring(word_bias=True, word_bias_scale=np.array([2.0, 1.0, 0.0, -1.0]))
-    weights = contextualise(start, [Layer(4, scoring=scoring)], ["weights"]).records[0]["weights"]
+    weights = contextualize(start, [Layer(4, scoring=scoring)], ["weights"]).records[0]["weights"]
     assert_close(weights[:, 0], [[0.1, 0.9], [0.25, 0.75], [0.5, 0.5], [0.75, 0.25]])
     assert_close(weights[:, 1], weights[:, 0])
 
@@ -168,9 +164,9 @@ def test_post_norm_normalises_the_sum():
 def test_the_second_layer_starts_from_the_result_of_the_first():
     # Each layer doubles by adding itself to itself: 1 -> 2 -> 4 -> 8.
     layer = Layer(residual=Residual("add"))
-    result = contextualise(sentence([[1, 5]]), [layer] * 3).contextual
+    result = contextualize(sentence([[1, 5]]), [layer] * 3).contextual
     assert_close(result, [[8, 40]])
 
 
 def test_no_layers_give_the_static_vectors():
-    assert_close(contextualise(sentence([[1, 5]]), []).contextual, [[1, 5]])
+    assert_close(contextualize(sentence([[1, 5]]), []).contextual, [[1, 5]])

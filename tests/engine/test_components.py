@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.decomposition import PCA
 
-from polyseme.engine.components import principal_components
+from polyseme.engine.similarity import principal_components
 
 
 def test_by_hand():

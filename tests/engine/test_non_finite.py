@@ -5,15 +5,18 @@ import math
 import numpy as np
 import pytest
 
-from polyseme.engine.arrays import NonFiniteError, require_finite
+from polyseme.engine.arrays import NonFiniteError, require_finite, unit
 from polyseme.engine.attention import Scoring, Sentence
-from polyseme.engine.feed_forward import FeedForward, gelu
-from polyseme.engine.layer import Layer
-from polyseme.engine.norm import LayerNorm, unit
+from polyseme.engine.layers import (
+    FeedForward,
+    Layer,
+    LayerNorm,
+    Projection,
+    Residual,
+    contextualize,
+    gelu,
+)
 from polyseme.engine.positions import sinusoids
-from polyseme.engine.projection import Projection
-from polyseme.engine.residual import Residual
-from polyseme.engine.stack import contextualise
 from polyseme.engine.trace import Weights, trace_embeddings, trace_layer, trace_projected
 from tests.engine.cases import normal, random_case
 
@@ -43,14 +46,14 @@ def test_require_finite(bad):
 
 def test_an_overflow_of_the_scores_raises():
     with pytest.raises(NonFiniteError):
-        contextualise(sentence(random_vectors() * np.float32(1e25)), [Layer()])
+        contextualize(sentence(random_vectors() * np.float32(1e25)), [Layer()])
 
 
 def test_an_overflow_between_layers_raises():
     big = Projection(np.eye(3, dtype=np.float32) * np.float32(1e30))
     layers = [Layer(output=big, residual=Residual("add"))] * 2
     with pytest.raises(NonFiniteError):
-        contextualise(sentence(random_vectors()), layers)
+        contextualize(sentence(random_vectors()), layers)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -58,9 +61,9 @@ def test_vectors_that_are_not_finite_raise(bad):
     vectors = random_vectors()
     vectors[2, 1] = bad
     with pytest.raises(NonFiniteError):
-        contextualise(sentence(vectors), [Layer()])
+        contextualize(sentence(vectors), [Layer()])
     with pytest.raises(NonFiniteError):
-        contextualise(sentence(vectors), [])
+        contextualize(sentence(vectors), [])
 
 
 def test_an_intermediate_that_overflowed_is_not_handed_out():
@@ -69,9 +72,9 @@ def test_an_intermediate_that_overflowed_is_not_handed_out():
     key = Projection(np.array([[-1e25]], np.float32), np.array([1e25], np.float32))
     layer = Layer(query=query, key=key)
     start = sentence([[1.0], [1e3]])
-    assert contextualise(start, [layer]).contextual.tolist() == [[1], [1]]
+    assert contextualize(start, [layer]).contextual.tolist() == [[1], [1]]
     with pytest.raises(NonFiniteError):
-        contextualise(start, [layer], ["scores"])
+        contextualize(start, [layer], ["scores"])
 
 
 @pytest.mark.parametrize("exponent", range(-44, 39, 2))
@@ -83,7 +86,7 @@ def test_any_magnitude_gives_finite_numbers_or_the_error(exponent):
             case.sentence.vectors * factor, case.sentence.known, case.sentence.words, None
         )
         try:
-            result = contextualise(scaled, case.layers, ["weights"])
+            result = contextualize(scaled, case.layers, ["weights"])
         except NonFiniteError:
             assert exponent > 5
             continue
@@ -95,7 +98,7 @@ def test_any_magnitude_gives_finite_numbers_or_the_error(exponent):
 def test_a_bias_on_every_score_alike_changes_only_what_rounding_swallows(bias):
     start = sentence(np.zeros((5, 3)), word_bias=[bias] * 5)
     scoring = Scoring(position_bias=np.full((1, 3), bias / 3, np.float32), word_bias=True)
-    weights = contextualise(start, [Layer(scoring=scoring)], ["weights"]).records[0]["weights"]
+    weights = contextualize(start, [Layer(scoring=scoring)], ["weights"]).records[0]["weights"]
     np.testing.assert_allclose(weights, 0.2, atol=1e-7)
 
 
@@ -103,7 +106,7 @@ def test_a_bias_on_every_score_alike_changes_only_what_rounding_swallows(bias):
 def test_a_huge_word_bias_takes_all_the_attention(bias):
     vectors = random_vectors()
     start = sentence(vectors, word_bias=[0, 0, 0, bias, 0])
-    result = contextualise(start, [Layer(scoring=Scoring(word_bias=True))], ["weights"])
+    result = contextualize(start, [Layer(scoring=Scoring(word_bias=True))], ["weights"])
     assert np.array_equal(result.records[0]["weights"][0], np.eye(5)[[3] * 5])
     np.testing.assert_allclose(result.contextual, vectors[[3] * 5], atol=1e-6)
 
@@ -113,7 +116,7 @@ def test_a_word_biased_away_by_the_factor_of_a_head_is_not_looked_at(factor, bia
     start = sentence(np.zeros((3, 2)), word_bias=[0, bias, 0])
     factors = np.array([1, factor], np.float32)
     layer = Layer(2, scoring=Scoring(word_bias=True, word_bias_scale=factors))
-    weights = contextualise(start, [layer], ["weights"]).records[0]["weights"]
+    weights = contextualize(start, [layer], ["weights"]).records[0]["weights"]
     np.testing.assert_allclose(weights[1], [[0.5, 0, 0.5]] * 3)
 
 
@@ -122,20 +125,20 @@ def test_a_factor_that_takes_the_word_bias_out_of_range_raises(factor, bias):
     start = sentence(np.zeros((3, 2)), word_bias=[0, bias, 0])
     scoring = Scoring(word_bias=True, word_bias_scale=np.array([factor], np.float32))
     with pytest.raises(NonFiniteError):
-        contextualise(start, [Layer(scoring=scoring)])
+        contextualize(start, [Layer(scoring=scoring)])
 
 
 @pytest.mark.parametrize("bias", [-1e30, -math.inf])
 def test_a_word_biased_away_is_not_looked_at(bias):
     start = sentence(np.zeros((3, 2)), word_bias=[0, bias, 0])
-    result = contextualise(start, [Layer(scoring=Scoring(word_bias=True))], ["weights"])
+    result = contextualize(start, [Layer(scoring=Scoring(word_bias=True))], ["weights"])
     np.testing.assert_allclose(result.records[0]["weights"][0], [[0.5, 0, 0.5]] * 3)
 
 
 def test_word_biases_of_minus_infinity_everywhere_raise():
     start = sentence(np.zeros((3, 2)), word_bias=[-math.inf] * 3)
     with pytest.raises(NonFiniteError):
-        contextualise(start, [Layer(scoring=Scoring(word_bias=True))])
+        contextualize(start, [Layer(scoring=Scoring(word_bias=True))])
 
 
 def test_the_bias_of_a_hidden_word_does_not_count():
@@ -143,7 +146,7 @@ def test_the_bias_of_a_hidden_word_does_not_count():
     start = sentence([[1, 2], [0, 0], [3, 4]], [True, False, True], [0, 3e38, 0])
     plain = sentence([[1, 2], [0, 0], [3, 4]], [True, False, True], [0, 0, 0])
     layer = Layer(scoring=Scoring(word_bias=True))
-    one, other = (contextualise(s, [layer]).contextual for s in (start, plain))
+    one, other = (contextualize(s, [layer]).contextual for s in (start, plain))
     assert np.array_equal(one, other)
 
 
@@ -152,7 +155,7 @@ def test_what_is_hidden_stays_hidden_below_the_lowest_scores(bias):
     """No number stands for hidden: any number may also be a score."""
     start = sentence([[1, 2], [0, 0], [3, 4]], [True, False, True])
     scoring = Scoring(position_bias=np.full((1, 3), bias, np.float32))
-    weights = contextualise(start, [Layer(scoring=scoring)], ["weights"]).records[0]["weights"]
+    weights = contextualize(start, [Layer(scoring=scoring)], ["weights"]).records[0]["weights"]
     assert not weights[0, :, 1].any()
     np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
 
@@ -161,7 +164,7 @@ def test_a_position_bias_that_forbids_everything_but_the_neighbours():
     bias = np.array([[-1e30, 0, -1e30, 0, -1e30]], np.float32)
     start = sentence(np.zeros((4, 2)))
     layer = Layer(scoring=Scoring(position_bias=bias))
-    weights = contextualise(start, [layer], ["weights"]).records[0]["weights"][0]
+    weights = contextualize(start, [layer], ["weights"]).records[0]["weights"][0]
     half = [[0, 1, 0, 0], [0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5], [0, 0, 1, 0]]
     np.testing.assert_allclose(weights, half)
 
@@ -171,7 +174,7 @@ def test_a_position_bias_that_forbids_everything_but_the_neighbours():
 def test_zero_vectors_with_a_unit_residual_stay_zero(n, known):
     start = sentence(np.zeros((n, 4)), [known] * n)
     layer = Layer(residual=Residual("unit", 0.5, 0.3))
-    assert not contextualise(start, [layer, layer]).contextual.any()
+    assert not contextualize(start, [layer, layer]).contextual.any()
 
 
 @pytest.mark.parametrize("magnitude", [1e-45, 1e-30, 1e-20, 1e19, 1e30, 3e38])
@@ -199,7 +202,7 @@ def test_layer_norm_of_huge_entries_is_right_or_an_error():
     value = Projection(np.eye(2, dtype=np.float32) * np.float32(1e30))
     layer = Layer(value=value, norm="after", attention_norm=norm)
     try:
-        result = contextualise(sentence([[1, -1]]), [layer]).contextual
+        result = contextualize(sentence([[1, -1]]), [layer]).contextual
     except NonFiniteError:
         return
     np.testing.assert_allclose(result, [[1, -1]], rtol=1e-5)
@@ -209,7 +212,7 @@ def test_gelu_inside_a_layer_stands_huge_numbers():
     wide = Projection(np.array([[1e13, -1e13]], np.float32))
     narrow = Projection(np.array([[1.0], [1.0]], np.float32))
     layer = Layer(feed_forward=FeedForward(wide, narrow, "gelu"))
-    result = contextualise(sentence([[1.0], [1.0]]), [layer]).contextual
+    result = contextualize(sentence([[1.0], [1.0]]), [layer]).contextual
     np.testing.assert_allclose(result, 1e13, rtol=1e-6)
     assert gelu(np.array([30.0, -30.0])).tolist() == [30.0, 0.0]
 
@@ -221,7 +224,7 @@ def test_place_vectors_of_narrow_width_are_finite(d):
 
 def test_a_layer_of_width_one_can_have_places():
     layer = Layer(residual=Residual("unit", 0.5, 0.3))
-    assert np.isfinite(contextualise(sentence([[1.0], [2.0]]), [layer]).contextual).all()
+    assert np.isfinite(contextualize(sentence([[1.0], [2.0]]), [layer]).contextual).all()
 
 
 def test_a_trace_that_leaves_float64_raises():

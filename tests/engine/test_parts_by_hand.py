@@ -5,13 +5,19 @@ import math
 import numpy as np
 import pytest
 
-from polyseme.engine.feed_forward import FeedForward, gelu, relu
-from polyseme.engine.norm import LayerNorm, unit
+from polyseme.engine.arrays import unit
+from polyseme.engine.attention import masked_keys, softmax
+from polyseme.engine.layers import (
+    FeedForward,
+    LayerNorm,
+    Projection,
+    Residual,
+    gelu,
+    join_heads,
+    relu,
+    split_heads,
+)
 from polyseme.engine.positions import relative_bias, sinusoids
-from polyseme.engine.projection import Projection, join_heads, split_heads
-from polyseme.engine.residual import Residual
-from polyseme.engine.softmax import softmax
-from polyseme.engine.visibility import hidden_keys
 
 
 def assert_close(actual, expected):
@@ -69,20 +75,20 @@ def test_visibility_of_a_block_of_rows():
     # Row 1 of three, words 0 1 0, token 2 unknown.
     known = np.array([True, True, False])
     words = np.array([0, 1, 0])
-    assert hidden_keys(known, words, "all", range(1, 2)).tolist() == [[False, False, True]]
-    assert hidden_keys(known, words, "others", range(1, 2)).tolist() == [[False, True, True]]
-    others = hidden_keys(known, words, "other-words", range(3))
+    assert masked_keys(known, words, "all", range(1, 2)).tolist() == [[False, False, True]]
+    assert masked_keys(known, words, "others", range(1, 2)).tolist() == [[False, True, True]]
+    others = masked_keys(known, words, "other-words", range(3))
     assert others.tolist() == [[True, False, True], [False, True, True], [True, False, True]]
-    assert hidden_keys(None, words, "all", range(3)) is None
-    assert hidden_keys(None, words, "others", range(1, 2)).tolist() == [[False, True, False]]
+    assert masked_keys(None, words, "all", range(3)) is None
+    assert masked_keys(None, words, "others", range(1, 2)).tolist() == [[False, True, False]]
 
 
 def test_a_token_beside_its_own_word_alone_looks_at_itself():
     for words in ([4], [4, 4], [4, 4, 4]):
-        hidden = hidden_keys(None, np.array(words), "other-words", range(len(words)))
+        hidden = masked_keys(None, np.array(words), "other-words", range(len(words)))
         assert np.array_equal(hidden, ~np.eye(len(words), dtype=bool))
     # Rows 2 and 3 of five: each looks at itself, in columns 2 and 3.
-    later = hidden_keys(None, np.full(5, 4), "other-words", range(2, 4))
+    later = masked_keys(None, np.full(5, 4), "other-words", range(2, 4))
     assert np.array_equal(later, ~np.eye(2, 5, 2, dtype=bool))
 
 

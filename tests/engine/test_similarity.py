@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from polyseme.engine import similarity
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import unit
 from polyseme.engine.similarity import cosines, lengths, nearest
 
 CLOSE = 2e-6

@@ -4,15 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from polyseme.engine.record import Record
 
 from polyseme.engine.attention import Scoring, Sentence, attend
-from polyseme.engine.feed_forward import FeedForward, gelu
-from polyseme.engine.layer import Layer
-from polyseme.engine.norm import LayerNorm
-from polyseme.engine.projection import Projection
-from polyseme.engine.record import Record
-from polyseme.engine.residual import Residual
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import (
+    FeedForward,
+    Layer,
+    LayerNorm,
+    Projection,
+    Residual,
+    contextualize,
+    gelu,
+)
 from tests.engine.reference import FLOAT32_TOLERANCE, assert_close
 
 torch = pytest.importorskip("torch", reason="PyTorch, an oracle only, is not installed")
@@ -110,7 +113,7 @@ def test_multihead_attention(d, heads, n, bias):
     attention = stir(torch.nn.MultiheadAttention(d, heads, bias=bias, batch_first=True))
     x = torch.randn(n, d)
     expected, weights = attention(x, x, x, average_attn_weights=False)
-    result = contextualise(plain(array(x)), [from_attention(attention)], ["weights"])
+    result = contextualize(plain(array(x)), [from_attention(attention)], ["weights"])
     assert_agrees(result.contextual, expected)
     assert_agrees(result.records[0]["weights"], weights)
 
@@ -123,7 +126,7 @@ def test_multihead_attention_that_hides_unknown_tokens():
     x = torch.randn(n, d) * torch.from_numpy(known)[:, None]
     expected, _ = attention(x, x, x, key_padding_mask=torch.from_numpy(~known))
     sentence = plain(array(x), known)
-    assert_agrees(contextualise(sentence, [from_attention(attention)]).contextual, expected)
+    assert_agrees(contextualize(sentence, [from_attention(attention)]).contextual, expected)
 
 
 def test_multihead_attention_that_hides_the_token_itself():
@@ -132,7 +135,7 @@ def test_multihead_attention_that_hides_the_token_itself():
     x = torch.randn(n, d)
     expected, _ = attention(x, x, x, attn_mask=torch.eye(n, dtype=torch.bool))
     layer = from_attention(attention, scoring=Scoring(looks_at="others"))
-    assert_agrees(contextualise(plain(array(x)), [layer]).contextual, expected)
+    assert_agrees(contextualize(plain(array(x)), [layer]).contextual, expected)
 
 
 def test_layer_norm():
@@ -170,7 +173,7 @@ def test_transformer_encoder_layer(norm_first, name, activation, layers):
     for module in modules:
         x = module(x[None])[0]
     mine = [from_encoder_layer(module, name, norm_first) for module in modules]
-    assert_agrees(contextualise(start, mine).contextual, x)
+    assert_agrees(contextualize(start, mine).contextual, x)
 
 
 def from_encoder_layer(module, activation, norm_first):

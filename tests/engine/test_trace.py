@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from polyseme.engine.attention import Scoring
-from polyseme.engine.feed_forward import FeedForward
-from polyseme.engine.layer import Layer
-from polyseme.engine.norm import LayerNorm
-from polyseme.engine.projection import Projection
-from polyseme.engine.residual import Residual
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import (
+    FeedForward,
+    Layer,
+    LayerNorm,
+    Projection,
+    Residual,
+    contextualize,
+)
 from polyseme.engine.trace import trace_layer
 from tests.engine.cases import layer_norm, normal, projection, random_case, random_sentence
 
@@ -83,7 +85,7 @@ def test_the_next_layer_starts_where_the_last_one_ended():
             steps = steps_of(case, number)
             assert_close(steps["embeddings"], start)
             start = steps["contextual"]
-        result = contextualise(case.sentence, case.layers).contextual
+        result = contextualize(case.sentence, case.layers).contextual
         np.testing.assert_allclose(result, start, rtol=1e-3, atol=1e-3)
 
 
@@ -129,7 +131,7 @@ def test_one_norm_in_two_places_is_kept_by_both_names():
     )
     sentence = random_sentence(np.random.default_rng(1), 5, 3, unknown=0.0)
     names = ["attention_norm", "feed_forward_norm"]
-    result = contextualise(sentence, [layer], names)
+    result = contextualize(sentence, [layer], names)
     assert sorted(result.records[0]) == names
     assert np.array_equal(result.records[0]["feed_forward_norm"], result.contextual)
 

@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.attention import Scoring
-from polyseme.engine.layer import Layer
-from polyseme.engine.projection import Projection
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import Layer, Projection, contextualize
 from polyseme.evaluation.explanation import Estimate, estimates, explain
 from polyseme.evaluation.readings import LocalSource
 from polyseme.evaluation.refusal import EvaluationError
@@ -157,7 +155,7 @@ def test_no_occurrence_is_judged_by_a_centroid_that_it_is_part_of(tmp_path):
     (lemma,) = material(sentences(), lambda _: True, LocalSource(model).knows).lemmas
     found = explained(model, sentences(), count=1000)
     readings = LocalSource(model)([one.words for one in lemma.occurrences])
-    units = np.stack([contextualise(r.sentence, [Layer()]).contextual[3] for r in readings])
+    units = np.stack([contextualize(r.sentence, [Layer()]).contextual[3] for r in readings])
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     right = []
     for number, sense in enumerate(lemma.senses):
@@ -177,7 +175,7 @@ def test_heads_and_their_mean_are_ranked_by_their_weights(tmp_path):
     areas = []
     for words, _ in sentences()[:-1]:
         (reading,) = LocalSource(model)([words])
-        (record,) = contextualise(reading.sentence, [layer], ("weights",)).records
+        (record,) = contextualize(reading.sentence, [layer], ("weights",)).records
         keys = [0, 1, 2, 4, 5, 6]
         row = record["weights"][:, 3, keys]
         row = row / row.sum(axis=1, keepdims=True)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.attention import Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import Layer, contextualize
 from polyseme.evaluation.occurrences import Occurrence
 from polyseme.evaluation.readings import LocalSource, Reading
 from polyseme.evaluation.systems import (
@@ -79,7 +78,7 @@ def test_parameter_free_attention_is_the_formula(model):
 
 def test_the_model_is_what_the_service_answers(tmp_path):
     deep = deep_model(tmp_path)
-    expected = contextualise(sentence_of(deep), deep.layers).contextual
+    expected = contextualize(sentence_of(deep), deep.layers).contextual
     found = vectors_of(deep, "model")
     assert found[[0, 2]].tobytes() == expected[[1, 4]].tobytes()
 

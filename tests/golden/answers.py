@@ -17,9 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from polyseme.engine.attention import Scoring, Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.residual import Residual
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import Layer, Residual, contextualize
 from polyseme.http.app import create_app
 from tests.engine.cases import projection, random_case, random_layer, random_sentence
 
@@ -84,7 +82,7 @@ def in_float64(n, heads, width):
 
 def engine_digest(sentence, layers):
     found = hashlib.sha256()
-    result = contextualise(sentence, layers, STEPS)
+    result = contextualize(sentence, layers, STEPS)
     for array in (result.contextual, *(r[name] for r in result.records for name in sorted(r))):
         found.update(
             f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(array).tobytes()

@@ -7,7 +7,7 @@ import httpx
 import numpy as np
 import pytest
 
-from polyseme.engine.quantisation import quantised
+from polyseme.engine.quantization import quantize
 from tests.importing import files
 from tests.importing.conftest import run
 from tests.importing.reading import GENSIM_DATA, facebook, word2vec
@@ -159,7 +159,7 @@ def test_half_precision_is_served_as_it_was_stored(client):
 def test_quantised_rows_are_served_as_scales_times_integers(client, oracle):
     words = [*oracle.index_to_key[:50], "landladyship"]
     result = encode(client, input=[words], model="small", include=["static"], case="exact")
-    right = quantised(oracle.vectors[:50])[:]
+    right = quantize(oracle.vectors[:50])[:]
     assert np.array(result["static"][:50], np.float32).tobytes() == right.tobytes()
     np.testing.assert_allclose(result["static"][50], oracle["landladyship"], rtol=0, atol=1e-2)
     shown = client.get("/v1/models/small").json()
@@ -167,7 +167,7 @@ def test_quantised_rows_are_served_as_scales_times_integers(client, oracle):
 
 
 def test_neighbours_of_quantised_rows_are_those_of_all_cosines(client, oracle):
-    table = quantised(oracle.vectors)[:].astype(np.float64)
+    table = quantize(oracle.vectors)[:].astype(np.float64)
     table /= np.linalg.norm(table, axis=1, keepdims=True)
     body = {"vector": [1, -2, 3, 0, 5, 7, -11, 1, 1, 1], "k": 20, "model": "small"}
     answer = client.post("/v1/neighbors", json=body)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.attention import Scoring
-from polyseme.engine.layer import Layer
-from polyseme.engine.residual import Residual
+from polyseme.engine.layers import Layer, Residual
 from tests.conftest import Serve
 from tests.page.conftest import Open
 from tests.page.reader import Reader

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from polyseme.engine.attention import Scoring
-from polyseme.engine.feed_forward import FeedForward
-from polyseme.engine.layer import Layer
-from polyseme.engine.norm import LayerNorm
-from polyseme.engine.projection import Projection
-from polyseme.engine.residual import Residual
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import (
+    FeedForward,
+    Layer,
+    LayerNorm,
+    Projection,
+    Residual,
+    contextualize,
+)
 from polyseme.errors import ModelFolderError
 from polyseme.text.tokens import tokenise
 from tests.tiny import full_layer, normal, projection, tiny_model
@@ -112,8 +114,8 @@ def test_a_layer_comes_back_array_by_array(tmp_path, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_layer_that_was_read_gives_the_bits_of_the_one_that_was_written(tmp_path, kind):
     model, sentence = model_and_sentence(tmp_path, KINDS[kind])
-    written = contextualise(sentence, KINDS[kind], ["weights", "values"])
-    read = contextualise(sentence, model.layers, ["weights", "values"])
+    written = contextualize(sentence, KINDS[kind], ["weights", "values"])
+    read = contextualize(sentence, model.layers, ["weights", "values"])
     assert written.contextual.tobytes() == read.contextual.tobytes()
     for a, b in zip(written.records, read.records, strict=True):
         assert {n: x.tobytes() for n, x in a.items()} == {n: x.tobytes() for n, x in b.items()}

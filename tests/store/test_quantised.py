@@ -5,7 +5,7 @@ import pytest
 
 from polyseme.encoding.compare import Occurrence, compare
 from polyseme.encoding.stages import Stages
-from polyseme.engine.quantisation import QuantisedRows, quantised
+from polyseme.engine.quantization import QuantizedRows, quantize
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.store.export import export_projector, export_word2vec
@@ -69,7 +69,7 @@ def test_without_subwords_there_is_one_file_of_scales(tmp_path):
 
 def test_the_same_rows_are_written_as_the_same_bytes(tmp_path):
     for place in ("one", "two"):
-        rows = quantised(np.random.default_rng(3).standard_normal((11, 5)))
+        rows = quantize(np.random.default_rng(3).standard_normal((11, 5)))
         write_tiny(tmp_path / place / "tiny", vectors=rows)
     assert snapshot(tmp_path / "one") == snapshot(tmp_path / "two")
 
@@ -100,7 +100,7 @@ def test_neighbours_are_those_of_a_float_model_of_the_same_numbers(tmp_path):
 def test_rows_of_zeros_are_no_neighbours(tmp_path):
     vectors = QUANTISED[:]
     vectors[[0, 4]] = 0
-    model = tiny_model(tmp_path, vectors=quantised(vectors))
+    model = tiny_model(tmp_path, vectors=quantize(vectors))
     found = [word for word, _ in model.neighbours(np.ones(5), 20)]
     assert set(found) == set(WORDS) - {"apple", "river"}
 
@@ -141,11 +141,11 @@ def test_a_model_may_become_int8_and_float_again_while_it_serves(tmp_path):
 
 
 def with_scales(scales):
-    return QuantisedRows(QUANTISED.integers, np.asarray(scales))
+    return QuantizedRows(QUANTISED.integers, np.asarray(scales))
 
 
 def with_integers(integers):
-    return QuantisedRows(np.asarray(integers), QUANTISED.scales)
+    return QuantizedRows(np.asarray(integers), QUANTISED.scales)
 
 
 UNFIT = {
@@ -179,7 +179,7 @@ UNFIT = {
     ),
     "integers of another dtype": ({"vectors": with_integers(np.ones((11, 5), np.uint8))}, None),
     "one axis": ({"vectors": with_integers(np.ones(11, np.int8))}, None),
-    "no rows": ({"vectors": QuantisedRows(np.ones((0, 5), np.int8), np.ones(0, np.float32))}, None),
+    "no rows": ({"vectors": QuantizedRows(np.ones((0, 5), np.int8), np.ones(0, np.float32))}, None),
 }
 
 

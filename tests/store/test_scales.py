@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyseme.engine.quantisation import LARGEST_SCALE, quantised
+from polyseme.engine.quantization import LARGEST_SCALE, quantize
 from polyseme.store.folder import read_model
 from tests.store.damage import (
     SCALES,
@@ -150,7 +150,7 @@ def test_the_integer_that_has_no_opposite_is_refused_by_row(quantised_whole, tab
 
 def test_numbers_are_counted_through_the_whole_table(tmp_path):
     words = [f"w{n}" for n in range(100_003)]
-    rows = quantised(np.ones((100_003, 3), np.float32))
+    rows = quantize(np.ones((100_003, 3), np.float32))
     folder = write_tiny(tmp_path / "tall", words=words, vectors=rows)
     rows.integers[99_999, 2] = -128
     replace(folder, VECTORS, saved(rows.integers))

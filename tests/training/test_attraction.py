@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyseme.engine.arrays import unit
 from polyseme.engine.attention import Sentence
-from polyseme.engine.norm import unit
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import contextualize
 from polyseme.training.closed_form import (
     FREQUENT,
     RARE,
@@ -63,7 +63,7 @@ def contextual(vectors, rows, layer=None, p=RANKED):
     layer = layer or closed_form(table, attraction(table, p))
     bias = informativeness(p)[rows]
     sentence = Sentence(table[rows], np.ones(len(rows), np.bool_), np.array(rows), bias)
-    done = contextualise(sentence, [layer], ["weights"])
+    done = contextualize(sentence, [layer], ["weights"])
     return done.records[0]["weights"][0], unit(done.contextual)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from polyseme.encoding.encoder import Choice, encode
 from polyseme.encoding.stages import Stages
-from polyseme.engine.projection import IDENTITY, Projection
+from polyseme.engine.layers import IDENTITY, Projection
 from polyseme.training.closed_form import (
     ATTRACTION,
     EXPONENT,

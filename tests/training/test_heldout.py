@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import unit
 from polyseme.training.heldout import (
     MOST,
     MOST_OF_GROUP,

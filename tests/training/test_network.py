@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.attention import Scoring, Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.projection import IDENTITY, Projection
-from polyseme.engine.residual import Residual
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import IDENTITY, Layer, Projection, Residual, contextualize
 from tests.tiny import full_layer, normal
 
 torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
@@ -62,7 +59,7 @@ def require_the_same(layers, made, d=D):
     with torch.no_grad():
         rows, asked = network.rows(batch).numpy(), network.targets(batch).numpy()
     for number, (one, target) in enumerate(zip(made, targets, strict=True)):
-        expected = contextualise(one, layers).contextual
+        expected = contextualize(one, layers).contextual
         np.testing.assert_allclose(rows[number, : len(expected)], expected, **CLOSE)
         np.testing.assert_allclose(asked[number], expected[target], **CLOSE)
 

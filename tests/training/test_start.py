@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from polyseme.engine.norm import unit
-from polyseme.engine.stack import contextualise
+from polyseme.engine.arrays import unit
+from polyseme.engine.layers import contextualize
 from polyseme.text.tokens import resolve_all
 from polyseme.training.closed_form import nearness
 from polyseme.training.recipe import Recipe
@@ -23,7 +23,7 @@ def model(tmp_path):
 
 def contextual(model, layers):
     sentence = model.sentence(resolve_all(WORDS_OF_ONE, model.vocabulary))
-    return contextualise(sentence, layers).contextual
+    return contextualize(sentence, layers).contextual
 
 
 def test_the_closed_form_is_that_of_an_import(model):

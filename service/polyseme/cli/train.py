@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from polyseme.cli.interruption import cleaning_up
 from polyseme.cli.options import destination_option
 from polyseme.cli.telling import Telling, shown
-from polyseme.engine.layer import NormPlace
+from polyseme.engine.layers import NormPlace
 from polyseme.importing.importer import check_name
 from polyseme.importing.order import sorted_by_frequency
 from polyseme.importing.refusal import VectorFileError

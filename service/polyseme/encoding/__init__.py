@@ -1,1 +1,1 @@
-"""From a request's text to its vectors: what HTTP and the command line both call."""
+"""From a request's texts to its vectors: what HTTP, the command line and Python callers share."""

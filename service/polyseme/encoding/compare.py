@@ -1,37 +1,36 @@
-"""Occurrences of words side by side: what context makes of each."""
+"""Occurrences of words side by side: the effect of context on each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyseme.encoding.counts import Counts
-from polyseme.encoding.cutting import cut_texts
-from polyseme.encoding.flat_map import FlatMap, flat_map
-from polyseme.encoding.limits import Limits
-from polyseme.encoding.stages import Stages
-from polyseme.engine.arrays import Floats
-from polyseme.engine.norm import unit
-from polyseme.engine.similarity import cosines
-from polyseme.engine.stack import contextualise
+from polyseme.encoding.encode import Timings, TokenCounts, Tokenized, tokenize
+from polyseme.encoding.neighbors import Neighbor
+from polyseme.encoding.options import EncodeOptions, Limits
+from polyseme.encoding.serialize import token_document
+from polyseme.engine.arrays import Flags, Floats, unit
+from polyseme.engine.layers import contextualize
+from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.store.model import Model
 from polyseme.text.case import Case, spellings
 from polyseme.text.tokens import Token
 
-_UNLISTED = {"oov": "zero", "subword": "composed from its subwords"}
-"""What the static vector of a word is that the vocabulary lacks."""
 READING_SHARE = 0.4
-"""How much of the static vector is added before words near a contextual one are named. With the
-share that separates senses best, they would name the context alone and not the word in it."""
-MOST_LOOKED_AT = 10
-"""How many of the tokens that an occurrence attends to are named."""
+"""How much of the static vector is added before neighbors of a contextual vector are searched. With
+the smaller share that separates senses best, the neighbors describe the context and not the word."""
+MOST_ATTENDED = 10
+"""The most tokens in `attends_to`."""
+_SUBSTITUTE = {"oov": "zero", "subword": "composed from its subwords"}
+"""The static vector of a word that the vocabulary lacks, by its resolution."""
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A word in a text: the nth time it is written there, or by its place in code points."""
+    """A word in a text: its nth occurrence, or a span in code points."""
 
     text: str
     word: str | None = None
@@ -41,39 +40,60 @@ class Occurrence:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One occurrence, before and after context."""
+class Attended:
+    """A token that an occurrence attends to."""
+
+    text: str
+    start: int | None
+    end: int | None
+    weight: float
+
+
+@dataclass(frozen=True)
+class ComparedOccurrence:
+    """One occurrence before and after context."""
 
     token: Token
     shift: float
     """1 − cosine of its static and its contextual vector"""
-    static_neighbours: list[tuple[str, float]]
-    contextual_neighbours: list[tuple[str, float]]
-    attends_to: list[tuple[Token, float]]
-    """the tokens it looks at most in the last layer, as a mean of the heads"""
+    static_neighbors: list[Neighbor]
+    contextual_neighbors: list[Neighbor]
+    attends_to: list[Attended]
+    """the tokens with the largest attention weights in the last layer, as a mean of the heads"""
+
+
+@dataclass(frozen=True)
+class FlatMap:
+    """Points in the plane: the first two principal components of all directions."""
+
+    explained_variance_ratio: list[float]
+    static: list[list[float] | None]
+    """of each occurrence; None for a zero vector, which has no direction"""
+    contextual: list[list[float] | None]
+    """of each occurrence, as its neighbors are searched"""
+    neighbors: dict[str, list[float]]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Occurrences, and the cosines between them."""
+    """Occurrences and the cosines between them."""
 
-    occurrences: list[Compared]
+    occurrences: list[ComparedOccurrence]
     static_similarity: Floats
     """[m, m]"""
     contextual_similarity: Floats
     """[m, m]"""
     notes: list[str]
-    flat_map: FlatMap | None = None
-    counts: Counts = field(default_factory=Counts)
-    """the tokens of all texts"""
+    counts: TokenCounts
+    """of all texts"""
+    map: FlatMap | None = None
 
 
-@dataclass(frozen=True)
-class _Read:
-    """A sentence run through the model, and the occurrence in it."""
+class _Vectors(NamedTuple):
+    """The vectors of one occurrence and its row of attention."""
 
     tokens: list[Token]
-    place: int
+    token: Token
     static: Floats
     contextual: Floats
     weights: Floats
@@ -82,59 +102,46 @@ class _Read:
 def compare(
     model: Model,
     occurrences: Sequence[Occurrence],
-    neighbours: int,
-    case: Case,
-    limits: Limits,
-    stages: Stages,
+    neighbors: int = 5,
+    case: Case = "auto",
+    limits: Limits | None = None,
+    timings: Timings | None = None,
     *,
-    mapped: bool = False,
+    with_map: bool = False,
 ) -> Comparison:
-    """Compare occurrences of words; raise InvalidError where one is not to be found.
+    """Compare occurrences of words; raise InvalidError if one is not found.
 
-    `mapped` adds a flat map of the occurrences and of their neighbours.
+    `with_map` adds a map of the occurrences and their neighbors.
     """
-    limits.sentences(len(occurrences))
-    with stages("tokens"):
-        texts = [occurrence.text for occurrence in occurrences]
-        sentences = [tokens for tokens, _ in cut_texts(texts, model, case, limits)]
-        counts = _counted(sentences)
-        places = [
-            _place(tokens, occurrence, number)
-            for number, (tokens, occurrence) in enumerate(zip(sentences, occurrences, strict=True))
-        ]
-    with stages("attention"):
-        read = [_read(model, t, place) for t, place in zip(sentences, places, strict=True)]
-    with stages("neighbors"):
-        compared = [_compared(model, one, neighbours) for one in read]
-    static = np.stack([one.static for one in read]).astype(np.float64)
-    contextual = np.stack([one.contextual for one in read]).astype(np.float64)
+    timings = timings or Timings()
+    start = timings.now()
+    texts = [occurrence.text for occurrence in occurrences]
+    sentences = tokenize(model, texts, EncodeOptions(case=case), limits or Limits())
+    places = [
+        _find_token(sentence.tokens, occurrence, number)
+        for number, (sentence, occurrence) in enumerate(zip(sentences, occurrences, strict=True))
+    ]
+    start = timings.add("tokens", start)
+    found = [
+        _encode(model, sentence, place) for sentence, place in zip(sentences, places, strict=True)
+    ]
+    start = timings.add("attention", start)
+    compared = [_compared(model, one, neighbors) for one in found]
+    timings.add("neighbors", start)
+    static = np.stack([one.static for one in found]).astype(np.float64)
+    contextual = np.stack([one.contextual for one in found]).astype(np.float64)
     return Comparison(
         compared,
         cosines(static, static),
         cosines(contextual, contextual),
-        _notes(read),
-        _map(model, read, compared) if mapped else None,
-        counts,
+        _notes([one.token for one in found]),
+        TokenCounts(sentences),
+        _flat_map(model, found, compared) if with_map else None,
     )
 
 
-def _counted(sentences: Sequence[Sequence[Token]]) -> Counts:
-    counts = Counts()
-    for tokens in sentences:
-        counts.add(tokens)
-    return counts
-
-
-def _map(model: Model, read: Sequence[_Read], compared: Sequence[Compared]) -> FlatMap:
-    """Where the neighbours are those of the contextual vectors, those vectors are, too."""
-    near = {w: None for one in compared for w, _ in one.static_neighbours}
-    near |= {w: None for one in compared for w, _ in one.contextual_neighbours}
-    static = np.stack([one.static for one in read])
-    return flat_map(model, static, np.stack([_for_readers(one) for one in read]), list(near))
-
-
-def _place(tokens: Sequence[Token], occurrence: Occurrence, number: int) -> int:
-    """Which token an occurrence is."""
+def _find_token(tokens: Sequence[Token], occurrence: Occurrence, number: int) -> int:
+    """The index of the token that is the occurrence."""
     if occurrence.word is not None:
         found = [i for i, t in enumerate(tokens) if t.text == occurrence.word]
         folded = occurrence.word.casefold()
@@ -152,49 +159,76 @@ def _place(tokens: Sequence[Token], occurrence: Occurrence, number: int) -> int:
     return covered[0]
 
 
-def _read(model: Model, tokens: list[Token], place: int) -> _Read:
-    sentence = model.sentence(tokens)
+def _encode(model: Model, sentence: Tokenized, place: int) -> _Vectors:
+    inputs = model.sentence(sentence.tokens)
     last = len(model.layers) - 1
-    result = contextualise(sentence, model.layers, ("weights",), (last,))
-    weights = result.records[last]["weights"][:, place].mean(axis=0)  # a copy: the rest may go
-    return _Read(tokens, place, sentence.vectors[place], result.contextual[place], weights)
+    result = contextualize(inputs, model.layers, ("weights",), (last,))
+    weights = result.records[last]["weights"][:, place].mean(axis=0)
+    tokens = sentence.tokens
+    return _Vectors(tokens, tokens[place], inputs.vectors[place], result.contextual[place], weights)
 
 
-def _compared(model: Model, one: _Read, k: int) -> Compared:
+def _compared(model: Model, one: _Vectors, k: int) -> ComparedOccurrence:
     """One occurrence before and after context.
 
-    The neighbours of its static vector are named without the word itself, those of the contextual
-    one, drawn a little towards the static one, without the sentence's own words, which attention
-    has mixed into it.
+    Neighbors of the static vector leave out the word itself; neighbors of the contextual vector leave
+    out all words of the sentence, because attention has mixed them into it.
     """
-    token = one.tokens[one.place]
-    itself, context = _rows(model, [token]), _rows(model, one.tokens)
-    order = np.argsort(-one.weights, kind="stable")[:MOST_LOOKED_AT]
-    return Compared(
-        token,
+    order = np.argsort(-one.weights, kind="stable")[:MOST_ATTENDED]
+    attended = [(one.tokens[i], float(one.weights[i])) for i in order if one.weights[i] > 0]
+    return ComparedOccurrence(
+        one.token,
         1 - float(cosines(one.static[None], one.contextual[None])[0, 0]),
-        model.neighbours(one.static, k, itself),
-        model.neighbours(_for_readers(one), k, context),
-        [(one.tokens[i], float(one.weights[i])) for i in order if one.weights[i] > 0],
+        _neighbors(model, one.static, k, [one.token]),
+        _neighbors(model, _for_reading(one), k, one.tokens),
+        [Attended(token.text, token.start, token.end, weight) for token, weight in attended],
     )
 
 
-def _for_readers(one: _Read) -> Floats:
-    """unit(contextual) + 0.4·unit(static), zero where there is no contextual vector. -> [d]"""
+def _neighbors(model: Model, vector: Floats, k: int, without: Sequence[Token]) -> list[Neighbor]:
+    """The nearest words, without some tokens in all spellings of their case."""
+    forms = {form for token in without for form, _ in spellings(token.key or token.text, "auto")}
+    rows = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
+    return [Neighbor(*found) for found in model.neighbours(vector, k, rows)]
+
+
+def _for_reading(one: _Vectors) -> Floats:
+    """unit(contextual) + 0.4·unit(static), zero without a contextual vector. -> [d]"""
     contextual, static = unit(np.stack([one.contextual, one.static]))
-    both: Floats = contextual + READING_SHARE * static * bool(contextual.any())
-    return both
+    total: Floats = contextual + READING_SHARE * static * bool(contextual.any())
+    return total
 
 
-def _rows(model: Model, tokens: Sequence[Token]) -> list[int]:
-    """The vocabulary's rows of some tokens in every spelling of their case."""
-    forms = {form for token in tokens for form, _ in spellings(token.key or token.text, "auto")}
-    rows = (model.vocabulary.row(form) for form in forms)
-    return [row for row in rows if row is not None]
+def _flat_map(
+    model: Model, found: Sequence[_Vectors], compared: Sequence[ComparedOccurrence]
+) -> FlatMap:
+    """The first two principal components of the directions of all occurrences and neighbors.
+
+    Directions, because cosines compare them. A static vector that several occurrences share counts
+    as one point.
+    """
+    near = {one.word: None for c in compared for one in c.static_neighbors}
+    near |= {one.word: None for c in compared for one in c.contextual_neighbors}
+    rows = [model.vocabulary.row(word) for word in near]
+    words = model.rows[np.array([row or 0 for row in rows], np.int64)]
+    static = np.stack([one.static for one in found])
+    contextual = np.stack([_for_reading(one) for one in found])
+    directions = unit(np.concatenate([static, contextual, words]).astype(np.float64))
+    nonzero: Flags = np.any(directions != 0, axis=1)
+    positions, ratios = np.zeros((len(directions), 2)), [0.0, 0.0]
+    if nonzero.any():
+        points, inverse = np.unique(directions[nonzero], axis=0, return_inverse=True)
+        flat, variance = principal_components(points)
+        ratios = variance.tolist()
+        positions[nonzero] = flat[inverse.reshape(-1)]
+    pairs = zip(positions.tolist(), nonzero, strict=True)
+    placed = [position if there else None for position, there in pairs]
+    m = len(found)
+    neighbors = dict(zip(near, positions[2 * m :].tolist(), strict=True))
+    return FlatMap(ratios, placed[:m], placed[m : 2 * m], neighbors)
 
 
-def _notes(read: Sequence[_Read]) -> list[str]:
-    tokens = [one.tokens[one.place] for one in read]
+def _notes(tokens: Sequence[Token]) -> list[str]:
     notes = []
     for (i, a), (j, b) in combinations(enumerate(tokens), 2):
         if a.row is not None and a.row == b.row:
@@ -208,7 +242,36 @@ def _notes(read: Sequence[_Read]) -> list[str]:
             " tells them apart."
         )
     return notes + [
-        f"Occurrence {i} is not in the vocabulary; its static vector is {_UNLISTED[t.resolution]}."
+        f"Occurrence {i} is not in the vocabulary; its static vector is {_SUBSTITUTE[t.resolution]}."
         for i, t in enumerate(tokens)
-        if t.resolution in _UNLISTED
+        if t.resolution in _SUBSTITUTE
     ]
+
+
+def comparison_document(model: str, comparison: Comparison) -> dict[str, Any]:
+    """The response of /v1/compare; its arrays are for orjson."""
+    document: dict[str, Any] = {
+        "model": model,
+        "occurrences": [
+            {
+                "token": token_document(one.token),
+                "shift": one.shift,
+                "static_neighbors": [near._asdict() for near in one.static_neighbors],
+                "contextual_neighbors": [near._asdict() for near in one.contextual_neighbors],
+                "attends_to": one.attends_to,
+            }
+            for one in comparison.occurrences
+        ],
+        "static_similarity": np.ascontiguousarray(comparison.static_similarity),
+        "contextual_similarity": np.ascontiguousarray(comparison.contextual_similarity),
+        "notes": comparison.notes,
+    }
+    if comparison.map:
+        near = comparison.map.neighbors.items()
+        document["map"] = {
+            "explained_variance_ratio": comparison.map.explained_variance_ratio,
+            "static": comparison.map.static,
+            "contextual": comparison.map.contextual,
+            "neighbors": [{"word": word, "position": position} for word, position in near],
+        }
+    return document

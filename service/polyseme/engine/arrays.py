@@ -1,4 +1,4 @@
-"""The types of array the engine speaks of, and its one complaint."""
+"""Array types, the check for finite numbers, and the length of vectors."""
 
 import math
 from typing import Any, TypeAlias
@@ -10,14 +10,33 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 Flags: TypeAlias = NDArray[np.bool_]
 Integers: TypeAlias = NDArray[np.integer[Any]]
 
+_SAFE = (2.0**-50, 2.0**50)
+"""Lengths between which float32 holds every square and every sum of squares."""
+
 
 class NonFiniteError(ArithmeticError):
     """The arithmetic left the range of its floating-point type."""
 
 
 def require_finite(array: Floats) -> Floats:
-    """Return the array as it is; raise NonFiniteError where it holds NaN or infinity."""
-    # A finite sum of squares has finite numbers only; it is one pass without a copy.
+    """Return the array unchanged; raise NonFiniteError if it holds NaN or infinity."""
+    # A finite sum of squares implies finite numbers: one pass, no copy.
     if not math.isfinite(np.vdot(array, array)) and not np.isfinite(array).all():
         raise NonFiniteError("the result left the range of its floating-point type")
     return array
+
+
+def unit(x: Floats) -> Floats:
+    """Divide each row by its length; a zero row stays zero. [..., d] -> [..., d]
+
+    Rows whose squares overflow or vanish are first divided by their largest entry.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        length: Floats = np.sqrt(np.vecdot(x, x))[..., None]
+        if length.size and not (_SAFE[0] <= length.min() and length.max() <= _SAFE[1]):
+            peak = np.abs(x).max(axis=-1, keepdims=True, initial=0)
+            x = x / np.where(peak == 0, 1, peak).astype(x.dtype)
+            length = np.sqrt(np.vecdot(x, x))[..., None]
+            length[length == 0] = 1
+        result: Floats = x / length
+    return result

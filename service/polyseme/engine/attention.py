@@ -1,99 +1,112 @@
-"""Scaled dot-product attention (Vaswani et al. 2017, §3.2), a block of rows at a time."""
+"""Scaled dot-product attention (Vaswani et al. 2017, §3.2) over the tokens of one sentence."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from polyseme.engine.arrays import Flags, Floats, Integers
 from polyseme.engine.positions import relative_bias
-from polyseme.engine.record import Record
-from polyseme.engine.softmax import softmax
-from polyseme.engine.visibility import LooksAt, hidden_keys
 
 BLOCK = 256
-"""Rows done at once. The same for short and long sentences, with attention asked for or not:
-another number of rows would give other last bits."""
+"""Rows of scores computed at once, for short and long sentences alike: the number of rows of a
+matrix product decides its last bits."""
+_CACHED_LENGTH = 64
+"""Position biases of sentences up to this length stay in memory: at most 1.4 MB for four heads."""
+
+Mask: TypeAlias = Literal["all", "others", "other-words"]
+"""Which keys a query sees: `all`; `others`: not its own token; `other-words`: neither its own token
+nor other occurrences of its word."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """The tokens of one sentence as the engine sees them."""
+    """The tokens of one sentence as arrays."""
 
     vectors: Floats
     """[n, d], a zero row for an unknown token"""
     known: Flags
-    """[n], whether the vocabulary has the token"""
+    """[n], whether the token has a vector"""
     words: Integers
-    """[n], equal where two tokens are occurrences of one word"""
+    """[n], equal numbers for occurrences of one word"""
     word_bias: Floats | None = None
-    """[n], what is added to the scores of each token as a key"""
+    """[n], added to the scores of each token as a key"""
 
     @cached_property
     def all_known(self) -> bool:
-        """Whether the vocabulary has every token."""
+        """Whether every token has a vector."""
         return bool(np.count_nonzero(self.known) == len(self.known))
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """How scores are made from queries and keys, beyond their product."""
+    """What is added to the product of queries and keys."""
 
     scale: bool = True
     """divide by √k"""
-    looks_at: LooksAt = "all"
+    looks_at: Mask = "all"
     position_bias: Floats | None = None
-    """[h, 2R+1], added by clamped distance j − i"""
+    """[h, 2R+1], added by the clamped distance j − i"""
     word_bias: bool = False
     """add the sentence's word bias to every score of that key"""
     word_bias_scale: Floats | None = None
-    """[h], how much of the word bias each head adds; 1 where there is none"""
+    """[h], the factor of each head on the word bias; 1 if absent"""
 
+    @cached_property
+    def _biases(self) -> dict[int, Floats]:
+        """The position biases of short sentences by their length."""
+        return {}
 
-def row_blocks(n: int) -> Iterator[range]:
-    """Yield the rows of n in blocks; of no rows, one empty block."""
-    for start in range(0, max(n, 1), BLOCK):
-        yield range(start, min(start + BLOCK, n))
-
-
-def attention_weights(
-    queries: Floats, keys: Floats, sentence: Sentence, scoring: Scoring, rows: range, record: Record
-) -> Floats:
-    """The weights of a block of rows. [h, n, k], [h, n, k] -> [h, b, n]
-
-    softmax(Q·Kᵀ/√k + position bias + scale·word bias) over the keys that each row may look at.
-    """
-    n = keys.shape[1]
-    scores: Floats = queries[:, rows.start : rows.stop] @ keys.transpose(0, 2, 1)
-    record.keep_rows("scores", rows, n, scores)
-    if scoring.scale:
-        scores /= math.sqrt(queries.shape[2])
-        record.keep_rows("scaled_scores", rows, n, scores)
-    if scoring.position_bias is not None:
-        bias = relative_bias(scoring.position_bias, rows, n)
-        record.keep_rows("position_bias", rows, n, bias)
-        scores += bias
-    if scoring.word_bias and sentence.word_bias is not None:
-        scores += _word_bias(sentence.word_bias, scoring.word_bias_scale, record)
-    known = None if sentence.all_known else sentence.known
-    hidden = hidden_keys(known, sentence.words, scoring.looks_at, rows)
-    if hidden is not None and record.wants("visible"):
-        record.keep_rows("visible", rows, n, (~hidden)[None].astype(scores.dtype))
-    weights = softmax(scores, hidden)
-    record.keep_rows("weights", rows, n, weights)
-    return weights
-
-
-def _word_bias(bias: Floats, scale: Floats | None, record: Record) -> Floats:
-    """What is added to the scores of a key, by head where heads differ. [n] -> [n] or [h, 1, n]"""
-    record.keep("word_bias", bias)
-    if scale is None:
+    def bias(self, rows: range, n: int) -> Floats | None:
+        """The position bias of some rows. -> [h, b, n]"""
+        if self.position_bias is None:
+            return None
+        if n > _CACHED_LENGTH:
+            return relative_bias(self.position_bias, rows, n)
+        bias = self._biases.get(n)
+        if bias is None:
+            bias = np.ascontiguousarray(relative_bias(self.position_bias, range(n), n))
+            self._biases[n] = bias
         return bias
-    scaled: Floats = scale[:, None] * bias
-    record.keep("scaled_word_bias", scaled)
-    return scaled[:, None]
+
+
+def masked_keys(known: Flags | None, words: Integers, mask: Mask, rows: range) -> Flags | None:
+    """Which keys each row does not see, None if every row sees all. [n], [n] -> [b, n]
+
+    `known` is None if all tokens are known. Unknown tokens are never seen. A row without any visible
+    key sees its own token, so its weights still sum to 1.
+    """
+    if mask == "all" and known is None:
+        return None
+    if mask == "other-words":
+        masked: Flags = words[rows.start : rows.stop, None] == words
+    else:
+        masked = np.zeros((len(rows), len(words)), np.bool_)
+        if mask == "others":
+            np.fill_diagonal(masked[:, rows.start :], True)
+    if known is not None:
+        masked |= ~known
+    # If the first and the last word differ and all are known, every row sees one of the two.
+    if known is not None or not len(words) or words[0] == words[-1]:
+        alone = np.flatnonzero(masked.all(axis=1))
+        masked[alone, alone + rows.start] = False
+    return masked
+
+
+def softmax(scores: Floats, masked: Flags | None = None) -> Floats:
+    """Softmax over the last axis, in place. [..., n] -> [..., n]
+
+    exp(s_j − max s) / Σ exp(s_j − max s) over the visible entries; masked entries become exactly 0.
+    Every row needs a visible entry (`masked_keys` leaves one).
+    """
+    if masked is not None:
+        np.copyto(scores, -np.inf, where=masked)
+    scores -= np.maximum.reduce(scores, axis=-1, keepdims=True, initial=-np.inf)
+    np.exp(scores, out=scores)
+    scores /= np.add.reduce(scores, axis=-1, keepdims=True)
+    return scores
 
 
 def attend(
@@ -102,24 +115,46 @@ def attend(
     values: Floats,
     sentence: Sentence,
     scoring: Scoring,
-    record: Record,
-) -> Floats:
-    """The weighted sum of the values. [h, n, k], [h, n, k], [h, n, v] -> [h, n, v]
+    *,
+    keep_weights: bool = False,
+) -> tuple[Floats, Floats | None]:
+    """Attention weights and the weighted sum of the values.
 
-    Memory grows with n·b for the scores of one block, and with n² only for what `record` keeps.
+    [h, n, k], [h, n, k], [h, n, v] -> [n, h·v], [h, n, n] if `keep_weights`
+
+    softmax(Q·Kᵀ + position bias + scale·word bias) · V over the keys each row sees. The queries come
+    divided by √k already where the layer scales. Memory grows with n·b for the scores of a block, and
+    with n² only if the weights are kept.
     """
     heads, n, width = values.shape
-    if n % BLOCK == 1 or values.dtype != np.float32:
-        # The last bits depend on how a matrix is laid out: of a single row BLAS makes a vector, and
-        # in float64, which only traces have, it has other edges.
-        queries, keys, values = map(np.ascontiguousarray, (queries, keys, values))
-    # Side by side for each token, as they will be joined; a product can be written there at once.
-    context = np.empty((n, heads, width), values.dtype).transpose(1, 0, 2)
-    for rows in row_blocks(n):
-        weights = attention_weights(queries, keys, sentence, scoring, rows, record)
-        if record.wants("weighted_values"):
-            parts = weights[:, :, :, None] * values[:, None, :, :]
-            record.keep_rows("weighted_values", rows, n, parts)
-        np.matmul(weights, values, out=context[:, rows.start : rows.stop])
-    record.keep("context", context)
-    return context
+    context = np.empty((n, heads, width), values.dtype)
+    by_head = context.transpose(1, 0, 2)
+    keys = keys.transpose(0, 2, 1)
+    word_bias = None
+    if scoring.word_bias and sentence.word_bias is not None:
+        word_bias = sentence.word_bias
+        if scoring.word_bias_scale is not None:
+            word_bias = (scoring.word_bias_scale[:, None] * word_bias)[:, None]
+    known = None if sentence.all_known else sentence.known
+    kept = np.empty((heads, n, n), values.dtype) if keep_weights and n > BLOCK else None
+    weights = np.empty((heads, n, n), values.dtype) if keep_weights and not n else None
+    for start in range(0, n, BLOCK):
+        rows = range(start, min(start + BLOCK, n))
+        weights = queries[:, rows.start : rows.stop] @ keys
+        bias = scoring.bias(rows, n)
+        if bias is not None:
+            weights += bias
+        if word_bias is not None:
+            weights += word_bias
+        softmax(weights, masked_keys(known, sentence.words, scoring.looks_at, rows))
+        if kept is not None:
+            kept[:, rows.start : rows.stop] = weights
+        np.matmul(weights, values, out=by_head[:, rows.start : rows.stop])
+    if kept is not None:
+        weights = kept
+    return context.reshape(n, heads * width), weights if keep_weights else None
+
+
+def key_scale(k: int) -> float:
+    """1/√k, the factor of scaled dot-product attention."""
+    return 1 / math.sqrt(k)

@@ -1,12 +1,11 @@
-"""What position adds: a bias on the scores by distance, a small vector by place."""
+"""Positions: a bias on the scores by distance, and a unit vector by position."""
 
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from polyseme.engine.arrays import Floats
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import Floats, unit
 
 
 def relative_bias(table: Floats, rows: range, n: int) -> Floats:
@@ -19,7 +18,7 @@ def relative_bias(table: Floats, rows: range, n: int) -> Floats:
     b, reach = len(rows), width // 2
     if not n:
         return np.empty((heads, 0, 0), table.dtype)
-    # One number for each distance, from that of the last row to the first key on.
+    # One number for each distance, starting with the distance of the last row to the first key.
     line = np.empty((heads, b + n - 1), table.dtype)
     first = reach - (rows.stop - 1)
     low, high = max(0, -first), min(line.shape[1], width - first)
@@ -42,7 +41,7 @@ def sinusoids(n: int, d: int) -> Floats:
 
 
 def scaled_sinusoids(n: int, d: int, length: float, dtype: np.dtype[Any]) -> Floats:
-    """The same of another length and type. -> [n, d], read-only"""
+    """`sinusoids` of another length and dtype. -> [n, d], read-only"""
     return _scaled_table(_table_rows(n), d, length, dtype)[:n]
 
 

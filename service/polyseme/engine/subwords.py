@@ -1,7 +1,7 @@
 """fastText's subwords: the vector of any word from its character n-grams (Bojanowski et al. 2017).
 
-The n-grams are those of `<word>`, in code points, without a single `<` or `>`. Each stands in the
-row of a table that the FNV-1a hash of its UTF-8 bytes leads to, as in fastText's `dictionary.cc`.
+The n-grams are those of `<word>`, in code points, without a lone `<` or `>`. The FNV-1a hash of an
+n-gram's UTF-8 bytes selects its row of the table, as in fastText's `dictionary.cc`.
 """
 
 from collections.abc import Sequence
@@ -12,21 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Flags, Floats, Integers
-from polyseme.engine.quantisation import Rows
+from polyseme.engine.quantization import Rows
 
 LONGEST = 256
-"""Code points of the longest word that is composed: a request's work has to have a bound."""
+"""Code points of the longest word that gets a vector: the work of a request has a bound."""
 _OFFSET = np.uint32(2166136261)
 _PRIME = np.uint32(16777619)
 _WORDS_AT_ONCE = 64
 _ROWS_AT_ONCE = 1024
-"""Short words are hashed together, because calls of NumPy are what they cost; the bounds keep a
-request from filling the memory."""
+"""Words are hashed together because NumPy calls dominate the cost; these bounds limit memory."""
 
 
 @dataclass(frozen=True)
 class Subwords:
-    """The vectors of hashed character n-grams, and how long those are."""
+    """The vectors of hashed character n-grams, and the lengths of the n-grams."""
 
     table: Rows
     """[B, d], one row for each bucket"""
@@ -36,16 +35,16 @@ class Subwords:
     """the longest"""
 
     def composes(self, word: str) -> bool:
-        """Whether a word has a vector: it has an n-gram, is not too long and is valid Unicode."""
+        """Whether a word has a vector: an n-gram, a bounded length and valid Unicode."""
         if len(word) > LONGEST or any("\ud800" <= letter <= "\udfff" for letter in word):
             return False
-        shortest = max(self.min_n, 2)  # single ones are those of the word itself
+        shortest = max(self.min_n, 2)  # an n-gram of length 1 lies inside the word
         return shortest <= min(self.max_n, len(word) + 2) or (self.min_n == 1 and bool(word))
 
     def vectors(self, words: Sequence[str]) -> NDArray[np.float32]:
-        """The mean of the rows of each word's n-grams, for words that are composed. -> [m, d]
+        """The mean of the rows of each word's n-grams, for words that `composes` accepts. -> [m, d]
 
-        A word has the same bits in whatever company.
+        A word gets the same bits alone and among others.
         """
         found = np.empty((len(words), self.table.shape[1]), np.float32)
         for first in range(0, len(words), _WORDS_AT_ONCE):
@@ -55,7 +54,7 @@ class Subwords:
         return found
 
     def _mean(self, rows: Integers) -> Floats:
-        """Added up in float64, so that a table of finite numbers never makes infinity. -> [d]"""
+        """The mean of some rows; summed in float64, which finite numbers do not overflow. -> [d]"""
         total = np.zeros(self.table.shape[1])
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             total += self.table[rows[start : start + _ROWS_AT_ONCE]].sum(axis=0, dtype=np.float64)
@@ -63,10 +62,9 @@ class Subwords:
 
 
 def ngram_hashes(words: Sequence[str], min_n: int, max_n: int) -> list[NDArray[np.uint32]]:
-    """The hash of each n-gram of each `<word>`, the shorter ones first. -> [g] for each word
+    """The hash of each n-gram of each `<word>`, shorter n-grams first. -> [g] for each word
 
-    One hash runs from every letter at once: those of n letters, taken one further, are those of
-    n + 1, and they end with their word.
+    All hashes advance together: the hashes of n letters, extended by one letter, are those of n + 1.
     """
     letters = _letters(words)
     at, hashes = np.arange(len(letters.word)), np.full(len(letters.word), _OFFSET)
@@ -74,7 +72,7 @@ def ngram_hashes(words: Sequence[str], min_n: int, max_n: int) -> list[NDArray[n
     for n in range(1, min(max_n, int(letters.left.max(initial=0))) + 1):
         fits = letters.left[at] >= n
         at, hashes = at[fits], hashes[fits]
-        hashes = _further(hashes, at + n - 1, letters)
+        hashes = _extend(hashes, at + n - 1, letters)
         if n >= min_n:
             kept = letters.within[at] if n == 1 else slice(None)
             found.append(hashes[kept])
@@ -85,25 +83,25 @@ def ngram_hashes(words: Sequence[str], min_n: int, max_n: int) -> list[NDArray[n
 
 
 class _Letters(NamedTuple):
-    """The code points of words that stand one after another, each in brackets."""
+    """The code points of several `<word>`s one after another."""
 
     signed: NDArray[np.uint32]
-    """the UTF-8 bytes, those above 0x7F as negative numbers: FNV-1a as fastText does it"""
+    """the UTF-8 bytes; those above 0x7F are negative, as in fastText's FNV-1a"""
     start: Integers
     """the first byte of each letter"""
     width: Integers
     """how many bytes it has"""
     word: Integers
-    """the number of its word"""
+    """the number of the letter's word"""
     left: Integers
-    """how many letters of its word there are from this one on"""
+    """letters of the word from this one on"""
     within: Flags
-    """whether it is of the word itself, not one of the brackets"""
+    """whether the letter belongs to the word and is no bracket"""
 
 
 def _letters(words: Sequence[str]) -> _Letters:
     text = np.frombuffer("".join(f"<{word}>" for word in words).encode(), np.int8)
-    start = np.flatnonzero(text >= -64)  # noqa: PLR2004 - 0x80 to 0xBF continue a letter
+    start = np.flatnonzero(text >= -64)  # noqa: PLR2004 - 0x80 to 0xBF continue a code point
     sizes = np.array([len(word) + 2 for word in words], np.int64)
     size = np.repeat(sizes, sizes)
     left = np.repeat(np.cumsum(sizes), sizes) - np.arange(len(start))
@@ -117,8 +115,8 @@ def _letters(words: Sequence[str]) -> _Letters:
     )
 
 
-def _further(hashes: NDArray[np.uint32], at: Integers, letters: _Letters) -> NDArray[np.uint32]:
-    """FNV-1a of strings that go on with the letters at some places. [g], [g] -> [g]"""
+def _extend(hashes: NDArray[np.uint32], at: Integers, letters: _Letters) -> NDArray[np.uint32]:
+    """Extend each FNV-1a hash by the letter at its position. [g], [g] -> [g]"""
     start, width = letters.start[at], letters.width[at]
     for place in range(width.max(initial=0)):
         byte = letters.signed[np.minimum(start + place, len(letters.signed) - 1)]

@@ -1,5 +1,6 @@
-"""The steps of attention one by one, in float64, for people who want to follow the arithmetic."""
+"""The steps of attention one by one, in float64, to follow the arithmetic by hand."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,11 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from polyseme.engine.arrays import Floats, require_finite
-from polyseme.engine.attention import Scoring, Sentence, attend
-from polyseme.engine.layer import Layer
-from polyseme.engine.projection import Projection, join_heads, split_heads
-from polyseme.engine.record import Record
-from polyseme.engine.stack import contextualise
+from polyseme.engine.attention import Scoring, Sentence, masked_keys, softmax
+from polyseme.engine.layers import Layer, Projection, contextualize, split_heads
+from polyseme.engine.positions import relative_bias, sinusoids
 
 FORMULAS = {
     "embeddings": "X",
@@ -21,15 +20,15 @@ FORMULAS = {
     "values": "V = X·Wv",
     "scores": "S = Q·Kᵀ",
     "scaled_scores": "S/√k",
-    "position_bias": "b[j−i], by the distance from the looking word i to the word j",
+    "position_bias": "b[j−i], by the distance from the query i to the key j",
     "word_bias": "log s[j], how informative the word j is",
     "scaled_word_bias": "m·log s[j], with the head's own factor m",
-    "visible": "1 where word i may look at word j, else 0",
+    "visible": "1 where query i sees key j, else 0",
     "weights": "A = softmax of the sum of the scores and biases, row by row, where visible",
     "weighted_values": "A[i,j]·V[j]",
     "context": "C[i] = Σj A[i,j]·V[j]",
     "output": "O = (C of all heads side by side)·Wo",
-    "position": "p, of unit length, by the place of the word",
+    "position": "p, of unit length, by the position of the token",
     "residual": "R, X and O combined",
     "feed_forward_norm": "LayerNorm",
     "feed_forward_inner": "activation(W1·x + b1)",
@@ -50,7 +49,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Weights:
-    """Projection weights that a caller brings, as x·W; None stands for the identity."""
+    """Given projection weights, as x·W; None stands for the identity."""
 
     query: Floats | None = None
     """[d, h·k]"""
@@ -61,98 +60,170 @@ class Weights:
     output: Floats | None = None
     """[h·v, d]"""
     columns: bool = False
-    """whether they were brought as W·x, and are named so in the formulas"""
+    """whether they were given as W·x; the formulas name them so"""
+
+
+class _Recorder:
+    """The steps in the order in which they are computed."""
+
+    def __init__(self, formulas: Mapping[str, str]) -> None:
+        self._formulas = formulas
+        self.steps: list[Step] = []
+
+    def __call__(self, name: str, values: Floats) -> Floats:
+        """Append a step and return its values; raise NonFiniteError if they are not finite."""
+        self.steps.append(Step(name, self._formulas[name], require_finite(values)))
+        return values
 
 
 def trace_layer(sentence: Sentence, layers: Sequence[Layer], number: int) -> list[Step]:
     """Every step of one layer of a stored model; the layers before it are run first.
 
-    Raises NonFiniteError where a step leaves the range of float64.
+    A leading head axis where there is more than one head. Raises NonFiniteError if a step leaves the
+    range of float64.
     """
     wide = [layer.astype(np.float64) for layer in layers[: number + 1]]
-    start = sentence.vectors.astype(np.float64)
+    vectors = sentence.vectors.astype(np.float64)
     bias = None if sentence.word_bias is None else sentence.word_bias.astype(np.float64)
-    sentence = Sentence(start, sentence.known, sentence.words, bias)
-    before = contextualise(sentence, wide[:-1]).contextual
-    layer, record = wide[-1], Record(FORMULAS)
-    record.keep("embeddings", before)
+    sentence = Sentence(vectors, sentence.known, sentence.words, bias)
+    layer = wide[-1]
+    step = _Recorder(_formulas(layer))
     with np.errstate(all="ignore"):
-        record.keep("contextual", layer(before, sentence, record))
-    return _steps(_without_lone_head(record.arrays, layer.heads), _formulas(layer))
+        x = step("embeddings", contextualize(sentence, wide[:-1]).contextual)
+        before = layer.norm == "before"
+        start = x
+        if layer.attention_norm and before:
+            start = step("attention_norm", layer.attention_norm(x))
+        queries, keys, values = layer.project(x, sentence)
+        context = _attend(queries, keys, values, sentence, layer.scoring, step)
+        output = step("output", layer.output(_join_heads(context)))
+        if layer.residual.kind == "unit" and layer.residual.position_share:
+            step("position", sinusoids(*x.shape))
+        x = step("residual", layer.residual(x, output))
+        if layer.attention_norm and layer.norm == "after":
+            x = step("attention_norm", layer.attention_norm(x))
+        if layer.feed_forward:
+            norm, start = layer.feed_forward_norm, x
+            if norm and before:
+                start = step("feed_forward_norm", norm(x))
+            inner = step("feed_forward_inner", layer.feed_forward.activate(start))
+            x = x + step("feed_forward", layer.feed_forward.outer(inner))
+            if norm and layer.norm == "after":
+                x = step("feed_forward_norm", norm(x))
+        step("contextual", x)
+    return step.steps
 
 
 def trace_embeddings(
     embeddings: Floats, weights: Weights, heads: int = 1, scale: bool = True
 ) -> list[Step]:
-    """Every step from embeddings [n, d] to the context, and the output where Wo is given.
+    """Every step from embeddings [n, d] to the context, and the output if Wo is given.
 
-    A head axis leads where there is more than one head. Raises NonFiniteError on overflow.
+    A leading head axis where there is more than one head. Raises NonFiniteError on overflow.
     """
     x = embeddings.astype(np.float64)
-    query, key, value = (_wide(w) for w in (weights.query, weights.key, weights.value))
+    query, key, value = (_projection(w) for w in (weights.query, weights.key, weights.value))
     layer = Layer(heads, query, key, value, scoring=Scoring(scale))
-    record = Record(FORMULAS)
-    record.keep("embeddings", x)
-    sentence = _plain(x)
-    with np.errstate(all="ignore"):
-        queries, keys, values = layer.project(x, sentence, record)
-        context = attend(queries, keys, values, sentence, layer.scoring, record)
-        if weights.output is not None:
-            record.keep("output", join_heads(context) @ weights.output.astype(np.float64))
     formulas = _formulas(layer)
     if weights.columns:
         formulas = {name: _TRANSPOSED.sub(r"\1ᵀ", formula) for name, formula in formulas.items()}
-    return _steps(_without_lone_head(record.arrays, heads), formulas)
+    step, sentence = _Recorder(formulas), _unmasked(x)
+    with np.errstate(all="ignore"):
+        step("embeddings", x)
+        context = _attend(*layer.project(x, sentence), sentence, layer.scoring, step)
+        if weights.output is not None:
+            step("output", _join_heads(context) @ weights.output.astype(np.float64))
+    return step.steps
 
 
 def trace_projected(
     queries: Floats, keys: Floats, values: Floats, heads: int = 1, scale: bool = True
 ) -> list[Step]:
-    """Every step from brought queries and keys [n, h·k] and values [n, h·v] to the context."""
-    record = Record(FORMULAS)
-    q, k, v = (split_heads(x.astype(np.float64), heads) for x in (queries, keys, values))
-    for name, array in (("queries", q), ("keys", k), ("values", v)):
-        record.keep(name, array)
-    with np.errstate(all="ignore"):
-        attend(q, k, v, _plain(values), Scoring(scale), record)
+    """Every step from given queries and keys [n, h·k] and values [n, h·v] to the context."""
     given = {"queries": "Q", "keys": "K", "values": "V"}
-    return _steps(_without_lone_head(record.arrays, heads), {**FORMULAS, **_PLAIN, **given})
+    step = _Recorder({**FORMULAS, **_UNMASKED, **given})
+    q, k, v = (split_heads(x.astype(np.float64), heads) for x in (queries, keys, values))
+    with np.errstate(all="ignore"):
+        _attend(q, k, v, _unmasked(values), Scoring(scale), step)
+    return step.steps
+
+
+def _attend(
+    queries: Floats,
+    keys: Floats,
+    values: Floats,
+    sentence: Sentence,
+    scoring: Scoring,
+    record: _Recorder,
+) -> Floats:
+    """Attention one operation at a time. [h, n, k], [h, n, k], [h, n, v] -> [h, n, v]
+
+    The definition that `attention.attend` is tested against. A lone head has no axis in the steps.
+    """
+    heads, n, k = queries.shape
+
+    def step(name: str, by_head: Floats) -> None:
+        record(name, by_head[0] if heads == 1 else by_head)
+
+    for name, array in (("queries", queries), ("keys", keys), ("values", values)):
+        step(name, array)
+    scores: Floats = queries @ keys.transpose(0, 2, 1)
+    step("scores", scores)
+    if scoring.scale:
+        scores = scores / math.sqrt(k)
+        step("scaled_scores", scores)
+    if scoring.position_bias is not None:
+        bias = relative_bias(scoring.position_bias, range(n), n)
+        step("position_bias", bias)
+        scores = scores + bias
+    if scoring.word_bias and sentence.word_bias is not None:
+        word_bias = record("word_bias", sentence.word_bias)
+        if scoring.word_bias_scale is not None:
+            scaled = scoring.word_bias_scale[:, None] * word_bias
+            step("scaled_word_bias", scaled)
+            word_bias = scaled[:, None]
+        scores = scores + word_bias
+    known = None if sentence.all_known else sentence.known
+    masked = masked_keys(known, sentence.words, scoring.looks_at, range(n))
+    if masked is not None:
+        record("visible", (~masked).astype(scores.dtype))
+    weights = softmax(scores.copy(), masked)
+    step("weights", weights)
+    weighted = weights[:, :, :, None] * values[:, None, :, :]
+    step("weighted_values", weighted)
+    context: Floats = weights @ values
+    step("context", context)
+    return context
 
 
 _JOINED = "O = C of all heads side by side"
 _TRANSPOSED = re.compile(r"(W[qkvo])")
-_PLAIN = {"weights": "A = softmax of the scores, row by row"}
+_UNMASKED = {"weights": "A = softmax of the scores, row by row"}
 
 
-def _plain(x: Floats) -> Sentence:
+def _unmasked(x: Floats) -> Sentence:
     """A sentence in which every token is known and sees every other. [n, …]"""
     n = len(x)
     return Sentence(x, np.ones(n, np.bool_), np.arange(n))
 
 
-def _wide(weight: Floats | None) -> Projection:
+def _projection(weight: Floats | None) -> Projection:
     return Projection(None if weight is None else weight.astype(np.float64))
 
 
-_BY_HEAD = {
-    *("queries", "keys", "values", "scores", "scaled_scores", "position_bias"),
-    *("scaled_word_bias", "weights", "weighted_values", "context"),
-}
-
-
-def _without_lone_head(arrays: Mapping[str, Floats], heads: int) -> dict[str, Floats]:
-    """Drop the head axis where there is one head only, or where the step is one for all heads."""
-    lone = _BY_HEAD | {"visible"} if heads == 1 else {"visible"}
-    return {name: array[0] if name in lone else array for name, array in arrays.items()}
+def _join_heads(x: Floats) -> Floats:
+    """Place the heads side by side. [h, n, v] -> [n, h·v]"""
+    heads, n, width = x.shape
+    return np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(n, heads * width)
 
 
 def _formulas(layer: Layer) -> dict[str, str]:
-    """The formulas as they are in this layer: without a weight, Q is X itself, or X normed."""
+    """The formulas of this layer: without a weight, Q is X itself, or the normalized X."""
     residual = layer.residual
     place = f" + {residual.position_share}·p" if residual.position_share else ""
     combined = f"R = O/|O| + {residual.share}·X/|X|{place}"
     kinds = {"none": "R = O", "add": "R = X + O", "unit": combined}
-    formulas = {**FORMULAS, "residual": kinds[residual.kind], **_normed(layer)}
+    formulas = {**FORMULAS, "residual": kinds[residual.kind], **_norm_formulas(layer)}
     x = "X̂" if layer.attention_norm is not None and layer.norm == "before" else "X"
     for name, letter, projection in (
         ("queries", "q", layer.query),
@@ -166,12 +237,12 @@ def _formulas(layer: Layer) -> dict[str, str]:
     formulas["output"] = output if layer.output.bias is None else f"{output} + bo"
     scoring = layer.scoring
     if scoring.position_bias is None and not scoring.word_bias and scoring.looks_at == "all":
-        formulas |= _PLAIN
+        formulas |= _UNMASKED
     return formulas
 
 
-def _normed(layer: Layer) -> dict[str, str]:
-    """The formulas of the norms and of the network, by what each of them works on."""
+def _norm_formulas(layer: Layer) -> dict[str, str]:
+    """The formulas of the norms and the feed-forward network, with the input of each."""
     before = layer.norm == "before"
     start = "X̂" if layer.attention_norm is not None and layer.norm == "after" else "R"
     x = "x" if layer.feed_forward_norm is not None and before else start
@@ -182,8 +253,3 @@ def _normed(layer: Layer) -> dict[str, str]:
         "feed_forward_inner": inner,
         "feed_forward": f"F = W2·{inner} + b2",
     }
-
-
-def _steps(arrays: Mapping[str, Floats], formulas: Mapping[str, str]) -> list[Step]:
-    """The kept arrays as steps, in the order in which they were computed."""
-    return [Step(name, formulas[name], require_finite(array)) for name, array in arrays.items()]

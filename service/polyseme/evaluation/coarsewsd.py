@@ -15,8 +15,7 @@ import orjson
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score
 
-from polyseme.engine.arrays import Floats, Integers
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.evaluation.bootstrap import Figure, draws
 from polyseme.evaluation.confusion import accuracy, cells, macro_f1
 from polyseme.evaluation.files import Files

@@ -11,8 +11,7 @@ import numpy as np
 
 from polyseme.engine.arrays import Floats, Integers
 from polyseme.engine.attention import Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import Layer, contextualize
 from polyseme.evaluation.bootstrap import draws
 from polyseme.evaluation.occurrences import Occurrence
 from polyseme.evaluation.perturbation import (
@@ -175,7 +174,7 @@ def _tabulated(model: Model, lemmas: Sequence[Lemma], course: Course) -> dict[st
 
 
 def _reader(layers: Sequence[Layer]) -> Reader:
-    return lambda reading, places: contextualise(reading.sentence, layers).contextual[list(places)]
+    return lambda reading, places: contextualize(reading.sentence, layers).contextual[list(places)]
 
 
 def _quality(tables: dict[str, list[Floats]], lemmas: Sequence[Lemma]) -> dict[str, Floats]:

@@ -14,8 +14,7 @@ from scipy.stats import rankdata
 
 from polyseme.engine.arrays import Flags, Floats, Integers
 from polyseme.engine.attention import Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import Layer, contextualize
 from polyseme.evaluation.senses import Material, area, margins
 from polyseme.store.model import Model
 from polyseme.text.tokens import tokenise
@@ -69,7 +68,7 @@ def swapped(sentence: Sentence, place: int, other: Sentence) -> Sentence:
 
 def contextual(sentence: Sentence, layers: Sequence[Layer], place: int) -> Floats:
     """The contextual vector of one word. -> [d]"""
-    vector: Floats = contextualise(sentence, layers).contextual[place]
+    vector: Floats = contextualize(sentence, layers).contextual[place]
     return vector
 
 
@@ -78,7 +77,7 @@ def rows(sentence: Sentence, layers: Sequence[Layer], place: int, keys: Integers
 
     -> [L·h, m]; all layers have the same heads. Equal parts where it gives them nothing.
     """
-    records = contextualise(sentence, layers, ("weights",)).records
+    records = contextualize(sentence, layers, ("weights",)).records
     weights = np.concatenate([one["weights"][:, place][:, keys] for one in records])
     given = weights.astype(np.float64)
     given[given.sum(axis=1) <= 0] = 1
@@ -250,7 +249,7 @@ def attention_of(model: Model, text: str, word: str) -> dict[str, Any]:
     `attention`: [L, h, n, n], rounded.
     """
     tokens = tokenise(text, model.vocabulary, composes=model.composes)
-    records = contextualise(model.sentence(tokens), model.layers, ("weights",)).records
+    records = contextualize(model.sentence(tokens), model.layers, ("weights",)).records
     return {
         "text": text,
         "tokens": [token.text for token in tokens],

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.metrics import f1_score
 
-from polyseme.engine.arrays import Flags, Floats, Integers
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import Flags, Floats, Integers, unit
 from polyseme.evaluation.coverage import Knows
 from polyseme.evaluation.occurrences import Occurrence
 

@@ -8,8 +8,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from scipy.stats import spearmanr
 
-from polyseme.engine.arrays import Flags, Floats
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.evaluation.bootstrap import Figure, resampled
 from polyseme.evaluation.files import LARGEST
 from polyseme.evaluation.refusal import EvaluationError

@@ -7,10 +7,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.feed_forward import FeedForward
-from polyseme.engine.layer import Layer
-from polyseme.engine.projection import Projection
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import FeedForward, Layer, Projection, contextualize
 from polyseme.evaluation.occurrences import Occurrence, Table, by_sentence, numbered
 from polyseme.evaluation.progress import Course, quiet
 from polyseme.evaluation.readings import Reading, Source
@@ -88,7 +85,7 @@ def _context_mean(reading: Reading, places: Sequence[int]) -> Floats:
 
 def _stack(layers: Sequence[Layer]) -> Reader:
     def read(reading: Reading, places: Sequence[int]) -> Floats:
-        return contextualise(reading.sentence, layers).contextual[list(places)]
+        return contextualize(reading.sentence, layers).contextual[list(places)]
 
     return read
 
@@ -105,7 +102,7 @@ def _closed(model: Model) -> Reader:
 
     def read(reading: Reading, places: Sequence[int]) -> Floats:
         sentence = closed.sentence(reading.tokens)
-        return contextualise(sentence, closed.layers).contextual[list(places)]
+        return contextualize(sentence, closed.layers).contextual[list(places)]
 
     return read
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polyseme.engine.arrays import Flags, Floats
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.evaluation.bootstrap import Figure, draws
 from polyseme.evaluation.files import Files
 from polyseme.evaluation.occurrences import Embedder, Occurrence

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.layer import Layer
-from polyseme.engine.quantisation import Rows
+from polyseme.engine.layers import Layer
+from polyseme.engine.quantization import Rows
 from polyseme.training.closed_form import (
     attraction,
     closed_form,

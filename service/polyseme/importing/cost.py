@@ -5,7 +5,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from polyseme.engine.quantisation import row_bytes
+from polyseme.engine.quantization import row_bytes
 from polyseme.importing.progress import Progress
 from polyseme.importing.refusal import VectorFileError
 

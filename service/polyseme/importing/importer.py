@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.quantisation import Rows, floats, quantised
+from polyseme.engine.quantization import Rows, as_floats, quantize
 from polyseme.engine.subwords import Subwords
 from polyseme.importing import fasttext
 from polyseme.importing.attention import PARAMETER_FREE, Attention, in_closed_form, with_word_bias
@@ -151,7 +151,7 @@ def _fasttext(path: Path, wishes: Wishes, folder: Path, progress: Progress) -> T
     kept = slice(wishes.limit)
     subwords = read.subwords
     if subwords:
-        table = _narrowed(floats(subwords.table), wishes.dtype)
+        table = _narrowed(as_floats(subwords.table), wishes.dtype)
         subwords = Subwords(table, subwords.min_n, subwords.max_n)
     vectors = _narrowed(read.vectors[kept], wishes.dtype)
     return Table(read.words[kept], vectors, read.counts[kept], subwords, len(walked.left_out))
@@ -162,7 +162,7 @@ def _narrowed(vectors: Floats, dtype: Dtype) -> Rows:
         narrow: Floats = vectors.astype(_floating(dtype), copy=False)
     if not np.isfinite(narrow).all():
         raise VectorFileError(f"The file has a number that is not finite as {narrow.dtype}.")
-    return quantised(narrow) if dtype == "int8" else narrow
+    return quantize(narrow) if dtype == "int8" else narrow
 
 
 def _floating(dtype: Dtype) -> str:

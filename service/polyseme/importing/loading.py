@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.quantisation import Rows, empty_rows
+from polyseme.engine.quantization import Rows, empty_rows
 from polyseme.importing.progress import Bar
 from polyseme.importing.refusal import SKIP_HINT, VectorFileError
 from polyseme.importing.rows import Row

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors.numpy import load as load_tensors
 
-from polyseme.engine.layer import Layer
+from polyseme.engine.layers import Layer
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.store.fingerprint import opened, require_checksum, require_said

@@ -5,10 +5,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from polyseme.engine.feed_forward import Activation
-from polyseme.engine.layer import NormPlace
-from polyseme.engine.residual import ResidualKind
-from polyseme.engine.visibility import LooksAt
+from polyseme.engine.attention import Mask
+from polyseme.engine.layers import Activation, NormPlace, ResidualKind
 
 FORMAT = "polyseme-model"
 FORMAT_VERSION = 1
@@ -67,7 +65,7 @@ class LayerEntry(_Part):
     """What of a layer is not a tensor. The default is parameter-free attention."""
 
     scale: bool = True
-    looks_at: LooksAt = "all"
+    looks_at: Mask = "all"
     word_bias: bool = False
     residual: ResidualEntry = ResidualEntry()
     norm: NormPlace = "none"

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Flags, Floats
 from polyseme.engine.attention import Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.projection import Projection
-from polyseme.engine.quantisation import Rows, floats, kept
+from polyseme.engine.layers import Layer, Projection
+from polyseme.engine.quantization import Rows, as_floats, stored
 from polyseme.engine.similarity import lengths, nearest
 from polyseme.engine.subwords import Subwords
 from polyseme.store.manifest import Manifest
@@ -54,12 +53,12 @@ class Model:
         Of int8 rows a float32 copy, which stays in memory: for training and measuring. What serves
         takes the rows it needs.
         """
-        return floats(self.rows)
+        return as_floats(self.rows)
 
     @cached_property
     def _lengths(self) -> Floats:
-        """The length of each row as it is kept, without its scale. [V]"""
-        return lengths(kept(self.rows)[0])
+        """The length of each row as it is stored, without its scale. [V]"""
+        return lengths(stored(self.rows)[0])
 
     @property
     def composes(self) -> Composes:
@@ -122,7 +121,7 @@ class Model:
         """
         if not k or not vector.any():
             return []
-        table, _ = kept(self.rows)
+        table, _ = stored(self.rows)
         rows, similarities = nearest(vector, table, self._lengths, k, without)
         words = (self.vocabulary.word(int(row)) for row in rows)
         return list(zip(words, similarities.tolist(), strict=True))

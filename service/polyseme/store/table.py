@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Flags
-from polyseme.engine.quantisation import LARGEST_SCALE, STEPS, QuantisedRows, Rows
+from polyseme.engine.quantization import LARGEST_SCALE, STEPS, QuantizedRows, Rows
 from polyseme.errors import ModelFolderError
 from polyseme.store.fingerprint import opened, require_checksum, require_said
 from polyseme.store.manifest import SCALES_OF, FileEntry, FileName, Manifest
@@ -98,7 +98,7 @@ def read_rows(
         return table
     beside = SCALES_OF[name]
     scales = _read(folder / beside, files[beside], _SCALE, (len(table),), verify=verify)
-    return QuantisedRows(table, scales)
+    return QuantizedRows(table, scales)
 
 
 def _read(

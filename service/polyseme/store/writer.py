@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from safetensors.numpy import save as save_tensors
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.layer import Layer
-from polyseme.engine.quantisation import Rows, kept
+from polyseme.engine.layers import Layer
+from polyseme.engine.quantization import Rows, stored
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.store.draft import Draft, draft
@@ -147,7 +147,7 @@ def _write_words(part: Path, words: Sequence[str]) -> None:
 
 def _write_rows(part: Path, name: FileName, rows: Rows) -> None:
     """Write a table, and the scales of its rows where they have some."""
-    numbers, scales = kept(rows)
+    numbers, scales = stored(rows)
     _write_table(part / name, numbers)
     if scales is not None:
         _write_table(part / SCALES_OF[name], scales)

@@ -4,8 +4,7 @@ import numpy as np
 import torch
 
 from polyseme.engine.attention import Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import Layer, contextualize
 from polyseme.training.network import Batch, Network
 from polyseme.training.refusal import TrainingError
 
@@ -22,7 +21,7 @@ def disagreement(network: Network, layers: list[Layer], batch: Batch) -> float:
         rows, targets = network.rows(wide).numpy(), network.targets(wide).numpy()
     worst = 0.0
     for number, sentence in enumerate(_sentences(wide)):
-        expected = contextualise(sentence, [one.astype(np.float64) for one in layers]).contextual
+        expected = contextualize(sentence, [one.astype(np.float64) for one in layers]).contextual
         place = int(batch.targets[number])
         largest = max(1.0, float(np.abs(expected).max(initial=0)))
         found = rows[number, : len(expected)]

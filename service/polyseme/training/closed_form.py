@@ -9,12 +9,9 @@ all words does not drown what tells them apart. docs/decisions/0003 has the meas
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine.arrays import Floats, unit
 from polyseme.engine.attention import Scoring
-from polyseme.engine.layer import Layer
-from polyseme.engine.norm import unit
-from polyseme.engine.projection import IDENTITY, Projection
-from polyseme.engine.residual import Residual
+from polyseme.engine.layers import IDENTITY, Layer, Projection, Residual
 
 REACH = 16
 """Distances beyond this count the same."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from polyseme.engine.layer import Layer
+from polyseme.engine.layers import Layer
 from polyseme.store.model import Model
 from polyseme.training import checkpoint
 from polyseme.training.lesson import Lesson, lesson

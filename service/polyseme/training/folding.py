@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.layer import Layer
-from polyseme.engine.projection import IDENTITY, Projection
+from polyseme.engine.layers import IDENTITY, Layer, Projection
 from polyseme.training.refusal import TrainingError
 
 SINGULAR = 1e-6

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import Floats, unit
 from polyseme.training.contexts import Contexts, Entries, Tensors
 from polyseme.training.groups import Draw
 from polyseme.training.material import Occurrences

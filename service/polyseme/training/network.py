@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polyseme.engine.layer import Layer
+from polyseme.engine.layers import Layer
 from polyseme.engine.positions import sinusoids
 from polyseme.store.manifest import LayerEntry, ResidualEntry
 from polyseme.store.weights import entry_of, layers_from, tensors_of

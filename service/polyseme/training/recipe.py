@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from polyseme.engine.layer import NormPlace
+from polyseme.engine.layers import NormPlace
 
 Init: TypeAlias = Literal["model", "closed-form", "random"]
 Keep: TypeAlias = Literal["last", "best"]

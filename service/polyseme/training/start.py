@@ -8,11 +8,7 @@ from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Scoring
-from polyseme.engine.feed_forward import FeedForward
-from polyseme.engine.layer import Layer
-from polyseme.engine.norm import LayerNorm
-from polyseme.engine.projection import Projection
-from polyseme.engine.residual import Residual
+from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
 from polyseme.store.model import Model
 from polyseme.text.tokens import Token
 from polyseme.training.closed_form import (

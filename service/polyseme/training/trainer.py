@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.layer import Layer
+from polyseme.engine.layers import Layer
 from polyseme.training.agreement import require_agreement
 from polyseme.training.contexts import Entries
 from polyseme.training.groups import Draw

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from polyseme.engine.quantisation import QuantisedRows, Rows, quantised
+from polyseme.engine.quantization import QuantizedRows, Rows, quantize
 from polyseme.store.manifest import Manifest
 from polyseme.store.model import Model
 from polyseme.store.writer import write_model
@@ -44,4 +44,4 @@ def _rows(model: Model, trained: Trained) -> Rows:
         return model.rows
     vectors = np.array(model.vectors)
     vectors[trained.rows] = trained.vectors.astype(vectors.dtype)
-    return quantised(vectors) if isinstance(model.rows, QuantisedRows) else vectors
+    return quantize(vectors) if isinstance(model.rows, QuantizedRows) else vectors

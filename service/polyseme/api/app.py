@@ -1,0 +1,90 @@
+"""The application factory."""
+
+import logging
+import re
+
+from flask import Flask, Response
+from threadpoolctl import threadpool_limits
+
+from polyseme.api import auth, errors
+from polyseme.api.inference import inference
+from polyseme.api.openai import openai
+from polyseme.api.pages import pages
+from polyseme.api.routes import routes
+from polyseme.api.service import Service
+from polyseme.observability import metrics, request_context
+from polyseme.settings import Settings
+from polyseme.store.registry import Registry
+
+_CORS_HEADERS = (
+    "Authorization",
+    "Content-Type",
+    "Accept",
+    "X-Request-ID",
+    "Inference-Header-Content-Length",
+    "X-Stainless-[A-Za-z-]+",  # OpenAI's client in browsers
+)
+_CORS_EXPOSED = ("X-Request-ID", "Server-Timing", "Retry-After", "Inference-Header-Content-Length")
+_CORS_MAX_AGE = 600
+"""Seconds for which a browser remembers a preflight response."""
+
+
+def create_app(settings: Settings | None = None, registry: Registry | None = None) -> Flask:
+    """Make the WSGI application and load its models as the settings say.
+
+    BLAS gets one thread: several threads in each of several workers compete for the processors, and
+    the last bits of a result would depend on their number.
+    """
+    threadpool_limits(1)
+    settings = settings or Settings()
+    registry = registry or Registry.of(
+        settings.models_dir,
+        settings.model,
+        verify=settings.verify_models,
+        preload=settings.preload_models,
+    )
+    app = Flask("polyseme", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
+    app.url_map.merge_slashes = False
+    service = Service(settings, registry, settings.limits(), auth.ApiKeyAuth(settings))
+    app.extensions["polyseme"] = service
+    registry.load()
+    service.log_problems()
+    # A request passes these in this order, its response in the reverse order.
+    request_context.init_app(app, settings)
+    errors.init_app(app)
+    if settings.cors_origins:
+        _init_cors(app, settings)
+    service.auth.init_app(app)
+    for blueprint in (routes, openai, inference, pages):
+        app.register_blueprint(blueprint)
+    if settings.metrics != "off":
+        metrics.init_app(app, registry)
+    return app
+
+
+def _init_cors(app: Flask, settings: Settings) -> None:
+    """Allow pages of the configured origins to send requests."""
+    from flask_cors import CORS  # noqa: PLC0415 - only with an origin
+
+    # flask-cors logs paths and origins, which are the caller's text.
+    logging.getLogger("flask_cors").setLevel(logging.WARNING)
+    CORS(
+        app,
+        # Patterns, because flask-cors compares plain strings without regard to case.
+        origins=[re.compile(rf"{re.escape(origin)}\Z") for origin in settings.cors_origins],
+        methods=["GET", "POST"],
+        allow_headers=list(_CORS_HEADERS),
+        expose_headers=list(_CORS_EXPOSED),
+        max_age=_CORS_MAX_AGE,
+        supports_credentials=False,
+        allow_private_network=False,
+        intercept_exceptions=False,
+        vary_header=False,
+    )
+
+    @app.after_request
+    def vary(response: Response) -> Response:
+        """Mark every response as depending on the origin, also if the request has none."""
+        response.vary.add("Origin")
+        return response

@@ -1,0 +1,136 @@
+"""Who may send requests, and how many: API keys and rate limits."""
+
+import logging
+import math
+import time
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from flask import Flask, Response, request
+from flask_limiter import Limiter, RateLimitExceeded
+
+from polyseme.api.errors import problem
+from polyseme.errors import RateLimitedError, UnauthorisedError
+from polyseme.keyring import KeyFileError, given_keys, name_of, read_keys
+from polyseme.observability.request_context import current_context
+from polyseme.settings import Settings
+
+_log = logging.getLogger("polyseme")
+_REDIS_TIMEOUT = 0.25
+"""Seconds that a request waits for Redis, at most, to connect and again for a response."""
+
+
+class ApiKeyAuth:
+    """The keys of the settings and of the key file, as the file was when it could last be read."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._configured = given_keys(key.get_secret_value() for key in settings.api_keys)
+        self._keys = self._read()
+        # An empty key file does not disable authentication.
+        self.required = bool(self._configured) or settings.api_keys_file is not None
+
+    def refresh(self) -> None:
+        """Read the key file again. A file that cannot be read changes no key."""
+        try:
+            self._keys = self._read()
+        except KeyFileError as error:
+            # As a string: the log shows only the type of an exception.
+            _log.warning("polyseme: %s; the keys read before stay valid.", str(error))
+
+    def _read(self) -> dict[str, bytes]:
+        file = self._settings.api_keys_file
+        return {**self._configured, **(read_keys(file) if file else {})}
+
+    def init_app(self, app: Flask) -> None:
+        """Guard /v1 and /v2 except health, and /metrics as the settings say.
+
+        The rate limit comes before the key is checked: nobody may try keys without end.
+        """
+        if not self.required and not self._settings.rate_limit:
+            return
+        app.before_request(self._identify)
+        if self._settings.rate_limit:
+            _init_rate_limit(app, self._settings)
+        if self.required:
+            app.before_request(self._check)
+
+    def _identify(self) -> None:
+        """Find the caller's name by its key, and whether the request needs a key."""
+        context = current_context()
+        if self.required:
+            scheme, _, key = request.environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+            context.caller = (
+                name_of(self._keys, key.strip()) if scheme.lower() == "bearer" else None
+            )
+        path = request.path
+        guarded = path.startswith(("/v1/", "/v2/")) and not path.startswith("/v2/health/")
+        metrics = self._settings.metrics == "key" and path == "/metrics"
+        if self._settings.cors_origins and _is_preflight():  # browsers send no key with it
+            guarded = metrics = False
+        context.unauthorised = self.required and context.caller is None and (guarded or metrics)
+        # A guess at a key counts, also at /metrics.
+        context.rate_limited = guarded or context.unauthorised
+
+    def _check(self) -> None:
+        if current_context().unauthorised:
+            raise UnauthorisedError
+
+
+def _is_preflight() -> bool:
+    """Whether a browser asks if a page may send a request."""
+    asked = ("HTTP_ORIGIN", "HTTP_ACCESS_CONTROL_REQUEST_METHOD")
+    return request.method == "OPTIONS" and all(name in request.environ for name in asked)
+
+
+def _init_rate_limit(app: Flask, settings: Settings) -> None:
+    """Limit the requests of each caller, in memory or in Redis.
+
+    While Redis is unreachable, each worker counts in memory.
+    """
+    uri = settings.rate_limit_storage.get_secret_value()
+    redis: dict[str, Any] = {}
+    if uri != "memory://":
+        redis = {
+            "storage_options": {
+                "socket_timeout": _REDIS_TIMEOUT,
+                "socket_connect_timeout": _REDIS_TIMEOUT,
+            },
+            "in_memory_fallback_enabled": True,
+            "swallow_errors": True,
+        }
+    limiter = Limiter(
+        _caller,
+        app=app,
+        application_limits=[settings.rate_limit],
+        application_limits_exempt_when=lambda: not current_context().rate_limited,
+        key_prefix="polyseme",
+        storage_uri=uri,
+        **redis,
+    )
+
+    @app.errorhandler(RateLimitExceeded)
+    def exceeded(_: RateLimitExceeded) -> Response:
+        """Name the whole seconds until the exhausted window ends."""
+        limit, seconds = limiter.current_limit, None
+        if limit:
+            rest = math.ceil(limit.window.reset_time - time.time())
+            seconds = min(max(rest, 1), limit.limit.get_expiry())
+        return problem(RateLimitedError(retry_after=seconds))
+
+
+def _caller() -> str:
+    """The caller whose requests are counted: its key, or its address without one.
+
+    Of IPv6 the /64 network: one client has 2**64 addresses.
+    """
+    context = current_context()
+    if context.caller:
+        return f"key:{context.caller}"
+    try:
+        found = ip_address(context.address)
+    except ValueError:
+        return "address:local"
+    if found.version == 6 and not found.ipv4_mapped:  # noqa: PLR2004 - the version's name
+        return f"address:{ip_network((context.address, 64), strict=False).network_address}"
+    return f"address:{context.address}"

@@ -1,0 +1,123 @@
+"""Every error as `application/problem+json` (RFC 9457), also in the formats of other APIs.
+
+A problem document may have members that a reader does not know, so one document serves the clients of
+OpenAI's API, of the Open Inference Protocol and everybody else.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import regex
+from flask import Flask, Response, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+
+from polyseme.engine.arrays import NonFiniteError
+from polyseme.errors import (
+    FieldError,
+    InvalidError,
+    MalformedError,
+    MethodNotAllowedError,
+    OutOfRangeError,
+    PolysemeError,
+    UnknownRouteError,
+)
+from polyseme.observability.request_context import current_context
+
+PROBLEM = "application/problem+json"
+_OPENAI_CODES = {
+    "unknown_model": "model_not_found",
+    "unauthorised": "invalid_api_key",
+    "rate_limited": "rate_limit_exceeded",
+}
+"""OpenAI's error codes that differ from ours."""
+_OPENAI_PATHS = ("/v1/embeddings", "/v1/models")
+_SERVER_ERROR = 500
+_INDEX = regex.compile(r"/(\d+)")
+_log = logging.getLogger("polyseme")
+
+
+def init_app(app: Flask) -> None:
+    """Turn every exception of a request into a problem."""
+    app.register_error_handler(PolysemeError, problem)
+    app.register_error_handler(NonFiniteError, lambda _: problem(OutOfRangeError()))
+    app.register_error_handler(HTTPException, _from_werkzeug)
+    app.register_error_handler(Exception, _unexpected)
+
+
+def problem(error: PolysemeError, **members: Any) -> Response:
+    """The response to an error, with further members."""
+    context = current_context()
+    context.code = error.code
+    document = problem_document(error, context.request_id, request.path) | members
+    return Response(orjson.dumps(document), error.status, error.headers(), content_type=PROBLEM)
+
+
+def problem_document(error: PolysemeError, request_id: str, path: str = "") -> dict[str, Any]:
+    """The members of an error, with those that clients of other APIs at this path expect.
+
+    A request without a route may come from a client that was given an address without /v1: OpenAI's
+    client shows nothing but its `error` member.
+    """
+    document = {
+        "type": f"urn:polyseme:error:{error.code}",
+        "title": error.title,
+        "status": error.status,
+        "detail": error.detail,
+        "code": error.code,
+        "hint": error.hint,
+        "request_id": request_id,
+        **error.members(),
+    }
+    if path == "/v2" or path.startswith("/v2/"):
+        document["error"] = openai_error(error)["message"]
+    elif isinstance(error, UnknownRouteError) or any(
+        path == prefix or path.startswith(f"{prefix}/") for prefix in _OPENAI_PATHS
+    ):
+        document["error"] = openai_error(error)
+    return document
+
+
+def openai_error(error: PolysemeError) -> dict[str, Any]:
+    """The `error` of OpenAI's API; most users see only its message."""
+    kind = "invalid_request_error" if error.status < _SERVER_ERROR else "server_error"
+    errors = error.errors if isinstance(error, InvalidError) else ()
+    # OpenAI writes `/input/3` as `input[3]`.
+    param = _INDEX.sub(r"[\1]", errors[0].pointer).lstrip("/").replace("/", ".") if errors else ""
+    detail = _first_error(param, errors) if errors else error.detail
+    return {
+        "message": f"{detail} {error.hint}",
+        "type": "rate_limit_error" if error.code == "rate_limited" else kind,
+        "param": param or None,
+        "code": _OPENAI_CODES.get(error.code, error.code),
+    }
+
+
+def _first_error(param: str, errors: Sequence[FieldError]) -> str:
+    """What is wrong with the first field, and the number of further ones."""
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    place = f"`{param}`{more}: " if param else ""
+    return f"{place}{errors[0].message}."
+
+
+def _from_werkzeug(error: HTTPException) -> Response:
+    if isinstance(error, NotFound):
+        return problem(UnknownRouteError())
+    if isinstance(error, MethodNotAllowed):
+        return problem(MethodNotAllowedError(list(error.valid_methods or ())))
+    if error.code is not None and 400 <= error.code < _SERVER_ERROR:  # noqa: PLR2004
+        # An invalid host, or an upgrade that no route supports.
+        return problem(MalformedError())
+    return _unexpected(error)
+
+
+def _unexpected(error: Exception) -> Response:
+    log_fault(error, current_context().request_id)
+    return problem(PolysemeError())
+
+
+def log_fault(error: Exception, request_id: str) -> None:
+    """Log the type of an unexpected exception and where it came from."""
+    fields = {"event": "fault", "request_id": request_id}
+    _log.error("the request failed", exc_info=error, extra={"fields": fields})

@@ -1,0 +1,272 @@
+"""The Open Inference Protocol, version 2: KServe's, with Triton's binary tensor data extension.
+
+Bytes are little-endian and in C order; an element of a BYTES tensor is its length in four bytes and its
+content. Lengths in a request are compared with what is there, and nothing is allocated by them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+from flask import Blueprint, Response
+
+from polyseme import __version__
+from polyseme.api.inference_schemas import (
+    DATATYPES,
+    INPUT,
+    VERSION,
+    InferRequest,
+    InputTensor,
+    OutputName,
+)
+from polyseme.api.parsing import BINARY, JSON, negotiate_media_type, read_json_and_bytes
+from polyseme.api.routes import json_response
+from polyseme.api.service import current_service, find_model
+from polyseme.encoding.encode import Encoded, TokenCounts, encode_sentence, tokenize
+from polyseme.encoding.options import Limits
+from polyseme.encoding.serialize import check_size, number_bytes
+from polyseme.errors import FieldError, InvalidError, ModelFolderError
+from polyseme.observability.request_context import current_context
+from polyseme.store.manifest import Manifest
+
+inference = Blueprint("inference", __name__, url_prefix="/v2")
+
+HEADER_LENGTH = "Inference-Header-Content-Length"
+_EXTENSIONS = ("binary_tensor_data", "parameters")
+_ITEM_BYTES = 4.0
+_LENGTH_BYTES = 4
+
+
+class Output(NamedTuple):
+    """A requested tensor."""
+
+    name: OutputName
+    binary: bool
+    """as bytes after the JSON"""
+
+
+@inference.get("")
+def server() -> Response:
+    """What this server is."""
+    negotiate_media_type(JSON)
+    return json_response({"name": "polyseme", "version": __version__, "extensions": _EXTENSIONS})
+
+
+@inference.get("/health/live")
+def live() -> Response:
+    """Alive: the process answers."""
+    return json_response({"live": True})
+
+
+@inference.get("/health/ready")
+def ready() -> Response:
+    """Ready: the default model is loaded, and the service does not shut down."""
+    error = current_service().not_ready()
+    if error:
+        raise error
+    return json_response({"ready": True})
+
+
+@inference.get("/models/<name>", endpoint="metadata")
+@inference.get(f"/models/<name>/versions/{VERSION}", endpoint="metadata_of_version")
+def metadata(name: str) -> Response:
+    """The input and output tensors of a model; -1 is a variable length."""
+    negotiate_media_type(JSON)
+    d = _manifest(name).dimension
+    wide = {"static", "contextual"}
+    outputs = [
+        {"name": one, "datatype": datatype, "shape": [-1, d] if one in wide else [-1]}
+        for one, datatype in DATATYPES.items()
+    ]
+    return json_response(
+        {
+            "name": name,
+            "versions": [VERSION],
+            "platform": "polyseme",
+            "inputs": [{"name": INPUT, "datatype": "BYTES", "shape": [-1]}],
+            "outputs": outputs,
+        }
+    )
+
+
+@inference.get("/models/<name>/ready", endpoint="model_ready")
+@inference.get(f"/models/<name>/versions/{VERSION}/ready", endpoint="model_ready_of_version")
+def model_ready(name: str) -> Response:
+    """Ready: the model is loaded, or will be at its first use."""
+    _manifest(name)
+    return json_response({"name": name, "ready": True})
+
+
+def _manifest(name: str) -> Manifest:
+    """The manifest of a model that can answer."""
+    state = current_service().models.state(name)
+    if state.manifest is None:
+        raise ModelFolderError(state.problem)
+    return state.manifest
+
+
+@inference.post("/models/<name>/infer", endpoint="infer")
+@inference.post(f"/models/<name>/versions/{VERSION}/infer", endpoint="infer_of_version")
+def infer(name: str) -> Response:
+    """Tensors of sentences."""
+    negotiate_media_type(JSON, BINARY)
+    context, limits = current_context(), current_service().limits
+    body, rest = read_json_and_bytes(InferRequest, HEADER_LENGTH)
+    texts = _sentences(body.inputs[0], rest, limits)
+    outputs = _requested_outputs(body)
+    start = context.timings.add("parse", context.started)
+    model = find_model(name)
+    options = body.options(frozenset(one.name for one in outputs))
+    in_json = any(not one.binary and DATATYPES[one.name] == "FP32" for one in outputs)
+    try:
+        sentences = tokenize(model, texts, options, limits)
+        size = number_bytes("json") if in_json else _ITEM_BYTES
+        check_size(model, sentences, options, size, limits)
+    except InvalidError as error:
+        # Errors name the fields of this protocol, not those of /v1/encode.
+        error.errors = [FieldError(_pointer(one.pointer), one.message) for one in error.errors]
+        raise
+    counts = context.counts = TokenCounts(sentences)
+    context.timings.add("tokens", start)
+    encoded = [encode_sentence(model, one, options, context.timings) for one in sentences]
+    start = context.timings.now()
+    facts = {
+        "model_name": model.manifest.name,
+        "model_version": VERSION,
+        **({} if body.id is None else {"id": body.id}),
+        "parameters": {
+            "layers": len(options.layer_numbers(model)),
+            "heads": 1 if options.mean_heads else model.manifest.heads,
+            "tokens": counts.tokens,
+            "oov": counts.oov,
+            "truncated": counts.truncated,
+        },
+    }
+    content, length = _serialize(facts, outputs, encoded, model.manifest.dimension)
+    context.timings.add("write", start)
+    limits.answer_bytes(len(content))
+    response = Response(content, content_type=JSON if length is None else BINARY)
+    if length is not None:
+        response.headers[HEADER_LENGTH] = str(length)
+    return response
+
+
+def _sentences(tensor: InputTensor, rest: bytes, limits: Limits) -> list[str]:
+    """The sentences of a tensor, from its `data` or from the bytes after the JSON.
+
+    Raises TooLargeError for too many, InvalidError if they do not match the shape.
+    """
+    count = tensor.shape[0]
+    if tensor.shape[1:] not in ([], [1]):
+        raise _invalid("/shape", "the shape is [S] or [S, 1], for S sentences")
+    limits.sentences(count)
+    following = tensor.parameters.binary_data_size if tensor.parameters else None
+    if (tensor.data is None) == (following is None):
+        raise _invalid("", "give either `data` or `binary_data_size`")
+    if len(rest) != (following or 0):
+        message = "is not the number of bytes after the JSON"
+        raise _invalid("/parameters/binary_data_size", message)
+    if tensor.data is None:
+        return _decode_bytes(rest, count)
+    found: list[str] = []
+    for row in tensor.data:
+        one = [row] if isinstance(row, str) else row
+        if len(one) != 1 or (isinstance(row, list) and len(tensor.shape) == 1):
+            raise _invalid("/data", "is not nested as its shape says")
+        found += one
+    if len(found) != count:
+        raise _invalid("/data", "has another number of elements than its shape says")
+    return found
+
+
+def _decode_bytes(data: bytes, count: int) -> list[str]:
+    """The elements of a BYTES tensor as text; raise InvalidError unless there are exactly `count`."""
+    found: list[str] = []
+    end = 0
+    while end < len(data):
+        if len(found) == count:
+            raise _invalid("", "has more bytes than the elements of its shape")
+        start = end + _LENGTH_BYTES
+        end = start + int.from_bytes(data[end:start], "little")
+        if end > len(data) or start > len(data):
+            raise _invalid("", f"element {len(found)} goes over the end of the bytes")
+        try:
+            found.append(data[start:end].decode())
+        except UnicodeDecodeError:
+            raise _invalid("", f"element {len(found)} is not UTF-8") from None
+    if len(found) < count:
+        raise _invalid("", "has fewer elements than its shape says")
+    return found
+
+
+def _invalid(pointer: str, message: str) -> InvalidError:
+    return InvalidError([FieldError(f"/inputs/0{pointer}", message)])
+
+
+def _pointer(pointer: str) -> str:
+    """The field of this protocol for a field of /v1/encode; a layer may not be in a list."""
+    _, field, *rest = pointer.split("/")
+    return "/".join(["/inputs/0/data", *rest]) if field == "input" else f"/parameters/{field}"
+
+
+def _requested_outputs(body: InferRequest) -> list[Output]:
+    """The requested outputs, all without a list; raise InvalidError if one is named twice."""
+    binary = body.given_parameters.binary_data_output
+    if not body.outputs:
+        return [Output(name, binary) for name in DATATYPES]
+    found: dict[str, Output] = {}
+    for place, one in enumerate(body.outputs):
+        if one.name in found:
+            raise InvalidError([FieldError(f"/outputs/{place}/name", "is named twice")])
+        own = one.parameters.binary_data if one.parameters else None
+        found[one.name] = Output(one.name, binary if own is None else own)
+    return list(found.values())
+
+
+def _serialize(
+    facts: dict[str, Any], outputs: Sequence[Output], encoded: Sequence[Encoded], d: int
+) -> tuple[bytes, int | None]:
+    """The response, and the length of its JSON if bytes follow."""
+    described: list[dict[str, Any]] = []
+    following: list[bytes] = []
+    for output in outputs:
+        per_pair = facts["parameters"]["layers"] * facts["parameters"]["heads"]
+        values = _tensor(output.name, encoded, d, per_pair)
+        facts_of_output: dict[str, Any] = {
+            "name": output.name,
+            "datatype": DATATYPES[output.name],
+            "shape": list(values.shape) if isinstance(values, np.ndarray) else [len(values)],
+        }
+        if output.binary:
+            content = _encode_bytes(values)
+            facts_of_output["parameters"] = {"binary_data_size": len(content)}
+            following.append(content)
+        else:
+            flat = values.reshape(-1) if isinstance(values, np.ndarray) else values
+            facts_of_output["data"] = flat
+        described.append(facts_of_output)
+    head = orjson.dumps({**facts, "outputs": described}, option=orjson.OPT_SERIALIZE_NUMPY)
+    return b"".join([head, *following]), len(head) if following else None
+
+
+def _tensor(name: OutputName, encoded: Sequence[Encoded], d: int, per_pair: int) -> Any:
+    """An array, or a list of strings for `tokens`; attention has `per_pair`·n² numbers."""
+    if name == "tokens":
+        return [token.text for one in encoded for token in one.tokens]
+    if name == "offsets":
+        return np.cumsum([0, *(len(one.tokens) for one in encoded)], dtype=np.int64)
+    if name == "attention_offsets":
+        return np.cumsum([0, *(per_pair * len(one.tokens) ** 2 for one in encoded)], dtype=np.int64)
+    if name == "attention":
+        parts = [one.arrays[name].reshape(-1) for one in encoded]
+        return np.concatenate(parts) if parts else np.empty(0, np.float32)
+    return np.concatenate([np.empty((0, d), np.float32), *(one.arrays[name] for one in encoded)])
+
+
+def _encode_bytes(values: Any) -> bytes:
+    """The bytes of a tensor."""
+    if isinstance(values, np.ndarray):
+        return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()
+    content = [value.encode() for value in values]
+    return b"".join(len(one).to_bytes(_LENGTH_BYTES, "little") + one for one in content)

@@ -1,0 +1,64 @@
+"""OpenAI's embeddings API: one vector of length 1 for each text."""
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pybase64
+from flask import Blueprint, Response
+
+from polyseme.api.parsing import JSON, negotiate_media_type, read_json
+from polyseme.api.schemas import EmbeddingsRequest
+from polyseme.api.service import current_service, find_model
+from polyseme.encoding.encode import TokenCounts, encode_sentence, tokenize
+from polyseme.encoding.sentences import POOLED, check_dimensions, sentence_vector
+from polyseme.encoding.serialize import number_bytes
+from polyseme.errors import FieldError, InvalidError
+from polyseme.observability.request_context import current_context
+
+openai = Blueprint("openai", __name__, url_prefix="/v1")
+
+_ENTRY_BYTES = 64
+"""About the bytes of an entry besides its numbers."""
+
+
+@openai.post("/embeddings")
+def embeddings() -> Response:
+    """The vector of each text."""
+    negotiate_media_type(JSON)
+    context, service = current_context(), current_service()
+    body = read_json(EmbeddingsRequest)
+    start = context.timings.add("parse", context.started)
+    texts = [body.input] if isinstance(body.input, str) else body.input
+    model, limits = find_model(body.model), service.limits
+    options = replace(POOLED, wordless="keep" if body.wordless == "zero" else "refuse")
+    sentences = tokenize(model, texts, options, limits)
+    width = check_dimensions(model, body.dimensions)
+    per_entry = width * number_bytes("json", body.encoding_format) + _ENTRY_BYTES
+    limits.answer_bytes(int(len(texts) * per_entry))
+    counts = context.counts = TokenCounts(sentences)
+    context.timings.add("tokens", start)
+    pooling = body.pooling or service.settings.pooling
+    data = []
+    for index, sentence in enumerate(sentences):
+        encoded = encode_sentence(model, sentence, options, context.timings)
+        vector = sentence_vector(model, encoded, pooling, width)
+        if body.wordless == "refuse" and not vector.any():
+            message = "its words cancel each other out, so it has no direction"
+            raise InvalidError([FieldError(f"/input/{index}", message)])
+        # Serialized at once: bytes take less memory than arrays and dictionaries.
+        entry: dict[str, Any] = {"object": "embedding", "index": index, "embedding": vector}
+        if body.encoding_format == "base64":
+            entry["embedding"] = pybase64.b64encode_as_string(vector.astype("<f4", copy=False).data)
+        data.append(orjson.dumps(entry, option=orjson.OPT_SERIALIZE_NUMPY))
+    start = context.timings.now()
+    content = orjson.dumps(
+        {
+            "object": "list",
+            "data": [orjson.Fragment(entry) for entry in data],
+            "model": model.manifest.name,
+            "usage": {"prompt_tokens": counts.tokens, "total_tokens": counts.tokens},
+        }
+    )
+    context.timings.add("write", start)
+    return Response(content, content_type=JSON)

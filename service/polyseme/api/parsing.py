@@ -1,0 +1,171 @@
+"""Reading a request: media types and the body."""
+
+import io
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import orjson
+import regex
+from flask import current_app, request
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_accept_header, parse_options_header
+
+from polyseme.api.schemas import TAGS, parse_query_value
+from polyseme.errors import (
+    MOST_ERRORS,
+    FieldError,
+    InvalidError,
+    NotAcceptableError,
+    NotJsonError,
+    TooLargeError,
+    UnsupportedMediaError,
+)
+
+JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
+BINARY = "application/octet-stream"
+_Body = TypeVar("_Body", bound=BaseModel)
+_NAME = regex.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
+_SIZE = regex.compile(r"[0-9]{1,15}")
+_ALTERNATIVES = frozenset({"input", "layers", "data"})
+"""Fields with several alternative types."""
+_LARGEST = (1 << 53) - 1
+"""The largest size that is repeated: every JSON reader represents it exactly."""
+
+
+def negotiate_media_type(*offered: str) -> str:
+    """The offered type that the client prefers; raise NotAcceptableError if it accepts none."""
+    sent = request.environ.get("HTTP_ACCEPT", "")
+    best = _best_match(sent, offered)
+    if best is None and sent:
+        raise NotAcceptableError
+    return best or offered[0]
+
+
+# Clients send the same few headers again and again.
+@lru_cache(256)
+def _best_match(sent: str, offered: tuple[str, ...]) -> str | None:
+    return parse_accept_header(sent, MIMEAccept).best_match(offered)
+
+
+def is_content_type(media: str) -> bool:
+    """Whether the body is declared as a media type."""
+    return _media_type(request.environ.get("CONTENT_TYPE", "")) == media
+
+
+@lru_cache(256)
+def _media_type(sent: str) -> str:
+    return parse_options_header(sent)[0].lower()
+
+
+def read_json(schema: type[_Body]) -> _Body:
+    """Parse and validate a JSON body.
+
+    Raises UnsupportedMediaError, TooLargeError, NotJsonError or InvalidError.
+    """
+    if not is_content_type(JSON):
+        raise UnsupportedMediaError
+    return _validate(schema, _parse(_content()))
+
+
+def read_ndjson(schema: type[_Body], max_lines: Callable[[int], None]) -> _Body:
+    """Parse and validate a body whose lines are the entries of `input`; the query has the rest.
+
+    `max_lines` raises TooLargeError for too many lines. Raises as `read_json` does. Pointers are
+    those of the same request in JSON.
+    """
+    content = _content().rstrip(b" \t\r\n")
+    max_lines(content.count(b"\n") + 1)
+    fields = {name: parse_query_value(name, sent) for name, sent in request.args.lists()}
+    if "input" in fields:
+        raise InvalidError([FieldError("/input", "its entries are the lines of the body")])
+    return _validate(schema, {**fields, "input": list(map(_parse, io.BytesIO(content)))})
+
+
+def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]:
+    """Parse and validate JSON that bytes may follow; a header has the length of the JSON.
+
+    Clients of the Open Inference Protocol declare such bodies as bytes, or not at all. Raises as
+    `read_json` does.
+    """
+    if _media_type(request.environ.get("CONTENT_TYPE", "")) not in {"", JSON, BINARY}:
+        hint = f"Send the header `Content-Type: {JSON}`, or `{BINARY}` if bytes follow the JSON."
+        raise UnsupportedMediaError(f"The Content-Type header is not {JSON} or {BINARY}.", hint)
+    content = _content()
+    said = request.headers.get(header, str(len(content)))
+    if not _SIZE.fullmatch(said) or int(said) > len(content):
+        hint = "Leave the header out if no bytes follow the JSON."
+        raise NotJsonError(f"The header {header} is not a number of bytes that the body has.", hint)
+    return _validate(schema, _parse(content[: int(said)])), content[int(said) :]
+
+
+def _content() -> bytes:
+    """The whole body; raise UnsupportedMediaError, NotJsonError or TooLargeError."""
+    if request.environ.get("HTTP_CONTENT_ENCODING", "") not in {"", "identity"}:
+        raise UnsupportedMediaError("The body has a Content-Encoding; none is supported.")
+    try:
+        return _read()
+    except TooLargeError:
+        raise
+    except Exception:  # noqa: BLE001 - each server has its own exceptions for a broken body
+        raise NotJsonError("The body is incomplete or not well-formed HTTP.") from None
+
+
+def _parse(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise NotJsonError from None
+
+
+def _validate(schema: type[_Body], value: Any) -> _Body:
+    try:
+        return schema.model_validate(value)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+    raise InvalidError([FieldError(_pointer(one), _message(one)) for one in found[:MOST_ERRORS]])
+
+
+def _read() -> bytes:
+    """The bytes of the body, at most one more than the limit."""
+    limit = current_app.config["MAX_CONTENT_LENGTH"]
+    declared = request.content_length
+    if declared is None:
+        # A chunked body has no declared length; a server marks that it sees the end.
+        body = b"".join(_raw(limit + 1 if request.environ.get("wsgi.input_terminated") else 0))
+    else:
+        body = b"".join(_raw(declared if declared <= limit else 0))
+        if len(body) < declared <= limit:
+            raise EOFError
+    if len(body) > limit or (declared and declared > limit):
+        size = declared if declared and declared <= _LARGEST else f"more than {limit}"
+        raise TooLargeError("The body has too many bytes", size, "max_body_bytes", limit)
+    return body
+
+
+def _raw(most: int) -> Iterator[bytes]:
+    """Yield the body up to a number of bytes."""
+    stream = request.environ["wsgi.input"]
+    while most > 0 and (chunk := stream.read(min(most, 1 << 16))):
+        most -= len(chunk)
+        yield chunk
+
+
+def _pointer(error: ErrorDetails) -> str:
+    """The JSON pointer of an error; it ends before a name that no field can have."""
+    pointer = ""
+    for before, part in pairwise(("", *error["loc"])):
+        if isinstance(part, str) and part in TAGS and before in _ALTERNATIVES:
+            continue
+        if isinstance(part, str) and not _NAME.fullmatch(part):
+            break
+        pointer += f"/{part}"
+    return pointer
+
+
+def _message(error: Any) -> str:
+    """Pydantic's message, which names what is allowed and not what was sent."""
+    return str(error["msg"]).removeprefix("Value error, ")

@@ -1,0 +1,273 @@
+"""The response bodies, for OpenAPI and tests; responses themselves are written from arrays."""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from polyseme.text.case import Resolution
+
+
+class _Response(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Base64Array(_Response):
+    """An array as bytes: little-endian, C order."""
+
+    shape: list[int]
+    dtype: Literal["float32", "float16"]
+    data: str
+
+
+class TokenResponse(_Response):
+    """A token and the vocabulary entry that stands for it."""
+
+    text: str
+    start: int | None = Field(description="in code points; null for tokenized input")
+    end: int | None
+    key: str | None = Field(description="the vocabulary entry; null where there is none")
+    resolution: Resolution
+
+
+class ResultResponse(_Response):
+    """One sentence, with the requested arrays."""
+
+    tokens: list[TokenResponse]
+    truncated: int
+    static: list[list[float]] | Base64Array | None = Field(None, description="[n, d]")
+    contextual: list[list[float]] | Base64Array | None = Field(None, description="[n, d]")
+    attention: list[Any] | Base64Array | None = Field(
+        None, description="[L, h, n, n], [L, n, n] as a mean; row = query token"
+    )
+    queries: list[Any] | Base64Array | None = Field(None, description="[L, h, n, k]")
+    keys: list[Any] | Base64Array | None = Field(None, description="[L, h, n, k]")
+    values: list[Any] | Base64Array | None = Field(None, description="[L, h, n, v]")
+    scores: list[Any] | Base64Array | None = Field(
+        None, description="[L, h, n, n], queries·keysᵀ before scaling, biases and softmax"
+    )
+
+
+class UsageResponse(_Response):
+    """The tokens of the request."""
+
+    tokens: int
+    oov: int
+    truncated: int
+
+
+class EncodeResponse(_Response):
+    """Static vectors, contextual vectors and attention."""
+
+    model: str
+    dimension: int
+    layers: int
+    heads: int
+    results: list[ResultResponse]
+    usage: UsageResponse
+
+
+class NeighborResponse(_Response):
+    """A word and its cosine."""
+
+    word: str
+    similarity: float
+
+
+class AttendedResponse(_Response):
+    """A token that the occurrence attends to."""
+
+    text: str
+    start: int | None
+    end: int | None
+    weight: float
+
+
+class OccurrenceResponse(_Response):
+    """One occurrence, before and after context."""
+
+    token: TokenResponse
+    shift: float = Field(description="1 − cosine(static, contextual)")
+    static_neighbors: list[NeighborResponse]
+    contextual_neighbors: list[NeighborResponse]
+    attends_to: list[AttendedResponse]
+
+
+Position: TypeAlias = Annotated[list[float], Field(min_length=2, max_length=2)]
+
+
+class MappedResponse(_Response):
+    """A neighbor's position on the map."""
+
+    word: str
+    position: Position
+
+
+class MapResponse(_Response):
+    """Occurrences and neighbors in the plane: the first two principal components."""
+
+    explained_variance_ratio: Position = Field(description="the share of each axis")
+    static: list[Position | None] = Field(description="of each occurrence; null for a zero vector")
+    contextual: list[Position | None] = Field(
+        description="of each occurrence, as its neighbors are searched"
+    )
+    neighbors: list[MappedResponse]
+
+
+class CompareResponse(_Response):
+    """Occurrences side by side."""
+
+    model: str
+    occurrences: list[OccurrenceResponse]
+    static_similarity: list[list[float]]
+    contextual_similarity: list[list[float]]
+    notes: list[str]
+    map: MapResponse | None = Field(None, description="if requested")
+
+
+class StepResponse(_Response):
+    """One step of the arithmetic."""
+
+    name: str
+    formula: str
+    shape: list[int]
+    values: list[Any]
+
+
+class TraceResponse(_Response):
+    """Every step, in float64."""
+
+    tokens: list[str]
+    steps: list[StepResponse]
+
+
+class NeighborsResponse(_Response):
+    """The nearest words, best first."""
+
+    neighbors: list[NeighborResponse]
+
+
+class EmbeddingResponse(_Response):
+    """The vector of one text, of length 1."""
+
+    object: Literal["embedding"]
+    index: int = Field(description="of the text in `input`")
+    embedding: list[float] | str = Field(description="[d], or base64 of float32, little-endian")
+
+
+class EmbeddingsUsageResponse(_Response):
+    """The tokens of the request, by this service's tokenizer."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsResponse(_Response):
+    """One vector of each text: OpenAI's shape."""
+
+    object: Literal["list"]
+    data: list[EmbeddingResponse]
+    model: str
+    usage: EmbeddingsUsageResponse
+
+
+class ModelResponse(_Response):
+    """A model: OpenAI's shape and the manifest."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    default: bool
+    status: Literal["ok", "broken"] = Field(description="whether it can answer")
+    problem: str | None = Field(
+        None, description="why it is broken, or why a changed folder is not in use"
+    )
+    dimension: int | None = None
+    vocabulary_size: int | None = None
+    dtype: str | None = None
+    bytes: int | None = Field(None, description="size on disk")
+    layers: int | None = None
+    heads: int | None = None
+    cased: bool | None = None
+    subwords: bool | None = Field(None, description="it composes out-of-vocabulary words")
+    languages: list[str] | None = None
+    licence: str | None = None
+    source: str | None = None
+    training: dict[str, Any] | None = None
+    quality: dict[str, Any] | None = None
+
+
+class ModelsResponse(_Response):
+    """All models."""
+
+    object: Literal["list"]
+    data: list[ModelResponse]
+
+
+class LiveResponse(_Response):
+    """The process answers."""
+
+    status: Literal["alive"]
+
+
+class ModelStateResponse(_Response):
+    """The state of a model in the answering worker."""
+
+    id: str
+    default: bool
+    status: Literal["loaded", "unloaded", "broken"] = Field(
+        description="an unloaded model is loaded at its first use; a broken one cannot be"
+    )
+    problem: str | None = Field(
+        None, description="why it is broken, or why a changed folder is not in use"
+    )
+
+
+class ReadyResponse(_Response):
+    """The default model can answer."""
+
+    status: Literal["ready"]
+    models: list[ModelStateResponse]
+
+
+class FieldErrorResponse(_Response):
+    """What is wrong with one field."""
+
+    pointer: str
+    message: str
+
+
+class ProblemResponse(BaseModel):
+    """An error (RFC 9457)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    hint: str
+    request_id: str
+    errors: list[FieldErrorResponse] | None = None
+
+
+class OpenAIErrorResponse(_Response):
+    """An error in OpenAI's format."""
+
+    message: str
+    type: str
+    param: str | None = Field(description="the first invalid field, such as `input[3]`")
+    code: str
+
+
+class OpenAIProblemResponse(ProblemResponse):
+    """An error (RFC 9457), and the same for clients of OpenAI's API."""
+
+    error: OpenAIErrorResponse
+
+
+class NotReadyResponse(ProblemResponse):
+    """The default model cannot be used; `detail` says why."""
+
+    models: list[ModelStateResponse]

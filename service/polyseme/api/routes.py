@@ -1,0 +1,206 @@
+"""The routes of our own API: each parses, computes and responds."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import orjson
+from flask import Blueprint, Response
+
+from polyseme.api.errors import log_fault, problem_document
+from polyseme.api.parsing import (
+    JSON,
+    NDJSON,
+    NPZ,
+    is_content_type,
+    negotiate_media_type,
+    read_json,
+    read_ndjson,
+)
+from polyseme.api.schemas import CompareRequest, EncodeRequest, NeighborsRequest, TraceRequest
+from polyseme.api.service import current_service, find_model, model_document
+from polyseme.encoding import compare as comparing
+from polyseme.encoding import trace as tracing
+from polyseme.encoding.encode import TokenCounts, Tokenized, encode_sentence, tokenize
+from polyseme.encoding.neighbors import neighbors_of_vector, neighbors_of_word
+from polyseme.encoding.options import EncodeOptions
+from polyseme.encoding.serialize import (
+    Encoding,
+    Format,
+    check_size,
+    json_document,
+    npz_archive,
+    number_bytes,
+    sentence_json,
+    usage,
+)
+from polyseme.engine.arrays import NonFiniteError
+from polyseme.errors import OutOfRangeError, PolysemeError
+from polyseme.observability.request_context import RequestContext, current_context
+from polyseme.store.model import Model
+
+routes = Blueprint("routes", __name__, url_prefix="/v1")
+_FORMATS: dict[str, Format] = {JSON: "json", NDJSON: "ndjson", NPZ: "npz"}
+
+
+@routes.post("/encode")
+def encode() -> Response:
+    """Static vectors, contextual vectors and attention of sentences."""
+    context, limits = current_context(), current_service().limits
+    media = negotiate_media_type(JSON, NDJSON, NPZ)
+    if is_content_type(NDJSON):
+        body = read_ndjson(EncodeRequest, limits.sentences)
+    else:
+        body = read_json(EncodeRequest)
+    start = context.timings.add("parse", context.started)
+    model, options, form = find_model(body.model), body.options(), _FORMATS[media]
+    sentences = tokenize(model, body.texts, options, limits)
+    size = number_bytes(form, body.encoding, body.dtype)
+    check_size(model, sentences, options, size, limits, streamed=form == "ndjson")
+    counts = context.counts = TokenCounts(sentences)
+    context.timings.add("tokens", start)
+    if form == "ndjson":
+        lines = _stream(model, sentences, options, body.encoding, context)
+        return Response(lines, content_type=NDJSON)
+    if form == "npz":
+        encoded = [encode_sentence(model, one, options, context.timings) for one in sentences]
+        start = context.timings.now()
+        content = npz_archive(model.manifest, encoded, options)
+        context.timings.add("write", start)
+    else:
+        results = []
+        for one in sentences:
+            result = encode_sentence(model, one, options, context.timings)
+            start = context.timings.now()
+            results.append(sentence_json(result, body.encoding))
+            context.timings.add("write", start)
+        content = json_document(model.manifest, results, counts)
+    limits.answer_bytes(len(content))
+    return Response(content, content_type=media)
+
+
+def _stream(
+    model: Model,
+    sentences: Sequence[Tokenized],
+    options: EncodeOptions,
+    encoding: Encoding,
+    context: RequestContext,
+) -> Iterator[bytes]:
+    """One line for each sentence, and a last line: complete with the usage, or the error."""
+    last: dict[str, Any] = {"complete": True, "usage": usage(TokenCounts(sentences))}
+    try:
+        for one in sentences:
+            result = encode_sentence(model, one, options, context.timings)
+            line = sentence_json(result, encoding) + b"\n"
+            context.response_bytes += len(line)
+            yield line
+    except GeneratorExit:
+        context.aborted = True
+        raise
+    except Exception as error:  # noqa: BLE001 - the response has begun; its last line is the error
+        last = {"complete": False, "error": _stream_error(error, context)}
+    line = orjson.dumps(last) + b"\n"
+    context.response_bytes += len(line)
+    yield line
+
+
+def _stream_error(error: Exception, context: RequestContext) -> dict[str, Any]:
+    if isinstance(error, NonFiniteError):
+        error = OutOfRangeError()
+    if not isinstance(error, PolysemeError):
+        log_fault(error, context.request_id)
+        error = PolysemeError()
+    context.code = error.code
+    return problem_document(error, context.request_id)
+
+
+@routes.post("/compare")
+def compare() -> Response:
+    """Occurrences of words side by side."""
+    negotiate_media_type(JSON)
+    context = current_context()
+    body = read_json(CompareRequest)
+    context.timings.add("parse", context.started)
+    model = find_model(body.model)
+    occurrences = [comparing.Occurrence(**one.model_dump()) for one in body.occurrences]
+    result = comparing.compare(
+        model,
+        occurrences,
+        body.neighbors,
+        body.case,
+        current_service().limits,
+        context.timings,
+        with_map=body.map,
+    )
+    context.counts = result.counts
+    return json_response(comparing.comparison_document(model.manifest.name, result))
+
+
+@routes.post("/trace")
+def trace() -> Response:
+    """Every step of the arithmetic, in float64."""
+    negotiate_media_type(JSON)
+    context, limits = current_context(), current_service().limits
+    body = read_json(TraceRequest)
+    start = context.timings.add("parse", context.started)
+    if body.text is None:
+        names = ("embeddings", "queries", "keys", "values")
+        rows = {name: getattr(body, name) for name in names}
+        numbers = tracing.Numbers(
+            tokens=body.tokens or (),
+            matrices={name: one for name, one in rows.items() if one is not None},
+            weights=body.weights.model_dump(exclude_none=True) if body.weights else {},
+            heads=body.heads,
+            scale=body.scale,
+            transposed=body.convention == "column",
+        )
+        tokens, steps = list(numbers.tokens), tracing.trace_numbers(numbers, limits)
+    else:
+        model = find_model(body.model)
+        sentence, steps = tracing.trace_text(model, body.text, body.layer, body.case, limits)
+        context.counts = TokenCounts([sentence])
+        tokens = [token.text for token in sentence.tokens]
+    context.timings.add("attention", start)
+    return json_response(tracing.trace_document(tokens, steps))
+
+
+@routes.post("/neighbors")
+def neighbors() -> Response:
+    """The words nearest to a word or to a vector."""
+    negotiate_media_type(JSON)
+    context = current_context()
+    body = read_json(NeighborsRequest)
+    start = context.timings.add("parse", context.started)
+    model = find_model(body.model)
+    if body.vector is not None:
+        found = neighbors_of_vector(model, body.vector, body.k)
+    else:
+        found = neighbors_of_word(model, body.word or "", body.k, body.case)
+    context.timings.add("neighbors", start)
+    return json_response({"neighbors": [one._asdict() for one in found]})
+
+
+@routes.get("/models")
+def models() -> Response:
+    """All models."""
+    negotiate_media_type(JSON)
+    registry = current_service().models
+    data = [model_document(registry, name, state) for name, state in registry.states().items()]
+    return json_response({"object": "list", "data": data})
+
+
+@routes.get("/models/<name>")
+def model(name: str) -> Response:
+    """One model."""
+    negotiate_media_type(JSON)
+    registry = current_service().models
+    return json_response(model_document(registry, name, registry.state(name)))
+
+
+def json_response(document: Any) -> Response:
+    """A JSON response; arrays are finite. Raises TooLargeError if it is over the limit."""
+    context = current_context()
+    start = context.timings.now()
+    content = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+    context.timings.add("write", start)
+    current_service().limits.answer_bytes(len(content))
+    return Response(content, content_type=JSON)

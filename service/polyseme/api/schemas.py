@@ -1,0 +1,272 @@
+"""The request bodies. An unknown field is an error."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeAlias
+
+import regex
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
+
+from polyseme.encoding.options import Dtype, EncodeOptions, OovPolicy, Part
+from polyseme.encoding.sentences import Pooling
+from polyseme.encoding.serialize import Encoding
+from polyseme.store.manifest import NAME_PATTERN
+from polyseme.text.case import Case
+
+ModelName: TypeAlias = Annotated[
+    str | None,
+    Field(pattern=NAME_PATTERN, description="a model's name; the default model if left out"),
+]
+Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+# Validation stops at the first error of a list: a million wrong entries would make a million errors.
+Vector: TypeAlias = Annotated[list[Number], Field(min_length=1, fail_fast=True)]
+Matrix: TypeAlias = Annotated[list[Vector], Field(min_length=1, fail_fast=True)]
+Texts: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
+
+
+def _kind_of_input(value: Any) -> str:
+    if isinstance(value, list):
+        return "words" if value and isinstance(value[0], list) else "texts"
+    return "text"
+
+
+def _kind_of_layers(value: Any) -> str:
+    return "numbers" if isinstance(value, list) else "name"
+
+
+TAGS = frozenset({"text", "texts", "words", "numbers", "name"})
+"""The names of alternatives, which pydantic adds to the location of an error."""
+
+Input: TypeAlias = Annotated[
+    Annotated[str, Tag("text")]
+    | Annotated[list[str], Field(min_length=1, fail_fast=True), Tag("texts")]
+    | Annotated[list[Texts], Field(min_length=1, fail_fast=True), Tag("words")],
+    Discriminator(_kind_of_input),
+    Field(description="a sentence, several, or several that are already tokenized"),
+]
+LayerNumbers: TypeAlias = Annotated[
+    list[Annotated[int, Field(ge=0)]], Field(min_length=1, fail_fast=True)
+]
+Layers: TypeAlias = Annotated[
+    Annotated[Literal["all", "last"], Tag("name")] | Annotated[LayerNumbers, Tag("numbers")],
+    Discriminator(_kind_of_layers),
+    Field(description="which layers attention, queries, … are returned for; counted from 0"),
+]
+
+
+_NUMBER = regex.compile(r"-?[0-9]{1,9}")
+_FLAGS = ("true", "false")
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class EncodeRequest(_Body):
+    """Sentences, and what to return for them."""
+
+    input: Input
+    model: ModelName = None
+    include: list[Part] = Field(
+        ["static", "contextual", "attention"],
+        fail_fast=True,
+        description="the arrays to return",
+    )
+    layers: Layers = "all"
+    heads: Literal["all", "mean"] = Field(
+        "all", description="attention and scores of each head, or their mean over the heads"
+    )
+    oov: OovPolicy | None = Field(
+        None,
+        description="out-of-vocabulary words: a zero vector, a vector composed of subwords, or an"
+        " error; by default `subword` if the model has subword vectors, else `zero`",
+    )
+    case: Case = "auto"
+    truncate: bool = Field(
+        False, description="cut off what exceeds the limit of a sentence instead of refusing it"
+    )
+    encoding: Encoding = "float"
+    dtype: Dtype = "float32"
+
+    @property
+    def texts(self) -> Sequence[str | Sequence[str]]:
+        """The sentences as a list."""
+        return [self.input] if isinstance(self.input, str) else self.input
+
+    def options(self) -> EncodeOptions:
+        """The options of the encoder."""
+        return EncodeOptions(
+            include=frozenset(self.include),
+            layers=self.layers,
+            mean_heads=self.heads == "mean",
+            oov=self.oov,
+            case=self.case,
+            truncate=self.truncate,
+            dtype=self.dtype,
+        )
+
+
+def parse_query_value(name: str, sent: Sequence[str]) -> Any:
+    """A query parameter of /v1/encode as JSON has it; commas separate the entries of a list.
+
+    A value of another form stays as it is, and validation refuses it.
+    """
+    if name in {"include", "layers"}:
+        parts = [_number(part) for part in ",".join(sent).split(",")] if any(sent) else []
+        named = name == "layers" and len(parts) == 1 and isinstance(parts[0], str)
+        return parts[0] if named else parts
+    value = sent[0] if len(sent) == 1 else list(sent)
+    flag = name == "truncate" and value in _FLAGS
+    return value == "true" if flag else value
+
+
+def _number(text: str) -> int | str:
+    return int(text) if _NUMBER.fullmatch(text) else text
+
+
+class OccurrenceRequest(_Body):
+    """A word in a text, by its spelling or by its span."""
+
+    text: str
+    word: Annotated[str, Field(min_length=1)] | None = None
+    nth: int = Field(0, ge=0, description="which of several, counted from 0")
+    start: Annotated[int, Field(ge=0)] | None = Field(None, description="in Unicode code points")
+    end: Annotated[int, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "OccurrenceRequest":
+        placed = self.start is not None and self.end is not None
+        if (self.word is None) != placed or (self.start is None) != (self.end is None):
+            raise ValueError("give either `word` or both `start` and `end`")
+        if placed and "nth" in self.model_fields_set:
+            raise ValueError("`nth` goes with `word`, not with `start` and `end`")
+        if self.start is not None and not self.start < (self.end or 0) <= len(self.text):
+            raise ValueError("`start` and `end` are a span of the text that is not empty")
+        return self
+
+
+class CompareRequest(_Body):
+    """Occurrences to compare."""
+
+    occurrences: list[OccurrenceRequest] = Field(min_length=2, max_length=64)
+    neighbors: int = Field(5, ge=0, le=100, description="number of neighbors of each vector")
+    map: bool = Field(False, description="add a flat map of the occurrences and their neighbors")
+    model: ModelName = None
+    case: Case = "auto"
+
+
+class WeightsRequest(_Body):
+    """Projection weights; an absent one is the identity."""
+
+    query: Matrix | None = Field(None, description="[d, h·k]")
+    key: Matrix | None = Field(None, description="[d, h·k]")
+    value: Matrix | None = Field(None, description="[d, h·v]")
+    output: Matrix | None = Field(None, description="[h·v, d]")
+
+
+class TraceRequest(_Body):
+    """What to trace: embeddings; queries, keys and values; or a text and a stored model."""
+
+    tokens: Annotated[Texts, Field(min_length=1)] | None = None
+    embeddings: Matrix | None = Field(None, description="[n, d]")
+    weights: WeightsRequest | None = None
+    queries: Matrix | None = Field(None, description="[n, h·k]")
+    keys: Matrix | None = Field(None, description="[n, h·k]")
+    values: Matrix | None = Field(None, description="[n, h·v]")
+    heads: int = Field(1, ge=1, le=1024)
+    scale: bool = Field(True, description="divide the scores by √k")
+    convention: Literal["row", "column"] = Field("row", description="weights as x·W or as W·x")
+    text: str | None = None
+    model: ModelName = None
+    layer: int = Field(0, ge=0, description="counted from 0")
+    case: Case = "auto"
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "TraceRequest":
+        projected = [self.queries, self.keys, self.values]
+        some, whole = any(projected), all(projected)
+        sources = (self.text is not None, self.embeddings is not None, some)
+        if sum(sources) != 1 or some != whole:
+            raise ValueError("give one of: `embeddings`; `queries`, `keys` and `values`; or `text`")
+        brought = {"tokens", "weights", "heads", "scale", "convention"}
+        stored = {"model", "layer", "case"}
+        unused = stored if self.text is None else brought
+        unused |= {"weights", "convention"} if some else set()
+        given = {name for name in self.model_fields_set if getattr(self, name) is not None}
+        if wrong := sorted(unused & given):
+            raise ValueError(f"{', '.join(wrong)}: not used with these fields")
+        if self.text is None and self.tokens is None:
+            raise ValueError("`tokens` names the rows of the numbers")
+        return self
+
+
+class NeighborsRequest(_Body):
+    """A word or a vector."""
+
+    word: Annotated[str, Field(min_length=1)] | None = None
+    vector: Vector | None = None
+    k: int = Field(10, ge=1, le=1000)
+    model: ModelName = None
+    case: Case = "auto"
+
+    @model_validator(mode="after")
+    def _one_of(self) -> "NeighborsRequest":
+        if (self.word is None) == (self.vector is None):
+            raise ValueError("give either `word` or `vector`")
+        return self
+
+
+def _no_numbers(value: Any) -> Any:
+    """Refuse token numbers: they refer to OpenAI's vocabularies."""
+    first = value
+    while isinstance(first, list) and first:
+        first = first[0]
+    numbers = isinstance(first, int)
+    if numbers:
+        raise ValueError(
+            "send texts, not token numbers; LangChain's OpenAIEmbeddings does so with"
+            " `check_embedding_ctx_length=False`"
+        )
+    return value
+
+
+EmbeddingsInput: TypeAlias = Annotated[
+    Annotated[str, Tag("text")]
+    | Annotated[list[str], Field(min_length=1, fail_fast=True), Tag("texts")]
+    | Annotated[list[Texts], Field(min_length=1, fail_fast=True), Tag("words")],
+    Discriminator(_kind_of_input),
+    BeforeValidator(_no_numbers),
+    Field(
+        description="a text, several, or several tokenized texts (not OpenAI's); each needs a word"
+        " that has a vector"
+    ),
+]
+
+
+class EmbeddingsRequest(_Body):
+    """Texts to embed: OpenAI's embeddings API."""
+
+    input: EmbeddingsInput
+    # Any string: OpenAI answers 404 for a name that no model can have.
+    model: str | None = Field(None, description="a model's name; the default model if left out")
+    encoding_format: Encoding = Field(
+        "float", description="numbers, or base64 of float32, little-endian"
+    )
+    dimensions: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="keep this many dimensions and normalize again; all if left out"
+    )
+    user: str | None = Field(None, description="accepted and ignored")
+    pooling: Pooling | None = Field(
+        None, description="not OpenAI's: the pooling; the service's setting if left out"
+    )
+    wordless: Literal["refuse", "zero"] = Field(
+        "refuse",
+        description="not OpenAI's: refuse a text without a known word, or return a zero vector",
+    )

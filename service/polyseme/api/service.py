@@ -1,0 +1,100 @@
+"""What the routes share: settings, models, limits, keys, and whether the service shuts down."""
+
+import logging
+import mmap
+from dataclasses import dataclass, field
+from typing import Any
+
+from flask import current_app
+
+from polyseme.api.auth import ApiKeyAuth
+from polyseme.encoding.options import Limits
+from polyseme.encoding.serialize import manifest_document
+from polyseme.errors import DrainingError, NotReadyError
+from polyseme.observability.request_context import current_context
+from polyseme.settings import Settings
+from polyseme.store.model import Model
+from polyseme.store.registry import Registry
+from polyseme.store.slot import State
+
+_log = logging.getLogger("polyseme")
+_EXTENSION = "polyseme"
+
+
+def _shared_byte() -> mmap.mmap:
+    return mmap.mmap(-1, 1)
+
+
+@dataclass(frozen=True)
+class Service:
+    """The state of one application; gunicorn's workers inherit it from the master."""
+
+    settings: Settings
+    models: Registry
+    limits: Limits
+    auth: ApiKeyAuth
+    _draining: mmap.mmap = field(default_factory=_shared_byte)
+    """one byte that the master and its workers share"""
+
+    def start_draining(self) -> None:
+        """Make `/readyz` fail in every process."""
+        self._draining[0] = 1
+
+    @property
+    def draining(self) -> bool:
+        """Whether the service shuts down."""
+        return self._draining[0] == 1
+
+    def reload(self) -> None:
+        """Read changed keys and models again. A failure is logged and keeps what was read before."""
+        for what, refresh in (("keys", self.auth.refresh), ("models", self.models.refresh)):
+            try:
+                refresh()
+            except Exception:  # noqa: BLE001 - whatever it is, what was read before still serves
+                _log.exception("polyseme: the %s could not be refreshed", what)
+        self.log_problems()
+
+    def log_problems(self) -> None:
+        """Log a warning for each model with a problem."""
+        for name, state in self.models.states().items():
+            if state.problem:
+                _log.warning("polyseme: %s is %s: %s", name, state.status, state.problem)
+
+    def not_ready(self) -> NotReadyError | None:
+        """The error if the service cannot answer now."""
+        if self.draining:
+            return DrainingError()
+        if self.models.ready():
+            return None
+        state = self.models.states().get(self.models.default)
+        if state is None:
+            return NotReadyError("The default model cannot be used: no model has its name.")
+        problem = state.problem or "it is being read."
+        return NotReadyError(f"The default model cannot be used: {problem}")
+
+
+def current_service() -> Service:
+    """The service of the current application."""
+    service: Service = current_app.extensions[_EXTENSION]
+    return service
+
+
+def find_model(name: str | None) -> Model:
+    """A model, the default one without a name; raise UnknownModelError or ModelFolderError."""
+    model = current_service().models.model(name)
+    current_context().model = model.manifest.name
+    return model
+
+
+def model_document(registry: Registry, name: str, state: State) -> dict[str, Any]:
+    """A model in OpenAI's shape, with its manifest, and its problem if it has one."""
+    return {
+        "id": name,
+        "object": "model",
+        "owned_by": "polyseme",
+        "default": name == registry.default,
+        "created": state.created,
+        "status": "broken" if state.status == "broken" else "ok",
+        **({"problem": state.problem} if state.problem else {}),
+        **(manifest_document(state.manifest) if state.manifest else {}),
+    }

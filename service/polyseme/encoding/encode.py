@@ -1,0 +1,210 @@
+"""Sentences to tokens, static vectors, contextual vectors and attention."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from time import perf_counter
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from polyseme.encoding.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
+from polyseme.engine.arrays import Floats
+from polyseme.engine.layers import contextualize
+from polyseme.errors import MOST_ERRORS, FieldError, OutOfRangeError, UnknownWordError
+from polyseme.store.model import Model
+from polyseme.text.case import Case, Resolution
+from polyseme.text.tokenizer import Tokenizer
+from polyseme.text.tokens import Token
+from polyseme.text.words import words
+
+Text: TypeAlias = str | Sequence[str]
+"""A sentence, or the words of one that is already tokenized."""
+_resolution = attrgetter("resolution")
+
+
+class Tokenized(NamedTuple):
+    """The tokens of one sentence."""
+
+    tokens: list[Token]
+    truncated: int = 0
+    """how many words were cut off"""
+
+
+class TokenCounts:
+    """How many tokens some sentences have, and how their words were found."""
+
+    def __init__(self, sentences: Iterable[Tokenized]) -> None:
+        self.tokens = self.truncated = 0
+        found: Counter[Resolution] = Counter()
+        for tokens, truncated in sentences:
+            self.tokens += len(tokens)
+            self.truncated += truncated
+            found.update(map(_resolution, tokens))
+        self.oov = found["oov"]
+        self.subword = found["subword"]
+        self.case_fallbacks = self.tokens - found["exact"] - self.oov - self.subword
+
+
+class Timings:
+    """The milliseconds of each named stage of a request, in the order of their first use."""
+
+    def __init__(self) -> None:
+        self.milliseconds: dict[str, float] = {}
+        self.spans: dict[str, tuple[float, float]] = {}
+        """the first start and the last end of each stage, by `time.perf_counter`"""
+
+    now = staticmethod(perf_counter)
+
+    def add(self, stage: str, start: float) -> float:
+        """Add the time since `start` to a stage; return the present time."""
+        end = self.now()
+        self.milliseconds[stage] = self.milliseconds.get(stage, 0.0) + (end - start) * 1000
+        self.spans[stage] = self.spans.get(stage, (start,))[0], end
+        return end
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The result for one sentence; only the requested arrays are present."""
+
+    tokens: list[Token]
+    truncated: int
+    """how many words were cut off"""
+    arrays: dict[Part, Floats] = field(default_factory=dict)
+    """`static`, `contextual` [n, d]; `attention`, `scores` [L, h, n, n], or [L, n, n] as a mean of
+    the heads; `queries`, `keys`, `values` [L, h, n, k]"""
+
+
+def tokenize(
+    model: Model, texts: Sequence[Text], options: EncodeOptions, limits: Limits
+) -> list[Tokenized]:
+    """Tokenize the sentences of a request and check everything that can be refused.
+
+    Raises InvalidError if the model cannot do what the options ask, TooLargeError for a sentence or a
+    request over its limit (work stops there), UnknownWordError if the vocabulary lacks a word and
+    `oov` is `error`, or if no word of a sentence has a vector and `wordless` is `refuse`.
+    """
+    options.layer_numbers(model)
+    oov = options.oov_policy(model)
+    limits.sentences(len(texts))
+    tokenizer = model.tokenizer if oov == "subword" else model.plain_tokenizer
+    sentences: list[Tokenized] = []
+    total = 0
+    for number, text in enumerate(texts):
+        one = tokenize_text(text, tokenizer, options.case, limits.max_sentence_tokens)
+        if one.truncated and not options.truncate:
+            limits.sentence_tokens(len(one.tokens) + one.truncated)
+        total += len(one.tokens)
+        if total > limits.max_tokens:
+            limits.tokens(total + sum(map(_count_words, texts[number + 1 :])))
+        sentences.append(one)
+    if oov == "error":
+        _require_known_words(sentences)
+    if options.wordless == "refuse":
+        _require_any_known_word(sentences)
+    return sentences
+
+
+def tokenize_text(text: Text, tokenizer: Tokenizer, case: Case, most: int) -> Tokenized:
+    """The first `most` tokens of a text, and how many words follow them."""
+    if not isinstance(text, str):
+        tokens = tokenizer.words(text[:most], case)
+        return Tokenized(tokens, len(text) - len(tokens))
+    tokens = tokenizer.tokens(text, case, most + 1)
+    if len(tokens) <= most:
+        return Tokenized(tokens)
+    return Tokenized(tokens[:most], _count_words(text[tokens[most].start or 0 :]))
+
+
+def encode_sentence(
+    model: Model, sentence: Tokenized, options: EncodeOptions, timings: Timings
+) -> Encoded:
+    """The requested arrays of one sentence.
+
+    A sentence gets the same bits alone and in a batch, whichever arrays are requested. Raises
+    NonFiniteError if the arithmetic overflows, OutOfRangeError if `dtype` cannot hold a number.
+    """
+    tokens, truncated = sentence
+    include = options.include
+    if not include:
+        return Encoded(tokens, truncated)
+    start = timings.now()
+    inputs = model.sentence(tokens)
+    start = timings.add("static", start)
+    arrays: dict[Part, Floats] = {}
+    if "static" in include:
+        arrays["static"] = inputs.vectors
+    per_layer = [part for part in PER_LAYER if part in include]
+    if per_layer or "contextual" in include:
+        layers = options.layer_numbers(model)
+        names = ["weights" if part == "attention" else part for part in per_layer]
+        result = contextualize(inputs, model.layers, names, layers)
+        if "contextual" in include:
+            arrays["contextual"] = result.contextual
+        for part, name in zip(per_layer, names, strict=True):
+            recorded = [result.records[layer][name] for layer in layers]  # type: ignore[index]
+            stacked = recorded[0][None] if len(recorded) == 1 else np.stack(recorded)
+            mean = options.mean_heads and part in PER_PAIR
+            arrays[part] = stacked.mean(axis=1) if mean else stacked
+        timings.add("attention", start)
+    if options.dtype != "float32":
+        arrays = {part: cast(array, options.dtype) for part, array in arrays.items()}
+    return Encoded(tokens, truncated, arrays)
+
+
+def encode(
+    model: Model,
+    texts: Sequence[Text],
+    options: EncodeOptions | None = None,
+    limits: Limits | None = None,
+    timings: Timings | None = None,
+) -> list[Encoded]:
+    """Tokenize and encode sentences. Raises as `tokenize` and `encode_sentence` do."""
+    options, timings = options or EncodeOptions(), timings or Timings()
+    sentences = tokenize(model, texts, options, limits or Limits())
+    return [encode_sentence(model, one, options, timings) for one in sentences]
+
+
+def cast(array: Floats, dtype: Dtype) -> Floats:
+    """The array in a dtype; raise OutOfRangeError if it cannot hold a number. [...] -> [...]"""
+    if array.dtype == dtype:
+        return array
+    with np.errstate(over="ignore"):
+        converted = array.astype(dtype)
+    if not np.isfinite(converted).all():
+        error = FieldError("/dtype", "float16 cannot hold a number of the answer")
+        raise OutOfRangeError(error, 'Send `dtype: "float32"`.')
+    return converted
+
+
+def _count_words(text: Text) -> int:
+    return sum(1 for _ in words(text)) if isinstance(text, str) else len(text)
+
+
+def _require_known_words(sentences: Sequence[Tokenized]) -> None:
+    """Raise UnknownWordError with all words that the vocabulary lacks."""
+    errors: list[FieldError] = []
+    unknown: dict[str, None] = {}
+    for number, (tokens, _) in enumerate(sentences):
+        for place, token in enumerate(tokens):
+            if token.row is None:
+                unknown[token.text] = None
+                if len(errors) < MOST_ERRORS:
+                    message = f"token {place} is not in the vocabulary"
+                    errors.append(FieldError(f"/input/{number}", message))
+    if errors:
+        raise UnknownWordError(errors, list(unknown))
+
+
+def _require_any_known_word(sentences: Sequence[Tokenized]) -> None:
+    """Raise UnknownWordError for sentences in which no word has a vector."""
+    errors = []
+    for number, (tokens, _) in enumerate(sentences):
+        if not any(token.row is not None or token.composed is not None for token in tokens):
+            message = "no word of it is in the vocabulary" if tokens else "it has no words"
+            errors.append(FieldError(f"/input/{number}", message))
+    if errors:
+        hint = "Leave such texts out: they have no vector."
+        raise UnknownWordError(errors[:MOST_ERRORS], hint=hint)

@@ -1,0 +1,39 @@
+"""The words whose static vectors are nearest to a word or to a given vector."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from polyseme.errors import FieldError, InvalidError, UnknownWordError
+from polyseme.store.model import Model
+from polyseme.text.case import Case
+from polyseme.text.tokens import resolve_all
+
+
+class Neighbor(NamedTuple):
+    """A word and its cosine."""
+
+    word: str
+    similarity: float
+
+
+def neighbors_of_word(model: Model, word: str, k: int, case: Case = "auto") -> list[Neighbor]:
+    """The k nearest words, without the word itself; raise UnknownWordError if it has no vector."""
+    (token,) = resolve_all([word], model.vocabulary, case, model.composes)
+    if token.resolution == "oov":
+        hint = 'Try another spelling, or `case: "auto"`.'
+        raise UnknownWordError([FieldError("/word", "not in the vocabulary")], hint=hint)
+    itself = [] if token.row is None else [token.row]
+    return [Neighbor(*one) for one in model.neighbours(model.static([token])[0], k, itself)]
+
+
+def neighbors_of_vector(model: Model, vector: Sequence[float], k: int) -> list[Neighbor]:
+    """The k words nearest to a vector [d]; raise InvalidError for a wrong width or a zero vector."""
+    if len(vector) != model.manifest.dimension:
+        message = f"has {len(vector)} numbers, the model's vectors {model.manifest.dimension}"
+        raise InvalidError([FieldError("/vector", message)])
+    array = np.array(vector, np.float64)
+    if not array.any():
+        raise InvalidError([FieldError("/vector", "a zero vector has no direction")])
+    return [Neighbor(*one) for one in model.neighbours(array, k)]

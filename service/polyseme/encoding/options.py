@@ -1,0 +1,114 @@
+"""What a request asks of each sentence, and the limits on one request."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from polyseme.errors import FieldError, InvalidError, TooLargeError
+from polyseme.store.model import Model
+from polyseme.text.case import Case
+
+Part: TypeAlias = Literal[
+    "static", "contextual", "attention", "queries", "keys", "values", "scores"
+]
+DEFAULT_PARTS: tuple[Part, ...] = ("static", "contextual", "attention")
+PER_LAYER: tuple[Part, ...] = ("attention", "queries", "keys", "values", "scores")
+PER_PAIR: frozenset[Part] = frozenset({"attention", "scores"})
+OovPolicy: TypeAlias = Literal["zero", "subword", "error"]
+"""The vector of a word that the vocabulary lacks: zero, composed of subwords, or an error."""
+Dtype: TypeAlias = Literal["float32", "float16"]
+_UNLIMITED = 1 << 62
+
+
+@dataclass(frozen=True)
+class EncodeOptions:
+    """What a request asks of each sentence: the fields of /v1/encode."""
+
+    include: frozenset[Part] = frozenset(DEFAULT_PARTS)
+    layers: Sequence[int] | Literal["all", "last"] = "all"
+    mean_heads: bool = False
+    oov: OovPolicy | None = None
+    """None: `subword` if the model has subword vectors, else `zero`"""
+    case: Case = "auto"
+    truncate: bool = False
+    dtype: Dtype = "float32"
+    wordless: Literal["keep", "refuse"] = "keep"
+    """whether a sentence without any word that has a vector is an error"""
+
+    def layer_numbers(self, model: Model) -> list[int]:
+        """The layers to return, each once, in ascending order.
+
+        Raises InvalidError if the model lacks one.
+        """
+        count = len(model.layers)
+        if self.layers == "all":
+            return list(range(count))
+        if self.layers == "last":
+            return [count - 1]
+        wrong = [place for place, layer in enumerate(self.layers) if not 0 <= layer < count]
+        if wrong:
+            message = f"the model's layers are 0 to {count - 1}"
+            raise InvalidError([FieldError(f"/layers/{place}", message) for place in wrong])
+        return sorted(set(self.layers))
+
+    def oov_policy(self, model: Model) -> OovPolicy:
+        """The policy for out-of-vocabulary words; raise InvalidError without subword vectors."""
+        if self.oov == "subword" and model.subwords is None:
+            hint = 'Leave `oov` out, or send `oov: "zero"`.'
+            raise InvalidError([FieldError("/oov", "this model has no subword vectors")], hint)
+        return self.oov or ("zero" if model.subwords is None else "subword")
+
+    def array_numbers(self, model: Model) -> tuple[int, int]:
+        """How many numbers the arrays of a sentence have: (a, b) for n·a + n²·b."""
+        d, h, layers = (
+            model.manifest.dimension,
+            model.manifest.heads,
+            len(self.layer_numbers(model)),
+        )
+        widths = {"queries": model.key_width, "keys": model.key_width, "values": model.value_width}
+        per_token = d * len(self.include & {"static", "contextual"})
+        per_token += layers * h * sum(widths[part] for part in self.include if part in widths)
+        heads = 1 if self.mean_heads else h
+        return per_token, layers * heads * len(self.include & PER_PAIR)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits on one request: the settings of the same names (`settings.py`)."""
+
+    max_sentences: int = _UNLIMITED
+    max_sentence_tokens: int = _UNLIMITED
+    max_tokens: int = _UNLIMITED
+    max_trace_tokens: int = _UNLIMITED
+    max_trace_bytes: int = _UNLIMITED
+    max_answer_bytes: int = _UNLIMITED
+
+    def sentences(self, number: int) -> None:
+        """Refuse too many sentences."""
+        self._check("The request has too many sentences", number, "max_sentences")
+
+    def sentence_tokens(self, number: int) -> None:
+        """Refuse a sentence that is too long."""
+        self._check("A sentence has too many tokens", number, "max_sentence_tokens")
+
+    def tokens(self, number: int) -> None:
+        """Refuse too many tokens in one request."""
+        self._check("The request has too many tokens", number, "max_tokens")
+
+    def trace_tokens(self, number: int) -> None:
+        """Refuse a trace of too many tokens."""
+        self._check("The trace has too many tokens", number, "max_trace_tokens")
+
+    def trace_bytes(self, number: int) -> None:
+        """Refuse a trace that could be too large."""
+        self._check("The trace could have too many bytes", number, "max_trace_bytes")
+        self.answer_bytes(number)
+
+    def answer_bytes(self, number: int, hint: str | None = None) -> None:
+        """Refuse a response that could be too large."""
+        self._check("The answer could have too many bytes", number, "max_answer_bytes", hint)
+
+    def _check(self, what: str, size: int, setting: str, hint: str | None = None) -> None:
+        limit: int = getattr(self, setting)
+        if size > limit:
+            raise TooLargeError(what, size, setting, limit, hint)

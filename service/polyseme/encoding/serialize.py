@@ -1,0 +1,159 @@
+"""Encoded sentences as JSON, NDJSON or `.npz`."""
+
+import io
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import orjson
+import pybase64
+
+from polyseme.encoding.encode import Encoded, TokenCounts, Tokenized
+from polyseme.encoding.options import Dtype, EncodeOptions, Limits, Part
+from polyseme.engine.arrays import Floats
+from polyseme.store.manifest import Manifest
+from polyseme.store.model import Model
+from polyseme.text.tokens import Token
+
+Format: TypeAlias = Literal["json", "ndjson", "npz"]
+Encoding: TypeAlias = Literal["float", "base64"]
+_JSON_NUMBER_BYTES = 16.0
+"""The most bytes of a float32 and its comma in JSON, such as `-1.1754944e-38,`."""
+_ITEM_SIZES: dict[Dtype, float] = {"float32": 4.0, "float16": 2.0}
+_TOKEN_BYTES = 128
+"""About the bytes of a token in JSON."""
+_LITTLE_ENDIAN = {size: np.dtype(f"<f{size}") for size in (2, 4, 8)}
+_TOO_LARGE = (
+    "Send fewer sentences, accept application/x-ndjson, which is streamed, or use `polyseme bulk`."
+)
+
+
+def number_bytes(form: Format, encoding: Encoding = "float", dtype: Dtype = "float32") -> float:
+    """The most bytes of one number of an array in a response."""
+    if form == "npz":
+        return _ITEM_SIZES[dtype]
+    return _JSON_NUMBER_BYTES if encoding == "float" else _ITEM_SIZES[dtype] * 4 / 3
+
+
+def check_size(
+    model: Model,
+    sentences: Sequence[Tokenized],
+    options: EncodeOptions,
+    bytes_per_number: float,
+    limits: Limits,
+    *,
+    streamed: bool = False,
+) -> None:
+    """Raise TooLargeError if a response could be over `max_answer_bytes`, before anything is encoded.
+
+    The limit is on the whole response, on each line if it is streamed.
+    """
+    per_token, per_pair = options.array_numbers(model)
+    per_token_bytes = per_token * bytes_per_number + _TOKEN_BYTES
+    total = 0.0
+    for tokens, _ in sentences:
+        n = len(tokens)
+        size = n * per_token_bytes + n * n * per_pair * bytes_per_number
+        total = max(total, size) if streamed else total + size
+    limits.answer_bytes(int(total), None if streamed else _TOO_LARGE)
+
+
+def token_document(token: Token) -> dict[str, Any]:
+    """A token as JSON has it, without its row in the vocabulary."""
+    return {
+        "text": token.text,
+        "start": token.start,
+        "end": token.end,
+        "key": token.key,
+        "resolution": token.resolution,
+    }
+
+
+def sentence_json(one: Encoded, encoding: Encoding = "float") -> bytes:
+    """One sentence: an entry of `results`, a line of NDJSON."""
+    document: dict[str, Any] = {"tokens": [token_document(token) for token in one.tokens]}
+    for part, array in one.arrays.items():
+        document[part] = np.ascontiguousarray(array) if encoding == "float" else as_base64(array)
+    document["truncated"] = one.truncated
+    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def as_base64(array: Floats) -> dict[str, Any]:
+    """Shape, dtype and the base64 of an array's bytes, little-endian, C order."""
+    little = np.ascontiguousarray(array, _LITTLE_ENDIAN[array.itemsize])
+    return {
+        "shape": array.shape,
+        "dtype": f"float{8 * array.itemsize}",
+        "data": orjson.Fragment(b'"' + pybase64.b64encode(little.data) + b'"'),
+    }
+
+
+def manifest_document(manifest: Manifest) -> dict[str, Any]:
+    """What a manifest says of a model, as /v1/models shows it."""
+    return {
+        "dimension": manifest.dimension,
+        "vocabulary_size": manifest.vocabulary_size,
+        "dtype": manifest.dtype,
+        "bytes": sum(entry.bytes for entry in manifest.files.values()),
+        "layers": len(manifest.layers),
+        "heads": manifest.heads,
+        "cased": manifest.cased,
+        "subwords": manifest.subwords is not None,
+        "languages": manifest.languages,
+        "licence": manifest.licence,
+        "source": manifest.source,
+        "training": manifest.training,
+        "quality": manifest.quality,
+    }
+
+
+def usage(counts: TokenCounts) -> dict[str, int]:
+    """The `usage` of a response."""
+    return {"tokens": counts.tokens, "oov": counts.oov, "truncated": counts.truncated}
+
+
+def json_document(manifest: Manifest, results: Sequence[bytes], counts: TokenCounts) -> bytes:
+    """The whole response of /v1/encode, from the JSON of each sentence."""
+    head = {
+        "model": manifest.name,
+        "dimension": manifest.dimension,
+        "layers": len(manifest.layers),
+        "heads": manifest.heads,
+    }
+    tail = {"usage": usage(counts)}
+    # The two documents become one: `{head, "results":[…], tail}`.
+    return b'%b,"results":[%b],%b' % (
+        orjson.dumps(head)[:-1],
+        b",".join(results),
+        orjson.dumps(tail)[1:],
+    )
+
+
+def npz_archive(manifest: Manifest, sentences: Sequence[Encoded], options: EncodeOptions) -> bytes:
+    """All sentences as one `.npz` that NumPy reads without pickle.
+
+    Rows of sentence i are `offsets[i]:offsets[i+1]`: `offsets` int64 [S+1]; `static`, `contextual`
+    [N, d]; `attention_0`, … and the other arrays of each sentence under its number; `tokens` uint8,
+    the UTF-8 JSON of everything that is no array.
+    """
+    lengths = [len(one.tokens) for one in sentences]
+    facts = [
+        {"tokens": list(map(token_document, s.tokens)), "truncated": s.truncated} for s in sentences
+    ]
+    arrays: dict[str, Any] = {
+        "offsets": np.cumsum([0, *lengths], dtype=np.int64),
+        "tokens": np.frombuffer(orjson.dumps(facts), np.uint8),
+    }
+    by_row: tuple[Part, ...] = ("static", "contextual")
+    for part in by_row:
+        if part in options.include:
+            rows = [one.arrays[part] for one in sentences]
+            empty = np.empty((0, manifest.dimension), options.dtype)
+            arrays[part] = np.concatenate(rows) if rows else empty
+    for number, one in enumerate(sentences):
+        for part, array in one.arrays.items():
+            if part not in by_row:
+                arrays[f"{part}_{number}"] = array
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()

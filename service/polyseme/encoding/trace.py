@@ -1,0 +1,143 @@
+"""The steps of attention for a text and a stored model, or for given numbers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from polyseme.encoding.encode import Tokenized, tokenize_text
+from polyseme.encoding.options import Limits
+from polyseme.engine.arrays import Floats
+from polyseme.engine.layers import Layer
+from polyseme.engine.trace import Step, Weights, trace_embeddings, trace_layer, trace_projected
+from polyseme.errors import FieldError, InvalidError
+from polyseme.store.model import Model
+from polyseme.text.case import Case
+
+FLOAT64_BYTES = 26
+"""The most bytes of a float64 and its comma in JSON."""
+
+Rows = Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Given numbers: one row for each token, as embeddings or as queries, keys and values."""
+
+    tokens: Sequence[str]
+    matrices: Mapping[str, Rows]
+    """`embeddings`, or `queries`, `keys` and `values`"""
+    weights: Mapping[str, Rows] = field(default_factory=dict)
+    """`query`, `key`, `value`, `output`, as given"""
+    heads: int = 1
+    scale: bool = True
+    transposed: bool = False
+    """the weights are meant as W·x, not as x·W"""
+
+
+def trace_text(
+    model: Model, text: str, layer: int = 0, case: Case = "auto", limits: Limits | None = None
+) -> tuple[Tokenized, list[Step]]:
+    """The tokens of a text and every step of one layer of a stored model.
+
+    Raises InvalidError if there is no such layer or the text has no word, TooLargeError if the trace
+    is over a limit.
+    """
+    limits = limits or Limits()
+    if layer >= len(model.layers):
+        message = f"the model's layers are 0 to {len(model.layers) - 1}"
+        raise InvalidError([FieldError("/layer", message)])
+    tokens, more = tokenize_text(text, model.tokenizer, case, limits.max_trace_tokens)
+    limits.trace_tokens(len(tokens) + more)
+    if not tokens:
+        raise InvalidError([FieldError("/text", "has no word")])
+    manifest = model.manifest
+    widths = (manifest.dimension, model.key_width, model.value_width)
+    inner = _inner_width(model.layers[layer])
+    limits.trace_bytes(_trace_bytes(len(tokens), manifest.heads, *widths, inner))
+    return Tokenized(tokens), trace_layer(model.sentence(tokens), model.layers, layer)
+
+
+def trace_numbers(numbers: Numbers, limits: Limits) -> list[Step]:
+    """Every step for given numbers; raise InvalidError if shapes do not match."""
+    n, heads = len(numbers.tokens), numbers.heads
+    limits.trace_tokens(n)
+    matrices = {name: _matrix(rows, f"/{name}") for name, rows in numbers.matrices.items()}
+    for name, matrix in matrices.items():
+        _require(len(matrix) == n, f"/{name}", f"has {len(matrix)} rows for {n} tokens")
+    if "embeddings" in matrices:
+        x = matrices["embeddings"]
+        weights = _weights(numbers, x.shape[1])
+        q, k, v = (
+            x.shape[1] if w is None else w.shape[1]
+            for w in (weights.query, weights.key, weights.value)
+        )
+        pointer = "/weights/key" if weights.key is not None else "/weights/query"
+        _check_widths(q, k, v, heads, pointer)
+        fits = weights.output is None or weights.output.shape == (v, x.shape[1])
+        _require(fits, "/weights/output", f"has to be {v} by {x.shape[1]}: [h·v, d]")
+        limits.trace_bytes(_trace_bytes(n, heads, x.shape[1], k // heads, v // heads))
+        return trace_embeddings(x, weights, heads, numbers.scale)
+    queries, keys, values = (matrices[name] for name in ("queries", "keys", "values"))
+    q, k, v = (matrix.shape[1] for matrix in (queries, keys, values))
+    _check_widths(q, k, v, heads, "/keys")
+    limits.trace_bytes(_trace_bytes(n, heads, v, k // heads, v // heads))
+    return trace_projected(queries, keys, values, heads, numbers.scale)
+
+
+def _check_widths(q: int, k: int, v: int, heads: int, pointer: str) -> None:
+    _require(q == k, pointer, f"keys have {k} columns where queries have {q}")
+    for width in (q, v):
+        _require(width % heads == 0, "/heads", f"{heads} heads do not divide {width} columns")
+
+
+def _weights(numbers: Numbers, d: int) -> Weights:
+    found: dict[str, Floats] = {}
+    for name, rows in numbers.weights.items():
+        matrix = _matrix(rows, f"/weights/{name}")
+        found[name] = matrix.T if numbers.transposed else matrix
+        if name != "output":
+            message = f"takes vectors of width {len(found[name])}, the embeddings have {d}"
+            _require(len(found[name]) == d, f"/weights/{name}", message)
+    return Weights(**found, columns=numbers.transposed)
+
+
+def _matrix(rows: Rows, pointer: str) -> Floats:
+    width = len(rows[0])
+    for number, row in enumerate(rows):
+        _require(len(row) == width, f"{pointer}/{number}", f"has {len(row)} numbers, not {width}")
+    return np.array(rows, np.float64)
+
+
+def _require(condition: bool, pointer: str, message: str) -> None:
+    if not condition:
+        raise InvalidError([FieldError(pointer, message)])
+
+
+def _inner_width(layer: Layer) -> int:
+    """m, the inner width of the feed-forward network, 0 without one."""
+    network = layer.feed_forward
+    return 0 if network is None or network.inner.weight is None else network.inner.weight.shape[1]
+
+
+def _trace_bytes(n: int, heads: int, d: int, k: int, v: int, m: int = 0) -> int:
+    """The most bytes of a trace: the part per pair of tokens and the part per token."""
+    by_token = heads * (2 * k + 2 * v + 1) + 8 * d + m + 1
+    return (heads * n * n * (v + 5) + n * by_token) * FLOAT64_BYTES
+
+
+def trace_document(tokens: Sequence[str], steps: Sequence[Step]) -> dict[str, Any]:
+    """The response of /v1/trace; its arrays are for orjson."""
+    return {
+        "tokens": list(tokens),
+        "steps": [
+            {
+                "name": step.name,
+                "formula": step.formula,
+                "shape": list(step.values.shape),
+                "values": np.ascontiguousarray(step.values),
+            }
+            for step in steps
+        ],
+    }

@@ -1,0 +1,268 @@
+"""Layers: projections, attention, residual, and where a model has them norm and feed-forward."""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from polyseme.engine.arrays import Floats, require_finite, unit
+from polyseme.engine.attention import Scoring, Sentence, attend, key_scale
+from polyseme.engine.positions import scaled_sinusoids
+
+NormPlace: TypeAlias = Literal["none", "before", "after"]
+"""Where layer norm stands: `before` each sub-layer (pre-norm) or `after` it (post-norm)."""
+Activation: TypeAlias = Literal["relu", "gelu"]
+ResidualKind: TypeAlias = Literal["none", "add", "unit"]
+Recorded: TypeAlias = Literal["queries", "keys", "values", "scores", "weights"]
+"""Intermediate arrays that `contextualize` returns on request."""
+_Part = TypeVar("_Part")
+
+
+@dataclass(frozen=True)
+class Projection:
+    """x·W + b; without a weight, x itself."""
+
+    weight: Floats | None = None
+    """[in, out]"""
+    bias: Floats | None = None
+    """[out]"""
+
+    def __call__(self, x: Floats) -> Floats:
+        """Project each row. [n, in] -> [n, out]"""
+        if self.weight is None:
+            return x if self.bias is None else x + self.bias
+        y: Floats = x @ self.weight
+        if self.bias is not None:
+            y += self.bias
+        return y
+
+
+IDENTITY = Projection()
+
+
+@dataclass(frozen=True)
+class LayerNorm:
+    """Layer normalization (Ba et al. 2016): (x − mean) / √(variance + epsilon) · gain + shift."""
+
+    gain: Floats
+    """[d]"""
+    shift: Floats
+    """[d]"""
+    epsilon: float = 1e-5
+
+    def __call__(self, x: Floats) -> Floats:
+        """Normalize each row; raise NonFiniteError if a variance overflows. [n, d] -> [n, d]"""
+        centered = x - x.mean(axis=-1, keepdims=True)
+        variance = require_finite((centered * centered).mean(axis=-1, keepdims=True))
+        y: Floats = centered / np.sqrt(variance + self.epsilon) * self.gain + self.shift
+        return y
+
+
+@dataclass(frozen=True)
+class FeedForward:
+    """W₂·activation(W₁·x + b₁) + b₂ for each token (Vaswani et al. 2017, §3.3)."""
+
+    inner: Projection
+    outer: Projection
+    activation: Activation = "gelu"
+
+    def activate(self, x: Floats) -> Floats:
+        """activation(W₁·x + b₁). [n, d] -> [n, m]
+
+        `gelu` is the tanh form (Hendrycks & Gimpel 2016, §2).
+        """
+        z = self.inner(x)
+        if self.activation == "relu":
+            rectified: Floats = np.maximum(z, 0)
+            return rectified
+        tanh = np.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z * z * z))
+        y: Floats = 0.5 * z * (1 + tanh)
+        return y
+
+    def __call__(self, x: Floats) -> Floats:
+        """Transform each row. [n, d] -> [n, d]"""
+        return self.outer(self.activate(x))
+
+
+@dataclass(frozen=True)
+class Residual:
+    """`none`: o. `add`: x + o. `unit`: unit(o) + share·unit(x) + position_share·p.
+
+    p is a unit vector that depends on the token's position alone (`positions.sinusoids`). It tells
+    two occurrences of a word apart whose contexts are the same words at the same distances ("apple
+    eats apple"). A row without any content stays zero.
+    """
+
+    kind: ResidualKind = "none"
+    share: float = 0.0
+    position_share: float = 0.0
+
+    def __call__(self, x: Floats, output: Floats) -> Floats:
+        """Combine the layer's input and the output of attention. [n, d], [n, d] -> [n, d]"""
+        if self.kind == "none":
+            return output
+        if self.kind == "add":
+            return x + output
+        both = np.empty((2, *x.shape), x.dtype)  # one call of unit() for both costs half of two
+        both[0], both[1] = output, x
+        total, start = unit(both)
+        start *= self.share
+        total += start
+        if self.position_share:
+            n, d = x.shape
+            position = scaled_sinusoids(n, d, self.position_share, x.dtype)
+            # A row whose first number is not zero has content; only the others are examined whole.
+            if np.count_nonzero(total[:, 0]) == n:
+                total += position
+            else:
+                np.add(total, position, out=total, where=total.any(axis=1, keepdims=True))
+        return total
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The weights of a layer. The default is parameter-free attention: Q = K = V = X."""
+
+    heads: int = 1
+    query: Projection = IDENTITY
+    key: Projection = IDENTITY
+    value: Projection = IDENTITY
+    output: Projection = IDENTITY
+    scoring: Scoring = Scoring()
+    residual: Residual = Residual()
+    norm: NormPlace = "none"
+    attention_norm: LayerNorm | None = None
+    feed_forward: FeedForward | None = None
+    feed_forward_norm: LayerNorm | None = None
+
+    def astype(self, dtype: DTypeLike) -> "Layer":
+        """Return the same layer with every weight in another floating-point type."""
+        return _cast(self, np.dtype(dtype))
+
+    @cached_property
+    def _query_key(self) -> Projection | None:
+        """Queries and keys as one projection, with 1/√k folded into the queries; None without."""
+        if self.query.weight is None or self.key.weight is None:
+            return None
+        width = self.query.weight.shape[1]
+        dtype = self.query.weight.dtype
+        scale = dtype.type(key_scale(width // self.heads) if self.scoring.scale else 1)
+        weight = np.concatenate([self.query.weight * scale, self.key.weight], axis=1)
+        if self.query.bias is None and self.key.bias is None:
+            return Projection(weight)
+        nothing = np.zeros(width, dtype)
+        query_bias = nothing if self.query.bias is None else self.query.bias * scale
+        key_bias = nothing if self.key.bias is None else self.key.bias
+        return Projection(weight, np.concatenate([query_bias, key_bias]))
+
+    def __call__(
+        self, x: Floats, sentence: Sentence, *, keep_weights: bool = False
+    ) -> tuple[Floats, Floats | None]:
+        """Run the layer. [n, d] -> [n, d], [h, n, n] if `keep_weights`"""
+        before = self.norm == "before"
+        start = self.attention_norm(x) if self.attention_norm and before else x
+        if self._query_key is not None:
+            both = split_heads(self._query_key(start), 2 * self.heads)
+            queries, keys = both[: self.heads], both[self.heads :]
+        else:
+            queries = split_heads(self.query(start), self.heads)
+            keys = split_heads(self.key(start), self.heads)
+            if self.scoring.scale:
+                queries = queries * queries.dtype.type(key_scale(queries.shape[2]))
+        values = self._values(start, sentence)
+        context, weights = attend(
+            queries, keys, values, sentence, self.scoring, keep_weights=keep_weights
+        )
+        x = self.residual(x, self.output(context))
+        if self.attention_norm and self.norm == "after":
+            x = self.attention_norm(x)
+        if self.feed_forward:
+            norm = self.feed_forward_norm
+            change = self.feed_forward(norm(x) if norm and before else x)
+            x = norm(x + change) if norm and self.norm == "after" else x + change
+        return x, weights
+
+    def project(self, x: Floats, sentence: Sentence) -> tuple[Floats, Floats, Floats]:
+        """Unscaled queries, keys and values. [n, d] -> [h, n, k], [h, n, k], [h, n, v]"""
+        start = self.attention_norm(x) if self.attention_norm and self.norm == "before" else x
+        queries, keys = (split_heads(p(start), self.heads) for p in (self.query, self.key))
+        return queries, keys, self._values(start, sentence)
+
+    def _values(self, x: Floats, sentence: Sentence) -> Floats:
+        """The values; those of an unknown token are zero whatever the bias. -> [h, n, v]"""
+        values = split_heads(self.value(x), self.heads)
+        if not sentence.all_known:
+            # A new array: without a projection the values are the vectors themselves.
+            values = np.where(sentence.known[:, None], values, values.dtype.type(0))
+        return values
+
+
+def split_heads(x: Floats, heads: int) -> Floats:
+    """Split the columns into one block for each head: a view. [n, h·k] -> [h, n, k]"""
+    n, width = x.shape
+    return x.reshape(n, heads, width // heads).transpose(1, 0, 2)
+
+
+@dataclass(frozen=True)
+class Contextualized:
+    """The result of a stack of layers for one sentence."""
+
+    contextual: Floats
+    """[n, d]"""
+    records: tuple[dict[Recorded, Floats], ...]
+    """for each layer, the intermediate arrays that were asked for"""
+
+
+def contextualize(
+    sentence: Sentence,
+    layers: Sequence[Layer],
+    record: Collection[str] = (),
+    of_layers: Collection[int] | None = None,
+) -> Contextualized:
+    """Run the layers over a sentence. -> [n, d]
+
+    `record` names intermediate arrays to return (`queries`, `keys`, `values`, `scores`, `weights`)
+    of the layers in `of_layers`, of all if None. `scores` are queries·keysᵀ, before scale, biases
+    and softmax. Recording changes no bit of the result. Raises NonFiniteError if a returned array is
+    not finite.
+    """
+    # Other strides would lead BLAS to other kernels, and to other last bits.
+    x = sentence.vectors
+    if not (x.flags.c_contiguous and x.flags.aligned):
+        x = np.require(x, requirements=("C", "ALIGNED"))
+    records: list[dict[Recorded, Floats]] = []
+    # An overflow is found by its result below; NumPy's warning would only be printed.
+    with np.errstate(all="ignore"):
+        for number, layer in enumerate(layers):
+            kept: dict[Recorded, Floats] = {}
+            wanted = record if of_layers is None or number in of_layers else ()
+            projected = {"queries", "keys", "values", "scores"}.intersection(wanted)
+            if projected:
+                queries, keys, values = layer.project(x, sentence)
+                made = {"queries": queries, "keys": keys, "values": values}
+                if "scores" in projected:
+                    made["scores"] = queries @ keys.transpose(0, 2, 1)
+                kept = {name: made[name] for name in projected}  # type: ignore[misc]
+            x, weights = layer(x, sentence, keep_weights="weights" in wanted)
+            if weights is not None:
+                kept["weights"] = weights
+            records.append(kept)
+    require_finite(x)
+    for kept in records:
+        for array in kept.values():
+            require_finite(array)
+    return Contextualized(x, tuple(records))
+
+
+def _cast(part: _Part, dtype: np.dtype[Any]) -> _Part:
+    """Cast every array of nested dataclasses."""
+    if isinstance(part, np.ndarray):
+        return part.astype(dtype)  # type: ignore[return-value]
+    if is_dataclass(part) and not isinstance(part, type):
+        cast = {f.name: _cast(getattr(part, f.name), dtype) for f in fields(part)}
+        return replace(part, **cast)
+    return part

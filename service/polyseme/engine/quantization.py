@@ -1,0 +1,107 @@
+"""Vectors in 8 bits a number: rows of integers, and a scale for each row.
+
+A row x is stored as q = rint(x / s) with s = max|x| / 127 and read as s·q, so no number is off by
+more than s/2. The integers are symmetric: −128 does not occur.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyseme.engine.arrays import Floats, Integers, require_finite
+
+STEPS = 127
+"""The largest of the integers."""
+LARGEST_SCALE = np.nextafter(np.float32(np.finfo(np.float32).max / STEPS), np.float32(0))
+"""The largest scale s for which 127·s is finite."""
+_CHUNK = 1024
+"""Rows quantized at one time."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedRows:
+    """A table of vectors [V, d] that is indexed by rows like an array and returns float32."""
+
+    integers: NDArray[np.int8]
+    """[V, d], from −127 to 127"""
+    scales: NDArray[np.float32]
+    """[V], above 0"""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """V and d."""
+        return self.integers.shape
+
+    @property
+    def dtype(self) -> np.dtype[np.int8]:
+        """The stored dtype."""
+        return self.integers.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the integers and the scales in bytes."""
+        return self.integers.nbytes + self.scales.nbytes
+
+    def __len__(self) -> int:
+        return len(self.integers)
+
+    def __getitem__(self, rows: int | slice | Integers) -> NDArray[np.float32]:
+        """The vectors of several rows, or of one. -> [n, d] or [d]"""
+        vectors: NDArray[np.float32] = self.integers[rows] * self.scales[rows][..., None]
+        return vectors
+
+    def __setitem__(self, rows: slice, vectors: Floats) -> None:
+        """Quantize vectors into some rows; raise NonFiniteError on overflow. [n, d]
+
+        Scales are rounded up: the largest number of a row then needs at most 127 steps, even if the
+        scale is subnormal. A row of zeros has the scale 1.
+        """
+        with np.errstate(over="ignore"):
+            wide = require_finite(vectors.astype(np.float32)).astype(np.float64)
+        peaks = np.abs(wide).max(axis=1, initial=0)
+        scales = (peaks / STEPS).astype(np.float32)
+        short = scales.astype(np.float64) * STEPS < peaks
+        scales = np.where(short, np.nextafter(scales, np.float32(np.inf)), scales)
+        scales = np.where(peaks > 0, np.minimum(scales, LARGEST_SCALE), np.float32(1))
+        self.integers[rows] = np.rint(wide / scales[:, None])
+        self.scales[rows] = scales
+
+
+Rows: TypeAlias = Floats | QuantizedRows
+"""A table of vectors [V, d]: floating-point numbers or quantized rows."""
+
+
+def empty_rows(count: int, width: int, dtype: str) -> Rows:
+    """An uninitialized table of a floating-point dtype or int8. -> [V, d]"""
+    numbers: NDArray[Any] = np.empty((count, width), dtype)
+    if numbers.dtype != np.int8:
+        return numbers
+    return QuantizedRows(numbers, np.empty(count, np.float32))
+
+
+def quantize(vectors: Floats) -> QuantizedRows:
+    """Quantize vectors; raise NonFiniteError if float32 cannot hold one. [V, d] -> [V, d]"""
+    rows = QuantizedRows(np.empty(vectors.shape, np.int8), np.empty(len(vectors), np.float32))
+    for start in range(0, len(vectors), _CHUNK):
+        rows[start : start + _CHUNK] = vectors[start : start + _CHUNK]
+    return rows
+
+
+def stored(rows: Rows) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
+    """The stored numbers, and the scale of each row if they have scales. -> [V, d], [V]
+
+    Scales are positive, so the numbers alone have the directions of the vectors: enough for cosines.
+    """
+    return (rows.integers, rows.scales) if isinstance(rows, QuantizedRows) else (rows, None)
+
+
+def as_floats(rows: Rows) -> Floats:
+    """All vectors as an array: the stored one, or a float32 copy of int8 rows. [V, d] -> [V, d]"""
+    return rows[:] if isinstance(rows, QuantizedRows) else rows
+
+
+def row_bytes(width: int, dtype: str) -> int:
+    """The size of one vector in bytes."""
+    return np.dtype(dtype).itemsize * width + (4 if dtype == "int8" else 0)

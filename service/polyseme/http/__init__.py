@@ -1,1 +1,0 @@
-"""The edge to HTTP: requests in, answers and problems out."""

@@ -1,0 +1,1 @@
+"""Request context, logs, metrics and traces."""

@@ -1,0 +1,223 @@
+"""Prometheus metrics: definitions, counting, and /metrics in multiprocess mode.
+
+With PROMETHEUS_MULTIPROC_DIR set, all processes count in files of that directory and any of them
+reports the sum (prometheus_client's multiprocess mode). Every label is one of a known set.
+"""
+
+import os
+import shutil
+import tempfile
+from functools import cache
+from typing import TYPE_CHECKING
+
+from flask import Flask, Response, request
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+)
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from polyseme import __version__
+from polyseme.errors import PolysemeError
+from polyseme.store.registry import Registry
+
+if TYPE_CHECKING:
+    from polyseme.observability.request_context import RequestContext
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
+DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+_REQUEST_BUCKETS = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0),
+)
+_STAGE_BUCKETS = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 5.0),
+)
+_STAGES = ("parse", "tokens", "static", "attention", "neighbors", "write")
+_MAX_MODELS = 100
+"""Models counted under their own name; further ones count as `other`."""
+
+METRICS = CollectorRegistry()
+
+
+def _counter(name: str, text: str, *labels: str) -> Counter:
+    return Counter(f"polyseme_{name}", text, labels, registry=METRICS)
+
+
+def _gauge(name: str, text: str, mode: str, *labels: str) -> Gauge:
+    return Gauge(f"polyseme_{name}", text, labels, multiprocess_mode=mode, registry=METRICS)  # type: ignore[arg-type]
+
+
+def _histogram(name: str, text: str, label: str, buckets: tuple[float, ...]) -> Histogram:
+    return Histogram(f"polyseme_{name}", text, (label,), buckets=buckets, registry=METRICS)
+
+
+REQUESTS = _counter("requests_total", "Requests answered.", "route", "method", "status")
+ERRORS = _counter("errors_total", "Error responses.", "code")
+DURATION = _histogram(
+    "request_duration_seconds", "Time to the end of the response.", "route", _REQUEST_BUCKETS
+)
+STAGE = _histogram("stage_duration_seconds", "Time of a stage.", "stage", _STAGE_BUCKETS)
+TOKENS = _counter("tokens_total", "Tokens of the texts.", "model")
+UNKNOWN = _counter("unknown_words_total", "Tokens without a vector.", "model")
+FALLBACKS = _counter("case_fallbacks_total", "Tokens found in another case.", "model")
+SUBWORD = _counter("subword_words_total", "Tokens composed of subwords.", "model")
+TRUNCATED = _counter("truncated_words_total", "Words cut off.", "model")
+BYTES = _counter("answer_bytes_total", "Bytes of responses, without headers.", "route")
+REFUSED = _counter("refused_total", "Requests refused before the application.", "reason")
+CUT = _counter("connections_cut_total", "Streams that the client left early.", "reason")
+LOST = _counter("log_lines_lost_total", "Log lines that could not be written.")
+STARTS = _counter("worker_starts_total", "Workers started.")
+IN_PROGRESS = _gauge("requests_in_progress", "Requests in progress.", "livesum")
+CONNECTIONS = _gauge("connections", "Open connections.", "livesum")
+WORKERS = _gauge("workers", "Live workers.", "livesum")
+LOADED = _gauge("models_loaded", "Models in memory, in the worker with most.", "livemax")
+MAPPED = _gauge("mapped_bytes", "Bytes of mapped files, in the worker with most.", "livemax")
+BROKEN = _gauge("models_broken", "Models whose folder has a problem.", "mostrecent")
+READY = _gauge("ready", "Whether the default model can answer.", "mostrecent")
+INFO = _gauge("info", "The version of the service.", "livemax", "version")
+
+
+def create_directory() -> None:
+    """Make an empty directory for multiprocess mode, before any metric is created.
+
+    Candidates: PROMETHEUS_MULTIPROC_DIR, /dev/shm, the temporary directory. Without any, each
+    worker reports only its own numbers.
+    """
+    given = os.environ.pop(DIRECTORY, None)
+    for parent in filter(None, (given, "/dev/shm", tempfile.gettempdir())):  # noqa: S108 - a private subdirectory
+        try:
+            os.environ[DIRECTORY] = tempfile.mkdtemp(prefix="polyseme-metrics-", dir=parent)
+        except OSError:
+            continue
+        return
+
+
+def remove_directory() -> None:
+    """Remove the directory of `create_directory`."""
+    if directory := os.environ.get(DIRECTORY):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def mark_dead(pid: int) -> None:
+    """Remove the live gauges of a worker that has ended."""
+    if os.environ.get(DIRECTORY):
+        mark_process_dead(pid)  # type: ignore[no-untyped-call]
+
+
+def init_app(app: Flask, registry: Registry) -> None:
+    """Add /metrics, and create every label set at 0 so that `rate()` sees the first increment."""
+
+    @app.get("/metrics", endpoint="metrics")
+    def exposition() -> Response:
+        """The numbers of all processes, as text or as OpenMetrics."""
+        update_model_gauges(registry)
+        collected = METRICS
+        if directory := os.environ.get(DIRECTORY):
+            collected = CollectorRegistry()
+            MultiProcessCollector(collected, directory)  # type: ignore[no-untyped-call]
+        encode, kind = choose_encoder(request.environ.get("HTTP_ACCEPT", ""))
+        return Response(encode(collected), content_type=kind)
+
+    for rule in app.url_map.iter_rules():
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
+            _route(rule.rule, method, 200)
+    for status in (500, 503):
+        _route("/v1/encode", "POST", status)
+    for stage in _STAGES:
+        _stage(stage)
+    for name in registry.names:
+        _words(name)
+    for code in _error_codes(PolysemeError):
+        _error(code)
+    for reason in ("malformed", "overloaded", "internal"):
+        REFUSED.labels(reason)
+    CUT.labels("client_gone")
+
+
+def start_worker() -> None:
+    """Count this process as a live worker."""
+    STARTS.inc()
+    WORKERS.set(1)
+    INFO.labels(__version__).set(1)
+
+
+def update_model_gauges(registry: Registry) -> None:
+    """Update the gauges of the models in this process."""
+    states = list(registry.states().values())
+    loaded = [one.manifest for one in states if one.status == "loaded" and one.manifest]
+    LOADED.set(len(loaded))
+    BROKEN.set(sum(state.problem is not None for state in states))
+    READY.set(registry.ready())
+    mapped = (e.bytes for one in loaded for n, e in one.files.items() if n.endswith(".npy"))
+    MAPPED.set(sum(mapped))
+
+
+def observe(context: "RequestContext") -> None:
+    """Count a finished request."""
+    requests, duration, size = _route(context.route, context.method, context.status)
+    requests.inc()
+    duration.observe(context.seconds)
+    size.inc(context.response_bytes)
+    if context.code:
+        _error(context.code).inc()
+    for stage, milliseconds in context.timings.milliseconds.items():
+        _stage(stage).observe(milliseconds / 1000)
+    counts = context.counts
+    if counts and context.model:
+        tokens, unknown, fallbacks, subword, truncated = _words(context.model)
+        tokens.inc(counts.tokens)
+        for counter, number in (
+            (unknown, counts.oov),
+            (fallbacks, counts.case_fallbacks),
+            (subword, counts.subword),
+            (truncated, counts.truncated),
+        ):
+            if number:
+                counter.inc(number)
+    if context.aborted:
+        CUT.labels("client_gone").inc()
+
+
+def refuse(reason: str) -> None:
+    """Count a request that was refused before it reached the application."""
+    _error(reason).inc()
+    REFUSED.labels(reason).inc()
+
+
+# Looking a label up takes longer than counting.
+
+
+@cache
+def _route(route: str, method: str, status: int) -> tuple[Counter, Histogram, Counter]:
+    requests = REQUESTS.labels(route, method, str(status))
+    return requests, DURATION.labels(route), BYTES.labels(route)
+
+
+@cache
+def _stage(stage: str) -> Histogram:
+    return STAGE.labels(stage)
+
+
+@cache
+def _error(code: str) -> Counter:
+    return ERRORS.labels(code)
+
+
+_counted_models: set[str] = set()
+
+
+@cache
+def _words(model: str) -> tuple[Counter, ...]:
+    label = model if len(_counted_models) < _MAX_MODELS else "other"
+    _counted_models.add(label)
+    return tuple(c.labels(label) for c in (TOKENS, UNKNOWN, FALLBACKS, SUBWORD, TRUNCATED))
+
+
+def _error_codes(error: type[PolysemeError]) -> set[str]:
+    return {error.code}.union(*map(_error_codes, error.__subclasses__()))

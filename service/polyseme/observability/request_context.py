@@ -1,0 +1,182 @@
+"""The context of one request: id, timing, response headers, log line, metrics and traces.
+
+Log, metrics and traces are made of this context alone. It holds nothing of the caller's text: the
+route is the rule, not the path, and the method one of a known set.
+"""
+
+import logging
+import secrets
+import time
+from functools import partial
+from ipaddress import IPv6Address, ip_address
+from typing import Any
+
+import regex
+from flask import Flask, Response, g, request
+
+from polyseme.encoding.encode import Timings, TokenCounts
+from polyseme.observability import metrics
+from polyseme.settings import Settings
+
+UNMATCHED = "unmatched"
+"""The route of a request that matches no rule."""
+PROBES = frozenset({"/livez", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready"})
+"""Routes that machines poll: logged at debug level and not traced."""
+SECURITY_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    # Nothing of a response is executed or displayed; pages set their own policy (`api/pages.py`).
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # A response is made for one caller; pages say what browsers may keep.
+    "Cache-Control": "no-store",
+}
+"""Headers of every response whose route does not set them."""
+
+_log = logging.getLogger("polyseme.requests")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_REQUEST_ID = regex.compile(r"[A-Za-z0-9._-]{1,128}")
+_SECURITY_ITEMS = tuple(SECURITY_HEADERS.items())
+
+
+class RequestContext:
+    """What is known of one request."""
+
+    def __init__(self, request_id: str, route: str, method: str, address: str) -> None:
+        self.request_id, self.route, self.method, self.address = request_id, route, method, address
+        self.timings = Timings()
+        self.started = time.perf_counter()
+        self.seconds = 0.0
+        """until the response was sent or given up"""
+        self.status = 0
+        self.code: str | None = None
+        """the code of the error that was the response"""
+        self.response_bytes = 0
+        """without headers"""
+        self.aborted = False
+        """whether the client left before the end of a stream"""
+        self.model: str | None = None
+        self.counts: TokenCounts | None = None
+        self.caller: str | None = None
+        """the name of the key"""
+        self.unauthorised = False
+        """whether a key is required and missing"""
+        self.rate_limited = True
+        """whether the request counts towards the rate limit"""
+        self.span: Any = None
+        """the OpenTelemetry span, if the request is traced"""
+        self.trace_id: str | None = None
+        self.clock_offset = 0
+        """nanoseconds from `time.perf_counter` to the time since 1970"""
+
+
+def current_context() -> RequestContext:
+    """The context of the current request."""
+    context: RequestContext = g.request_context
+    return context
+
+
+def init_app(app: Flask, settings: Settings) -> None:
+    """Create a context for each request; log, count and trace it when the response is sent."""
+    tracer = None
+    if settings.otlp_endpoint:
+        from polyseme.observability.tracing import Tracer  # noqa: PLC0415 - an extra
+
+        tracer = app.extensions["polyseme-tracer"] = Tracer(settings.otlp_endpoint)
+    counted = settings.metrics != "off"
+
+    @app.before_request
+    def begin() -> None:
+        environ, rule = request.environ, request.url_rule
+        sent = environ.get("HTTP_X_REQUEST_ID", "")
+        method = environ["REQUEST_METHOD"]
+        g.request_context = context = RequestContext(
+            sent if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(16),
+            rule.rule if rule else UNMATCHED,
+            method if method in _METHODS else "other",
+            client_address(environ, settings.proxies),
+        )
+        if tracer and context.route not in PROBES:
+            tracer.start_span(context, environ.get("HTTP_TRACEPARENT", ""))
+
+    @app.after_request
+    def add_headers(response: Response) -> Response:
+        context = current_context()
+        context.status = response.status_code
+        if response.is_sequence and context.method != "HEAD":  # a stream counts its own bytes
+            context.response_bytes = response.calculate_content_length() or 0
+        spent = context.timings.milliseconds
+        timing = [f"{stage};dur={ms:.3f}" for stage, ms in spent.items()]
+        timing.append(f"total;dur={(time.perf_counter() - context.started) * 1000:.3f}")
+        headers = response.headers
+        present = {name.lower() for name, _ in headers}
+        headers.extend(
+            [
+                ("X-Request-ID", context.request_id),
+                ("Server-Timing", ", ".join(timing)),
+                *(pair for pair in _SECURITY_ITEMS if pair[0].lower() not in present),
+            ]
+        )
+        response.call_on_close(partial(finish, context))
+        return response
+
+    def finish(context: RequestContext) -> None:
+        """Log, count and trace a request whose response was sent or given up."""
+        context.seconds = time.perf_counter() - context.started
+        if counted:
+            metrics.observe(context)
+        if tracer and context.span:
+            tracer.end_span(context)
+        level = logging.DEBUG if context.route in PROBES else logging.INFO
+        if _log.isEnabledFor(level):
+            _log.log(level, "request", extra={"fields": _log_fields(context)})
+
+
+def _log_fields(context: RequestContext) -> dict[str, Any]:
+    """A request as the log shows it, without unknown fields."""
+    fields = {
+        "event": "request",
+        "request_id": context.request_id,
+        "route": context.route,
+        "method": context.method,
+        "status": context.status,
+        "code": context.code,
+        "ms": round(context.seconds * 1000, 3),
+        "bytes": context.response_bytes,
+        "tokens": context.counts.tokens if context.counts else None,
+        "model": context.model,
+        "caller": context.caller,
+        "address": context.address,
+        "trace_id": context.trace_id,
+        "aborted": context.aborted or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def client_address(environ: dict[str, Any], proxies: int) -> str:
+    """The address of the client, as the outermost of `proxies` trusted proxies reports it.
+
+    Entries of X-Forwarded-For are split at every comma. Werkzeug's ProxyFix respects quotes, and a
+    quote that a client opens would swallow the entries that the proxies append.
+    """
+    address: str = environ.get("REMOTE_ADDR", "")
+    if proxies:
+        entries = environ.get("HTTP_X_FORWARDED_FOR", "").split(",")
+        if len(entries) >= proxies:
+            return parse_address(entries[-proxies]) or address
+    return address
+
+
+def parse_address(entry: str) -> str | None:
+    """The IP address in an entry of X-Forwarded-For, which may have a port; None without one."""
+    host = entry.strip()
+    if host.startswith("["):
+        host = host[1:].partition("]")[0]
+    elif host.count(":") == 1:
+        host = host.partition(":")[0]
+    try:
+        found = ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return str(mapped or found)

@@ -1,0 +1,1 @@
+"""gunicorn: its settings, its hooks and the worker."""

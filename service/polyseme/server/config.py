@@ -1,0 +1,125 @@
+"""gunicorn's settings and hooks, made from the settings of the service.
+
+`polyseme serve` runs `gunicorn --config python:polyseme.server.config 'polyseme:create_app()'`.
+"""
+
+import gc
+import logging.config
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+from gunicorn import glogging
+
+from polyseme.observability import metrics
+from polyseme.observability.logging import capture_warnings, logging_config
+from polyseme.settings import Settings
+
+_settings = Settings()
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - workers touch a file there to show that they live
+_TERMINATION = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
+
+bind = [f"{_settings.host}:{_settings.port}"]
+workers = _settings.workers
+threads = _settings.threads
+worker_class = "polyseme.server.worker.FairWorker"
+timeout = _settings.timeout
+# Draining takes its part of the time to stop.
+graceful_timeout = max(_settings.graceful_timeout - _settings.drain_seconds, 0)
+keepalive = _settings.keep_alive
+worker_connections = _settings.max_connections
+max_requests = _settings.max_requests
+# Workers that start together do not end together.
+max_requests_jitter = _settings.max_requests // 10
+# The master reads the models; workers share its memory.
+preload_app = True
+# A heartbeat file on a slow or read-only disk would stop the workers.
+worker_tmp_dir = str(_SHARED_MEMORY) if os.access(_SHARED_MEMORY, os.W_OK) else None
+# gunicorn would trust headers of this machine that change the path and the scheme.
+forwarded_allow_ips = ""
+# gunicorn would open a control socket in the user's home.
+control_socket_disable = True
+proc_name = "polyseme"
+logger_class = "polyseme.server.config.Logger"
+loglevel = _settings.log_level
+
+
+class Logger(glogging.Logger):  # type: ignore[misc]
+    """gunicorn's logger with the log configuration of the service."""
+
+    def setup(self, cfg: Any) -> None:
+        """Configure logging. gunicorn's `logconfig_dict` would also build an access log line."""
+        super().setup(cfg)
+        logging.config.dictConfig(logging_config(_settings))
+        capture_warnings()
+
+
+def _service(server_or_worker: Any) -> Any:
+    return server_or_worker.app.wsgi().extensions["polyseme"]
+
+
+def _freeze_memory() -> None:
+    """Keep the garbage collector off objects that workers share: it would copy their pages."""
+    gc.collect()
+    gc.freeze()
+
+
+def when_ready(server: Any) -> None:
+    """Drain before the end: after SIGTERM `/readyz` fails while requests are still answered."""
+    stop, seconds = server.handle_term, min(_settings.drain_seconds, _settings.graceful_timeout)
+
+    def handle_term() -> None:
+        if _service(server).draining or not seconds:
+            stop()
+        _service(server).start_draining()
+        server.log.info("draining for %s seconds before the end", seconds)
+        timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGTERM))
+        timer.daemon = True
+        timer.start()
+
+    server.handle_term = handle_term
+    _freeze_memory()
+
+
+def on_reload(server: Any) -> None:
+    """Read changed keys and models in the master; gunicorn then replaces the workers."""
+    _service(server).reload()
+    _freeze_memory()
+
+
+def pre_fork(_server: Any, _worker: Any) -> None:
+    """Hold termination signals until the worker handles them: one in between would be lost."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINATION)
+
+
+def _release_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMINATION)
+
+
+os.register_at_fork(after_in_parent=_release_signals)
+
+
+def post_worker_init(worker: Any) -> None:
+    """Count the worker, start its trace exporter and handle signals."""
+    metrics.start_worker()
+    if tracer := worker.app.wsgi().extensions.get("polyseme-tracer"):
+        tracer.start()
+    _release_signals()
+
+
+def worker_exit(_server: Any, worker: Any) -> None:
+    """Send the traces that wait."""
+    if tracer := worker.app.wsgi().extensions.get("polyseme-tracer"):
+        tracer.close()
+
+
+def child_exit(_server: Any, worker: Any) -> None:
+    """Remove the gauges of a dead worker."""
+    metrics.mark_dead(worker.pid)
+
+
+def on_exit(_server: Any) -> None:
+    """Remove the metrics directory."""
+    metrics.remove_directory()
