@@ -1,7 +1,7 @@
 """Reading a request: media types and the body."""
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -68,7 +68,7 @@ def read_json(schema: type[_Body]) -> _Body:
     """
     if not is_content_type(JSON):
         raise UnsupportedMediaError
-    return _validate(schema, _parse(_content()))
+    return _validate(schema, _parse(read_body()))
 
 
 def read_ndjson(schema: type[_Body], max_lines: Callable[[int], None]) -> _Body:
@@ -77,7 +77,7 @@ def read_ndjson(schema: type[_Body], max_lines: Callable[[int], None]) -> _Body:
     `max_lines` raises TooLargeError for too many lines. Raises as `read_json` does. Pointers are
     those of the same request in JSON.
     """
-    content = _content().rstrip(b" \t\r\n")
+    content = read_body().rstrip(b" \t\r\n")
     max_lines(content.count(b"\n") + 1)
     fields = {name: parse_query_value(name, sent) for name, sent in request.args.lists()}
     if "input" in fields:
@@ -94,7 +94,7 @@ def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]
     if _media_type(request.environ.get("CONTENT_TYPE", "")) not in {"", JSON, BINARY}:
         hint = f"Send the header `Content-Type: {JSON}`, or `{BINARY}` if bytes follow the JSON."
         raise UnsupportedMediaError(f"The Content-Type header is not {JSON} or {BINARY}.", hint)
-    content = _content()
+    content = read_body()
     said = request.headers.get(header, str(len(content)))
     if not _SIZE.fullmatch(said) or int(said) > len(content):
         hint = "Leave the header out if no bytes follow the JSON."
@@ -102,16 +102,26 @@ def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]
     return _validate(schema, _parse(content[: int(said)])), content[int(said) :]
 
 
-def _content() -> bytes:
+def read_body() -> bytes:
     """The whole body; raise UnsupportedMediaError, NotJsonError or TooLargeError."""
-    if request.environ.get("HTTP_CONTENT_ENCODING", "") not in {"", "identity"}:
+    environ = request.environ
+    if environ.get("HTTP_CONTENT_ENCODING", "") not in {"", "identity"}:
         raise UnsupportedMediaError("The body has a Content-Encoding; none is supported.")
+    limit: int = current_app.config["MAX_CONTENT_LENGTH"]
+    declared = request.content_length
+    most = limit + 1 if declared is None else declared
+    # A chunked body declares no length; a server marks that it sees the end of one.
+    readable = environ.get("wsgi.input_terminated") if declared is None else declared <= limit
     try:
-        return _read()
-    except TooLargeError:
-        raise
+        body: bytes = environ["wsgi.input"].read(most) if readable else b""
     except Exception:  # noqa: BLE001 - each server has its own exceptions for a broken body
         raise NotJsonError("The body is incomplete or not well-formed HTTP.") from None
+    if len(body) > limit or (declared or 0) > limit:
+        size = declared if declared and declared <= _LARGEST else f"more than {limit}"
+        raise TooLargeError("The body has too many bytes", size, "max_body_bytes", limit)
+    if declared is not None and len(body) < declared:
+        raise NotJsonError("The body is incomplete or not well-formed HTTP.")
+    return body
 
 
 def _parse(text: bytes) -> Any:
@@ -127,31 +137,6 @@ def _validate(schema: type[_Body], value: Any) -> _Body:
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
     raise InvalidError([FieldError(_pointer(one), _message(one)) for one in found[:MOST_ERRORS]])
-
-
-def _read() -> bytes:
-    """The bytes of the body, at most one more than the limit."""
-    limit = current_app.config["MAX_CONTENT_LENGTH"]
-    declared = request.content_length
-    if declared is None:
-        # A chunked body has no declared length; a server marks that it sees the end.
-        body = b"".join(_raw(limit + 1 if request.environ.get("wsgi.input_terminated") else 0))
-    else:
-        body = b"".join(_raw(declared if declared <= limit else 0))
-        if len(body) < declared <= limit:
-            raise EOFError
-    if len(body) > limit or (declared and declared > limit):
-        size = declared if declared and declared <= _LARGEST else f"more than {limit}"
-        raise TooLargeError("The body has too many bytes", size, "max_body_bytes", limit)
-    return body
-
-
-def _raw(most: int) -> Iterator[bytes]:
-    """Yield the body up to a number of bytes."""
-    stream = request.environ["wsgi.input"]
-    while most > 0 and (chunk := stream.read(min(most, 1 << 16))):
-        most -= len(chunk)
-        yield chunk
 
 
 def _pointer(error: ErrorDetails) -> str:

@@ -53,7 +53,8 @@ def encode() -> Response:
         body = read_json(EncodeRequest)
     start = context.timings.add("parse", context.started)
     model, options, form = find_model(body.model), body.options(), _FORMATS[media]
-    sentences = tokenize(model, body.texts, options, limits)
+    texts = [body.input] if isinstance(body.input, str) else body.input
+    sentences = tokenize(model, texts, options, limits)
     size = number_bytes(form, body.encoding, body.dtype)
     check_size(model, sentences, options, size, limits, streamed=form == "ndjson")
     counts = context.counts = TokenCounts(sentences)

@@ -95,11 +95,6 @@ class EncodeRequest(_Body):
     encoding: Encoding = "float"
     dtype: Dtype = "float32"
 
-    @property
-    def texts(self) -> Sequence[str | Sequence[str]]:
-        """The sentences as a list."""
-        return [self.input] if isinstance(self.input, str) else self.input
-
     def options(self) -> EncodeOptions:
         """The options of the encoder."""
         return EncodeOptions(

@@ -10,7 +10,7 @@ import numpy as np
 from polyseme.encoding.encode import Timings, TokenCounts, Tokenized, tokenize
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import EncodeOptions, Limits
-from polyseme.encoding.serialize import token_document
+from polyseme.encoding.serialize import token_documents
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.engine.layers import contextualize
 from polyseme.engine.similarity import cosines, principal_components
@@ -254,7 +254,7 @@ def comparison_document(model: str, comparison: Comparison) -> dict[str, Any]:
         "model": model,
         "occurrences": [
             {
-                "token": token_document(one.token),
+                "token": token_documents([one.token])[0],
                 "shift": one.shift,
                 "static_neighbors": [near._asdict() for near in one.static_neighbors],
                 "contextual_neighbors": [near._asdict() for near in one.contextual_neighbors],

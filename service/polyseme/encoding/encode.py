@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from operator import attrgetter
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
@@ -65,14 +64,13 @@ class Timings:
         return end
 
 
-@dataclass(frozen=True)
-class Encoded:
+class Encoded(NamedTuple):
     """The result for one sentence; only the requested arrays are present."""
 
     tokens: list[Token]
     truncated: int
     """how many words were cut off"""
-    arrays: dict[Part, Floats] = field(default_factory=dict)
+    arrays: dict[Part, Floats]
     """`static`, `contextual` [n, d]; `attention`, `scores` [L, h, n, n], or [L, n, n] as a mean of
     the heads; `queries`, `keys`, `values` [L, h, n, k]"""
 
@@ -129,7 +127,7 @@ def encode_sentence(
     tokens, truncated = sentence
     include = options.include
     if not include:
-        return Encoded(tokens, truncated)
+        return Encoded(tokens, truncated, {})
     start = timings.now()
     inputs = model.sentence(tokens)
     start = timings.add("static", start)

@@ -60,16 +60,13 @@ class EncodeOptions:
 
     def array_numbers(self, model: Model) -> tuple[int, int]:
         """How many numbers the arrays of a sentence have: (a, b) for n·a + n²·b."""
-        d, h, layers = (
-            model.manifest.dimension,
-            model.manifest.heads,
-            len(self.layer_numbers(model)),
-        )
-        widths = {"queries": model.key_width, "keys": model.key_width, "values": model.value_width}
-        per_token = d * len(self.include & {"static", "contextual"})
-        per_token += layers * h * sum(widths[part] for part in self.include if part in widths)
-        heads = 1 if self.mean_heads else h
-        return per_token, layers * heads * len(self.include & PER_PAIR)
+        layers, heads = len(self.layer_numbers(model)), model.manifest.heads
+        per_token = model.manifest.dimension * len(self.include & {"static", "contextual"})
+        if self.include & {"queries", "keys"}:
+            per_token += layers * heads * model.key_width * len(self.include & {"queries", "keys"})
+        if "values" in self.include:
+            per_token += layers * heads * model.value_width
+        return per_token, layers * (1 if self.mean_heads else heads) * len(self.include & PER_PAIR)
 
 
 @dataclass(frozen=True)

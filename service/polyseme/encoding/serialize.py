@@ -58,20 +58,23 @@ def check_size(
     limits.answer_bytes(int(total), None if streamed else _TOO_LARGE)
 
 
-def token_document(token: Token) -> dict[str, Any]:
-    """A token as JSON has it, without its row in the vocabulary."""
-    return {
-        "text": token.text,
-        "start": token.start,
-        "end": token.end,
-        "key": token.key,
-        "resolution": token.resolution,
-    }
+def token_documents(tokens: Sequence[Token]) -> list[dict[str, Any]]:
+    """Tokens as JSON has them, without their rows in the vocabulary."""
+    return [
+        {
+            "text": token.text,
+            "start": token.start,
+            "end": token.end,
+            "key": token.key,
+            "resolution": token.resolution,
+        }
+        for token in tokens
+    ]
 
 
 def sentence_json(one: Encoded, encoding: Encoding = "float") -> bytes:
     """One sentence: an entry of `results`, a line of NDJSON."""
-    document: dict[str, Any] = {"tokens": [token_document(token) for token in one.tokens]}
+    document: dict[str, Any] = {"tokens": token_documents(one.tokens)}
     for part, array in one.arrays.items():
         document[part] = np.ascontiguousarray(array) if encoding == "float" else as_base64(array)
     document["truncated"] = one.truncated
@@ -137,9 +140,7 @@ def npz_archive(manifest: Manifest, sentences: Sequence[Encoded], options: Encod
     the UTF-8 JSON of everything that is no array.
     """
     lengths = [len(one.tokens) for one in sentences]
-    facts = [
-        {"tokens": list(map(token_document, s.tokens)), "truncated": s.truncated} for s in sentences
-    ]
+    facts = [{"tokens": token_documents(s.tokens), "truncated": s.truncated} for s in sentences]
     arrays: dict[str, Any] = {
         "offsets": np.cumsum([0, *lengths], dtype=np.int64),
         "tokens": np.frombuffer(orjson.dumps(facts), np.uint8),

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -207,8 +207,7 @@ def split_heads(x: Floats, heads: int) -> Floats:
     return x.reshape(n, heads, width // heads).transpose(1, 0, 2)
 
 
-@dataclass(frozen=True)
-class Contextualized:
+class Contextualized(NamedTuple):
     """The result of a stack of layers for one sentence."""
 
     contextual: Floats

@@ -37,16 +37,12 @@ def sinusoids(n: int, d: int) -> Floats:
 
     The sines and cosines of Vaswani et al. 2017, §3.5, interleaved, divided by their length.
     """
-    return _sinusoid_table(_table_rows(n), d)[:n]
+    return _sinusoid_table(max(512, 1 << n.bit_length()), d)[:n]
 
 
 def scaled_sinusoids(n: int, d: int, length: float, dtype: np.dtype[Any]) -> Floats:
     """`sinusoids` of another length and dtype. -> [n, d], read-only"""
-    return _scaled_table(_table_rows(n), d, length, dtype)[:n]
-
-
-def _table_rows(n: int) -> int:
-    return max(512, 1 << (n - 1).bit_length()) if n else 512
+    return _scaled_table(max(512, 1 << n.bit_length()), d, length, dtype)[:n]
 
 
 @lru_cache(maxsize=8)

@@ -6,7 +6,6 @@ reports the sum (prometheus_client's multiprocess mode). Every label is one of a
 
 import os
 import shutil
-import tempfile
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -83,23 +82,8 @@ READY = _gauge("ready", "Whether the default model can answer.", "mostrecent")
 INFO = _gauge("info", "The version of the service.", "livemax", "version")
 
 
-def create_directory() -> None:
-    """Make an empty directory for multiprocess mode, before any metric is created.
-
-    Candidates: PROMETHEUS_MULTIPROC_DIR, /dev/shm, the temporary directory. Without any, each
-    worker reports only its own numbers.
-    """
-    given = os.environ.pop(DIRECTORY, None)
-    for parent in filter(None, (given, "/dev/shm", tempfile.gettempdir())):  # noqa: S108 - a private subdirectory
-        try:
-            os.environ[DIRECTORY] = tempfile.mkdtemp(prefix="polyseme-metrics-", dir=parent)
-        except OSError:
-            continue
-        return
-
-
 def remove_directory() -> None:
-    """Remove the directory of `create_directory`."""
+    """Remove the directory of multiprocess mode."""
     if directory := os.environ.get(DIRECTORY):
         shutil.rmtree(directory, ignore_errors=True)
 
