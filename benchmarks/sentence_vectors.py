@@ -32,7 +32,7 @@ from polyseme.evaluation.bootstrap import Figure, draws
 from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme.evaluation.files import Files, lines_of
 from polyseme.evaluation.occurrences import Table, numbered
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 
 PASSAGES = 2_000
 SHORTEST, LONGEST = 8, 40

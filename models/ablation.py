@@ -39,9 +39,9 @@ from polyseme.engine.attention import Sentence
 from polyseme.engine.layer import Layer
 from polyseme.engine.norm import unit
 from polyseme.engine.stack import contextualise
-from polyseme.store.model import Model
-from polyseme.store.registry import Registry
-from polyseme.text.tokens import resolve_all
+from polyseme.models.model import Model
+from polyseme.models.registry import Registry
+from polyseme.tokenizer import resolve_all
 from polyseme.training.groups import is_lemma_held_out
 
 LEFT_OUT = frozenset(

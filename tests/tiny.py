@@ -15,8 +15,8 @@ from polyseme.engine.projection import Projection
 from polyseme.engine.quantisation import quantised
 from polyseme.engine.residual import Residual
 from polyseme.engine.subwords import Subwords
-from polyseme.store.folder import read_model
-from polyseme.store.writer import write_model
+from polyseme.models.reader import read_model
+from polyseme.models.writer import write_model
 
 WORDS = ("apple", "Apple", "APPLE", "bank", "river", "money", "did", "n't", "high", "-", "end")
 VECTORS = np.array(

@@ -16,7 +16,7 @@ from polyseme.encoding.choice import Choice
 from polyseme.encoding.encoder import Batch
 from polyseme.encoding.stages import Stages
 from polyseme.errors import OutOfRangeError, TooLargeError, UnknownWordError
-from polyseme.text.tokenizer import Tokenizer
+from polyseme.tokenizer import Tokenizer
 from tests.encoding.asking import (
     EVERY,
     STREAMED,

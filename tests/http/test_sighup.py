@@ -11,7 +11,7 @@ import pytest
 from flask import Flask
 
 from polyseme.http.upkeep import keep, refresh
-from polyseme.store.registry import Registry
+from polyseme.models.registry import Registry
 from tests.conftest import COMMAND, ROOT, free_port
 from tests.http.versions import (
     WAIT,

@@ -5,7 +5,7 @@ import pytest
 
 from polyseme.engine.norm import unit
 from polyseme.engine.stack import contextualise
-from polyseme.text.tokens import resolve_all
+from polyseme.tokenizer import resolve_all
 from polyseme.training.closed_form import nearness
 from polyseme.training.recipe import Recipe
 from polyseme.training.refusal import TrainingError

@@ -16,9 +16,8 @@ from polyseme.engine.norm import unit
 from polyseme.engine.similarity import cosines
 from polyseme.engine.stack import contextualise
 from polyseme.errors import FieldError, InvalidError
-from polyseme.store.model import Model
-from polyseme.text.case import Case, spellings
-from polyseme.text.tokens import Token
+from polyseme.models.model import Model
+from polyseme.tokenizer import Case, Token, spellings
 
 _UNLISTED = {"oov": "zero", "subword": "composed from its subwords"}
 """What the static vector of a word is that the vocabulary lacks."""
@@ -173,8 +172,8 @@ def _compared(model: Model, one: _Read, k: int) -> Compared:
     return Compared(
         token,
         1 - float(cosines(one.static[None], one.contextual[None])[0, 0]),
-        model.neighbours(one.static, k, itself),
-        model.neighbours(_for_readers(one), k, context),
+        model.neighbors(one.static, k, itself),
+        model.neighbors(_for_readers(one), k, context),
         [(one.tokens[i], float(one.weights[i])) for i in order if one.weights[i] > 0],
     )
 

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from operator import attrgetter
 
-from polyseme.text.case import Resolution
-from polyseme.text.tokens import Token
+from polyseme.tokenizer import Resolution, Token
 
 _resolution = attrgetter("resolution")
 

@@ -4,11 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from polyseme.encoding.limits import Limits
-from polyseme.store.model import Model
-from polyseme.text.case import Case
-from polyseme.text.tokenizer import Tokenizer
-from polyseme.text.tokens import Token
-from polyseme.text.words import words
+from polyseme.models.model import Model
+from polyseme.tokenizer import Case, Token, Tokenizer, words
 
 Text: TypeAlias = str | Sequence[str]
 """A sentence, or the words of one that is already tokenised."""

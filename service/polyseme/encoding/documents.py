@@ -8,8 +8,8 @@ from polyseme.encoding.compare import Compared, Comparison
 from polyseme.encoding.encoder import Encoded
 from polyseme.encoding.flat_map import FlatMap
 from polyseme.engine.trace import Step
-from polyseme.store.manifest import Manifest
-from polyseme.text.tokens import Token
+from polyseme.models.manifest import Manifest
+from polyseme.tokenizer import Token
 
 
 def token_document(token: Token) -> dict[str, Any]:

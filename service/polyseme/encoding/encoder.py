@@ -23,8 +23,8 @@ from polyseme.encoding.stages import Stages
 from polyseme.engine.arrays import Floats
 from polyseme.engine.stack import contextualise
 from polyseme.errors import MOST_ERRORS, FieldError, OutOfRangeError, UnknownWordError
-from polyseme.store.model import Model
-from polyseme.text.tokens import Token
+from polyseme.models.model import Model
+from polyseme.tokenizer import Token
 
 _RECORDED = {"attention": "weights"}
 """Under what name the engine records a part, where it is another one."""

@@ -8,7 +8,7 @@ import numpy as np
 from polyseme.engine.arrays import Flags, Floats
 from polyseme.engine.components import principal_components
 from polyseme.engine.norm import unit
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from polyseme.errors import FieldError, InvalidError, UnknownWordError
-from polyseme.store.model import Model
-from polyseme.text.case import Case
-from polyseme.text.tokens import resolve_all
+from polyseme.models.model import Model
+from polyseme.tokenizer import Case, resolve_all
 
 
 def neighbours_of_word(model: Model, word: str, k: int, case: Case) -> list[tuple[str, float]]:
@@ -17,7 +16,7 @@ def neighbours_of_word(model: Model, word: str, k: int, case: Case) -> list[tupl
         hint = 'Try another spelling, or `case: "auto"`.'
         raise UnknownWordError([FieldError("/word", "not in the vocabulary")], hint=hint)
     itself = [] if token.row is None else [token.row]
-    return model.neighbours(model.static([token])[0], k, itself)
+    return model.neighbors(model.static([token])[0], k, itself)
 
 
 def neighbours_of_vector(model: Model, vector: Sequence[float], k: int) -> list[tuple[str, float]]:
@@ -28,4 +27,4 @@ def neighbours_of_vector(model: Model, vector: Sequence[float], k: int) -> list[
     array = np.array(vector, np.float64)
     if not array.any():
         raise InvalidError([FieldError("/vector", "a zero vector has no direction")])
-    return model.neighbours(array, k)
+    return model.neighbors(array, k)

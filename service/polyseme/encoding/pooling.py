@@ -12,8 +12,8 @@ from polyseme.engine.arrays import require_finite
 from polyseme.engine.norm import unit
 from polyseme.engine.pooling import weighted_mean
 from polyseme.errors import FieldError, InvalidError
-from polyseme.store.model import Model
-from polyseme.text.tokens import Token
+from polyseme.models.model import Model
+from polyseme.tokenizer import Token
 
 Pooling: TypeAlias = Literal["informativeness", "mean"]
 POOLED = Choice(include=frozenset({"contextual"}))

@@ -14,8 +14,8 @@ from polyseme.http.inference import inference
 from polyseme.http.page import page
 from polyseme.http.routes import routes
 from polyseme.http.upkeep import keep, report
+from polyseme.models.registry import Registry
 from polyseme.settings import Settings
-from polyseme.store.registry import Registry
 
 
 def create_app(settings: Settings | None = None, registry: Registry | None = None) -> Flask:

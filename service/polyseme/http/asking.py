@@ -4,7 +4,7 @@ from flask import current_app, g
 
 from polyseme.encoding.limits import Limits
 from polyseme.http.upkeep import registry_of
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 
 
 def model_asked_for(name: str | None) -> Model:

@@ -8,8 +8,7 @@ from polyseme.encoding.documents import model_document
 from polyseme.http.reading import JSON, accepted
 from polyseme.http.upkeep import registry_of
 from polyseme.http.writing import json_response
-from polyseme.store.registry import Registry
-from polyseme.store.slot import State
+from polyseme.models.registry import ModelStatus, Registry
 
 catalogue = Blueprint("catalogue", __name__, url_prefix="/v1/models")
 
@@ -31,7 +30,7 @@ def model(name: str) -> Response:
     return json_response(_document(registry, name, registry.state(name)))
 
 
-def _document(registry: Registry, name: str, state: State) -> dict[str, Any]:
+def _document(registry: Registry, name: str, state: ModelStatus) -> dict[str, Any]:
     """OpenAI's shape, and what the manifest says; a model with a problem says which."""
     return {
         "id": name,

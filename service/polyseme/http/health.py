@@ -10,8 +10,7 @@ from polyseme.http.draining import draining
 from polyseme.http.problems import problem_document
 from polyseme.http.upkeep import registry_of
 from polyseme.http.writing import json_response
-from polyseme.store.registry import Registry
-from polyseme.store.slot import State
+from polyseme.models.registry import ModelStatus, Registry
 
 health = Blueprint("health", __name__)
 
@@ -42,12 +41,12 @@ def why_not_ready(registry: Registry) -> NotReadyError | None:
     return NotReadyError(_why(registry.states().get(registry.default)))
 
 
-def _document(name: str, default: bool, state: State) -> dict[str, Any]:
+def _document(name: str, default: bool, state: ModelStatus) -> dict[str, Any]:
     problem = {"problem": state.problem} if state.problem else {}
     return {"id": name, "default": default, "status": state.status, **problem}
 
 
-def _why(state: State | None) -> str:
+def _why(state: ModelStatus | None) -> str:
     if state is None:
         return "The default model cannot be used: no model of its name is here."
     return f"The default model cannot be used: {state.problem or 'it is being read.'}"

@@ -14,7 +14,7 @@ from polyseme.http.inference_requests import INPUT, InferRequest, sentences_of
 from polyseme.http.reading import BINARY, JSON, accepted, read_headed
 from polyseme.http.upkeep import registry_of
 from polyseme.http.writing import json_response, streamed, whole
-from polyseme.store.manifest import Manifest
+from polyseme.models.manifest import Manifest
 
 inference = Blueprint("inference", __name__, url_prefix="/v2")
 

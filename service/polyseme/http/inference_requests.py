@@ -9,7 +9,7 @@ from polyseme.encoding.limits import Limits
 from polyseme.errors import FieldError, InvalidError
 from polyseme.http.requests import Layers, Texts, of_query
 from polyseme.http.tensors import ElementsError, texts
-from polyseme.text.case import Case
+from polyseme.tokenizer import Case
 
 INPUT = "text"
 OutputName: TypeAlias = Literal[

@@ -17,8 +17,8 @@ from pydantic import (
 from polyseme.encoding.answers import Encoding
 from polyseme.encoding.choice import Dtype, Part, Unlisted
 from polyseme.encoding.pooling import Pooling
-from polyseme.store.manifest import NAME_PATTERN
-from polyseme.text.case import Case
+from polyseme.models.manifest import NAME_PATTERN
+from polyseme.tokenizer import Case
 
 ModelName: TypeAlias = Annotated[
     str | None,

@@ -12,7 +12,7 @@ from werkzeug.routing import Map
 from polyseme import __version__, errors
 from polyseme.encoding.counts import Counts
 from polyseme.http.accounts import Account
-from polyseme.store.registry import Registry
+from polyseme.models.registry import Registry
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 

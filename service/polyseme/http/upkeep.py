@@ -13,8 +13,8 @@ from typing import Any
 
 from flask import Flask
 
+from polyseme.models.registry import Registry
 from polyseme.settings import Settings
-from polyseme.store.registry import Registry
 
 _log = logging.getLogger("polyseme")
 

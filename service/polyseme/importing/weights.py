@@ -23,8 +23,8 @@ from pydantic import TypeAdapter, ValidationError
 from polyseme.errors import ModelFolderError
 from polyseme.importing.attention import Attention
 from polyseme.importing.refusal import VectorFileError
-from polyseme.store.manifest import LayerEntry
-from polyseme.store.weights import WORD_BIAS, layers_from
+from polyseme.models.manifest import LayerEntry
+from polyseme.models.weights import WORD_BIAS, layers_from_tensors
 
 Convention: TypeAlias = Literal["row", "column"]
 _Tensors: TypeAlias = dict[str, NDArray[np.float32]]
@@ -62,7 +62,7 @@ def read_weights(
     turned = {name: _turned(name, one, dimension, convention) for name, one in named.items()}
     entries = _entries(metadata.get("layers"), turned)
     try:
-        layers = layers_from(turned, entries, heads or _heads(metadata), dimension)
+        layers = layers_from_tensors(turned, entries, heads or _heads(metadata), dimension)
     except ModelFolderError as error:
         told = error.sentence.replace("attention.safetensors", "The weights")
         raise VectorFileError(told.replace("the manifest does", "the metadata do")) from None

@@ -13,8 +13,8 @@ from polyseme.engine.layer import Layer
 from polyseme.engine.norm import LayerNorm
 from polyseme.engine.projection import Projection
 from polyseme.engine.residual import Residual
-from polyseme.store.model import Model
-from polyseme.text.tokens import Token
+from polyseme.models.model import Model
+from polyseme.tokenizer import Token
 from polyseme.training.closed_form import (
     FREQUENT,
     POSITION_SHARE,
