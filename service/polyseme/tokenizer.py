@@ -146,7 +146,7 @@ def tokenize(
     case: Case = "auto",
     composes: CanCompose = no_subwords,
 ) -> list[Token]:
-    """Return the tokens of a text; a word the vocabulary lacks is split if it can be, or composed."""
+    """Return the tokens of a text; split or compose the words that the vocabulary lacks."""
     return list(iter_tokens(text, vocabulary, case, composes))
 
 

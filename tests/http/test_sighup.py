@@ -91,7 +91,7 @@ def test_a_model_that_was_changed_into_a_broken_one_is_reported_and_the_old_one_
         spoil(place / "one", made)
         os.kill(pid, signal.SIGHUP)
         problem = (
-            "the folder was changed, and the model read before answers:"
+            "the folder has changed, and the previous model is in use:"
             " vectors.npy has another checksum than manifest.json says."
         )
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -79,9 +80,26 @@ def test_without_verifying_the_checksum_is_not_read(whole, name):
     assert len(read_model(whole, verify=False).vocabulary) == 11
 
 
-def test_a_folder_of_another_name_is_refused(whole):
+@BOTH
+def test_a_renamed_folder_is_a_model_of_its_new_name(whole, verify):
     moved = whole.rename(whole.parent / "other")
-    assert said_of(moved) == "the folder's name is not the name in manifest.json."
+    assert manifest_of(moved)["name"] == "tiny"
+    assert read_manifest(moved).name == "other"
+    assert read_model(moved, verify=verify).manifest.name == "other"
+
+
+def test_a_relative_folder_has_the_name_of_the_directory(whole, monkeypatch):
+    monkeypatch.chdir(whole)
+    assert read_manifest(Path()).name == "tiny"
+
+
+@pytest.mark.parametrize("name", ["with space", ".hidden", "tiny\n", "x" * 65, "é"])
+def test_a_folder_whose_name_no_model_may_have_is_refused(whole, name):
+    moved = whole.rename(whole.parent / name)
+    expected = (
+        "the folder's name is no model's name: letters, digits, '.', '_' and '-', at most 64."
+    )
+    assert said_of(moved) == expected
 
 
 NOT_JSON = {

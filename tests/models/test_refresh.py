@@ -56,7 +56,7 @@ def test_where_the_new_folder_is_broken_the_model_read_before_answers(place, reg
     state = registry.state("two")
     assert (state.status, state.manifest.source) == ("loaded", "version 1")
     assert state.problem == (
-        "the folder was changed, and the model read before answers:"
+        "the folder has changed, and the previous model is in use:"
         " vectors.npy has another number of bytes than manifest.json says."
     )
     write(place / "two", 3)
@@ -158,7 +158,7 @@ def test_a_folder_that_never_stops_changing_is_broken_until_it_does(place, regis
         interrupted(patch, place / "one", lambda: write(place / "one", 2))
         with pytest.raises(ModelFolderError) as caught:
             registry.model()
-        assert caught.value.sentence == "the folder does not stop changing while it is read."
+        assert caught.value.sentence == "the folder changes while it is read."
     registry.refresh()
     assert version_of(registry.model()) == 2
 

@@ -199,9 +199,6 @@ DAMAGES = {
     "manifest.json, name: Field required.": lambda f: (f / MANIFEST).write_text("{}"),
     "vectors.npy cannot be read.": lambda f: (f / VECTORS).unlink(),
     "vectors.npy has another number of bytes than manifest.json says.": break_model,
-    "the folder's name is not the name in manifest.json.": lambda f: (f / MANIFEST).write_text(
-        (f / MANIFEST).read_text().replace('"two"', '"three"')
-    ),
 }
 
 
@@ -230,6 +227,19 @@ def test_a_manifest_is_parsed_again_only_where_it_has_changed(place, monkeypatch
     assert len(parsed) == 1
     write_tiny(place / "two", source="new")
     assert registry.state("two").manifest.source == "new"
+
+
+def test_a_renamed_folder_is_a_model_of_its_new_name(place):
+    registry = registry_of(place)
+    registry.model("two")
+    (place / "two").rename(place / "three")
+    registry.refresh()
+    assert registry.names == ["one", "three"]
+    state = registry.state("three")
+    assert (state.status, state.problem, state.manifest.name) == ("unloaded", None, "three")
+    assert registry.manifest("three").name == "three"
+    assert registry.model("three").manifest.name == "three"
+    assert registry.model("three").manifest.source == "two"
 
 
 def test_a_model_is_ready_when_the_default_one_can_answer(place):

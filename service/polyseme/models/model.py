@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine.arrays import Flags, Floats
 from polyseme.engine.attention import Sentence
 from polyseme.engine.layer import Layer
 from polyseme.engine.projection import Projection
@@ -72,20 +73,7 @@ class Model:
 
     def static(self, tokens: Sequence[Token]) -> NDArray[np.float32]:
         """The static vector of each token, zero where it is unknown. -> [n, d]"""
-        rows = [token.row for token in tokens]
-        unlisted = None in rows
-        numbers = [row or 0 for row in rows] if unlisted else rows
-        vectors = self.rows[np.array(numbers, np.intp)].astype(np.float32, copy=False)
-        if unlisted:
-            vectors[[row is None for row in rows]] = 0
-            places = [place for place, token in enumerate(tokens) if token.composed is not None]
-            if places and self.subwords:
-                # A spelling that occurs several times is composed once.
-                spelled = [tokens[place].composed or "" for place in places]
-                ids = {spelling: number for number, spelling in enumerate(dict.fromkeys(spelled))}
-                composed = self.subwords.vectors(list(ids))
-                vectors[places] = composed[[ids[spelling] for spelling in spelled]]
-        return vectors
+        return self._look_up(tokens)[0]
 
     def sentence(self, tokens: Sequence[Token]) -> Sentence:
         """The tokens as the engine's input.
@@ -94,24 +82,54 @@ class Model:
         most: the Apple that begins a sentence is not context for a later apple. A composed token
         counts as known; its word bias is 0.
         """
+        vectors, rows, listed = self._look_up(tokens)
         ids: dict[str, int] = {}
-        words = [ids.setdefault((t.key or t.text).casefold(), len(ids)) for t in tokens]
+        folded = [(token.key or token.text).casefold() for token in tokens]
+        words = np.array([ids.setdefault(word, len(ids)) for word in folded], np.int64)
+        bias = None if self.word_bias is None else self.word_bias[rows]
+        if listed is None:
+            return Sentence(vectors, np.ones(len(tokens), np.bool_), words, bias)
+        if bias is not None:
+            bias[~listed] = 0
+        known = listed | np.array([token.composed is not None for token in tokens], np.bool_)
+        return Sentence(vectors, known, words, bias)
+
+    def _look_up(
+        self, tokens: Sequence[Token]
+    ) -> tuple[NDArray[np.float32], NDArray[np.intp], Flags | None]:
+        """The vectors, the rows (0 where unlisted) and the listed tokens, None for all.
+
+        -> [n, d], [n], [n]
+        """
         rows = [token.row for token in tokens]
-        unlisted = None in rows
-        bias = None
-        if self.word_bias is not None:
-            bias = self.word_bias[
-                np.array([row or 0 for row in rows] if unlisted else rows, np.intp)
-            ]
-        if unlisted:
-            known = np.array(
-                [t.row is not None or t.composed is not None for t in tokens], np.bool_
-            )
-            if bias is not None:
-                bias[[row is None for row in rows]] = 0
-        else:
-            known = np.ones(len(rows), np.bool_)
-        return Sentence(self.static(tokens), known, np.array(words, np.int64), bias)
+        listed = None
+        if None in rows:
+            listed = np.array([row is not None for row in rows], np.bool_)
+            rows = [row or 0 for row in rows]
+        places = np.array(rows, np.intp)
+        numbers, scales = self._table
+        vectors: NDArray[np.float32] = numbers.take(places, 0).astype(np.float32, copy=False)
+        if scales is not None:
+            vectors *= scales[places][:, None]
+        if listed is not None:
+            vectors[~listed] = 0
+            spelled = [token.composed for token in tokens if token.composed is not None]
+            if self.subwords and spelled:
+                # A spelling that occurs several times is composed once.
+                ids = {spelling: number for number, spelling in enumerate(dict.fromkeys(spelled))}
+                composed = self.subwords.vectors(list(ids))[[ids[word] for word in spelled]]
+                vectors[[token.composed is not None for token in tokens]] = composed
+        return vectors, places, listed
+
+    @cached_property
+    def _table(self) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
+        """The numbers of the static vectors, and the scale of each int8 row. -> [V, d], [V]"""
+        return kept(self.rows)
+
+    @cached_property
+    def _lengths(self) -> Floats:
+        """The length of each row, without the scale of an int8 row. [V]"""
+        return lengths(self._table[0])
 
     def neighbors(
         self, vector: Floats, k: int, without: Sequence[int] = ()
@@ -122,12 +140,7 @@ class Model:
         """
         if not k or not vector.any():
             return []
-        table, _ = kept(self.rows)
-        rows, similarities = nearest(vector, table, self._lengths, k, without)
+        # A scale is positive and changes no cosine.
+        rows, similarities = nearest(vector, self._table[0], self._lengths, k, without)
         words = (self.vocabulary.word(int(row)) for row in rows)
         return list(zip(words, similarities.tolist(), strict=True))
-
-    @cached_property
-    def _lengths(self) -> Floats:
-        """The length of each row, without the scale of an int8 row. [V]"""
-        return lengths(kept(self.rows)[0])

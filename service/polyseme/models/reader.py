@@ -143,7 +143,7 @@ def _read_array(
         header = read_header(file, name, number_type.dtype, len(shape))
         sizes = zip(shape, header.shape, strict=True)
         fits = all(size in {None, found} for size, found in sizes)
-        _require_agreement(fits and header.shape[0] > 0, name, "shape")
+        require_agreement(fits and header.shape[0] > 0, name, "shape")
         if verify:
             finder = InvalidNumberFinder(number_type, header)
             _verify_checksum(file, name, entry, finder)
@@ -175,14 +175,14 @@ def _read_attention(
         if not np.isfinite(tensor).all():
             raise ModelFolderError(f"{ATTENTION}, {name}: not finite.")
     shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
-    _require_agreement(shapes == manifest.tensors, ATTENTION, "set of tensors")
+    require_agreement(shapes == manifest.tensors, ATTENTION, "set of tensors")
     layers = layers_from_tensors(tensors, manifest.layers, manifest.heads, manifest.dimension)
     word_bias = tensors.get(WORD_BIAS)
     if word_bias is None and any(layer.word_bias for layer in manifest.layers):
         raise ModelFolderError("manifest.json asks for the tensor word_bias, which is not there.")
     if word_bias is not None:
         fits = word_bias.shape == (manifest.vocabulary_size,)
-        _require_agreement(fits, ATTENTION, "shape of word_bias")
+        require_agreement(fits, ATTENTION, "shape of word_bias")
     return layers, word_bias
 
 
@@ -219,7 +219,7 @@ def _open(path: Path, entry: FileEntry) -> Iterator[BufferedReader]:
         raise ModelFolderError(f"{path.name} cannot be read.") from None
     with file:
         size = os.fstat(file.fileno()).st_size
-        _require_agreement(size == entry.bytes, path.name, "number of bytes")
+        require_agreement(size == entry.bytes, path.name, "number of bytes")
         yield file
 
 
@@ -231,10 +231,10 @@ def _verify_checksum(
         found = fingerprint(file, observer)
     except OSError:
         raise ModelFolderError(f"{name} cannot be read.") from None
-    _require_agreement(found == entry, name, "checksum")
+    require_agreement(found == entry, name, "checksum")
 
 
-def _require_agreement(condition: bool, file: str, what: str) -> None:
+def require_agreement(condition: bool, file: str, what: str) -> None:
     """Raise ModelFolderError unless a file is what the manifest says."""
     if not condition:
         raise ModelFolderError(f"{file} has another {what} than manifest.json says.")

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 from polyseme.errors import ModelFolderError, UnknownModelError
 from polyseme.models.manifest import MANIFEST, NAME_PATTERN, FileName, Manifest
 from polyseme.models.model import Model
-from polyseme.models.reader import read_manifest, read_model
+from polyseme.models.reader import read_manifest, read_model, require_agreement
 
 _PACKAGE = Path(__file__).parent.parent
 _RETRIES, _PAUSE = 5, 0.05
@@ -158,9 +158,9 @@ def find_models(directories: Iterable[Path]) -> dict[str, Path]:
         except OSError:
             raise ModelFolderError("The folder of models cannot be read by this user.") from None
         for entry in entries:
-            if re.fullmatch(NAME_PATTERN, entry.name) and _is_folder(entry):
-                if not bundled or (entry / MANIFEST).is_file():
-                    found[entry.name] = entry
+            named = re.fullmatch(NAME_PATTERN, entry.name) is not None
+            if named and _is_folder(entry) and (not bundled or (entry / MANIFEST).is_file()):
+                found[entry.name] = entry
     return found
 
 
@@ -256,10 +256,8 @@ class ModelHandle:
             _require_file(version, MANIFEST)
             manifest = read_manifest(self.folder)
             for name, entry in manifest.files.items():
-                if _require_file(version, name).bytes != entry.bytes:
-                    raise ModelFolderError(
-                        f"{name} has another number of bytes than manifest.json says."
-                    )
+                size = _require_file(version, name).bytes
+                require_agreement(size == entry.bytes, name, "number of bytes")
         except ModelFolderError as error:
             return ModelStatus("broken", error.sentence)
         return ModelStatus("unloaded", None, manifest, _created(version))

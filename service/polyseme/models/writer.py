@@ -218,7 +218,7 @@ def _move_into_place(new: Path, folder: Path, staging: Path, *, replace: bool) -
 
 @contextmanager
 def _staging_directory(directory: Path) -> Iterator[Path]:
-    """A hidden folder in a directory of models: `new` is written in it, `old-…` is what it replaces.
+    """A hidden folder in a directory of models: with the new folder and the old one.
 
     Its writer holds a lock on a file in it. The kernel releases the lock when the writer ends,
     however it ends; the next writer then clears what is left.
@@ -246,7 +246,7 @@ def _open_lock(staging: Path) -> int:
 
 
 def _clear(staging: Path) -> None:
-    """Remove the staging directory of a dead writer; leave one that is locked, or not a writer's."""
+    """Remove the staging directory of a dead writer; leave one that is locked or unknown."""
     try:
         parts = {entry.name.partition("-")[0] for entry in staging.iterdir()}
         if not parts <= {_LOCK, _NEW, _OLD} or staging.is_symlink():
