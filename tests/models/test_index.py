@@ -142,16 +142,15 @@ def test_an_index_with_wrong_numbers_is_refused(whole, case, verify):
     assert said_of(whole, verify=verify) == expected
 
 
-@BOTH
-@pytest.mark.parametrize("bucket", [16_383, 16_384, 16_385, 32_768])
-def test_buckets_follow_each_other_through_the_whole_index(tmp_path, bucket, verify):
+def test_buckets_follow_each_other_through_the_whole_index(tmp_path):
     text = b"".join(b"%d\n" % number for number in range(33_001))
     words = text.decode().split("\n")[:-1]
     folder = write_tiny(tmp_path / "tall", words=words, vectors=np.ones((33_001, 1), np.float16))
     starts, firsts, rows = by_definition(text)
-    firsts[bucket] = firsts[bucket - 1] - 1
-    indexed(folder, starts, firsts, rows)
-    assert said_of(folder, verify=verify) == BUCKETS
+    for bucket in (16_383, 16_384, 16_385, 32_768):
+        wrong = changed(np.array(firsts), bucket, firsts[bucket - 1] - 1)
+        indexed(folder, starts, wrong, rows)
+        assert said_of(folder, verify=False) == BUCKETS, bucket
 
 
 def test_the_index_of_other_words_of_the_same_lengths_only_fails_to_find(whole):

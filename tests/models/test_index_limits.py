@@ -96,6 +96,7 @@ def many(tmp_path_factory):
     return models
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="Linux tells it")
 @BOTH
 def test_a_process_keeps_less_than_a_megabyte_of_400_000_words(many, verify):

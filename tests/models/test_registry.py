@@ -6,10 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+import polyseme
+from polyseme.cli.models import models
 from polyseme.errors import ModelFolderError, UnknownModelError
+from polyseme.http.app import create_app
 from polyseme.models import registry as registry_module
 from polyseme.models.registry import Registry, bundled_models, find_models
+from polyseme.settings import Settings
 from tests.models.damage import MANIFEST, VECTORS, snapshot
 from tests.tiny import VECTORS as TABLE
 from tests.tiny import write_tiny
@@ -80,12 +85,13 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("ask", ["model", "manifest", "folder"])
-def test_a_name_that_is_not_there_is_unknown_whatever_it_holds(place, name, ask):
-    with pytest.raises(UnknownModelError) as caught:
-        getattr(registry_of(place), ask)(name)
-    assert caught.value.sentence == "No model of this name is here."
+def test_a_name_that_is_not_there_is_unknown_whatever_it_holds(place):
+    registry = registry_of(place)
+    for ask in (registry.model, registry.manifest, registry.folder):
+        for name in HOSTILE:
+            with pytest.raises(UnknownModelError) as caught:
+                ask(name)
+            assert caught.value.sentence == "No model of this name is here."
 
 
 def test_a_later_place_wins(place, tmp_path):
@@ -240,6 +246,25 @@ def test_a_renamed_folder_is_a_model_of_its_new_name(place):
     assert registry.manifest("three").name == "three"
     assert registry.model("three").manifest.name == "three"
     assert registry.model("three").manifest.source == "two"
+
+
+def test_a_renamed_folder_is_listed_verified_and_encodes_under_its_new_name(place):
+    (place / "two").rename(place / "three")
+    variables = {"POLYSEME_MODELS_DIR": str(place), "POLYSEME_MODEL": "one"}
+    listed = CliRunner().invoke(models, ["list"], env=variables).output
+    assert "  three  11 words" in listed
+    assert "  two  " not in listed
+    verified = CliRunner().invoke(models, ["verify", "three"], env=variables)
+    assert (verified.exit_code, verified.output) == (0, "three: whole\n")
+    model = polyseme.load("three", place)
+    assert model.name == "three"
+    assert model.encode(["apple bank"])[0].contextual.shape == (2, 5)
+    client = create_app(Settings(models_dir=place, model="three")).test_client()
+    stands = {one["id"]: one["status"] for one in client.get("/v1/models").json["data"]}
+    assert stands.items() >= {"one": "ok", "three": "ok"}.items()
+    assert "two" not in stands
+    answer = client.post("/v1/encode", json={"input": "apple", "model": "three"})
+    assert (answer.status_code, answer.json["model"]) == (200, "three")
 
 
 def test_a_model_is_ready_when_the_default_one_can_answer(place):

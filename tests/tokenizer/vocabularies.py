@@ -1,9 +1,9 @@
-"""Vocabularies and texts to tokenise with."""
+"""Vocabularies and texts to tokenize."""
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-PROPERTY = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+PROPERTY = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 """No clock decides whether a test passes."""
 
 

@@ -2,8 +2,8 @@
 
 `query`, `key`, `value` and `output` are those of the first layer, `layers.1.query` that of the
 second; `Wq`, `q_proj.weight` and their kin are the same. Every other tensor is called as in the
-model format (`store/weights.py`). The file's metadata may have `heads`, and as `layers` the JSON of
-what a manifest says of each layer.
+model format (`models/weights.py`). The file's metadata may have `heads`, and as `layers` the JSON
+of what a manifest says of each layer.
 
 Layers that ask for a word bias may come without the tensor `word_bias`: it is one number for each
 word of one file, and the import can tell it from any file, so that one file of weights serves every
