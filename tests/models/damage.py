@@ -1,8 +1,9 @@
-"""Changing the files of a model as an attacker would, and signing the manifest again."""
+"""Changes to the files of a model, as an attacker makes them, and the index by its definition."""
 
 import hashlib
 import io
 import json
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -113,3 +114,23 @@ def snapshot(folder):
 
 def zeros(count, dtype="<f4"):
     return np.zeros(count, dtype).tobytes()
+
+
+def by_definition(text):
+    """The three arrays of a text's index, number by number."""
+    words = text.split(b"\n")[:-1]
+    starts = [0]
+    for word in words:
+        starts.append(starts[-1] + len(word) + 1)
+    buckets = [[] for _ in range(len(words) + 1 - len(words) % 2)]
+    for row, word in enumerate(words):
+        buckets[crc32(word) % len(buckets)].append(row)
+    firsts = [0]
+    for bucket in buckets:
+        firsts.append(firsts[-1] + len(bucket))
+    return starts, firsts, [row for bucket in buckets for row in bucket]
+
+
+def index_of(text):
+    """What stands in `index.npy`."""
+    return np.concatenate(by_definition(text)).astype("<u4")

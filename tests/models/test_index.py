@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 
 from polyseme.models.reader import read_model
 from polyseme.models.vocabulary import Index, Vocabulary, count_lines
-from tests.models.damage import INDEX, VOCABULARY, drop, npy, replace, said_of, saved
-from tests.models.index_definition import by_definition, index_of
+from tests.models.damage import (
+    INDEX,
+    VOCABULARY,
+    by_definition,
+    drop,
+    index_of,
+    npy,
+    replace,
+    said_of,
+    saved,
+)
 from tests.tiny import WORDS, write_tiny
 
 BOTH = pytest.mark.parametrize("verify", [True, False])

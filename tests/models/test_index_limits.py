@@ -12,8 +12,7 @@ import pytest
 
 from polyseme.errors import ModelFolderError
 from polyseme.models.vocabulary import MAX_BUCKET_SIZE, Vocabulary
-from tests.models.damage import INDEX, VOCABULARY, manifest_of, replace, said_of, saved
-from tests.models.index_definition import index_of
+from tests.models.damage import INDEX, VOCABULARY, index_of, manifest_of, replace, said_of, saved
 from tests.tiny import write_tiny
 
 BOTH = pytest.mark.parametrize("verify", [True, False])
