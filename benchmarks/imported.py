@@ -25,8 +25,8 @@ from polyseme.evaluation.quality import figures
 from polyseme.evaluation.readings import LocalSource
 from polyseme.importing.importer import Wishes, import_vectors
 from polyseme.importing.progress import Quiet
-from polyseme.store.folder import read_model
-from polyseme.store.model import Model
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
 
 PACKAGES = ("gensim", "numpy", "scikit-learn")
 

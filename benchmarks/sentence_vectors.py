@@ -19,19 +19,19 @@ import numpy as np
 import zstandard
 from benchmarks.record import record
 from benchmarks.sentences import bundled
-from polyseme.encoding.sentences import weighted_mean
-
-from polyseme.client.local import UNLIMITED
 from polyseme.encoding.choice import Choice
 from polyseme.encoding.encoder import Batch
 from polyseme.encoding.pooling import Pooling, word_weights
 from polyseme.encoding.stages import Stages
+
+from polyseme.client.local import UNLIMITED
+from polyseme.encoding.sentences import weighted_mean
 from polyseme.engine.arrays import Floats, unit
 from polyseme.evaluation.bootstrap import Figure, draws
 from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme.evaluation.files import Files, lines_of
 from polyseme.evaluation.occurrences import Table, numbered
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 
 PASSAGES = 2_000
 SHORTEST, LONGEST = 8, 40

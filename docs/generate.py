@@ -8,11 +8,11 @@ from pathlib import Path
 import orjson
 from docs import performance, reliability, report, scale
 from docs.measurements import measurements
+from polyseme.http.openapi import document
 from pydantic import SecretStr
 
 from polyseme import errors
 from polyseme.cli.serve import SECRET
-from polyseme.http.openapi import document
 from polyseme.settings import PREFIX, Settings
 
 HERE = Path(__file__).parent

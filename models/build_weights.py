@@ -35,9 +35,9 @@ from polyseme.evaluation.readings import LocalSource
 from polyseme.evaluation.systems import systems, tabulate
 from polyseme.importing.importer import Wishes, import_vectors
 from polyseme.importing.progress import Quiet
-from polyseme.store.folder import read_model
-from polyseme.store.model import Model
-from polyseme.store.weights import entry_of, tensors_of
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
+from polyseme.models.weights import layer_entry, tensors_from_layers
 
 HERE = Path(__file__).parent
 WEIGHTS, RESULTS = HERE / "weights", HERE / "results" / "weights.json"
@@ -97,9 +97,9 @@ def serialised(model: Model) -> bytes:
     """The weights without what belongs to the words of one file."""
     tensors = {
         name: np.ascontiguousarray(tensor, np.float32)
-        for name, tensor in tensors_of(list(model.layers)).items()
+        for name, tensor in tensors_from_layers(list(model.layers)).items()
     }
-    entries = [entry_of(layer).model_dump() for layer in model.layers]
+    entries = [layer_entry(layer).model_dump() for layer in model.layers]
     about = {"heads": str(model.manifest.heads), "layers": json.dumps(entries)}
     return sorted_header(save(tensors, {**about, "licence": LICENCE}))
 

@@ -32,9 +32,9 @@ from wiki_text import prepare
 
 from polyseme.engine.quantization import quantize
 from polyseme.evaluation.quality import quality
-from polyseme.store.folder import read_model
-from polyseme.store.model import Model
-from polyseme.store.writer import write_model
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
+from polyseme.models.writer import write_model
 from polyseme.training.closed_form import informativeness
 from polyseme.training.folding import folded
 

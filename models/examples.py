@@ -12,14 +12,14 @@ from typing import Any
 import click
 import orjson
 from models.ablation import fingerprints
-
-from polyseme.encoding.compare import Compared, Occurrence, compare
 from polyseme.encoding.limits import Limits
 from polyseme.encoding.stages import Stages
+
+from polyseme.encoding.compare import Compared, Occurrence, compare
 from polyseme.engine.layers import contextualize
-from polyseme.store.model import Model
-from polyseme.store.registry import Registry
-from polyseme.text.tokens import tokenise
+from polyseme.models.model import Model
+from polyseme.models.registry import Registry
+from polyseme.tokenizer import tokenize
 
 SENTENCES = {
     "bank-money-river": "she went to the bank to deposit money near the river",
@@ -49,7 +49,7 @@ _NO_LIMITS = Limits(1 << 20, 1 << 20, 1 << 20, 1 << 10, 1 << 30)
 
 def attention(model: Model, text: str) -> dict[str, Any]:
     """A sentence's tokens and the weights of every layer. -> [L, h, n, n] as lists"""
-    tokens = tokenise(text, model.vocabulary, composes=model.composes)
+    tokens = tokenize(text, model.vocabulary, composes=model.composes)
     records = contextualize(model.sentence(tokens), model.layers, ("weights",)).records
     weights = [record["weights"].astype(float).round(DIGITS).tolist() for record in records]
     return {"text": text, "tokens": [token.text for token in tokens], "weights": weights}

@@ -8,7 +8,7 @@ import numpy as np
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer, Projection
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 from polyseme.training.closed_form import attraction, closed_form, frequencies_by_rank
 
 Layers = list[Layer]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 
 ROOT = Path(__file__).parents[1]
 zstandard = pytest.importorskip("zstandard", reason="needs the extra `train`")

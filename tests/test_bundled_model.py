@@ -5,15 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from polyseme.encoding.neighbours import neighbours_of_word
+
 from polyseme.engine.layers import contextualize
 from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme.evaluation.files import lines_of
 from polyseme.evaluation.readings import LocalSource
 from polyseme.evaluation.systems import systems, tabulate
-from polyseme.store.model import Model
-from polyseme.text.tokens import tokenise
+from polyseme.models.model import Model
+from polyseme.tokenizer import tokenize
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "models" / "wiki-en"
@@ -48,7 +48,7 @@ def test_who_looks_matters_and_not_only_where(bundled: Model) -> None:
     """Swap the looking word, and its row changes; without association it would not."""
     rows = []
     for text in ("the bank of money by a river", "the tree of money by a river"):
-        sentence = bundled.sentence(tokenise(text, bundled.vocabulary))
+        sentence = bundled.sentence(tokenize(text, bundled.vocabulary))
         record = contextualize(sentence, bundled.layers, ("weights",)).records[0]
         rows.append(record["weights"][0, 1])
     assert np.abs(rows[0] - rows[1]).max() > 0.05

@@ -72,7 +72,7 @@ MAY_IMPORT = {
     },
     "polyseme.integrations": {
         *("polyseme.client", "polyseme.encoding.choice", "polyseme.encoding.pooling"),
-        *("polyseme.text.case", ERRORS, WHOLE, "numpy", "orjson", "sklearn", "spacy"),
+        *("polyseme.tokenizer", ERRORS, WHOLE, "numpy", "orjson", "sklearn", "spacy"),
     },
     "polyseme.bulk": {
         *(TEXT, ERRORS, STORE, ENCODING, SETTINGS, WHOLE, "numpy", "orjson", "pyarrow"),

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-
-from polyseme import errors
 from polyseme.http.headers import SECURITY_HEADERS
 from polyseme.http.problems import problem_document
+
+from polyseme import errors
 from polyseme.settings import Settings
 from tests.conftest import start
 from tests.http.problem import SECRET, expect_problem

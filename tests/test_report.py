@@ -17,7 +17,7 @@ from docs.senses import ablation
 from docs.trainings import histories, not_helpful, training_runs
 from models.training_record import record
 
-from polyseme.store.manifest import Manifest
+from polyseme.models.manifest import Manifest
 
 ROOT = Path(__file__).parents[1]
 IMAGES, RESULTS = ROOT / "docs" / "images", ROOT / "models" / "results"

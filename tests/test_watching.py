@@ -10,11 +10,11 @@ from contextlib import contextmanager
 import httpx
 import pytest
 import yaml
-
 from polyseme.encoding.counts import Counts
 from polyseme.encoding.stages import Stages
-from polyseme.http import logs, tally
 from polyseme.http.accounts import Account
+
+from polyseme.http import logs, tally
 from tests.conftest import ROOT, free_port
 from tests.http.versions import until
 

@@ -5,14 +5,14 @@ and where it has weights 3 heads, 2 wide queries and keys, 7 wide values.
 """
 
 import numpy as np
-
 from polyseme.encoding.limits import Limits
+
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
 from polyseme.engine.quantization import quantize
 from polyseme.engine.subwords import Subwords
-from polyseme.store.folder import read_model
-from polyseme.store.writer import write_model
+from polyseme.models.reader import read_model
+from polyseme.models.writer import write_model
 
 WORDS = ("apple", "Apple", "APPLE", "bank", "river", "money", "did", "n't", "high", "-", "end")
 VECTORS = np.array(

@@ -25,7 +25,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from polyseme.encoding.options import Limits
 from polyseme.encoding.sentences import Pooling
 from polyseme.keyring import given_keys, read_keys
-from polyseme.store.manifest import NAME_PATTERN
+from polyseme.models.manifest import NAME_PATTERN
 
 PREFIX = "POLYSEME_"
 BUNDLED = "wiki-en"

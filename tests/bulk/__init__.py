@@ -9,8 +9,8 @@ from polyseme.bulk.job import Job, Wishes, fingerprint
 from polyseme.bulk.run import run
 from polyseme.bulk.sources import sources
 from polyseme.bulk.writing import write_shard
+from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
-from polyseme.store.registry import bundled_models
 
 SENTENCES = [
     "The river bank was high.",

@@ -5,9 +5,9 @@ import io
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from polyseme.encoding.choice import Choice
 
 import polyseme
-from polyseme.encoding.choice import Choice
 from tests.bulk import SENTENCES, run_inline, write_lines
 
 ALL = Choice(include=frozenset({"static", "contextual", "attention"}))

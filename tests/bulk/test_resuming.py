@@ -10,9 +10,9 @@ from pathlib import Path
 
 import orjson
 import pytest
+from polyseme.encoding.choice import Choice
 
 from polyseme.bulk.refusal import BulkError
-from polyseme.encoding.choice import Choice
 from tests.bulk import many, run_inline, shards_of, write_lines
 from tests.conftest import ROOT
 from tests.signals import heard

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from polyseme.encoding.stages import Stages
 from threadpoolctl import threadpool_limits
 
 from polyseme.encoding.compare import Occurrence, compare
-from polyseme.encoding.stages import Stages
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.tiny import LIMITS
 
 TEXTS = ["bank river", "money bank"]

@@ -8,12 +8,12 @@ import sys
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
-
 from polyseme.encoding.choice import Choice
 from polyseme.encoding.encoder import encode
 from polyseme.encoding.stages import Stages
-from polyseme.store.folder import read_model
+from threadpoolctl import threadpool_limits
+
+from polyseme.models.reader import read_model
 from tests.cli.conftest import run
 from tests.encoding.asking import written
 from tests.tiny import LIMITS, VECTORS, write_tiny

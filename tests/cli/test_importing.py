@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.cli.conftest import run
 from tests.conftest import ROOT
 from tests.importing.conftest import an_importer
@@ -12,7 +12,7 @@ from tests.importing.files import WORDS, binary, fasttext, packed, rows, text
 from tests.importing.foreign import FOREIGN, MARK
 from tests.importing.spoiled_fasttext import FASTTEXTS
 from tests.importing.spoiled_rows import ROWS
-from tests.store.damage import snapshot
+from tests.models.damage import snapshot
 from tests.tiny import write_tiny
 
 ESTIMATE = (

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from polyseme.cli import progress
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.conftest import ROOT
 from tests.importing.files import many
 from tests.importing.work import Work

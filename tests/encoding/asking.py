@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import get_args
 
 import numpy as np
-
 from polyseme.encoding.answers import answer
 from polyseme.encoding.choice import Choice, Part
 from polyseme.encoding.encoder import Batch, encode
 from polyseme.encoding.stages import Stages
+
 from tests.tiny import LIMITS
 
 EVERY = frozenset(get_args(Part))

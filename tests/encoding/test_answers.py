@@ -9,14 +9,14 @@ import pybase64
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from polyseme.encoding import encoder
 from polyseme.encoding.answers import answer, number_bytes
 from polyseme.encoding.choice import Choice
 from polyseme.encoding.encoder import Batch
 from polyseme.encoding.stages import Stages
+
+from polyseme.encoding import encoder
 from polyseme.errors import OutOfRangeError, TooLargeError, UnknownWordError
-from polyseme.text.tokenizer import Tokenizer
+from polyseme.tokenizer import Tokenizer
 from tests.encoding.asking import (
     EVERY,
     STREAMED,

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-
 from polyseme.encoding.arrays import PIECE, base64_pieces, number_pieces
 
 SMALL = np.arange(6, dtype=np.float32).reshape(2, 3)

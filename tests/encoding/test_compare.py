@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from polyseme.encoding.stages import Stages
 
 from polyseme.encoding.compare import Occurrence, compare
-from polyseme.encoding.stages import Stages
 from polyseme.engine.layers import Layer, Projection
 from polyseme.errors import InvalidError, TooLargeError
 from tests.encoding.asking import ask_one

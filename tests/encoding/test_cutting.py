@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
-
 from polyseme.encoding.choice import Choice
 from polyseme.encoding.cutting import cut_texts, cut_traced
 from polyseme.encoding.encoder import encode
 from polyseme.encoding.limits import Limits
 from polyseme.encoding.stages import Stages
+
 from polyseme.errors import MOST_ERRORS, TooLargeError, UnknownWordError
 from tests.tiny import tiny_model
 

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import orjson
-
-from polyseme.encoding.compare import Occurrence, compare
 from polyseme.encoding.documents import compare_document, model_document, trace_document
 from polyseme.encoding.stages import Stages
 from polyseme.encoding.tracing import trace_text
+
+from polyseme.encoding.compare import Occurrence, compare
 from tests.tiny import LIMITS
 
 

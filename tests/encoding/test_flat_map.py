@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from polyseme.encoding.stages import Stages
 from sklearn.decomposition import PCA
 
 from polyseme.encoding.compare import READING_SHARE, Occurrence, compare
-from polyseme.encoding.stages import Stages
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import contextualize
 from tests.tiny import LIMITS, VECTORS, WORDS

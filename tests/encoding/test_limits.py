@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from polyseme.encoding.choice import Choice
 from polyseme.encoding.encoder import Batch, encode
 from polyseme.encoding.stages import Stages
+
 from polyseme.errors import TooLargeError
 from tests.encoding.asking import EVERY, ask, ask_one, same_bits
 from tests.tiny import LIMITS

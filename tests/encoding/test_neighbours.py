@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from polyseme.encoding.neighbours import neighbours_of_vector, neighbours_of_word
+
 from polyseme.errors import InvalidError, UnknownWordError
 from tests.tiny import VECTORS, WORDS, tiny_model
 

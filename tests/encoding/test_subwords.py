@@ -5,19 +5,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 from hypothesis import given
-
-from polyseme.encoding.compare import Occurrence, compare
 from polyseme.encoding.documents import compare_document
 from polyseme.encoding.neighbours import neighbours_of_vector, neighbours_of_word
 from polyseme.encoding.stages import Stages
 from polyseme.encoding.tracing import trace_text
+
+from polyseme.encoding.compare import Occurrence, compare
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.subwords import LONGEST, Subwords
 from polyseme.errors import InvalidError, UnknownWordError
 from tests.encoding.asking import EVERY, ask, ask_one, document_of, same_bits, written
-from tests.text.vocabularies import PROPERTY, texts
 from tests.tiny import LIMITS, SUBWORDS, WORDS, tiny_model
+from tests.tokenizer.vocabularies import PROPERTY, texts
 
 GNU, ZEBRA, BANK = [2, 0, 0, 0, 1], [3, 0, 0, 0, 0], [1, 1, 0, 0, 0]
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import orjson
 import pytest
-
 from polyseme.encoding.documents import trace_document
 from polyseme.encoding.tracing import Numbers, trace_numbers
+
 from polyseme.errors import InvalidError, TooLargeError
 from tests.tiny import LIMITS
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from polyseme.encoding.sentences import weighted_mean
 
 ROWS = np.array([[1, 2, 3], [5, 6, 7]], np.float32)

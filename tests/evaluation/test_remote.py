@@ -18,7 +18,7 @@ from polyseme.evaluation.refusal import EvaluationError
 from polyseme.evaluation.remote import Service
 from polyseme.evaluation.systems import SERVED_NAMES, served_systems, systems, tabulate
 from polyseme.evaluation.wish import Wish
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.conftest import free_port
 from tests.evaluation.sets import COARSE, WIC, WORDSIM, unpacked
 from tests.tiny import SUBWORDS, full_layer, write_tiny

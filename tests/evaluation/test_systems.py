@@ -20,8 +20,8 @@ from polyseme.evaluation.systems import (
 )
 from polyseme.importing.attention import in_closed_form
 from polyseme.importing.order import FUNCTION_WORDS
-from polyseme.store.folder import read_model
-from polyseme.text.tokens import resolve_all
+from polyseme.models.reader import read_model
+from polyseme.tokenizer import resolve_all
 from polyseme.training.closed_form import (
     attraction,
     closed_form,

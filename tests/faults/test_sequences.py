@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
-
 from polyseme.http.replies import CompareReply, EncodeReply, NeighborsReply, TraceReply
+
 from tests.faults.answers import PROBLEM, Answer, fault_of
 from tests.faults.asking import REFUSED
 from tests.faults.processes import Service, running, until

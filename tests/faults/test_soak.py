@@ -9,8 +9,8 @@ from pathlib import Path
 import orjson
 import pytest
 
+from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
-from polyseme.store.registry import bundled_models
 from tests.conftest import ROOT
 from tests.faults.asking import Known, known
 from tests.faults.processes import Service, running

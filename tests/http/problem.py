@@ -3,7 +3,6 @@
 import re
 
 import httpx
-
 from polyseme.http.replies import ProblemReply
 
 SECRET = "s3cretqx"

@@ -3,9 +3,9 @@
 import httpx
 import numpy as np
 import pytest
-
 from polyseme.http.replies import CompareReply, NeighborsReply
-from polyseme.store.model import Model
+
+from polyseme.models.model import Model
 
 FOUR = [
     ("Apple unveiled a faster laptop and new software in California.", "Apple"),

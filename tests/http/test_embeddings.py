@@ -5,8 +5,8 @@ import base64
 import httpx
 import numpy as np
 import pytest
-
 from polyseme.http.replies import EmbeddingsReply
+
 from tests.http.numbers import numbers as numbers_told
 from tests.http.numbers import total
 from tests.http.problem import expect_problem

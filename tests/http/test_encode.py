@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import numpy as np
 import pytest
-
 from polyseme.http.replies import EncodeReply
 
 SENTENCE = "Apple launched a new phone while I was eating an apple."

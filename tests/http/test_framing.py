@@ -7,7 +7,6 @@ from gunicorn import http
 from gunicorn.config import Config
 from hypothesis import given
 from hypothesis import strategies as st
-
 from polyseme.http.framing import MOST_HEAD, Framing
 
 LIMIT = 1000

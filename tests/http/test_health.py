@@ -9,8 +9,8 @@ import time
 
 import httpx
 import pytest
-
 from polyseme.http.replies import LiveReply, NotReadyReply, ReadyReply
+
 from tests.conftest import ROOT, free_port, start
 from tests.http.problem import expect_problem
 from tests.tiny import write_tiny

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-
 from polyseme.http.headers import SECURITY_HEADERS
+
 from polyseme.keyring import line_of, name_of, read_keys
 from tests.conftest import ROOT, free_port
 from tests.http.versions import WAIT, until

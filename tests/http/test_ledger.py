@@ -3,10 +3,10 @@
 from collections import deque
 
 import pytest
-
 from polyseme.encoding.stages import Stages
-from polyseme.http import ledger, tally
 from polyseme.http.accounts import Account
+
+from polyseme.http import ledger, tally
 
 
 class Contested(deque[Account]):

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from polyseme.http.app import create_app
+from polyseme.models.registry import Registry
 from polyseme.settings import Settings
-from polyseme.store.registry import Registry
 from tests.conftest import start
 from tests.http.numbers import numbers, numbers_in, total
 from tests.http.problem import SECRET

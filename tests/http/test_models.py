@@ -5,8 +5,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-
 from polyseme.http.replies import ModelReply, ModelsReply
+
 from tests.conftest import start
 from tests.http.problem import expect_problem
 from tests.tiny import VECTORS, write_tiny

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import httpx
 import orjson
 import pytest
-
 from polyseme.http.connection import State
 from polyseme.http.traffic import Traffic
+
 from polyseme.settings import Settings
 from tests.conftest import ROOT, start
 from tests.http.numbers import numbers_in, total

@@ -4,7 +4,6 @@ import socket
 
 import httpx
 import pytest
-
 from polyseme.http.headers import SECURITY_HEADERS
 
 NOTHING = "default-src 'none'; frame-ancestors 'none'"

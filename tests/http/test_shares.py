@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-
 from polyseme.http.shares import ROOM
+
 from tests.conftest import ROOT
 from tests.http.numbers import numbers, numbers_in, total
 from tests.http.test_metrics import ask, counting, files, settled

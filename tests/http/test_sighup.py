@@ -11,7 +11,7 @@ import pytest
 from flask import Flask
 
 from polyseme.http.upkeep import keep, refresh
-from polyseme.store.registry import Registry
+from polyseme.models.registry import Registry
 from tests.conftest import COMMAND, ROOT, free_port
 from tests.http.versions import (
     WAIT,
@@ -91,7 +91,7 @@ def test_a_model_that_was_changed_into_a_broken_one_is_reported_and_the_old_one_
         spoil(place / "one", made)
         os.kill(pid, signal.SIGHUP)
         problem = (
-            "the folder was changed, and the model read before answers:"
+            "the folder has changed, and the previous model is in use:"
             " vectors.npy has another checksum than manifest.json says."
         )
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from polyseme.http.replies import CompareReply, EncodeReply, NeighborsReply
 
 from polyseme.engine.subwords import LONGEST, Subwords
-from polyseme.http.replies import CompareReply, EncodeReply, NeighborsReply
+from polyseme.models.writer import write_model
 from polyseme.settings import BUNDLED
-from polyseme.store.writer import write_model
-from tests.text.vocabularies import AWKWARD
+from tests.tokenizer.vocabularies import AWKWARD
 
 LACKING = [
     "qz",

@@ -7,7 +7,6 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from polyseme.encoding.arrays import PIECE
 from polyseme.http.tensors import (
     ElementsError,

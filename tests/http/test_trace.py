@@ -6,7 +6,6 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-
 from polyseme.http.replies import TraceReply
 
 FILE = Path(__file__).parents[2] / "service" / "polyseme" / "page" / "worked-examples.json"

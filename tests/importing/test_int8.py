@@ -13,8 +13,8 @@ from polyseme.importing.loading import load
 from polyseme.importing.progress import Quiet
 from polyseme.importing.rows import VectorFile
 from polyseme.importing.scan import scan
-from polyseme.store.export import export_word2vec
-from polyseme.store.folder import read_model
+from polyseme.models.export import export_word2vec
+from polyseme.models.reader import read_model
 from tests.encoding.asking import ask_one, same_bits
 from tests.importing.conftest import run
 from tests.importing.files import FORMATS, VECTORS, WORDS, binary, build, fasttext, many, row, rows

@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.conftest import ROOT
 from tests.importing.conftest import below, run
 from tests.importing.files import archive, fasttext, many, rows

@@ -8,8 +8,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
-from polyseme.store.registry import bundled_models
 from tests.conftest import Serve
 from tests.page.conftest import Open
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from polyseme.encoding.encoder import Choice, encode
 from polyseme.encoding.stages import Stages
+
 from polyseme.engine.layers import IDENTITY, Projection
 from polyseme.training.closed_form import (
     ATTRACTION,

@@ -9,8 +9,8 @@ import pytest
 
 from polyseme.engine.layers import contextualize
 from polyseme.engine.quantization import quantize
-from polyseme.store.folder import read_model
-from polyseme.text.tokens import resolve_all
+from polyseme.models.reader import read_model
+from polyseme.tokenizer import resolve_all
 from polyseme.training.recipe import Recipe
 from polyseme.training.refusal import TrainingError
 from tests.training.courses import QUICK, digests, run

@@ -5,7 +5,7 @@ import pytest
 
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import contextualize
-from polyseme.text.tokens import resolve_all
+from polyseme.tokenizer import resolve_all
 from polyseme.training.closed_form import nearness
 from polyseme.training.recipe import Recipe
 from polyseme.training.refusal import TrainingError

@@ -27,8 +27,8 @@ from polyseme.encoding.encode import Encoded, TokenCounts, encode_sentence, toke
 from polyseme.encoding.options import Limits
 from polyseme.encoding.serialize import check_size, number_bytes
 from polyseme.errors import FieldError, InvalidError, ModelFolderError
+from polyseme.models.manifest import Manifest
 from polyseme.observability.request_context import current_context
-from polyseme.store.manifest import Manifest
 
 inference = Blueprint("inference", __name__, url_prefix="/v2")
 

@@ -17,8 +17,8 @@ from pydantic import (
 from polyseme.encoding.options import Dtype, EncodeOptions, OovPolicy, Part
 from polyseme.encoding.sentences import Pooling
 from polyseme.encoding.serialize import Encoding
-from polyseme.store.manifest import NAME_PATTERN
-from polyseme.text.case import Case
+from polyseme.models.manifest import NAME_PATTERN
+from polyseme.tokenizer import Case
 
 ModelName: TypeAlias = Annotated[
     str | None,

@@ -14,9 +14,10 @@ from polyseme.encoding.choice import Choice, Part
 from polyseme.encoding.limits import Limits
 from polyseme.encoding.pooling import Pooling
 from polyseme.errors import ModelFolderError
-from polyseme.store.folder import MANIFEST, read_model
-from polyseme.store.model import Model
-from polyseme.store.registry import find_models
+from polyseme.models.manifest import MANIFEST
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
+from polyseme.models.registry import find_models
 
 Format: TypeAlias = Literal["parquet", "npz"]
 Packing: TypeAlias = Literal["none", "zstd"]

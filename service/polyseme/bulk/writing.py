@@ -26,7 +26,7 @@ from polyseme.encoding.npz import npz_answer
 from polyseme.encoding.pooling import sentence_vector, sentence_vectors
 from polyseme.encoding.stages import Stages
 from polyseme.errors import InvalidError, PolysemeError, UnknownWordError
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 from polyseme.whole_files import whole_files
 
 _NUMBERS = 1 << 22

@@ -13,9 +13,9 @@ from polyseme.cli.evaluate import course, output_place, require_extra
 from polyseme.cli.interruption import cleaning_up
 from polyseme.cli.options import model_option, with_registry
 from polyseme.evaluation.refusal import EvaluationError
+from polyseme.models.model import Model
+from polyseme.models.registry import Registry
 from polyseme.settings import Settings
-from polyseme.store.model import Model
-from polyseme.store.registry import Registry
 from polyseme.training.recipe import COARSEWSD, Recipe
 from polyseme.training.refusal import TrainingError
 from polyseme.whole_files import write_whole

@@ -14,8 +14,8 @@ from polyseme.cli.options import case_option, model_option, require_unicode, wit
 from polyseme.cli.progress import ConsoleProgress
 from polyseme.encoding.choice import Choice, Dtype, Unlisted, chosen_oov
 from polyseme.encoding.pooling import Pooling
+from polyseme.models.registry import Registry, bundled_models
 from polyseme.settings import Settings, usable_cpus
-from polyseme.store.registry import Registry, bundled_models
 
 if TYPE_CHECKING:
     from polyseme.bulk.job import Job, Wishes

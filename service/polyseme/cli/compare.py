@@ -9,9 +9,9 @@ from polyseme.encoding.compare import compare as compare_occurrences
 from polyseme.encoding.documents import compare_document
 from polyseme.encoding.stages import Stages
 from polyseme.engine.arrays import Floats
+from polyseme.models.registry import Registry
 from polyseme.settings import Settings
-from polyseme.store.registry import Registry
-from polyseme.text.case import Case
+from polyseme.tokenizer import Case
 
 
 @click.command()

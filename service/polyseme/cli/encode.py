@@ -12,8 +12,8 @@ from polyseme.encoding.answers import Kind, answer, number_bytes
 from polyseme.encoding.choice import Choice, Part, Unlisted
 from polyseme.encoding.encoder import Batch
 from polyseme.encoding.stages import Stages
+from polyseme.models.registry import Registry
 from polyseme.settings import Settings
-from polyseme.store.registry import Registry
 
 
 @click.command()

@@ -22,8 +22,8 @@ from polyseme.evaluation.progress import Advance
 from polyseme.evaluation.refusal import EvaluationError
 from polyseme.evaluation.systems import DEFAULT, NAMES, SERVED_NAMES
 from polyseme.evaluation.wish import MINILM, MOST_FREQUENT, Task, Wish
+from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings
-from polyseme.store.registry import Registry
 from polyseme.whole_files import write_whole
 
 _EXTRA = ("sklearn", "scipy", "matplotlib", "urllib3")

@@ -8,9 +8,9 @@ import click
 
 from polyseme.cli.interruption import cleaning_up
 from polyseme.cli.options import with_registry
+from polyseme.models.export import export_projector, export_word2vec
+from polyseme.models.registry import Registry
 from polyseme.settings import Settings
-from polyseme.store.export import export_projector, export_word2vec
-from polyseme.store.registry import Registry
 
 
 @click.command("export")

@@ -19,8 +19,8 @@ from polyseme.importing.importer import Wishes, check_name, check_place, import_
 from polyseme.importing.pulling import pulled
 from polyseme.importing.refusal import VectorFileError
 from polyseme.importing.weights import Convention
+from polyseme.models.manifest import Dtype, Manifest
 from polyseme.settings import usable_cpus
-from polyseme.store.manifest import Dtype, Manifest
 
 _SUFFIXES = re.compile(r"(?:\.(?:gz|bz2|xz|zip|txt|vec|bin|w2v|word2vec))+$", re.IGNORECASE)
 

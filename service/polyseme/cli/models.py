@@ -10,9 +10,9 @@ from polyseme.cli.importing import import_file, pull
 from polyseme.cli.options import with_registry
 from polyseme.encoding.documents import model_document
 from polyseme.errors import ModelFolderError
+from polyseme.models.reader import read_model
+from polyseme.models.registry import Registry
 from polyseme.settings import Settings
-from polyseme.store.folder import read_model
-from polyseme.store.registry import Registry
 
 
 @click.group()

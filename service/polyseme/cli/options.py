@@ -8,9 +8,9 @@ from typing import Any, get_args
 import click
 from pydantic import ValidationError
 
+from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings, default_models_dir
-from polyseme.store.registry import Registry
-from polyseme.text.case import Case
+from polyseme.tokenizer import Case
 
 
 def settings_from(**flags: Any) -> Settings:

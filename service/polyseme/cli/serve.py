@@ -13,8 +13,8 @@ import click
 import orjson
 
 from polyseme.cli.options import settings_from
+from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings
-from polyseme.store.registry import Registry
 
 _STANDARD_ERROR = 2
 _APPLICATION = "polyseme.api.app:create_app()"

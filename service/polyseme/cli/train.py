@@ -18,10 +18,10 @@ from polyseme.engine.layers import NormPlace
 from polyseme.importing.importer import check_name
 from polyseme.importing.order import sorted_by_frequency
 from polyseme.importing.refusal import VectorFileError
+from polyseme.models.manifest import Manifest
+from polyseme.models.model import Model
+from polyseme.models.registry import Registry, bundled_models
 from polyseme.settings import BUNDLED, PREFIX
-from polyseme.store.manifest import Manifest
-from polyseme.store.model import Model
-from polyseme.store.registry import Registry, bundled_models
 from polyseme.training.closed_form import frequencies_by_rank, informativeness
 from polyseme.training.recipe import Init, Keep, Recipe
 from polyseme.training.refusal import TrainingError

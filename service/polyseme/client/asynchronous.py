@@ -36,7 +36,7 @@ from polyseme.client.vectors import Options, Sentence, Text, choice_of, several
 from polyseme.encoding.compare import Occurrence
 from polyseme.encoding.pooling import Pooling
 from polyseme.errors import TooLargeError
-from polyseme.text.case import Case
+from polyseme.tokenizer import Case
 
 _T = TypeVar("_T")
 

@@ -34,10 +34,10 @@ from polyseme.encoding.pooling import POOLED, Pooling, sentence_vectors
 from polyseme.encoding.stages import Stages
 from polyseme.encoding.tracing import trace_text
 from polyseme.errors import InvalidError
+from polyseme.models.model import Model
+from polyseme.models.registry import Registry
 from polyseme.settings import Settings
-from polyseme.store.model import Model
-from polyseme.store.registry import Registry
-from polyseme.text.case import Case
+from polyseme.tokenizer import Case
 
 _MOST = 1 << 62
 UNLIMITED = Limits(_MOST, _MOST, _MOST, _MOST, _MOST, _MOST)

@@ -28,7 +28,7 @@ from polyseme.client.vectors import Options, Sentence, Text, choice_of, several
 from polyseme.encoding.compare import Occurrence
 from polyseme.encoding.pooling import Pooling
 from polyseme.errors import TooLargeError
-from polyseme.text.case import Case
+from polyseme.tokenizer import Case
 
 KEY = "POLYSEME_API_KEY"
 """Where the key is in the environment, if none is given."""

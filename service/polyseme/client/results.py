@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from polyseme.encoding.compare import Occurrence
 from polyseme.errors import FieldError, InvalidError
-from polyseme.text.case import Resolution
+from polyseme.tokenizer import Resolution
 
 Doubles: TypeAlias = NDArray[np.float64]
 _RESOLUTIONS = frozenset(get_args(Resolution))

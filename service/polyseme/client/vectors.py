@@ -12,7 +12,7 @@ from polyseme.encoding.choice import Choice, Dtype, Part, Unlisted
 from polyseme.encoding.compare import Occurrence
 from polyseme.encoding.pooling import Pooling
 from polyseme.errors import FieldError, InvalidError
-from polyseme.text.case import Case
+from polyseme.tokenizer import Case
 
 Array: TypeAlias = NDArray[np.floating]
 Text: TypeAlias = str | Sequence[str]

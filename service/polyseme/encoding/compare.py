@@ -15,9 +15,8 @@ from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.engine.layers import contextualize
 from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
-from polyseme.store.model import Model
-from polyseme.text.case import Case, spellings
-from polyseme.text.tokens import Token
+from polyseme.models.model import Model
+from polyseme.tokenizer import Case, Token, spellings
 
 READING_SHARE = 0.4
 """How much of the static vector is added before neighbors of a contextual vector are searched. With
@@ -189,7 +188,7 @@ def _neighbors(model: Model, vector: Floats, k: int, without: Sequence[Token]) -
     """The nearest words, without some tokens in all spellings of their case."""
     forms = {form for token in without for form, _ in spellings(token.key or token.text, "auto")}
     rows = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
-    return [Neighbor(*found) for found in model.neighbours(vector, k, rows)]
+    return [Neighbor(*found) for found in model.neighbors(vector, k, rows)]
 
 
 def _for_reading(one: _Vectors) -> Floats:

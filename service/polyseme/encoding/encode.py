@@ -12,11 +12,8 @@ from polyseme.encoding.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions,
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import contextualize
 from polyseme.errors import MOST_ERRORS, FieldError, OutOfRangeError, UnknownWordError
-from polyseme.store.model import Model
-from polyseme.text.case import Case, Resolution
-from polyseme.text.tokenizer import Tokenizer
-from polyseme.text.tokens import Token
-from polyseme.text.words import words
+from polyseme.models.model import Model
+from polyseme.tokenizer import Case, Resolution, Token, Tokenizer, words
 
 Text: TypeAlias = str | Sequence[str]
 """A sentence, or the words of one that is already tokenized."""

@@ -10,8 +10,8 @@ from polyseme.encoding.encode import Encoded
 from polyseme.encoding.options import EncodeOptions
 from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.errors import FieldError, InvalidError
-from polyseme.store.model import Model
-from polyseme.text.tokens import Token
+from polyseme.models.model import Model
+from polyseme.tokenizer import Token
 
 Pooling: TypeAlias = Literal["informativeness", "mean"]
 POOLED = EncodeOptions(include=frozenset({"contextual"}))

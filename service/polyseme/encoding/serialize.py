@@ -11,9 +11,9 @@ import pybase64
 from polyseme.encoding.encode import Encoded, TokenCounts, Tokenized
 from polyseme.encoding.options import Dtype, EncodeOptions, Limits, Part
 from polyseme.engine.arrays import Floats
-from polyseme.store.manifest import Manifest
-from polyseme.store.model import Model
-from polyseme.text.tokens import Token
+from polyseme.models.manifest import Manifest
+from polyseme.models.model import Model
+from polyseme.tokenizer import Token
 
 Format: TypeAlias = Literal["json", "ndjson", "npz"]
 Encoding: TypeAlias = Literal["float", "base64"]

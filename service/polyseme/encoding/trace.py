@@ -12,8 +12,8 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.trace import Step, Weights, trace_embeddings, trace_layer, trace_projected
 from polyseme.errors import FieldError, InvalidError
-from polyseme.store.model import Model
-from polyseme.text.case import Case
+from polyseme.models.model import Model
+from polyseme.tokenizer import Case
 
 FLOAT64_BYTES = 26
 """The most bytes of a float64 and its comma in JSON."""

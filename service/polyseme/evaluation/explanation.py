@@ -35,7 +35,7 @@ from polyseme.evaluation.readings import LocalSource
 from polyseme.evaluation.refusal import EvaluationError
 from polyseme.evaluation.senses import Centroids, Judge, Lemma, Material, in_turn, quality
 from polyseme.evaluation.systems import Reader, tabulate
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 
 OCCURRENCES, SEED = 500, 1
 SWAPS = 3

@@ -29,7 +29,7 @@ from polyseme.evaluation.tasks import (
     measure_wic,
 )
 from polyseme.evaluation.wish import MINILM, MOST_FREQUENT, Wish
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 
 __all__ = ["Service", "document", "measure_model", "measure_service", "table"]
 

@@ -16,8 +16,8 @@ from polyseme.engine.arrays import Flags, Floats, Integers
 from polyseme.engine.attention import Sentence
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.evaluation.senses import Material, area, margins
-from polyseme.store.model import Model
-from polyseme.text.tokens import tokenise
+from polyseme.models.model import Model
+from polyseme.tokenizer import tokenize
 
 KEPT = (1, 2, 3)
 """How many of the most attended words are erased, and how many are left."""
@@ -248,7 +248,7 @@ def attention_of(model: Model, text: str, word: str) -> dict[str, Any]:
 
     `attention`: [L, h, n, n], rounded.
     """
-    tokens = tokenise(text, model.vocabulary, composes=model.composes)
+    tokens = tokenize(text, model.vocabulary, composes=model.composes)
     records = contextualize(model.sentence(tokens), model.layers, ("weights",)).records
     return {
         "text": text,

@@ -9,7 +9,7 @@ from polyseme.evaluation import wic as pair_set
 from polyseme.evaluation.files import Files, evaluation_files
 from polyseme.evaluation.readings import LocalSource
 from polyseme.evaluation.systems import systems, tabulate
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 
 Figures: TypeAlias = dict[str, dict[str, float]]
 PARTS = ("static", "mean", "parameter-free", "no-association", "no-informativeness", "model")

@@ -7,8 +7,8 @@ from typing import TypeAlias
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Sentence
 from polyseme.evaluation.occurrences import Words
-from polyseme.store.model import Model
-from polyseme.text.tokens import Token, resolve_all
+from polyseme.models.model import Model
+from polyseme.tokenizer import Token, resolve_all
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from polyseme.evaluation.progress import Course, quiet
 from polyseme.evaluation.readings import Reading, Source
 from polyseme.importing.attention import in_closed_form
 from polyseme.importing.order import sorted_by_frequency
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 
 SEEDS = (1, 2, 3)
 """Of the random projections; their figures are averaged."""

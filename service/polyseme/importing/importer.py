@@ -25,8 +25,8 @@ from polyseme.importing.refusal import VectorFileError
 from polyseme.importing.rows import VectorFile
 from polyseme.importing.scan import scan
 from polyseme.importing.weights import Convention, read_weights
-from polyseme.store.manifest import NAME_PATTERN, Dtype, Manifest
-from polyseme.store.writer import write_model
+from polyseme.models.manifest import NAME_PATTERN, Dtype, Manifest
+from polyseme.models.writer import write_model
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 `query`, `key`, `value` and `output` are those of the first layer, `layers.1.query` that of the
 second; `Wq`, `q_proj.weight` and their kin are the same. Every other tensor is called as in the
-model format (`store/weights.py`). The file's metadata may have `heads`, and as `layers` the JSON of
-what a manifest says of each layer.
+model format (`models/weights.py`). The file's metadata may have `heads`, and as `layers` the JSON
+of what a manifest says of each layer.
 
 Layers that ask for a word bias may come without the tensor `word_bias`: it is one number for each
 word of one file, and the import can tell it from any file, so that one file of weights serves every
@@ -23,8 +23,8 @@ from pydantic import TypeAdapter, ValidationError
 from polyseme.errors import ModelFolderError
 from polyseme.importing.attention import Attention
 from polyseme.importing.refusal import VectorFileError
-from polyseme.store.manifest import LayerEntry
-from polyseme.store.weights import WORD_BIAS, layers_from
+from polyseme.models.manifest import LayerEntry
+from polyseme.models.weights import WORD_BIAS, layers_from_tensors
 
 Convention: TypeAlias = Literal["row", "column"]
 _Tensors: TypeAlias = dict[str, NDArray[np.float32]]
@@ -62,7 +62,7 @@ def read_weights(
     turned = {name: _turned(name, one, dimension, convention) for name, one in named.items()}
     entries = _entries(metadata.get("layers"), turned)
     try:
-        layers = layers_from(turned, entries, heads or _heads(metadata), dimension)
+        layers = layers_from_tensors(turned, entries, heads or _heads(metadata), dimension)
     except ModelFolderError as error:
         told = error.sentence.replace("attention.safetensors", "The weights")
         raise VectorFileError(told.replace("the manifest does", "the metadata do")) from None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from polyseme.client.vectors import Array, Sentence
 from polyseme.encoding.choice import Part, Unlisted
 from polyseme.integrations.source import encoder_of
-from polyseme.text.case import Case
+from polyseme.tokenizer import Case
 
 try:
     from spacy.language import Language

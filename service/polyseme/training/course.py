@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from polyseme.engine.layers import Layer
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 from polyseme.training import checkpoint
 from polyseme.training.lesson import Lesson, lesson
 from polyseme.training.reading import Material, Reading, Sources, gather

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Integers
-from polyseme.store.model import Model
-from polyseme.text.tokens import Token, resolve_all, tokenise
-from polyseme.text.words import words as cut
+from polyseme.models.model import Model
+from polyseme.tokenizer import Token, resolve_all, tokenize
+from polyseme.tokenizer import words as cut
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Lexicon:
         )
 
     def _piece(self, chunk: str) -> tuple[tuple[int, int], ...]:
-        tokens = tokenise(chunk, self.model.vocabulary, composes=self._composes)
+        tokens = tokenize(chunk, self.model.vocabulary, composes=self._composes)
         return tuple((self._entry(token), self._lower(token.text)) for token in tokens)
 
     def _word(self, word: str) -> tuple[int, int]:

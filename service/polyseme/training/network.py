@@ -16,8 +16,8 @@ from torch import Tensor
 
 from polyseme.engine.layers import Layer
 from polyseme.engine.positions import sinusoids
-from polyseme.store.manifest import LayerEntry, ResidualEntry
-from polyseme.store.weights import entry_of, layers_from, tensors_of
+from polyseme.models.manifest import LayerEntry, ResidualEntry
+from polyseme.models.weights import layer_entry, layers_from_tensors, tensors_from_layers
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class Network:
         """A network that computes what some layers over vectors of width d compute."""
         tensors = {
             name: torch.tensor(np.asarray(array, np.float32))
-            for name, array in tensors_of(list(layers), None).items()
+            for name, array in tensors_from_layers(list(layers), None).items()
         }
-        return cls(tensors, [entry_of(layer) for layer in layers], layers[0].heads, d)
+        return cls(tensors, [layer_entry(layer) for layer in layers], layers[0].heads, d)
 
     def to_layers(self) -> list[Layer]:
         """The layers that compute what this network computes."""
         arrays = {name: tensor.detach().numpy().copy() for name, tensor in self.tensors.items()}
-        return layers_from(arrays, list(self.entries), self.heads, self.d)
+        return layers_from_tensors(arrays, list(self.entries), self.heads, self.d)
 
     def targets(self, batch: Batch) -> Tensor:
         """The contextual vector of each sentence's target. -> [B, d]"""

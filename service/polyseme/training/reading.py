@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 from polyseme.training.corpus import sample
 from polyseme.training.groups import is_lemma_held_out, word_of
 from polyseme.training.material import (

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
-from polyseme.store.model import Model
-from polyseme.text.tokens import Token
+from polyseme.models.model import Model
+from polyseme.tokenizer import Token
 from polyseme.training.closed_form import (
     FREQUENT,
     POSITION_SHARE,

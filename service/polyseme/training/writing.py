@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from polyseme.engine.quantization import QuantizedRows, Rows, quantize
-from polyseme.store.manifest import Manifest
-from polyseme.store.model import Model
-from polyseme.store.writer import write_model
+from polyseme.models.manifest import Manifest
+from polyseme.models.model import Model
+from polyseme.models.writer import write_model
 from polyseme.training.course import Trained
 
 
