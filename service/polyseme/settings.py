@@ -21,9 +21,9 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from polyseme.api_keys import digests_of_keys, read_key_file
 from polyseme.encoding.limits import Limits
 from polyseme.encoding.pooling import Pooling
-from polyseme.keyring import given_keys, read_keys
 from polyseme.store.manifest import NAME_PATTERN
 
 PREFIX = "POLYSEME_"
@@ -209,14 +209,14 @@ class Settings(BaseSettings):
     @field_validator("api_keys")
     @classmethod
     def _are_keys(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-        given_keys(key.get_secret_value() for key in keys)
+        digests_of_keys(key.get_secret_value() for key in keys)
         return keys
 
     @field_validator("api_keys_file")
     @classmethod
     def _has_keys(cls, file: Path | None) -> Path | None:
         if file:
-            read_keys(file)
+            read_key_file(file)
         return file
 
     @field_validator("cors_origins")

@@ -42,8 +42,8 @@ def test_the_table_names_what_each_occurrence_looks_at_and_its_neighbours(polyse
     lines = [line.strip() for line in done.stdout.decode().splitlines()]
     for number, one in enumerate(expected.occurrences):
         start = lines.index(f"{number}  bank  (exact, shift {one.shift:.2f})")
-        looks_at, static, contextual = (line.split(maxsplit=2) for line in lines[start + 1 :][:3])
-        assert looks_at[2] == ", ".join(f"{t.text} {w:.2f}" for t, w in one.attends_to)
+        attends_to, static, contextual = (line.split(maxsplit=2) for line in lines[start + 1 :][:3])
+        assert attends_to[2] == ", ".join(f"{t.text} {w:.2f}" for t, w in one.attends_to)
         assert static == [
             "static",
             *", ".join(w for w, _ in one.static_neighbours).split(maxsplit=1),

@@ -14,7 +14,7 @@ from polyseme.encoding.choice import Choice
 from polyseme.encoding.encoder import encode
 from polyseme.encoding.stages import Stages
 from polyseme.store.folder import read_model
-from tests.cli.conftest import run
+from tests.cli.conftest import run, run_process
 from tests.encoding.asking import written
 from tests.tiny import LIMITS, VECTORS, write_tiny
 
@@ -127,7 +127,7 @@ def test_a_limit_of_the_environment_holds_and_cuts_where_that_is_asked_for(polys
     assert (refused.returncode, refused.stdout) == (1, b"")
     assert refused.stderr.decode() == (
         "polyseme: A sentence has too many tokens: 3, over the limit max_sentence_tokens of 2."
-        " Give less, or raise the limit by POLYSEME_MAX_SENTENCE_TOKENS.\n"
+        " Send less, or raise the limit with POLYSEME_MAX_SENTENCE_TOKENS.\n"
     )
     cut = polyseme("encode", "--truncate", "bank river money", **limit)
     assert json.loads(cut.stdout)["results"][0]["truncated"] == 1
@@ -156,8 +156,8 @@ def test_no_text_at_all_is_a_usage_error(polyseme):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="arguments are bytes on Linux")
 @pytest.mark.parametrize(("arguments", "stdin"), [(["\udcff"], b""), ([], b"bank\n\xff\n")])
-def test_text_that_is_not_utf8_ends_in_one_sentence(polyseme, arguments, stdin):
-    done = polyseme("encode", *arguments, stdin=stdin)
+def test_text_that_is_not_utf8_ends_in_one_sentence(arguments, stdin):
+    done = run_process("encode", *arguments, stdin=stdin)
     assert done.returncode in {1, 2}
     assert done.stdout == b""
     assert done.stderr

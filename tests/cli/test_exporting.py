@@ -82,8 +82,8 @@ def test_what_cannot_be_written_is_told_in_a_sentence(polyseme, tmp_path):
     nowhere, into = tmp_path / "none" / "out.txt", ["--format", "projector", "--output"]
     for arguments, sentence in {
         ("--output", nowhere): f"There is no such folder ({tmp_path / 'none'}).",
-        ("--output", tmp_path / "folder"): "Something else than a file is there ({}).",
-        ("--output", tmp_path / "pipe"): "Something else than a file is there ({}).",
+        ("--output", tmp_path / "folder"): "The path exists and is not a regular file ({}).",
+        ("--output", tmp_path / "pipe"): "The path exists and is not a regular file ({}).",
         (*into, tmp_path / "file"): "File exists ({}).",
     }.items():
         done = polyseme("models", "export", "tiny", *arguments)
@@ -96,9 +96,7 @@ def test_what_cannot_be_written_is_told_in_a_sentence(polyseme, tmp_path):
 @pytest.mark.parametrize("name", ["nobody", "../tiny"])
 def test_an_unknown_model_writes_nothing(polyseme, tmp_path, name):
     done = polyseme("models", "export", name, "--output", tmp_path / "out.txt")
-    assert_refused(
-        done, "No model of this name is here. `polyseme models list` names those there are."
-    )
+    assert_refused(done, "No model of this name is here. `polyseme models list` lists the models.")
     assert not any(tmp_path.iterdir())
 
 
@@ -137,8 +135,12 @@ def signalled(process, folder, number):
     return process.returncode
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=str)
-@pytest.mark.parametrize("kind", ["word2vec-text", "projector"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [("word2vec-text", signal.SIGINT), ("projector", signal.SIGTERM), ("projector", signal.SIGHUP)],
+    ids=str,
+)
 def test_an_interrupted_export_leaves_nothing(tmp_path, kind, number):
     with heard(number):
         process = begin("--format", kind, "--output", tmp_path / "out")
@@ -146,12 +148,14 @@ def test_an_interrupted_export_leaves_nothing(tmp_path, kind, number):
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_an_export_under_nohup_goes_on(tmp_path):
     process = begin("--output", tmp_path / "out", before=("sh", "-c", DEAF, "sh"))
     assert signalled(process, tmp_path, signal.SIGHUP) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["word2vec-text", "projector"])
 def test_an_export_that_does_not_fit_leaves_nothing(tmp_path, kind):
     """A limit to the size of files stands for a full disk: writing fails in the middle."""

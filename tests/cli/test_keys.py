@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from polyseme.keyring import name_of, read_keys
+from polyseme.api_keys import find_key, read_key_file
 from tests.cli.conftest import run
 
 
@@ -19,12 +19,12 @@ def test_a_new_keys_line_goes_into_the_file_and_the_key_to_the_person(tmp_path):
         with file.open("ab") as out:
             out.write(done.stdout)
         said, key = done.stderr.decode().splitlines()
-        assert said == "The key, which is kept nowhere and shown this once:"
+        assert said == "The key, which is stored nowhere and shown only once:"
         assert key not in done.stdout.decode()
         keys[name] = key
-    read = read_keys(file)
+    read = read_key_file(file)
     assert list(read) == ["alice", "bob"]
-    assert {name: name_of(read, key) for name, key in keys.items()} == {n: n for n in keys}
+    assert {name: find_key(read, key) for name, key in keys.items()} == {n: n for n in keys}
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a/b", "key-1", "x" * 65, "naïve"])

@@ -40,7 +40,7 @@ def test_verifying_goes_on_after_a_broken_model_and_fails(polyseme):
     ]
 
 
-UNKNOWN = "polyseme: No model of this name is here. `polyseme models list` names those there are."
+UNKNOWN = "polyseme: No model of this name is here. `polyseme models list` lists the models."
 
 
 @pytest.mark.parametrize(

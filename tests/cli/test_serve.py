@@ -7,7 +7,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from polyseme.cli.commands import polyseme
+from polyseme.cli.main import polyseme
 from polyseme.store import slot
 from tests.tiny import write_tiny
 

@@ -7,7 +7,7 @@ import click
 import pytest
 
 from polyseme import __version__
-from polyseme.cli.commands import polyseme as root
+from polyseme.cli.main import polyseme as root
 from tests.cli.conftest import run
 
 

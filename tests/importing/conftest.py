@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from polyseme.cli.commands import polyseme
+from polyseme.cli.main import polyseme
 from polyseme.store.folder import read_model
 from tests.importing.files import WORDS
 from tests.importing.mirror import serving

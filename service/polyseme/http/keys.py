@@ -5,9 +5,9 @@ from pathlib import Path
 
 from flask import Flask, g, request
 
+from polyseme.api_keys import KeyFileError, digests_of_keys, find_key, read_key_file
 from polyseme.errors import UnauthorisedError
 from polyseme.http.upkeep import keep
-from polyseme.keyring import KeyFileError, given_keys, name_of, read_keys
 from polyseme.settings import Settings
 
 _log = logging.getLogger("polyseme")
@@ -17,7 +17,7 @@ class Doorkeeper:
     """The keys of the settings, and those of the file as it was when it could last be read."""
 
     def __init__(self, settings: Settings) -> None:
-        self._given = given_keys(key.get_secret_value() for key in settings.api_keys)
+        self._given = digests_of_keys(key.get_secret_value() for key in settings.api_keys)
         self._file: Path | None = settings.api_keys_file
         self._keys = self._read()
         self.needed = bool(self._given) or self._file is not None
@@ -34,10 +34,10 @@ class Doorkeeper:
     def name_of_caller(self) -> str | None:
         """The name of the key that the request has, or None."""
         scheme, _, key = request.environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-        return name_of(self._keys, key.strip()) if scheme.lower() == "bearer" else None
+        return find_key(self._keys, key.strip()) if scheme.lower() == "bearer" else None
 
     def _read(self) -> dict[str, bytes]:
-        return {**self._given, **(read_keys(self._file) if self._file else {})}
+        return {**self._given, **(read_key_file(self._file) if self._file else {})}
 
 
 def init_app(app: Flask, settings: Settings) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from polyseme.whole_files import BEGUN
+from polyseme.atomic_files import TEMPORARY_PREFIX
 
 _LOCK, _NEW, _OLD = "lock", "new", "old"
 
@@ -41,7 +41,7 @@ def draft(place: Path) -> Iterator[Draft]:
 
     What was moved aside for a new one that never came is put back.
     """
-    for left in place.glob(f"{BEGUN}*"):
+    for left in place.glob(f"{TEMPORARY_PREFIX}*"):
         _clear(place, left)
     folder, lock = _locked_folder(place)
     try:
@@ -55,7 +55,7 @@ def draft(place: Path) -> Iterator[Draft]:
 def _locked_folder(place: Path) -> tuple[Path, int]:
     """A new folder with its lock held. It is made again where it was cleared before it had one."""
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=BEGUN, dir=place))
+        folder = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=place))
         with suppress(FileNotFoundError):
             lock = _open_lock(folder)
             with suppress(OSError):  # on a file system without locks nobody clears what is left

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import orjson
 
+from polyseme.atomic_files import atomic_files
 from polyseme.store.model import Model
-from polyseme.whole_files import whole_files
 
 _NUMPY = orjson.OPT_SERIALIZE_NUMPY
 
@@ -23,7 +23,7 @@ def export_word2vec(model: Model, file: Path, limit: int | None = None) -> int:
     A word with white space in it has no place in the format.
     """
     rows = _rows(model, limit, str.isspace)
-    with whole_files(file) as (out,):
+    with atomic_files(file) as (out,):
         out.write(b"%d %d\n" % (len(rows), model.manifest.dimension))
         for word, numbers in _lines(model, rows, b" "):
             out.write(b"%s %s\n" % (word, numbers))
@@ -36,7 +36,7 @@ def export_projector(model: Model, vectors: Path, metadata: Path, limit: int | N
     A word with a line break or a tab in it has no place in the format.
     """
     rows = _rows(model, limit, lambda letter: letter in "\t\v\f\r\x1c\x1d\x1e\x85\u2028\u2029")
-    with whole_files(vectors, metadata) as (numbers_out, words_out):
+    with atomic_files(vectors, metadata) as (numbers_out, words_out):
         for word, numbers in _lines(model, rows, b"\t"):
             numbers_out.write(b"%s\n" % numbers)
             words_out.write(b"%s\n" % word)
