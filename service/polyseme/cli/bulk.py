@@ -48,7 +48,7 @@ _bulk_options = with_options(
     click.option(
         "--pooling",
         type=click.Choice(get_args(Pooling)),
-        help="Also a vector of each sentence: the mean of its words, or weighted by informativeness.",
+        help="Also a vector of each sentence: the mean of its words, plain or weighted.",
     ),
     click.option(
         "--heads",
@@ -123,8 +123,8 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
     """Encode the texts of IN into shards in the folder OUT.
 
     IN is a file, a folder of files or a pattern in quotes: .parquet, or .jsonl, .csv, .tsv or .txt
-    (one sentence per line), also with .gz, .zst or .bz2. The same command continues where an earlier
-    one was stopped. Needs pyarrow: pip install 'polyseme[bulk]'.
+    (one sentence per line), also with .gz, .zst or .bz2. The same command continues a run that was
+    stopped. Needs pyarrow: pip install 'polyseme[bulk]'.
     """
     _check_options(options)
     from polyseme.bulk.cluster import write_on_cluster  # noqa: PLC0415 - loads pyarrow

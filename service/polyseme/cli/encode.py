@@ -45,7 +45,7 @@ from polyseme.text.case import Case
 @click.option(
     "--oov",
     type=click.Choice(get_args(Unlisted)),
-    help="What unknown words get: a zero vector, a vector composed from their subwords, or an error."
+    help="What unknown words get: a zero vector, one composed from their subwords, or an error."
     " The default is subword if the model has subword vectors, else zero.",
 )
 @click.option("--truncate", is_flag=True, help="Cut off sentences that are over the limit.")

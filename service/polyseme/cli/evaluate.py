@@ -198,7 +198,7 @@ _EXAMPLE_WORDS = 5
     type=click.Choice(["held-out", "all"]),
     default="held-out",
     show_default=True,
-    help="The lemmas held out from training, or all of them; neither includes those of CoarseWSD-20.",
+    help="The lemmas held out from training, or all; without those of CoarseWSD-20.",
 )
 @click.option(
     "--seed",

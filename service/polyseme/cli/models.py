@@ -150,8 +150,8 @@ def import_file(
 ) -> None:
     """Make a model from a FILE of GloVe, Word2Vec or fastText vectors.
 
-    The FILE may be compressed (.gz, .bz2, .xz, .zip). The model has attention weights right away. It
-    appears whole or not at all.
+    The FILE may be compressed (.gz, .bz2, .xz, .zip). The model has attention weights right away
+    and appears whole or not at all.
     """
     if name is None:
         name = _SUFFIXES.sub("", Path(member or file).name)
