@@ -7,7 +7,7 @@ contextual vectors: sentences a second with `--workers 2`, beside loops over the
 the same sentences, before and after:
 
 - plain: in one process, which writes and keeps nothing;
-- settled: one in which Python's garbage collector comes as seldom as in the workers (`settle`);
+- settled: one whose garbage collector runs as rarely as in the workers;
 - at once: as many of the latter as the command has workers, at the same time;
 - writing: the same, and each writes its numbers bare, and brings them to the disk as often as the
   command ends a shard.
@@ -78,17 +78,16 @@ def sentences(corpus: Path) -> Iterator[str]:
 
 def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     """Encode the lines of a file in one process and keep nothing; print the seconds it took."""
+    from polyseme.bulk.run import tune_garbage_collector  # noqa: PLC0415
+    from polyseme.client.local import UNLIMITED, LocalModel  # noqa: PLC0415
     from polyseme.encoding.choice import Choice  # noqa: PLC0415 - only in a process of its own
     from polyseme.encoding.encoder import Batch  # noqa: PLC0415
     from polyseme.encoding.pooling import sentence_vectors  # noqa: PLC0415
     from polyseme.encoding.stages import Stages  # noqa: PLC0415
 
-    from polyseme.bulk.workers import settle  # noqa: PLC0415
-    from polyseme.client.local import UNLIMITED, LocalModel  # noqa: PLC0415
-
     model = LocalModel.of().model
     if settled:
-        settle()
+        tune_garbage_collector()
     texts = file.read_text("utf-8").splitlines()
     # Else tokens of batches as large as these would not be kept, but cut anew.
     limits = replace(UNLIMITED, stream_bytes=1 << 40)

@@ -7,8 +7,8 @@ import socket
 import httpx
 import pytest
 
+from polyseme.api_keys import key_file_line
 from polyseme.http.app import create_app
-from polyseme.keyring import line_of
 from polyseme.settings import Settings
 from tests.http.problem import SECRET, expect_problem
 from tests.http.versions import connection_to, every_worker, service, until, workers_of
@@ -25,8 +25,8 @@ def bearer(key: str) -> dict[str, str]:
 def guarded(serve, tmp_path_factory) -> httpx.Client:
     """A service with a key of the environment, one that is given as a hash, and a file of keys."""
     file = tmp_path_factory.mktemp("keys") / "keys"
-    file.write_text(f"# people\n{line_of('alice', ALICE)}\n")
-    hashed = line_of("x", BOB).split()[1]
+    file.write_text(f"# people\n{key_file_line('alice', ALICE)}\n")
+    hashed = key_file_line("x", BOB).split()[1]
     return serve(api_keys=f"plain-key,{hashed}", api_keys_file=file, workers=1)
 
 
@@ -48,7 +48,7 @@ def test_each_right_key_opens(guarded: httpx.Client, key: str) -> None:
         ("/v1/models", bearer("plain-key2")),
         ("/v1/models", bearer("plain-key,plain-key")),
         ("/v1/models", bearer("PLAIN-KEY")),
-        ("/v1/models", bearer(line_of("x", BOB).split()[1])),
+        ("/v1/models", bearer(key_file_line("x", BOB).split()[1])),
         ("/v1/models", {"Authorization": "Basic plain-key"}),
         ("/v1/models", {"Authorization": "plain-key"}),
         ("/v1/models", {"X-API-Key": "plain-key"}),
@@ -127,7 +127,7 @@ def test_every_worker_takes_and_drops_keys_on_a_signal_and_a_bad_file_changes_no
     tmp_path,
 ) -> None:
     file = tmp_path / f"keys-{SECRET}"
-    alice, bob = line_of("alice", ALICE), line_of("bob", BOB)
+    alice, bob = key_file_line("alice", ALICE), key_file_line("bob", BOB)
     file.write_text(alice)
 
     def hang_up(pid, content):
@@ -147,10 +147,10 @@ def test_every_worker_takes_and_drops_keys_on_a_signal_and_a_bad_file_changes_no
         # What follows is bad, each in another way, and takes nobody's key away.
         log = tmp_path / "log"
         hang_up(pid, f"{bob}\n{SECRET}\n")
-        until(lambda: log.read_text().count("Line 2 of the file of keys is not a name"), 3)
+        until(lambda: log.read_text().count("Line 2 of the key file is not a name"), 3)
         file.unlink()
         os.kill(pid, signal.SIGHUP)
-        until(lambda: log.read_text().count("The file of keys cannot be read"), 3)
+        until(lambda: log.read_text().count("The key file cannot be read"), 3)
         assert both(pid, port) == [[200, 200], [200, 200]]
         assert workers_of(pid) == before
         # Nor does it keep a worker from being replaced, which has the keys the master has.
@@ -165,9 +165,9 @@ def test_every_worker_takes_and_drops_keys_on_a_signal_and_a_bad_file_changes_no
 
 def test_a_worker_that_starts_later_has_the_keys_of_now(tmp_path) -> None:
     file = tmp_path / "keys"
-    file.write_text(line_of("alice", ALICE))
+    file.write_text(key_file_line("alice", ALICE))
     with service(tmp_path, api_keys_file=file, workers=1) as (pid, port):
-        file.write_text(line_of("bob", BOB))
+        file.write_text(key_file_line("bob", BOB))
         os.kill(pid, signal.SIGHUP)
         until(lambda: every_worker(pid, port, status(ALICE)), [401])
         (old,) = workers_of(pid)

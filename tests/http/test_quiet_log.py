@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from polyseme.keyring import line_of
+from polyseme.api_keys import key_file_line
 from tests.conftest import start
 
 MARK = "s3cretqx"
@@ -95,7 +95,7 @@ def send_what_is_not_http(client: httpx.Client) -> None:
 def log(request: pytest.FixtureRequest, tmp_path_factory) -> str:
     """What a service has logged when it was asked everything and has ended."""
     folder: Path = tmp_path_factory.mktemp("quiet")
-    (folder / "keys").write_text(line_of("alice", KEY))
+    (folder / "keys").write_text(key_file_line("alice", KEY))
     process, address = start(
         folder / "log",
         workers=1,

@@ -15,14 +15,14 @@ import httpx
 import pytest
 from redis import Redis
 
-from polyseme.keyring import new_key
+from polyseme.api_keys import generate_key
 from tests.conftest import free_port, start
 from tests.http.versions import WAIT, until, workers_of
 
 pytestmark = pytest.mark.skipif(
     shutil.which("redis-server") is None, reason="needs Debian's redis-server"
 )
-KEY = new_key()
+KEY = generate_key()
 AWAY, BACK = "does not answer", "answers again"
 
 

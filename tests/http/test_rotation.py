@@ -5,10 +5,10 @@ import signal
 import threading
 from contextlib import contextmanager
 
-from polyseme.keyring import line_of, new_key
+from polyseme.api_keys import generate_key, key_file_line
 from tests.http.versions import WAIT, connection_to, service, until
 
-OLD, NEW = new_key(), new_key()
+OLD, NEW = generate_key(), generate_key()
 
 
 class Client(threading.Thread):
@@ -51,7 +51,7 @@ def clients(port, *keys):
 
 def test_a_key_is_replaced_under_load_without_a_lost_answer(tmp_path):
     file = tmp_path / "keys"
-    old, new = line_of("old", OLD), line_of("new", NEW)
+    old, new = key_file_line("old", OLD), key_file_line("new", NEW)
     file.write_text(old)
     with service(tmp_path, api_keys_file=file) as (pid, port):
         # As many of each as there are workers or more, so that all workers have some of both.

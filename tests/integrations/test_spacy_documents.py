@@ -72,7 +72,7 @@ def test_tokens_that_are_merged_later_are_not_given_the_rows_of_others():
     doc = pipeline()("river bank money")
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[:2])
-    with pytest.raises(ValueError, match="put the component `polyseme` behind"):
+    with pytest.raises(ValueError, match="put the component `polyseme` after"):
         _ = doc[1]._.static
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from polyseme.cli.commands import polyseme
+from polyseme.cli.main import polyseme
 from polyseme.cli.train import train
 from polyseme.training.recipe import Recipe
 from polyseme.training.tags import tagged

@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
 from polyseme.engine.arrays import Floats
 from polyseme.training.recipe import Recipe
 from polyseme.training.refusal import TrainingError
 from polyseme.training.source import digest
-from polyseme.whole_files import BEGUN, write_whole
 
 KEPT = 2
 """How many checkpoints are kept, the newest ones."""
@@ -51,9 +51,9 @@ def save(folder: Path, tensors: Mapping[str, Floats], **facts: Any) -> None:
     name = f"{facts['step']:08}"
     # Not ascontiguousarray, which gives a single number an axis.
     whole = {key: np.array(tensor, order="C") for key, tensor in tensors.items()}
-    write_whole(folder / f"{name}.safetensors", save_tensors(whole))
+    atomic_write(folder / f"{name}.safetensors", save_tensors(whole))
     kept = Kept(sha256=digest(folder / f"{name}.safetensors"), **facts)
-    write_whole(folder / f"{name}.json", kept.model_dump_json(indent=1).encode())
+    atomic_write(folder / f"{name}.json", kept.model_dump_json(indent=1).encode())
     _clear(folder)
 
 
@@ -91,5 +91,5 @@ def _clear(folder: Path) -> None:
     for path in folder.glob("*.safetensors"):
         if path.stem.isdigit() and path.stem not in newest:
             path.unlink(missing_ok=True)
-    for path in folder.glob(f"{BEGUN}*"):
+    for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
         path.unlink(missing_ok=True)

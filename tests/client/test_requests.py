@@ -5,12 +5,12 @@ from itertools import count, islice
 
 import pytest
 
-from polyseme.client.batches import Batch, Sizes, batches, batches_async
+from polyseme.client.requests import Batch, BatchSize, async_batches, batches
 from polyseme.errors import InvalidError, TooLargeError
 
 
 def cut(texts, sentences=3, most=1000):
-    return list(batches(texts, Sizes(sentences, most)))
+    return list(batches(texts, BatchSize(sentences, most)))
 
 
 def test_a_batch_has_as_many_sentences_as_it_may_and_the_last_one_the_rest():
@@ -23,7 +23,7 @@ def test_a_batch_has_as_many_sentences_as_it_may_and_the_last_one_the_rest():
 def test_a_batch_has_as_many_bytes_as_it_may_and_one_text_is_never_too_many():
     # é is two bytes; with its quotation marks a text of three letters has five or more.
     found = cut(["abc", "abé", "a", "abcdefghijkl", "b"], 10, 11)
-    assert [batch.entries for batch in found] == [
+    assert [batch.texts for batch in found] == [
         [b'"abc"', '"abé"'.encode()],
         [b'"a"'],
         [b'"abcdefghijkl"'],
@@ -34,39 +34,43 @@ def test_a_batch_has_as_many_bytes_as_it_may_and_one_text_is_never_too_many():
 
 def test_texts_and_texts_cut_into_words_do_not_go_together():
     found = cut(["a", ["b", "c"], ("d",), "e"])
-    assert [batch.entries for batch in found] == [[b'"a"'], [b'["b","c"]', b'["d"]'], [b'"e"']]
+    assert [batch.texts for batch in found] == [[b'"a"'], [b'["b","c"]', b'["d"]'], [b'"e"']]
 
 
 def test_a_batch_that_is_too_large_by_now_is_cut_in_order():
     batch = Batch(5, [b"1", b"2", b"333", b"4"])
-    assert Sizes(2, 100).cut(batch) == [Batch(5, [b"1", b"2"]), Batch(7, [b"333", b"4"])]
-    assert Sizes(9, 3).cut(batch) == [Batch(5, [b"1", b"2"]), Batch(7, [b"333"]), Batch(8, [b"4"])]
-    assert Sizes(9, 100).cut(batch) == [batch]
+    assert BatchSize(2, 100).split(batch) == [Batch(5, [b"1", b"2"]), Batch(7, [b"333", b"4"])]
+    assert BatchSize(9, 3).split(batch) == [
+        Batch(5, [b"1", b"2"]),
+        Batch(7, [b"333"]),
+        Batch(8, [b"4"]),
+    ]
+    assert BatchSize(9, 100).split(batch) == [batch]
 
 
 @pytest.mark.parametrize("setting", ["max_sentences", "max_tokens"])
 @pytest.mark.parametrize("limit", [-1, 0, 1, 2, 1000])
 def test_a_batch_that_was_refused_is_cut_whatever_the_limit_is_said_to_be(setting, limit):
-    sizes, batch = Sizes(), Batch(0, [b'"aaaaaaa"', b'""'])
-    sizes.learn(TooLargeError("", 2, setting, limit), batch)
-    assert len(sizes.cut(batch)) == 2
+    sizes, batch = BatchSize(), Batch(0, [b'"aaaaaaa"', b'""'])
+    sizes.reduce(batch, TooLargeError("", 2, setting, limit))
+    assert len(sizes.split(batch)) == 2
 
 
 def test_no_text_is_read_before_its_batch_is_asked_for():
     numbers = count()
     texts = (str(next(numbers)) for _ in range(100))
-    list(islice(batches(texts, Sizes(3, 1000)), 2))
+    list(islice(batches(texts, BatchSize(3, 1000)), 2))
     assert next(numbers) == 2 * 3 + 1  # the first one of the third batch made the second full
 
 
 def test_what_a_service_refuses_makes_later_batches_smaller():
-    sizes = Sizes(100, 1000)
+    sizes = BatchSize(100, 1000)
     made = batches(iter("a" * 1000), sizes)
     first = next(made)
-    sizes.learn(TooLargeError("", 100, "max_sentences", 20), first)
-    assert len(first.entries) == 100 and len(next(made).entries) == 20
-    sizes.learn(TooLargeError("", 999, "max_tokens", 40), Batch(0, [b'"a"'] * 20))
-    assert len(next(made).entries) == 10  # half of 20 texts of three bytes each
+    sizes.reduce(first, TooLargeError("", 100, "max_sentences", 20))
+    assert len(first.texts) == 100 and len(next(made).texts) == 20
+    sizes.reduce(Batch(0, [b'"a"'] * 20), TooLargeError("", 999, "max_tokens", 40))
+    assert len(next(made).texts) == 10  # half of 20 texts of three bytes each
 
 
 @pytest.mark.parametrize("text", [1, None, ["a", 1], [["a"]], b"bytes"])
@@ -84,7 +88,7 @@ def test_halves_of_letters_are_refused_with_their_place(text):
 
 def test_asynchronous_texts_are_cut_alike():
     async def ask(texts):
-        return [batch async for batch in batches_async(texts, Sizes(3, 1000))]
+        return [batch async for batch in async_batches(texts, BatchSize(3, 1000))]
 
     async def slowly(texts):
         for text in texts:

@@ -4,14 +4,13 @@ import threading
 
 import numpy as np
 import pytest
-from polyseme.encoding.choice import Choice
-from polyseme.encoding.encoder import Batch
-from polyseme.encoding.stages import Stages
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from polyseme.client import LocalModel
-from polyseme.client.local import UNLIMITED
-from polyseme.client.threads import ONE_THREAD
+from polyseme.client.local import SINGLE_THREAD, UNLIMITED
+from polyseme.encoding.choice import Choice
+from polyseme.encoding.encoder import Batch
+from polyseme.encoding.stages import Stages
 from tests.client.same import require_same
 
 pytestmark = pytest.mark.usefixtures("two")
@@ -86,13 +85,13 @@ def test_threads_are_given_back_by_the_last_who_leaves():
     inside, go = threading.Barrier(2, timeout=20), threading.Barrier(2, timeout=20)
 
     def other():
-        with ONE_THREAD:
+        with SINGLE_THREAD:
             inside.wait()
             go.wait()
 
     asking = threading.Thread(target=other)
     before = threads()
-    with ONE_THREAD:
+    with SINGLE_THREAD:
         asking.start()
         inside.wait()
     assert set(threads()) == {1}
@@ -109,6 +108,6 @@ def test_the_caller_has_his_threads_between_two_sentences(bundled):
 
 def test_an_error_gives_them_back():
     before = threads()
-    with pytest.raises(ValueError, match="wrong"), ONE_THREAD:
+    with pytest.raises(ValueError, match="wrong"), SINGLE_THREAD:
         raise ValueError("wrong")
     assert threads() == before

@@ -1,23 +1,28 @@
-"""Whenever a run is stopped, the next one goes on: every row once, and the bytes of one run."""
+"""Runs: processes, interruptions, and the next run that continues with the bytes of one run."""
 
 import fcntl
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
+import pyarrow as pa
 import pytest
-from polyseme.encoding.choice import Choice
 
-from polyseme.bulk.refusal import BulkError
-from tests.bulk import many, run_inline, shards_of, write_lines
+from polyseme.bulk import BulkError
+from polyseme.bulk.run import write_in_processes
+from polyseme.bulk.sources import find_files, kept_schema, split_shards
+from polyseme.encoding.choice import Choice
+from tests.bulk import job_of, many, run_inline, shards_of, write_lines
 from tests.conftest import ROOT
 from tests.signals import heard
 
-ROWS, SHARD = 6_000, 150
+ROWS, SHARD = 3_000, 75
 SHARDS = ROWS // SHARD
 NARROW = {"choice": Choice(include=frozenset()), "pooling": "mean", "shard_rows": SHARD}
 """Little to write, so that many runs take little time."""
@@ -87,6 +92,7 @@ def command_of(pid):
         return b""
 
 
+@pytest.mark.slow
 def test_runs_that_are_killed_again_and_again_leave_the_bytes_of_one_run(
     source, undisturbed, tmp_path
 ):
@@ -104,10 +110,11 @@ def test_runs_that_are_killed_again_and_again_leave_the_bytes_of_one_run(
     assert len(parts(out)) < SHARDS
     code, told, said = ended(begin(source, out))
     assert (code, told.split("  ")[0]) == (0, f"{ROWS:,} rows")
-    assert int(said.split(" shards were there before")[0].split()[-1]) >= 20
+    assert int(said.split(" shards existed before")[0].split()[-1]) >= 20
     assert shards_of(out) == undisturbed
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_at_once_and_leaves_nothing_half_written(source, undisturbed, tmp_path):
     out = tmp_path / "out"
     with heard(signal.SIGINT):
@@ -122,6 +129,7 @@ def test_ctrl_c_ends_it_at_once_and_leaves_nothing_half_written(source, undistur
     assert shards_of(out) == undisturbed
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_replaced_and_its_shards_written_again(source, undisturbed, tmp_path):
     out = tmp_path / "out"
     process = begin(source, out)
@@ -132,14 +140,12 @@ def test_a_worker_that_dies_is_replaced_and_its_shards_written_again(source, und
     assert shards_of(out) == undisturbed
 
 
+@pytest.mark.slow
 def test_workers_that_die_every_time_end_the_run_with_one_sentence(tmp_path):
-    from polyseme.bulk import workers
-    from tests.bulk import job_of
-
     job = job_of(tmp_path)
-    with pytest.raises(BulkError, match=r"Workers end again and again, .* fewer --workers"):
+    with pytest.raises(BulkError, match=r"Workers die repeatedly, .* fewer --workers"):
         # A task of the job's own that kills who takes it.
-        workers.write_in_processes(job, [Deadly()], 1, lambda _: None)
+        write_in_processes(job, [Deadly()], lambda _: None, workers=1)
 
 
 class Deadly:
@@ -151,15 +157,15 @@ class Deadly:
         return os._exit, (9,)
 
 
-def test_a_finished_job_is_found_finished(source, undisturbed, tmp_path):
+def test_a_finished_job_is_found_finished(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(50))
     out = tmp_path / "out"
-    run_inline(source, out, **NARROW)
+    run_inline(source, out, shard_rows=10)
     before = {one.name: one.stat().st_mtime_ns for one in parts(out)}
-    outcome = run_inline(source, out, **NARROW)
-    assert (outcome.course.rows, outcome.course.found) == (0, SHARDS)
-    assert outcome.totals.rows == ROWS
+    outcome = run_inline(source, out, shard_rows=10)
+    assert (outcome.progress.rows, outcome.progress.found) == (0, 5)
+    assert outcome.totals.rows == 50
     assert {one.name: one.stat().st_mtime_ns for one in parts(out)} == before
-    assert shards_of(out) == undisturbed
 
 
 def test_a_shard_that_is_gone_is_written_again(tmp_path):
@@ -168,7 +174,7 @@ def test_a_shard_that_is_gone_is_written_again(tmp_path):
     before = shards_of(tmp_path / "out")
     parts(tmp_path / "out")[2].unlink()
     outcome = run_inline(source, tmp_path / "out", shard_rows=10)
-    assert (outcome.course.rows, outcome.totals.rows) == (10, 50)
+    assert (outcome.progress.rows, outcome.totals.rows) == (10, 50)
     assert shards_of(tmp_path / "out") == before
 
 
@@ -199,7 +205,7 @@ def test_a_folder_of_other_files_is_refused(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(20))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "letter.txt").write_text("mine")
-    with pytest.raises(BulkError, match="holds other files"):
+    with pytest.raises(BulkError, match="contains other files"):
         run_inline(source, tmp_path / "out")
     assert (tmp_path / "out" / "letter.txt").read_text() == "mine"
 
@@ -229,3 +235,40 @@ def test_a_damaged_shard_is_named(tmp_path, kind, data):
     parts(out)[1].write_bytes(data)
     with pytest.raises(BulkError, match=rf"part-00001\.{kind} is damaged: remove it"):
         run_inline(source, out, shard_rows=10, format=kind)
+
+
+def cut(source, rows):
+    files = find_files(source)
+    return split_shards(files, "text", kept_schema(files[0], "text", ()), rows)
+
+
+def prepared(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    return replace(job_of(out), kept=pa.schema([]))
+
+
+def test_the_input_is_read_no_further_ahead_than_two_shards_for_each_worker(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(120))
+    read, written, ahead = [], [], []
+
+    def watched():
+        for shard in cut(source, 4):
+            read.append(shard.number)
+            ahead.append(len(read) - len(written))
+            yield shard
+
+    job = prepared(tmp_path)
+    write_in_processes(job, watched(), lambda one: written.append(one.number), workers=2)
+    assert sorted(written) == list(range(30))
+    # A shard that is done while the next is fetched may be told a moment later.
+    assert max(ahead) <= 2 * 2 + 1
+    assert len({one.name for one in job.out.iterdir()}) == 30
+
+
+def test_no_process_is_left_when_a_row_stops_the_work(tmp_path):
+    source = write_lines(tmp_path / "in.txt", [*many(40), "word " * 2000, *many(40)])
+    before = set(multiprocessing.active_children())
+    with pytest.raises(BulkError, match=r"Row 40 of in\.txt"):
+        write_in_processes(prepared(tmp_path), cut(source, 4), lambda _: None, workers=2)
+    assert set(multiprocessing.active_children()) == before

@@ -1,15 +1,17 @@
-"""Parquet shards: what is in them is what the service answers, for any reader."""
+"""Shards as Parquet and as NumPy archives: what is in them is what the service answers."""
 
+import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from polyseme.encoding.choice import Choice
 
 import polyseme
-from polyseme.bulk.refusal import BulkError
+from polyseme.bulk import BulkError
+from polyseme.encoding.choice import Choice
 from tests.bulk import SENTENCES, job_of, run_inline, shards_of, table_of, write_lines
 
 ALL = frozenset({"static", "contextual", "attention"})
@@ -107,7 +109,7 @@ def test_float16_is_the_float32_rounded_once(tmp_path, local):
 def test_compression_changes_no_number_and_takes_less_room(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES * 50)
     for packing in ("none", "zstd"):
-        run_inline(source, tmp_path / packing, packing=packing)
+        run_inline(source, tmp_path / packing, compression=packing)
     plain, packed = table_of(tmp_path / "none"), table_of(tmp_path / "zstd")
     assert packed.equals(plain)
     sizes = [
@@ -147,7 +149,7 @@ def test_a_sentence_over_the_limit_is_refused_by_its_row(tmp_path):
     lines = ["short", "short", "a b c d e f g", "short"]
     source = write_lines(tmp_path / "in.txt", lines)
     with pytest.raises(BulkError) as caught:
-        run_inline(source, tmp_path / "out", most_tokens=5)
+        run_inline(source, tmp_path / "out", max_sentence_tokens=5)
     assert caught.value.sentence.startswith("Row 2 of in.txt: A sentence has too many tokens: 7")
     assert "--truncate" in caught.value.sentence
     assert not list((tmp_path / "out").glob("*part*"))
@@ -156,7 +158,7 @@ def test_a_sentence_over_the_limit_is_refused_by_its_row(tmp_path):
 def test_a_sentence_that_is_cut_says_by_how_much(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["short", "a b c d e f g"])
     cut = Choice(include=frozenset({"contextual"}), truncate=True)
-    outcome = run_inline(source, tmp_path / "out", most_tokens=5, choice=cut)
+    outcome = run_inline(source, tmp_path / "out", max_sentence_tokens=5, choice=cut)
     assert table_of(tmp_path / "out")["truncated"].to_pylist() == [0, 2]
     assert outcome.totals.truncated == 2
 
@@ -180,8 +182,8 @@ def test_a_large_batch_is_written_in_pieces_with_the_same_rows(tmp_path, monkeyp
     lines = [f"{text} {number}" for number, text in enumerate(SENTENCES * 4)]
     source = write_lines(tmp_path / "in.txt", lines)
     run_inline(source, tmp_path / "one", keep=("text",), pooling="mean")
-    monkeypatch.setattr("polyseme.bulk.writing._NUMBERS", 7000)
-    monkeypatch.setattr("polyseme.bulk.writing._CHARACTERS", 300)
+    monkeypatch.setattr("polyseme.bulk.shards._GROUP_NUMBERS", 7000)
+    monkeypatch.setattr("polyseme.bulk.shards._BATCH_CHARACTERS", 300)
     run_inline(source, tmp_path / "many", keep=("text",), pooling="mean")
     file = tmp_path / "many" / "part-00000.parquet"
     assert pq.read_metadata(file).num_row_groups > 5
@@ -216,6 +218,69 @@ def test_no_rows_make_one_shard_with_the_columns(tmp_path):
 
 def test_a_worker_with_another_model_refuses(tmp_path):
     job = job_of(tmp_path)
-    other = type(job)(job.wishes, job.out, job.model, job.places, "0" * 64)
+    other = replace(job, sha256="0" * 64)
     with pytest.raises(BulkError, match="does not have the same model"):
-        other.mapped()
+        other.load_model()
+
+
+def test_a_shard_is_the_answer_of_the_service_with_the_numbers_of_its_rows(tmp_path, client):
+    source = write_lines(tmp_path / "in.txt", SENTENCES)
+    outcome = run_inline(
+        source, tmp_path / "out", choice=Choice(include=ALL), format="npz", shard_rows=3
+    )
+    first = 0
+    for name in ("part-00000.npz", "part-00001.npz"):
+        texts = SENTENCES[first : first + 3]
+        answer = client.post(
+            "/v1/encode", json={"input": texts}, headers={"Accept": "application/x-npz"}
+        )
+        wanted = np.load(io.BytesIO(answer.content), allow_pickle=False)
+        found = np.load(tmp_path / "out" / name, allow_pickle=False)
+        assert {*found.files} == {*wanted.files, "rows"}
+        for member in wanted.files:
+            assert found[member].dtype == wanted[member].dtype
+            assert found[member].tobytes() == wanted[member].tobytes()
+        assert found["rows"].tolist() == list(range(first, first + len(texts)))
+        first += 3
+    assert outcome.totals.rows == 5
+
+
+def test_vectors_of_sentences_come_with_it_rounded_once(tmp_path):
+    source = write_lines(tmp_path / "in.txt", SENTENCES)
+    half = Choice(include=frozenset(), dtype="float16")
+    run_inline(source, tmp_path / "out", choice=half, format="npz", pooling="informativeness")
+    found = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
+    assert {*found.files} == {"offsets", "tokens", "rows", "vectors"}
+    wanted = polyseme.load().embed(SENTENCES).astype(np.float16)
+    assert found["vectors"].tobytes() == wanted.tobytes()
+    assert found["vectors"].shape == wanted.shape
+
+
+def test_of_several_files_it_names_the_one_of_each_row(tmp_path):
+    (tmp_path / "in").mkdir()
+    write_lines(tmp_path / "in" / "a.txt", SENTENCES[:2])
+    write_lines(tmp_path / "in" / "b.txt", SENTENCES[2:])
+    run_inline(tmp_path / "in", tmp_path / "out", format="npz")
+    found = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
+    assert found["files"].tolist() == ["a.txt", "a.txt", "b.txt", "b.txt", "b.txt"]
+    assert found["rows"].tolist() == [0, 1, 0, 1, 2]
+
+
+def test_a_row_without_a_text_has_no_tokens_in_an_archive(tmp_path):
+    pq.write_table(pa.table({"text": ["the bank", None, "the"]}), tmp_path / "in.parquet")
+    outcome = run_inline(tmp_path / "in.parquet", tmp_path / "out", format="npz")
+    found = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
+    assert found["offsets"].tolist() == [0, 2, 2, 3]
+    assert outcome.totals.missing == 1
+
+
+def test_a_shard_that_is_too_large_to_hold_has_the_same_bytes(tmp_path, monkeypatch):
+    lines = [f"{text} {number}" for number, text in enumerate(SENTENCES * 100)]
+    source = write_lines(tmp_path / "in.txt", lines)
+    run_inline(source, tmp_path / "held", format="npz")
+    monkeypatch.setattr("polyseme.bulk.job._NPZ_BYTES", 1 << 20)
+    run_inline(source, tmp_path / "streamed", format="npz")
+    held, streamed = (
+        tmp_path.joinpath(one, "part-00000.npz").read_bytes() for one in ("held", "streamed")
+    )
+    assert held == streamed
