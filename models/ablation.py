@@ -42,7 +42,7 @@ from polyseme.engine.stack import contextualise
 from polyseme.store.model import Model
 from polyseme.store.registry import Registry
 from polyseme.text.tokens import resolve_all
-from polyseme.training.groups import is_lemma_held_out
+from polyseme.training.tags import is_lemma_held_out
 
 LEFT_OUT = frozenset(
     [

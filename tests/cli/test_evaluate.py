@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 
-from polyseme.cli import evaluate as evaluating
+from polyseme.cli import progress
 from tests.cli.conftest import run
 from tests.conftest import free_port
 from tests.evaluation.sets import COARSE, WIC, WORDSIM, archived, unpacked
@@ -280,20 +280,20 @@ def test_a_link_stays_and_what_it_leads_to_is_written(polyseme, sets, tmp_path):
     assert [file.name for file in (tmp_path / "there").iterdir()] == ["a.json"]
 
 
-def test_the_course_is_a_line_now_and_then_where_there_is_no_terminal(monkeypatch, capsys):
-    monkeypatch.setattr(evaluating, "SECONDS", 0.0)
-    with evaluating.course("sentences", 2000) as advance:
-        advance(1500)
+def test_progress_is_a_line_now_and_then_without_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    with progress.ConsoleProgress().stage("sentences", 2000, in_bytes=False) as bar:
+        bar.advance(1500)
     assert capsys.readouterr().err == "polyseme: sentences, 1,500 of 2,000\n"
-    monkeypatch.setattr(evaluating, "SECONDS", 1000.0)
-    with evaluating.course("sentences", 2000) as advance:
-        advance(1500)
+    monkeypatch.setattr(progress, "SECONDS", 1000.0)
+    with progress.ConsoleProgress().stage("sentences", 2000, in_bytes=False) as bar:
+        bar.advance(1500)
     assert capsys.readouterr().err == ""
 
 
-def test_the_course_is_a_bar_on_a_terminal(monkeypatch, capsys):
+def test_progress_is_a_bar_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with evaluating.course("sentences", 20) as advance:
-        advance(20)
+    with progress.ConsoleProgress().stage("sentences", 20, in_bytes=False) as bar:
+        bar.advance(20)
     out, err = capsys.readouterr()
     assert out == "" and "sentences:" in err and "/20 " in err

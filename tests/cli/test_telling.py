@@ -26,18 +26,12 @@ def clock(monkeypatch):
 
 def test_off_a_terminal_lines_come_now_and_then_and_scores_at_once(clock, capsys):
     with telling.Telling() as told:
-        read = told.reading("text.txt", 5_000_000)
-        for _ in range(5):
-            clock[0] += 4
-            read(1_000_000)
         told.step(0, {"step": 0, **SCORES})
         for step in range(1, 7):
             clock[0] += 4
             told.step(step / 6, {"step": step, "loss": 2.5 + step / 1000})
         told.step(1, {"step": 1007, "loss": 2.4, "auc": 62, "macro_f1": 70.0})
     assert capsys.readouterr().err.splitlines() == [
-        "polyseme: reading text.txt, 1 of 5 MB",
-        "polyseme: reading text.txt, 4 of 5 MB",
         "polyseme: 0%, step 0, held out: AUC 61.23, macro-F1 –",
         "polyseme: 50%, step 3, loss 2.503, held out: AUC 61.23, macro-F1 –",
         "polyseme: 100%, step 6, loss 2.506, held out: AUC 61.23, macro-F1 –",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyseme.importing.attention import in_closed_form
+from polyseme.importing.weights import in_closed_form
 from polyseme.store.folder import read_model
 from tests.encoding.asking import ask
 from tests.importing import files

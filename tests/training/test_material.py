@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from polyseme.store.vocabulary import Vocabulary
 from polyseme.text.tokens import never, resolve_all, tokenise
-from polyseme.training.material import Lexicon, sentences_of, settled
+from polyseme.training.data import Lexicon, concatenate
 from tests.tiny import SUBWORDS, VECTORS, WORDS, tiny_model
 
 TEXTS = ["Apple's bank, the river-bank!", "MONEY didn't end gnu gnat", "", "high-end apple Apple"]
@@ -99,12 +99,12 @@ def test_a_model_without_informativeness_has_none(tmp_path):
 
 def test_sentences_lie_one_after_the_other():
     pairs = [[(0, 1), (-1, 2)], [], [(3, -1)]]
-    found = settled(sentences_of([np.array(one, np.int32).reshape(-1, 2) for one in pairs]), 9)
+    found = concatenate([np.array(one, np.int32).reshape(-1, 2) for one in pairs], 9)
     assert found.entries.tolist() == [0, 9, 3]
     assert found.lowered.tolist() == [1, 2, 9]
     assert found.offsets.tolist() == [0, 2, 2, 3]
 
 
 def test_no_sentences_are_sentences_too():
-    found = sentences_of([])
+    found = concatenate([], 9)
     assert (found.entries.tolist(), found.offsets.tolist()) == ([], [0])

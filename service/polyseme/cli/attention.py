@@ -9,15 +9,16 @@ import click
 import orjson
 from pydantic import ValidationError
 
-from polyseme.cli.evaluate import course, output_place, require_extra
+from polyseme.cli.evaluate import output_place, require_extra
 from polyseme.cli.interruption import cleaning_up
 from polyseme.cli.options import model_option, with_registry
-from polyseme.evaluation.refusal import EvaluationError
+from polyseme.cli.progress import ConsoleProgress
+from polyseme.command_error import CommandError
+from polyseme.progress import Progress
 from polyseme.settings import Settings
 from polyseme.store.model import Model
 from polyseme.store.registry import Registry
-from polyseme.training.recipe import COARSEWSD, Recipe
-from polyseme.training.refusal import TrainingError
+from polyseme.training.config import COARSEWSD, TrainingConfig
 from polyseme.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -94,14 +95,15 @@ def attention(
     del settings
     require_extra()
     from polyseme.evaluation.explanation import explain  # noqa: PLC0415 - loads scikit-learn
-    from polyseme.evaluation.readings import LocalSource  # noqa: PLC0415 - likewise
-    from polyseme.evaluation.senses import material  # noqa: PLC0415 - likewise
+    from polyseme.evaluation.senses import collect_senses  # noqa: PLC0415 - loads scikit-learn
+    from polyseme.evaluation.sources import LocalSource  # noqa: PLC0415 - likewise
 
     model = registry.model(options["model"])
     seed = options["seed"]
-    with _read(archive) as sentences:
-        found = material(sentences, _wanted(model, lemmas), LocalSource(model).knows, seed)
-    explained = explain(model, found, options["occurrences"], seed, course)
+    progress = ConsoleProgress()
+    with _read(archive, progress) as sentences:
+        found = collect_senses(sentences, _wanted(model, lemmas), LocalSource(model).knows, seed)
+    explained = explain(model, found, options["occurrences"], seed, progress)
     click.echo(table(explained))
     if options["document"]:
         style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
@@ -111,37 +113,32 @@ def attention(
 
 
 @contextmanager
-def _read(archive: Path) -> Iterator[Iterable[Any]]:
-    """The tagged sentences of an archive, while a bar tells how much is read."""
-    from polyseme.training.tags import files_of, tagged  # noqa: PLC0415 - only where it is used
+def _read(archive: Path, progress: Progress) -> Iterator[Iterable[Any]]:
+    """The tagged sentences of an archive, with a progress bar."""
+    from polyseme.training.tags import read_tagged, tag_files  # noqa: PLC0415 - only where it is used
 
-    try:
-        size = sum(file.stat().st_size for file in files_of(archive))
-        with course("bytes of tags", size) as advance:
-
-            def read(more: int) -> None:
-                advance(more)
-
-            yield tagged(archive, read)
-    except TrainingError as error:
-        raise EvaluationError(error.sentence) from None
+    size = sum(file.stat().st_size for file in tag_files(archive))
+    with progress.stage("reading tags", size) as bar:
+        yield read_tagged(archive, bar.advance)
 
 
 def _wanted(model: Model, lemmas: str) -> Callable[[str], bool]:
     """Whether a lemma is measured: of those held out, by the split the model was trained with."""
-    from polyseme.training.groups import is_lemma_held_out, word_of  # noqa: PLC0415 - only where it is used
+    from polyseme.training.tags import is_lemma_held_out, word_of_lemma  # noqa: PLC0415 - only where it is used
 
     recipe = model.manifest.training.get("recipe")
     said = recipe if isinstance(recipe, dict) else {}
     try:
-        split = Recipe(**{name: said[name] for name in ("held_out", "split") if name in said})
+        split = TrainingConfig(
+            **{name: said[name] for name in ("held_out", "split") if name in said}
+        )
     except ValidationError:  # of another program's making
-        split = Recipe()
+        split = TrainingConfig()
     if lemmas != "all" and not split.held_out:
-        raise EvaluationError("The model's training held no lemma out: give --lemmas all.")
+        raise CommandError("The model's training held no lemma out: give --lemmas all.")
 
     def wanted(lemma: str) -> bool:
-        if word_of(lemma) in COARSEWSD:
+        if word_of_lemma(lemma) in COARSEWSD:
             return False
         return lemmas == "all" or is_lemma_held_out(lemma, split.held_out, split.split)
 

@@ -8,6 +8,7 @@ import click
 
 from polyseme import __version__
 from polyseme.bulk.refusal import BulkError
+from polyseme.command_error import CommandError
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import (
     InvalidError,
@@ -16,8 +17,6 @@ from polyseme.errors import (
     TooLargeError,
     UnknownWordError,
 )
-from polyseme.evaluation.refusal import EvaluationError
-from polyseme.importing.refusal import VectorFileError
 from polyseme.settings import PREFIX
 
 _COMMANDS = {
@@ -64,7 +63,7 @@ class _Group(click.Group):
             _fail(OutOfRangeError())
         except PolysemeError as error:
             _fail(error)
-        except (VectorFileError, EvaluationError, BulkError) as error:
+        except (CommandError, BulkError) as error:
             _end(error.sentence)
         except OSError as error:
             _end(_of_system(error))

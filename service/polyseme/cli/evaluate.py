@@ -1,10 +1,6 @@
 """`polyseme evaluate`: how well a model's vectors separate senses, beside its controls."""
 
 import os
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,20 +9,25 @@ from typing import Any
 
 import click
 import orjson
-from tqdm import tqdm
 
 from polyseme.cli.interruption import cleaning_up
 from polyseme.cli.options import model_option, with_registry
-from polyseme.cli.progress import SECONDS
-from polyseme.evaluation.progress import Advance
-from polyseme.evaluation.refusal import EvaluationError
-from polyseme.evaluation.systems import DEFAULT, NAMES, SERVED_NAMES
-from polyseme.evaluation.wish import MINILM, MOST_FREQUENT, Task, Wish
+from polyseme.cli.progress import ConsoleProgress
+from polyseme.command_error import CommandError
+from polyseme.evaluation.systems import (
+    DEFAULT,
+    MINILM,
+    MOST_FREQUENT,
+    NAMES,
+    SERVED_NAMES,
+    EvaluationConfig,
+    Task,
+)
 from polyseme.settings import PREFIX, Settings
 from polyseme.store.registry import Registry
 from polyseme.whole_files import write_whole
 
-_EXTRA = ("sklearn", "scipy", "matplotlib", "urllib3")
+_EXTRA = ("sklearn", "scipy", "matplotlib", "httpx")
 _TASKS = ("coarsewsd", "wic", "similarity")
 _ALL = (MOST_FREQUENT, *NAMES, MINILM)
 _IMAGES = {".png": "png", ".svg": "svg"}
@@ -96,10 +97,12 @@ def evaluate(
     unpacked files of the set. The key of a service is read from POLYSEME_API_KEY.
     """
     del settings
-    wish = Wish(task, directory, _wanted(task, options), options["split"] or "dev", course)
+    wish = EvaluationConfig(
+        task, directory, _wanted(task, options), options["split"] or "dev", ConsoleProgress()
+    )
     measuring = require_extra()
     if options["url"]:
-        service = measuring.Service(options["url"], options["model"], os.environ.get(_KEY))
+        service = measuring.ServiceSource(options["url"], options["model"], os.environ.get(_KEY))
         results = measuring.measure_service(service, wish)
     else:
         results = measuring.measure_model(registry.model(options["model"]), wish)
@@ -112,17 +115,17 @@ def evaluate(
             )
         if options["plot"]:
             kind = _IMAGES[options["plot"].suffix.lower()]
-            drawing = import_module("polyseme.evaluation.picture")
-            write_whole(options["plot"], drawing.picture(results, kind))
+            drawing = import_module("polyseme.evaluation.plots")
+            write_whole(options["plot"], drawing.plot_results(results, kind))
 
 
 def require_extra() -> ModuleType:
     """What needs the extra `evaluate`, which is heavy: imported when it is used."""
     if missing := [name for name in _EXTRA if find_spec(name) is None]:
-        raise EvaluationError(
+        raise CommandError(
             f"`polyseme evaluate` needs {', '.join(missing)}: pip install 'polyseme[evaluate]'."
         )
-    return import_module("polyseme.evaluation.measuring")
+    return import_module("polyseme.evaluation.measure")
 
 
 def _wanted(task: str, options: dict[str, Any]) -> list[str]:
@@ -142,22 +145,3 @@ def _wanted(task: str, options: dict[str, Any]) -> list[str]:
         beside = [*SERVED_NAMES] if options["url"] else [*DEFAULT]
         names = [MOST_FREQUENT, *beside] if options["controls"] else ["model"]
     return [*names, *([MINILM] if options["compare"] else [])]
-
-
-@contextmanager
-def course(name: str, total: int) -> Iterator[Advance]:
-    """A bar on a terminal, else a line now and then."""
-    if sys.stderr.isatty():
-        with tqdm(desc=name, total=total, leave=False) as bar:
-            yield bar.update
-        return
-    done, said = 0, time.monotonic()
-
-    def advance(more: int) -> None:
-        nonlocal done, said
-        done += more
-        if time.monotonic() - said >= SECONDS:
-            said = time.monotonic()
-            click.echo(f"polyseme: {name}, {done:,} of {total:,}", err=True)
-
-    yield advance

@@ -14,10 +14,10 @@ import click
 from polyseme.cli.interruption import cleaning_up
 from polyseme.cli.options import destination_option, require_unicode
 from polyseme.cli.progress import ConsoleProgress
+from polyseme.command_error import CommandError
+from polyseme.importing.download import download_vectors
 from polyseme.importing.formats import Format
-from polyseme.importing.importer import Wishes, check_name, check_place, import_vectors
-from polyseme.importing.pulling import pulled
-from polyseme.importing.refusal import VectorFileError
+from polyseme.importing.importer import ImportOptions, check_name, check_place, import_vectors
 from polyseme.importing.weights import Convention
 from polyseme.settings import usable_cpus
 from polyseme.store.manifest import Dtype, Manifest
@@ -130,7 +130,7 @@ def pull(dataset: str, name: str | None, mirror: str | None, **options: Any) -> 
     folder = _folder(destination, dataset if name is None else name)
     check_place(folder, replace=wishes.replace)
     with cleaning_up(), _explained():
-        file, facts = pulled(dataset, mirror, progress)
+        file, facts = download_vectors(dataset, mirror, progress)
         wishes = replace(wishes, facts={**facts, **wishes.facts})
         _tell(import_vectors(file, folder, wishes, progress))
 
@@ -141,7 +141,7 @@ def _folder(destination: Path, name: str) -> Path:
     return destination / name
 
 
-def _wishes(options: dict[str, Any], **more: Any) -> tuple[Path, Wishes]:
+def _wishes(options: dict[str, Any], **more: Any) -> tuple[Path, ImportOptions]:
     """Where models go, and how this one is to be imported."""
     if options["weights"] and options["no_weights"]:
         raise click.UsageError("Give --weights or --no-weights, not both.")
@@ -149,7 +149,7 @@ def _wishes(options: dict[str, Any], **more: Any) -> tuple[Path, Wishes]:
         raise click.UsageError("--heads and --convention say what --weights are; give those too.")
     require_unicode((options["licence"] or "", *options["languages"]))
     facts = {"licence": options["licence"], "languages": list(options["languages"])}
-    wishes = Wishes(
+    wishes = ImportOptions(
         limit=options["limit"],
         dtype=options["dtype"],
         encoding=options["encoding"],
@@ -183,11 +183,11 @@ def _explained() -> Iterator[None]:
     except OSError as error:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT, None}:  # NumPy tells no number
             raise
-        raise VectorFileError(
+        raise CommandError(
             "The disk of the models is full, or that of temporary files (TMPDIR); --limit or"
             " --dtype int8 takes less."
         ) from None
     except MemoryError:
-        raise VectorFileError(
+        raise CommandError(
             "There is not enough memory; --limit, --dtype int8 or --processes 1 takes less."
         ) from None

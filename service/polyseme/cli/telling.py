@@ -3,7 +3,6 @@
 import math
 import sys
 import time
-from collections.abc import Callable
 from typing import Any, NoReturn, Self
 
 import click
@@ -32,24 +31,6 @@ class Telling:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def reading(self, name: str, size: int) -> Callable[[int], None]:
-        """Begin to tell of a file that is read."""
-        self._end()
-        if self._terminal:
-            bar: tqdm[NoReturn] = tqdm(
-                desc=f"reading {name}", total=size, unit="B", unit_scale=True, leave=False
-            )
-            self._bar = bar
-            return _reaching(bar)
-        done = 0
-
-        def tell(count: int) -> None:
-            nonlocal done
-            done += count
-            self._line(f"reading {name}, {done / 1e6:,.0f} of {size / 1e6:,.0f} MB")
-
-        return tell
-
     def step(self, done: float, told: dict[str, Any]) -> None:
         """Tell of a step; its scores at once, its loss now and then."""
         if "auc" in told:
@@ -59,8 +40,7 @@ class Telling:
         if not self._terminal:
             self._line(f"{done:.0%}, {line}", now="auc" in told)
             return
-        if self._bar is None or self._bar.total != 1:
-            self._end()
+        if self._bar is None:
             form = "training {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
             self._bar = tqdm(total=1, bar_format=form, leave=False)
         self._bar.set_postfix_str(line, refresh=False)
@@ -77,10 +57,3 @@ class Telling:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
-
-
-def _reaching(bar: "tqdm[NoReturn]") -> Callable[[int], None]:
-    def reach(count: int) -> None:
-        bar.update(count)
-
-    return reach

@@ -13,18 +13,18 @@ from pydantic import ValidationError
 
 from polyseme.cli.interruption import cleaning_up
 from polyseme.cli.options import destination_option
+from polyseme.cli.progress import ConsoleProgress
 from polyseme.cli.telling import Telling, shown
+from polyseme.command_error import CommandError
 from polyseme.engine.layer import NormPlace
 from polyseme.importing.importer import check_name
-from polyseme.importing.order import sorted_by_frequency
-from polyseme.importing.refusal import VectorFileError
+from polyseme.importing.weights import sorted_by_frequency
 from polyseme.settings import BUNDLED, PREFIX
 from polyseme.store.manifest import Manifest
 from polyseme.store.model import Model
 from polyseme.store.registry import Registry, bundled_models
 from polyseme.training.closed_form import frequencies_by_rank, informativeness
-from polyseme.training.recipe import Init, Keep, Recipe
-from polyseme.training.refusal import TrainingError
+from polyseme.training.config import Init, Keep, TrainingConfig
 
 DEFAULT_STEPS = 400
 """where neither --steps nor --minutes is given"""
@@ -35,7 +35,7 @@ _file = click.Path(path_type=Path, exists=True)
 
 def _number(name: str, help_: str, kind: Any = float) -> Callable[[Any], Any]:
     """An option of the recipe, whose default and bounds the recipe has."""
-    field = Recipe.model_fields[name]
+    field = TrainingConfig.model_fields[name]
     shown = f"  [default: {field.default}]" if field.default is not None else ""
     return click.option(f"--{name.replace('_', '-')}", name, type=kind, help=f"{help_}{shown}")
 
@@ -140,14 +140,13 @@ def train(
         recipe = _recipe(options, model)
         if recipe.init != "model":
             model = _with_informativeness(model)
-        from polyseme.training.course import Course  # noqa: PLC0415 - loads PyTorch
-        from polyseme.training.reading import Sources  # noqa: PLC0415
-        from polyseme.training.writing import write  # noqa: PLC0415
+        from polyseme.training.data import TrainingFiles  # noqa: PLC0415 - only where it is used
+        from polyseme.training.run import TrainingRun, write_trained_model  # noqa: PLC0415 - loads PyTorch
 
-        course = Course(model, Sources(corpus, tags), recipe, checkpoints, resume)
+        run = TrainingRun(model, TrainingFiles(corpus, tags), recipe, checkpoints, resume)
         with Telling() as telling:
-            trained = course.run(telling.reading, telling.step)
-        manifest = write(models_dir / output, model, trained, replacing=replacing)
+            trained = run.run(ConsoleProgress(), telling.step)
+        manifest = write_trained_model(models_dir / output, model, trained, replacing=replacing)
     _tell(manifest)
 
 
@@ -155,16 +154,16 @@ def _require_free(models_dir: Path, name: str, *, replacing: bool) -> None:
     """Refuse a name before anything is trained; a bundled model is never replaced."""
     check_name(name)
     if (bundled_models() / name).exists() or (models_dir / name).is_symlink():
-        raise TrainingError("A bundled model has this name: give another one by --output.")
+        raise CommandError("A bundled model has this name: give another one by --output.")
     if (models_dir / name).exists() and not replacing:
-        raise TrainingError(
+        raise CommandError(
             "A model of this name is there already: give another one by --output, or --replace."
         )
 
 
 def _require_torch() -> None:
     if not all(find_spec(name) for name in ("torch", "sklearn")):
-        raise TrainingError(
+        raise CommandError(
             "Training needs PyTorch and scikit-learn: pip install 'polyseme[train]'."
         )
 
@@ -173,7 +172,7 @@ def _model(models_dir: Path, name: str) -> Model:
     return Registry.of(models_dir if models_dir.is_dir() else None, name).model(name)
 
 
-def _recipe(options: dict[str, Any], model: Model) -> Recipe:
+def _recipe(options: dict[str, Any], model: Model) -> TrainingConfig:
     """The recipe of the options, over that of a file."""
     file, left_out = options.pop("recipe_file"), options.pop("leave_out")
     given = _from_file(file) if file else {}
@@ -188,7 +187,7 @@ def _recipe(options: dict[str, Any], model: Model) -> Recipe:
     if given["init"] == "random":
         given.setdefault("interpolate", 1.0)  # halfway to noise is no place to be
     try:
-        return Recipe(**given)
+        return TrainingConfig(**given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         flag = "".join(f"--{str(part).replace('_', '-')}: " for part in first["loc"][:1])
@@ -239,12 +238,10 @@ def _tell(manifest: Manifest) -> None:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """End with one sentence on what stands in the way."""
+    """Explain a lack of memory."""
     try:
         yield
-    except TrainingError as error:
-        raise VectorFileError(error.sentence) from None
     except MemoryError:
-        raise VectorFileError(
+        raise CommandError(
             "There is not enough memory: --corpus-words, --groups or --window takes less."
         ) from None
