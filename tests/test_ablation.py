@@ -17,11 +17,14 @@ from models.variants import (
     variants,
 )
 
-from polyseme.engine.arrays import unit
 from polyseme.engine.attention import Sentence
-from polyseme.engine.layers import Layer, Projection, Residual, contextualize
-from polyseme.training.reading import held_out_groups
-from polyseme.training.recipe import Recipe
+from polyseme.engine.layer import Layer
+from polyseme.engine.norm import unit
+from polyseme.engine.projection import Projection
+from polyseme.engine.residual import Residual
+from polyseme.engine.stack import contextualise
+from polyseme.training.config import TrainingConfig
+from polyseme.training.held_out import held_out_lemmas
 from tests.tiny import WORDS, deep_model, full_layer, normal, projection, tiny_model
 
 D, H = 5, 3
@@ -41,11 +44,11 @@ def sentence(rng, n=7, words=None):
 
 
 def outputs(layer, one):
-    return contextualize(one, [layer]).contextual
+    return contextualise(one, [layer]).contextual
 
 
 def weights(layer, one):
-    return contextualize(one, [layer], ("weights",)).records[0]["weights"]
+    return contextualise(one, [layer], ("weights",)).records[0]["weights"]
 
 
 def whole(model):
@@ -118,10 +121,10 @@ def test_every_variant_of_any_model_runs_and_the_model_is_first(tmp_path, three_
         found = variants(model)
         assert next(iter(found)) == THE_MODEL
         for name, layers in found.items():
-            made = contextualize(one, layers).contextual
+            made = contextualise(one, layers).contextual
             assert made.shape == (7, D), name
-        expected = contextualize(one, model.layers).contextual
-        assert contextualize(one, found[THE_MODEL]).contextual.tobytes() == expected.tobytes()
+        expected = contextualise(one, model.layers).contextual
+        assert contextualise(one, found[THE_MODEL]).contextual.tobytes() == expected.tobytes()
 
 
 def test_variants_are_named_by_what_the_model_has(tmp_path, three_heads):
@@ -182,10 +185,10 @@ def test_of_a_model_trained_on_tags_only_lemmas_that_it_never_saw_are_measured()
     training = {"recipe": {"held_out": 0.2, "split": 3}, "data": {"tags": 60}}
     found = {one[2] for one in held_out(tagged, training)}
     # As a training divides them: by the word, whatever part of speech it is read as.
-    kept = held_out_groups(lemmas, Recipe(held_out=0.2, split=3))
+    kept = held_out_lemmas(lemmas, TrainingConfig(held_out=0.2, split=3))
     assert found == set(np.array(lemmas)[kept])
     verbs = [f"word{number}/VERB" for number in range(60)]
-    assert (held_out_groups(verbs, Recipe(held_out=0.2, split=3)) == kept).all()
+    assert (held_out_lemmas(verbs, TrainingConfig(held_out=0.2, split=3)) == kept).all()
     assert 0 < len(found) < 40
     for other in ({}, {**training, "data": {"tags": 0}}, {**training, "recipe": {"held_out": 0}}):
         assert held_out(tagged, other) == tagged
@@ -198,7 +201,7 @@ def test_vectors_are_those_of_the_engine_for_every_stack_at_once(three_heads):
     stacks = {"ours": whole(three_heads), "bare": [Layer()]}
     found = embed(read, tagged, stacks)
     for name, layers in stacks.items():
-        rows = [contextualize(read[s], layers).contextual[[place]] for s, place, _, _ in tagged]
+        rows = [contextualise(read[s], layers).contextual[[place]] for s, place, _, _ in tagged]
         np.testing.assert_array_equal(found[name], unit(np.concatenate(rows)))
 
 

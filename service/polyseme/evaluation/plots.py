@@ -1,4 +1,4 @@
-"""The results as a picture: bars for what was measured, dashed lines for what others published."""
+"""Plots: bars for measured figures, dashed lines for published ones."""
 
 import io
 from collections.abc import Sequence
@@ -11,20 +11,20 @@ from matplotlib.figure import Figure as Canvas
 from polyseme.evaluation.results import Results, Row
 
 Image: TypeAlias = Literal["png", "svg"]
-COLOURS = {"control": "#a6a6a6", "model": "#0072b2", "compared": "#d55e00"}
-"""Told apart by people with any colour vision, and by their lightness (Okabe & Ito 2008)."""
+COLORS = {"control": "#a6a6a6", "model": "#0072b2", "compared": "#d55e00"}
+"""Distinguishable with any color vision, and by lightness (Okabe & Ito 2008)."""
 DASHES = ((0, (6, 3)), (0, (2, 2)), (0, (8, 2, 1, 2)), (0, (1, 1)))
-"""Of published figures, in their order."""
+"""Line styles of published figures."""
 _STYLE: Any = {"font.size": 10, "svg.hashsalt": "polyseme"}
 _METADATA: dict[Image, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}}
 _BAR, _PANEL, _TITLES, _MARGIN, _LEGEND = 0.36, 4.2, 2.4, 1.2, 0.2
-"""Inches: of a bar, a panel, the systems' names, what is above and below, a line of the legend."""
+"""Inches: a bar, a panel, the names of systems, margins, a line of the legend."""
 _ROOM, _LEFT = 0.13, 0.03
-"""The parts of a panel beyond the longest bar, for its number, and before what is below chance."""
+"""Fractions of a panel: right of the longest bar, for numbers; left of bars below chance."""
 
 
-def picture(results: Results, kind: Image) -> bytes:
-    """Draw the results, one panel for each figure; the same results give the same bytes."""
+def plot_results(results: Results, kind: Image) -> bytes:
+    """Plot the results, one panel for each figure. Equal results give equal bytes."""
     rows = results.rows
     height = _MARGIN + _BAR * len(rows) + _LEGEND * len(results.published)
     with mpl.rc_context(_STYLE):
@@ -45,7 +45,7 @@ def picture(results: Results, kind: Image) -> bytes:
 
 
 def _draw(panel: Axes, name: str, rows: Sequence[Row], base: float) -> None:
-    """One bar for each system, from `base`, with its interval and its number."""
+    """Draw a bar for each system, from `base`, with its interval."""
     figures = [row.figures[name] for row in rows]
     values = [one.value for one in figures]
     below = [max(one.value - one.low, 0) for one in figures]
@@ -55,7 +55,7 @@ def _draw(panel: Axes, name: str, rows: Sequence[Row], base: float) -> None:
         [value - base for value in values],
         left=base,
         xerr=[below, above],
-        color=[COLOURS[row.kind] for row in rows],
+        color=[COLORS[row.kind] for row in rows],
         error_kw={"ecolor": "#333333", "elinewidth": 1, "capsize": 2},
         height=0.7,
     )
@@ -65,7 +65,7 @@ def _draw(panel: Axes, name: str, rows: Sequence[Row], base: float) -> None:
 
 
 def _draw_published(panel: Axes, name: str, results: Results) -> None:
-    """A dashed line for each published figure; right of all that, the numbers of the bars."""
+    """Draw a dashed line for each published figure, and write the numbers of the bars."""
     published = [one.figures[name] for one in results.published]
     for one, value, dashes in zip(results.published, published, DASHES, strict=False):
         numbers = " / ".join(f"{one.figures[column]:.1f}" for column in results.columns)
