@@ -25,9 +25,9 @@ from polyseme.evaluation.measure import part_figures
 from polyseme.evaluation.sources import LocalSource
 from polyseme.evaluation.wic import known_pairs
 from polyseme.importing.importer import ImportOptions, import_vectors
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
 from polyseme.progress import Progress
-from polyseme.store.folder import read_model
-from polyseme.store.model import Model
 
 PACKAGES = ("gensim", "numpy", "scikit-learn")
 

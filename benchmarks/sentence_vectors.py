@@ -19,19 +19,18 @@ import numpy as np
 import zstandard
 from benchmarks.record import record
 from benchmarks.sentences import bundled
-
-from polyseme.client.local import UNLIMITED
 from polyseme.encoding.choice import Choice
 from polyseme.encoding.encoder import Batch
 from polyseme.encoding.pooling import Pooling, word_weights
 from polyseme.encoding.stages import Stages
-from polyseme.engine.arrays import Floats
-from polyseme.engine.norm import unit
-from polyseme.engine.pooling import weighted_mean
+
+from polyseme.client.local import UNLIMITED
+from polyseme.encoding.sentences import weighted_mean
+from polyseme.engine.arrays import Floats, unit
 from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme.evaluation.datasets import Files, OccurrenceVectors, number_occurrences, read_archive
 from polyseme.evaluation.statistics import Figure, resample_counts
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 
 PASSAGES = 2_000
 SHORTEST, LONGEST = 8, 40

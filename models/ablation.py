@@ -34,14 +34,12 @@ from models.separation import (
 from models.variants import THE_MODEL, variants
 from tqdm import tqdm
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine.arrays import Floats, unit
 from polyseme.engine.attention import Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.norm import unit
-from polyseme.engine.stack import contextualise
-from polyseme.store.model import Model
-from polyseme.store.registry import Registry
-from polyseme.text.tokens import resolve_all
+from polyseme.engine.layers import Layer, contextualize
+from polyseme.models.model import Model
+from polyseme.models.registry import Registry
+from polyseme.tokenizer import resolve_all
 from polyseme.training.tags import is_lemma_held_out
 
 LEFT_OUT = frozenset(
@@ -138,7 +136,7 @@ def embed(
     for sentence, numbers in tqdm(places.items(), desc="sentences", disable=None):
         rows = [tagged[number][1] for number in numbers]
         for name, layers in stacks.items():
-            vectors = contextualise(sentences[sentence], layers).contextual[rows]
+            vectors = contextualize(sentences[sentence], layers).contextual[rows]
             if name not in found:
                 found[name] = np.empty((len(tagged), vectors.shape[1]), np.float32)
             found[name][numbers] = unit(vectors)

@@ -35,10 +35,10 @@ from polyseme.evaluation.sources import LocalSource
 from polyseme.evaluation.systems import systems, tabulate
 from polyseme.evaluation.wic import known_pairs
 from polyseme.importing.importer import ImportOptions, import_vectors
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
+from polyseme.models.weights import layer_entry, tensors_from_layers
 from polyseme.progress import Progress
-from polyseme.store.folder import read_model
-from polyseme.store.model import Model
-from polyseme.store.weights import entry_of, tensors_of
 
 HERE = Path(__file__).parent
 WEIGHTS, RESULTS = HERE / "weights", HERE / "results" / "weights.json"
@@ -98,9 +98,9 @@ def serialised(model: Model) -> bytes:
     """The weights without what belongs to the words of one file."""
     tensors = {
         name: np.ascontiguousarray(tensor, np.float32)
-        for name, tensor in tensors_of(list(model.layers)).items()
+        for name, tensor in tensors_from_layers(list(model.layers)).items()
     }
-    entries = [entry_of(layer).model_dump() for layer in model.layers]
+    entries = [layer_entry(layer).model_dump() for layer in model.layers]
     about = {"heads": str(model.manifest.heads), "layers": json.dumps(entries)}
     return sorted_header(save(tensors, {**about, "licence": LICENCE}))
 

@@ -30,11 +30,11 @@ from gensim.models.callbacks import CallbackAny2Vec
 from wiki_start import start
 from wiki_text import prepare
 
-from polyseme.engine.quantisation import quantised
+from polyseme.engine.quantization import quantize
 from polyseme.evaluation.measure import quality
-from polyseme.store.folder import read_model
-from polyseme.store.model import Model
-from polyseme.store.writer import write_model
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
+from polyseme.models.writer import write_model
 from polyseme.training.closed_form import fold_values, informativeness
 
 WIDTH, EPOCHS, SEED = 300, 4, 1
@@ -140,7 +140,7 @@ def write(work: Path, summary: dict[str, Any], data: Path | None, folder: Path) 
     """Write the model folder; where the data is there, with what is measured in its manifest."""
     model = read_model(work / (TRAINED if (work / TRAINED).exists() else STARTED))
     values, layer = fold_values(model.vectors, model.layers[0])
-    table, facts = quantised(values), facts_of(summary, model)
+    table, facts = quantize(values), facts_of(summary, model)
     words = list(summary["counts"])
     write_model(folder, words, table, [layer], model.word_bias, **facts)
     if data:

@@ -14,8 +14,8 @@ import click
 import orjson
 
 from polyseme.evaluation.measure import quality
-from polyseme.store.folder import read_model
-from polyseme.store.manifest import Manifest
+from polyseme.models.manifest import Manifest
+from polyseme.models.reader import read_model
 
 RESULTS = Path(__file__).parent / "results"
 

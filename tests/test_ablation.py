@@ -17,12 +17,9 @@ from models.variants import (
     variants,
 )
 
+from polyseme.engine.arrays import unit
 from polyseme.engine.attention import Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.norm import unit
-from polyseme.engine.projection import Projection
-from polyseme.engine.residual import Residual
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import Layer, Projection, Residual, contextualize
 from polyseme.training.config import TrainingConfig
 from polyseme.training.held_out import held_out_lemmas
 from tests.tiny import WORDS, deep_model, full_layer, normal, projection, tiny_model
@@ -44,11 +41,11 @@ def sentence(rng, n=7, words=None):
 
 
 def outputs(layer, one):
-    return contextualise(one, [layer]).contextual
+    return contextualize(one, [layer]).contextual
 
 
 def weights(layer, one):
-    return contextualise(one, [layer], ("weights",)).records[0]["weights"]
+    return contextualize(one, [layer], ("weights",)).records[0]["weights"]
 
 
 def whole(model):
@@ -121,10 +118,10 @@ def test_every_variant_of_any_model_runs_and_the_model_is_first(tmp_path, three_
         found = variants(model)
         assert next(iter(found)) == THE_MODEL
         for name, layers in found.items():
-            made = contextualise(one, layers).contextual
+            made = contextualize(one, layers).contextual
             assert made.shape == (7, D), name
-        expected = contextualise(one, model.layers).contextual
-        assert contextualise(one, found[THE_MODEL]).contextual.tobytes() == expected.tobytes()
+        expected = contextualize(one, model.layers).contextual
+        assert contextualize(one, found[THE_MODEL]).contextual.tobytes() == expected.tobytes()
 
 
 def test_variants_are_named_by_what_the_model_has(tmp_path, three_heads):
@@ -201,7 +198,7 @@ def test_vectors_are_those_of_the_engine_for_every_stack_at_once(three_heads):
     stacks = {"ours": whole(three_heads), "bare": [Layer()]}
     found = embed(read, tagged, stacks)
     for name, layers in stacks.items():
-        rows = [contextualise(read[s], layers).contextual[[place]] for s, place, _, _ in tagged]
+        rows = [contextualize(read[s], layers).contextual[[place]] for s, place, _, _ in tagged]
         np.testing.assert_array_equal(found[name], unit(np.concatenate(rows)))
 
 

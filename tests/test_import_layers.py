@@ -12,7 +12,7 @@ SOURCE = ROOT / "service"
 STANDARD = sys.stdlib_module_names
 
 ENGINE, TEXT, ERRORS = "polyseme.engine", "polyseme.text", "polyseme.errors"
-KEYRING, WHOLE = "polyseme.keyring", "polyseme.whole_files"
+KEYRING, WHOLE = "polyseme.api_keys", "polyseme.atomic_files"
 STORE, ENCODING, SETTINGS = "polyseme.store", "polyseme.encoding", "polyseme.settings"
 IMPORTING, EVALUATION = "polyseme.importing", "polyseme.evaluation"
 
@@ -72,7 +72,7 @@ MAY_IMPORT = {
     },
     "polyseme.integrations": {
         *("polyseme.client", "polyseme.encoding.choice", "polyseme.encoding.pooling"),
-        *("polyseme.text.case", ERRORS, WHOLE, "numpy", "orjson", "sklearn", "spacy"),
+        *("polyseme.tokenizer", ERRORS, WHOLE, "numpy", "orjson", "sklearn", "spacy"),
     },
     "polyseme.bulk": {
         *(TEXT, ERRORS, STORE, ENCODING, SETTINGS, WHOLE, "numpy", "orjson", "pyarrow"),
@@ -199,7 +199,7 @@ UNUSED = {
 """What commands other than `serve`, or settings that are not set, need."""
 
 SERVING = (
-    *("polyseme.cli.commands", "polyseme.cli.serve", "gunicorn.app.wsgiapp"),
+    *("polyseme.cli.main", "polyseme.cli.serve", "gunicorn.app.wsgiapp"),
     *("polyseme.http.serving", "polyseme.http.worker", "polyseme.http.app"),
 )
 """What `polyseme serve` imports itself; `benchmarks/start.py` says what each of the rest is for."""
@@ -224,7 +224,7 @@ def test_serving_loads_nothing_heavy_and_nothing_of_other_commands():
     others = ("polyseme.cli", "polyseme.evaluation", "polyseme.importing", "polyseme.training")
     files = {name for name in names if name.startswith(tuple(f"{one}." for one in others))}
     assert files == {
-        *("polyseme.cli.commands", "polyseme.cli.options", "polyseme.cli.serve"),
+        *("polyseme.cli.main", "polyseme.cli.options", "polyseme.cli.serve"),
         *("polyseme.command_error", "polyseme.command_error"),
     }
 

@@ -24,7 +24,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from polyseme.api_keys import digests_of_keys, read_key_file
 from polyseme.encoding.limits import Limits
 from polyseme.encoding.pooling import Pooling
-from polyseme.store.manifest import NAME_PATTERN
+from polyseme.models.manifest import NAME_PATTERN
 
 PREFIX = "POLYSEME_"
 BUNDLED = "wiki-en"

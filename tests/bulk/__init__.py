@@ -9,8 +9,8 @@ from polyseme.bulk.job import BulkOptions, Job, fingerprint
 from polyseme.bulk.run import run
 from polyseme.bulk.shards import write_shard
 from polyseme.bulk.sources import find_files
+from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
-from polyseme.store.registry import bundled_models
 from tests.cli.conftest import run as run_command
 
 SENTENCES = [

@@ -8,10 +8,10 @@ import sys
 import time
 
 import pytest
+from polyseme.encoding.choice import Choice
 
 from polyseme.bulk import BulkError
 from polyseme.bulk.cluster import write_on_cluster
-from polyseme.encoding.choice import Choice
 from tests.bulk import job_of, many, run_inline, shards_of, table_of, write_lines
 from tests.conftest import ROOT, free_port
 

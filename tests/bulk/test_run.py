@@ -13,11 +13,11 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 import pytest
+from polyseme.encoding.choice import Choice
 
 from polyseme.bulk import BulkError
 from polyseme.bulk.run import write_in_processes
 from polyseme.bulk.sources import find_files, kept_schema, split_shards
-from polyseme.encoding.choice import Choice
 from tests.bulk import job_of, many, run_inline, shards_of, write_lines
 from tests.conftest import ROOT
 from tests.signals import heard

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from polyseme.encoding.choice import Choice
 
 import polyseme
 from polyseme.bulk import BulkError
-from polyseme.encoding.choice import Choice
 from tests.bulk import SENTENCES, job_of, run_inline, shards_of, table_of, write_lines
 
 ALL = frozenset({"static", "contextual", "attention"})

@@ -9,13 +9,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
-
 from polyseme.encoding.choice import Choice
-from polyseme.encoding.compare import Occurrence, compare
 from polyseme.encoding.encoder import encode
 from polyseme.encoding.stages import Stages
-from polyseme.store.folder import read_model
+from threadpoolctl import threadpool_limits
+
+from polyseme.encoding.compare import Occurrence, compare
+from polyseme.models.reader import read_model
 from tests.cli.conftest import run, run_process
 from tests.encoding.asking import written
 from tests.tiny import LIMITS, SUBWORDS, VECTORS, write_tiny

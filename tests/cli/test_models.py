@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from gensim.models import KeyedVectors
 
+from polyseme.models.reader import read_model
 from polyseme.settings import BUNDLED
-from polyseme.store.folder import read_model
 from tests.cli.conftest import run
 from tests.conftest import ROOT
 from tests.importing.conftest import an_importer

@@ -9,7 +9,7 @@ import termios
 
 import pytest
 
-from polyseme.cli import telling
+from polyseme.cli import progress
 from tests.cli.test_progress import read_all
 from tests.conftest import ROOT
 from tests.training.world import world_model, write_tags
@@ -20,12 +20,12 @@ SCORES = {"auc": 61.234, "macro_f1": None}
 @pytest.fixture
 def clock(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(telling.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now
 
 
 def test_off_a_terminal_lines_come_now_and_then_and_scores_at_once(clock, capsys):
-    with telling.Telling() as told:
+    with progress.Telling() as told:
         told.step(0, {"step": 0, **SCORES})
         for step in range(1, 7):
             clock[0] += 4

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.cli.conftest import run, run_process, without
 from tests.training.world import world_model, write_corpus, write_tags
 

@@ -4,13 +4,13 @@ import threading
 
 import numpy as np
 import pytest
+from polyseme.encoding.choice import Choice
+from polyseme.encoding.encoder import Batch
+from polyseme.encoding.stages import Stages
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from polyseme.client import LocalModel
 from polyseme.client.local import SINGLE_THREAD, UNLIMITED
-from polyseme.encoding.choice import Choice
-from polyseme.encoding.encoder import Batch
-from polyseme.encoding.stages import Stages
 from tests.client.same import require_same
 
 pytestmark = pytest.mark.usefixtures("two")

@@ -11,8 +11,8 @@ import pytest
 
 from polyseme.cli.evaluate import evaluate
 from polyseme.evaluation.systems import MINILM, MOST_FREQUENT, NAMES, SERVED_NAMES
+from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
-from polyseme.store.registry import bundled_models
 from tests.cli.conftest import run
 from tests.evaluation.sets import COARSE, WIC, WORDSIM, unpacked
 from tests.tiny import write_tiny

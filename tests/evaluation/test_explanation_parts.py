@@ -9,9 +9,7 @@ from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 from polyseme.engine.attention import Scoring, Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.projection import Projection
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import Layer, Projection, contextualize
 from polyseme.evaluation.perturbation import (
     MEASURES,
     Erasure,
@@ -66,7 +64,7 @@ class TestPerturbation:
         one = sentence([[1, 0], [log(2), 0], [log(3), 0], [log(4), 0]])
         layer = Layer(key=Projection(np.eye(2, dtype=np.float32)), scoring=Scoring(scale=False))
         found = attention_rows(one, [layer], 0, np.array([1, 3]))
-        weights = contextualise(one, [layer], ("weights",)).records[0]["weights"][0, 0, [1, 3]]
+        weights = contextualize(one, [layer], ("weights",)).records[0]["weights"][0, 0, [1, 3]]
         np.testing.assert_allclose(found, [weights / weights.sum()], rtol=1e-6)
         np.testing.assert_allclose(found, [[1 / 3, 2 / 3]], rtol=1e-6)
 
@@ -87,7 +85,7 @@ class TestPerturbation:
         layers = [full_layer(1), full_layer(2)]
         changed = zero_queries(layers, 5, [Head(0, head)])
         names = ("scores", "queries")
-        before, after = (contextualise(one, x, names).records[0] for x in (layers, changed))
+        before, after = (contextualize(one, x, names).records[0] for x in (layers, changed))
         for h in range(3):
             if h == head:
                 assert np.ptp(after["scores"][h], axis=0).max() == 0  # the bias of q is left
@@ -99,7 +97,7 @@ class TestPerturbation:
     def test_queries_that_are_the_vectors_themselves_are_zeroed_too(self):
         one = sentence(normal(np.random.default_rng(3), 4, 6))
         layers = zero_queries([Layer(heads=2)], 6, [Head(0, 1)])
-        queries = contextualise(one, layers, ("queries",)).records[0]["queries"]
+        queries = contextualize(one, layers, ("queries",)).records[0]["queries"]
         np.testing.assert_array_equal(queries[0], one.vectors[:, :3])
         assert not queries[1].any()
 

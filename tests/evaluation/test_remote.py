@@ -6,8 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from polyseme.client.results import Token
-from polyseme.client.vectors import Sentence
+from polyseme.client.results import Sentence, Token
 from polyseme.command_error import CommandError
 from polyseme.evaluation import sources
 from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
@@ -21,7 +20,7 @@ from polyseme.evaluation.systems import (
     systems,
     tabulate,
 )
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.conftest import free_port
 from tests.evaluation.sets import COARSE, WIC, WORDSIM, unpacked
 from tests.tiny import SUBWORDS, full_layer, write_tiny

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.attention import Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import Layer, contextualize
 from polyseme.evaluation.datasets import Occurrence
 from polyseme.evaluation.sources import LocalSource, StaticSentence
 from polyseme.evaluation.systems import (
@@ -21,9 +20,9 @@ from polyseme.evaluation.systems import (
     tabulate,
 )
 from polyseme.importing.weights import FUNCTION_WORDS, in_closed_form
+from polyseme.models.reader import read_model
 from polyseme.progress import Progress, ProgressBar
-from polyseme.store.folder import read_model
-from polyseme.text.tokens import resolve_all
+from polyseme.tokenizer import resolve_all
 from polyseme.training.closed_form import (
     attraction,
     closed_form,
@@ -80,7 +79,7 @@ def test_parameter_free_attention_is_the_formula(model):
 
 def test_the_model_is_what_the_service_answers(tmp_path):
     deep = deep_model(tmp_path)
-    expected = contextualise(sentence_of(deep), deep.layers).contextual
+    expected = contextualize(sentence_of(deep), deep.layers).contextual
     found = vectors_of(deep, "model")
     assert found[[0, 2]].tobytes() == expected[[1, 4]].tobytes()
 

@@ -7,11 +7,11 @@ import httpx
 import orjson
 import pytest
 from polyseme.http.answering import refusal
+from polyseme.http.app import create_app
 from polyseme.http.dialects import openai
 from polyseme.http.replies import OpenAIProblemReply
 
 from polyseme.errors import DrainingError, InvalidError, OverloadedError, RateLimitedError
-from polyseme.http.app import create_app
 from tests.http.problem import SECRET, expect_problem
 
 PATH = "/v1/embeddings"

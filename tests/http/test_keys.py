@@ -6,9 +6,9 @@ import socket
 
 import httpx
 import pytest
+from polyseme.http.app import create_app
 
 from polyseme.api_keys import key_file_line
-from polyseme.http.app import create_app
 from polyseme.settings import Settings
 from tests.http.problem import SECRET, expect_problem
 from tests.http.versions import connection_to, every_worker, service, until, workers_of

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from polyseme.http.headers import SECURITY_HEADERS
 
 from polyseme.api_keys import find_key, key_file_line, read_key_file
-from polyseme.http.headers import SECURITY_HEADERS
 from tests.conftest import ROOT, free_port
 from tests.http.versions import WAIT, until
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-
 from polyseme.http.upkeep import keep, refresh
+
 from polyseme.models.registry import Registry
 from tests.conftest import COMMAND, ROOT, free_port
 from tests.http.versions import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from polyseme.importing.weights import in_closed_form
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.encoding.asking import ask
 from tests.importing import files
 from tests.importing.reading import GENSIM_DATA, word2vec

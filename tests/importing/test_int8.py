@@ -5,14 +5,14 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from polyseme.engine.quantisation import quantised
+from polyseme.engine.quantization import quantize
 from polyseme.importing import loading
 from polyseme.importing.importer import Cost, ImportOptions, import_vectors
 from polyseme.importing.loading import load
 from polyseme.importing.rows import VectorFile, scan
+from polyseme.models.export import export_word2vec
+from polyseme.models.reader import read_model
 from polyseme.progress import Progress, ProgressBar
-from polyseme.store.export import export_word2vec
-from polyseme.store.folder import read_model
 from tests.encoding.asking import ask_one, same_bits
 from tests.importing.conftest import run
 from tests.importing.files import FORMATS, VECTORS, WORDS, binary, build, fasttext, many, row, rows
@@ -24,9 +24,9 @@ ATTENTION = "attention.safetensors"
 
 
 def assert_quantised(model, words, vectors):
-    """Words in their order, and their vectors as they are quantised, to the last bit."""
+    """Words in their order, and their vectors as they are quantize, to the last bit."""
     found, _ = table_of(model)
-    right = quantised(vectors)
+    right = quantize(vectors)
     assert found == list(words)
     assert model.rows.integers.tobytes() == right.integers.tobytes()
     assert model.rows.scales.tobytes() == right.scales.tobytes()
@@ -97,7 +97,7 @@ def test_the_ngrams_of_fasttext_are_quantised_too(importer):
     file = GENSIM_DATA / "lee_fasttext_new.bin"
     right, model = facebook(file), imported(importer, file, *INT8)
     assert_quantised(model, right.index_to_key, right.vectors)
-    ngrams = quantised(right.vectors_ngrams)
+    ngrams = quantize(right.vectors_ngrams)
     assert np.array_equal(model.subwords.table.integers, ngrams.integers)
     assert np.array_equal(model.subwords.table.scales, ngrams.scales)
     one = ask_one(model, ["landladyship"])

@@ -6,7 +6,7 @@ import pytest
 
 from polyseme.client.local import LocalModel
 from polyseme.integrations import forget
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.tiny import deep_model, tiny_model
 
 

@@ -5,9 +5,9 @@ import pytest
 from gensim.models import KeyedVectors
 
 from polyseme.importing.importer import ImportOptions, import_vectors
+from polyseme.models.export import export_projector, export_word2vec
+from polyseme.models.reader import read_model
 from polyseme.progress import Progress
-from polyseme.store.export import export_projector, export_word2vec
-from polyseme.store.folder import read_model
 from tests.tiny import VECTORS, WORDS, tiny_model
 
 AWKWARD = (

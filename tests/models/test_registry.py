@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from polyseme.http.app import create_app
 
 import polyseme
 from polyseme.cli.models import models
 from polyseme.errors import ModelFolderError, UnknownModelError
-from polyseme.http.app import create_app
 from polyseme.models import registry as registry_module
 from polyseme.models.registry import Registry, bundled_models, find_models
 from polyseme.settings import Settings

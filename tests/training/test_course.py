@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from polyseme.command_error import CommandError
-from polyseme.engine.quantisation import quantised
-from polyseme.engine.stack import contextualise
-from polyseme.store.folder import read_model
-from polyseme.text.tokens import resolve_all
+from polyseme.engine.layers import contextualize
+from polyseme.engine.quantization import quantize
+from polyseme.models.reader import read_model
+from polyseme.tokenizer import resolve_all
 from polyseme.training.config import TrainingConfig
 from tests.training.courses import QUICK, digests, run
 from tests.training.world import WORDS, vectors, word, world_model
@@ -101,7 +101,7 @@ def test_every_shape_is_trained_and_written(world, tags, tmp_path, shape, init):
     assert len(manifest.layers) == shape.get("layers", 1)
     model = read_model(tmp_path / "new")
     sentence = model.sentence([])
-    assert contextualise(sentence, model.layers).contextual.shape == (0, vectors().shape[1])
+    assert contextualize(sentence, model.layers).contextual.shape == (0, vectors().shape[1])
 
 
 def test_frozen_vectors_stay_as_they_were(world, tags, tmp_path):
@@ -192,7 +192,7 @@ def test_the_scale_of_the_vectors_does_not_matter(tmp_path, tags, times):
         model = world_model(folder, vectors=vectors() * np.float32(factor))
         trained, _ = run(model, tags=tags, interpolate=1, steps=20, anchor=1e-3)
         sentence = model.sentence(resolve_all(["bankaa", "theaa", "riveraa"], model.vocabulary))
-        found.append(contextualise(sentence, trained.layers).contextual)
+        found.append(contextualize(sentence, trained.layers).contextual)
     np.testing.assert_allclose(found[1], found[0], atol=1e-3)
 
 
@@ -247,7 +247,7 @@ def test_what_is_hidden_stays_zero_where_vectors_are_learned(world, corpus, monk
     assert not seen[0].any()
 
 
-@pytest.mark.parametrize("kept", [quantised, lambda rows: rows.astype(np.float16)])
+@pytest.mark.parametrize("kept", [quantize, lambda rows: rows.astype(np.float16)])
 @pytest.mark.parametrize("tune", [True, False])
 def test_a_model_keeps_its_way_of_keeping_vectors(tmp_path, tags, kept, tune):
     model = world_model(tmp_path, vectors=vectors(), kept=kept)

@@ -7,10 +7,7 @@ import pytest
 
 from polyseme.command_error import CommandError
 from polyseme.engine.attention import Scoring, Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.projection import Projection
-from polyseme.engine.residual import Residual
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import Layer, Projection, Residual, contextualize
 from polyseme.training.closed_form import fold_values
 
 N, D, H, K = 7, 12, 3, 2
@@ -40,8 +37,8 @@ def test_attention_and_output_stay_what_they_were(seed: int) -> None:
     layer, vectors = layer_of(rng), rng.standard_normal((N, D)).astype(np.float32)
     values, lighter = fold_values(vectors, layer)
     assert lighter.value.weight is None
-    before = contextualise(sentence_of(vectors), [layer], ("weights",))
-    after = contextualise(sentence_of(values), [lighter], ("weights",))
+    before = contextualize(sentence_of(vectors), [layer], ("weights",))
+    after = contextualize(sentence_of(values), [lighter], ("weights",))
     np.testing.assert_allclose(after.records[0]["weights"], before.records[0]["weights"], atol=1e-4)
     np.testing.assert_allclose(after.contextual, before.contextual, atol=1e-4)
 

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import unit
 from polyseme.training.data import Occurrences
 from polyseme.training.held_out import (
     MOST,

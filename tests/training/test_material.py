@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.store.vocabulary import Vocabulary
-from polyseme.text.tokens import never, resolve_all, tokenise
+from polyseme.models.vocabulary import Vocabulary
+from polyseme.tokenizer import no_subwords, resolve_all, tokenize
 from polyseme.training.data import Lexicon, concatenate
 from tests.tiny import SUBWORDS, VECTORS, WORDS, tiny_model
 
@@ -24,8 +24,8 @@ def model(tmp_path):
 @given(st.text("aApPlLeE bn'’.-,:3@_/hwt\n", max_size=60))
 def test_a_text_is_cut_as_the_service_cuts_it(text):
     words = Vocabulary.of(b"apple\nApple\nal\n'll\nn't\n.\n-\n3\nbe\nPP\n")
-    lexicon = Lexicon(SimpleNamespace(vocabulary=words, composes=never))
-    expected = [token.row for token in tokenise(text, words)]
+    lexicon = Lexicon(SimpleNamespace(vocabulary=words, composes=no_subwords))
+    expected = [token.row for token in tokenize(text, words)]
     found = [entry for entry, _ in lexicon.of_text(text)]
     rows = [token.row for token in lexicon._tokens]
     assert [None if entry < 0 else rows[entry] for entry in found] == expected
@@ -37,7 +37,7 @@ def test_a_text_has_the_vectors_that_the_service_gives_it(model, text):
     entries = [entry for entry, _ in lexicon.of_text(text)]
     table = lexicon.table()
     rows = np.where(np.array(entries, int) < 0, table.unknown, np.array(entries, int))
-    sentence = model.sentence(tokenise(text, model.vocabulary, composes=model.composes))
+    sentence = model.sentence(tokenize(text, model.vocabulary, composes=model.composes))
     np.testing.assert_array_equal(table.vectors[rows], sentence.vectors)
     np.testing.assert_array_equal(rows != table.unknown, sentence.known)
     known = sentence.known

@@ -9,7 +9,7 @@ from benchmarks.imported import coverage, document
 from benchmarks.imported_constants import SPREADS, variants
 from models.ablation import known
 
-from polyseme.engine.layer import Layer
+from polyseme.engine.layers import Layer
 from polyseme.evaluation.coarsewsd import known_words
 from polyseme.evaluation.measure import part_figures
 from polyseme.evaluation.sources import LocalSource

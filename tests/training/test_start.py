@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from polyseme.command_error import CommandError
-from polyseme.engine.norm import unit
-from polyseme.engine.stack import contextualise
-from polyseme.text.tokens import resolve_all
+from polyseme.engine.arrays import unit
+from polyseme.engine.layers import contextualize
+from polyseme.tokenizer import resolve_all
 from polyseme.training.closed_form import nearness
 from polyseme.training.config import TrainingConfig
 from polyseme.training.initialization import (
@@ -29,7 +29,7 @@ def model(tmp_path):
 
 def contextual(model, layers):
     sentence = model.sentence(resolve_all(WORDS_OF_ONE, model.vocabulary))
-    return contextualise(sentence, layers).contextual
+    return contextualize(sentence, layers).contextual
 
 
 def test_the_closed_form_is_that_of_an_import(model):

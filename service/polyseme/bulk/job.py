@@ -20,10 +20,10 @@ from polyseme.encoding.choice import Choice, Part
 from polyseme.encoding.limits import Limits
 from polyseme.encoding.pooling import Pooling
 from polyseme.errors import ModelFolderError
-from polyseme.store.folder import MANIFEST as MODEL_MANIFEST
-from polyseme.store.folder import read_model
-from polyseme.store.model import Model
-from polyseme.store.registry import find_models
+from polyseme.models.manifest import MANIFEST as MODEL_MANIFEST
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
+from polyseme.models.registry import find_models
 
 ShardFormat: TypeAlias = Literal["parquet", "npz"]
 Compression: TypeAlias = Literal["none", "zstd"]

@@ -27,7 +27,7 @@ from polyseme.encoding.npz import npz_answer
 from polyseme.encoding.pooling import sentence_vector, sentence_vectors
 from polyseme.encoding.stages import Stages
 from polyseme.errors import InvalidError, PolysemeError, UnknownWordError
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 
 COLUMNS = (
     *("row", "file", "truncated", "tokens", "starts", "ends", "keys", "resolutions"),

@@ -22,9 +22,9 @@ from polyseme.encoding.compare import compare as compare_occurrences
 from polyseme.encoding.documents import compare_document
 from polyseme.encoding.encoder import Batch
 from polyseme.encoding.stages import Stages
+from polyseme.models.registry import Registry
 from polyseme.settings import Settings
-from polyseme.store.registry import Registry
-from polyseme.text.case import Case
+from polyseme.tokenizer import Case
 
 
 @click.command()

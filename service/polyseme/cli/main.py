@@ -9,6 +9,7 @@ import click
 from polyseme import __version__
 from polyseme.api_keys import generate_key, is_valid_name, key_file_line
 from polyseme.bulk import BulkError
+from polyseme.command_error import CommandError
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import (
     InvalidError,
@@ -17,8 +18,6 @@ from polyseme.errors import (
     TooLargeError,
     UnknownWordError,
 )
-from polyseme.evaluation.refusal import EvaluationError
-from polyseme.importing.refusal import VectorFileError
 from polyseme.settings import PREFIX
 
 _COMMANDS = {
@@ -78,7 +77,7 @@ class _Commands(click.Group):
             _fail(_sentence(OutOfRangeError()))
         except PolysemeError as error:
             _fail(_sentence(error))
-        except (VectorFileError, EvaluationError, BulkError) as error:
+        except (CommandError, CommandError, BulkError) as error:
             _fail(error.sentence)
         except OSError as error:
             place = f" ({error.filename})" if error.filename else ""

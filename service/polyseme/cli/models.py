@@ -21,18 +21,18 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.cli.progress import ConsoleProgress
+from polyseme.command_error import CommandError
 from polyseme.encoding.documents import model_document
 from polyseme.errors import ModelFolderError
+from polyseme.importing.download import download_vectors
 from polyseme.importing.formats import Format
-from polyseme.importing.importer import Wishes, check_name, check_place, import_vectors
-from polyseme.importing.pulling import pulled
-from polyseme.importing.refusal import VectorFileError
+from polyseme.importing.importer import ImportOptions, check_name, check_place, import_vectors
 from polyseme.importing.weights import Convention
+from polyseme.models.export import export_projector, export_word2vec
+from polyseme.models.manifest import Dtype, Manifest
+from polyseme.models.reader import read_model
+from polyseme.models.registry import Registry
 from polyseme.settings import Settings, usable_cpus
-from polyseme.store.export import export_projector, export_word2vec
-from polyseme.store.folder import read_model
-from polyseme.store.manifest import Dtype, Manifest
-from polyseme.store.registry import Registry
 
 _SUFFIXES = re.compile(r"(?:\.(?:gz|bz2|xz|zip|txt|vec|bin|w2v|word2vec))+$", re.IGNORECASE)
 
@@ -183,12 +183,12 @@ def pull(dataset: str, name: str | None, mirror: str | None, **options: Any) -> 
     folder = destination / name
     check_place(folder, replace=wishes.replace)
     with exit_on_signals(), _explaining_errors():
-        file, facts = pulled(dataset, mirror, progress)
+        file, facts = download_vectors(dataset, mirror, progress)
         wishes = replace(wishes, facts={**facts, **wishes.facts})
         _print_summary(import_vectors(file, folder, wishes, progress))
 
 
-def _parse_options(options: dict[str, Any], **more: Any) -> tuple[Path, Wishes]:
+def _parse_options(options: dict[str, Any], **more: Any) -> tuple[Path, ImportOptions]:
     """The folder of models, and the options of the import."""
     if options["weights"] and options["no_weights"]:
         raise click.UsageError("Give --weights or --no-weights, not both.")
@@ -196,7 +196,7 @@ def _parse_options(options: dict[str, Any], **more: Any) -> tuple[Path, Wishes]:
         raise click.UsageError("--heads and --convention describe --weights: give those too.")
     require_unicode((options["licence"] or "", *options["languages"]))
     facts = {"licence": options["licence"], "languages": list(options["languages"])}
-    wishes = Wishes(
+    wishes = ImportOptions(
         limit=options["limit"],
         dtype=options["dtype"],
         encoding=options["encoding"],
@@ -230,12 +230,12 @@ def _explaining_errors() -> Iterator[None]:
     except OSError as error:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT, None}:  # NumPy sets none
             raise
-        raise VectorFileError(
+        raise CommandError(
             "The disk of the models is full, or that of temporary files (TMPDIR); --limit or"
             " --dtype int8 takes less."
         ) from None
     except MemoryError:
-        raise VectorFileError(
+        raise CommandError(
             "There is not enough memory; --limit, --dtype int8 or --processes 1 takes less."
         ) from None
 

@@ -12,9 +12,9 @@ import click
 from pydantic import ValidationError
 
 from polyseme.atomic_files import atomic_files
+from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings, default_models_dir
-from polyseme.store.registry import Registry
-from polyseme.text.case import Case
+from polyseme.tokenizer import Case
 
 model_option = click.option("--model", help="Name of the model; the default one when left out.")
 case_option = click.option(

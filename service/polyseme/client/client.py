@@ -37,7 +37,7 @@ from polyseme.client.transport import (
 from polyseme.encoding.compare import Occurrence
 from polyseme.encoding.pooling import Pooling
 from polyseme.errors import TooLargeError
-from polyseme.text.case import Case
+from polyseme.tokenizer import Case
 
 KEY_VARIABLE = "POLYSEME_API_KEY"
 """The environment variable of the default key."""

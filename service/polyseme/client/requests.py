@@ -43,7 +43,7 @@ from polyseme.encoding.choice import Choice
 from polyseme.encoding.compare import Occurrence
 from polyseme.encoding.pooling import Pooling
 from polyseme.errors import FieldError, InvalidError, TooLargeError
-from polyseme.text.case import Case
+from polyseme.tokenizer import Case
 
 JSON, NPZ = "application/json", "application/x-npz"
 BATCH_SENTENCES = 64

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from polyseme.client.errors import malformed_response
 from polyseme.encoding.choice import BY_PAIR, PER_LAYER, Choice, Part
-from polyseme.text.case import Resolution
+from polyseme.tokenizer import Resolution
 
 Array: TypeAlias = NDArray[np.floating]
 Doubles: TypeAlias = NDArray[np.float64]

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score
 
 from polyseme.command_error import CommandError
-from polyseme.engine.arrays import Floats, Integers
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.evaluation.datasets import Embedder, Files, Knows, Occurrence
 from polyseme.evaluation.statistics import (
     Figure,

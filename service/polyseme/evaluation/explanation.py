@@ -12,8 +12,7 @@ import numpy as np
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats, Integers
 from polyseme.engine.attention import Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import Layer, contextualize
 from polyseme.evaluation.datasets import Occurrence
 from polyseme.evaluation.perturbation import (
     MEASURES,
@@ -42,8 +41,8 @@ from polyseme.evaluation.senses import (
 from polyseme.evaluation.sources import LocalSource
 from polyseme.evaluation.statistics import resample_counts
 from polyseme.evaluation.systems import Reader, tabulate
+from polyseme.models.model import Model
 from polyseme.progress import SILENT, Progress
-from polyseme.store.model import Model
 
 OCCURRENCES, SEED = 500, 1
 SWAPS = 3
@@ -184,7 +183,7 @@ def _lemma_vectors(
 
 
 def _reader(layers: Sequence[Layer]) -> Reader:
-    return lambda read, places: contextualise(read.sentence, layers).contextual[list(places)]
+    return lambda read, places: contextualize(read.sentence, layers).contextual[list(places)]
 
 
 def _quality(tables: dict[str, list[Floats]], lemmas: Sequence[Lemma]) -> dict[str, Floats]:

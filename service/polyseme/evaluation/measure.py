@@ -49,7 +49,7 @@ from polyseme.evaluation.systems import (
     transformer_vectors,
 )
 from polyseme.evaluation.wic import pairs_known
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 
 __all__ = ["ServiceSource", "document", "measure_model", "measure_service", "table"]
 

@@ -13,12 +13,11 @@ import numpy as np
 
 from polyseme.engine.arrays import Floats, Integers
 from polyseme.engine.attention import Sentence
-from polyseme.engine.layer import Layer
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import Layer, contextualize
 from polyseme.evaluation.senses import SenseData, margins
 from polyseme.evaluation.statistics import precision_at, roc_auc, spearman
-from polyseme.store.model import Model
-from polyseme.text.tokens import tokenise
+from polyseme.models.model import Model
+from polyseme.tokenizer import tokenize
 
 KEPT = (1, 2, 3)
 """Numbers of highest-ranked words to erase, or to keep."""
@@ -74,7 +73,7 @@ def attention_rows(
 
     All layers have the same number of heads. Uniform if a head gives them no weight.
     """
-    records = contextualise(sentence, layers, ("weights",)).records
+    records = contextualize(sentence, layers, ("weights",)).records
     weights = np.concatenate([one["weights"][:, place][:, keys] for one in records])
     given = weights.astype(np.float64)
     given[given.sum(axis=1) <= 0] = 1
@@ -176,7 +175,7 @@ class Erasure:
         key = frozenset(map(int, places))
         if key not in self._found:
             sentence = erase(self._sentence, sorted(key)) if key else self._sentence
-            vector = contextualise(sentence, self._layers).contextual[self._place]
+            vector = contextualize(sentence, self._layers).contextual[self._place]
             self._found[key] = self._of(vector[None])[0]
         return self._found[key]
 
@@ -214,8 +213,8 @@ def evaluate_rankings(
 
 def attention_of(model: Model, text: str, word: str) -> dict[str, Any]:
     """The attention weights of a text, [L, h, n, n] and rounded, and the position of a word."""
-    tokens = tokenise(text, model.vocabulary, composes=model.composes)
-    records = contextualise(model.sentence(tokens), model.layers, ("weights",)).records
+    tokens = tokenize(text, model.vocabulary, composes=model.composes)
+    records = contextualize(model.sentence(tokens), model.layers, ("weights",)).records
     return {
         "text": text,
         "tokens": [token.text for token in tokens],

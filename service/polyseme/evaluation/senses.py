@@ -8,8 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from sklearn.metrics import f1_score
 
-from polyseme.engine.arrays import Floats, Integers
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.evaluation.datasets import Knows, Occurrence
 from polyseme.evaluation.statistics import roc_auc
 

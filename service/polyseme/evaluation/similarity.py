@@ -9,8 +9,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from polyseme.command_error import CommandError
-from polyseme.engine.arrays import Flags, Floats
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.evaluation.datasets import LARGEST
 from polyseme.evaluation.statistics import Figure, bootstrap
 

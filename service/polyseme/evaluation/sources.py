@@ -13,11 +13,11 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Sentence
 from polyseme.errors import PolysemeError, TooLargeError
 from polyseme.evaluation.datasets import Words
-from polyseme.store.model import Model
-from polyseme.text.tokens import Token, resolve_all
+from polyseme.models.model import Model
+from polyseme.tokenizer import Token, resolve_all
 
 if TYPE_CHECKING:
-    from polyseme.client.vectors import Sentence as EncodedSentence
+    from polyseme.client.results import Sentence as EncodedSentence
 
 
 _TIMEOUT, _RETRIES, _LONGEST_WAIT = 120.0, 8, 120.0
@@ -70,7 +70,7 @@ class ServiceSource:
 
     def __init__(self, url: str, model: str | None = None, key: str | None = None) -> None:
         with _refusals():
-            from polyseme.client.remote import Client  # noqa: PLC0415 - only for --url
+            from polyseme.client.client import Client  # noqa: PLC0415 - only for --url
 
             with Client(
                 url, key or "", timeout=_TIMEOUT, retries=_RETRIES, longest_wait=_LONGEST_WAIT

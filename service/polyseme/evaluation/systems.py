@@ -12,10 +12,7 @@ import numpy as np
 
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
-from polyseme.engine.feed_forward import FeedForward
-from polyseme.engine.layer import Layer
-from polyseme.engine.projection import Projection
-from polyseme.engine.stack import contextualise
+from polyseme.engine.layers import FeedForward, Layer, Projection, contextualize
 from polyseme.evaluation.datasets import (
     Occurrence,
     OccurrenceVectors,
@@ -25,8 +22,8 @@ from polyseme.evaluation.datasets import (
 )
 from polyseme.evaluation.sources import Source, StaticSentence
 from polyseme.importing.weights import in_closed_form, sorted_by_frequency
+from polyseme.models.model import Model
 from polyseme.progress import SILENT, Progress
-from polyseme.store.model import Model
 
 Task: TypeAlias = Literal["coarsewsd", "wic", "similarity"]
 Split: TypeAlias = Literal["dev", "test"]
@@ -120,7 +117,7 @@ def _context_mean(read: StaticSentence, places: Sequence[int]) -> Floats:
 
 def _stack(layers: Sequence[Layer]) -> Reader:
     def reader(read: StaticSentence, places: Sequence[int]) -> Floats:
-        return contextualise(read.sentence, layers).contextual[list(places)]
+        return contextualize(read.sentence, layers).contextual[list(places)]
 
     return reader
 
@@ -139,7 +136,7 @@ def _closed(model: Model) -> Reader:
 
     def reader(read: StaticSentence, places: Sequence[int]) -> Floats:
         sentence = closed.sentence(read.tokens)
-        return contextualise(sentence, closed.layers).contextual[list(places)]
+        return contextualize(sentence, closed.layers).contextual[list(places)]
 
     return reader
 

@@ -11,8 +11,7 @@ from itertools import compress
 import numpy as np
 
 from polyseme.command_error import CommandError
-from polyseme.engine.arrays import Flags, Floats
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.evaluation.datasets import Embedder, Files, Knows, Occurrence
 from polyseme.evaluation.statistics import Figure, resample_counts
 from polyseme.evaluation.systems import Split

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
-from polyseme.engine.quantisation import Rows, floats, quantised, row_bytes
+from polyseme.engine.quantization import Rows, as_floats, quantize, row_bytes
 from polyseme.engine.subwords import Subwords
 from polyseme.importing import fasttext
 from polyseme.importing.formats import Format, guess_format, open_decompressed, read_head
@@ -29,9 +29,9 @@ from polyseme.importing.weights import (
     sorted_by_frequency,
     with_word_bias,
 )
+from polyseme.models.manifest import NAME_PATTERN, Dtype, Manifest
+from polyseme.models.writer import write_model
 from polyseme.progress import SILENT, Progress
-from polyseme.store.manifest import NAME_PATTERN, Dtype, Manifest
-from polyseme.store.writer import write_model
 
 _PROGRAM = 130_000_000
 """Bytes of memory for Python, NumPy and gensim."""
@@ -227,7 +227,7 @@ def _read_fasttext(
     kept = slice(options.limit)
     subwords = read.subwords
     if subwords:
-        table = _converted(floats(subwords.table), options.dtype)
+        table = _converted(as_floats(subwords.table), options.dtype)
         subwords = Subwords(table, subwords.min_n, subwords.max_n)
     vectors = _converted(read.vectors[kept], options.dtype)
     return VectorTable(
@@ -241,7 +241,7 @@ def _converted(vectors: Floats, dtype: Dtype) -> Rows:
         narrow: Floats = vectors.astype(_float_dtype(dtype), copy=False)
     if not np.isfinite(narrow).all():
         raise CommandError(f"The file has a number that is not finite as {narrow.dtype}.")
-    return quantised(narrow) if dtype == "int8" else narrow
+    return quantize(narrow) if dtype == "int8" else narrow
 
 
 def _float_dtype(dtype: Dtype) -> str:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
-from polyseme.engine.quantisation import Rows, empty_rows
+from polyseme.engine.quantization import Rows, empty_rows
 from polyseme.importing.rows import SKIP_HINT, Row, Scan, not_finite, scan
 from polyseme.progress import ProgressBar
 

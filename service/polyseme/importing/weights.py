@@ -19,11 +19,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
-from polyseme.engine.layer import Layer
-from polyseme.engine.quantisation import Rows
+from polyseme.engine.layers import Layer
+from polyseme.engine.quantization import Rows
 from polyseme.errors import ModelFolderError
-from polyseme.store.manifest import LayerEntry
-from polyseme.store.weights import WORD_BIAS, layers_from
+from polyseme.models.manifest import LayerEntry
+from polyseme.models.weights import WORD_BIAS, layers_from_tensors
 from polyseme.training.closed_form import (
     attraction,
     closed_form,
@@ -170,7 +170,7 @@ def read_weights(
             raise CommandError(f"The weights' metadata have heads that are not 1 to {_MOST_HEADS}.")
         heads = int(text)
     try:
-        layers = layers_from(oriented, entries, heads, dimension)
+        layers = layers_from_tensors(oriented, entries, heads, dimension)
     except ModelFolderError as error:
         sentence = error.sentence.replace("attention.safetensors", "The weights")
         raise CommandError(sentence.replace("the manifest does", "the metadata do")) from None

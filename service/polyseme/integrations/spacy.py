@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from polyseme.client.results import Array, Sentence
 from polyseme.encoding.choice import Part, Unlisted
 from polyseme.integrations import open_encoder
-from polyseme.text.case import Case
+from polyseme.tokenizer import Case
 
 try:
     from spacy.language import Language

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import orjson
 
+from polyseme.atomic_files import atomic_files
 from polyseme.models.model import Model
-from polyseme.whole_files import whole_files
 
 
 def export_word2vec(model: Model, file: Path, limit: int | None = None) -> int:
@@ -21,7 +21,7 @@ def export_word2vec(model: Model, file: Path, limit: int | None = None) -> int:
     The format has no place for a word that contains white space.
     """
     rows = _rows(model, limit, str.isspace)
-    with whole_files(file) as (out,):
+    with atomic_files(file) as (out,):
         out.write(b"%d %d\n" % (len(rows), model.manifest.dimension))
         for word, numbers in _lines(model, rows, b" "):
             out.write(b"%s %s\n" % (word, numbers))
@@ -34,7 +34,7 @@ def export_projector(model: Model, vectors: Path, metadata: Path, limit: int | N
     The format has no place for a word that contains a line break or a tab.
     """
     rows = _rows(model, limit, lambda letter: letter in "\t\v\f\r\x1c\x1d\x1e\x85\u2028\u2029")
-    with whole_files(vectors, metadata) as (numbers_out, words_out):
+    with atomic_files(vectors, metadata) as (numbers_out, words_out):
         for word, numbers in _lines(model, rows, b"\t"):
             numbers_out.write(b"%s\n" % numbers)
             words_out.write(b"%s\n" % word)

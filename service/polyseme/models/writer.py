@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors.numpy import save as save_tensors
 
+from polyseme.atomic_files import TEMPORARY_PREFIX
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.quantization import Rows, stored
@@ -38,7 +39,6 @@ from polyseme.models.manifest import (
 from polyseme.models.reader import fingerprint, manifest_problem, read_model
 from polyseme.models.vocabulary import build_index, count_lines, map_file
 from polyseme.models.weights import layer_entry, tensors_from_layers
-from polyseme.whole_files import BEGUN
 
 _BLOCK_ROWS = 4096
 """Rows of a table that are copied into C order at one time."""
@@ -223,10 +223,10 @@ def _staging_directory(directory: Path) -> Iterator[Path]:
     Its writer holds a lock on a file in it. The kernel releases the lock when the writer ends,
     however it ends; the next writer then clears what is left.
     """
-    for left in directory.glob(f"{BEGUN}*"):
+    for left in directory.glob(f"{TEMPORARY_PREFIX}*"):
         _clear(left)
     while True:
-        staging = Path(tempfile.mkdtemp(prefix=BEGUN, dir=directory))
+        staging = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=directory))
         with suppress(FileNotFoundError):
             lock = _open_lock(staging)
             with suppress(OSError):  # on a file system without locks nobody clears what is left

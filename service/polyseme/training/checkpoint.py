@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.training.config import TrainingConfig
 from polyseme.training.corpus import sha256
-from polyseme.whole_files import BEGUN, write_whole
 
 KEPT = 2
 """The number of newest checkpoints to keep."""
@@ -51,9 +51,9 @@ def save_checkpoint(folder: Path, tensors: Mapping[str, Floats], **facts: Any) -
     name = f"{facts['step']:08}"
     # np.ascontiguousarray would add an axis to scalars.
     contiguous = {key: np.array(tensor, order="C") for key, tensor in tensors.items()}
-    write_whole(folder / f"{name}.safetensors", save_tensors(contiguous))
+    atomic_write(folder / f"{name}.safetensors", save_tensors(contiguous))
     document = Checkpoint(sha256=sha256(folder / f"{name}.safetensors"), **facts)
-    write_whole(folder / f"{name}.json", document.model_dump_json(indent=1).encode())
+    atomic_write(folder / f"{name}.json", document.model_dump_json(indent=1).encode())
     _remove_old(folder)
 
 
@@ -91,5 +91,5 @@ def _remove_old(folder: Path) -> None:
     for path in folder.glob("*.safetensors"):
         if path.stem.isdigit() and path.stem not in newest:
             path.unlink(missing_ok=True)
-    for path in folder.glob(f"{BEGUN}*"):
+    for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
         path.unlink(missing_ok=True)

@@ -11,12 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.command_error import CommandError
-from polyseme.engine.arrays import Floats
+from polyseme.engine.arrays import Floats, unit
 from polyseme.engine.attention import Scoring
-from polyseme.engine.layer import Layer
-from polyseme.engine.norm import unit
-from polyseme.engine.projection import IDENTITY, Projection
-from polyseme.engine.residual import Residual
+from polyseme.engine.layers import IDENTITY, Layer, Projection, Residual
 
 REACH = 16
 """Larger distances count as this one."""

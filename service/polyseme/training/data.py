@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Integers
+from polyseme.models.model import Model
 from polyseme.progress import Progress
-from polyseme.store.model import Model
-from polyseme.text.tokens import Token, resolve_all, tokenise
-from polyseme.text.words import words as split_words
+from polyseme.tokenizer import Token, resolve_all, tokenize
+from polyseme.tokenizer import words as split_words
 from polyseme.training.config import TrainingConfig
 from polyseme.training.corpus import OnRead, sample_paragraphs, sha256
 from polyseme.training.tags import read_tagged, tag_files, word_of_lemma
@@ -141,7 +141,7 @@ class Lexicon:
         for start, end in split_words(text):
             chunk = text[start:end]
             if chunk not in self._pieces:
-                tokens = tokenise(chunk, self.model.vocabulary, composes=self._composes)
+                tokens = tokenize(chunk, self.model.vocabulary, composes=self._composes)
                 self._pieces[chunk] = tuple(
                     (self._entry(token), self._of_word(token.text.lower())) for token in tokens
                 )

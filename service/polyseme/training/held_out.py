@@ -8,8 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from polyseme.command_error import CommandError
-from polyseme.engine.arrays import Floats
-from polyseme.engine.norm import unit
+from polyseme.engine.arrays import Floats, unit
 from polyseme.training.config import TrainingConfig
 from polyseme.training.data import Occurrences, Sentences, TokenizedData
 from polyseme.training.network import Network, TableTensors

@@ -15,11 +15,10 @@ from torch import Tensor
 
 from polyseme.command_error import CommandError
 from polyseme.engine.attention import Sentence
-from polyseme.engine.layer import Layer
+from polyseme.engine.layers import Layer, contextualize
 from polyseme.engine.positions import sinusoids
-from polyseme.engine.stack import contextualise
-from polyseme.store.manifest import LayerEntry, ResidualEntry
-from polyseme.store.weights import entry_of, layers_from, tensors_of
+from polyseme.models.manifest import LayerEntry, ResidualEntry
+from polyseme.models.weights import layer_entry, layers_from_tensors, tensors_from_layers
 from polyseme.training.data import TokenTable
 from polyseme.training.sampling import Contexts
 
@@ -84,14 +83,14 @@ class Network:
         """The network equivalent to some layers over vectors of width d."""
         tensors = {
             name: torch.tensor(np.asarray(array, np.float32))
-            for name, array in tensors_of(list(layers), None).items()
+            for name, array in tensors_from_layers(list(layers), None).items()
         }
-        return cls(tensors, [entry_of(layer) for layer in layers], layers[0].heads, d)
+        return cls(tensors, [layer_entry(layer) for layer in layers], layers[0].heads, d)
 
     def to_layers(self) -> list[Layer]:
         """The layers equivalent to this network."""
         arrays = {name: tensor.detach().numpy().copy() for name, tensor in self.tensors.items()}
-        return layers_from(arrays, list(self.entries), self.heads, self.d)
+        return layers_from_tensors(arrays, list(self.entries), self.heads, self.d)
 
     def targets(self, batch: Batch) -> Tensor:
         """The contextual vector of each sentence's target. -> [B, d]"""
@@ -307,7 +306,7 @@ def disagreement(network: Network, layers: list[Layer], batch: Batch) -> float:
             wide.words[number].numpy(),
             None if wide.word_bias is None else wide.word_bias[number].numpy(),
         )
-        expected = contextualise(sentence, [one.astype(np.float64) for one in layers]).contextual
+        expected = contextualize(sentence, [one.astype(np.float64) for one in layers]).contextual
         largest = max(1.0, float(np.abs(expected).max(initial=0)))
         for difference in (
             rows[number, : len(expected)] - expected,

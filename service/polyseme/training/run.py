@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from polyseme.command_error import CommandError
-from polyseme.engine.layer import Layer
-from polyseme.engine.quantisation import QuantisedRows, Rows, quantised
+from polyseme.engine.layers import Layer
+from polyseme.engine.quantization import QuantizedRows, Rows, quantize
+from polyseme.models.manifest import Manifest
+from polyseme.models.model import Model
+from polyseme.models.writer import write_model
 from polyseme.progress import Progress
-from polyseme.store.manifest import Manifest
-from polyseme.store.model import Model
-from polyseme.store.writer import write_model
 from polyseme.training.checkpoint import (
     Checkpoint,
     checkpoint_names,
@@ -160,7 +160,7 @@ def write_trained_model(
     if len(result.rows):
         vectors = np.array(model.vectors)
         vectors[result.rows] = result.vectors.astype(vectors.dtype)
-        rows = quantised(vectors) if isinstance(model.rows, QuantisedRows) else vectors
+        rows = quantize(vectors) if isinstance(model.rows, QuantizedRows) else vectors
     of_base = {name: fact for name, fact in manifest.training.items() if name != "history"}
     return write_model(
         folder,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
-from polyseme.engine.layer import Layer
+from polyseme.engine.layers import Layer
 from polyseme.training.config import TrainingConfig
 from polyseme.training.held_out import Scores, TrainingData
 from polyseme.training.network import Batch, Network, require_agreement, unit
