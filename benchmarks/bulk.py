@@ -78,13 +78,14 @@ def sentences(corpus: Path) -> Iterator[str]:
 
 def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     """Encode the lines of a file in one process and keep nothing; print the seconds it took."""
-    from polyseme.encoding.choice import Choice  # noqa: PLC0415 - only in a process of its own
-    from polyseme.encoding.encoder import Batch  # noqa: PLC0415
-    from polyseme.encoding.pooling import sentence_vectors  # noqa: PLC0415
-    from polyseme.encoding.stages import Stages  # noqa: PLC0415
-
     from polyseme.bulk.run import tune_garbage_collector  # noqa: PLC0415
     from polyseme.client.local import UNLIMITED, LocalModel  # noqa: PLC0415
+    from polyseme.encoding.encode import (
+        Batch,  # noqa: PLC0415
+        Timings,  # noqa: PLC0415
+    )
+    from polyseme.encoding.options import EncodeOptions  # noqa: PLC0415 - only in a process of its own
+    from polyseme.encoding.sentences import sentence_vectors  # noqa: PLC0415
 
     model = LocalModel.of().model
     if settled:
@@ -92,11 +93,11 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     texts = file.read_text("utf-8").splitlines()
     # Else tokens of batches as large as these would not be kept, but cut anew.
     limits = replace(UNLIMITED, stream_bytes=1 << 40)
-    choice, tokens = Choice(include=frozenset({"contextual"})), 0
+    choice, tokens = EncodeOptions(include=frozenset({"contextual"})), 0
     began, used = time.perf_counter(), time.process_time()
     with tempfile.TemporaryFile(dir=file.parent) as out:
         for start in range(0, len(texts), BATCH):
-            batch = Batch(model, texts[start : start + BATCH], choice, limits, Stages())
+            batch = Batch(model, texts[start : start + BATCH], choice, limits, Timings())
             vectors = sentence_vectors(batch) if pooled else (one.arrays for one in batch)
             for one in vectors:
                 if writes:
@@ -244,7 +245,7 @@ def beside(
 @click.command()
 @click.argument("corpus", type=click.Path(path_type=Path, exists=True))
 @click.option("--rows", default=1_000_000)
-@click.option("--loop", "how", type=click.Choice(["pooled", "single"]), hidden=True)
+@click.option("--loop", "how", type=click.EncodeOptions(["pooled", "single"]), hidden=True)
 @click.option("--settled", is_flag=True, hidden=True)
 @click.option("--writes", is_flag=True, hidden=True)
 def main(corpus: Path, rows: int, how: str | None, settled: bool, writes: bool) -> None:

@@ -19,13 +19,11 @@ import numpy as np
 import zstandard
 from benchmarks.record import record
 from benchmarks.sentences import bundled
-from polyseme.encoding.choice import Choice
-from polyseme.encoding.encoder import Batch
-from polyseme.encoding.pooling import Pooling, word_weights
-from polyseme.encoding.stages import Stages
 
 from polyseme.client.local import UNLIMITED
-from polyseme.encoding.sentences import weighted_mean
+from polyseme.encoding.encode import Batch, Timings
+from polyseme.encoding.options import EncodeOptions
+from polyseme.encoding.sentences import Pooling, weighted_mean, word_weights
 from polyseme.engine.arrays import Floats, unit
 from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme.evaluation.datasets import Files, OccurrenceVectors, number_occurrences, read_archive
@@ -58,9 +56,9 @@ def _fits(sentence: str) -> bool:
 
 def vectors(model: Model, texts: Sequence[str | Sequence[str]]) -> Systems:
     """Every way to the vectors of sentences: what is pooled, and how."""
-    choice = Choice(include=frozenset({"static", "contextual"}))
+    choice = EncodeOptions(include=frozenset({"static", "contextual"}))
     found: dict[str, list[Floats]] = {}
-    for one in Batch(model, texts, choice, UNLIMITED, Stages()):
+    for one in Batch(model, texts, choice, UNLIMITED, Timings()):
         for pooling in get_args(Pooling):
             weights = word_weights(model, one.tokens, pooling)
             for kind in ("contextual", "static"):

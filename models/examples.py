@@ -12,10 +12,10 @@ from typing import Any
 import click
 import orjson
 from models.ablation import fingerprints
-from polyseme.encoding.limits import Limits
-from polyseme.encoding.stages import Stages
 
 from polyseme.encoding.compare import Compared, Occurrence, compare
+from polyseme.encoding.encode import Timings
+from polyseme.encoding.options import Limits
 from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
@@ -58,7 +58,7 @@ def attention(model: Model, text: str) -> dict[str, Any]:
 def neighbours(model: Model) -> list[dict[str, Any]]:
     """The words before and after context."""
     asked = [Occurrence(text, word) for word, text in WORDS]
-    found = compare(model, asked, NEIGHBOURS, "auto", _NO_LIMITS, Stages())
+    found = compare(model, asked, NEIGHBOURS, "auto", _NO_LIMITS, Timings())
     similar = found.contextual_similarity.round(DIGITS).tolist()
     told = [_told(one, text) for one, (_, text) in zip(found.occurrences, WORDS, strict=True)]
     return [{**one, "similarity": row} for one, row in zip(told, similar, strict=True)]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from polyseme.encoding.neighbours import neighbours_of_word
 
+from polyseme.encoding.neighbors import neighbors_of_word
 from polyseme.engine.layers import contextualize
 from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme.evaluation.datasets import read_archive
@@ -33,7 +33,7 @@ DATA = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data"
     ],
 )
 def test_neighbours_make_sense_to_a_reader(bundled: Model, word: str, expected: set[str]) -> None:
-    assert expected <= {found for found, _ in neighbours_of_word(bundled, word, 10, "exact")}
+    assert expected <= {found for found, _ in neighbors_of_word(bundled, word, 10, "exact")}
 
 
 def test_it_is_as_large_as_git_can_bear(bundled: Model) -> None:

@@ -71,7 +71,7 @@ MAY_IMPORT = {
         *("numpy", "orjson", "pybase64", "httpx", "httpx_retries", "threadpoolctl"),
     },
     "polyseme.integrations": {
-        *("polyseme.client", "polyseme.encoding.choice", "polyseme.encoding.pooling"),
+        *("polyseme.client", "polyseme.encoding.options", "polyseme.encoding.sentences"),
         *("polyseme.tokenizer", ERRORS, WHOLE, "numpy", "orjson", "sklearn", "spacy"),
     },
     "polyseme.bulk": {
@@ -200,7 +200,7 @@ UNUSED = {
 
 SERVING = (
     *("polyseme.cli.main", "polyseme.cli.serve", "gunicorn.app.wsgiapp"),
-    *("polyseme.http.serving", "polyseme.http.worker", "polyseme.http.app"),
+    *("polyseme.server.config", "polyseme.http.worker", "polyseme.api.app"),
 )
 """What `polyseme serve` imports itself; `benchmarks/start.py` says what each of the rest is for."""
 

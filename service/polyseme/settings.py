@@ -6,6 +6,7 @@
 
 import os
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,8 +23,8 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from polyseme.api_keys import digests_of_keys, read_key_file
-from polyseme.encoding.limits import Limits
-from polyseme.encoding.pooling import Pooling
+from polyseme.encoding.options import Limits
+from polyseme.encoding.sentences import Pooling
 from polyseme.models.manifest import NAME_PATTERN
 
 PREFIX = "POLYSEME_"
@@ -84,18 +85,6 @@ class Settings(BaseSettings):
     keep_alive: int = Field(
         5, ge=0, le=3600, description="seconds an idle connection is kept for its next request"
     )
-    request_timeout: int = Field(
-        30,
-        ge=1,
-        le=3600,
-        description="seconds a client has to send a request, and one for each 8 KiB of it",
-    )
-    send_timeout: int = Field(
-        30,
-        ge=1,
-        le=3600,
-        description="seconds a client may stop reading an answer; it reads 8 KiB a second at least",
-    )
     max_connections: int = Field(
         1000, ge=1, le=100_000, description="most connections of each worker"
     )
@@ -103,10 +92,7 @@ class Settings(BaseSettings):
         256,
         ge=0,
         le=100_000,
-        description="most requests of each worker that wait for a thread; one more is a 503",
-    )
-    queue_timeout: int = Field(
-        10, ge=1, le=3600, description="seconds a request waits for a thread; longer is a 503"
+        description="most requests of each worker that wait for a thread; a further one is a 503",
     )
     max_requests: int = Field(
         1_000_000,
@@ -145,15 +131,12 @@ class Settings(BaseSettings):
     )
     max_tokens: int = Field(524_288, ge=1, le=10_000_000, description="most tokens of one request")
     max_trace_tokens: int = Field(64, ge=1, le=1024, description="most tokens of a trace")
-    max_trace_bytes: int = Field(
-        Limits.max_trace_bytes, ge=1, le=1 << 32, description="largest trace, in bytes"
-    )
-    max_answer_bytes: int = Field(4 << 30, ge=1, le=1 << 40, description="largest answer, in bytes")
-    stream_bytes: int = Field(
-        Limits.stream_bytes,
+    max_trace_bytes: int = Field(128 << 20, ge=1, le=1 << 32, description="largest trace, in bytes")
+    max_answer_bytes: int = Field(
+        256 << 20,
         ge=1,
-        le=1 << 30,
-        description="an answer that may be larger, in bytes, is sent as it is made",
+        le=1 << 32,
+        description="largest response in bytes, or line of one that is streamed as NDJSON",
     )
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         (), description="keys that open /v1 and /v2, separated by commas; without any, it is open"
@@ -278,6 +261,10 @@ class Settings(BaseSettings):
                 HttpUrl(endpoint)
             except ValidationError:
                 raise ValueError("it is an address such as http://collector:4318") from None
+            if find_spec("opentelemetry") is None:
+                raise ValueError(
+                    "traces need polyseme[telemetry]: pip install 'polyseme[telemetry]'"
+                )
         return endpoint
 
     def limits(self) -> Limits:

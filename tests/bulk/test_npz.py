@@ -5,12 +5,12 @@ import io
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from polyseme.encoding.choice import Choice
 
 import polyseme
+from polyseme.encoding.options import EncodeOptions
 from tests.bulk import SENTENCES, run_inline, write_lines
 
-ALL = Choice(include=frozenset({"static", "contextual", "attention"}))
+ALL = EncodeOptions(include=frozenset({"static", "contextual", "attention"}))
 
 
 def test_a_shard_is_the_answer_of_the_service_with_the_numbers_of_its_rows(tmp_path, client):
@@ -35,7 +35,7 @@ def test_a_shard_is_the_answer_of_the_service_with_the_numbers_of_its_rows(tmp_p
 
 def test_vectors_of_sentences_come_with_it_rounded_once(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
-    half = Choice(include=frozenset(), dtype="float16")
+    half = EncodeOptions(include=frozenset(), dtype="float16")
     run_inline(source, tmp_path / "out", choice=half, format="npz", pooling="informativeness")
     found = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
     assert {*found.files} == {"offsets", "tokens", "rows", "vectors"}

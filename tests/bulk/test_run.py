@@ -13,18 +13,18 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 import pytest
-from polyseme.encoding.choice import Choice
 
 from polyseme.bulk import BulkError
 from polyseme.bulk.run import write_in_processes
 from polyseme.bulk.sources import find_files, kept_schema, split_shards
+from polyseme.encoding.options import EncodeOptions
 from tests.bulk import job_of, many, run_inline, shards_of, write_lines
 from tests.conftest import ROOT
 from tests.signals import heard
 
 ROWS, SHARD = 3_000, 75
 SHARDS = ROWS // SHARD
-NARROW = {"choice": Choice(include=frozenset()), "pooling": "mean", "shard_rows": SHARD}
+NARROW = {"choice": EncodeOptions(include=frozenset()), "pooling": "mean", "shard_rows": SHARD}
 """Little to write, so that many runs take little time."""
 
 
@@ -184,7 +184,7 @@ def test_another_job_is_refused_and_nothing_changes(tmp_path):
     run_inline(source, out, shard_rows=10)
     before = shards_of(out)
     with pytest.raises(BulkError, match=r"another job's shards \(other options\)"):
-        run_inline(source, out, shard_rows=10, choice=Choice(include=frozenset({"static"})))
+        run_inline(source, out, shard_rows=10, choice=EncodeOptions(include=frozenset({"static"})))
     write_lines(source, [*many(19), "another last sentence"])
     with pytest.raises(BulkError, match=r"another job's shards \(other input\)"):
         run_inline(source, out, shard_rows=10)

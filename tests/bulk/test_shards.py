@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from polyseme.encoding.choice import Choice
 
 import polyseme
 from polyseme.bulk import BulkError
+from polyseme.encoding.options import EncodeOptions
 from tests.bulk import SENTENCES, job_of, run_inline, shards_of, table_of, write_lines
 
 ALL = frozenset({"static", "contextual", "attention"})
@@ -26,7 +26,7 @@ def local():
 def table(tmp_path_factory):
     folder = tmp_path_factory.mktemp("all")
     source = write_lines(folder / "in.txt", SENTENCES)
-    wishes = {"choice": Choice(include=ALL), "pooling": "informativeness", "keep": ("text",)}
+    wishes = {"choice": EncodeOptions(include=ALL), "pooling": "informativeness", "keep": ("text",)}
     run_inline(source, folder / "out", shard_rows=2, **wishes)
     return table_of(folder / "out")
 
@@ -84,7 +84,7 @@ def test_columns_have_the_types_that_are_documented(table):
 
 def test_mean_pooling_and_no_tokens_leave_a_narrow_table(tmp_path, local):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
-    nothing = Choice(include=frozenset())
+    nothing = EncodeOptions(include=frozenset())
     run_inline(source, tmp_path / "out", choice=nothing, pooling="mean")
     table = table_of(tmp_path / "out")
     assert table.column_names == ["row", "truncated", "vector"]
@@ -94,7 +94,7 @@ def test_mean_pooling_and_no_tokens_leave_a_narrow_table(tmp_path, local):
 
 def test_float16_is_the_float32_rounded_once(tmp_path, local):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
-    half = Choice(include=frozenset({"contextual"}), dtype="float16")
+    half = EncodeOptions(include=frozenset({"contextual"}), dtype="float16")
     run_inline(source, tmp_path / "out", choice=half, pooling="informativeness")
     table = table_of(tmp_path / "out")
     assert table.schema.field("vector").type == pa.list_(pa.float16(), 300)
@@ -157,7 +157,7 @@ def test_a_sentence_over_the_limit_is_refused_by_its_row(tmp_path):
 
 def test_a_sentence_that_is_cut_says_by_how_much(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["short", "a b c d e f g"])
-    cut = Choice(include=frozenset({"contextual"}), truncate=True)
+    cut = EncodeOptions(include=frozenset({"contextual"}), truncate=True)
     outcome = run_inline(source, tmp_path / "out", max_sentence_tokens=5, choice=cut)
     assert table_of(tmp_path / "out")["truncated"].to_pylist() == [0, 2]
     assert outcome.totals.truncated == 2
@@ -165,7 +165,7 @@ def test_a_sentence_that_is_cut_says_by_how_much(tmp_path):
 
 def test_a_word_that_the_vocabulary_lacks_is_refused_by_its_row(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["the bank", "zxqvbnt"])
-    strict = Choice(include=frozenset({"contextual"}), oov="error")
+    strict = EncodeOptions(include=frozenset({"contextual"}), oov="error")
     with pytest.raises(BulkError, match=r"Row 1 of in.txt: The vocabulary lacks .* --oov zero"):
         run_inline(source, tmp_path / "out", choice=strict)
 
@@ -226,7 +226,7 @@ def test_a_worker_with_another_model_refuses(tmp_path):
 def test_a_shard_is_the_answer_of_the_service_with_the_numbers_of_its_rows(tmp_path, client):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     outcome = run_inline(
-        source, tmp_path / "out", choice=Choice(include=ALL), format="npz", shard_rows=3
+        source, tmp_path / "out", choice=EncodeOptions(include=ALL), format="npz", shard_rows=3
     )
     first = 0
     for name in ("part-00000.npz", "part-00001.npz"):
@@ -247,7 +247,7 @@ def test_a_shard_is_the_answer_of_the_service_with_the_numbers_of_its_rows(tmp_p
 
 def test_vectors_of_sentences_come_with_it_rounded_once(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
-    half = Choice(include=frozenset(), dtype="float16")
+    half = EncodeOptions(include=frozenset(), dtype="float16")
     run_inline(source, tmp_path / "out", choice=half, format="npz", pooling="informativeness")
     found = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
     assert {*found.files} == {"offsets", "tokens", "rows", "vectors"}

@@ -9,12 +9,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from polyseme.encoding.choice import Choice
-from polyseme.encoding.encoder import encode
-from polyseme.encoding.stages import Stages
 from threadpoolctl import threadpool_limits
 
 from polyseme.encoding.compare import Occurrence, compare
+from polyseme.encoding.encode import Timings, encode
+from polyseme.encoding.options import EncodeOptions
 from polyseme.models.reader import read_model
 from tests.cli.conftest import run, run_process
 from tests.encoding.asking import written
@@ -28,7 +27,7 @@ FAR = np.concatenate([VECTORS[:-1], VECTORS[-1:] * np.float32(1e30)])
 @pytest.fixture(scope="module")
 def expected(models_dir):
     with threadpool_limits(1):
-        return encode(read_model(models_dir / "tiny"), TEXTS, Choice(), LIMITS, Stages())
+        return encode(read_model(models_dir / "tiny"), TEXTS, EncodeOptions(), LIMITS, Timings())
 
 
 def test_arguments_are_sentences_and_the_answer_is_that_of_the_service(polyseme, expected):
@@ -180,7 +179,7 @@ def compared(models_dir):
     model = read_model(models_dir / "tiny")
     occurrences = [Occurrence(text, "bank") for text in PAIR]
     with threadpool_limits(1):
-        return compare(model, occurrences, 2, "auto", LIMITS, Stages())
+        return compare(model, occurrences, 2, "auto", LIMITS, Timings())
 
 
 def test_json_is_the_answer_of_the_service(polyseme, compared):

@@ -16,7 +16,7 @@ pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 
 from polyseme.cli import progress
-from tests.cli.conftest import run
+from tests.cli.conftest import run, run_process, without
 from tests.conftest import free_port
 from tests.evaluation.sets import COARSE, WIC, WORDSIM, archived, unpacked
 from tests.signals import heard
@@ -178,7 +178,7 @@ def test_what_cannot_be_measured_is_one_sentence_and_no_file(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["coarsewsd", "SETS", "--split", "dev"], "--split says which part of WiC"),
+        (["coarsewsd", "SETS", "--split", "dev"], "--split names a part of WiC"),
         (["wic", "SETS", "--systems", "bert"], "the systems are most-frequent, static,"),
         (["wic", "SETS", "--systems", "mean", "--no-controls"], "not both"),
         (["wic", "SETS", "--systems", "most-frequent"], "no most frequent sense"),
@@ -186,7 +186,7 @@ def test_what_cannot_be_measured_is_one_sentence_and_no_file(
         (["similarity", "SETS", "--compare"], "static vectors alone"),
         (["wic", "SETS", "--plot", "picture.pdf"], "end in .png or .svg"),
         (["wic", "SETS", "--json", "nowhere/a.json"], "there is no such folder"),
-        (["wic", "SETS", "--json", "/dev/null"], "something else than a file"),
+        (["wic", "SETS", "--json", "/dev/null"], "is not a regular file"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -197,23 +197,10 @@ def test_a_usage_error_is_told_before_anything_is_measured(polyseme, sets, argum
 
 
 def test_without_the_extra_it_says_what_to_install(sets):
-    code = (
-        "import sys\n"
-        "for name in ('sklearn', 'matplotlib'):\n"
-        "    sys.modules[name] = None\n"
-        "from polyseme.__main__ import main\n"
-        "main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "evaluate", "wic", sets],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (1, "")
+    done = run_process("evaluate", "wic", sets, python=without("sklearn"))
+    assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr == (
-        "polyseme: `polyseme evaluate` needs sklearn, matplotlib: pip install"
-        " 'polyseme[evaluate]'.\n"
+        b"polyseme: `polyseme evaluate` needs sklearn: pip install 'polyseme[evaluate]'.\n"
     )
 
 
@@ -224,6 +211,7 @@ def test_without_the_extra_a_comparison_says_what_to_install(polyseme, sets):
     assert done.stderr == b"polyseme: --compare needs packages: pip install 'polyseme[compare]'.\n"
 
 
+@pytest.mark.slow
 def test_an_interruption_leaves_no_file(models_dir, tmp_path):
     many = {
         name: lines * 30_000 if "train" in name else lines
@@ -254,6 +242,7 @@ def test_an_interruption_leaves_no_file(models_dir, tmp_path):
     assert b"Traceback" not in err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="needs the evaluation sets (POLYSEME_TEST_DATA)")
 def test_the_real_sets_are_measured(tmp_path):
     """The static vector of a word knows no sense: its figures are those of no information."""

@@ -22,7 +22,7 @@ from tests.importing.foreign import FOREIGN, MARK
 from tests.importing.spoiled_fasttext import FASTTEXTS
 from tests.importing.spoiled_rows import ROWS
 from tests.signals import heard
-from tests.store.damage import snapshot
+from tests.models.damage import snapshot
 from tests.tiny import VECTORS, write_tiny
 from tests.tiny import WORDS as TINY_WORDS
 

@@ -112,10 +112,10 @@ def clock(monkeypatch):
 
 def test_off_a_terminal_lines_come_now_and_then_and_scores_at_once(clock, capsys):
     with progress.TrainingProgress() as training:
-        read = training.reading("text.txt", 5_000_000)
-        for _ in range(5):
-            clock[0] += 4
-            read(1_000_000)
+        with training.stage("reading text.txt", 5_000_000) as bar:
+            for _ in range(5):
+                clock[0] += 4
+                bar.advance(1_000_000)
         training.step(0, {"step": 0, **SCORES})
         for step in range(1, 7):
             clock[0] += 4

@@ -32,4 +32,4 @@ def test_the_models_are_read_by_the_server_alone_and_only_once(tmp_path, monkeyp
     assert done.exit_code == 0
     (((name,), arguments),) = started
     assert name == arguments[0] == "gunicorn"
-    assert arguments[1:3] == ["--config", "python:polyseme.http.serving"]
+    assert arguments[1:3] == ["--config", "python:polyseme.server.config"]

@@ -4,13 +4,12 @@ import threading
 
 import numpy as np
 import pytest
-from polyseme.encoding.choice import Choice
-from polyseme.encoding.encoder import Batch
-from polyseme.encoding.stages import Stages
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from polyseme.client import LocalModel
 from polyseme.client.local import SINGLE_THREAD, UNLIMITED
+from polyseme.encoding.encode import Batch, Timings
+from polyseme.encoding.options import EncodeOptions
 from tests.client.same import require_same
 
 pytestmark = pytest.mark.usefixtures("two")
@@ -41,7 +40,7 @@ def bundled():
 
 def computed(model, texts):
     """The contextual vectors, with the threads that there are."""
-    batch = Batch(model, texts, Choice(), UNLIMITED, Stages())
+    batch = Batch(model, texts, EncodeOptions(), UNLIMITED, Timings())
     return [one.arrays["contextual"] for one in batch]
 
 

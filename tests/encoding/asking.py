@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import get_args
 
 import numpy as np
-from polyseme.encoding.answers import answer
-from polyseme.encoding.choice import Choice, Part
-from polyseme.encoding.encoder import Batch, encode
-from polyseme.encoding.stages import Stages
 
+from polyseme.encoding.encode import Batch, Timings, encode
+from polyseme.encoding.options import EncodeOptions, Part
+from polyseme.encoding.serialize import answer
 from tests.tiny import LIMITS
 
 EVERY = frozenset(get_args(Part))
@@ -18,7 +17,7 @@ STREAMED = replace(LIMITS, stream_bytes=1)
 
 
 def ask(model, texts, limits=LIMITS, stages=None, **choice):
-    return encode(model, texts, Choice(**choice), limits, stages or Stages())
+    return encode(model, texts, EncodeOptions(**choice), limits, stages or Timings())
 
 
 def ask_one(model, text, **choice):
@@ -26,7 +25,7 @@ def ask_one(model, text, **choice):
 
 
 def batch_of(model, texts, limits=LIMITS, **choice):
-    return Batch(model, texts, Choice(**choice), limits, Stages())
+    return Batch(model, texts, EncodeOptions(**choice), limits, Timings())
 
 
 def written(model, texts, kind="json", encoding="float", limits=LIMITS, **choice):

@@ -9,12 +9,11 @@ import pybase64
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from polyseme.encoding.answers import answer, number_bytes
-from polyseme.encoding.choice import Choice
-from polyseme.encoding.encoder import Batch
-from polyseme.encoding.stages import Stages
 
-from polyseme.encoding import encoder
+from polyseme.encoding import encode
+from polyseme.encoding.encode import Batch, Timings
+from polyseme.encoding.options import EncodeOptions
+from polyseme.encoding.serialize import answer, number_bytes
 from polyseme.errors import OutOfRangeError, TooLargeError, UnknownWordError
 from polyseme.tokenizer import Tokenizer
 from tests.encoding.asking import (
@@ -110,7 +109,7 @@ def test_an_answer_has_the_same_bytes_at_once_and_as_it_is_made(
 ):
     choice = {"include": frozenset(include), "dtype": dtype}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoder, "_KEPT", kept)
+        patch.setattr(encode, "_KEPT", kept)
         streamed = written(deep, texts, kind, encoding, STREAMED, **choice)
     assert written(deep, texts, kind, encoding, **choice) == streamed
 
@@ -151,8 +150,8 @@ def counted(model):
 @pytest.mark.parametrize("kind", ["json", "ndjson", "npz"])
 def test_a_small_answer_is_cut_into_tokens_and_encoded_once(deep, kind):
     model = counted(deep)
-    stages = Stages()
-    batch = Batch(model, ["bank river", "money"], Choice(), LIMITS, stages)
+    stages = Timings()
+    batch = Batch(model, ["bank river", "money"], EncodeOptions(), LIMITS, stages)
     assert not batch.large
     batch.hold()
     spent = dict(stages.milliseconds)
@@ -162,7 +161,7 @@ def test_a_small_answer_is_cut_into_tokens_and_encoded_once(deep, kind):
 
 
 def test_of_a_large_answer_with_many_tokens_only_their_number_is_kept(deep, monkeypatch):
-    monkeypatch.setattr(encoder, "_KEPT", 2)
+    monkeypatch.setattr(encode, "_KEPT", 2)
     model = counted(deep)
     batch = batch_of(model, ["bank river", "money"], STREAMED)
     assert batch.large and batch.lengths == [2, 1]
@@ -188,7 +187,9 @@ def test_an_answer_is_large_where_its_arrays_alone_are_over_the_setting(
     texts = ["bank river money"]
     for setting, large in ((size - 1, True), (size + 10_000, False)):
         limits = replace(LIMITS, stream_bytes=int(setting))
-        one = Batch(deep, texts, Choice(), limits, Stages(), number_bytes(kind, encoding, dtype))
+        one = Batch(
+            deep, texts, EncodeOptions(), limits, Timings(), number_bytes(kind, encoding, dtype)
+        )
         assert one.large is large
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from polyseme.encoding.stages import Stages
 
 from polyseme.encoding.compare import Occurrence, compare
+from polyseme.encoding.encode import Timings
 from polyseme.engine.layers import Layer, Projection
 from polyseme.errors import InvalidError, TooLargeError
 from tests.encoding.asking import ask_one
@@ -14,7 +14,7 @@ from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 
 
 def put(model, *occurrences, neighbours=3, case="auto", limits=LIMITS):
-    return compare(model, occurrences, neighbours, case, limits, Stages())
+    return compare(model, occurrences, neighbours, case, limits, Timings())
 
 
 def token(model, text, word=None, **place):

@@ -3,12 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from polyseme.encoding.choice import Choice
-from polyseme.encoding.cutting import cut_texts, cut_traced
-from polyseme.encoding.encoder import encode
-from polyseme.encoding.limits import Limits
-from polyseme.encoding.stages import Stages
 
+from polyseme.encoding.encode import Timings, cut_texts, cut_traced, encode
+from polyseme.encoding.options import EncodeOptions, Limits
 from polyseme.errors import MOST_ERRORS, TooLargeError, UnknownWordError
 from tests.tiny import tiny_model
 
@@ -79,6 +76,6 @@ def test_texts_at_their_limits_pass(model):
 def test_an_error_names_a_hundred_places_at_most_and_every_word(model):
     text = " ".join(f"qx{i}" for i in range(300))
     with pytest.raises(UnknownWordError) as caught:
-        encode(model, [text], Choice(oov="error"), WIDE, Stages())
+        encode(model, [text], EncodeOptions(oov="error"), WIDE, Timings())
     assert len(caught.value.errors) == MOST_ERRORS == 100
     assert caught.value.words == [f"qx{i}" for i in range(300)]

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import orjson
-from polyseme.encoding.documents import compare_document, model_document, trace_document
-from polyseme.encoding.stages import Stages
-from polyseme.encoding.tracing import trace_text
 
-from polyseme.encoding.compare import Occurrence, compare
+from polyseme.encoding.compare import Occurrence, compare, comparison_document
+from polyseme.encoding.encode import Timings
+from polyseme.encoding.serialize import manifest_document
+from polyseme.encoding.trace import trace_document, trace_text
 from tests.tiny import LIMITS
 
 
@@ -18,8 +18,8 @@ def written(document):
 
 def test_the_document_of_a_comparison_is_that_of_the_contract(plain):
     occurrences = [Occurrence("zebra bank", "bank"), Occurrence("bank river", "bank")]
-    comparison = compare(plain, occurrences, 2, "auto", LIMITS, Stages())
-    document = written(compare_document(plain.manifest, comparison))
+    comparison = compare(plain, occurrences, 2, "auto", LIMITS, Timings())
+    document = written(comparison_document(plain.manifest, comparison))
     assert set(document) == {
         "model",
         "occurrences",
@@ -54,6 +54,6 @@ def test_the_document_of_a_trace_names_shape_and_formula_of_each_step(deep):
 
 
 def test_the_document_of_a_model_can_be_written(deep):
-    document = written(model_document(deep.manifest))
+    document = written(manifest_document(deep.manifest))
     assert (document["dimension"], document["vocabulary_size"]) == (5, 11)
     assert (document["layers"], document["heads"], document["dtype"]) == (2, 3, "float32")

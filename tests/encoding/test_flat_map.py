@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from polyseme.encoding.stages import Stages
 from sklearn.decomposition import PCA
 
 from polyseme.encoding.compare import READING_SHARE, Occurrence, compare
+from polyseme.encoding.encode import Timings
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import contextualize
 from tests.tiny import LIMITS, VECTORS, WORDS
@@ -14,7 +14,7 @@ TEXTS = ("river bank flows", "money bank grows")
 
 
 def mapped(model, *occurrences, neighbours=2):
-    result = compare(model, occurrences, neighbours, "auto", LIMITS, Stages(), mapped=True)
+    result = compare(model, occurrences, neighbours, "auto", LIMITS, Timings(), mapped=True)
     return result, result.flat_map
 
 
@@ -24,7 +24,7 @@ def occurrences_of(word, *texts):
 
 def test_there_is_no_map_unless_it_is_asked_for(plain):
     made = occurrences_of("bank", *TEXTS)
-    assert compare(plain, made, 2, "auto", LIMITS, Stages()).flat_map is None
+    assert compare(plain, made, 2, "auto", LIMITS, Timings()).flat_map is None
 
 
 def test_the_map_is_the_principal_components_of_all_directions(bundled):

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from polyseme.encoding.choice import Choice
-from polyseme.encoding.encoder import Batch, encode
-from polyseme.encoding.stages import Stages
 
+from polyseme.encoding.encode import Batch, Timings, encode
+from polyseme.encoding.options import EncodeOptions
 from polyseme.errors import TooLargeError
 from tests.encoding.asking import EVERY, ask, ask_one, same_bits
 from tests.tiny import LIMITS
@@ -20,9 +19,9 @@ def refused(model, texts, stages=None, float_bytes=4, choice=None, **limits):
         Batch(
             model,
             texts,
-            choice or Choice(),
+            choice or EncodeOptions(),
             replace(LIMITS, **limits),
-            stages or Stages(),
+            stages or Timings(),
             float_bytes,
         )
     error = caught.value
@@ -38,14 +37,14 @@ def refused(model, texts, stages=None, float_bytes=4, choice=None, **limits):
     [("max_sentences", 2, 3), ("max_sentence_tokens", 2, 3), ("max_tokens", 5, 6)],
 )
 def test_one_over_a_limit_is_refused_before_any_vector_is_made(deep, setting, limit, size):
-    stages = Stages()
+    stages = Timings()
     assert refused(deep, TEXTS, stages, **{setting: limit}) == size
     assert not {"static", "attention"} & set(stages.milliseconds)
     assert ask(deep, TEXTS, replace(LIMITS, **{setting: size}))
 
 
 def test_too_many_sentences_are_refused_before_they_are_cut_into_tokens(deep):
-    stages = Stages()
+    stages = Timings()
     refused(deep, TEXTS, stages, max_sentences=1)
     assert stages.milliseconds == {}
 
@@ -53,24 +52,24 @@ def test_too_many_sentences_are_refused_before_they_are_cut_into_tokens(deep):
 @pytest.mark.parametrize(
     "choice",
     [
-        Choice(),
-        Choice(include=EVERY),
-        Choice(include=EVERY, mean_of_heads=True),
-        Choice(include=EVERY, layers="last"),
-        Choice(include=EVERY, layers=[0], mean_of_heads=True),
-        Choice(include=frozenset({"static"})),
-        Choice(include=frozenset({"values"})),
-        Choice(include=frozenset({"keys", "scores"})),
+        EncodeOptions(),
+        EncodeOptions(include=EVERY),
+        EncodeOptions(include=EVERY, mean_of_heads=True),
+        EncodeOptions(include=EVERY, layers="last"),
+        EncodeOptions(include=EVERY, layers=[0], mean_of_heads=True),
+        EncodeOptions(include=frozenset({"static"})),
+        EncodeOptions(include=frozenset({"values"})),
+        EncodeOptions(include=frozenset({"keys", "scores"})),
     ],
 )
 def test_the_answer_is_as_large_as_the_limit_reckons(deep, choice):
     texts = [*TEXTS, "zebra bank"]
-    stages = Stages()
-    encoded = encode(deep, texts, choice, LIMITS, Stages())
+    stages = Timings()
+    encoded = encode(deep, texts, choice, LIMITS, Timings())
     size = sum(array.nbytes for one in encoded for array in one.arrays.values())
     assert refused(deep, texts, stages, choice=choice, max_answer_bytes=size - 1) == size
     assert set(stages.milliseconds) == {"tokens"}
-    assert encode(deep, texts, choice, replace(LIMITS, max_answer_bytes=size), Stages())
+    assert encode(deep, texts, choice, replace(LIMITS, max_answer_bytes=size), Timings())
 
 
 def test_the_size_of_the_answer_grows_with_the_bytes_of_a_number(deep):
@@ -97,25 +96,25 @@ def test_the_limit_on_tokens_counts_what_is_left_after_cutting(deep):
 
 
 def test_stages_are_timed_in_their_order(deep):
-    stages = Stages()
+    stages = Timings()
     ask(deep, TEXTS, stages=stages)
     assert list(stages.milliseconds) == ["tokens", "static", "attention"]
     assert all(np.isfinite(spent) for spent in stages.milliseconds.values())
 
 
 def test_what_is_not_asked_for_is_not_done(deep):
-    stages = Stages()
+    stages = Timings()
     ask(deep, TEXTS, stages=stages, include=frozenset({"static"}))
     assert "attention" not in stages.milliseconds
 
 
 def test_of_a_large_answer_the_tokens_count_as_well(deep):
-    nothing = Choice(include=frozenset())
+    nothing = EncodeOptions(include=frozenset())
     texts = [["bank"]] * 1000
     small = {"stream_bytes": 1 << 30, "max_answer_bytes": 1000}
-    assert len(encode(deep, texts, nothing, replace(LIMITS, **small), Stages())) == 1000
+    assert len(encode(deep, texts, nothing, replace(LIMITS, **small), Timings())) == 1000
     limits = replace(LIMITS, stream_bytes=1000, max_answer_bytes=100_000)
-    assert len(encode(deep, texts[:500], nothing, limits, Stages())) == 500
+    assert len(encode(deep, texts[:500], nothing, limits, Timings())) == 500
     with pytest.raises(TooLargeError) as refusal:
-        encode(deep, texts, nothing, limits, Stages())
+        encode(deep, texts, nothing, limits, Timings())
     assert refusal.value.extra["setting"] == "max_answer_bytes"

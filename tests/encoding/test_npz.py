@@ -6,8 +6,8 @@ import zipfile
 
 import numpy as np
 import pytest
-from polyseme.encoding.documents import sentence_document
 
+from polyseme.encoding.serialize import sentence_document
 from tests.encoding.asking import EVERY, STREAMED, arrays_of, ask, written
 
 TEXTS = ["Bank zebra didn't", "", "river", "apple bank"]

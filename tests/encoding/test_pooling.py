@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from polyseme.encoding.pooling import POOLED, sentence_vectors, word_weights
 
+from polyseme.encoding.sentences import POOLED, sentence_vectors, word_weights
 from polyseme.errors import InvalidError
 from tests.encoding.asking import ask_one, batch_of
 from tests.tiny import WORDS, tiny_model

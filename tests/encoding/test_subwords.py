@@ -5,12 +5,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 from hypothesis import given
-from polyseme.encoding.documents import compare_document
-from polyseme.encoding.neighbours import neighbours_of_vector, neighbours_of_word
-from polyseme.encoding.stages import Stages
-from polyseme.encoding.tracing import trace_text
 
-from polyseme.encoding.compare import Occurrence, compare
+from polyseme.encoding.compare import Occurrence, compare, comparison_document
+from polyseme.encoding.encode import Timings
+from polyseme.encoding.neighbors import neighbors_of_vector, neighbors_of_word
+from polyseme.encoding.trace import trace_text
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.subwords import LONGEST, Subwords
@@ -189,7 +188,7 @@ def test_a_word_is_composed_once_for_a_sentence(composing):
 
 
 def put(model, *occurrences, case="auto"):
-    return compare(model, occurrences, 3, case, LIMITS, Stages())
+    return compare(model, occurrences, 3, case, LIMITS, Timings())
 
 
 def test_occurrences_of_a_composed_word_are_compared_and_noted(composing):
@@ -211,7 +210,7 @@ def test_occurrences_of_a_composed_word_are_compared_and_noted(composing):
         "gnu": pytest.approx(0.9526, abs=1e-4),
         "bank": pytest.approx(0.0474, abs=1e-4),
     }
-    document = compare_document(composing.manifest, result)
+    document = comparison_document(composing.manifest, result)
     assert set(document["occurrences"][0]["token"]) == {"text", "start", "end", "key", "resolution"}
 
 
@@ -224,15 +223,15 @@ def test_occurrences_in_another_spelling_are_noted_where_they_are_composed_alike
 
 
 def test_the_neighbours_of_a_composed_word_are_those_of_its_vector(composing):
-    found = neighbours_of_word(composing, "gnu", 4, "auto")
-    assert found == neighbours_of_vector(composing, GNU, 4)
-    assert neighbours_of_word(composing, "GNU", 4, "lower") == found
+    found = neighbors_of_word(composing, "gnu", 4, "auto")
+    assert found == neighbors_of_vector(composing, GNU, 4)
+    assert neighbors_of_word(composing, "GNU", 4, "lower") == found
     assert found[0] == ("apple", pytest.approx(2 / 5**0.5, abs=1e-6))
 
 
 def test_a_word_that_cannot_be_composed_has_no_neighbours(composing):
     with pytest.raises(UnknownWordError):
-        neighbours_of_word(composing, "x" * (LONGEST + 1), 4, "auto")
+        neighbors_of_word(composing, "x" * (LONGEST + 1), 4, "auto")
 
 
 @pytest.mark.parametrize("layer", [0, 1])

@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import orjson
 import pytest
-from polyseme.encoding.documents import trace_document
-from polyseme.encoding.tracing import Numbers, trace_numbers
 
+from polyseme.encoding.trace import Numbers, trace_document, trace_numbers
 from polyseme.errors import InvalidError, TooLargeError
 from tests.tiny import LIMITS
 

@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import orjson
 import pytest
-from polyseme.encoding.documents import trace_document
-from polyseme.encoding.tracing import trace_text
 
+from polyseme.encoding.trace import trace_document, trace_text
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import FeedForward, Residual
 from polyseme.engine.positions import sinusoids

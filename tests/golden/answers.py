@@ -15,8 +15,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from polyseme.http.app import create_app
 
+from polyseme.api.app import create_app
 from polyseme.engine.attention import Scoring, Sentence
 from polyseme.engine.layers import Layer, Residual, contextualize
 from tests.engine.cases import projection, random_case, random_layer, random_sentence

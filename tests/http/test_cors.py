@@ -4,7 +4,7 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from polyseme.http.app import create_app
+from polyseme.api.app import create_app
 from polyseme.settings import Settings
 from tests.http.problem import expect_problem
 

@@ -6,11 +6,11 @@ import httpx
 import orjson
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
-from polyseme.http.app import create_app
 from polyseme.http.openapi import OPERATIONS, document
 from polyseme.http.replies import ModelsReply
 
 from polyseme import errors
+from polyseme.api.app import create_app
 
 UNDESCRIBED = {"/", "/page/<path:name>", "/openapi.json", "/docs", "/metrics"}
 

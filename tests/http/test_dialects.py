@@ -7,10 +7,10 @@ import httpx
 import orjson
 import pytest
 from polyseme.http.answering import refusal
-from polyseme.http.app import create_app
 from polyseme.http.dialects import openai
 from polyseme.http.replies import OpenAIProblemReply
 
+from polyseme.api.app import create_app
 from polyseme.errors import DrainingError, InvalidError, OverloadedError, RateLimitedError
 from tests.http.problem import SECRET, expect_problem
 

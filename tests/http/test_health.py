@@ -85,7 +85,7 @@ def test_a_broken_default_model_is_named_once_when_the_service_starts(tmp_path, 
 
 EARLY = """
 import os, signal
-from polyseme.http.serving import *
+from polyseme.server.config import *
 
 def post_fork(server, worker):
     if worker.age == 1:
@@ -95,7 +95,7 @@ EARLIER = """
 # On one processor a parent goes on before its child takes a step.
 import os, signal
 from pathlib import Path
-from polyseme.http.serving import *
+from polyseme.server.config import *
 
 os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
 
@@ -122,7 +122,7 @@ def test_a_worker_that_is_told_to_end_before_it_hears_signals_ends(tmp_path, mom
     }
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
-            [*command, "polyseme.http.app:create_app()"], env=environment, stderr=log, stdout=log
+            [*command, "polyseme.api.app:create_app()"], env=environment, stderr=log, stdout=log
         )
     booted = 0
     try:

@@ -11,9 +11,9 @@ import httpx
 import numpy as np
 import pytest
 from polyseme.http import inference_replies as replies
-from polyseme.http.app import create_app
 from polyseme.http.replies import ReadyReply
 
+from polyseme.api.app import create_app
 from polyseme.settings import Settings
 from tests.http.numbers import numbers, total
 from tests.http.problem import expect_problem

@@ -6,8 +6,8 @@ import socket
 
 import httpx
 import pytest
-from polyseme.http.app import create_app
 
+from polyseme.api.app import create_app
 from polyseme.api_keys import key_file_line
 from polyseme.settings import Settings
 from tests.http.problem import SECRET, expect_problem

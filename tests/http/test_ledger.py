@@ -3,10 +3,10 @@
 from collections import deque
 
 import pytest
-from polyseme.encoding.stages import Stages
+from polyseme.http import ledger, tally
 from polyseme.http.accounts import Account
 
-from polyseme.http import ledger, tally
+from polyseme.encoding.encode import Timings
 
 
 class Contested(deque[Account]):
@@ -25,7 +25,7 @@ def test_an_account_that_another_thread_takes_at_the_moment_harms_nobody(
     monkeypatch.setattr(tally, "count", counted.extend)
     kept = ledger.Ledger()
     kept.patient = True
-    accounts = [Account(str(number), Stages(), 0.0) for number in range(3)]
+    accounts = [Account(str(number), Timings(), 0.0) for number in range(3)]
     monkeypatch.setattr(kept, "_accounts", Contested())
     for one in accounts:
         kept.enter(one)

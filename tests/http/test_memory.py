@@ -12,7 +12,7 @@ SMAPS = Path("/proc/self/smaps_rollup")
 CODE = """
 import gc, os
 from pathlib import Path
-from polyseme.http.app import create_app
+from polyseme.api.app import create_app
 from polyseme.http.upkeep import share
 
 app = create_app()

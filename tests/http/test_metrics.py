@@ -8,8 +8,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from polyseme.http.app import create_app
 
+from polyseme.api.app import create_app
 from polyseme.models.registry import Registry
 from polyseme.settings import Settings
 from tests.conftest import start

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 from limits.storage import MemoryStorage
-from polyseme.http.app import create_app
 from polyseme.http.proxies import address_in
 
+from polyseme.api.app import create_app
 from polyseme.settings import Settings
 from tests.http.problem import expect_problem
 

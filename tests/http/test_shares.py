@@ -101,7 +101,7 @@ assert shares.folder is None
 from types import SimpleNamespace
 for age in (1, 2):
     shares.give(SimpleNamespace(age=age))
-from polyseme.http.app import create_app
+from polyseme.api.app import create_app
 client = create_app().test_client()
 client.get("/nothing", buffered=True)
 print(client.get("/metrics", buffered=True).text)
@@ -128,8 +128,8 @@ import os, sys
 from polyseme.http.shares import shares
 shares.open(1)
 from polyseme.http import accounts, metrics, tally
-from polyseme.http.app import create_app
-from polyseme.encoding.counts import Counts
+from polyseme.api.app import create_app
+from polyseme.encoding.encode import Counts
 app = create_app()
 metrics.touch(app)
 methods = ["other", *sorted(accounts._METHODS)]

@@ -24,9 +24,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
-
 from polyseme.http import traces
-from polyseme.http.app import create_app
+
+from polyseme.api.app import create_app
 from polyseme.settings import Settings
 from tests.http.collector import attributes, collecting
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from polyseme.http.app import create_app
 
 import polyseme
+from polyseme.api.app import create_app
 from polyseme.cli.models import models
 from polyseme.errors import ModelFolderError, UnknownModelError
 from polyseme.models import registry as registry_module

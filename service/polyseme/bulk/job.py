@@ -5,7 +5,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -15,10 +15,8 @@ from threadpoolctl import threadpool_limits
 
 from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
 from polyseme.bulk import BulkError
-from polyseme.client.local import UNLIMITED
-from polyseme.encoding.choice import Choice, Part
-from polyseme.encoding.limits import Limits
-from polyseme.encoding.pooling import Pooling
+from polyseme.encoding.options import EncodeOptions, Limits, Part
+from polyseme.encoding.sentences import Pooling
 from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import MANIFEST as MODEL_MANIFEST
 from polyseme.models.model import Model
@@ -31,15 +29,13 @@ MANIFEST = "_bulk.json"
 """The underscore makes readers of a folder of Parquet files skip it."""
 _LOCK = "_lock"
 _SHARD = re.compile(r"part-\d{5,}\.(?:parquet|npz)")
-_NPZ_BYTES = 256 << 20
-"""Bytes of a .npz shard that are in memory at once; larger ones are encoded once per array."""
 
 
 @dataclass(frozen=True)
 class BulkOptions:
     """What is made of each text, and how it is written."""
 
-    choice: Choice = Choice(include=frozenset({"contextual"}))  # noqa: RUF009 - frozen
+    choice: EncodeOptions = EncodeOptions(include=frozenset({"contextual"}))  # noqa: RUF009 - frozen
     pooling: Pooling | None = None
     """of the sentence vectors; None for no such column"""
     format: ShardFormat = "parquet"
@@ -62,16 +58,14 @@ class BulkOptions:
     @property
     def limits(self) -> Limits:
         """The limits of encoding: only the length of a sentence."""
-        return replace(
-            UNLIMITED, max_sentence_tokens=self.max_sentence_tokens, stream_bytes=_NPZ_BYTES
-        )
+        return Limits(max_sentence_tokens=self.max_sentence_tokens)
 
     def document(self) -> dict[str, Any]:
         """The options in the manifest of a job: all that the bytes of the shards depend on."""
         choice = self.choice
         return {
             "include": sorted(choice.include),
-            "heads": "mean" if choice.mean_of_heads else "all",
+            "heads": "mean" if choice.mean_heads else "all",
             "oov": choice.oov,
             "case": choice.case,
             "truncate": choice.truncate,

@@ -20,12 +20,19 @@ from polyseme.atomic_files import atomic_files
 from polyseme.bulk import BulkError
 from polyseme.bulk.job import BulkOptions, Job
 from polyseme.bulk.sources import Shard
-from polyseme.encoding.choice import Choice, Part
-from polyseme.encoding.cutting import Text
-from polyseme.encoding.encoder import Batch, Encoded, in_dtype
-from polyseme.encoding.npz import npz_answer
-from polyseme.encoding.pooling import sentence_vector, sentence_vectors
-from polyseme.encoding.stages import Stages
+from polyseme.encoding.encode import (
+    Encoded,
+    Text,
+    Timings,
+    TokenCounts,
+    Tokenized,
+    cast,
+    encode_sentence,
+    tokenize,
+)
+from polyseme.encoding.options import EncodeOptions, Part
+from polyseme.encoding.sentences import POOLED, sentence_vector
+from polyseme.encoding.serialize import token_documents
 from polyseme.errors import InvalidError, PolysemeError, UnknownWordError
 from polyseme.models.model import Model
 
@@ -135,16 +142,16 @@ class _Rows:
         return f"Row {self.first + place} of {self.file}"
 
 
-def _encode(job: Job, model: Model, rows: _Rows, choice: Choice) -> Batch:
-    """Tokenize the rows that have a text, for encoding one by one. Raises BulkError for a row."""
+def _tokenize(job: Job, model: Model, rows: _Rows, options: EncodeOptions) -> list[Tokenized]:
+    """Tokenize the rows that have a text. Raises BulkError, which names the row."""
     texts = [text for text in rows.texts if text is not None]
     limits = job.options.limits
     try:
-        return Batch(model, texts, choice, limits, Stages())
+        return tokenize(model, texts, options, limits)
     except PolysemeError as error:
         for place, text in enumerate(rows.texts):
             try:
-                Batch(model, [] if text is None else [text], choice, limits, Stages())
+                tokenize(model, [] if text is None else [text], options, limits)
             except PolysemeError as of_one:
                 raise _bulk_error(of_one, rows.name(place)) from None
         raise _bulk_error(error, rows.name(0)) from None
@@ -159,16 +166,16 @@ _HINTS = {
 
 def _bulk_error(error: PolysemeError, where: str) -> BulkError:
     """An error that names the rows, and that can be pickled from one process to another."""
-    sentence = error.sentence
+    sentence = error.detail
     if isinstance(error, InvalidError) and not isinstance(error, UnknownWordError):
         sentence = "; ".join(one.message for one in error.errors) + "."
-    return BulkError(f"{where}: {sentence} {_HINTS.get(error.code, error.advice)}")
+    return BulkError(f"{where}: {sentence} {_HINTS.get(error.code, error.hint)}")
 
 
-def _count(batch: Batch, texts: Sequence[Text | None]) -> Totals:
-    counts = batch.counts
+def _count(sentences: Sequence[Tokenized], texts: Sequence[Text | None]) -> Totals:
+    counts = TokenCounts(sentences)
     missing = sum(text is None for text in texts)
-    return Totals(len(texts), counts.tokens, counts.unknown, counts.truncated, missing)
+    return Totals(len(texts), counts.tokens, counts.oov, counts.truncated, missing)
 
 
 # Parquet
@@ -185,10 +192,10 @@ def _write_parquet(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Tot
     properties = _properties(columns, options.compression)
     with pq.ParquetWriter(file.name, columns, **properties) as writer:
         for rows in _batches(job, shard):
-            batch = _encode(job, model, rows, choice)
-            for group in _groups(job, batch, rows):
+            sentences = _tokenize(job, model, rows, choice)
+            for group in _groups(job, model, rows, sentences, choice):
                 writer.write_batch(_record_batch(job, group, columns, width))
-            totals += _count(batch, rows.texts)
+            totals += _count(sentences, rows.texts)
         writer.add_key_value_metadata({_TOTALS_KEY: orjson.dumps(asdict(totals)).decode()})
     return totals
 
@@ -259,19 +266,25 @@ class _RowGroup:
     """the columns that are passed through"""
 
 
-def _groups(job: Job, batch: Batch, rows: _Rows) -> Iterator[_RowGroup]:
+def _groups(
+    job: Job,
+    model: Model,
+    rows: _Rows,
+    sentences: Sequence[Tokenized],
+    options: EncodeOptions,
+) -> Iterator[_RowGroup]:
     """Encode rows, and yield a group of them once its arrays are large enough to be written."""
-    pooling, width = job.options.pooling, batch.model.manifest.dimension
-    encoded = iter(batch)
+    pooling = job.options.pooling
+    encoded = _encode_each(model, sentences, options)
     start = size = 0
     group = _RowGroup(rows.file, rows.first)
     for place, text in enumerate(rows.texts):
         one = None if text is None else next(encoded)
         if one:
             if pooling:
-                group.vectors.append(sentence_vector(batch.model, one, pooling, width))
+                group.vectors.append(sentence_vector(model, one, pooling))
             if len(job.options.arrays) < len(one.arrays):
-                one = replace(one, arrays={part: one.arrays[part] for part in job.options.arrays})
+                one = one._replace(arrays={p: one.arrays[p] for p in job.options.arrays})
             size += sum(array.size for array in one.arrays.values())
         group.encoded.append(one)
         if size >= _GROUP_NUMBERS or place + 1 == len(rows.texts):
@@ -320,7 +333,7 @@ def _list_array(
 def _flat_array(arrays: Sequence[NDArray[np.floating]], options: BulkOptions) -> Any:
     """All numbers one after another, in the dtype that is written."""
     joined = np.concatenate([np.empty(0, np.float32), *arrays])
-    return pa.array(in_dtype(joined, options.choice.dtype))
+    return pa.array(cast(joined, options.choice.dtype))
 
 
 def _offsets(lengths: Sequence[int | None]) -> tuple[Any, Any]:
@@ -339,24 +352,62 @@ def _write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
     texts: list[Text | None] = [text for one in ranges for text in one.rows.column(0).to_pylist()]
     present = ["" if text is None else text for text in texts]
     rows = _Rows(ranges[0].name, ranges[0].first, present) if ranges else _Rows("", 0, present)
-    batch = _encode(job, model, rows, options.choice)
-    if not batch.large:
-        batch.hold()
-    file.writelines(npz_answer(batch))
+    sentences = _tokenize(job, model, rows, options.choice)
     numbers = [np.arange(one.first, one.first + len(one.rows)) for one in ranges]
     arrays = {"rows": np.concatenate([np.empty(0, np.int64), *numbers])}
     if job.several_files:
         names = [one.name for one in ranges for _ in range(len(one.rows))]
         arrays["files"] = np.array(names, np.str_)
     if options.pooling:
-        choice = replace(options.choice, include=frozenset({"contextual"}), dtype="float32")
-        pooled = list(sentence_vectors(_encode(job, model, rows, choice), options.pooling))
+        pooled = [
+            sentence_vector(model, one, options.pooling)
+            for one in _encode_each(model, sentences, POOLED)
+        ]
         vectors = np.array(pooled, np.float32).reshape(len(texts), model.manifest.dimension)
-        arrays["vectors"] = in_dtype(vectors, options.choice.dtype)
-    totals = _count(batch, texts)
-    with ZipFile(file, "a") as archive:
+        arrays["vectors"] = cast(vectors, options.choice.dtype)
+    totals = _count(sentences, texts)
+    with ZipFile(file, "w") as archive:
+        _write_encoded(archive, model, sentences, options.choice)
         for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+            _write_member(archive, name, array)
         archive.comment = orjson.dumps(asdict(totals))
     return totals
+
+
+def _write_encoded(
+    archive: ZipFile, model: Model, sentences: Sequence[Tokenized], options: EncodeOptions
+) -> None:
+    """Write the members of `serialize.npz_archive`, in memory that does not grow with the shard.
+
+    Sentences are encoded once for each array of all rows and once for the others.
+    """
+    offsets = np.cumsum([0, *(len(one.tokens) for one in sentences)], dtype=np.int64)
+    facts = [{"tokens": token_documents(t), "truncated": cut} for t, cut in sentences]
+    _write_member(archive, "offsets", offsets)
+    _write_member(archive, "tokens", np.frombuffer(orjson.dumps(facts), np.uint8))
+    by_row: tuple[Part, ...] = ("static", "contextual")
+    for part in by_row:
+        if part in options.include:
+            shape = (int(offsets[-1]), model.manifest.dimension)
+            header = {"descr": np.dtype(options.dtype).str, "fortran_order": False, "shape": shape}
+            alone = replace(options, include=frozenset({part}))
+            with archive.open(f"{part}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array_header_1_0(member, header)
+                for one in _encode_each(model, sentences, alone):
+                    member.write(np.ascontiguousarray(one.arrays[part]).data)
+    others = replace(options, include=options.include.difference(by_row))
+    for number, one in enumerate(_encode_each(model, sentences, others)):
+        for part, array in one.arrays.items():
+            _write_member(archive, f"{part}_{number}", array)
+
+
+def _encode_each(
+    model: Model, sentences: Sequence[Tokenized], options: EncodeOptions
+) -> Iterator[Encoded]:
+    timings = Timings()
+    return (encode_sentence(model, one, options, timings) for one in sentences)
+
+
+def _write_member(archive: ZipFile, name: str, array: NDArray[Any]) -> None:
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, array, allow_pickle=False)

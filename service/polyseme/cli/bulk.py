@@ -18,8 +18,8 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.cli.progress import ConsoleProgress
-from polyseme.encoding.choice import Choice, Dtype, Unlisted, chosen_oov
-from polyseme.encoding.pooling import Pooling
+from polyseme.encoding.options import Dtype, EncodeOptions, OovPolicy
+from polyseme.encoding.sentences import Pooling
 from polyseme.models.registry import Registry, bundled_models
 from polyseme.settings import Settings, usable_cpus
 
@@ -94,7 +94,7 @@ _bulk_options = with_options(
     ),
     click.option(
         "--oov",
-        type=click.Choice(get_args(Unlisted)),
+        type=click.Choice(get_args(OovPolicy)),
         help="What unknown words get, as for `polyseme encode`.",
     ),
     click.option("--truncate", is_flag=True, help="Cut off sentences that are over the limit."),
@@ -164,12 +164,12 @@ def _job(out: Path, registry: Registry, settings: Settings, options: dict[str, A
     from polyseme.bulk.job import BulkOptions, Job, fingerprint  # noqa: PLC0415 - loads pyarrow
 
     name = options["model"] or settings.model
-    choice = Choice(
+    choice = EncodeOptions(
         include=frozenset(options["include"]) - {"none"},
-        mean_of_heads=options["heads"] == "mean",
+        mean_heads=options["heads"] == "mean",
         **{name: options[name] for name in ("oov", "case", "truncate", "dtype")},
     )
-    chosen_oov(choice, registry.model(name))
+    choice.oov_policy(registry.model(name))
     rows = "npz" if options["format"] == "npz" else "parquet" if choice.include else "vectors"
     same = ("pooling", "format", "compression", "column", "keep", "batch_rows")
     bulk_options = BulkOptions(

@@ -15,13 +15,18 @@ from polyseme.cli.options import (
     require_unicode,
     with_registry,
 )
-from polyseme.encoding.answers import Kind, answer, number_bytes
-from polyseme.encoding.choice import Choice, Part, Unlisted
-from polyseme.encoding.compare import Comparison, Occurrence
+from polyseme.encoding.compare import Comparison, Occurrence, comparison_document
 from polyseme.encoding.compare import compare as compare_occurrences
-from polyseme.encoding.documents import compare_document
-from polyseme.encoding.encoder import Batch
-from polyseme.encoding.stages import Stages
+from polyseme.encoding.encode import Timings, TokenCounts, encode_sentence, tokenize
+from polyseme.encoding.options import EncodeOptions, OovPolicy, Part
+from polyseme.encoding.serialize import (
+    Format,
+    check_size,
+    json_document,
+    npz_archive,
+    number_bytes,
+    sentence_json,
+)
 from polyseme.models.registry import Registry
 from polyseme.settings import Settings
 from polyseme.tokenizer import Case
@@ -44,7 +49,7 @@ from polyseme.tokenizer import Case
 )
 @click.option(
     "--oov",
-    type=click.Choice(get_args(Unlisted)),
+    type=click.Choice(get_args(OovPolicy)),
     help="What unknown words get: a zero vector, one composed from their subwords, or an error."
     " The default is subword if the model has subword vectors, else zero.",
 )
@@ -52,7 +57,7 @@ from polyseme.tokenizer import Case
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(get_args(Kind)),
+    type=click.Choice(get_args(Format)),
     default="json",
     show_default=True,
     help="One JSON document, a line of JSON for each sentence, or one NumPy archive.",
@@ -63,7 +68,7 @@ from polyseme.tokenizer import Case
 @with_registry
 def encode(
     texts: tuple[str, ...],
-    kind: Kind,
+    kind: Format,
     output: Path,
     registry: Registry,
     settings: Settings,
@@ -77,20 +82,26 @@ def encode(
     if not sentences:
         raise click.UsageError("There is no text: give one, or lines on standard input.")
     model = registry.model(options["model"])
-    choice = Choice(
-        include=frozenset(options["include"]) or Choice().include,
-        mean_of_heads=options["heads"] == "mean",
+    choice = EncodeOptions(
+        include=frozenset(options["include"]) or EncodeOptions().include,
+        mean_heads=options["heads"] == "mean",
         oov=options["oov"],
         case=options["case"],
         truncate=options["truncate"],
     )
-    batch = Batch(model, sentences, choice, settings.limits(), Stages(), number_bytes(kind))
-    if not batch.large:
-        batch.hold()
+    tokenized, timings = tokenize(model, sentences, choice, settings.limits()), Timings()
+    check_size(
+        model, tokenized, choice, number_bytes(kind), settings.limits(), streamed=kind == "ndjson"
+    )
+    encoded = (encode_sentence(model, one, choice, timings) for one in tokenized)
     with open_output(output) as out:
-        out.writelines(answer(batch, kind))
-        if kind == "json":
-            out.write(b"\n")
+        if kind == "npz":
+            out.write(npz_archive(model.manifest, list(encoded), choice))
+        elif kind == "ndjson":
+            out.writelines(sentence_json(one) + b"\n" for one in encoded)
+        else:
+            results = [sentence_json(one) for one in encoded]
+            out.write(json_document(model.manifest, results, TokenCounts(tokenized)) + b"\n")
 
 
 @click.command()
@@ -129,9 +140,9 @@ def compare(
     """
     occurrences = _occurrences(require_unicode(texts), require_unicode(words))
     chosen = registry.model(model)
-    result = compare_occurrences(chosen, occurrences, neighbors, case, settings.limits(), Stages())
+    result = compare_occurrences(chosen, occurrences, neighbors, case, settings.limits())
     if as_json:
-        document = compare_document(chosen.manifest, result)
+        document = comparison_document(chosen.manifest.name, result)
         click.echo(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY).decode())
     else:
         click.echo(_table(result))
@@ -156,9 +167,9 @@ def _table(result: Comparison) -> str:
     for number, one in enumerate(result.occurrences):
         lines += [
             f"{number}  {one.token.text}  ({one.token.resolution}, shift {one.shift:.2f})",
-            f"   attends to  {', '.join(f'{t.text} {w:.2f}' for t, w in one.attends_to[:5])}",
-            f"   static      {', '.join(word for word, _ in one.static_neighbours)}",
-            f"   contextual  {', '.join(word for word, _ in one.contextual_neighbours)}",
+            f"   attends to  {', '.join(f'{key.text} {key.weight:.2f}' for key in one.attends_to[:5])}",
+            f"   static      {', '.join(near.word for near in one.static_neighbors)}",
+            f"   contextual  {', '.join(near.word for near in one.contextual_neighbors)}",
         ]
     lines += ["", "similarity"]
     similarities = {

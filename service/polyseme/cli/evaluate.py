@@ -1,8 +1,7 @@
 """`polyseme evaluate`: how well vectors separate senses, and how well attention explains them."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +14,7 @@ from pydantic import ValidationError
 
 from polyseme.atomic_files import atomic_write
 from polyseme.cli.options import exit_on_signals, model_option, with_registry
-from polyseme.cli.progress import item_progress
+from polyseme.cli.progress import ConsoleProgress
 from polyseme.command_error import CommandError
 from polyseme.evaluation.systems import (
     DEFAULT,
@@ -30,11 +29,12 @@ from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings
 from polyseme.training.config import COARSEWSD, TrainingConfig
+from polyseme.training.tags import is_lemma_held_out, read_tagged, tag_files, word_of_lemma
 
 if TYPE_CHECKING:
     from polyseme.evaluation.explanation import Explanation
 
-_EXTRA = ("sklearn", "scipy", "matplotlib", "urllib3")
+_EXTRA = ("sklearn", "scipy", "matplotlib", "httpx")
 _TASKS = ("coarsewsd", "wic", "similarity")
 _SYSTEMS = (MOST_FREQUENT, *NAMES, MINILM)
 _IMAGES = {".png": "png", ".svg": "svg"}
@@ -107,21 +107,21 @@ def evaluate(
     """
     del settings
     names = _system_names(task, options)
-    wish = EvaluationConfig(task, directory, names, options["split"] or "dev", item_progress)
-    measuring = _import_measuring()
+    config = EvaluationConfig(task, directory, names, options["split"] or "dev", ConsoleProgress())
+    measure = _import_measure()
     if options["url"]:
-        service = measuring.Service(options["url"], options["model"], os.environ.get(_KEY))
-        results = measuring.measure_service(service, wish)
+        service = measure.ServiceSource(options["url"], options["model"], os.environ.get(_KEY))
+        results = measure.measure_service(service, config)
     else:
-        results = measuring.measure_model(registry.model(options["model"]), wish)
-    click.echo(measuring.table(results))
+        results = measure.measure_model(registry.model(options["model"]), config)
+    click.echo(measure.table(results))
     with exit_on_signals():
         if options["document"]:
-            _write_json(options["document"], measuring.document(results))
+            _write_json(options["document"], measure.document(results))
         if options["plot"]:
             kind = _IMAGES[options["plot"].suffix.lower()]
-            drawing = import_module("polyseme.evaluation.plots")
-            atomic_write(options["plot"], drawing.picture(results, kind))
+            plots = import_module("polyseme.evaluation.plots")
+            atomic_write(options["plot"], plots.plot_results(results, kind))
 
 
 def _write_json(path: Path, document: Mapping[str, Any]) -> None:
@@ -129,7 +129,7 @@ def _write_json(path: Path, document: Mapping[str, Any]) -> None:
     atomic_write(path, orjson.dumps(document, option=style))
 
 
-def _import_measuring() -> ModuleType:
+def _import_measure() -> ModuleType:
     """Import the code that needs the heavy packages of the extra `evaluate`."""
     if missing := [name for name in _EXTRA if find_spec(name) is None]:
         raise CommandError(
@@ -197,7 +197,7 @@ _EXAMPLE_WORDS = 5
     type=click.IntRange(1, 1_000_000),
     default=500,
     show_default=True,
-    help="How many read_tagged words are measured one by one.",
+    help="How many tagged words are measured one by one.",
 )
 @click.option(
     "--lemmas",
@@ -227,44 +227,31 @@ def attention(
 ) -> None:
     """Measure how well attention explains the vectors of a model, head by head, with baselines.
 
-    ARCHIVE contains sentences read_tagged with senses, as `polyseme train --tags` takes them.
+    ARCHIVE contains sentences tagged with senses, as `polyseme train --tags` takes them.
     """
     del settings
-    _import_measuring()
+    _import_measure()
     from polyseme.evaluation.explanation import explain  # noqa: PLC0415 - loads scikit-learn
     from polyseme.evaluation.senses import collect_senses  # noqa: PLC0415 - likewise
     from polyseme.evaluation.sources import LocalSource  # noqa: PLC0415 - likewise
 
     model = registry.model(options["model"])
     seed = options["seed"]
-    with _read_tags(archive) as sentences:
-        found = collect_senses(
-            sentences, _lemma_filter(model, lemmas), LocalSource(model).knows, seed
-        )
-    explained = explain(model, found, options["occurrences"], seed, item_progress)
+    progress = ConsoleProgress()
+    size = sum(file.stat().st_size for file in tag_files(archive))
+    with progress.stage("reading tags", size) as bar:
+        sentences = read_tagged(archive, bar.advance)
+        wanted = _lemma_filter(model, lemmas)
+        found = collect_senses(sentences, wanted, LocalSource(model).knows, seed)
+    explained = explain(model, found, options["occurrences"], seed, progress)
     click.echo(_explanation_table(explained))
     if options["document"]:
         with exit_on_signals():
             _write_json(options["document"], {**explained.document(), "chosen_lemmas": lemmas})
 
 
-@contextmanager
-def _read_tags(archive: Path) -> Iterator[Iterable[Any]]:
-    """The read_tagged sentences of an archive, read with a progress bar."""
-    from polyseme.training.tags import read_tagged, tag_files  # noqa: PLC0415 - only where it is used
-
-    try:
-        size = sum(file.stat().st_size for file in tag_files(archive))
-        with item_progress("bytes of tags", size) as advance:
-            yield read_tagged(archive, advance)
-    except CommandError as error:
-        raise CommandError(error.sentence) from None
-
-
 def _lemma_filter(model: Model, lemmas: str) -> Callable[[str], bool]:
     """A test whether a lemma is measured, by the split that the model was trained with."""
-    from polyseme.training.tags import is_lemma_held_out, word_of_lemma  # noqa: PLC0415 - only where it is used
-
     recipe = model.manifest.training.get("recipe")
     fields = recipe if isinstance(recipe, dict) else {}
     try:
@@ -288,7 +275,7 @@ def _explanation_table(found: "Explanation") -> str:
     """The results as text."""
     facts = found.facts
     right, judged = facts["right_sense"], facts["judge_right_sense"]
-    size = f"{facts['occurrences']:,} read_tagged words of {facts['lemmas']} lemmas"
+    size = f"{facts['occurrences']:,} tagged words of {facts['lemmas']} lemmas"
     lines = [f"How attention explains: {facts['model']}, {size}. All figures × 100, ± their"]
     lines += [
         "standard errors (1,000 bootstrap resamples of the lemmas). Of these words the nearest"

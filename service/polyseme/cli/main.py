@@ -77,7 +77,7 @@ class _Commands(click.Group):
             _fail(_sentence(OutOfRangeError()))
         except PolysemeError as error:
             _fail(_sentence(error))
-        except (CommandError, CommandError, BulkError) as error:
+        except (CommandError, BulkError) as error:
             _fail(error.sentence)
         except OSError as error:
             place = f" ({error.filename})" if error.filename else ""

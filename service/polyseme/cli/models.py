@@ -22,7 +22,7 @@ from polyseme.cli.options import (
 )
 from polyseme.cli.progress import ConsoleProgress
 from polyseme.command_error import CommandError
-from polyseme.encoding.documents import model_document
+from polyseme.encoding.serialize import manifest_document
 from polyseme.errors import ModelFolderError
 from polyseme.importing.download import download_vectors
 from polyseme.importing.formats import Format
@@ -62,7 +62,7 @@ def list_models(registry: Registry, settings: Settings) -> None:
 @with_registry
 def show(name: str, registry: Registry, settings: Settings) -> None:  # noqa: ARG001
     """Show the manifest of a model."""
-    document = {"name": name, **model_document(registry.manifest(name))}
+    document = {"name": name, **manifest_document(registry.manifest(name))}
     click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
 
 
@@ -155,10 +155,10 @@ def import_file(
     """
     if name is None:
         name = _SUFFIXES.sub("", Path(member or file).name)
-    destination, wishes = _parse_options(options, format=kind, member=member)
+    destination, parsed = _parse_options(options, format=kind, member=member)
     check_name(name)
     with exit_on_signals(), _explaining_errors():
-        _print_summary(import_vectors(file, destination / name, wishes, ConsoleProgress()))
+        _print_summary(import_vectors(file, destination / name, parsed, ConsoleProgress()))
 
 
 @models.command("pull")
@@ -177,15 +177,15 @@ def pull(dataset: str, name: str | None, mirror: str | None, **options: Any) -> 
     The names are those of gensim-data. The download stays in gensim's data folder.
     """
     progress = ConsoleProgress()
-    destination, wishes = _parse_options(options)
+    destination, parsed = _parse_options(options)
     name = dataset if name is None else name
     check_name(name)
     folder = destination / name
-    check_place(folder, replace=wishes.replace)
+    check_place(folder, replace=parsed.replace)
     with exit_on_signals(), _explaining_errors():
         file, facts = download_vectors(dataset, mirror, progress)
-        wishes = replace(wishes, facts={**facts, **wishes.facts})
-        _print_summary(import_vectors(file, folder, wishes, progress))
+        parsed = replace(parsed, facts={**facts, **parsed.facts})
+        _print_summary(import_vectors(file, folder, parsed, progress))
 
 
 def _parse_options(options: dict[str, Any], **more: Any) -> tuple[Path, ImportOptions]:
@@ -196,7 +196,7 @@ def _parse_options(options: dict[str, Any], **more: Any) -> tuple[Path, ImportOp
         raise click.UsageError("--heads and --convention describe --weights: give those too.")
     require_unicode((options["licence"] or "", *options["languages"]))
     facts = {"licence": options["licence"], "languages": list(options["languages"])}
-    wishes = ImportOptions(
+    parsed = ImportOptions(
         limit=options["limit"],
         dtype=options["dtype"],
         encoding=options["encoding"],
@@ -211,7 +211,7 @@ def _parse_options(options: dict[str, Any], **more: Any) -> tuple[Path, ImportOp
         facts={name: fact for name, fact in facts.items() if fact},
         **more,
     )
-    return options["models_dir"], wishes
+    return options["models_dir"], parsed
 
 
 def _print_summary(manifest: Manifest) -> None:

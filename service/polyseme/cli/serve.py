@@ -17,7 +17,7 @@ from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings
 
 _STANDARD_ERROR = 2
-_APPLICATION = "polyseme.http.app:create_app()"
+_APPLICATION = "polyseme.api.app:create_app()"
 SECRET = ("api_keys", "rate_limit_storage")
 """Settings without a flag: every user of the machine can read a command line."""
 
@@ -64,5 +64,5 @@ def serve(**flags: str | None) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     _announce(settings)
     # `python -m gunicorn`, in this process: what both import is imported once.
-    sys.argv = ["gunicorn", "--config", "python:polyseme.http.serving", _APPLICATION]
+    sys.argv = ["gunicorn", "--config", "python:polyseme.server.config", _APPLICATION]
     runpy.run_module("gunicorn", run_name="__main__", alter_sys=True)

@@ -127,7 +127,7 @@ def train(
     resume: bool,
     **options: Any,
 ) -> None:
-    """Learn attention weights over the static vectors of a model, and write_trained_model a new model.
+    """Learn attention weights over the static vectors of a model, and write a new model.
 
     It learns from words tagged with senses (--tags), from plain text (--corpus), or both. Needs
     PyTorch: pip install 'polyseme[train]'.
@@ -145,16 +145,13 @@ def train(
         recipe = _recipe(options, model)
         if recipe.init != "model":
             model = _with_informativeness(model)
-        from polyseme.training.data import TrainingFiles  # noqa: PLC0415
-        from polyseme.training.run import (
-            TrainingRun,  # noqa: PLC0415 - loads PyTorch
-            write_trained_model,  # noqa: PLC0415
-        )
+        from polyseme.training.data import TrainingFiles  # noqa: PLC0415 - only where it is used
+        from polyseme.training.run import TrainingRun, write_trained_model  # noqa: PLC0415 - loads PyTorch
 
-        course = TrainingRun(model, TrainingFiles(corpus, tags), recipe, checkpoints, resume)
+        training = TrainingRun(model, TrainingFiles(corpus, tags), recipe, checkpoints, resume)
         with TrainingProgress() as progress:
-            trained = course.run(progress.reading, progress.step)
-        manifest = write_trained_model(models_dir / output, model, trained, replacing=replacing)
+            result = training.run(progress, progress.step)
+        manifest = write_trained_model(models_dir / output, model, result, replacing=replacing)
     _print_summary(manifest)
 
 
@@ -235,11 +232,9 @@ def _print_summary(manifest: Manifest) -> None:
 
 @contextmanager
 def _explaining_errors() -> Iterator[None]:
-    """End with one sentence about what is wrong."""
+    """Say what a lack of memory means for a training."""
     try:
         yield
-    except CommandError as error:
-        raise CommandError(error.sentence) from None
     except MemoryError:
         raise CommandError(
             "There is not enough memory: --corpus-words, --groups or --window takes less."

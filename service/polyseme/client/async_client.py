@@ -43,7 +43,7 @@ from polyseme.client.transport import (
     unreachable,
 )
 from polyseme.encoding.compare import Occurrence
-from polyseme.encoding.pooling import Pooling
+from polyseme.encoding.sentences import Pooling
 from polyseme.errors import TooLargeError
 from polyseme.tokenizer import Case
 

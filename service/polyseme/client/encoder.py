@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polyseme.client.results import Comparison, ModelFacts, Neighbor, Sentence, Trace
-from polyseme.encoding.choice import Choice, Dtype, Part, Unlisted
 from polyseme.encoding.compare import Occurrence
-from polyseme.encoding.pooling import Pooling
+from polyseme.encoding.options import Dtype, EncodeOptions, OovPolicy, Part
+from polyseme.encoding.sentences import Pooling
 from polyseme.errors import FieldError, InvalidError
 from polyseme.tokenizer import Case
 
@@ -28,7 +28,7 @@ class Options(TypedDict, total=False):
     """the layers of attention, queries, …; all by default"""
     heads: _Heads
     """attention and scores of each head, or their mean"""
-    oov: Unlisted | None
+    oov: OovPolicy | None
     """how words outside the vocabulary are treated"""
     case: Case
     truncate: bool
@@ -108,19 +108,19 @@ def require_list(texts: _Texts) -> _Texts:
     return texts
 
 
-def parse_options(options: Options) -> Choice:
+def parse_options(options: Options) -> EncodeOptions:
     """Check the options of `encode`. Raises TypeError for a name, InvalidError for a value."""
     for name in options.keys() - Options.__annotations__.keys():
         raise TypeError(f"There is no option `{name}`.")
     include = options.get("include", ("static", "contextual", "attention"))
     layers = options.get("layers", "all")
     _require_allowed("include", include, Part)
-    for name, kind in (("heads", _Heads), ("oov", Unlisted), ("case", Case), ("dtype", Dtype)):
+    for name, kind in (("heads", _Heads), ("oov", OovPolicy), ("case", Case), ("dtype", Dtype)):
         value: Any = options.get(name)
         _require_allowed(name, [] if value is None else [value], kind)
     if isinstance(layers, str):
         _require_allowed("layers", [layers], _NamedLayers)
-    return Choice(
+    return EncodeOptions(
         frozenset(include),
         layers,
         options.get("heads") == "mean",

@@ -33,23 +33,19 @@ from polyseme.client.results import (
     read_neighbors,
     read_trace,
 )
-from polyseme.encoding import documents
-from polyseme.encoding.choice import Choice
-from polyseme.encoding.compare import Occurrence, compare
-from polyseme.encoding.encoder import Batch
-from polyseme.encoding.limits import Limits
-from polyseme.encoding.neighbours import neighbours_of_vector, neighbours_of_word
-from polyseme.encoding.pooling import POOLED, Pooling, sentence_vectors
-from polyseme.encoding.stages import Stages
-from polyseme.encoding.tracing import trace_text
+from polyseme.encoding.compare import Occurrence, compare, comparison_document
+from polyseme.encoding.encode import Timings, encode_sentence, tokenize
+from polyseme.encoding.neighbors import neighbors_of_vector, neighbors_of_word
+from polyseme.encoding.options import EncodeOptions, Limits
+from polyseme.encoding.sentences import POOLED, Pooling, check_dimensions, sentence_vector
+from polyseme.encoding.serialize import manifest_document
+from polyseme.encoding.trace import trace_document, trace_text
 from polyseme.errors import InvalidError
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.settings import Settings
 from polyseme.tokenizer import Case
 
-UNLIMITED = Limits(*[1 << 62] * 7)
-"""No limits apply in process."""
 _TEXTS_AT_ONCE = 64
 """Texts that `encode_each` reads at a time."""
 
@@ -60,7 +56,7 @@ class LocalModel:
     def __init__(
         self,
         model: Model,
-        limits: Limits = UNLIMITED,
+        limits: Limits = Limits(),
         pooling: Pooling = "informativeness",
     ) -> None:
         self.model, self._limits, self._pooling = model, limits, pooling
@@ -94,11 +90,11 @@ class LocalModel:
         """Yield the results of `encode` for any number of texts, reading a few at a time."""
         return self._encode_each(iter(require_list(texts)), parse_options(options))
 
-    def _encode_each(self, texts: Iterator[Text], choice: Choice) -> Iterator[Sentence]:
+    def _encode_each(self, texts: Iterator[Text], options: EncodeOptions) -> Iterator[Sentence]:
         first = 0
         while some := list(islice(texts, _TEXTS_AT_ONCE)):
             try:
-                sentences = self._encode(some, choice)
+                sentences = self._encode(some, options)
             except InvalidError as error:
                 raise shift_pointers(error, first) from None
             for _ in some:
@@ -107,16 +103,17 @@ class LocalModel:
                 yield sentence
             first += len(some)
 
-    def _encode(self, texts: Sequence[Text], choice: Choice) -> Iterator[Sentence]:
+    def _encode(self, texts: Sequence[Text], options: EncodeOptions) -> Iterator[Sentence]:
         """Tokenize texts, and return an iterator that encodes them one by one."""
-        batch = Batch(self.model, texts, choice, self._limits, Stages())
+        tokenized, timings = tokenize(self.model, texts, options, self._limits), Timings()
+        encoded = (encode_sentence(self.model, one, options, timings) for one in tokenized)
         return (
             Sentence(
                 [Token(t.text, t.start, t.end, t.key, t.resolution) for t in one.tokens],
                 truncated=one.truncated,
                 **one.arrays,
             )
-            for one in batch
+            for one in encoded
         )
 
     def embed(
@@ -130,10 +127,12 @@ class LocalModel:
 
         `pooling` defaults to the setting. Raises PolysemeError.
         """
-        batch = Batch(self.model, require_list(texts), POOLED, self._limits, Stages())
+        sentences = tokenize(self.model, require_list(texts), POOLED, self._limits)
+        width, timings = check_dimensions(self.model, dimensions), Timings()
         with SINGLE_THREAD:
-            vectors = list(sentence_vectors(batch, pooling or self._pooling, dimensions))
-        width = dimensions or self.dimension
+            encoded = (encode_sentence(self.model, one, POOLED, timings) for one in sentences)
+            chosen = pooling or self._pooling
+            vectors = [sentence_vector(self.model, one, chosen, width) for one in encoded]
         return np.array(vectors, np.float32).reshape(len(vectors), width)
 
     def compare(
@@ -146,8 +145,8 @@ class LocalModel:
         """Compare occurrences of words: `[(text, word), …]`. Raises PolysemeError."""
         given = parse_occurrences(occurrences)
         with SINGLE_THREAD:
-            found = compare(self.model, given, neighbors, case, self._limits, Stages())
-        return read_comparison(documents.compare_document(self.model.manifest, found))
+            found = compare(self.model, given, neighbors, case, self._limits)
+        return read_comparison(comparison_document(self.name, found))
 
     def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
@@ -155,20 +154,21 @@ class LocalModel:
         """The k words nearest to a word, or to a vector [d]. Raises PolysemeError."""
         with SINGLE_THREAD:
             if isinstance(near, str):
-                found = neighbours_of_word(self.model, near, k, case)
+                found = neighbors_of_word(self.model, near, k, case)
             else:
-                found = neighbours_of_vector(self.model, vector_to_list(near), k)
-        return read_neighbors(documents.neighbour_documents(found))
+                found = neighbors_of_vector(self.model, vector_to_list(near), k)
+        return read_neighbors([one._asdict() for one in found])
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Every step of one layer, in float64. Raises PolysemeError."""
         with SINGLE_THREAD:
-            tokens, steps = trace_text(self.model, text, layer, case, self._limits)
-        return read_trace(documents.trace_document(tokens, steps))
+            sentence, steps = trace_text(self.model, text, layer, case, self._limits)
+        tokens = [token.text for token in sentence.tokens]
+        return read_trace(trace_document(tokens, steps))
 
     def models(self) -> list[ModelFacts]:
         """The one model of this encoder."""
-        facts = documents.model_document(self.model.manifest)
+        facts = manifest_document(self.model.manifest)
         return [read_model_facts({"id": self.name, "default": True, **facts})]
 
 

@@ -39,9 +39,9 @@ from polyseme.client.results import (
     read_sentences,
     read_trace,
 )
-from polyseme.encoding.choice import Choice
 from polyseme.encoding.compare import Occurrence
-from polyseme.encoding.pooling import Pooling
+from polyseme.encoding.options import EncodeOptions
+from polyseme.encoding.sentences import Pooling
 from polyseme.errors import FieldError, InvalidError, TooLargeError
 from polyseme.tokenizer import Case
 
@@ -206,13 +206,13 @@ class Exchanges:
     def __init__(self, model: str | None, size: BatchSize) -> None:
         self._model, self._size = model, size
 
-    def encode(self, batch: Batch, choice: Choice) -> Exchange[list[Sentence]]:
+    def encode(self, batch: Batch, choice: EncodeOptions) -> Exchange[list[Sentence]]:
         """Encode a batch of sentences."""
         layers = choice.layers
         fields = {
             "include": sorted(choice.include),
             "layers": layers if isinstance(layers, str) else list(layers),
-            "heads": "mean" if choice.mean_of_heads else "all",
+            "heads": "mean" if choice.mean_heads else "all",
             "case": choice.case,
             "truncate": choice.truncate,
             "dtype": choice.dtype,

@@ -16,7 +16,7 @@ from numpy.lib.format import read_array_header_1_0
 from numpy.typing import NDArray
 
 from polyseme.client.errors import malformed_response
-from polyseme.encoding.choice import BY_PAIR, PER_LAYER, Choice, Part
+from polyseme.encoding.options import PER_LAYER, PER_PAIR, EncodeOptions, Part
 from polyseme.tokenizer import Resolution
 
 Array: TypeAlias = NDArray[np.floating]
@@ -226,7 +226,7 @@ _MAGIC = b"\x93NUMPY\x01\x00"
 _MAX_HEADER_BYTES = 1024
 
 
-def read_sentences(content: bytes, choice: Choice, count: int) -> list[Sentence]:
+def read_sentences(content: bytes, choice: EncodeOptions, count: int) -> list[Sentence]:
     """Read the sentences of a `.npz` archive.
 
     Raises AnswerError unless the archive has exactly the requested sentences and arrays, with
@@ -266,7 +266,9 @@ def _read_npy_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return shape, dtype
 
 
-def _read_sentences(arrays: dict[str, Array], choice: Choice, count: int) -> Iterator[Sentence]:
+def _read_sentences(
+    arrays: dict[str, Array], choice: EncodeOptions, count: int
+) -> Iterator[Sentence]:
     offsets, documents = arrays.pop("offsets"), _read_documents(arrays.pop("tokens"))
     _require(offsets.dtype == np.int64 and offsets.shape == (count + 1,))
     _require(len(documents) == count)
@@ -304,13 +306,15 @@ def _read_documents(array: Array) -> list[dict[str, Any]]:
     return list(documents)
 
 
-def _check_layers(layers: list[dict[Part, Array]], lengths: list[int], choice: Choice) -> None:
+def _check_layers(
+    layers: list[dict[Part, Array]], lengths: list[int], choice: EncodeOptions
+) -> None:
     """Check the shapes of arrays per layer and head: [L, h, n, …], [L, n, n] as a mean of heads."""
     shapes: dict[Part, set[tuple[int, ...]]] = {}
     for arrays, n in zip(layers, lengths, strict=True):
         for part, array in arrays.items():
-            paired = part in BY_PAIR
-            axes = 3 if paired and choice.mean_of_heads else 4
+            paired = part in PER_PAIR
+            axes = 3 if paired and choice.mean_heads else 4
             _require(array.ndim == axes and array.shape[-2] == n)
             _require(not paired or array.shape[-1] == n)
             if choice.layers != "all":

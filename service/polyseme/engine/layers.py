@@ -109,6 +109,7 @@ class Residual:
             return x + output
         both = np.empty((2, *x.shape), x.dtype)  # one call of unit() for both costs half of two
         both[0], both[1] = output, x
+        total: Floats
         total, start = unit(both)
         start *= self.share
         total += start

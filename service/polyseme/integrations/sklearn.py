@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.client.encoder import Text
-from polyseme.encoding.pooling import Pooling
+from polyseme.encoding.sentences import Pooling
 from polyseme.integrations import open_encoder
 
 try:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.client.results import Array, Sentence
-from polyseme.encoding.choice import Part, Unlisted
+from polyseme.encoding.options import OovPolicy, Part
 from polyseme.integrations import open_encoder
 from polyseme.tokenizer import Case
 
@@ -60,7 +60,7 @@ class Contextualiser(Pipe):
         most: int = 512,
         attention: Literal["mean", "heads", "none"] = "mean",
         layer: int | None = None,
-        oov: Unlisted | None = None,
+        oov: OovPolicy | None = None,
         case: Case = "auto",
         hooks: bool = False,
     ) -> None:
