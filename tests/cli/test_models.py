@@ -21,8 +21,8 @@ from tests.importing.files import WORDS, binary, fasttext, packed, rows, text
 from tests.importing.foreign import FOREIGN, MARK
 from tests.importing.spoiled_fasttext import FASTTEXTS
 from tests.importing.spoiled_rows import ROWS
-from tests.signals import heard
 from tests.models.damage import snapshot
+from tests.signals import heard
 from tests.tiny import VECTORS, write_tiny
 from tests.tiny import WORDS as TINY_WORDS
 

@@ -7,9 +7,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from polyseme.client import LocalModel
-from polyseme.client.local import SINGLE_THREAD, UNLIMITED
-from polyseme.encoding.encode import Batch, Timings
-from polyseme.encoding.options import EncodeOptions
+from polyseme.client.local import SINGLE_THREAD
+from polyseme.encoding.encode import encode
 from tests.client.same import require_same
 
 pytestmark = pytest.mark.usefixtures("two")
@@ -40,8 +39,7 @@ def bundled():
 
 def computed(model, texts):
     """The contextual vectors, with the threads that there are."""
-    batch = Batch(model, texts, EncodeOptions(), UNLIMITED, Timings())
-    return [one.arrays["contextual"] for one in batch]
+    return [one.arrays["contextual"] for one in encode(model, texts)]
 
 
 def same(found, expected):
