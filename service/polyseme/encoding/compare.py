@@ -257,7 +257,7 @@ def comparison_document(model: str, comparison: Comparison) -> dict[str, Any]:
                 "shift": one.shift,
                 "static_neighbors": [near._asdict() for near in one.static_neighbors],
                 "contextual_neighbors": [near._asdict() for near in one.contextual_neighbors],
-                "attends_to": one.attends_to,
+                "attends_to": [vars(key) for key in one.attends_to],
             }
             for one in comparison.occurrences
         ],
