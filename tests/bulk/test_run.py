@@ -22,7 +22,7 @@ from tests.bulk import job_of, many, run_inline, shards_of, write_lines
 from tests.conftest import ROOT
 from tests.signals import heard
 
-ROWS, SHARD = 3_000, 75
+ROWS, SHARD = 6_000, 150
 SHARDS = ROWS // SHARD
 NARROW = {"choice": Choice(include=frozenset()), "pooling": "mean", "shard_rows": SHARD}
 """Little to write, so that many runs take little time."""
