@@ -69,6 +69,7 @@ def told(file):
     return texts, shown, sum("image/png" in one.get("data", ()) for one in outputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["this process", "a service"])
 def test_the_notebook_runs_and_says_what_is_committed(where, tmp_path, request):
     pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")

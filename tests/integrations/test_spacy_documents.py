@@ -46,6 +46,7 @@ numpy.save(sys.argv[2], nlp("river bank money").tensor)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("deep")
 def test_a_pipeline_is_stored_and_read_by_a_process_that_knows_spacy_alone(tmp_path):
     nlp = pipeline(attention="heads", layer=1)

@@ -187,7 +187,7 @@ class _CompleteResponses(httpx.BaseTransport, httpx.AsyncBaseTransport):
         content = bytearray()
         try:
             self._check_headers(response)
-            for chunk in response.iter_raw():
+            for chunk in response.stream:
                 content += chunk
                 self._check_size(len(content))
         finally:
@@ -199,7 +199,7 @@ class _CompleteResponses(httpx.BaseTransport, httpx.AsyncBaseTransport):
         content = bytearray()
         try:
             self._check_headers(response)
-            async for chunk in response.aiter_raw():
+            async for chunk in response.stream:
                 content += chunk
                 self._check_size(len(content))
         finally:
