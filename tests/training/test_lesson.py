@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from polyseme.command_error import CommandError
+from polyseme.progress import SILENT
 from polyseme.training.config import TrainingConfig
 from tests.tiny import SUBWORDS, tiny_model
 from tests.training.world import AMBIGUOUS, word
@@ -18,7 +19,7 @@ from polyseme.training.held_out import held_out_lemmas, split_data
 def read(model, *, tags=None, corpus=None, **recipe):
     recipe = TrainingConfig(steps=1, **{"fewest": 2, "held_out": 0.3, **recipe})
     sources = TrainingFiles((corpus,) if corpus else (), (tags,) if tags else ())
-    material = read_training_files(model, sources, recipe, lambda _name, _size: lambda _count: None)
+    material = read_training_files(model, sources, recipe, SILENT)
     return material, recipe
 
 
