@@ -9,6 +9,9 @@ import httpx
 import pytest
 from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.slow
+
+
 ASK = """async ([address, key]) => {
   try {
     const answer = await fetch(`${address}/v1/encode`, {
