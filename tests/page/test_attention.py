@@ -1,4 +1,4 @@
-"""A sentence, as a person attends to it: what is typed, and how each word was found."""
+"""The view Attention: the sentence, its words, its addresses, and models of every kind."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Who attends to whom, as a heatmap and as lines."""
+"""The view Attention: heatmap, lines, vectors and table, also of long sentences; accessibility."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Compare, as a person uses it."""
+"""The view Compare: its numbers, map and cards, odd addresses; accessibility."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Sentences to compare: typed, added and removed."""
+"""The view Compare: sentences that are typed, added and removed, and what is announced."""
 
 import json
 import re

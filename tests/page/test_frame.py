@@ -1,4 +1,4 @@
-"""What is the same in every view: the frame, the theme, the key, the answers that do not come."""
+"""What all views share: addresses, theme, API key, and requests that fail."""
 
 import re
 

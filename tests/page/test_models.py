@@ -1,4 +1,4 @@
-"""Models, as a person uses it."""
+"""The view Models."""
 
 import shutil
 from pathlib import Path

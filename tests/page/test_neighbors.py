@@ -1,4 +1,4 @@
-"""Neighbors, as a person uses it."""
+"""The view Neighbors."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Step by step: worked examples, and how a number comes about."""
+"""The view Step by step: worked examples, stored models and derivations; accessibility."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Step by step: the reader's own numbers."""
+"""The view Step by step: the reader's own numbers, and what stays while they change."""
 
 import json
 import math
