@@ -12,8 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Request, sync_playwright
 
 from polyseme.engine.attention import Scoring
-from polyseme.engine.layer import Layer
-from polyseme.engine.residual import Residual
+from polyseme.engine.layers import Layer, Residual
 from tests.conftest import Serve
 from tests.page.attention import HEBREW
 from tests.page.reader import FLAGS, Reader
