@@ -83,11 +83,11 @@ def test_readmes_figures_of_imported_files_are_those_measured(file):
         assert f"{figures['accuracy']:.1f} / {figures['macro_f1']:.1f}" in README
 
 
-def test_a_goal_is_held_on_the_right_side_of_its_bound_and_on_it():
-    ratios = [(0.69, "**missed**"), (0.7, "held"), (0.71, "held")]
+def test_a_goal_is_met_on_the_right_side_of_its_bound_and_on_it():
+    ratios = [(0.69, "**missed**"), (0.7, "met"), (0.71, "met")]
     for figure, verdict in ratios:
         assert Goal("more is better", figure, 0.7).row()[1:] == ["≥ 0.7", str(figure), verdict]
-    for figure, verdict in [(1.9, "held"), (2, "held"), (2.1, "**missed**")]:
+    for figure, verdict in [(1.9, "met"), (2, "met"), (2.1, "**missed**")]:
         row = Goal("less is better", figure, 2, at_most=True).row()
         assert row[1:] == ["≤ 2", str(figure), verdict]
 
