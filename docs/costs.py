@@ -89,6 +89,11 @@ def _cells(at: Document) -> list[float]:
     return [at[when][kind] for when in _WHEN for kind in _MEMORY]
 
 
+def _view(name: str) -> str:
+    """The present name of a view: results may be older."""
+    return name.replace("look", "attention").replace("neighbours", "neighbors")
+
+
 def page(found: Document) -> list[str]:
     """Drawing time of the page."""
     window = " × ".join(map(str, found["window"]))
@@ -100,7 +105,7 @@ picture, their maximum, and milliseconds from the address to the picture. Chromi
 """
     medians, worst = found["median_milliseconds"], found["worst_drawn"]
     rows = [
-        [view, f"{drawn:.0f}", f"{worst[view]:.0f}", f"{medians['opened'][view]:.0f}"]
+        [_view(view), f"{drawn:.0f}", f"{worst[view]:.0f}", f"{medians['opened'][view]:.0f}"]
         for view, drawn in medians["drawn"].items()
     ]
     head = ("view", "response to picture", "maximum", "address to picture")

@@ -169,7 +169,8 @@ def _neighbours(found: Document) -> Iterator[Goal]:
 
 
 def _page(found: Document) -> Iterator[Goal]:
-    first = found["median_milliseconds"]["drawn"]["look, 30 words"]
+    drawn = found["median_milliseconds"]["drawn"]
+    first = next(time for view, time in drawn.items() if view.endswith(", 30 words"))
     yield Goal(
         "ms from the response to the picture on the page, 30 words", first, 100, at_most=True
     )

@@ -176,10 +176,10 @@ def _bounds(found: Document) -> Iterator[str]:
     yield (
         "**Memory.** The vectors are memory-mapped: one copy on a machine for all workers. The"
         f" bundled model has {_size(_table_bytes())}; GloVe 840B, {words:,} words of {width}"
-        f" numbers, {_size(words * width * FLOAT16)} in float16 or {_size(words * width * FLOAT32)} in"
-        f" float32. {found['workers']} workers and their parent took"
-        f" {max(one['peak_pss_mb'] for one in found['cases'].values()):,} MB at most, including"
-        " shards in work; this does not grow with the input."
+        f" numbers, {_size(words * width * FLOAT16)} in float16 or"
+        f" {_size(words * width * FLOAT32)} in float32. {found['workers']} workers and their parent"
+        f" took {max(one['peak_pss_mb'] for one in found['cases'].values()):,} MB at most,"
+        " including shards in work; this does not grow with the input."
     )
     yield (
         "**Scheduler.** A shard of 16,384 sentences is one task of some seconds; a billion"
