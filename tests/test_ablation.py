@@ -140,7 +140,12 @@ def test_a_variant_differs_in_its_part_alone(three_heads):
     (own,), same = found[THE_MODEL], weights(three_heads.layers[0], one)
     for name in ("values: closed form", "values: the static vectors", "static share 0.8"):
         np.testing.assert_array_equal(weights(found[name][0], one), same)
-    for name in ("no nearness", "no informativeness", "attends to itself too", "scores: closed form"):
+    for name in (
+        "no nearness",
+        "no informativeness",
+        "attends to itself too",
+        "scores: closed form",
+    ):
         (layer,) = found[name]
         assert not np.allclose(weights(layer, one), same), name
         np.testing.assert_array_equal(layer.value.weight, own.value.weight)
