@@ -34,6 +34,7 @@ check: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/codespell
 	$(BIN)/oxlint --deny-warnings service/polyseme/page
 	$(BIN)/python .ci/audit.py
 

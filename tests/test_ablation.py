@@ -140,13 +140,18 @@ def test_a_variant_differs_in_its_part_alone(three_heads):
     (own,), same = found[THE_MODEL], weights(three_heads.layers[0], one)
     for name in ("values: closed form", "values: the static vectors", "static share 0.8"):
         np.testing.assert_array_equal(weights(found[name][0], one), same)
-    for name in ("no nearness", "no informativeness", "may look at itself", "scores: closed form"):
+    for name in (
+        "no nearness",
+        "no informativeness",
+        "attends to itself too",
+        "scores: closed form",
+    ):
         (layer,) = found[name]
         assert not np.allclose(weights(layer, one), same), name
         np.testing.assert_array_equal(layer.value.weight, own.value.weight)
-    assert (np.einsum("hii->hi", weights(found["may look at itself"][0], one)) > 0).all()
+    assert (np.einsum("hii->hi", weights(found["attends to itself too"][0], one)) > 0).all()
     assert found["static share 0.8"][0].residual.share == 0.8
-    assert found["no share of the place"][0].residual == Residual("unit", 0.2, 0.0)
+    assert found["no position in the residual"][0].residual == Residual("unit", 0.2, 0.0)
     closed = weights(found["closed form"][0], one)
     for head in weights(found["scores: closed form"][0], one):
         np.testing.assert_allclose(head, closed[0], atol=1e-6)

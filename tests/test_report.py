@@ -11,9 +11,8 @@ pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 import matplotlib as mpl
 from docs import performance, reliability
 from docs.explained import attention_explained
-from docs.report import images
+from docs.quality import ablation, images
 from docs.results import trainings
-from docs.senses import ablation
 from docs.trainings import histories, not_helpful, training_runs
 from models.training_record import record
 
