@@ -81,8 +81,8 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     from polyseme.bulk.run import tune_garbage_collector  # noqa: PLC0415
     from polyseme.client.local import UNLIMITED, LocalModel  # noqa: PLC0415
     from polyseme.encoding.encode import (
-        Batch,  # noqa: PLC0415
-        Timings,  # noqa: PLC0415
+        Batch,
+        Timings,
     )
     from polyseme.encoding.options import EncodeOptions  # noqa: PLC0415 - only in a process of its own
     from polyseme.encoding.sentences import sentence_vectors  # noqa: PLC0415

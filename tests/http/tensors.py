@@ -4,7 +4,6 @@ import json
 
 import httpx
 import numpy as np
-
 from polyseme.http import inference_replies as replies
 
 KEY = {"Authorization": "Bearer plain-key"}

@@ -5,8 +5,8 @@ import json
 import httpx
 import numpy as np
 import pytest
-
 from polyseme.http import inference_replies as replies
+
 from tests.http.problem import SECRET, expect_problem
 from tests.http.tensors import LENGTH, binary_request, packed, post, request, tensors_of
 from tests.tiny import VECTORS, write_tiny

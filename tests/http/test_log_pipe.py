@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-
 from polyseme.http import lines
 
 LINE = {"event": "request", "message": "a" * 1000}
