@@ -39,7 +39,7 @@ an odd number of odd bytes: a, c, e, … are odd; b, d, f, …, `<` and `>` are 
 `<gn` and `nu>` but not `gnu`: its vector is [2, 0, 0, 0, 1]."""
 QUANTISED = quantize(VECTORS * np.linspace(0.5, 3, 11, dtype=np.float32)[:, None])
 QUANTISED_SUBWORDS = Subwords(quantize(SUBWORDS.table), 3, 3)
-LIMITS = Limits(1000, 1000, 10_000, 64, 1 << 30)
+LIMITS = Limits(1000, 1000, 10_000, 64, max_trace_bytes=128 << 20, max_answer_bytes=1 << 30)
 
 
 def write_tiny(folder, *, words=WORDS, vectors=VECTORS, layers=(PLAIN,), word_bias=None, **facts):

@@ -1,13 +1,19 @@
-"""Sentence vectors: weighed by how much words tell, of length 1, zero where nothing is known."""
+"""Sentence vectors: weighted means of length 1, zero where no word is known."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from polyseme.encoding.sentences import POOLED, sentence_vectors, word_weights
+from polyseme.encoding.sentences import (
+    POOLED,
+    check_dimensions,
+    sentence_vector,
+    token_weights,
+    weighted_mean,
+)
 from polyseme.errors import InvalidError
-from tests.encoding.asking import ask_one, batch_of
+from tests.encoding.asking import ask, ask_one
 from tests.tiny import WORDS, tiny_model
 
 
@@ -18,11 +24,13 @@ def weighted(tmp_path_factory):
     return tiny_model(tmp_path_factory.mktemp("weighted"), word_bias=bias)
 
 
-def vectors(model, *texts, **how):
-    return list(sentence_vectors(batch_of(model, texts, include=POOLED.include), **how))
+def vectors(model, *texts, dimensions=None, **how):
+    width = check_dimensions(model, dimensions)
+    encoded = ask(model, texts, include=POOLED.include)
+    return [sentence_vector(model, one, width=width, **how) for one in encoded]
 
 
-def test_the_weighted_mean_of_contextual_vectors_is_brought_to_length_1(weighted):
+def test_a_sentence_vector_is_the_weighted_mean_of_contextual_vectors_of_length_1(weighted):
     contextual = ask_one(weighted, "Apple apple bank").arrays["contextual"].astype(np.float64)
     mean = (contextual[0] / 2 + contextual[1] + contextual[2] / 8) / (1 / 2 + 1 + 1 / 8)
     (found,) = vectors(weighted, "Apple apple bank")
@@ -30,7 +38,7 @@ def test_the_weighted_mean_of_contextual_vectors_is_brought_to_length_1(weighted
     assert found.dtype == np.float32
 
 
-def test_the_plain_mean_is_had_by_its_name_and_where_words_have_no_weights(weighted, plain):
+def test_the_plain_mean_is_used_by_name_and_where_words_have_no_weights(weighted, plain):
     mean = ask_one(weighted, "Apple apple bank").arrays["contextual"].mean(axis=0)
     (by_name,) = vectors(weighted, "Apple apple bank", pooling="mean")
     (unweighted,) = vectors(plain, "Apple apple bank")
@@ -38,7 +46,7 @@ def test_the_plain_mean_is_had_by_its_name_and_where_words_have_no_weights(weigh
     assert unweighted.tobytes() == by_name.tobytes()
 
 
-def test_dimensions_cut_and_the_length_is_1_again(weighted):
+def test_fewer_dimensions_have_length_1_again(weighted):
     (whole,), (cut,) = (
         vectors(weighted, "river bank"),
         vectors(weighted, "river bank", dimensions=2),
@@ -61,15 +69,15 @@ def test_words_without_a_vector_do_not_count(weighted):
 
 @pytest.mark.parametrize("text", ["", "qzx", "qzx qzy"])
 @pytest.mark.parametrize("pooling", ["informativeness", "mean"])
-def test_of_nothing_known_the_vector_is_zero(weighted, text, pooling):
+def test_without_known_words_the_vector_is_zero(weighted, text, pooling):
     (found,) = vectors(weighted, text, pooling=pooling)
     assert found.tolist() == [0] * 5
 
 
-def test_a_composed_word_weighs_as_one_that_is_never_met(deep_composing):
+def test_a_composed_word_has_the_weight_of_a_word_of_frequency_0(deep_composing):
     sentence = ask_one(deep_composing, "gnu bank")
     assert [token.resolution for token in sentence.tokens] == ["subword", "exact"]
-    found = word_weights(deep_composing, sentence.tokens, "informativeness")
+    found = token_weights(deep_composing, sentence.tokens, "informativeness")
     bank = deep_composing.word_bias[WORDS.index("bank")]
     assert found[1] / found[0] == pytest.approx(np.exp(bank), rel=1e-6)
 
@@ -79,10 +87,34 @@ def test_weights_of_any_size_are_relative_and_finite(weighted):
     bias[WORDS.index("bank")] = -1000
     tokens = ask_one(weighted, "apple bank").tokens
     extreme = replace(weighted, word_bias=bias)
-    assert word_weights(extreme, tokens, "informativeness").tolist() == [1, 0]
+    assert token_weights(extreme, tokens, "informativeness").tolist() == [1, 0]
 
 
 def test_a_sentence_has_the_same_vector_alone_and_in_a_batch(deep):
     texts = ["river bank", "", "Apple did n't end", "bank"]
     together = vectors(deep, *texts)
     assert [one.tobytes() for one in together] == [vectors(deep, t)[0].tobytes() for t in texts]
+
+
+ROWS = np.array([[1, 2, 3], [5, 6, 7]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("weights", "mean"),
+    [((1, 1), (3, 4, 5)), ((3, 1), (2, 3, 4)), ((0, 2), (5, 6, 7)), ((0, 0), (0, 0, 0))],
+)
+def test_the_weighted_mean_by_hand(weights, mean):
+    found = weighted_mean(ROWS, np.array(weights, np.float32))
+    assert found.tolist() == list(mean)
+    assert found.dtype == np.float32
+
+
+def test_the_mean_of_no_rows_is_zero():
+    empty = np.zeros((0, 3), np.float32)
+    assert weighted_mean(empty, np.zeros(0, np.float32)).tolist() == [0, 0, 0]
+
+
+def test_weights_are_relative():
+    assert np.array_equal(
+        weighted_mean(ROWS, np.float32([1e-30, 3e-30])), weighted_mean(ROWS, np.float32([1, 3]))
+    )

@@ -1,4 +1,4 @@
-"""The parts of a layer by paper and pencil; the derivation stands beside each."""
+"""Layers and their parts by hand; each derivation stands beside its test."""
 
 import math
 
@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from polyseme.engine.arrays import unit
-from polyseme.engine.attention import masked_keys, softmax
+from polyseme.engine.attention import Sentence
 from polyseme.engine.layers import (
+    IDENTITY,
     FeedForward,
+    Layer,
     LayerNorm,
     Projection,
     Residual,
-    gelu,
-    join_heads,
-    relu,
+    contextualize,
     split_heads,
 )
 from polyseme.engine.positions import relative_bias, sinusoids
@@ -24,31 +24,9 @@ def assert_close(actual, expected):
     np.testing.assert_allclose(actual, expected, atol=1e-12)
 
 
-def test_softmax_of_zero_and_log_three():
-    # e^0 = 1 and e^(ln 3) = 3, together 4: a quarter and three quarters.
-    assert_close(softmax(np.array([0.0, math.log(3)])), [0.25, 0.75])
-
-
-def test_softmax_of_equal_scores_is_even():
-    # Any score, four times: each gets 1/4, however large the score.
-    for score in (-1e300, -7.0, 0.0, 1e300):
-        assert_close(softmax(np.full(4, score)), [0.25] * 4)
-
-
-def test_softmax_takes_its_maximum_over_what_is_visible():
-    # The hidden 5000 neither counts nor pushes the others into underflow: 1 : 3 as before.
-    scores = np.array([[5000.0, 0.0, math.log(3)]])
-    assert_close(softmax(scores, np.array([[True, False, False]])), [[0, 0.25, 0.75]])
-
-
-def test_softmax_does_not_change_when_all_scores_rise_together():
-    assert_close(softmax(np.array([1000.0, 1000.0 + math.log(3)])), [0.25, 0.75])
-
-
-def test_softmax_works_along_the_last_axis():
-    # Rows 1 : 1 : 2 and 1 : 4 : 5.
-    scores = np.log(np.array([[[1.0, 1.0, 2.0], [1.0, 4.0, 5.0]]]))
-    assert_close(softmax(scores), [[[0.25, 0.25, 0.5], [0.1, 0.4, 0.5]]])
+def activate(x, activation):
+    """The activation alone."""
+    return FeedForward(IDENTITY, IDENTITY, activation).activate(x)
 
 
 def test_a_rectangular_projection_with_bias_multiplies_from_the_right():
@@ -57,39 +35,11 @@ def test_a_rectangular_projection_with_bias_multiplies_from_the_right():
     assert_close(p(np.array([[1.0, 2.0, 3.0]])), [[24, 31]])
 
 
-def test_heads_are_blocks_of_neighbouring_columns():
+def test_heads_are_blocks_of_adjacent_columns():
     # Two tokens of width 6 in three heads of two columns.
     x = np.array([[0, 1, 2, 3, 4, 5], [10, 11, 12, 13, 14, 15]])
     cut = split_heads(x, 3)
     assert_close(cut, [[[0, 1], [10, 11]], [[2, 3], [12, 13]], [[4, 5], [14, 15]]])
-    assert_close(join_heads(cut), x)
-
-
-def test_relative_bias_of_rows_in_the_middle_of_a_sentence():
-    # R = 1, table (-1: 7, 0: 8, +1: 9). Rows 1 and 2 of four; entry (i, j) goes by j - i.
-    table = np.array([[7.0, 8.0, 9.0]])
-    assert_close(relative_bias(table, range(1, 3), 4), [[[7, 8, 9, 9], [7, 7, 8, 9]]])
-
-
-def test_visibility_of_a_block_of_rows():
-    # Row 1 of three, words 0 1 0, token 2 unknown.
-    known = np.array([True, True, False])
-    words = np.array([0, 1, 0])
-    assert masked_keys(known, words, "all", range(1, 2)).tolist() == [[False, False, True]]
-    assert masked_keys(known, words, "others", range(1, 2)).tolist() == [[False, True, True]]
-    others = masked_keys(known, words, "other-words", range(3))
-    assert others.tolist() == [[True, False, True], [False, True, True], [True, False, True]]
-    assert masked_keys(None, words, "all", range(3)) is None
-    assert masked_keys(None, words, "others", range(1, 2)).tolist() == [[False, True, False]]
-
-
-def test_a_token_beside_its_own_word_alone_looks_at_itself():
-    for words in ([4], [4, 4], [4, 4, 4]):
-        hidden = masked_keys(None, np.array(words), "other-words", range(len(words)))
-        assert np.array_equal(hidden, ~np.eye(len(words), dtype=bool))
-    # Rows 2 and 3 of five: each looks at itself, in columns 2 and 3.
-    later = masked_keys(None, np.full(5, 4), "other-words", range(2, 4))
-    assert np.array_equal(later, ~np.eye(2, 5, 2, dtype=bool))
 
 
 def test_residual_none_and_add():
@@ -104,8 +54,8 @@ def test_unit_residual_of_three_four_five_vectors():
     assert_close(result, [[0.6 + 0.4, 0.8 + 0.3]])
 
 
-def test_unit_residual_adds_the_place_to_rows_with_content_only():
-    # Place 0 with d = 2 is (sin 0, cos 0) = (0, 1), of which 3; place 1 has no content.
+def test_unit_residual_adds_the_position_to_rows_with_content_only():
+    # Position 0 with d = 2 is (sin 0, cos 0) = (0, 1), of which 3; position 1 has no content.
     x = np.array([[8.0, 6.0], [0.0, 0.0]])
     output = np.array([[3.0, 4.0], [0.0, 0.0]])
     result = Residual("unit", share=0.5, position_share=3)(x, output)
@@ -115,6 +65,16 @@ def test_unit_residual_adds_the_place_to_rows_with_content_only():
 def test_unit_keeps_zero_and_sets_other_lengths_to_one():
     rows = np.array([[0.0, 0.0], [-3.0, 4.0], [0.0, 7.0]])
     assert_close(unit(rows), [[0, 0], [-0.6, 0.8], [0, 1]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("other", [0, 1e-30, 1e30, np.inf])
+def test_unit_gives_a_row_the_same_bits_whatever_the_other_rows_are(dtype, other):
+    rows = np.random.default_rng(3).standard_normal((7, 101)).astype(dtype)
+    expected = unit(rows)
+    with_other = np.concatenate([np.full((1, 101), other, dtype), rows])
+    assert unit(with_other)[1:].tobytes() == expected.tobytes()
+    assert unit(rows[2:3]).tobytes() == expected[2:3].tobytes()
 
 
 def test_layer_norm_of_one_and_three():
@@ -141,7 +101,7 @@ def test_feed_forward_with_relu():
 
 
 def test_relu():
-    assert relu(np.array([-2.0, 0.0, 3.0])).tolist() == [0, 0, 3]
+    assert activate(np.array([-2.0, 0.0, 3.0]), "relu").tolist() == [0, 0, 3]
 
 
 def test_gelu_from_its_formula_at_a_point_where_the_tanh_is_known():
@@ -152,25 +112,25 @@ def test_gelu_from_its_formula_at_a_point_where_the_tanh_is_known():
         value = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3) - math.log(3) / 2
         x -= value / (math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2))
     assert x == pytest.approx(0.6745, abs=1e-3)
-    assert_close(gelu(np.array([x, -x])), [0.75 * x, -0.25 * x])
+    assert_close(activate(np.array([x, -x]), "gelu"), [0.75 * x, -0.25 * x])
 
 
-def test_gelu_of_large_numbers_is_themselves_or_zero():
+def test_gelu_of_large_numbers_is_the_number_or_zero():
     # tanh is 1 or -1 there; gelu(x) - gelu(-x) = x everywhere.
-    assert_close(gelu(np.array([0.0, 50.0, -50.0])), [0, 50, 0])
+    assert_close(activate(np.array([0.0, 50.0, -50.0]), "gelu"), [0, 50, 0])
     x = np.linspace(0, 4, 9)
-    assert_close(gelu(x) - gelu(-x), x)
+    assert_close(activate(x, "gelu") - activate(-x, "gelu"), x)
 
 
 def test_gelu_at_one():
     # e^(2y) with y = √(2/π)·1.044715 = 0.833560… : tanh y = (e^(2y) - 1)/(e^(2y) + 1).
     e = math.exp(2 * math.sqrt(2 / math.pi) * 1.044715)
-    assert_close(gelu(np.array([1.0])), [0.5 * (1 + (e - 1) / (e + 1))])
-    assert gelu(np.array([1.0]))[0] == pytest.approx(0.8412, abs=5e-5)
+    assert_close(activate(np.array([1.0]), "gelu"), [0.5 * (1 + (e - 1) / (e + 1))])
+    assert activate(np.array([1.0]), "gelu")[0] == pytest.approx(0.8412, abs=5e-5)
 
 
-def test_sinusoids_of_the_first_places():
-    # d = 4: rates 1 and 10000^(-1/2) = 0.01. Place p: sin p, cos p, sin 0.01p, cos 0.01p,
+def test_sinusoids_of_the_first_positions():
+    # d = 4: rates 1 and 10000^(-1/2) = 0.01. Position p: sin p, cos p, sin 0.01p, cos 0.01p,
     # and since each pair has sin² + cos² = 1, the length is √2.
     place = sinusoids(3, 4)
     assert_close(place[0], np.array([0, 1, 0, 1]) / math.sqrt(2))
@@ -180,15 +140,47 @@ def test_sinusoids_of_the_first_places():
 
 
 def test_sinusoids_of_an_odd_width_end_with_a_sine():
-    # d = 3: rates 1 and 10000^(-2/3). The last cosine is cut off, so place 0 is (0, 1, 0).
+    # d = 3: rates 1 and 10000^(-2/3). The last cosine is cut off, so position 0 is (0, 1, 0).
     place = sinusoids(2, 3)
     assert_close(place[0], [0, 1, 0])
     row = np.array([math.sin(1), math.cos(1), math.sin(10_000 ** (-2 / 3))])
     assert_close(place[1], row / math.sqrt(row @ row))
 
 
-def test_place_vectors_are_shared_and_so_cannot_be_written_to():
+def test_cached_position_vectors_are_read_only():
     with pytest.raises(ValueError, match="read-only"):
         sinusoids(2, 4)[0, 0] = 7
     with pytest.raises(ValueError, match="read-only"):
         relative_bias(np.zeros((1, 3)), range(2), 2)[0, 0, 0] = 7
+
+
+def run(vectors, layers):
+    """The contextual vectors of known tokens."""
+    x = np.array(vectors, np.float64)
+    return contextualize(
+        Sentence(x, np.ones(len(x), np.bool_), np.arange(len(x))), layers
+    ).contextual
+
+
+def test_pre_norm_normalizes_the_input_of_the_projections_and_not_the_residual():
+    # One token (1, 3): normed (-1, 1), sees itself, plus the residual (1, 3): (0, 4).
+    norm = LayerNorm(np.ones(2), np.zeros(2), epsilon=0.0)
+    layer = Layer(residual=Residual("add"), norm="before", attention_norm=norm)
+    assert_close(run([[1, 3]], [layer]), [[0, 4]])
+
+
+def test_post_norm_normalizes_the_sum():
+    # (1, 3) sees itself, sum (2, 6), mean 4, deviations -2 and 2, variance 4: (-1, 1).
+    norm = LayerNorm(np.ones(2), np.zeros(2), epsilon=0.0)
+    layer = Layer(residual=Residual("add"), norm="after", attention_norm=norm)
+    assert_close(run([[1, 3]], [layer]), [[-1, 1]])
+
+
+def test_the_second_layer_starts_from_the_result_of_the_first():
+    # Each layer doubles by adding itself to itself: 1 -> 2 -> 4 -> 8.
+    layer = Layer(residual=Residual("add"))
+    assert_close(run([[1, 5]], [layer] * 3), [[8, 40]])
+
+
+def test_no_layers_give_the_static_vectors():
+    assert_close(run([[1, 5]], []), [[1, 5]])

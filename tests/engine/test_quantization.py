@@ -23,7 +23,7 @@ from polyseme.engine.subwords import Subwords
 
 PROPERTY = settings(deadline=None, max_examples=100)
 LARGEST, SMALLEST = np.finfo(np.float32).max, np.finfo(np.float32).smallest_subnormal
-NUMBERS = st.as_floats(width=32, allow_nan=False, allow_infinity=False)
+NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 TABLES = arrays(np.float32, array_shapes(min_dims=2, max_dims=2, max_side=7), elements=NUMBERS)
 
 
@@ -78,7 +78,7 @@ def test_the_largest_scale_is_the_largest_that_gives_finite_numbers():
         assert not np.isfinite(np.float32(127) * np.nextafter(LARGEST_SCALE, np.float32(np.inf)))
 
 
-def test_what_was_quantised_is_quantised_to_the_same_integers():
+def test_what_was_quantized_is_quantized_to_the_same_integers():
     rows = quantize(table(1009, 31))
     again = quantize(rows[:])
     assert np.array_equal(again.integers, rows.integers)
@@ -86,7 +86,7 @@ def test_what_was_quantised_is_quantised_to_the_same_integers():
 
 
 @pytest.mark.parametrize("rows", [1, 1023, 1024, 1025, 2 * 1024 + 1])
-def test_each_row_is_quantised_by_itself(rows):
+def test_each_row_is_quantized_by_itself(rows):
     vectors = table(rows, 3) * 10.0 ** (np.arange(rows) % 7)[:, None]
     whole = quantize(vectors)
     for row in {0, rows // 2, 1023, 1024, rows - 1} & set(range(rows)):
@@ -113,7 +113,7 @@ def test_the_order_in_memory_is_no_matter(view):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
-def test_what_is_not_finite_in_float32_is_not_quantised(bad):
+def test_what_is_not_finite_in_float32_is_not_quantized(bad):
     vectors = table().astype(np.float64)
     vectors[100, 3] = bad
     with pytest.raises(NonFiniteError):
@@ -154,7 +154,7 @@ def test_an_array_is_kept_as_it_is():
     assert scales is None
 
 
-def test_of_quantised_rows_the_integers_are_kept_and_all_floats_are_a_copy():
+def test_of_quantized_rows_the_integers_are_kept_and_all_floats_are_a_copy():
     rows = quantize(table())
     numbers, scales = stored(rows)
     assert numbers is rows.integers
@@ -199,7 +199,7 @@ def test_the_nearest_of_the_integers_are_the_nearest_of_the_vectors(d):
     assert (np.diff(similarities) <= 0).all()
 
 
-def test_subwords_are_composed_of_quantised_rows():
+def test_subwords_are_composed_of_quantized_rows():
     rows = quantize(table())
     small, wide = Subwords(rows, 3, 6), Subwords(rows[:], 3, 6)
     for word in ("apple", "größer", "日本語"):

@@ -34,14 +34,14 @@ def assert_best(model, vector, found, k, without=()):
 
 
 @pytest.mark.parametrize("k", [1, 5, 100, COUNT, 10_000])
-def test_a_word_has_the_neighbours_that_brute_force_finds(model, k):
+def test_a_word_has_the_neighbors_that_brute_force_finds(model, k):
     for row in (0, 1, COUNT - 1):
         found = neighbors_of_word(model, f"w{row}", k, "auto")
         assert_best(model, model.vectors[row].astype(np.float64), found, k, [row])
 
 
 @pytest.mark.parametrize("scale", [1, 1e-320, 1e-30, 1e38, 1e300])
-def test_a_vector_of_any_length_has_the_neighbours_that_brute_force_finds(model, scale):
+def test_a_vector_of_any_length_has_the_neighbors_that_brute_force_finds(model, scale):
     vector = np.array([1, -2, 3, 0, 5, 7, -11])
     found = neighbors_of_vector(model, (vector * scale).tolist(), 10)
     # At 1e-320 a number has few digits left, and the direction is theirs.
@@ -71,12 +71,12 @@ def test_a_word_is_looked_up_in_the_case_that_is_asked_for(tmp_path):
     assert caught.value.members().get("words") is None
 
 
-def test_a_word_is_no_neighbour_of_itself(tmp_path):
+def test_a_word_is_no_neighbor_of_itself(tmp_path):
     found = neighbors_of_word(tiny_model(tmp_path), "bank", 20, "auto")
     assert {word for word, _ in found} == set(WORDS) - {"bank"}
 
 
-def test_a_word_whose_vector_is_zero_has_no_neighbours(model):
+def test_a_word_whose_vector_is_zero_has_no_neighbors(model):
     assert neighbors_of_word(model, "w13", 5, "auto") == []
 
 
@@ -89,7 +89,7 @@ def test_a_word_whose_vector_is_zero_has_no_neighbours(model):
         ([-0.0] * 7, "a zero vector has no direction"),
     ],
 )
-def test_a_vector_that_cannot_be_compared_is_refused(model, vector, message):
+def test_a_vector_without_a_direction_or_of_another_width_is_refused(model, vector, message):
     with pytest.raises(InvalidError) as caught:
         neighbors_of_vector(model, vector, 5)
     (error,) = caught.value.errors
