@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from polyseme import errors
 from polyseme.cli.serve import SECRET
-from polyseme.http.openapi import document
+from polyseme.api.openapi import document
 from polyseme.settings import PREFIX, Settings
 
 HERE = Path(__file__).parent

@@ -6,7 +6,7 @@ and where it has weights 3 heads, 2 wide queries and keys, 7 wide values.
 
 import numpy as np
 
-from polyseme.encoding.limits import Limits
+from polyseme.encoding.options import Limits
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
 from polyseme.engine.quantization import quantize
