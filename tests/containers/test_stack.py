@@ -19,8 +19,8 @@ import yaml
 
 from tests.conftest import free_port
 from tests.containers.engine import NEEDS_AN_ENGINE, ROOT, Podman
-from tests.http.problem import expect_problem
-from tests.proxy import configured
+from tests.api.problem import expect_problem
+from tests.server.proxy import configured
 
 SENTENCE = {"input": "The bank of the river"}
 COMPOSE = Path(sys.executable).with_name("podman-compose")
