@@ -76,7 +76,7 @@ MAY_IMPORT = {
     "polyseme.__main__": {"polyseme.cli"},
     "polyseme.__init__": {CLIENT, API},
 }
-"""What a package, or a module beside the packages, may import besides itself and the standard library."""
+"""What a package or a module beside them may import besides itself and the standard library."""
 
 IMPORT_TORCH = {f"polyseme.training.{file}" for file in ("held_out", "network", "run", "trainer")}
 """The files that import torch; the command imports them where it needs them."""

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from polyseme.api.app import create_app
+from polyseme.models.registry import Registry
 from polyseme.settings import Settings
-from polyseme.store.registry import Registry
 
 MakeClient = Callable[..., httpx.Client]
 

@@ -8,7 +8,7 @@ import pytest
 from limits.storage import MemoryStorage
 
 from polyseme.api.app import create_app
-from polyseme.keyring import line_of
+from polyseme.api_keys import key_file_line
 from polyseme.observability.request_context import parse_address
 from polyseme.settings import Settings
 from tests.api.problem import SECRET, expect_problem
@@ -25,8 +25,8 @@ def bearer(key: str) -> dict[str, str]:
 def guarded(make_client, tmp_path_factory) -> httpx.Client:
     """A service with a key of the environment, one that is given as a hash, and a file of keys."""
     file = tmp_path_factory.mktemp("keys") / "keys"
-    file.write_text(f"# people\n{line_of('alice', ALICE)}\n")
-    hashed = line_of("x", BOB).split()[1]
+    file.write_text(f"# people\n{key_file_line('alice', ALICE)}\n")
+    hashed = key_file_line("x", BOB).split()[1]
     return make_client(api_keys=f"plain-key,{hashed}", api_keys_file=file)
 
 
@@ -48,7 +48,7 @@ def test_each_right_key_opens(guarded: httpx.Client, key: str) -> None:
         ("/v1/models", bearer("plain-key2")),
         ("/v1/models", bearer("plain-key,plain-key")),
         ("/v1/models", bearer("PLAIN-KEY")),
-        ("/v1/models", bearer(line_of("x", BOB).split()[1])),
+        ("/v1/models", bearer(key_file_line("x", BOB).split()[1])),
         ("/v1/models", {"Authorization": "Basic plain-key"}),
         ("/v1/models", {"Authorization": "plain-key"}),
         ("/v1/models", {"X-API-Key": "plain-key"}),

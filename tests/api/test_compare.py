@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from polyseme.api.responses import CompareResponse, NeighborsResponse
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 
 FOUR = [
     ("Apple unveiled a faster laptop and new software in California.", "Apple"),

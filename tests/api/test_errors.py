@@ -6,7 +6,7 @@ import shutil
 import httpx
 import pytest
 
-from polyseme.store.registry import bundled_models
+from polyseme.models.registry import bundled_models
 from tests.api.problem import SECRET, expect_problem
 
 

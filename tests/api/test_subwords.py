@@ -11,8 +11,8 @@ import pytest
 
 from polyseme.api.responses import CompareResponse, EncodeResponse, NeighborsResponse
 from polyseme.engine.subwords import LONGEST, Subwords
+from polyseme.models.writer import write_model
 from polyseme.settings import BUNDLED
-from polyseme.store.writer import write_model
 from tests.text.vocabularies import AWKWARD
 
 LACKING = [

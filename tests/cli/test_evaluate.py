@@ -136,19 +136,19 @@ def test_a_service_that_wants_a_key_or_does_not_answer_is_said(polyseme, serve, 
     assert done.stderr == b"polyseme: The service answers 401: The key is missing or wrong.\n"
     done = polyseme("evaluate", "wic", sets, "--url", f"127.0.0.1:{free_port()}")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert b"one such as http://127.0.0.1:8000" in done.stderr
+    assert b"has to look like http://127.0.0.1:8000" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["coarsewsd", "EMPTY"], "neither coarsewsd.tar.xz nor the unpacked files"),
-        (["coarsewsd", "SETS", "--model", "nobody"], "No model of this name is here."),
+        (["coarsewsd", "SETS", "--model", "nobody"], "There is no model of this name."),
         (["coarsewsd", "MOLES"], "has none of the words that the set asks for"),
         (["coarsewsd", "BROKEN"], "coarsewsd.tar.xz cannot be read"),
         (
             ["wic", "SETS", "--systems", "random", "--url", "http://127.0.0.1:1"],
-            "does not answer at this address",
+            "Nothing answers at this address",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -62,7 +62,7 @@ def test_verifying_goes_on_after_a_broken_model_and_fails(polyseme):
     ]
 
 
-UNKNOWN = "polyseme: No model of this name is here. `polyseme models list` lists the models."
+UNKNOWN = "polyseme: There is no model of this name. `polyseme models list` lists the models."
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ def test_what_cannot_be_written_is_told_in_a_sentence(polyseme, tmp_path):
 @pytest.mark.parametrize("name", ["nobody", "../tiny"])
 def test_an_unknown_model_writes_nothing(polyseme, tmp_path, name):
     done = polyseme("models", "export", name, "--output", tmp_path / "out.txt")
-    assert_refused(done, "No model of this name is here. `polyseme models list` lists the models.")
+    assert_refused(done, "There is no model of this name. `polyseme models list` lists the models.")
     assert not any(tmp_path.iterdir())
 
 

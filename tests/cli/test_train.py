@@ -114,7 +114,7 @@ def test_a_name_that_leads_elsewhere_is_refused(train, name):
 def test_a_model_that_is_not_there_is_told(place):
     pytest.importorskip("torch", reason="the extra [train] is not installed")
     done = run("train", "--model", "none", "--tags", place / "tags.jsonl", *QUICK)
-    assert "No model of this name" in sentence(done)
+    assert "no model of this name" in sentence(done)
 
 
 def test_a_line_that_is_wrong_is_named_and_nothing_is_written(train, place):

@@ -1,4 +1,4 @@
-"""Cosines and nearest rows against brute force in float64, principal components against scikit-learn."""
+"""Cosines and nearest rows against brute force, principal components against scikit-learn."""
 
 import tracemalloc
 

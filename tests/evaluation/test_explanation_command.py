@@ -112,7 +112,7 @@ def test_a_word_of_the_evaluation_sets_is_no_lemma(place, tmp_path):
         ("tiny", "", "give more tags"),
         ("unheld", None, "give --lemmas all"),
         ("odd", None, "give more tags"),
-        ("nobody", None, "No model of this name"),
+        ("nobody", None, "no model of this name"),
     ],
 )
 def test_what_cannot_be_measured_is_one_sentence_and_no_file(place, tmp_path, model, content, said):

@@ -136,7 +136,7 @@ def test_what_a_service_keeps_to_itself_is_not_measured_through_it(address, tmp_
     "url", ["127.0.0.1:8000", "ftp://127.0.0.1", "http://", "http://[::1", "file:///etc", "", "x"]
 )
 def test_an_address_that_is_none_is_refused(url):
-    with pytest.raises(CommandError, match=r"one such as http://127\.0\.0\.1:8000"):
+    with pytest.raises(CommandError, match=r"has to look like http://127\.0\.0\.1:8000"):
         ServiceSource(url)
 
 

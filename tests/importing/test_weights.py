@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from polyseme.encoding.encode import Part
+from polyseme.encoding.options import Part
 from polyseme.models.reader import read_model
 from tests.encoding.asking import ask_one
 from tests.importing.weighing import BIASES, HEADS, ROW, SQUARE, D, H, K, V, save, tiny_vectors

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from polyseme.keyring import line_of
+from polyseme.api_keys import key_file_line
 from polyseme.observability import metrics
 from polyseme.observability.logging import (
     JsonFormatter,
@@ -311,7 +311,7 @@ def send_what_is_not_http(client: httpx.Client) -> None:
 def log(tmp_path_factory) -> str:
     """The log of a real service, at its most talkative, after every kind of request."""
     folder: Path = tmp_path_factory.mktemp("quiet")
-    (folder / "keys").write_text(line_of("alice", KEY))
+    (folder / "keys").write_text(key_file_line("alice", KEY))
     settings = {"api_keys": GIVEN, "api_keys_file": folder / "keys", "proxies": 1}
     settings |= {"cors_origins": "https://example.org", "rate_limit": "100000/hour"}
     with running(folder, workers=1, log_level="debug", **settings) as service:

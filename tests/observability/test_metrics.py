@@ -1,4 +1,4 @@
-"""/metrics: the numbers are those of the requests; `tests/server/test_signals.py` has the workers."""
+"""/metrics: the numbers are those of the requests; `tests/server` has several workers."""
 
 from pathlib import Path
 
@@ -110,7 +110,7 @@ def test_the_gauges_show_the_models(client: httpx.Client, models: Path, broken_m
 
 
 def test_every_label_set_is_there_before_its_first_request(client: httpx.Client) -> None:
-    found = {key for key in numbers(client)}
+    found = set(numbers(client))
     for name, labels in (
         ("requests_total", {"route": "/v1/trace", "method": "POST", "status": "200"}),
         ("requests_total", {"route": "/v1/encode", "method": "POST", "status": "503"}),

@@ -10,11 +10,10 @@ from contextlib import contextmanager
 import httpx
 import pytest
 import yaml
-from polyseme.encoding.counts import Counts
-from polyseme.encoding.stages import Stages
 from polyseme.http import logs, tally
 from polyseme.http.accounts import Account
 
+from polyseme.encoding.encode import Timings, TokenCounts
 from tests.conftest import ROOT, free_port
 from tests.server.service import until
 
@@ -233,13 +232,13 @@ def test_the_panels_of_the_dashboard_neither_overlap_nor_share_a_number():
     numbers = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(numbers)) == len(numbers)
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
-    assert rows == ["Traffic", "Latency", "Stages", "Words", "Workers and models", "Limits"]
+    assert rows == ["Traffic", "Latency", "Timings", "Words", "Workers and models", "Limits"]
 
 
 def test_the_page_names_every_field_of_a_line_of_the_log():
-    account = Account("", Stages(), 0.0)
+    account = Account("", Timings(), 0.0)
     account.code = account.model = account.caller = account.trace_id = "x"
-    account.counts = Counts()
+    account.counts = TokenCounts()
     fields = {*logs._fields(account, 0.0, 0), "cut", "reason", "error", "places"}
     section = PAGE.partition("## The log")[2].partition("\n## ")[0]
     listed = set(re.findall(r"^\| `(\w+)` ", section, re.MULTILINE))

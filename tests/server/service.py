@@ -136,7 +136,7 @@ def running(folder: Path, command: Any = None, **settings: object) -> Iterator[S
 def memory(pid: int, *names: str) -> int:
     """The sum of fields of /proc/PID/smaps_rollup, in bytes."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()[1:]
-    fields = {name: rest for name, rest in (line.split(":") for line in lines)}
+    fields = dict((line.split(":") for line in lines))
     return sum(int(fields[name].split()[0]) * 1024 for name in names)
 
 
@@ -245,7 +245,8 @@ class Caller:
 class Asker(threading.Thread):
     """Sends one request after the other, on a kept connection or on a new one for each.
 
-    A kept connection is made anew after `Connection: close`, and after its end between two requests.
+    A kept connection is made anew after `Connection: close`, and after its end between two
+    requests.
     """
 
     def __init__(self, service: Service, *, kept: bool) -> None:

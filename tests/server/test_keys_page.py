@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from polyseme.api_keys import find_key, key_file_line, read_key_file
 from polyseme.observability.request_context import SECURITY_HEADERS
-from polyseme.keyring import line_of, name_of, read_keys
 from tests.conftest import ROOT, free_port
 from tests.server.service import WAIT, until
 
@@ -106,7 +106,7 @@ def test_a_key_is_made_used_replaced_and_taken_away_as_the_page_says(shell: Shel
         shell.run(REMOVE, PID=str(pid))
         until(lambda: status(old), 401)
         assert status(new) == 200
-        assert name_of(read_keys(shell.folder / "keys"), new) == "alice-2"
+        assert find_key(read_key_file(shell.folder / "keys"), new) == "alice-2"
 
 
 def test_a_rate_in_redis_is_set_as_the_page_says(shell: Shell) -> None:
@@ -132,4 +132,4 @@ def test_the_page_names_every_header_that_answers_have() -> None:
 
 
 def test_lines_that_the_page_shows_are_those_of_the_file() -> None:
-    assert re.fullmatch(shape(SAID[1]), line_of("alice", "key"))
+    assert re.fullmatch(shape(SAID[1]), key_file_line("alice", "key"))

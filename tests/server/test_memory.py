@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 
-from polyseme.store.writer import write_model
+from polyseme.models.writer import write_model
 from tests.conftest import ROOT
 from tests.server.service import memory, private_bytes, running
 

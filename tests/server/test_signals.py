@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from polyseme.keyring import line_of
+from polyseme.api_keys import key_file_line
 from polyseme.observability import metrics
 from tests.api.problem import SECRET
 from tests.conftest import ROOT, free_port
@@ -105,7 +105,7 @@ def test_models_and_keys_change_in_every_worker_on_a_reload(tmp_path) -> None:
     for name in ("one", "two"):
         write_version(place / name, 1)
     made.mkdir()
-    keys.write_text(line_of("alice", ALICE))
+    keys.write_text(key_file_line("alice", ALICE))
     settings = {"models_dir": place, "model": "one", "metrics": "open"}
     with running(tmp_path, **settings) as service:
         write_version(place / "one", 2)
@@ -141,7 +141,7 @@ def test_models_and_keys_change_in_every_worker_on_a_reload(tmp_path) -> None:
 
 def test_keys_are_added_and_removed_on_a_reload_and_a_bad_file_changes_none(tmp_path) -> None:
     file = tmp_path / f"keys-{SECRET}"
-    alice, bob = line_of("alice", ALICE), line_of("bob", BOB)
+    alice, bob = key_file_line("alice", ALICE), key_file_line("bob", BOB)
     file.write_text(alice)
 
     def statuses(service: Service) -> list[list[int]]:

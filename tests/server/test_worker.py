@@ -78,7 +78,8 @@ def test_a_client_that_does_not_close_holds_nobody_up(service: Service) -> None:
     with Caller(service) as lazy, Caller(service) as kept:
         assert kept.ask(LIVE)[0] == 200
         assert lazy.ask(get("/livez", "Connection: close\r\n"))[0] == 200
-        # The worker waits up to 2 s for the end of the client: in a thread, so that its loop goes on.
+        # The worker waits up to 2 s for the end of the client: in a thread, so that its loop goes
+        # on.
         refused = []
         for _ in range(4):
             with Caller(service) as other:

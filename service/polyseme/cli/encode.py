@@ -165,9 +165,10 @@ def _table(result: Comparison) -> str:
     """The comparison as text."""
     lines = []
     for number, one in enumerate(result.occurrences):
+        attended = [f"{key.text} {key.weight:.2f}" for key in one.attends_to[:5]]
         lines += [
             f"{number}  {one.token.text}  ({one.token.resolution}, shift {one.shift:.2f})",
-            f"   attends to  {', '.join(f'{key.text} {key.weight:.2f}' for key in one.attends_to[:5])}",
+            f"   attends to  {', '.join(attended)}",
             f"   static      {', '.join(near.word for near in one.static_neighbors)}",
             f"   contextual  {', '.join(near.word for near in one.contextual_neighbors)}",
         ]

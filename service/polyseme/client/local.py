@@ -50,13 +50,17 @@ _TEXTS_AT_ONCE = 64
 """Texts that `encode_each` reads at a time."""
 
 
+UNLIMITED = Limits()
+"""No limits apply in process."""
+
+
 class LocalModel:
     """A model that is mapped into this process. Threads may share it."""
 
     def __init__(
         self,
         model: Model,
-        limits: Limits = Limits(),
+        limits: Limits = UNLIMITED,
         pooling: Pooling = "informativeness",
     ) -> None:
         self.model, self._limits, self._pooling = model, limits, pooling
