@@ -16,7 +16,7 @@ from polyseme.encoding.encode import Timings, encode
 from polyseme.encoding.options import EncodeOptions
 from polyseme.models.reader import read_model
 from tests.cli.conftest import run, run_process
-from tests.encoding.asking import written
+from tests.encoding.asking import npz_of
 from tests.tiny import LIMITS, SUBWORDS, VECTORS, write_tiny
 
 TEXTS = ["Bank zebra didn't", "river river money"]
@@ -51,7 +51,7 @@ def test_lines_of_standard_input_are_sentences_and_the_npz_has_the_same_bits(
     done = run("encode", *arguments, "--model", "tiny", stdin="\n".join(TEXTS) + "\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     with threadpool_limits(1):
-        assert target.read_bytes() == written(read_model(models_dir / "tiny"), TEXTS, "npz")
+        assert target.read_bytes() == npz_of(read_model(models_dir / "tiny"), TEXTS)
     piped = polyseme("encode", "--format", "npz", *TEXTS)
     assert piped.stdout == target.read_bytes()
     with np.load(io.BytesIO(piped.stdout), allow_pickle=False) as file:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from subprocess import Popen
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import h11
 import numpy as np
@@ -136,7 +136,7 @@ def running(folder: Path, command: Any = None, **settings: object) -> Iterator[S
 def memory(pid: int, *names: str) -> int:
     """The sum of fields of /proc/PID/smaps_rollup, in bytes."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()[1:]
-    fields = dict((line.split(":") for line in lines))
+    fields = dict(line.split(":") for line in lines)
     return sum(int(fields[name].split()[0]) * 1024 for name in names)
 
 
@@ -199,7 +199,7 @@ class Caller:
         self.socket = socket.create_connection(service.address, WAIT)
         self._read = h11.Connection(h11.CLIENT)
 
-    def __enter__(self) -> "Caller":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

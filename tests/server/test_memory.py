@@ -11,7 +11,7 @@ import pytest
 
 from polyseme.models.writer import write_model
 from tests.conftest import ROOT
-from tests.server.service import memory, private_bytes, running
+from tests.server.service import memory, running
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux's smaps_rollup"
@@ -32,8 +32,7 @@ def test_ten_thousand_sentences_as_ndjson_keep_a_worker_under_120_mb(tmp_path) -
         assert lines == 10_000 + 1
         status = Path(f"/proc/{worker}/status").read_text("ascii").splitlines()
         peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-        mapped = next(int(line.split()[1]) for line in status if line.startswith("RssFile"))
-        print(f"peak {peak} kB, of files {mapped} kB, private {private_bytes(worker)}")
+        next(int(line.split()[1]) for line in status if line.startswith("RssFile"))
         assert peak < 120_000
 
 
