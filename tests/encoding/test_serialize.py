@@ -229,7 +229,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("options", SIZES, ids=str)
+@pytest.mark.parametrize("options", SIZES)
 def test_the_size_of_the_arrays_is_known_before_they_are_made(deep, options):
     texts = [*TEXTS, "zebra bank"]
     per_token, per_pair = EncodeOptions(**options).array_numbers(deep)
