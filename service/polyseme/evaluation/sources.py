@@ -105,10 +105,10 @@ def _refusals() -> Iterator[None]:
         yield
     except TooLargeError as error:
         raise CommandError(
-            f"The service refuses a sentence: {error.sentence} Raise its limit."
+            f"The service refuses a sentence: {error.detail} Raise its limit."
         ) from None
     except PolysemeError as error:
-        raise CommandError(f"The service answers {error.status}: {error.sentence}") from None
+        raise CommandError(f"The service answers {error.status}: {error.detail}") from None
     except (ClientError, ModuleNotFoundError, ValueError) as error:
         raise CommandError(str(error)) from None
 
