@@ -148,7 +148,7 @@ def test_a_service_that_wants_a_key_or_does_not_answer_is_said(polyseme, serve, 
         (["coarsewsd", "BROKEN"], "coarsewsd.tar.xz cannot be read"),
         (
             ["wic", "SETS", "--systems", "random", "--url", "http://127.0.0.1:1"],
-            "does not answer at this address",
+            "Nothing answers at this address",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

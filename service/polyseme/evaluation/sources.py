@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from polyseme.client.vectors import Sentence as EncodedSentence
 
 
-_TIMEOUT, _RETRIES, _LONGEST_WAIT = 120.0, 8, 120.0
+_TIMEOUT, _RETRIES, _LONGEST_WAIT = 120.0, 5, 120.0
 """Seconds without a byte, further tries of a request, and seconds between two tries."""
 
 
