@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from polyseme.engine.attention import BLOCK, Scoring, Sentence, attend
-from polyseme.engine.layers import Layer, Residual, contextualize, split_heads
+from polyseme.engine.attention import BLOCK, Scoring, Sentence
+from polyseme.engine.layers import Layer, Residual, contextualize
 from polyseme.engine.positions import sinusoids
 from tests.engine.cases import normal, projection, random_case, random_layer, random_sentence
 

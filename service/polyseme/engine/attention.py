@@ -112,7 +112,7 @@ def softmax(scores: Floats, masked: Flags | None = None) -> Floats:
     if not safe:
         scores -= scores.max(axis=-1, keepdims=True, initial=-np.inf)
     np.exp(scores, out=scores)
-    scores /= np.add.reduce(scores, axis=-1, keepdims=True)
+    scores /= (scores @ np.ones(scores.shape[-1], scores.dtype))[..., None]
     return scores
 
 
