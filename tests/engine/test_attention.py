@@ -40,7 +40,7 @@ def test_softmax_of_zero_and_log_three():
 @pytest.mark.parametrize("peak", [1.0, 59.0, 61.0, 88.0, 89.0, 1e4, 1e30])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_softmax_of_scores_of_any_size(dtype, peak, sign):
-    # Row 0: the peak twice, the other visible score 1 below it, so 1 : 1 : 1/e. Row 1: equal scores.
+    # Row 0: the peak twice, and a score 1 below it, so 1 : 1 : 1/e. Row 1: equal scores.
     scores = np.array([[peak, peak, peak - 1], [3 - peak] * 3], dtype) * dtype(sign)
     first = np.exp(scores[0].astype(np.float64) - float(scores[0].max()))
     found = softmax(scores.copy())

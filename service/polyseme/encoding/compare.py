@@ -21,7 +21,7 @@ from polyseme.text.tokens import Token
 
 READING_SHARE = 0.4
 """How much of the static vector is added before neighbors of a contextual vector are searched. With
-the smaller share that separates senses best, the neighbors describe the context and not the word."""
+the smaller share that separates senses best, neighbors describe the context and not the word."""
 MOST_ATTENDED = 10
 """The most tokens in `attends_to`."""
 _SUBSTITUTE = {"oov": "zero", "subword": "composed from its subwords"}
@@ -171,8 +171,8 @@ def _encode(model: Model, sentence: Tokenized, place: int) -> _Vectors:
 def _compared(model: Model, one: _Vectors, k: int) -> ComparedOccurrence:
     """One occurrence before and after context.
 
-    Neighbors of the static vector leave out the word itself; neighbors of the contextual vector leave
-    out all words of the sentence, because attention has mixed them into it.
+    Neighbors of the static vector leave out the word itself; neighbors of the contextual vector
+    leave out all words of the sentence, because attention has mixed them into it.
     """
     order = np.argsort(-one.weights, kind="stable")[:MOST_ATTENDED]
     attended = [(one.tokens[i], float(one.weights[i])) for i in order if one.weights[i] > 0]
@@ -242,7 +242,8 @@ def _notes(tokens: Sequence[Token]) -> list[str]:
             " tells them apart."
         )
     return notes + [
-        f"Occurrence {i} is not in the vocabulary; its static vector is {_SUBSTITUTE[t.resolution]}."
+        f"Occurrence {i} is not in the vocabulary;"
+        f" its static vector is {_SUBSTITUTE[t.resolution]}."
         for i, t in enumerate(tokens)
         if t.resolution in _SUBSTITUTE
     ]

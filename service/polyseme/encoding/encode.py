@@ -80,8 +80,8 @@ def tokenize(
 ) -> list[Tokenized]:
     """Tokenize the sentences of a request and check everything that can be refused.
 
-    Raises InvalidError if the model cannot do what the options ask, TooLargeError for a sentence or a
-    request over its limit (work stops there), UnknownWordError if the vocabulary lacks a word and
+    Raises InvalidError if the model cannot do what the options ask, TooLargeError for a sentence or
+    a request over its limit (work stops there), UnknownWordError if the vocabulary lacks a word and
     `oov` is `error`, or if no word of a sentence has a vector and `wordless` is `refuse`.
     """
     options.layer_numbers(model)

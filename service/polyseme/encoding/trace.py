@@ -41,8 +41,8 @@ def trace_text(
 ) -> tuple[Tokenized, list[Step]]:
     """The tokens of a text and every step of one layer of a stored model.
 
-    Raises InvalidError if there is no such layer or the text has no word, TooLargeError if the trace
-    is over a limit.
+    Raises InvalidError if there is no such layer or the text has no word, TooLargeError if the
+    trace is over a limit.
     """
     limits = limits or Limits()
     if layer >= len(model.layers):

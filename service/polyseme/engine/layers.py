@@ -223,8 +223,8 @@ def contextualize(
 
     `record` names intermediate arrays to return (`queries`, `keys`, `values`, `scores`, `weights`)
     of the layers in `of_layers`, of all if None. `scores` are queries·keysᵀ, before scale, biases
-    and softmax. Recording changes no bit of the result. Raises NonFiniteError if a returned array is
-    not finite.
+    and softmax. Recording changes no bit of the result. Raises NonFiniteError if a returned array
+    is not finite.
     """
     # Other strides would lead BLAS to other kernels, and to other last bits.
     x = sentence.vectors
