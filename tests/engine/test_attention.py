@@ -80,6 +80,17 @@ def test_relative_bias_of_rows_in_the_middle_of_a_sentence():
     assert_close(relative_bias(table, range(1, 3), 4), [[[7, 8, 9, 9], [7, 7, 8, 9]]])
 
 
+def test_the_cached_position_bias_of_each_length_is_that_of_its_distances():
+    table = np.random.default_rng(2).standard_normal((2, 9))
+    scoring = Scoring(position_bias=table)
+    for n in (2, 3, 62, 63, 64, 65, 3, 64, 1, 2, 0):
+        expected = relative_bias(table, range(n), n)
+        found = scoring.bias(range(n), n)
+        assert np.array_equal(found, expected)
+        assert n == 0 or not found.flags.writeable
+    assert Scoring().bias(range(3), 3) is None
+
+
 def test_masked_keys_of_a_block_of_rows():
     # Row 1 of three, words 0 1 0, token 2 unknown.
     known = np.array([True, True, False])
