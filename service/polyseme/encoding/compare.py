@@ -241,8 +241,8 @@ def _notes(tokens: Sequence[Token]) -> list[str]:
             " tells them apart."
         )
     return notes + [
-        f"Occurrence {i} is not in the vocabulary; its static vector is"
-        f" {_SUBSTITUTE[t.resolution]}."
+        f"Occurrence {i} is not in the vocabulary;"
+        f" its static vector is {_SUBSTITUTE[t.resolution]}."
         for i, t in enumerate(tokens)
         if t.resolution in _SUBSTITUTE
     ]
