@@ -7,17 +7,24 @@ CORPUS ?= ../shared/data/corpora
 DATA ?= ../shared/data/eval
 SENSES ?= ../shared/data/senses
 
-.PHONY: serve test reliability check format model results image sbom docs clean
+.PHONY: serve test test-all reliability check format model results image sbom docs clean
 .PHONY: $(addprefix results-,similarity wic coarsewsd attention ablation examples minilm)
 
 serve: $(VENV)/.installed
 	exec $(BIN)/polyseme serve --port $(PORT)
 
-# A process for each processor; a file's tests stay together, and the order is that of tests/conftest.py.
-# `make test ARGS=-n0` has one alone.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
+	--no-loadscope-reorder
+
+# The tests that need minutes and nothing but Python: `make test ARGS="tests/engine -k softmax"` runs
+# some of them, `ARGS=-n0` runs them in one process.
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
-		--no-loadscope-reorder $(ARGS)
+	$(PYTEST) -m "not (slow or container or wheel or clients)" $(ARGS)
+
+# Every test: also the image, the wheel, clients of others, the whole page in a browser, and long runs.
+# Tests whose system packages are absent are skipped with the reason.
+test-all: $(VENV)/.installed-test
+	$(PYTEST) $(ARGS)
 
 # What breaks and what does not, at full size: a quarter of an hour, for `make docs`.
 reliability: $(VENV)/.installed-test
@@ -27,6 +34,7 @@ check: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/codespell
 	$(BIN)/oxlint --deny-warnings service/polyseme/page
 	$(BIN)/python .ci/audit.py
 

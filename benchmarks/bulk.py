@@ -7,7 +7,7 @@ contextual vectors: sentences a second with `--workers 2`, beside loops over the
 the same sentences, before and after:
 
 - plain: in one process, which writes and keeps nothing;
-- settled: one in which Python's garbage collector comes as seldom as in the workers (`settle`);
+- settled: one whose garbage collector runs as rarely as in the workers;
 - at once: as many of the latter as the command has workers, at the same time;
 - writing: the same, and each writes its numbers bare, and brings them to the disk as often as the
   command ends a shard.
@@ -30,7 +30,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,32 +77,29 @@ def sentences(corpus: Path) -> Iterator[str]:
 
 def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     """Encode the lines of a file in one process and keep nothing; print the seconds it took."""
-    from polyseme.bulk.workers import settle  # noqa: PLC0415
-    from polyseme.client.local import UNLIMITED, LocalModel  # noqa: PLC0415
-    from polyseme.encoding.choice import Choice  # noqa: PLC0415 - only in a process of its own
-    from polyseme.encoding.encoder import Batch  # noqa: PLC0415
-    from polyseme.encoding.pooling import sentence_vectors  # noqa: PLC0415
-    from polyseme.encoding.stages import Stages  # noqa: PLC0415
+    from polyseme.bulk.run import tune_garbage_collector  # noqa: PLC0415 - only in its own process
+    from polyseme.client.local import LocalModel  # noqa: PLC0415
+    from polyseme.encoding.encode import Timings, encode_sentence, tokenize  # noqa: PLC0415
+    from polyseme.encoding.options import Limits  # noqa: PLC0415
+    from polyseme.encoding.sentences import POOLED, sentence_vector  # noqa: PLC0415
 
     model = LocalModel.of().model
     if settled:
-        settle()
+        tune_garbage_collector()
     texts = file.read_text("utf-8").splitlines()
-    # Else tokens of batches as large as these would not be kept, but cut anew.
-    limits = replace(UNLIMITED, stream_bytes=1 << 40)
-    choice, tokens = Choice(include=frozenset({"contextual"})), 0
+    tokens, timings = 0, Timings()
     began, used = time.perf_counter(), time.process_time()
     with tempfile.TemporaryFile(dir=file.parent) as out:
         for start in range(0, len(texts), BATCH):
-            batch = Batch(model, texts[start : start + BATCH], choice, limits, Stages())
-            vectors = sentence_vectors(batch) if pooled else (one.arrays for one in batch)
-            for one in vectors:
+            for one in tokenize(model, texts[start : start + BATCH], POOLED, Limits()):
+                encoded = encode_sentence(model, one, POOLED, timings)
+                vectors = sentence_vector(model, encoded) if pooled else None
                 if writes:
-                    out.write(one if pooled else one["contextual"])
+                    out.write(encoded.arrays["contextual"] if vectors is None else vectors)
+                tokens += len(one.tokens)
             if writes and start % SHARD == SHARD - BATCH:
                 out.flush()
                 os.fsync(out.fileno())
-            tokens += batch.counts.tokens
     found = {"seconds": time.perf_counter() - began, "processor": time.process_time() - used}
     click.echo(orjson.dumps({**found, "rows": len(texts), "tokens": tokens}))
 
@@ -243,7 +239,7 @@ def beside(
 @click.command()
 @click.argument("corpus", type=click.Path(path_type=Path, exists=True))
 @click.option("--rows", default=1_000_000)
-@click.option("--loop", "how", type=click.Choice(["pooled", "single"]), hidden=True)
+@click.option("--loop", "how", type=click.EncodeOptions(["pooled", "single"]), hidden=True)
 @click.option("--settled", is_flag=True, hidden=True)
 @click.option("--writes", is_flag=True, hidden=True)
 def main(corpus: Path, rows: int, how: str | None, settled: bool, writes: bool) -> None:

@@ -17,9 +17,9 @@ from record import medians, record
 from threadpoolctl import threadpool_limits
 
 from polyseme.engine.layers import contextualize
-from polyseme.store.folder import read_model
-from polyseme.store.model import Model
-from polyseme.text.tokens import resolve_all
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
+from polyseme.tokenizer import resolve_all
 
 SENTENCES, COMMON, SEED = 300, 20_000, 1
 SHORTEST, LONGEST = 5, 60

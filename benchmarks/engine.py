@@ -25,8 +25,8 @@ from threadpoolctl import threadpool_limits
 
 from polyseme.engine.attention import Sentence
 from polyseme.engine.layers import contextualize
-from polyseme.store.model import Model
-from polyseme.text.tokens import resolve_all
+from polyseme.models.model import Model
+from polyseme.tokenizer import resolve_all
 
 CURVE = (8, 16, 32, 64, 128, 256, 512)
 ONE, DIFFERENT = 32, 500

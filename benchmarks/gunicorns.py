@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import httpx
 
 HERE = Path(__file__).parent
-SERVICE = "polyseme.http.app:create_app()"
+SERVICE = "polyseme.api.app:create_app()"
 _OPEN = "01"
 """How /proc/net/tcp writes that a connection is established."""
 
@@ -49,9 +50,11 @@ def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterat
     port = _free_port()
     given = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
     path = os.pathsep.join([str(HERE.parent / "service"), str(HERE)])
+    metrics = tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)  # noqa: S108 - private
+    given["PROMETHEUS_MULTIPROC_DIR"] = metrics  # as `polyseme serve` does
     process = subprocess.Popen(  # noqa: S603 - a command of our own
         [
-            *(sys.executable, "-m", "gunicorn", "--config", "python:polyseme.http.serving"),
+            *(sys.executable, "-m", "gunicorn", "--config", "python:polyseme.server.config"),
             *(*options, app),
         ],
         env={**os.environ, **given, "POLYSEME_PORT": str(port), "PYTHONPATH": path},

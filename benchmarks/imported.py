@@ -19,14 +19,15 @@ from typing import Any
 import click
 import orjson
 
-from polyseme.evaluation.coverage import known_pairs, known_words
-from polyseme.evaluation.files import Files, lines_of
-from polyseme.evaluation.quality import figures
-from polyseme.evaluation.readings import LocalSource
-from polyseme.importing.importer import Wishes, import_vectors
-from polyseme.importing.progress import Quiet
-from polyseme.store.folder import read_model
-from polyseme.store.model import Model
+from polyseme.evaluation.coarsewsd import known_words
+from polyseme.evaluation.datasets import Files, read_archive
+from polyseme.evaluation.measure import part_figures
+from polyseme.evaluation.sources import LocalSource
+from polyseme.evaluation.wic import known_pairs
+from polyseme.importing.importer import ImportOptions, import_vectors
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
+from polyseme.progress import Progress
 
 PACKAGES = ("gensim", "numpy", "scikit-learn")
 
@@ -36,7 +37,7 @@ def imported(folder: Path) -> Iterator[tuple[Path, Model]]:
     with tempfile.TemporaryDirectory() as models:
         for file in sorted(folder.glob("*.gz")):
             model = Path(models) / file.name.removesuffix(".gz")
-            import_vectors(file, model, Wishes(), Quiet())
+            import_vectors(file, model, ImportOptions(), Progress())
             yield file, read_model(model)
 
 
@@ -85,13 +86,13 @@ def coverage(model: Model, coarse: Files, in_context: Files) -> dict[str, Any]:
 def main(vectors: Path, data: Path, output: Path | None) -> None:
     """Measure every file."""
     archives = [data / "coarsewsd.tar.xz", data / "wic.tar.xz"]
-    coarse, in_context = map(lines_of, archives)
+    coarse, in_context = map(read_archive, archives)
     files = {}
     for file, model in imported(vectors):
         knows = LocalSource(model).knows
         its_coarse, its_pairs = known_words(coarse, knows), known_pairs(in_context, knows)
         systems = {}
-        for name, found in figures(model, its_coarse, its_pairs):
+        for name, found in part_figures(model, its_coarse, its_pairs):
             systems[name] = found
             click.echo(f"{model.manifest.name:<32} {name:<28} {found}")
         about = coverage(model, its_coarse, its_pairs)

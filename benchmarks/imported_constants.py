@@ -18,8 +18,8 @@ from models.ablation import known, read, run
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer, Projection
-from polyseme.store.folder import read_model
-from polyseme.store.model import Model
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
 from polyseme.training.closed_form import (
     FREQUENT,
     SPREAD,

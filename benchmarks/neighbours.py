@@ -21,9 +21,9 @@ from threadpoolctl import threadpool_limits
 
 from polyseme.engine.quantization import quantize, stored
 from polyseme.engine.similarity import Table, lengths, nearest
+from polyseme.models.reader import read_model
+from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
-from polyseme.store.folder import read_model
-from polyseme.store.registry import bundled_models
 
 SEED, NEIGHBOURS, PASS = 1, 10, "float32 pass"
 

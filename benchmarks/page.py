@@ -17,8 +17,8 @@ from record import medians, record
 from sentences import bundled, sentences
 from serving import PORT, served
 
+from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
-from polyseme.store.registry import bundled_models
 
 WORKERS = 2
 WIDTH, HEIGHT = 1200, 900

@@ -13,7 +13,7 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Sentence
 from polyseme.engine.layers import IDENTITY, Projection
 from polyseme.engine.positions import relative_bias, scaled_sinusoids
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 
 Way: TypeAlias = Literal["as they are", "padded"]
 

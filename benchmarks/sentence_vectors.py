@@ -19,19 +19,16 @@ import numpy as np
 import zstandard
 from benchmarks.record import record
 from benchmarks.sentences import bundled
-from polyseme.encoding.sentences import weighted_mean
 
 from polyseme.client.local import UNLIMITED
-from polyseme.encoding.choice import Choice
-from polyseme.encoding.encoder import Batch
-from polyseme.encoding.pooling import Pooling, word_weights
-from polyseme.encoding.stages import Stages
+from polyseme.encoding.encode import Batch, Timings
+from polyseme.encoding.options import EncodeOptions
+from polyseme.encoding.sentences import Pooling, weighted_mean, word_weights
 from polyseme.engine.arrays import Floats, unit
-from polyseme.evaluation.bootstrap import Figure, draws
 from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
-from polyseme.evaluation.files import Files, lines_of
-from polyseme.evaluation.occurrences import Table, numbered
-from polyseme.store.model import Model
+from polyseme.evaluation.datasets import Files, OccurrenceVectors, number_occurrences, read_archive
+from polyseme.evaluation.statistics import Figure, resample_counts
+from polyseme.models.model import Model
 
 PASSAGES = 2_000
 SHORTEST, LONGEST = 8, 40
@@ -59,9 +56,9 @@ def _fits(sentence: str) -> bool:
 
 def vectors(model: Model, texts: Sequence[str | Sequence[str]]) -> Systems:
     """Every way to the vectors of sentences: what is pooled, and how."""
-    choice = Choice(include=frozenset({"static", "contextual"}))
+    choice = EncodeOptions(include=frozenset({"static", "contextual"}))
     found: dict[str, list[Floats]] = {}
-    for one in Batch(model, texts, choice, UNLIMITED, Stages()):
+    for one in Batch(model, texts, choice, UNLIMITED, Timings()):
         for pooling in get_args(Pooling):
             weights = word_weights(model, one.tokens, pooling)
             for kind in ("contextual", "static"):
@@ -74,7 +71,7 @@ def halves(first: Floats, second: Floats) -> Figure:
     """How many sentences have their own other half nearest, both ways. [S, d], [S, d] ->"""
     cosines = unit(first) @ unit(second).T
     right = _own(cosines) / 2 + _own(cosines.T) / 2
-    drawn = draws(len(right)) / len(right)
+    drawn = resample_counts(len(right)) / len(right)
     return Figure.of(float(right.mean()), drawn @ right)
 
 
@@ -87,15 +84,15 @@ def by_width(
     model: Model, corpus: Path, archive: Path
 ) -> Iterator[tuple[str, int, Figure, Figure]]:
     """Yield both figures of each way to a vector, at each width."""
-    files: Files = lines_of(archive)
+    files: Files = read_archive(archive)
     pairs = list(islice(passages(corpus), PASSAGES))
     first, second = (vectors(model, half) for half in zip(*pairs, strict=True))
-    rows = numbered(occurrences_in(files))
+    rows = number_occurrences(occurrences_in(files))
     sentences = vectors(model, [one.words for one in rows])
     for name in first:
         for width in WIDTHS:
             cut = [one[name][:, :width] for one in (first, second, sentences)]
-            senses = coarsewsd(files, Table(rows, cut[2]))
+            senses = coarsewsd(files, OccurrenceVectors(rows, cut[2]))
             yield name, width, halves(cut[0], cut[1]), senses.accuracy
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from polyseme.store.folder import read_model
-from polyseme.store.model import Model
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
 
 BUNDLED = Path(__file__).parents[1] / "models" / "wiki-en"
 SHORTEST, LONGEST = 5, 60

@@ -27,9 +27,9 @@ import click
 from record import medians, record
 from serving import PORT, ROOT, import_synthetic
 
+from polyseme.models.reader import read_model
+from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
-from polyseme.store.folder import read_model
-from polyseme.store.registry import bundled_models
 
 SYNTHETIC = "synthetic"
 WORKERS = 2

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from polyseme.importing.order import FUNCTION_WORDS
+from polyseme.importing.weights import FUNCTION_WORDS
 
 LETTERS = np.frombuffer(b"etaoinshrdlcumwfgypbvk", np.uint8)
 _AT_ONCE = 10_000

@@ -26,11 +26,10 @@ import numpy as np
 from record import record
 from synthetic import words as synthetic_words
 
-from polyseme.store.folder import read_model
-from polyseme.store.lines import mapped
-from polyseme.store.manifest import VOCABULARY
-from polyseme.store.vocabulary import Vocabulary
-from polyseme.store.writer import write_model
+from polyseme.models.manifest import VOCABULARY
+from polyseme.models.reader import read_model
+from polyseme.models.vocabulary import Vocabulary, map_file
+from polyseme.models.writer import write_model
 
 MANY, FEW = "words", "few"
 TRIE, TRIE_ROWS = "words.marisa", "rows.npy"
@@ -99,7 +98,7 @@ def index_mapped(folder: Path) -> Lookup:
 
 def index_built(folder: Path) -> Lookup:
     """Our index, built in memory from the text."""
-    text = mapped((folder / VOCABULARY).open("rb"))
+    text = map_file((folder / VOCABULARY).open("rb"))
     return Vocabulary.of(text)
 
 

@@ -1,9 +1,9 @@
-"""The sections on what neighbours, a start, a worker and the page cost."""
+"""The costs of neighbors, a start, a worker and the page, and the page on imports and the index."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from docs.results import paragraph, table
+from docs.results import benchmark, paragraph, table
 
 Document = Mapping[str, Any]
 
@@ -16,22 +16,21 @@ _STAGES = {
     "models": "gunicorn and the models",
     "workers": "the first fork",
     "ready": "ready",
-    "answer": "the first answer",
+    "answer": "the first response",
 }
 
 
 def neighbours(found: Document) -> list[str]:
-    """What the nearest words cost."""
+    """Time of a search for neighbors."""
     text = f"""\
 The {found["neighbours"]} nearest rows to a vector, exactly, on one core, beside one pass over the
-float32 table in memory, a dot product with itself at {found["gigabytes_per_second"]} GB a second:
-medians of {found["rounds"]} rounds. `lengths` is what the first search of a worker costs beside
-that.
+float32 table in memory (a dot product with itself at {found["gigabytes_per_second"]} GB a second):
+medians of {found["rounds"]} rounds. `lengths` is the additional cost of a worker's first search.
 """
     times, ratios = found["median_milliseconds"], found["ratio_to_the_pass"]
     rows = [[_name(name, found), ms, ratios.get(name, 1)] for name, ms in times.items()]
     return [
-        *("## Neighbours", *paragraph(text), ""),
+        *("## Neighbors", *paragraph(text), ""),
         *(*table(("table", "ms", "passes"), rows), ""),
     ]
 
@@ -44,12 +43,12 @@ def _name(name: str, found: Document) -> str:
 
 
 def start(found: Document) -> list[str]:
-    """How long a start takes."""
+    """Time of a start."""
     small, large = "wiki-en", "synthetic"
     text = f"""\
 `polyseme serve` with the bundled model, and with {found["words"]:,} words of {found["width"]}
-numbers: seconds from exec to the end of each stage, files in the page cache, every checksum
-compared and every number looked at. Medians of {found["rounds"]} starts of each, in turn.
+numbers: seconds from exec to the end of each stage, with files in the page cache, all checksums
+compared and all numbers checked. Medians of {found["rounds"]} starts of each, in turn.
 """
     stages = found["median_seconds_until"]
     rows = [
@@ -57,7 +56,7 @@ compared and every number looked at. Medians of {found["rounds"]} starts of each
         for stage, title in _STAGES.items()
     ]
     rows += [
-        [f"reading the model alone, {how}", *(reading[model][how] for model in (small, large))]
+        [f"reading the model only, {how}", *(reading[model][how] for model in (small, large))]
         for reading in [found["reading_seconds"]]
         for how in ("checked", "unchecked")
     ]
@@ -67,42 +66,96 @@ compared and every number looked at. Medians of {found["rounds"]} starts of each
     ]
     head = ("until", "bundled model", f"{found['words']:,} words")
     return [
-        *("## A start", *paragraph(text), "", *table(head, rows), ""),
-        *("What is imported on the way, in milliseconds of its own (`-X importtime`):", ""),
+        *("## Start", *paragraph(text), "", *table(head, rows), ""),
+        *("Imported packages, in milliseconds of their own (`-X importtime`):", ""),
         *(*table(("package", "ms", "modules", "why"), imported), ""),
     ]
 
 
 def workers(found: Document) -> list[str]:
-    """What a worker takes of memory."""
+    """Memory of a worker."""
     text = f"""\
-Serving {found["words"]:,} words of {found["width"]} numbers: memory of gunicorn's master and its
-workers together, under load and {found["requests"]:,} requests later, in MB. The table, mapped and
-shared, is in PSS once.
+Memory of gunicorn's master and workers together, in MB, serving {found["words"]:,} words of
+{found["width"]} numbers, under load and {found["requests"]:,} requests later. PSS counts the
+mapped, shared vectors once.
 """
     rows = [[number, *_cells(at)] for number, at in found["workers"].items()]
     rows.append(["each further", *_cells(found["each_further_worker_mb"])])
     head = ("workers", "PSS", "private dirty", "PSS later", "private dirty later")
-    return ["## A worker", *paragraph(text), "", *table(head, rows), ""]
+    return ["## Memory of a worker", *paragraph(text), "", *table(head, rows), ""]
 
 
 def _cells(at: Document) -> list[float]:
     return [at[when][kind] for when in _WHEN for kind in _MEMORY]
 
 
+def _view(name: str) -> str:
+    """The present name of a view: results may be older."""
+    return name.replace("look", "attention").replace("neighbours", "neighbors")
+
+
 def page(found: Document) -> list[str]:
-    """How long the page takes to draw."""
+    """Drawing time of the page."""
     window = " × ".join(map(str, found["window"]))
     text = f"""\
-The page at `/` in a window of {window} pixels, each view opened afresh with nothing kept, in turn,
-{found["rounds"]} times: milliseconds from the last byte of the service's answer to the painted
-picture, the longest of them, and those from the address to the picture. Chromium
-{found["chromium"]}, without a graphics card, on the service's own processors.
+The page at `/` in a window of {window} pixels, each view opened afresh with an empty cache, in
+turn, {found["rounds"]} times: milliseconds from the last byte of the response to the painted
+picture, their maximum, and milliseconds from the address to the picture. Chromium
+{found["chromium"]}, without a graphics card, on the service's processors.
 """
     medians, worst = found["median_milliseconds"], found["worst_drawn"]
     rows = [
-        [view, f"{drawn:.0f}", f"{worst[view]:.0f}", f"{medians['opened'][view]:.0f}"]
+        [_view(view), f"{drawn:.0f}", f"{worst[view]:.0f}", f"{medians['opened'][view]:.0f}"]
         for view, drawn in medians["drawn"].items()
     ]
-    head = ("view", "answer to picture", "longest", "address to picture")
+    head = ("view", "response to picture", "maximum", "address to picture")
     return ["## The page", *paragraph(text), "", *table(head, rows), ""]
+
+
+def measurements() -> str:
+    """The page on the costs of an import and of the index of words."""
+    lines = [
+        "# Imports and the index of words",
+        "",
+        "`make docs` writes this page from `benchmarks/results/`. Each file there has the",
+        "machine, the versions and the date, and the script of the same name makes it. Compared",
+        "programs ran in turn. [performance.md](performance.md) has the costs of requests, starts",
+        "and workers.",
+        "",
+    ]
+    sections = (_import_costs, _vocabulary_costs)
+    return "\n".join(lines + [line for section in sections for line in section()])
+
+
+def _import_costs() -> list[str]:
+    found = benchmark("importing")
+    text = f"""\
+## Import
+A synthetic GloVe file of {found["words"]:,} words of {found["width"]} numbers,
+{found["file_mb"]:.0f} MB of text, on {found["machine"]["cores"]} processors; medians. gensim loads
+it into memory; the import also checks every row, computes weights, writes the model and reads it
+back. Memory is that of the largest process.
+
+| | seconds | to gensim | memory, MB |
+|---|---|---|---|"""
+    lines = text.splitlines()
+    for name, seconds in found["median_seconds"].items():
+        ratio, memory = found["ratio_to_gensim"][name], found["largest_process_mb"][name]
+        lines.append(f"| {name} | {seconds} | {ratio} | {memory} |")
+    return [*lines, ""]
+
+
+def _vocabulary_costs() -> list[str]:
+    found = benchmark("vocabulary")
+    text = f"""\
+## The index of words
+{found["words"]:,} words ([decision 4](decisions/0004-vocabulary-index.md)): private memory of a
+worker, time of thirty lookups, and time until the first.
+
+| index | private, MB | 30 lookups, µs | ready, s |
+|---|---|---|---|"""
+    lines = text.splitlines()
+    for name, at in found["median"].items():
+        cells = (at["private_mb"], at["microseconds_30_words"], at["worker_ready_s"])
+        lines.append(f"| {name} | {' | '.join(f'{cell:.3g}' for cell in cells)} |")
+    return [*lines, ""]

@@ -28,18 +28,17 @@ QUALITY = {"pairs_auc": "pairs, AUC", "macro_f1": "macro-F1"}
 
 
 def attention_explained(found: Mapping[str, Any] | None) -> list[str]:
-    """What attention rows say of the words that tell the sense, beside controls."""
+    """How well attention rows rank the words that determine the sense, with baselines."""
     if found is None:
         return []
     text = f"""\
-Which words of its sentence a word looks at, against which words tell its sense, on
-{found["occurrences"]} occurrences of {found["lemmas"]} lemmas of SemCor and MASC. How each figure
-is defined, and what it does not say, is in [explanation.md](explanation.md). *Drop* is how much of
-the model's own margin goes with a word, *change* how much of it changes either way; a *flip* is a
-word without which another sense is nearest; *evidence* is what a judge that knows no vectors takes
-a word for; *first* is how often the word that is ranked first is such a word. ± is a standard
-error; all figures in hundredths. The model finds the
-right sense of {found["right_sense"]} % of these occurrences, the judge that of
+Whether a word attends to the words that determine its sense, on {found["occurrences"]}
+occurrences of {found["lemmas"]} lemmas of SemCor and MASC. [explanation.md](explanation.md)
+defines each figure and its limits. *Drop* is the loss of the model's own margin without a word,
+*change* its absolute value; a *flip* is a word without which another sense is nearest; *evidence*
+is the judgment of a classifier without vectors; *first* is how often the word that is ranked
+first is such a word. ± is a standard error; all figures in hundredths. The model finds the right
+sense of {found["right_sense"]} % of these occurrences, the classifier of
 {found["judge_right_sense"]} %.
 """
     return [
@@ -48,8 +47,8 @@ right sense of {found["right_sense"]} % of these occurrences, the judge that of
         "",
         *_estimates("what ranks the words", found["rankings"], AGREEMENT),
         "",
-        "How much of the margin is lost without the words ranked first, where more is better, and",
-        "with them alone, where less is better:",
+        "The loss of margin without the words ranked first (more is better), and with these words",
+        "alone (less is better):",
         "",
         *_estimates("what ranks the words", found["rankings"], ERASURE),
         "",
@@ -58,7 +57,7 @@ right sense of {found["right_sense"]} % of these occurrences, the judge that of
 
 
 def _dependence(found: Mapping[str, Any]) -> list[str]:
-    """Whether it matters who looks: swaps, and what Wq = 0 costs."""
+    """Whether attention depends on the query token: swaps, and the cost of Wq = 0."""
     shown = [name for name in QUALITY if name in found["quality"]]
     cost = {name: [_told(one[measure]) for measure in shown] for name, one in found["cost"].items()}
     rows = [
@@ -73,9 +72,9 @@ def _dependence(found: Mapping[str, Any]) -> list[str]:
     whole = ", ".join(f"{QUALITY[name]} {_told(found['quality'][name])}" for name in shown)
     head = ("head", "distance of rows", *(f"{QUALITY[name]} lost" for name in shown))
     return [
-        "Whether it matters who looks: the distance between a word's row and that of another word",
-        "of like frequency in its place (nought where only places count), and what is lost where",
-        f"the queries are put to nought. With them: {whole}.",
+        "Whether attention depends on the query token: the distance between a word's row and the",
+        "row of another word of similar frequency in its place (0 if only positions count), and",
+        f"the loss with zero queries. With queries: {whole}.",
         "",
         *table(head, rows),
     ]

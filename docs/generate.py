@@ -1,18 +1,17 @@
-"""Write the pages, pictures and snapshots that are made from the code and from what was measured.
+"""Write the pages, pictures and snapshots that are made from the code and from measurements.
 
-make docs           (a test compares what is committed with what this writes)
+make docs           (a test compares the committed files with the output)
 """
 
 from pathlib import Path
 
 import orjson
-from docs import performance, reliability, report, scale
-from docs.measurements import measurements
+from docs import costs, performance, quality, reliability, scale
 from pydantic import SecretStr
 
 from polyseme import errors
+from polyseme.api.openapi import document
 from polyseme.cli.serve import SECRET
-from polyseme.http.openapi import document
 from polyseme.settings import PREFIX, Settings
 
 HERE = Path(__file__).parent
@@ -24,11 +23,11 @@ def settings() -> str:
     lines = [
         "# Settings",
         "",
-        "Each is an environment variable and a flag of `polyseme serve`; the flag wins. What may",
-        "hold a secret has no flag, because every user can read a command line. Made from",
-        "`service/polyseme/settings.py` by `make docs`.",
+        "Each setting is an environment variable and a flag of `polyseme serve`; the flag wins.",
+        "Settings that may contain a secret have no flag, because every user can read a command",
+        "line. `make docs` writes this page from `service/polyseme/settings.py`.",
         "",
-        "| variable | flag | default | bounds | what it sets |",
+        "| variable | flag | default | bounds | meaning |",
         "|---|---|---|---|---|",
     ]
     for name, field in Settings.model_fields.items():
@@ -49,7 +48,7 @@ def settings() -> str:
 
 
 def error_tree() -> list[type[errors.PolysemeError]]:
-    """Every error that has a code of its own, by status."""
+    """Every error class, by status and code."""
     found, waiting = [], [errors.PolysemeError]
     while waiting:
         one = waiting.pop()
@@ -64,11 +63,11 @@ def error_page() -> str:
         "# Errors",
         "",
         "Every error is `application/problem+json` (RFC 9457) with `type`, `title`, `status`,",
-        "`detail`, `code`, `hint` and `request_id`; a 422 also has `errors`, each with a JSON",
-        "`pointer` and a `message`; a 413 also has `limit`, `size` and `setting`. Nothing of what",
-        'the caller sent is repeated, except the words that `oov: "error"` lists as `words`.',
-        "Routes that speak the API of others add its `error` ([OpenAI](openai.md)). Made from",
-        "`service/polyseme/errors.py` by `make docs`.",
+        "`detail`, `code`, `hint` and `request_id`. A 422 also has `errors`, each with a JSON",
+        "`pointer` and a `message`; a 413 also has `limit`, `size` and `setting`. An error repeats",
+        'nothing of the request, except the words that `oov: "error"` lists as `words`. Routes of',
+        "other APIs add their own `error` ([OpenAI](openai.md), [Open Inference",
+        "Protocol](inference.md)). `make docs` writes this page from `service/polyseme/errors.py`.",
         "",
         "| status | code | title | what to do |",
         "|---|---|---|---|",
@@ -84,10 +83,10 @@ def openapi() -> str:
 
 
 PAGES = {
-    "measurements.md": measurements,
+    "measurements.md": costs.measurements,
     "settings.md": settings,
     "errors.md": error_page,
-    "quality.md": report.quality,
+    "quality.md": quality.quality,
     "performance.md": performance.performance,
     "reliability.md": reliability.reliability,
     "scale.md": scale.scale,
@@ -96,11 +95,11 @@ PAGES = {
 
 
 def main() -> None:
-    """Write every page and every picture; remove pictures that are no longer made."""
+    """Write every page and picture; remove pictures that are no longer made."""
     for name, make in PAGES.items():
         (HERE / name).write_text(make(), encoding="utf-8")
     IMAGES.mkdir(exist_ok=True)
-    drawn = report.images() | performance.images() | reliability.images()
+    drawn = quality.images() | performance.images() | reliability.images()
     for name, data in drawn.items():
         (IMAGES / name).write_bytes(data)
     for file in IMAGES.glob("*.svg"):

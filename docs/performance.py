@@ -12,11 +12,11 @@ Section = Callable[[Any], list[str]]
 HEAD = """\
 # Speed and memory
 
-Made by `make docs` from `benchmarks/results/`; each section names the command that measures it.
-What is compared was run in turn, A B A B …, in one go; a ratio is one of medians. Another machine
-gives other figures, and ratios not quite as different. How to measure is in
-[the benchmarks' README](../benchmarks/README.md), what an import and the index of words cost in
-[measurements.md](measurements.md)."""
+`make docs` writes this page from `benchmarks/results/`; each section names the command that
+measures it. Compared programs ran in turn, A B A B …, in one session, and a ratio is a ratio of
+medians. Other machines give other figures and similar ratios. [The benchmarks'
+README](../benchmarks/README.md) describes the method; [measurements.md](measurements.md) has the
+costs of imports and of the index of words."""
 
 SECTIONS: dict[str, Section] = {
     "requests_per_second": speeds.requests,
@@ -30,44 +30,40 @@ SECTIONS: dict[str, Section] = {
     "worker_memory": costs.workers,
     "page": costs.page,
 }
-"""What is shown of each file of results, in the order of the page."""
+"""The section of each file of results, in the order of the page."""
 
 NOTES: dict[str, str] = {
     "requests_per_second": """\
-**Why the goals are missed.** A bare route is answered so fast that 0.7 of it leaves the service
-some 145 µs more than Flask takes, both processors and wrk counted; 0.5 leaves 340. The next
-section shows that static vectors and attention alone take more than the first: forty calls of
-NumPy on small arrays, which take half as long again in a request as in a loop that does nothing
-else, since between two requests other code and the network have been through the processor's
-caches. In JSON, half of the time goes into the digits of 13,600 numbers. And a request is guarded,
-counted and logged (`docs/watching.md`), a third of what Flask takes; the bare route is not.
+**Why goals are missed.** A bare route takes so little time that 0.7 of its rate leaves the
+service some 145 µs more than Flask takes, both processors and wrk counted; 0.5 leaves 340. The
+next section shows that static vectors and attention alone take more than the first: forty calls
+of NumPy on small arrays, which take half as long again in a request as in a loop, because other
+code and the network use the processor's caches between two requests. In JSON, half of the time
+formats the digits of 13,600 numbers. A request is also checked, counted and logged
+([watching](watching.md)), which takes a third of Flask's time; the bare route is not.
 
-What was done: no rate limiter where no rate is set, headers that come again and again are parsed
-once, a tokenizer that remembers chunks, vectors looked up without masked copies, an engine that
-works in place, answers put together from pieces, workers that share connections. What changed
-nothing: another worker, gevent, one thread that computes at a time, another switch interval of
-the interpreter, settings of the allocator; gunicorn's parser in C is worth 2 %. Not done:
-remembering the JSON of static vectors (a tenth of the time of JSON, for megabytes in each
-worker), and a zip writer of our own (a tenth of that of npz).""",
+What helped: no rate limiter unless a rate is set, a tokenizer with a cache, vector lookup without
+masked copies, an engine that works in place, responses assembled from parts, workers that share
+connections. What had no effect: gevent, one computing thread at a time, another switch interval
+of the interpreter, allocator settings; gunicorn's parser in C is worth 2 %. Not done: caching the
+JSON of static vectors (a tenth of the time of JSON, for megabytes in each worker), and a zip
+writer of our own (a tenth of that of npz).""",
     "engine": """\
-**Why the goals are missed.** Beside the products, a sentence of 32 words needs forty steps that
-go through arrays of a few thousand numbers: biases, softmax, the lengths of the vectors. Each is
-a call of NumPy that takes a microsecond before the first number; the seven that reduce rows
-(maxima and sums) take a fifth of the time. The longer the sentence, the less that counts, and
-from 256 words on the goal is nearly held. MiniLM gains most from batches, which cost us nothing
-and gain us nothing.
+**Why goals are missed.** Besides the products, a sentence of 32 words needs steps over arrays of
+a few thousand numbers: biases, softmax, vector lengths. Each is a call of NumPy that takes a
+microsecond before the first number; the seven that reduce rows (maxima and sums) take a fifth of
+the time. The share of these calls falls with the length of the sentence, and from 256 words on
+the goal is nearly met. MiniLM gains most from batches, which make no difference here.
 
-What was tried: one product for queries and keys changes the last bits of a third of all shapes on
-AVX-512, and every sentence has to keep its bits; keys turned round before the product, and
-softmax in tiles that stay in the cache, are no faster; sentences of one length done together keep
-their bits and are 10 to 20 % faster in a batch of 1,000, which was not worth an axis more in
-every array. Compiled code would be: the engine is NumPy so that it can be read.""",
+What did not help: keys transposed before the product, and softmax in tiles that stay in the
+cache, are no faster. Sentences of one length computed together keep their bits and are 10 to 20 %
+faster in a batch of 1,000, which was not worth another axis in every array. Compiled code would
+be faster; the engine is NumPy to stay readable.""",
     "streams": """\
-What still grows in an npz is the archive's directory, which has an entry for each sentence's
-attention and stands at its end.""",
+The directory of an npz has an entry for the attention of each sentence and stands at the end of the
+archive, so it grows with the number of sentences.""",
 }
-"""What is said by hand below a section's figures, by the name of its results: why a goal is missed,
-what was chosen. Figures belong into the results."""
+"""Text below the figures of a section: why a goal is missed, what was chosen."""
 
 PICTURES: dict[str, tuple[str, Callable[[Any], bytes]]] = {
     "requests-per-second.svg": ("requests_per_second", charts.requests),
@@ -77,23 +73,23 @@ PICTURES: dict[str, tuple[str, Callable[[Any], bytes]]] = {
 
 
 class Goal(NamedTuple):
-    """What was wished for, and what there is."""
+    """A goal and the measured figure."""
 
     question: str
     figure: float
     bound: float
     at_most: bool = False
-    """the bound is the most that the figure may be, not the least"""
+    """the bound is an upper one"""
 
     @property
-    def held(self) -> bool:
+    def met(self) -> bool:
         """Whether the figure is within the bound."""
         return self.figure <= self.bound if self.at_most else self.figure >= self.bound
 
     def row(self) -> list[str]:
         """A row of the table of goals."""
         sign = "≤" if self.at_most else "≥"
-        verdict = "held" if self.held else "**missed**"
+        verdict = "met" if self.met else "**missed**"
         return [self.question, f"{sign} {self.bound:g}", f"{self.figure:g}", verdict]
 
 
@@ -109,18 +105,18 @@ def performance() -> str:
 
 
 def results() -> dict[str, Any]:
-    """The results that there are, by name."""
+    """The results that exist, by name."""
     return {name: benchmark(name) for name in SECTIONS if (BENCHMARKS / f"{name}.json").exists()}
 
 
 def images() -> dict[str, bytes]:
-    """The bytes of every picture of the page, by its file's name."""
+    """The bytes of every picture of the page by file name."""
     found = results()
     return {file: draw(found[name]) for file, (name, draw) in PICTURES.items() if name in found}
 
 
 def made(name: str, document: Document) -> str:
-    """The command that makes results, and what it was run on."""
+    """The command that made the results, and its machine and versions."""
     machine, versions = document["machine"], document["versions"]
     place = f"{machine['processor']}, {machine['cores']} processors, {machine['memory_gb']} GB"
     programs = ", ".join(f"{program} {number}" for program, number in versions.items())
@@ -129,7 +125,7 @@ def made(name: str, document: Document) -> str:
 
 def _goals(found: Mapping[str, Document]) -> list[str]:
     rows = [goal.row() for name in found for goal in GOALS.get(name, _none)(found[name])]
-    head = ("what is compared", "goal", "measured", "")
+    head = ("comparison", "goal", "measured", "")
     return ["## Goals", "", *table(head, rows)]
 
 
@@ -139,21 +135,21 @@ def _none(_: Document) -> Iterator[Goal]:
 
 def _requests(found: Document) -> Iterator[Goal]:
     for kind, bound in {"base64": 0.7, "npz": 0.7, "json": 0.5}.items():
-        told = f"requests/s at 20 words as {kind}, to those of a bare Flask route"
-        yield Goal(told, found["words"]["20"][kind]["ratio"], bound)
+        what = f"requests/s at 20 words as {kind}, to a bare Flask route"
+        yield Goal(what, found["words"]["20"][kind]["ratio"], bound)
 
 
 def _engine(found: Document) -> Iterator[Goal]:
-    for number, told in speeds.SENTENCES.items():
+    for number, what in speeds.SENTENCES.items():
         ratios = found["sentences"][number]["ratios"]
         to_products = ratios["with attention, to products"]
-        yield Goal(f"engine to the matrix products alone, {told}", to_products, 0.5)
+        yield Goal(f"engine to the matrix products alone, {what}", to_products, 0.5)
         to_transformer = ratios["text with attention, to MiniLM"]
-        yield Goal(f"from text, to all-MiniLM-L6-v2, {told}", to_transformer, 100)
+        yield Goal(f"from text, to all-MiniLM-L6-v2, {what}", to_transformer, 100)
     to_torch = {n: one["ratios"]["without, to torch"] for n, one in found["lengths"].items()}
     least = min(to_torch, key=lambda length: to_torch[length])
-    told = f"engine to torch at any length up to {max(map(int, to_torch))}: least, at {least} words"
-    yield Goal(told, to_torch[least], 1)
+    what = f"engine to torch, lowest up to {max(map(int, to_torch))} words: at {least} words"
+    yield Goal(what, to_torch[least], 1)
 
 
 def _growth(found: Document) -> Iterator[Goal]:
@@ -163,18 +159,21 @@ def _growth(found: Document) -> Iterator[Goal]:
 
 def _streams(found: Document) -> Iterator[Goal]:
     for kind, one in found["kinds"].items():
-        told = f"a worker's memory at 10,000 sentences to that at 1,000, {kind}"
-        yield Goal(told, one["ratio_of_peaks"], 1.1, at_most=True)
+        what = f"a worker's memory at 10,000 sentences to that at 1,000, {kind}"
+        yield Goal(what, one["ratio_of_peaks"], 1.1, at_most=True)
 
 
 def _neighbours(found: Document) -> Iterator[Goal]:
-    told = "neighbours in 400,000 × 100 float32, to one pass over them"
-    yield Goal(told, found["ratio_to_the_pass"]["float32"], 2, at_most=True)
+    what = "neighbors in 400,000 × 100 float32, to one pass over the table"
+    yield Goal(what, found["ratio_to_the_pass"]["float32"], 2, at_most=True)
 
 
 def _page(found: Document) -> Iterator[Goal]:
-    first = found["median_milliseconds"]["drawn"]["look, 30 words"]
-    yield Goal("ms from the answer to the page's picture, 30 words", first, 100, at_most=True)
+    drawn = found["median_milliseconds"]["drawn"]
+    first = next(time for view, time in drawn.items() if view.endswith(", 30 words"))
+    yield Goal(
+        "ms from the response to the picture on the page, 30 words", first, 100, at_most=True
+    )
 
 
 GOALS: dict[str, Callable[[Document], Iterator[Goal]]] = {

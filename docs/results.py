@@ -1,4 +1,4 @@
-"""What was measured: the JSON files that the pages are made from, and nothing else."""
+"""Reading the JSON files of results, and writing Markdown from them."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -14,37 +14,37 @@ BENCHMARKS = ROOT / "benchmarks" / "results"
 
 
 def result(name: str) -> Any:
-    """What a script in `models/`, or `polyseme evaluate`, measured."""
+    """Results of a script in `models/` or of `polyseme evaluate`."""
     return orjson.loads((RESULTS / f"{name}.json").read_bytes())
 
 
 def result_if_any(name: str) -> Any:
-    """The same, None where nothing was measured."""
+    """The same; None without a file of results."""
     return result(name) if (RESULTS / f"{name}.json").exists() else None
 
 
 def benchmark(name: str) -> Any:
-    """What a script in `benchmarks/` measured."""
+    """Results of a script in `benchmarks/`."""
     return orjson.loads((BENCHMARKS / f"{name}.json").read_bytes())
 
 
 def manifest() -> Any:
-    """What the bundled model says of itself."""
+    """The manifest of the bundled model."""
     return orjson.loads(MODEL.read_bytes())
 
 
 def trainings() -> list[dict[str, Any]]:
-    """The records of training runs, by the names of their files."""
+    """The records of training runs, by file name."""
     return [orjson.loads(file.read_bytes()) for file in sorted(RESULTS.glob("training-*.json"))]
 
 
 def paragraph(text: str) -> list[str]:
-    """The lines of a paragraph, filled anew once its figures are in it."""
+    """The lines of a paragraph, wrapped after the figures are inserted."""
     return textwrap.wrap(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
-    """A table of Markdown: the first column's words, then figures."""
+    """A Markdown table."""
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     return lines + [f"| {' | '.join(map(str, row))} |" for row in rows]
 

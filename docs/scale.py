@@ -1,4 +1,4 @@
-"""The page on more text than one machine holds, from what one machine was measured to do."""
+"""The page on a billion sentences, computed from the measured rate of one machine."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -27,8 +27,9 @@ FLOAT32, FLOAT16 = 4, 2
 HEAD = f"""\
 # A billion sentences
 
-Made by `make docs` from `benchmarks/results/bulk.json` and `engine.json`. What one machine does was
-measured; what more of them do is computed from that, for {ROWS:,} sentences like those measured."""
+`make docs` writes this page from `benchmarks/results/bulk.json` and `engine.json`. The figures of
+one machine were measured; those of several are computed from them, for {ROWS:,} sentences like the
+measured ones."""
 
 
 def scale() -> str:
@@ -48,7 +49,7 @@ def scale() -> str:
 def _measured(found: Document) -> list[str]:
     text = f"""\
 `polyseme bulk` with {found["workers"]} workers on two cores, over sentences of the English
-Wikipedia, a line each. Memory is that of all processes together (PSS), at most.
+Wikipedia, one per line. Memory is the peak of all processes together (PSS).
 """
     rows = [
         [
@@ -62,28 +63,29 @@ Wikipedia, a line each. Memory is that of all processes together (PSS), at most.
         for name, one in found["cases"].items()
     ]
     head = (
-        *("what is written", "sentences", "tokens of each", "sentences/s"),
-        *("memory, MB", "bytes of each"),
+        *("output", "sentences", "tokens per sentence", "sentences/s"),
+        *("memory, MB", "bytes per sentence"),
     )
-    measured = ["## What one machine does", "", *paragraph(text), "", *table(head, rows)]
+    measured = ["## One machine", "", *paragraph(text), "", *table(head, rows)]
     return [*measured, "", *_beside(found)]
 
 
 _LOOPS = {
-    "plain": "one process, which writes and keeps nothing",
-    "settled": "one, with Python's garbage collector as seldom as the workers have it",
-    "at once": "as many of those at the same time as the command has workers",
-    "writing": "the same, and each writes its numbers bare and brings them to the disk",
+    "plain": "one process, no output",
+    "settled": "one process, garbage collector tuned as in the workers",
+    "at once": "as many such processes at once as the command has workers",
+    "writing": "the same, and each writes its raw numbers and flushes them to disk",
 }
 
 
 def _beside(found: Document) -> list[str]:
-    """What loops over the engine do."""
+    """Rates of loops over the engine."""
     text = f"""\
-Beside it loops over the same engine, before and after. Worth is the command's rate over that of
-{found["workers"]} such loops; goal: 0.9. Contextual vectors of every token are so many bytes that
-to write them costs a part of the time of making them, even bare, without tokens and a format; the
-command starts its processes and reads the model in its time, the loops before theirs.
+For comparison, loops over the same engine, measured before and after. *Efficiency* is the command's
+rate divided by that of {found["workers"]} such loops; the goal is 0.9. Contextual vectors of every
+token are so many bytes that writing them takes time even as raw numbers, without tokens and a
+format. The command's time includes starting its processes and reading the model, the loops' time
+does not.
 """
     rows = []
     for loop, told in _LOOPS.items():
@@ -95,12 +97,12 @@ command starts its processes and reads the model in its time, the loops before t
         rows.append(cells)
     head = ["loop"]
     for name in found["cases"]:
-        head += [f"{name}, sentences/s", "worth"]
+        head += [f"{name}, sentences/s", "efficiency"]
     return [*paragraph(text), "", *table(head, rows)]
 
 
 def _bytes(one: Document) -> float:
-    """What a sentence takes on the disk."""
+    """The bytes of a sentence on disk."""
     return float(one["output_mb"] * 1e6 / one["rows"])
 
 
@@ -111,8 +113,8 @@ def _of_a_core(one: Document, found: Document) -> float:
 
 def _computed(found: Document) -> list[str]:
     text = f"""\
-Shards are independent: no worker waits for another one, so that cores count in full as long as
-what they read and write does. A machine has {CORES} cores like those measured.
+Shards are independent: no worker waits for another, so rates grow with the number of cores as long
+as reading and writing keep up. A machine has {CORES} cores like those measured.
 """
     machines = {"one core": 1, "one machine": CORES, f"{MACHINES} machines": CORES * MACHINES}
     rows = []
@@ -121,12 +123,12 @@ what they read and write does. A machine has {CORES} cores like those measured.
             rate = _of_a_core(one, found) * cores
             written = rate * _bytes(one)
             rows.append([f"{name}, {place}", f"{rate:,.0f}", _time(ROWS / rate), _size(written)])
-    head = ("what, and where", "sentences/s", f"time for {ROWS:,}", "written a second")
-    return ["## What more of them do", "", *paragraph(text), "", *table(head, rows)]
+    head = ("output and place", "sentences/s", f"time for {ROWS:,}", "written a second")
+    return ["## Several machines", "", *paragraph(text), "", *table(head, rows)]
 
 
 def _time(seconds: float) -> str:
-    """A time as people say it."""
+    """A readable time."""
     for unit, size in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:,.1f} {unit}"
@@ -134,7 +136,7 @@ def _time(seconds: float) -> str:
 
 
 def _size(number: float) -> str:
-    """Bytes as people say them."""
+    """A readable number of bytes."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
         if number >= size:
             return f"{number / size:,.1f} {unit}"
@@ -142,7 +144,7 @@ def _size(number: float) -> str:
 
 
 def _limits(found: Document) -> list[str]:
-    return ["## Where the next limit is", "", *_told(_bounds(found))]
+    return ["## Limits", "", *_told(_bounds(found))]
 
 
 def _told(bounds: Iterator[str]) -> list[str]:
@@ -154,15 +156,15 @@ def _told(bounds: Iterator[str]) -> list[str]:
 
 
 def _bounds(found: Document) -> Iterator[str]:
-    """What runs out, and when."""
+    """The resources that limit a larger run."""
     vectors, contextual = (found["cases"][name] for name in _CASES)
     each = _bytes(contextual)
     machine = _of_a_core(contextual, found) * CORES * each
     yield (
         f"**Storage.** {ROWS:,} sentences take {_size(ROWS * _bytes(vectors))} as sentence vectors"
         f" and {_size(ROWS * each)} as contextual vectors of every token in float32, about half"
-        " with `--dtype float16`. A disk of 20 TB holds the first and not the second: whoever needs"
-        " vectors of tokens computes them again, at the speed above, rather than to keep them."
+        " with `--dtype float16`. A disk of 20 TB holds the first but not the second. If you need"
+        " vectors of tokens, compute them again at the speed above instead of storing them."
     )
     yield (
         f"**Network.** A machine of {CORES} cores writes {_size(machine)} a second of contextual"
@@ -172,18 +174,18 @@ def _bounds(found: Document) -> Iterator[str]:
     )
     words, width = LARGE
     yield (
-        "**The table in memory.** It is mapped: one copy on a machine, however many workers. The"
-        f" bundled one has {_size(_table_bytes())}; GloVe 840B, {words:,} words of {width} numbers,"
-        f" {_size(words * width * FLOAT16)} in float16 or {_size(words * width * FLOAT32)} in"
-        f" float32. {found['workers']} workers and their parent took"
-        f" {max(one['peak_pss_mb'] for one in found['cases'].values()):,} MB at most, shards in"
-        " work counted; that does not grow with the input."
+        "**Memory.** The vectors are memory-mapped: one copy on a machine for all workers. The"
+        f" bundled model has {_size(_table_bytes())}; GloVe 840B, {words:,} words of {width}"
+        f" numbers, {_size(words * width * FLOAT16)} in float16 or"
+        f" {_size(words * width * FLOAT32)} in float32. {found['workers']} workers and their parent"
+        f" took {max(one['peak_pss_mb'] for one in found['cases'].values()):,} MB at most,"
+        " including shards in work; this does not grow with the input."
     )
     yield (
-        "**The scheduler.** A shard of 16,384 sentences is one task of some seconds; a billion"
-        f" sentences are {ROWS // 16_384:,} tasks, and {MACHINES} machines end"
-        f" {_of_a_core(vectors, found) * CORES * MACHINES / 16_384:,.0f} of them a second, which is"
-        " what one Dask scheduler can hand out. Beyond that, cut the input and run several."
+        "**Scheduler.** A shard of 16,384 sentences is one task of some seconds; a billion"
+        f" sentences are {ROWS // 16_384:,} tasks, and {MACHINES} machines finish"
+        f" {_of_a_core(vectors, found) * CORES * MACHINES / 16_384:,.0f} of them a second, about"
+        " the limit of one Dask scheduler. Beyond that, split the input and run several."
     )
 
 
@@ -214,4 +216,4 @@ arithmetic. At {PRICE} dollars for a core's hour, {ROWS:,} sentences take:
         for name, hours in systems.items()
     ]
     head = ("contextual vectors by", "hours of a core", "dollars", f"hours of {MACHINES} machines")
-    return ["## Beside a transformer", "", *paragraph(text), "", *table(head, rows)]
+    return ["## Compared with a transformer", "", *paragraph(text), "", *table(head, rows)]

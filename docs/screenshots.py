@@ -1,9 +1,9 @@
-"""Make the pictures of the page for README and docs, from a real service in a real browser.
+"""Make the screenshots of the page for README and docs, from a real service in a real browser.
 
     python docs/screenshots.py [--all FOLDER]
 
-Needs Debian's chromium. Pictures go to docs/page/; `--all` also keeps every view in light and dark,
-wide and narrow, to be looked at before a release.
+Needs Debian's chromium. The images go to docs/page/. `--all` also saves every view in light and
+dark, narrow and wide, to check before a release.
 """
 
 import json
@@ -21,7 +21,7 @@ import httpx
 from playwright.sync_api import Browser, Page, sync_playwright
 
 HERE = Path(__file__).parent
-PICTURES = HERE / "page"
+IMAGES = HERE / "page"
 PORT = 18_432
 BASE = f"http://127.0.0.1:{PORT}"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars")
@@ -30,7 +30,7 @@ LONG = " ".join(["The bank of the river was steep, and the bank in the town was 
 
 
 class View(NamedTuple):
-    """A view, and what of it README or docs show: a window scrolled to something, so high."""
+    """A view to open; with a height, README or docs show it from the element `top` on."""
 
     fragment: str
     top: str = ""
@@ -43,24 +43,24 @@ def _address(name: str, **state: str) -> str:
 
 BANKS = json.dumps([["River bank flows", "bank", 0], ["Money bank grows", "bank", 0]])
 VIEWS = {
-    "look": View(_address("look", text=APPLES, row="0", column="1"), ".words", 900),
-    "lines": View(_address("look", text=APPLES, picture="lines")),
-    "long": View(_address("look", text=LONG)),
+    "attention": View(_address("attention", text=APPLES, row="0", column="1"), ".words", 1150),
+    "lines": View(_address("attention", text=APPLES, picture="lines")),
+    "long": View(_address("attention", text=LONG)),
     "compare": View(_address("compare", occurrences=BANKS), "figure", 1250),
     "steps": View(_address("steps", example="2", cell="scores:1:2"), "figure", 1060),
     "sentence": View(_address("steps", source="sentence", text="River bank flows")),
-    "neighbours": View(_address("neighbours", word="bank")),
+    "neighbors": View(_address("neighbors", word="bank")),
     "models": View("#models"),
-    "refusal": View(_address("neighbours", word="qqzzxx")),
+    "error": View(_address("neighbors", word="qqzzxx")),
 }
 SHOWN = 1100
-WINDOWS = {"wide": 1200, "narrow": 360}
-COLOURS = ("light", "dark")
+WIDTHS = (360, 1280, 1600)
+THEMES = ("light", "dark")
 
 
 @contextmanager
 def served() -> Iterator[None]:
-    """The bundled model, served."""
+    """Serve the bundled model."""
     command = [sys.executable, "-m", "polyseme", "serve", "--port", str(PORT)]
     process = Popen(command, cwd=HERE.parent, stderr=DEVNULL)  # noqa: S603 - a command of our own
     try:
@@ -74,13 +74,11 @@ def served() -> Iterator[None]:
 
 
 @contextmanager
-def opened(
-    browser: Browser, fragment: str, width: int, height: int, colours: str
-) -> Iterator[Page]:
-    """A view in a window of its own."""
+def opened(browser: Browser, fragment: str, width: int, height: int, theme: str) -> Iterator[Page]:
+    """Open a view in a new window."""
     context = browser.new_context(
         viewport={"width": width, "height": height},
-        color_scheme="dark" if colours == "dark" else "light",
+        color_scheme="dark" if theme == "dark" else "light",
     )
     page = context.new_page()
     page.goto(f"{BASE}/{fragment}")
@@ -89,43 +87,43 @@ def opened(
     context.close()
 
 
-def show(browser: Browser, name: str, view: View) -> None:
-    """Make the pictures that README and docs show."""
-    for colours in COLOURS:
-        with opened(browser, view.fragment, SHOWN, view.height, colours) as page:
-            # A card begins above what stands in it; a little of the page's ground is seen.
+def save_image(browser: Browser, name: str, view: View) -> None:
+    """Save the images that README and docs show."""
+    for theme in THEMES:
+        with opened(browser, view.fragment, SHOWN, view.height, theme) as page:
+            # Scroll to the card around the element, with a margin.
             page.evaluate(
                 "top => { const at = document.querySelector(top);"
                 " const card = at.closest('.card, figure') ?? at;"
                 " scrollTo(0, card.getBoundingClientRect().top + scrollY - 12); }",
                 view.top,
             )
-            page.screenshot(path=PICTURES / f"{name}-{colours}.png")
+            page.screenshot(path=IMAGES / f"{name}-{theme}.png")
 
 
-def keep(browser: Browser, name: str, view: View, folder: Path) -> None:
-    """Keep a view in every window and in every colours, to be looked at."""
-    for window, width in WINDOWS.items():
-        for colours in COLOURS:
-            with opened(browser, view.fragment, width, 900, colours) as page:
-                page.screenshot(path=folder / f"{name}-{window}-{colours}.png", full_page=True)
+def save_all(browser: Browser, name: str, view: View, folder: Path) -> None:
+    """Save a view at every width and in every theme."""
+    for width in WIDTHS:
+        for theme in THEMES:
+            with opened(browser, view.fragment, width, 900, theme) as page:
+                page.screenshot(path=folder / f"{name}-{width}-{theme}.png", full_page=True)
 
 
 @click.command()
-@click.option("--all", "everything", type=click.Path(path_type=Path, file_okay=False))
-def main(everything: Path | None) -> None:
-    """Make the pictures."""
-    PICTURES.mkdir(exist_ok=True)
-    if everything:
-        everything.mkdir(parents=True, exist_ok=True)
+@click.option("--all", "folder", type=click.Path(path_type=Path, file_okay=False))
+def main(folder: Path | None) -> None:
+    """Make the screenshots."""
+    IMAGES.mkdir(exist_ok=True)
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
     with served(), sync_playwright() as playwright:
         path = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         for name, view in VIEWS.items():
             if view.height:
-                show(browser, name, view)
-            if everything:
-                keep(browser, name, view, everything)
+                save_image(browser, name, view)
+            if folder:
+                save_all(browser, name, view, folder)
         browser.close()
 
 

@@ -1,4 +1,4 @@
-"""The sections on training runs: what changed with what, their curves, what did not help."""
+"""The sections on training runs, learning curves and ideas that did not help."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,11 +20,11 @@ TITLES = {
     "steps": "steps",
     "seed": "seed",
 }
-"""Settings in the order they are shown; those in which no two records differ are not."""
+"""Settings in the order of the columns; a setting that is the same in all records has no column."""
 
 
 def training_runs(records: Sequence[Record], *, pictured: bool) -> list[str]:
-    """Every recorded run, with the settings in which they differ; nothing where there is none."""
+    """Every recorded run, with the settings in which the runs differ."""
     if not records:
         return []
     shown, measured = _differing(records), any("coarsewsd" in one for one in records)
@@ -32,10 +32,10 @@ def training_runs(records: Sequence[Record], *, pictured: bool) -> list[str]:
     head += ["CoarseWSD-20 F1", "WiC dev"] if measured else []
     rows = [_row(one, shown, measured=measured) for one in records]
     text = """\
-Each row is one run of `polyseme train` and what it gave on lemmas that it was not trained on,
-before and after: the area under the curve of the cosine over pairs of occurrences, and macro-F1 of
-the nearest centroid. Runs with other data hold out others, or pseudo-words where there are no tags,
-so that only rows with the same figure before are of the same lemmas. The recipes are in the files
+Each row is one run of `polyseme train` with its scores on held-out lemmas, before and after: the
+area under the curve of the cosine over pairs of occurrences, and macro-F1 of the nearest
+centroid. Runs with other data hold out other lemmas, or pseudo-words without tags, so only rows
+with the same scores before training are of the same lemmas. The configurations are in
 `models/results/training-*.json`.
 """
     constant = _constant(records, shown)
@@ -80,23 +80,22 @@ def _told(score: float | None) -> str:
 
 
 def histories(own: Record, records: Sequence[Record]) -> dict[str, Sequence[Record]]:
-    """The learning curves there are by name: that of a manifest, and each run's."""
+    """The learning curves by name: the bundled model's, and those of the runs."""
     found = {own["name"]: own["training"].get("history")}
     found |= {one["name"]: one.get("history") for one in records}
     return {name: history for name, history in found.items() if history}
 
 
 def not_helpful(tried: Sequence[Record] | None) -> list[str]:
-    """What was tried and did not help."""
+    """Ideas that did not help."""
     if not tried:
         return []
     rows = [(one["tried"], one["measured"], one["without"], one["with"]) for one in tried]
     return [
         "## What did not help",
         *paragraph(
-            "Tried and left out, without it and with it. Each was measured once, while exploring,"
-            " by scripts that are not kept here, and written down by hand: differences of less than"
-            " a point may be chance."
+            "Ideas that were tried and not used. Each was measured once, by scripts that are not"
+            " kept here, and recorded by hand; differences below a point may be chance."
         ),
         "",
         *table(("tried", "measured by", "without", "with"), rows),

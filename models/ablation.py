@@ -37,10 +37,10 @@ from tqdm import tqdm
 from polyseme.engine.arrays import Floats, unit
 from polyseme.engine.attention import Sentence
 from polyseme.engine.layers import Layer, contextualize
-from polyseme.store.model import Model
-from polyseme.store.registry import Registry
-from polyseme.text.tokens import resolve_all
-from polyseme.training.groups import is_lemma_held_out
+from polyseme.models.model import Model
+from polyseme.models.registry import Registry
+from polyseme.tokenizer import resolve_all
+from polyseme.training.tags import is_lemma_held_out
 
 LEFT_OUT = frozenset(
     [

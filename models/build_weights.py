@@ -29,15 +29,16 @@ from safetensors.numpy import save
 
 from polyseme.evaluation import coarsewsd as coarse_set
 from polyseme.evaluation import wic as pair_set
-from polyseme.evaluation.coverage import known_pairs, known_words
-from polyseme.evaluation.files import Files, lines_of
-from polyseme.evaluation.readings import LocalSource
+from polyseme.evaluation.coarsewsd import known_words
+from polyseme.evaluation.datasets import Files, read_archive
+from polyseme.evaluation.sources import LocalSource
 from polyseme.evaluation.systems import systems, tabulate
-from polyseme.importing.importer import Wishes, import_vectors
-from polyseme.importing.progress import Quiet
-from polyseme.store.folder import read_model
-from polyseme.store.model import Model
-from polyseme.store.weights import entry_of, tensors_of
+from polyseme.evaluation.wic import known_pairs
+from polyseme.importing.importer import ImportOptions, import_vectors
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
+from polyseme.models.weights import layer_entry, tensors_from_layers
+from polyseme.progress import Progress
 
 HERE = Path(__file__).parent
 WEIGHTS, RESULTS = HERE / "weights", HERE / "results" / "weights.json"
@@ -64,7 +65,7 @@ Document = dict[str, Any]
 def imported(file: Path, folder: Path, weights: Path | None = None) -> Path:
     """Import a file as `polyseme models import` does, unless the model is there."""
     if not folder.exists():
-        import_vectors(file, folder, Wishes(weights=weights), Quiet())
+        import_vectors(file, folder, ImportOptions(weights=weights), Progress())
     return folder
 
 
@@ -97,9 +98,9 @@ def serialised(model: Model) -> bytes:
     """The weights without what belongs to the words of one file."""
     tensors = {
         name: np.ascontiguousarray(tensor, np.float32)
-        for name, tensor in tensors_of(list(model.layers)).items()
+        for name, tensor in tensors_from_layers(list(model.layers)).items()
     }
-    entries = [entry_of(layer).model_dump() for layer in model.layers]
+    entries = [layer_entry(layer).model_dump() for layer in model.layers]
     about = {"heads": str(model.manifest.heads), "layers": json.dumps(entries)}
     return sorted_header(save(tensors, {**about, "licence": LICENCE}))
 
@@ -245,7 +246,7 @@ def main(
 ) -> None:
     """Train, measure and ship."""
     sources = ["--tags", str(tags), *(part for one in corpus for part in ("--corpus", str(one)))]
-    sets = [lines_of(data / f"{name}.tar.xz") for name in ("coarsewsd", "wic")]
+    sets = [read_archive(data / f"{name}.tar.xz") for name in ("coarsewsd", "wic")]
     with tempfile.TemporaryDirectory() as scratch:
         models = models_dir or Path(scratch)
         for name in only or FILES:

@@ -31,12 +31,11 @@ from wiki_start import start
 from wiki_text import prepare
 
 from polyseme.engine.quantization import quantize
-from polyseme.evaluation.quality import quality
-from polyseme.store.folder import read_model
-from polyseme.store.model import Model
-from polyseme.store.writer import write_model
-from polyseme.training.closed_form import informativeness
-from polyseme.training.folding import folded
+from polyseme.evaluation.measure import quality
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
+from polyseme.models.writer import write_model
+from polyseme.training.closed_form import fold_values, informativeness
 
 WIDTH, EPOCHS, SEED = 300, 4, 1
 WORD2VEC = {"sg": 1, "negative": 5, "window": 6, "sample": 1e-4, "min_count": 1, "workers": 1}
@@ -140,7 +139,7 @@ def facts_of(summary: dict[str, Any], model: Model) -> dict[str, Any]:
 def write(work: Path, summary: dict[str, Any], data: Path | None, folder: Path) -> None:
     """Write the model folder; where the data is there, with what is measured in its manifest."""
     model = read_model(work / (TRAINED if (work / TRAINED).exists() else STARTED))
-    values, layer = folded(model.vectors, model.layers[0])
+    values, layer = fold_values(model.vectors, model.layers[0])
     table, facts = quantize(values), facts_of(summary, model)
     words = list(summary["counts"])
     write_model(folder, words, table, [layer], model.word_bias, **facts)

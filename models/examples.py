@@ -14,12 +14,12 @@ import orjson
 from models.ablation import fingerprints
 
 from polyseme.encoding.compare import Compared, Occurrence, compare
-from polyseme.encoding.limits import Limits
-from polyseme.encoding.stages import Stages
+from polyseme.encoding.encode import Timings
+from polyseme.encoding.options import Limits
 from polyseme.engine.layers import contextualize
-from polyseme.store.model import Model
-from polyseme.store.registry import Registry
-from polyseme.text.tokens import tokenise
+from polyseme.models.model import Model
+from polyseme.models.registry import Registry
+from polyseme.tokenizer import tokenize
 
 SENTENCES = {
     "bank-money-river": "she went to the bank to deposit money near the river",
@@ -49,7 +49,7 @@ _NO_LIMITS = Limits(1 << 20, 1 << 20, 1 << 20, 1 << 10, 1 << 30)
 
 def attention(model: Model, text: str) -> dict[str, Any]:
     """A sentence's tokens and the weights of every layer. -> [L, h, n, n] as lists"""
-    tokens = tokenise(text, model.vocabulary, composes=model.composes)
+    tokens = tokenize(text, model.vocabulary, composes=model.composes)
     records = contextualize(model.sentence(tokens), model.layers, ("weights",)).records
     weights = [record["weights"].astype(float).round(DIGITS).tolist() for record in records]
     return {"text": text, "tokens": [token.text for token in tokens], "weights": weights}
@@ -58,7 +58,7 @@ def attention(model: Model, text: str) -> dict[str, Any]:
 def neighbours(model: Model) -> list[dict[str, Any]]:
     """The words before and after context."""
     asked = [Occurrence(text, word) for word, text in WORDS]
-    found = compare(model, asked, NEIGHBOURS, "auto", _NO_LIMITS, Stages())
+    found = compare(model, asked, NEIGHBOURS, "auto", _NO_LIMITS, Timings())
     similar = found.contextual_similarity.round(DIGITS).tolist()
     told = [_told(one, text) for one, (_, text) in zip(found.occurrences, WORDS, strict=True)]
     return [{**one, "similarity": row} for one, row in zip(told, similar, strict=True)]

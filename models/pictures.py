@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from xml.etree import ElementTree as ET
 
-from polyseme.evaluation.bootstrap import Figure
 from polyseme.evaluation.results import Results, Row
+from polyseme.evaluation.statistics import Figure
 
 CELL, LETTER, MARGIN = 20, 7.2, 8
 """Pixels: of a cell, of a letter's width, and at the edges."""
@@ -136,8 +136,8 @@ def bars(
     """The systems of a document of `polyseme evaluate`, as its `--plot` draws them, as SVG."""
     import matplotlib as mpl  # noqa: PLC0415 - an extra
 
-    from polyseme.evaluation.picture import picture  # noqa: PLC0415
-    from polyseme.evaluation.published import Published  # noqa: PLC0415
+    from polyseme.evaluation.plots import plot_results  # noqa: PLC0415
+    from polyseme.evaluation.results import Published  # noqa: PLC0415
 
     rows = [
         Row(name, one["title"], one["kind"], {key: Figure(**one[key]) for key in columns})
@@ -149,4 +149,4 @@ def bars(
     ]
     results = Results(task, title, columns, rows, published, base=base)
     with mpl.rc_context(SVG):
-        return picture(results, "svg")
+        return plot_results(results, "svg")

@@ -8,7 +8,7 @@ import numpy as np
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer, Projection
-from polyseme.store.model import Model
+from polyseme.models.model import Model
 from polyseme.training.closed_form import attraction, closed_form, frequencies_by_rank
 
 Layers = list[Layer]
@@ -46,12 +46,12 @@ def variants(model: Model) -> dict[str, Layers]:
 
     for head in range(layers[0].heads if layers[0].heads > 1 else 0):
         add(f"head {head + 1} alone", lambda layer, head=head: only_head(layer, head, d))
-    add("no query: who looks is not seen", lambda layer: attracting(layer, 0, d))
+    add("no query", lambda layer: attracting(layer, 0, d))
     for name, times in STRENGTHS.items():
         add(f"query {name}", lambda layer, times=times: attracting(layer, times, d))
     add("no nearness", lambda layer: scored(layer, position_bias=None))
     add("no informativeness", lambda layer: scored(layer, word_bias=False, word_bias_scale=None))
-    add("may look at itself", lambda layer: scored(layer, looks_at="all"))
+    add("attends to itself too", lambda layer: scored(layer, looks_at="all"))
     found |= _of_shares(layers)
     found |= _of_closed_form(layers, model)
     if len(layers) > 1:
@@ -73,7 +73,7 @@ def _of_shares(layers: Sequence[Layer]) -> dict[str, Layers]:
     apart = [share for share in SHARES if not np.isclose(share, residual.share)]
     found = {f"static share {share:g}": other(share=share) for share in apart}
     if residual.position_share:
-        found["no share of the place"] = other(position_share=0.0)
+        found["no position in the residual"] = other(position_share=0.0)
     return found
 
 

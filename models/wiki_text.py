@@ -12,8 +12,7 @@ import regex
 import zstandard
 from tqdm import tqdm
 
-from polyseme.text.pieces import splits
-from polyseme.text.words import words
+from polyseme.tokenizer import splits, words
 
 VOCABULARY = 100_000
 # A lower-case form that is seen this much more seldom than the name it spells is left out, so that

@@ -13,10 +13,10 @@ from socket import socket
 import httpx
 import pytest
 
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
+from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
-from polyseme.store.folder import read_model
-from polyseme.store.model import Model
-from polyseme.store.registry import bundled_models
 
 Serve = Callable[..., httpx.Client]
 

@@ -20,8 +20,8 @@ from models.variants import (
 from polyseme.engine.arrays import unit
 from polyseme.engine.attention import Sentence
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
-from polyseme.training.reading import held_out_groups
-from polyseme.training.recipe import Recipe
+from polyseme.training.config import TrainingConfig
+from polyseme.training.held_out import held_out_lemmas
 from tests.tiny import WORDS, deep_model, full_layer, normal, projection, tiny_model
 
 D, H = 5, 3
@@ -140,13 +140,18 @@ def test_a_variant_differs_in_its_part_alone(three_heads):
     (own,), same = found[THE_MODEL], weights(three_heads.layers[0], one)
     for name in ("values: closed form", "values: the static vectors", "static share 0.8"):
         np.testing.assert_array_equal(weights(found[name][0], one), same)
-    for name in ("no nearness", "no informativeness", "may look at itself", "scores: closed form"):
+    for name in (
+        "no nearness",
+        "no informativeness",
+        "attends to itself too",
+        "scores: closed form",
+    ):
         (layer,) = found[name]
         assert not np.allclose(weights(layer, one), same), name
         np.testing.assert_array_equal(layer.value.weight, own.value.weight)
-    assert (np.einsum("hii->hi", weights(found["may look at itself"][0], one)) > 0).all()
+    assert (np.einsum("hii->hi", weights(found["attends to itself too"][0], one)) > 0).all()
     assert found["static share 0.8"][0].residual.share == 0.8
-    assert found["no share of the place"][0].residual == Residual("unit", 0.2, 0.0)
+    assert found["no position in the residual"][0].residual == Residual("unit", 0.2, 0.0)
     closed = weights(found["closed form"][0], one)
     for head in weights(found["scores: closed form"][0], one):
         np.testing.assert_allclose(head, closed[0], atol=1e-6)
@@ -182,10 +187,10 @@ def test_of_a_model_trained_on_tags_only_lemmas_that_it_never_saw_are_measured()
     training = {"recipe": {"held_out": 0.2, "split": 3}, "data": {"tags": 60}}
     found = {one[2] for one in held_out(tagged, training)}
     # As a training divides them: by the word, whatever part of speech it is read as.
-    kept = held_out_groups(lemmas, Recipe(held_out=0.2, split=3))
+    kept = held_out_lemmas(lemmas, TrainingConfig(held_out=0.2, split=3))
     assert found == set(np.array(lemmas)[kept])
     verbs = [f"word{number}/VERB" for number in range(60)]
-    assert (held_out_groups(verbs, Recipe(held_out=0.2, split=3)) == kept).all()
+    assert (held_out_lemmas(verbs, TrainingConfig(held_out=0.2, split=3)) == kept).all()
     assert 0 < len(found) < 40
     for other in ({}, {**training, "data": {"tags": 0}}, {**training, "recipe": {"held_out": 0}}):
         assert held_out(tagged, other) == tagged

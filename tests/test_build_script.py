@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 zstandard = pytest.importorskip("zstandard", reason="needs the extra `train`")

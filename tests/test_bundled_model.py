@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyseme.encoding.neighbours import neighbours_of_word
+from polyseme.encoding.neighbors import neighbors_of_word
 from polyseme.engine.layers import contextualize
 from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
-from polyseme.evaluation.files import lines_of
-from polyseme.evaluation.readings import LocalSource
+from polyseme.evaluation.datasets import read_archive
+from polyseme.evaluation.sources import LocalSource
 from polyseme.evaluation.systems import systems, tabulate
-from polyseme.store.model import Model
-from polyseme.text.tokens import tokenise
+from polyseme.models.model import Model
+from polyseme.tokenizer import tokenize
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "models" / "wiki-en"
@@ -33,7 +33,7 @@ DATA = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data"
     ],
 )
 def test_neighbours_make_sense_to_a_reader(bundled: Model, word: str, expected: set[str]) -> None:
-    assert expected <= {found for found, _ in neighbours_of_word(bundled, word, 10, "exact")}
+    assert expected <= {found for found, _ in neighbors_of_word(bundled, word, 10, "exact")}
 
 
 def test_it_is_as_large_as_git_can_bear(bundled: Model) -> None:
@@ -48,7 +48,7 @@ def test_who_looks_matters_and_not_only_where(bundled: Model) -> None:
     """Swap the looking word, and its row changes; without association it would not."""
     rows = []
     for text in ("the bank of money by a river", "the tree of money by a river"):
-        sentence = bundled.sentence(tokenise(text, bundled.vocabulary))
+        sentence = bundled.sentence(tokenize(text, bundled.vocabulary))
         record = contextualize(sentence, bundled.layers, ("weights",)).records[0]
         rows.append(record["weights"][0, 1])
     assert np.abs(rows[0] - rows[1]).max() > 0.05
@@ -58,7 +58,7 @@ def test_who_looks_matters_and_not_only_where(bundled: Model) -> None:
 def test_it_separates_senses_as_its_manifest_says_and_better_than_the_controls(
     bundled: Model,
 ) -> None:
-    files = lines_of(DATA / "coarsewsd.tar.xz")
+    files = read_archive(DATA / "coarsewsd.tar.xz")
     readers = {name: one.readers[0] for name, one in systems(bundled, ("mean", "model")).items()}
     tables = tabulate(LocalSource(bundled), readers, occurrences_in(files))
     mean, ours = (coarsewsd(files, tables[name]).rounded() for name in ("mean", "model"))

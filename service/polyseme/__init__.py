@@ -1,20 +1,35 @@
 """Polyseme: contextual word vectors from static ones, as a service."""
 
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polyseme.client.local import LocalModel
+    from polyseme.api.app import create_app
+    from polyseme.client import AsyncClient, Client, LocalModel
 
+__all__ = ["AsyncClient", "Client", "__version__", "create_app", "load"]
 __version__ = "0.1.0"
+_MODULES = {
+    "AsyncClient": "polyseme.client.async_client",
+    "Client": "polyseme.client.client",
+    "create_app": "polyseme.api.app",
+}
+"""Imported on first use: `import polyseme` loads neither Flask nor httpx nor NumPy."""
 
 
 def load(name: str | None = None, models_dir: str | Path | None = None) -> "LocalModel":
     """Map a model of this machine into this process: `polyseme.load().encode(["the river bank"])`.
 
-    One that is bundled, one of `models_dir`, or one of this user. Without a name it is the default
-    model. Raises PolysemeError where it cannot be read.
+    `name` is that of a bundled model, a model in `models_dir` or one of the user's; None is the
+    default model. Raises PolysemeError if the model cannot be read.
     """
-    from polyseme.client.local import LocalModel  # noqa: PLC0415 - to know the version is cheap
+    from polyseme.client.local import LocalModel  # noqa: PLC0415 - `import polyseme` stays cheap
 
     return LocalModel.of(name, None if models_dir is None else Path(models_dir))
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

@@ -13,7 +13,7 @@ def main() -> None:
     for library in ("OPENBLAS", "OMP", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = "1"
     try:
-        from polyseme.cli.commands import polyseme  # noqa: PLC0415
+        from polyseme.cli.main import polyseme  # noqa: PLC0415
     except KeyboardInterrupt:  # as click ends one that comes later
         sys.exit("Aborted!")
     polyseme()

@@ -22,10 +22,10 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from polyseme.api_keys import digests_of_keys, read_key_file
 from polyseme.encoding.options import Limits
 from polyseme.encoding.sentences import Pooling
-from polyseme.keyring import given_keys, read_keys
-from polyseme.store.manifest import NAME_PATTERN
+from polyseme.models.manifest import NAME_PATTERN
 
 PREFIX = "POLYSEME_"
 BUNDLED = "wiki-en"
@@ -192,14 +192,14 @@ class Settings(BaseSettings):
     @field_validator("api_keys")
     @classmethod
     def _are_keys(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-        given_keys(key.get_secret_value() for key in keys)
+        digests_of_keys(key.get_secret_value() for key in keys)
         return keys
 
     @field_validator("api_keys_file")
     @classmethod
     def _has_keys(cls, file: Path | None) -> Path | None:
         if file:
-            read_keys(file)
+            read_key_file(file)
         return file
 
     @field_validator("cors_origins")

@@ -1,16 +1,17 @@
-"""Bulk work: files in, shards out."""
+"""Bulk jobs in this process, and what is in the folders that they write."""
 
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from polyseme import __version__
-from polyseme.bulk.job import Job, Wishes, fingerprint
+from polyseme.bulk.job import BulkOptions, Job, fingerprint
 from polyseme.bulk.run import run
-from polyseme.bulk.sources import sources
-from polyseme.bulk.writing import write_shard
+from polyseme.bulk.shards import write_shard
+from polyseme.bulk.sources import find_files
+from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
-from polyseme.store.registry import bundled_models
+from tests.cli.conftest import run as run_command
 
 SENTENCES = [
     "The river bank was high.",
@@ -19,24 +20,28 @@ SENTENCES = [
     "Money in the bank is money safe; Apple and apple differ.",
     "naïve café — 𝒳 is beyond the plane, zxqvbnt is no word",
 ]
+bulk = partial(run_command, "bulk")
+"""`polyseme bulk` in this process."""
 
 
-def job_of(out, *, models=None, model=BUNDLED, **wishes):
-    """A job for a model of a folder, the bundled one where none is given."""
-    places = (bundled_models(), *([models] if models else []))
-    folder = places[-1] / model
-    return Job(Wishes(**wishes), Path(out), model, places, fingerprint(folder), verify=False)
+def job_of(out, **options):
+    """A job for the bundled model."""
+    folder = bundled_models() / BUNDLED
+    places = (bundled_models(),)
+    return Job(
+        BulkOptions(**options), Path(out), BUNDLED, places, fingerprint(folder), verify=False
+    )
 
 
-def inline(job, missing, told):
+def inline(job, missing, on_shard):
     """Write shards in this process."""
     for shard in missing:
-        told(write_shard(job, shard))
+        on_shard(write_shard(job, shard))
 
 
-def run_inline(source, out, **wishes):
+def run_inline(source, out, **options):
     """Carry out a job in this process."""
-    return run(job_of(out, **wishes), sources(Path(source)), __version__, inline, lambda _: None)
+    return run(job_of(out, **options), find_files(Path(source)), inline, lambda _: None)
 
 
 def table_of(out):
@@ -45,7 +50,7 @@ def table_of(out):
 
 
 def shards_of(out):
-    """The bytes of all that is there but the lock, by name."""
+    """The bytes of all files but the lock, by name."""
     return {one.name: one.read_bytes() for one in Path(out).iterdir() if one.name != "_lock"}
 
 
@@ -55,5 +60,5 @@ def write_lines(path, lines):
 
 
 def many(count):
-    """Sentences, each another one."""
+    """Different sentences."""
     return [f"Row {n}: {SENTENCES[n % 5]} {n * 7919} ends here." for n in range(count)]

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
+from polyseme.bulk import BulkError
 from polyseme.bulk.cluster import write_on_cluster
-from polyseme.bulk.refusal import BulkError
-from polyseme.encoding.choice import Choice
+from polyseme.encoding.options import EncodeOptions
 from tests.bulk import job_of, many, run_inline, shards_of, table_of, write_lines
 from tests.conftest import ROOT, free_port
 
@@ -61,6 +61,7 @@ def begin(source, out, address):
     )
 
 
+@pytest.mark.slow
 def test_a_cluster_that_loses_a_worker_writes_every_row_once_and_the_same_bytes(cluster, tmp_path):
     address, workers, _ = cluster
     source = write_lines(tmp_path / "in.txt", many(ROWS))
@@ -79,11 +80,12 @@ def test_a_cluster_that_loses_a_worker_writes_every_row_once_and_the_same_bytes(
     assert 5 < there < ROWS // SHARD
     assert said.startswith(f"{ROWS:,} rows")
     assert table_of(out).column("row").to_pylist() == list(range(ROWS))
-    wishes = {"choice": Choice(include=frozenset({"contextual"})), "pooling": "mean"}
-    run_inline(source, tmp_path / "alone", shard_rows=SHARD, **wishes)
+    options = {"choice": EncodeOptions(include=frozenset({"contextual"})), "pooling": "mean"}
+    run_inline(source, tmp_path / "alone", shard_rows=SHARD, **options)
     assert shards_of(out) == shards_of(tmp_path / "alone")
 
 
+@pytest.mark.slow
 def test_a_row_that_stops_the_work_is_named_as_without_a_cluster(cluster, tmp_path):
     address, _, _ = cluster
     source = write_lines(tmp_path / "in.txt", ["fine", "word " * 2000])
@@ -96,6 +98,6 @@ def test_a_row_that_stops_the_work_is_named_as_without_a_cluster(cluster, tmp_pa
 
 
 def test_where_no_scheduler_answers_one_sentence_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("polyseme.bulk.cluster._SECONDS", 1)
+    monkeypatch.setattr("polyseme.bulk.cluster._TIMEOUT", 1)
     with pytest.raises(BulkError, match="No Dask scheduler answers"):
-        write_on_cluster(job_of(tmp_path), [], f"tcp://127.0.0.1:{free_port()}", print)
+        write_on_cluster(job_of(tmp_path), [], print, address=f"tcp://127.0.0.1:{free_port()}")

@@ -1,22 +1,23 @@
-"""`polyseme encode`."""
+"""`polyseme encode` and `polyseme compare`."""
 
 import io
 import json
 import os
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from polyseme.encoding.choice import Choice
-from polyseme.encoding.encoder import encode
-from polyseme.encoding.stages import Stages
-from polyseme.store.folder import read_model
-from tests.cli.conftest import run
-from tests.encoding.asking import written
-from tests.tiny import LIMITS, VECTORS, write_tiny
+from polyseme.encoding.compare import Occurrence, compare
+from polyseme.encoding.encode import Timings, encode
+from polyseme.encoding.options import EncodeOptions
+from polyseme.models.reader import read_model
+from tests.cli.conftest import run, run_process
+from tests.encoding.asking import npz_of
+from tests.tiny import LIMITS, SUBWORDS, VECTORS, write_tiny
 
 TEXTS = ["Bank zebra didn't", "river river money"]
 FAR = np.concatenate([VECTORS[:-1], VECTORS[-1:] * np.float32(1e30)])
@@ -26,7 +27,7 @@ FAR = np.concatenate([VECTORS[:-1], VECTORS[-1:] * np.float32(1e30)])
 @pytest.fixture(scope="module")
 def expected(models_dir):
     with threadpool_limits(1):
-        return encode(read_model(models_dir / "tiny"), TEXTS, Choice(), LIMITS, Stages())
+        return encode(read_model(models_dir / "tiny"), TEXTS, EncodeOptions(), LIMITS, Timings())
 
 
 def test_arguments_are_sentences_and_the_answer_is_that_of_the_service(polyseme, expected):
@@ -50,7 +51,7 @@ def test_lines_of_standard_input_are_sentences_and_the_npz_has_the_same_bits(
     done = run("encode", *arguments, "--model", "tiny", stdin="\n".join(TEXTS) + "\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     with threadpool_limits(1):
-        assert target.read_bytes() == written(read_model(models_dir / "tiny"), TEXTS, "npz")
+        assert target.read_bytes() == npz_of(read_model(models_dir / "tiny"), TEXTS)
     piped = polyseme("encode", "--format", "npz", *TEXTS)
     assert piped.stdout == target.read_bytes()
     with np.load(io.BytesIO(piped.stdout), allow_pickle=False) as file:
@@ -127,7 +128,7 @@ def test_a_limit_of_the_environment_holds_and_cuts_where_that_is_asked_for(polys
     assert (refused.returncode, refused.stdout) == (1, b"")
     assert refused.stderr.decode() == (
         "polyseme: A sentence has too many tokens: 3, over the limit max_sentence_tokens of 2."
-        " Give less, or raise the limit by POLYSEME_MAX_SENTENCE_TOKENS.\n"
+        " Send less, or raise the limit with POLYSEME_MAX_SENTENCE_TOKENS.\n"
     )
     cut = polyseme("encode", "--truncate", "bank river money", **limit)
     assert json.loads(cut.stdout)["results"][0]["truncated"] == 1
@@ -156,8 +157,8 @@ def test_no_text_at_all_is_a_usage_error(polyseme):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="arguments are bytes on Linux")
 @pytest.mark.parametrize(("arguments", "stdin"), [(["\udcff"], b""), ([], b"bank\n\xff\n")])
-def test_text_that_is_not_utf8_ends_in_one_sentence(polyseme, arguments, stdin):
-    done = polyseme("encode", *arguments, stdin=stdin)
+def test_text_that_is_not_utf8_ends_in_one_sentence(arguments, stdin):
+    done = run_process("encode", *arguments, stdin=stdin)
     assert done.returncode in {1, 2}
     assert done.stdout == b""
     assert done.stderr
@@ -168,3 +169,118 @@ def test_a_file_that_cannot_be_written_ends_in_one_sentence(polyseme, tmp_path):
     assert (done.returncode, done.stdout) == (1, b"")
     assert "There is no such folder" in done.stderr.decode()
     assert "nowhere" in done.stderr.decode()
+
+
+PAIR = ["bank river", "money bank"]
+
+
+@pytest.fixture(scope="module")
+def compared(models_dir):
+    model = read_model(models_dir / "tiny")
+    occurrences = [Occurrence(text, "bank") for text in PAIR]
+    with threadpool_limits(1):
+        return compare(model, occurrences, 2, "auto", LIMITS, Timings())
+
+
+def test_json_is_the_answer_of_the_service(polyseme, compared):
+    done = polyseme("compare", "--json", "--neighbors", "2", "--word", "bank", *PAIR)
+    assert (done.returncode, done.stderr) == (0, b"")
+    document = json.loads(done.stdout)
+    assert document["model"] == "tiny"
+    assert document["notes"] == compared.notes
+    similarity = np.array(document["contextual_similarity"])
+    assert similarity.tobytes() == compared.contextual_similarity.tobytes()
+    for one, found in zip(compared.occurrences, document["occurrences"], strict=True):
+        assert found["shift"] == one.shift
+        words = [(n["word"], n["similarity"]) for n in found["contextual_neighbors"]]
+        assert words == one.contextual_neighbours
+
+
+def test_the_table_names_what_each_occurrence_looks_at_and_its_neighbours(polyseme, compared):
+    done = polyseme("compare", "--neighbors", "2", "--word", "bank", *PAIR)
+    assert (done.returncode, done.stderr) == (0, b"")
+    lines = [line.strip() for line in done.stdout.decode().splitlines()]
+    for number, one in enumerate(compared.occurrences):
+        start = lines.index(f"{number}  bank  (exact, shift {one.shift:.2f})")
+        attends_to, static, contextual = (line.split(maxsplit=2) for line in lines[start + 1 :][:3])
+        assert attends_to[2] == ", ".join(f"{t.text} {w:.2f}" for t, w in one.attends_to)
+        assert static == [
+            "static",
+            *", ".join(w for w, _ in one.static_neighbours).split(maxsplit=1),
+        ]
+        assert contextual[1].rstrip(",") == one.contextual_neighbours[0][0]
+    assert "static       1.00  1.00" in lines
+    assert lines[-1] == f"note: {compared.notes[0]}"
+
+
+def test_each_text_may_have_its_word_and_a_text_given_twice_is_its_next_time(polyseme):
+    texts = ["bank river bank", "bank river bank", "money"]
+    words = ["--word", "bank", "--word", "bank", "--word", "money"]
+    done = polyseme("compare", "--json", *words, *texts)
+    starts = [one["token"]["start"] for one in json.loads(done.stdout)["occurrences"]]
+    assert starts == [0, 11, 0]
+
+
+def test_a_word_that_the_text_lacks_ends_in_one_sentence_and_its_place(polyseme):
+    done = polyseme("compare", "--word", "bank", "bank", "river")
+    assert (done.returncode, done.stdout) == (1, b"")
+    (sentence,) = done.stderr.decode().splitlines()
+    assert sentence.startswith("polyseme: the text has this word as a token 0 times")
+    assert sentence.endswith("(/occurrences/1/word).")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--word", "bank", "bank"],
+        ["--word", "a", "--word", "b", "a", "b", "c"],
+        ["bank", "bank"],
+        ["--neighbors", "101", "--word", "bank", "bank", "bank"],
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_compared_is_a_usage_error(polyseme, arguments):
+    done = polyseme("compare", *arguments)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode().startswith("Usage: ")
+
+
+@pytest.fixture(scope="module")
+def composing(tmp_path_factory):
+    """`polyseme` whose default model composes words; `tiny` does not."""
+    folder = tmp_path_factory.mktemp("models")
+    write_tiny(folder / "tiny")
+    write_tiny(folder / "composing", subwords=SUBWORDS)
+    return partial(run, models_dir=folder, POLYSEME_MODEL="composing")
+
+
+def resolutions(done):
+    assert (done.returncode, done.stderr) == (0, b"")
+    return [token["resolution"] for token in json.loads(done.stdout)["results"][0]["tokens"]]
+
+
+def test_words_are_composed_where_nothing_else_is_asked_for(composing):
+    assert resolutions(composing("encode", "bank gnu")) == ["exact", "subword"]
+    assert resolutions(composing("encode", "--oov", "subword", "gnu")) == ["subword"]
+    assert resolutions(composing("encode", "--oov", "zero", "gnu")) == ["oov"]
+    assert resolutions(composing("encode", "--model", "tiny", "gnu")) == ["oov"]
+
+
+def test_a_model_without_subwords_says_so_in_one_sentence(composing):
+    done = composing("encode", "--model", "tiny", "--oov", "subword", "gnu")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode() == "polyseme: this model has no subword vectors (/oov).\n"
+
+
+def test_an_error_lists_words_that_could_be_composed(composing):
+    done = composing("encode", "--oov", "error", "bank gnu zebra")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert ": gnu, zebra." in done.stderr.decode()
+
+
+def test_a_comparison_says_what_was_composed(composing):
+    done = composing("compare", "--word", "gnu", "gnu bank", "a gnu")
+    lines = done.stdout.decode().splitlines()
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert lines[0].startswith("0  gnu  (subword, shift ")
+    assert lines[-3].startswith("note: Occurrences 0 and 1 are composed from the subwords of one")

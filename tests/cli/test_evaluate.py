@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 
-from polyseme.cli import evaluate as evaluating
-from tests.cli.conftest import run
+from polyseme.cli import progress
+from tests.cli.conftest import run, run_process, without
 from tests.conftest import free_port
 from tests.evaluation.sets import COARSE, WIC, WORDSIM, archived, unpacked
 from tests.signals import heard
@@ -136,19 +136,19 @@ def test_a_service_that_wants_a_key_or_does_not_answer_is_said(polyseme, serve, 
     assert done.stderr == b"polyseme: The service answers 401: The key is missing or wrong.\n"
     done = polyseme("evaluate", "wic", sets, "--url", f"127.0.0.1:{free_port()}")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert b"one such as http://127.0.0.1:8000" in done.stderr
+    assert b"has to look like http://127.0.0.1:8000" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["coarsewsd", "EMPTY"], "neither coarsewsd.tar.xz nor the unpacked files"),
-        (["coarsewsd", "SETS", "--model", "nobody"], "No model of this name is here."),
+        (["coarsewsd", "SETS", "--model", "nobody"], "There is no model of this name."),
         (["coarsewsd", "MOLES"], "has none of the words that the set asks for"),
         (["coarsewsd", "BROKEN"], "coarsewsd.tar.xz cannot be read"),
         (
             ["wic", "SETS", "--systems", "random", "--url", "http://127.0.0.1:1"],
-            "does not answer at this address",
+            "Nothing answers at this address",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -178,7 +178,7 @@ def test_what_cannot_be_measured_is_one_sentence_and_no_file(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["coarsewsd", "SETS", "--split", "dev"], "--split says which part of WiC"),
+        (["coarsewsd", "SETS", "--split", "dev"], "--split names a part of WiC"),
         (["wic", "SETS", "--systems", "bert"], "the systems are most-frequent, static,"),
         (["wic", "SETS", "--systems", "mean", "--no-controls"], "not both"),
         (["wic", "SETS", "--systems", "most-frequent"], "no most frequent sense"),
@@ -186,7 +186,7 @@ def test_what_cannot_be_measured_is_one_sentence_and_no_file(
         (["similarity", "SETS", "--compare"], "static vectors alone"),
         (["wic", "SETS", "--plot", "picture.pdf"], "end in .png or .svg"),
         (["wic", "SETS", "--json", "nowhere/a.json"], "there is no such folder"),
-        (["wic", "SETS", "--json", "/dev/null"], "something else than a file"),
+        (["wic", "SETS", "--json", "/dev/null"], "is not a regular file"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -197,23 +197,10 @@ def test_a_usage_error_is_told_before_anything_is_measured(polyseme, sets, argum
 
 
 def test_without_the_extra_it_says_what_to_install(sets):
-    code = (
-        "import sys\n"
-        "for name in ('sklearn', 'matplotlib'):\n"
-        "    sys.modules[name] = None\n"
-        "from polyseme.__main__ import main\n"
-        "main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "evaluate", "wic", sets],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (1, "")
+    done = run_process("evaluate", "wic", sets, python=without("sklearn"))
+    assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr == (
-        "polyseme: `polyseme evaluate` needs sklearn, matplotlib: pip install"
-        " 'polyseme[evaluate]'.\n"
+        b"polyseme: `polyseme evaluate` needs sklearn: pip install 'polyseme[evaluate]'.\n"
     )
 
 
@@ -224,6 +211,7 @@ def test_without_the_extra_a_comparison_says_what_to_install(polyseme, sets):
     assert done.stderr == b"polyseme: --compare needs packages: pip install 'polyseme[compare]'.\n"
 
 
+@pytest.mark.slow
 def test_an_interruption_leaves_no_file(models_dir, tmp_path):
     many = {
         name: lines * 30_000 if "train" in name else lines
@@ -254,6 +242,7 @@ def test_an_interruption_leaves_no_file(models_dir, tmp_path):
     assert b"Traceback" not in err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="needs the evaluation sets (POLYSEME_TEST_DATA)")
 def test_the_real_sets_are_measured(tmp_path):
     """The static vector of a word knows no sense: its figures are those of no information."""
@@ -280,20 +269,20 @@ def test_a_link_stays_and_what_it_leads_to_is_written(polyseme, sets, tmp_path):
     assert [file.name for file in (tmp_path / "there").iterdir()] == ["a.json"]
 
 
-def test_the_course_is_a_line_now_and_then_where_there_is_no_terminal(monkeypatch, capsys):
-    monkeypatch.setattr(evaluating, "SECONDS", 0.0)
-    with evaluating.course("sentences", 2000) as advance:
-        advance(1500)
+def test_progress_is_a_line_now_and_then_without_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    with progress.ConsoleProgress().stage("sentences", 2000, in_bytes=False) as bar:
+        bar.advance(1500)
     assert capsys.readouterr().err == "polyseme: sentences, 1,500 of 2,000\n"
-    monkeypatch.setattr(evaluating, "SECONDS", 1000.0)
-    with evaluating.course("sentences", 2000) as advance:
-        advance(1500)
+    monkeypatch.setattr(progress, "SECONDS", 1000.0)
+    with progress.ConsoleProgress().stage("sentences", 2000, in_bytes=False) as bar:
+        bar.advance(1500)
     assert capsys.readouterr().err == ""
 
 
-def test_the_course_is_a_bar_on_a_terminal(monkeypatch, capsys):
+def test_progress_is_a_bar_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with evaluating.course("sentences", 20) as advance:
-        advance(20)
+    with progress.ConsoleProgress().stage("sentences", 20, in_bytes=False) as bar:
+        bar.advance(20)
     out, err = capsys.readouterr()
     assert out == "" and "sentences:" in err and "/20 " in err

@@ -1,8 +1,30 @@
-"""`polyseme models`."""
+"""`polyseme models`: list, show, verify, import and export."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
 
+import numpy as np
 import pytest
+from gensim.models import KeyedVectors
+
+from polyseme.models.reader import read_model
+from polyseme.settings import BUNDLED
+from tests.cli.conftest import run
+from tests.conftest import ROOT
+from tests.importing.conftest import an_importer
+from tests.importing.files import WORDS, binary, fasttext, packed, rows, text
+from tests.importing.foreign import FOREIGN, MARK
+from tests.importing.spoiled_fasttext import FASTTEXTS
+from tests.importing.spoiled_rows import ROWS
+from tests.models.damage import snapshot
+from tests.signals import heard
+from tests.tiny import VECTORS, write_tiny
+from tests.tiny import WORDS as TINY_WORDS
 
 
 def test_models_are_listed_and_the_default_one_is_marked(polyseme):
@@ -10,7 +32,8 @@ def test_models_are_listed_and_the_default_one_is_marked(polyseme):
     assert (done.returncode, done.stderr) == (0, b"")
     lines = done.stdout.decode().splitlines()
     assert "* tiny  11 words  5 wide  float32  3 heads  2 layers" in lines
-    assert "  broken  11 words  5 wide  float32  1 heads  1 layers" in lines
+    problem = "vectors.npy has another number of bytes than manifest.json says."
+    assert f"  broken  broken: {problem}" in lines
     assert "  unreadable  broken: manifest.json, name: Field required." in lines
     names = [line[2:].split("  ")[0] for line in lines]
     assert names == sorted(names)
@@ -40,7 +63,7 @@ def test_verifying_goes_on_after_a_broken_model_and_fails(polyseme):
     ]
 
 
-UNKNOWN = "polyseme: No model of this name is here. `polyseme models list` names those there are."
+UNKNOWN = "polyseme: There is no model of this name. `polyseme models list` lists the models."
 
 
 @pytest.mark.parametrize(
@@ -73,3 +96,355 @@ def test_a_broken_model_ends_in_one_sentence(polyseme, arguments):
     assert (done.returncode, done.stdout) == (1, b"")
     (line,) = done.stderr.decode().splitlines()
     assert line.startswith(("polyseme: vectors.npy has", "polyseme: manifest.json, name"))
+
+
+ESTIMATE = (
+    "polyseme: 4 words of 3 numbers: about 130 MB of memory to import, 1 MB on disk, which all"
+    " workers that serve it share."
+)
+UNTOLD = (
+    "polyseme: Warning: too few English function words to tell whether the words are in the order"
+    " of their frequency, so each counts as informative as the next; --sorted says that they are."
+)
+NO_TEXT = "\udcff"
+"""How Python has a byte of the command line that is not UTF-8."""
+A_NAME = (
+    "polyseme: A model's name is letters, digits, `.`, `_` and `-`, at most 64 and the first a"
+    " letter or digit; give one by --name.\n"
+)
+
+
+@pytest.fixture
+def importing(tmp_path, monkeypatch):
+    """`polyseme models import` with a file called `vectors.txt` and folders of its own."""
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
+
+    def call(*options, content=None, file="vectors.txt", **variables):
+        if content is not None:
+            (tmp_path / file).write_bytes(content)
+        arguments = ("models", "import", tmp_path / file, *options)
+        return run(*arguments, models_dir=tmp_path / "models", **variables)
+
+    call.models, call.place = tmp_path / "models", tmp_path
+    return call
+
+
+@pytest.fixture
+def importer(tmp_path):
+    """The command in this process, for what ends before any work."""
+    with an_importer(tmp_path) as made:
+        yield made
+
+
+def test_the_result_is_on_standard_output_and_the_course_on_standard_error(importing):
+    done = importing(content=rows())
+    assert done.returncode == 0
+    assert done.stdout == b"vectors  4 words  3 wide  float32  cased  closed form\n"
+    assert done.stderr.decode().splitlines() == [ESTIMATE, UNTOLD]
+    assert len(read_model(importing.models / "vectors", verify=True).vocabulary) == 4
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "said"),
+    [
+        (rows(), ["--no-weights"], "float32  cased  parameter-free"),
+        (text(), ["--dtype", "float16", "--limit", "2"], "2 words  3 wide  float16"),
+        (binary(), ["--name", "a.b-c_D1"], "a.b-c_D1  4 words"),
+        (fasttext(), [], "float32  cased  closed form"),
+        (rows(["gnu", "emu", "yak", "auk"]), ["--sorted"], "float32  lower-case  closed form"),
+    ],
+)
+def test_what_was_imported_is_said_in_one_line(importing, content, options, said):
+    done = importing(*options, content=content)
+    assert (done.returncode, done.stdout.count(b"\n")) == (0, 1)
+    assert said in done.stdout.decode()
+
+
+def test_a_model_that_was_imported_is_listed_shown_and_whole(importing):
+    importing("--licence", "PDDL — ½", "--language", "en", "--language", "de", content=rows())
+    for command in (["list"], ["verify", "vectors"], ["show", "vectors"]):
+        done = run("models", *command, models_dir=importing.models)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert b"vectors" in done.stdout
+    manifest = read_model(importing.models / "vectors").manifest
+    assert (manifest.licence, manifest.languages) == ("PDDL — ½", ["en", "de"])
+    assert manifest.source == "vectors.txt"
+
+
+REFUSED = {
+    "columns": ROWS["another number of columns"]["a number more"],
+    "count": ROWS["a count that lies"]["huge, binary"],
+    "encoding": ROWS["a word that is not UTF-8"]["in text"],
+    "twice": ROWS["a word twice"]["in binary"],
+    "infinity": ROWS["a number that is not finite"]["1e39"],
+    "no number": ROWS["something that is not a number"]["hexadecimal"],
+    "empty": FOREIGN["empty"]["nothing"],
+    "pickle": FOREIGN["a pickle"]["harmful, protocol 4"],
+    "old pickle": FOREIGN["a pickle"]["harmful, protocol 0"],
+    "fastText": FASTTEXTS["cut off"]["in a word"],
+    "NaN": FASTTEXTS["a vector that is not finite"]["nan in an n-gram"],
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_spoiled_file_ends_in_one_sentence(importing, case):
+    content, sentence = REFUSED[case]
+    done = importing(content=packed(content, "gz" if "old" in case else "plain"))
+    assert (done.returncode, done.stdout) == (1, b"")
+    *course, last = done.stderr.decode().splitlines()
+    assert last == f"polyseme: {sentence}"
+    assert all(" of memory to import, " in line for line in course)
+    assert {path.name for path in importing.place.iterdir()} == {"scratch", "vectors.txt"}
+    assert not any((importing.place / "scratch").iterdir())
+    assert not (ROOT / MARK).exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "/", "../x", "x/", "é", ".x", "-x", " x", "x\n", "x" * 65]
+)
+@pytest.mark.parametrize("replace", [[], ["--replace"]])
+def test_a_name_that_no_model_can_have_is_refused_and_touches_nothing(importer, name, replace):
+    write_tiny(importer.models / "tiny")
+    file = importer.file(rows())
+    before = snapshot(importer.place)
+    assert importer.run(file, f"--name={name}", *replace) == (1, "", A_NAME)
+    assert snapshot(importer.place) == before
+
+
+def test_a_name_that_is_a_whole_path_leads_nowhere_else(importing):
+    elsewhere = importing.place / "elsewhere"
+    done = importing("--name", elsewhere, "--replace", content=rows())
+    assert (done.returncode, done.stderr.decode()) == (1, A_NAME)
+    assert not elsewhere.exists()
+
+
+def test_a_file_whose_name_no_model_can_have_needs_another(importing):
+    done = importing(content=rows(), file="the vectors.txt")
+    assert (done.returncode, done.stderr.decode()) == (1, A_NAME)
+    assert importing("--name", "the-vectors", file="the vectors.txt").returncode == 0
+
+
+def test_a_model_is_only_replaced_where_that_is_said(importing):
+    importing(content=rows())
+    before = snapshot(importing.models)
+    done = importing(content=rows(WORDS[::-1]))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode() == (
+        "polyseme: A model of this name is there already; --replace puts the new one in its place."
+        "\n"
+    )
+    assert snapshot(importing.models) == before
+    assert importing("--replace").returncode == 0
+    assert read_model(importing.models / "vectors").vocabulary.word(0) == WORDS[-1]
+    assert [path.name for path in importing.models.iterdir()] == ["vectors"]
+
+
+def test_a_model_stays_where_its_replacement_is_spoiled(importing):
+    importing(content=rows())
+    before = snapshot(importing.models)
+    assert importing("--replace", content=rows() + rows()).returncode == 1
+    assert snapshot(importing.models) == before
+
+
+def test_a_file_where_the_model_would_be_is_not_touched(importing):
+    importing.models.mkdir()
+    (importing.models / "vectors").write_bytes(b"mine")
+    for options in ([], ["--replace"]):
+        done = importing(*options, content=rows())
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert done.stderr.decode().splitlines()[-1].startswith("polyseme: ")
+    assert (importing.models / "vectors").read_bytes() == b"mine"
+    assert [path.name for path in importing.models.iterdir()] == ["vectors"]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--format", "pickle"], "--format"),
+        (["--encoding", "nonsense"], "--encoding"),
+        (["--encoding", "rot13"], "--encoding"),
+        (["--encoding", "base64"], "--encoding"),
+        (["--encoding", "idna"], "--encoding"),
+        (["--encoding", "undefined"], "--encoding"),
+        (["--encoding", NO_TEXT], "--encoding"),
+        (["--limit", "0"], "--limit"),
+        (["--limit", "many"], "--limit"),
+        (["--dtype", "float64"], "--dtype"),
+        (["--processes", "0"], "--processes"),
+        (["--processes", "65"], "--processes"),
+        (["--heads", "0"], "--heads"),
+        (["--licence", NO_TEXT], "not valid UTF-8"),
+        (["--language", NO_TEXT], "not valid UTF-8"),
+        (["--weights", "/nowhere"], "--weights"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_a_usage_error(importer, options, named):
+    done = importer.run(rows(), *options)
+    assert (done.code, done.out) == (2, "")
+    assert "Error: " in done.err
+    assert named in done.err
+    assert not any(importer.models.iterdir())
+
+
+@pytest.mark.parametrize("file", ["nothing.txt", "."])
+def test_what_is_no_file_is_a_usage_error(importing, file):
+    done = importing(file=file)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert "Error: Invalid value for 'FILE'" in done.stderr.decode()
+
+
+def test_a_file_that_is_being_written_to_a_pipe_is_refused(importing):
+    os.mkfifo(importing.place / "pipe")
+    done = importing(file="pipe")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.startswith(b"polyseme: The file is not a regular one; ")
+
+
+def assert_refused(done, sentence):
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode() == f"polyseme: {sentence}\n"
+
+
+def test_word2vec_text_is_what_gensim_and_an_import_read(polyseme, tmp_path):
+    out, models = tmp_path / "tiny.txt", tmp_path / "models"
+    done = polyseme("models", "export", "tiny", "--output", out)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    read = KeyedVectors.load_word2vec_format(out)
+    assert read.index_to_key == list(TINY_WORDS)
+    assert np.array_equal(read.vectors, VECTORS)
+    again = run("models", "import", out, "--no-weights", models_dir=models)
+    assert again.returncode == 0
+    back = run("models", "export", "tiny", "--output", tmp_path / "back.txt", models_dir=models)
+    assert back.returncode == 0
+    assert (tmp_path / "back.txt").read_bytes() == out.read_bytes()
+
+
+def test_the_bundled_model_comes_back_from_its_text_to_the_bit(bundled, tmp_path):
+    """8 bits and a scale; words of the tokenizer have no white space, so none is lacking."""
+    out, models = tmp_path / "wiki.txt", tmp_path / "models"
+    done = run("models", "export", BUNDLED, "--output", out, "--limit", "5000")
+    assert (done.returncode, done.stderr) == (0, b"")
+    options = ["--no-weights", "--name", "again"]
+    assert run("models", "import", out, *options, models_dir=models).returncode == 0
+    stored = np.load(models / "again" / "vectors.npy", mmap_mode="r")
+    assert stored.dtype == np.float32
+    assert stored.tobytes() == bundled.rows[:5000].tobytes()
+    words = (models / "again" / "vocabulary.txt").read_text().splitlines()
+    assert words == [bundled.vocabulary.word(row) for row in range(5000)]
+
+
+def test_the_projector_gets_a_folder_with_two_files(polyseme, tmp_path):
+    out = tmp_path / "made" / "projector"
+    done = polyseme("models", "export", "tiny", "--format", "projector", "--output", out)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert sorted(path.name for path in out.iterdir()) == ["metadata.tsv", "vectors.tsv"]
+    assert (out / "metadata.tsv").read_text().splitlines() == list(TINY_WORDS)
+    assert np.array_equal(np.loadtxt(out / "vectors.tsv", delimiter="\t"), VECTORS)
+    limited = ["models", "export", "tiny", "--format", "projector", "--limit", "2"]
+    assert polyseme(*limited, "--output", out).returncode == 0
+    assert (out / "metadata.tsv").read_text().splitlines() == list(TINY_WORDS[:2])
+    assert len((out / "vectors.tsv").read_text().splitlines()) == 2
+
+
+def test_words_that_are_left_out_are_counted_on_standard_error(tmp_path):
+    words = ["New York", "a\tb", *TINY_WORDS[2:]]
+    write_tiny(tmp_path / "models" / "spaced", words=words)
+    for kind, left in (("word2vec-text", 2), ("projector", 1)):
+        out = tmp_path / kind
+        arguments = ["models", "export", "spaced", "--format", kind, "--output", out]
+        done = run(*arguments, models_dir=tmp_path / "models")
+        assert (done.returncode, done.stdout) == (0, b"")
+        sentence = f"polyseme: {left} words with white space were left out.\n"
+        assert done.stderr.decode() == sentence
+
+
+def test_what_cannot_be_written_is_told_in_a_sentence(polyseme, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("before")
+    os.mkfifo(tmp_path / "pipe")
+    nowhere, into = tmp_path / "none" / "out.txt", ["--format", "projector", "--output"]
+    for arguments, sentence in {
+        ("--output", nowhere): f"There is no such folder ({tmp_path / 'none'}).",
+        ("--output", tmp_path / "folder"): "The path exists and is not a regular file ({}).",
+        ("--output", tmp_path / "pipe"): "The path exists and is not a regular file ({}).",
+        (*into, tmp_path / "file"): "File exists ({}).",
+    }.items():
+        done = polyseme("models", "export", "tiny", *arguments)
+        assert_refused(done, sentence.format(arguments[-1]))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "pipe"]
+    assert not any((tmp_path / "folder").iterdir())
+    assert (tmp_path / "file").read_text() == "before"
+
+
+@pytest.mark.parametrize("name", ["nobody", "../tiny"])
+def test_an_unknown_model_writes_nothing(polyseme, tmp_path, name):
+    done = polyseme("models", "export", name, "--output", tmp_path / "out.txt")
+    assert_refused(done, "There is no model of this name. `polyseme models list` lists the models.")
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_broken_model_writes_nothing(polyseme, tmp_path):
+    done = polyseme("models", "export", "broken", "--output", tmp_path / "out.txt")
+    assert (done.returncode, done.stdout) == (1, b"")
+    (line,) = done.stderr.decode().splitlines()
+    assert line.startswith("polyseme: vectors.npy has")
+    assert not any(tmp_path.iterdir())
+
+
+DEAF = 'trap "" HUP; exec "$@"'
+LIMITED = ("sh", "-c", 'ulimit -f 1000; exec "$@"', "sh")
+"""Before a command: no file may have more than a thousand blocks."""
+
+
+def begin(*arguments, before=()):
+    """Start to export the bundled model, which takes a while."""
+    command = [sys.executable, "-m", "polyseme", "models", "export", BUNDLED]
+    return subprocess.Popen(
+        [*before, *command, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def signalled(process, folder, number):
+    """Send a signal as soon as something is written."""
+    while not list(folder.rglob(".writing-*")):
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(number)
+    said, told = process.communicate(timeout=60)
+    assert (said, b"Traceback" in told) == (b"", False)
+    return process.returncode
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [("word2vec-text", signal.SIGINT), ("projector", signal.SIGTERM), ("projector", signal.SIGHUP)],
+    ids=str,
+)
+def test_an_interrupted_export_leaves_nothing(tmp_path, kind, number):
+    with heard(number):
+        process = begin("--format", kind, "--output", tmp_path / "out")
+    assert signalled(process, tmp_path, number) not in {0, -number}
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_an_export_under_nohup_goes_on(tmp_path):
+    process = begin("--output", tmp_path / "out", before=("sh", "-c", DEAF, "sh"))
+    assert signalled(process, tmp_path, signal.SIGHUP) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["word2vec-text", "projector"])
+def test_an_export_that_does_not_fit_leaves_nothing(tmp_path, kind):
+    """A limit to the size of files stands for a full disk: writing fails in the middle."""
+    process = begin("--format", kind, "--output", tmp_path / "out", before=LIMITED)
+    said, told = process.communicate(timeout=60)
+    assert (process.returncode, said, told) == (1, b"", b"polyseme: File too large.\n")
+    assert not any(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""The course of an import: what it takes, a bar on a terminal, lines elsewhere."""
+"""Progress of long work: a bar on a terminal, lines elsewhere."""
 
 import os
 import pty
@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from polyseme.cli import progress
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.conftest import ROOT
 from tests.importing.files import many
 from tests.importing.work import Work
+from tests.training.world import world_model, write_tags
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,7 @@ def large(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_the_memory_and_the_disk_that_it_takes_are_said_before(tmp_path, large):
     with Work(tmp_path, large, "--dtype", "float16", "--limit", "20000") as work:
         code, _, err = work.end()
@@ -49,6 +51,7 @@ def read_all(master):
         written += part
 
 
+@pytest.mark.slow
 def test_on_a_terminal_a_bar_shows_bytes_and_rows(tmp_path, large):
     master, terminal = pty.openpty()
     termios.tcsetwinsize(terminal, (24, 100))
@@ -85,6 +88,7 @@ def test_off_a_terminal_a_line_is_written_now_and_then(monkeypatch, capsys):
     ]
 
 
+@pytest.mark.slow
 def test_off_a_terminal_there_is_no_bar(tmp_path, large):
     with Work(tmp_path, large, "--processes", "1") as work:
         code, out, err = work.end()
@@ -94,3 +98,59 @@ def test_off_a_terminal_there_is_no_bar(tmp_path, large):
     assert "\x1b" not in err
     assert all(line.startswith("polyseme: ") for line in err.splitlines())
     assert np.isfinite(read_model(work.models / "big").vectors).all()
+
+
+SCORES = {"auc": 61.234, "macro_f1": None}
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_off_a_terminal_lines_come_now_and_then_and_scores_at_once(clock, capsys):
+    with progress.TrainingProgress() as training:
+        with training.stage("reading text.txt", 5_000_000) as bar:
+            for _ in range(5):
+                clock[0] += 4
+                bar.advance(1_000_000)
+        training.step(0, {"step": 0, **SCORES})
+        for step in range(1, 7):
+            clock[0] += 4
+            training.step(step / 6, {"step": step, "loss": 2.5 + step / 1000})
+        training.step(1, {"step": 1007, "loss": 2.4, "auc": 62, "macro_f1": 70.0})
+    assert capsys.readouterr().err.splitlines() == [
+        "polyseme: reading text.txt, 3 of 5 MB",
+        "polyseme: training, 0%, step 0, held out: AUC 61.23, macro-F1 –",
+        "polyseme: training, 50%, step 3, loss 2.503, held out: AUC 61.23, macro-F1 –",
+        "polyseme: training, 100%, step 6, loss 2.506, held out: AUC 61.23, macro-F1 –",
+        "polyseme: training, 100%, step 1,007, loss 2.400, held out: AUC 62.00, macro-F1 70.00",
+    ]
+
+
+@pytest.mark.slow
+def test_on_a_terminal_there_is_a_bar_with_the_loss_and_the_scores(tmp_path):
+    pytest.importorskip("torch", reason="the extra [train] is not installed")
+    pytest.importorskip("sklearn", reason="the extra [train] is not installed")
+    world_model(tmp_path)
+    tags = write_tags(tmp_path / "tags.jsonl", count=200)
+    master, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 150))
+    arguments = ("train", "--model", "world", "--tags", tags, "--steps", 60, "--score-every", 30)
+    with subprocess.Popen(
+        [sys.executable, "-m", "polyseme", *map(str, arguments), "--models-dir", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        os.close(terminal)
+        err = read_all(master).decode()
+        process.stdout.read()
+    os.close(master)
+    assert process.returncode == 0, err
+    assert re.search(r"reading tags\.jsonl: +\d+%\|[^|]*\| [\d.]+k?/", err), err
+    assert re.search(r"\rtraining +\d+%\|[^|]*\| \d\d:\d\d<.*step \d+, loss \d\.\d+", err), err
+    assert re.search(r"polyseme: training, 50%, step 30, loss \d\.\d+, held out: AUC ", err), err
+    assert "Traceback" not in err

@@ -7,8 +7,8 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from polyseme.cli.commands import polyseme
-from polyseme.store import slot
+from polyseme.cli.main import polyseme
+from polyseme.models import registry
 from tests.tiny import write_tiny
 
 
@@ -25,11 +25,11 @@ def test_the_models_are_read_by_the_server_alone_and_only_once(tmp_path, monkeyp
     write_tiny(tmp_path / "tiny")
     started = []
     monkeypatch.setattr(sys, "argv", [])
-    monkeypatch.setattr(slot, "read_model", lambda *_, **__: pytest.fail("it was read"))
+    monkeypatch.setattr(registry, "read_model", lambda *_, **__: pytest.fail("it was read"))
     monkeypatch.setattr(runpy, "run_module", lambda *names, **_: started.append((names, sys.argv)))
     environment = {"POLYSEME_MODELS_DIR": str(tmp_path), "POLYSEME_MODEL": "tiny"}
     done = CliRunner(env=environment).invoke(polyseme, ["serve"], catch_exceptions=False)
     assert done.exit_code == 0
     (((name,), arguments),) = started
     assert name == arguments[0] == "gunicorn"
-    assert arguments[1:3] == ["--config", "python:polyseme.http.serving"]
+    assert arguments[1:3] == ["--config", "python:polyseme.server.config"]

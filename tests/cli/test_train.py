@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from polyseme.store.folder import read_model
-from tests.cli.conftest import run
+from polyseme.models.reader import read_model
+from tests.cli.conftest import run, run_process, without
 from tests.training.world import world_model, write_corpus, write_tags
 
 QUICK = ("--steps", 4, "--groups", 4, "--occurrences", 6, "--score-every", 2)
@@ -114,7 +114,7 @@ def test_a_name_that_leads_elsewhere_is_refused(train, name):
 def test_a_model_that_is_not_there_is_told(place):
     pytest.importorskip("torch", reason="the extra [train] is not installed")
     done = run("train", "--model", "none", "--tags", place / "tags.jsonl", *QUICK)
-    assert "No model of this name" in sentence(done)
+    assert "no model of this name" in sentence(done)
 
 
 def test_a_line_that_is_wrong_is_named_and_nothing_is_written(train, place):
@@ -125,12 +125,8 @@ def test_a_line_that_is_wrong_is_named_and_nothing_is_written(train, place):
 
 
 def test_without_pytorch_it_is_said_what_to_install(place):
-    (place / "hidden").mkdir()
-    (place / "hidden" / "sitecustomize.py").write_text(
-        "import importlib.util as u\nfind = u.find_spec\n"
-        "u.find_spec = lambda name, *a: None if name == 'torch' else find(name, *a)\n"
-    )
-    done = runs(place, "--tags", "tags.jsonl", PYTHONPATH=str(place / "hidden"))
+    arguments = ("train", "--model", "world", "--tags", place / "tags.jsonl")
+    done = run_process(*arguments, models_dir=place / "models", python=without("torch"))
     assert "pip install 'polyseme[train]'" in sentence(done)
 
 
@@ -173,6 +169,7 @@ def test_a_model_without_weights_starts_from_the_closed_form(train, place):
     assert recipe["init"] == "closed-form"
 
 
+@pytest.mark.slow
 def test_a_training_that_is_ended_goes_on_to_the_same_weights(train, place):
     options = ("--tags", "tags.jsonl", "--groups", 4, "--score-every", 20, "--steps", 400)
     arguments = [

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from polyseme.client import AnswerError, Client
-from polyseme.client.exchanges import Answer
+from polyseme.client.requests import Response
 from polyseme.errors import InvalidError, PolysemeError, TooLargeError
 from tests.client.speaking import Said, speaking
 
@@ -324,6 +324,6 @@ def test_what_a_problem_says_is_not_believed(document):
 
 def test_an_unknown_code_is_the_error_of_its_status():
     problem = b'{"code": "a_code_of_tomorrow", "detail": "No."}'
-    answer = Answer(422, "application/problem+json", problem)
+    answer = Response(422, "application/problem+json", problem)
     with pytest.raises(InvalidError, match=r"No\."):
         answer.require("application/json")

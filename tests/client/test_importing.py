@@ -16,8 +16,17 @@ def python(code):
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
 
-def test_the_package_alone_loads_neither_numpy_nor_httpx():
-    code = "import polyseme.client, sys; print({'numpy', 'httpx', 'orjson'} & set(sys.modules))"
+@pytest.mark.parametrize("package", ["polyseme", "polyseme.client"])
+def test_the_package_alone_loads_none_of_what_it_needs(package):
+    heavy = {"numpy", "httpx", "orjson", "flask", "gensim"}
+    assert python(f"import {package}, sys; print({heavy} & set(sys.modules))") == "set()"
+
+
+@pytest.mark.parametrize("name", polyseme.__all__)
+def test_every_name_of_the_package_is_there_and_loads_no_other_framework(name):
+    heavy = {"flask", "gensim", "httpx"} - {"create_app": {"flask"}}.get(name, set())
+    heavy -= {"httpx"} if "Client" in name else set()
+    code = f"import polyseme, sys; polyseme.{name}; print({heavy} & set(sys.modules))"
     assert python(code) == "set()"
 
 
@@ -38,5 +47,7 @@ def test_every_name_that_is_promised_is_there(name):
 
 
 def test_another_name_is_not():
+    with pytest.raises(AttributeError, match="Server"):
+        _ = polyseme.Server
     with pytest.raises(ImportError):
         from polyseme.client import Server  # noqa: F401

@@ -72,7 +72,7 @@ def test_a_redirection_does_not_get_the_key(status):
         with (
             speaking(said) as speaker,
             Client(speaker.url, KEY) as client,
-            pytest.raises(AnswerError, match="not followed"),
+            pytest.raises(AnswerError, match="does not follow it"),
         ):
             client.neighbors("bank")
         assert elsewhere.heard == []

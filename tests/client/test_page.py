@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from polyseme.client.batches import BYTES, SENTENCES
-from polyseme.client.connection import _USUAL, RETRIED
-from polyseme.client.remote import CONCURRENCY, KEY, Client
-from polyseme.client.vectors import Encoder
+from polyseme.client.client import CONCURRENCY, KEY_VARIABLE, Client
+from polyseme.client.encoder import Encoder
+from polyseme.client.requests import BATCH_BYTES, BATCH_SENTENCES
+from polyseme.client.transport import DEFAULTS, RETRY_STATUSES
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs/client.md").read_text("utf-8")
@@ -45,16 +45,16 @@ def test_every_block_of_the_page_runs(address, capsys, monkeypatch):
 def test_the_page_names_every_call_and_the_figures_that_are_set():
     for name in vars(Encoder):
         assert name.startswith("_") or f"`{name}" in PAGE or f".{name}`" in PAGE
-    assert f"`batch_sentences` ({SENTENCES})" in PAGE
-    assert f"`batch_bytes` ({BYTES >> 10} KiB)" in PAGE
+    assert f"`batch_sentences` ({BATCH_SENTENCES})" in PAGE
+    assert f"`batch_bytes` ({BATCH_BYTES >> 10} KiB)" in PAGE
     assert f"`concurrency` ({CONCURRENCY})" in PAGE
-    assert f"`max_answer_bytes` ({_USUAL['max_answer_bytes'] >> 20} MiB)" in PAGE
-    assert f"`retries` ({_USUAL['retries']})" in PAGE
-    assert f"`longest_wait` ({_USUAL['longest_wait']} seconds)" in PAGE
-    assert f"`timeout` ({_USUAL['timeout']} seconds" in PAGE
-    assert "{}, {}, {} or {}".format(*RETRIED) in PAGE
-    assert f"`{KEY}`" in PAGE
-    assert all(f"`{name}" in PAGE for name in _USUAL)
+    assert f"`max_answer_bytes` ({DEFAULTS['max_answer_bytes'] >> 20} MiB)" in PAGE
+    assert f"`retries` ({DEFAULTS['retries']})" in PAGE
+    assert f"`longest_wait` ({DEFAULTS['longest_wait']} seconds)" in PAGE
+    assert f"`timeout` ({DEFAULTS['timeout']} seconds" in PAGE
+    assert "{}, {}, {} or {}".format(*RETRY_STATUSES) in PAGE
+    assert f"`{KEY_VARIABLE}`" in PAGE
+    assert all(f"`{name}" in PAGE for name in DEFAULTS)
     with pytest.raises(TypeError, match="patience"):
         Client("http://localhost:8000", patience=5)
 
@@ -69,6 +69,7 @@ def told(file):
     return texts, shown, sum("image/png" in one.get("data", ()) for one in outputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["this process", "a service"])
 def test_the_notebook_runs_and_says_what_is_committed(where, tmp_path, request):
     pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")

@@ -125,6 +125,7 @@ def test_a_service_that_says_nothing_is_left_after_the_timeout(ask):
         assert len(speaker.heard) == 1  # it would take as long again
 
 
+@pytest.mark.slow
 def test_a_real_service_that_limits_the_rate_is_asked_at_its_pace(serve, models_dir):
     limited = serve(models_dir=models_dir, model="tiny", workers=1, rate_limit="4/second")
     url = str(limited.base_url).rstrip("/")
@@ -138,6 +139,7 @@ def test_a_real_service_that_limits_the_rate_is_asked_at_its_pace(serve, models_
     assert caught.value.seconds == 1
 
 
+@pytest.mark.slow
 def test_a_service_may_be_replaced_while_it_is_asked(tmp_path, models_dir, local, monkeypatch):
     port = free_port()
     monkeypatch.setattr("tests.conftest.free_port", lambda: port)
@@ -162,6 +164,7 @@ def test_a_service_may_be_replaced_while_it_is_asked(tmp_path, models_dir, local
     assert answered == 60
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_in_the_middle_is_not_noticed(tmp_path, models_dir):
     process, url = start(tmp_path / "log", models_dir=models_dir, model="tiny", workers=1)
     try:

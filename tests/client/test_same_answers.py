@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from polyseme.client import AsyncClient, Client, LocalModel, Occurrence
-from polyseme.client.vectors import Encoder
+from polyseme.client.encoder import Encoder
 from polyseme.errors import InvalidError, PolysemeError, UnknownWordError
 from tests.client.same import require_same
 

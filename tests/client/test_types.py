@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import ROOT
 
 PROGRAM = """
@@ -32,6 +34,7 @@ Client("http://localhost:8000", patience=5)
 """
 
 
+@pytest.mark.slow
 def test_both_are_encoders_and_what_is_wrong_is_found(tmp_path):
     (tmp_path / "asking.py").write_text(PROGRAM + WRONG)
     done = subprocess.run(

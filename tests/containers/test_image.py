@@ -129,7 +129,7 @@ def test_a_sentence_is_encoded_in_the_container(service):
 
 
 def test_the_page_is_in_the_image(service):
-    for path in ("", "page/start.js", "page/look/view.js", "page/worked-examples.json"):
+    for path in ("", "page/start.js", "page/attention/view.js", "page/worked-examples.json"):
         assert httpx.get(f"{service}/{path}").status_code == 200
 
 

@@ -17,10 +17,10 @@ import httpx
 import pytest
 import yaml
 
+from tests.api.problem import expect_problem
 from tests.conftest import free_port
 from tests.containers.engine import NEEDS_AN_ENGINE, ROOT, Podman
-from tests.http.problem import expect_problem
-from tests.proxy import configured
+from tests.server.proxy import configured
 
 SENTENCE = {"input": "The bank of the river"}
 COMPOSE = Path(sys.executable).with_name("podman-compose")

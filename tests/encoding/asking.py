@@ -1,61 +1,61 @@
-"""Encoding with the choices of a test and defaults for the rest."""
+"""Encoding with the options of a test and defaults for the rest."""
 
 import io
 import json
-from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 
-from polyseme.encoding.answers import answer
-from polyseme.encoding.choice import Choice, Part
-from polyseme.encoding.encoder import Batch, encode
-from polyseme.encoding.stages import Stages
+from polyseme.encoding.encode import TokenCounts, encode, tokenize
+from polyseme.encoding.options import EncodeOptions, Part
+from polyseme.encoding.serialize import json_document, npz_archive, sentence_json
 from tests.tiny import LIMITS
 
 EVERY = frozenset(get_args(Part))
-STREAMED = replace(LIMITS, stream_bytes=1)
 
 
-def ask(model, texts, limits=LIMITS, stages=None, **choice):
-    return encode(model, texts, Choice(**choice), limits, stages or Stages())
+def ask(model, texts, limits=LIMITS, timings=None, **options):
+    """Encode some texts."""
+    return encode(model, texts, EncodeOptions(**options), limits, timings)
 
 
-def ask_one(model, text, **choice):
-    return ask(model, [text], **choice)[0]
+def ask_one(model, text, **options):
+    """Encode one text."""
+    return ask(model, [text], **options)[0]
 
 
-def batch_of(model, texts, limits=LIMITS, **choice):
-    return Batch(model, texts, Choice(**choice), limits, Stages())
+def json_of(model, texts, encoding="float", limits=LIMITS, **options):
+    """The response in JSON, as bytes."""
+    sentences = tokenize(model, texts, EncodeOptions(**options), limits)
+    results = [sentence_json(one, encoding) for one in ask(model, texts, limits, **options)]
+    return json_document(model.manifest, results, TokenCounts(sentences))
 
 
-def written(model, texts, kind="json", encoding="float", limits=LIMITS, **choice):
-    """The bytes of an answer, which is held first where it is small, as a service does."""
-    batch = batch_of(model, texts, limits, **choice)
-    if not batch.large:
-        batch.hold()
-    return b"".join(answer(batch, kind, encoding))
+def document_of(model, texts, encoding="float", limits=LIMITS, **options):
+    """The response in JSON, parsed."""
+    return json.loads(json_of(model, texts, encoding, limits, **options))
 
 
-def document_of(model, texts, encoding="float", limits=LIMITS, **choice):
-    """The answer in JSON, read."""
-    return json.loads(written(model, texts, "json", encoding, limits, **choice))
+def npz_of(model, texts, limits=LIMITS, **options):
+    """The response in `.npz`, as bytes."""
+    encoded = ask(model, texts, limits, **options)
+    return npz_archive(model.manifest, encoded, EncodeOptions(**options))
 
 
-def arrays_of(model, texts, limits=LIMITS, **choice):
-    """The answer in `.npz`, read."""
-    data = written(model, texts, "npz", limits=limits, **choice)
-    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+def arrays_of(model, texts, limits=LIMITS, **options):
+    """The response in `.npz`, read."""
+    with np.load(io.BytesIO(npz_of(model, texts, limits, **options)), allow_pickle=False) as file:
         return dict(file)
 
 
 def same_bits(a, b):
-    """Whether two answers of a sentence are the same to the last bit."""
+    """Whether two encoded sentences are the same to the last bit."""
     return a.tokens == b.tokens and {n: as_bits(x) for n, x in a.arrays.items()} == {
         n: as_bits(x) for n, x in b.arrays.items()
     }
 
 
 def as_bits(array):
+    """The shape and the bytes of a float32 array."""
     assert array.dtype == np.float32
     return array.shape, array.tobytes()

@@ -1,20 +1,21 @@
-"""Occurrences of words side by side."""
+"""Comparison of occurrences of words, and the flat map of them and their neighbors."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 
-from polyseme.encoding.compare import Occurrence, compare
-from polyseme.encoding.stages import Stages
-from polyseme.engine.layers import Layer, Projection
+from polyseme.encoding.compare import READING_SHARE, Occurrence, compare
+from polyseme.engine.arrays import unit
+from polyseme.engine.layers import Layer, Projection, contextualize
 from polyseme.errors import InvalidError, TooLargeError
 from tests.encoding.asking import ask_one
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 
 
-def put(model, *occurrences, neighbours=3, case="auto", limits=LIMITS):
-    return compare(model, occurrences, neighbours, case, limits, Stages())
+def put(model, *occurrences, neighbors=3, case="auto", limits=LIMITS):
+    return compare(model, occurrences, neighbors, case, limits)
 
 
 def token(model, text, word=None, **place):
@@ -123,25 +124,25 @@ def test_similarities_are_the_cosines_of_the_rows(deep):
     assert result.contextual_similarity[0, 1] < 1 - 1e-4
 
 
-def test_neighbours_of_the_static_vector_leave_out_the_word_in_any_case(plain):
-    one = put(plain, Occurrence("Apple bank", "Apple"), neighbours=20).occurrences[0]
-    assert {word for word, _ in one.static_neighbours} == set(WORDS) - {"apple", "Apple", "APPLE"}
+def test_neighbors_of_the_static_vector_leave_out_the_word_in_any_case(plain):
+    one = put(plain, Occurrence("Apple bank", "Apple"), neighbors=20).occurrences[0]
+    assert {word for word, _ in one.static_neighbors} == set(WORDS) - {"apple", "Apple", "APPLE"}
 
 
-def test_neighbours_of_the_contextual_vector_leave_out_the_words_of_the_sentence(plain):
-    one = put(plain, Occurrence("Apple BANK zebra", "Apple"), neighbours=20).occurrences[0]
+def test_neighbors_of_the_contextual_vector_leave_out_the_words_of_the_sentence(plain):
+    one = put(plain, Occurrence("Apple BANK zebra", "Apple"), neighbors=20).occurrences[0]
     left = set(WORDS) - {"apple", "Apple", "APPLE", "bank"}
-    assert {word for word, _ in one.contextual_neighbours} == left
+    assert {word for word, _ in one.contextual_neighbors} == left
 
 
-def test_neighbours_are_best_first_with_their_cosines(plain):
-    one = put(plain, Occurrence("bank river", "bank"), neighbours=4).occurrences[0]
+def test_neighbors_are_best_first_with_their_cosines(plain):
+    one = put(plain, Occurrence("bank river", "bank"), neighbors=4).occurrences[0]
     contextual = ask_one(plain, "bank river").arrays["contextual"][0]
-    # What is read is drawn towards the static vector, so that its word is still heard.
+    # Part of the static vector is added before neighbors are searched.
     read = contextual / np.linalg.norm(contextual) + 0.4 * VECTORS[3] / np.linalg.norm(VECTORS[3])
     for vector, found, without in (
-        (VECTORS[3], one.static_neighbours, {"bank"}),
-        (read, one.contextual_neighbours, {"bank", "river"}),
+        (VECTORS[3], one.static_neighbors, {"bank"}),
+        (read, one.contextual_neighbors, {"bank", "river"}),
     ):
         expected = sorted(
             (-cosine(vector, row), number)
@@ -153,28 +154,28 @@ def test_neighbours_are_best_first_with_their_cosines(plain):
             assert similarity == pytest.approx(cosine(vector, VECTORS[WORDS.index(word)]), abs=1e-6)
 
 
-def test_no_neighbours_may_be_asked_for(plain):
-    one = put(plain, Occurrence("bank", "bank"), neighbours=0).occurrences[0]
-    assert one.static_neighbours == one.contextual_neighbours == []
+def test_no_neighbors_may_be_asked_for(plain):
+    one = put(plain, Occurrence("bank", "bank"), neighbors=0).occurrences[0]
+    assert one.static_neighbors == one.contextual_neighbors == []
 
 
-def test_what_an_occurrence_looks_at_is_sorted_and_sums_to_one(deep):
+def test_what_an_occurrence_attends_to_is_sorted_and_sums_to_one(deep):
     text = "bank river money apple bank did high"
     one = put(deep, Occurrence(text, "bank", nth=1)).occurrences[0]
-    weights = [weight for _, weight in one.attends_to]
-    row = ask_one(deep, text, layers="last", mean_of_heads=True).arrays["attention"][0, 4]
+    weights = [attended.weight for attended in one.attends_to]
+    row = ask_one(deep, text, layers="last", mean_heads=True).arrays["attention"][0, 4]
     assert weights == sorted(weights, reverse=True)
     assert sum(weights) == pytest.approx(1, abs=1e-6)
-    looked_at = {t.start: weight for t, weight in one.attends_to}
+    attended_to = {attended.start: attended.weight for attended in one.attends_to}
     tokens = ask_one(deep, text).tokens
-    assert looked_at == {t.start: float(w) for t, w in zip(tokens, row, strict=True) if w > 0}
-    assert not {"bank"} & {t.text for t, _ in one.attends_to}
+    assert attended_to == {t.start: float(w) for t, w in zip(tokens, row, strict=True) if w > 0}
+    assert not {"bank"} & {attended.text for attended in one.attends_to}
 
 
-def test_of_many_words_the_ten_it_looks_at_most_are_named(plain):
+def test_of_many_words_the_ten_with_the_largest_weights_are_named(plain):
     text = " ".join(["bank", *["river", "money", "high", "end"] * 5])
     one = put(plain, Occurrence(text, "bank")).occurrences[0]
-    weights = [weight for _, weight in one.attends_to]
+    weights = [attended.weight for attended in one.attends_to]
     row = ask_one(plain, text).arrays["attention"][0, 0, 0]
     assert weights == np.sort(row)[::-1][:10].tolist()
 
@@ -202,10 +203,10 @@ def test_an_unknown_occurrence_is_noted_and_gives_no_nan(plain):
     ]
     first, second = result.occurrences
     assert (first.shift, second.shift) == (1, 1)
-    assert first.static_neighbours == second.static_neighbours == []
-    assert second.contextual_neighbours == []
-    assert len(first.contextual_neighbours) == 3
-    assert [(t.text, w) for t, w in first.attends_to] == [("bank", 1.0)]
+    assert first.static_neighbors == second.static_neighbors == []
+    assert second.contextual_neighbors == []
+    assert len(first.contextual_neighbors) == 3
+    assert [(attended.text, attended.weight) for attended in first.attends_to] == [("bank", 1.0)]
     assert result.static_similarity.tolist() == [[0, 0], [0, 0]]
     assert np.isfinite(result.contextual_similarity).all()
 
@@ -217,19 +218,19 @@ def test_a_word_whose_vector_is_zero_gives_no_nan(tmp_path):
     result = put(model, Occurrence("bank", "bank"), Occurrence("bank river", "bank"))
     first, second = result.occurrences
     assert first.shift == 1
-    assert first.static_neighbours == first.contextual_neighbours == []
-    assert second.contextual_neighbours
-    assert "bank" not in {word for word, _ in second.contextual_neighbours}
+    assert first.static_neighbors == first.contextual_neighbors == []
+    assert second.contextual_neighbors
+    assert "bank" not in {word for word, _ in second.contextual_neighbors}
     assert np.isfinite(result.contextual_similarity).all()
     assert result.static_similarity.tolist() == [[0, 0], [0, 0]]
 
 
-def test_a_contextual_vector_without_a_direction_has_no_neighbours(tmp_path):
+def test_a_contextual_vector_without_a_direction_has_no_neighbors(tmp_path):
     nothing = Layer(value=Projection(np.zeros((len(VECTORS[0]),) * 2, np.float32)))
     model = tiny_model(tmp_path, layers=[nothing])
     first, _ = put(model, *[Occurrence("bank river", "bank")] * 2).occurrences
-    assert first.static_neighbours
-    assert first.contextual_neighbours == []
+    assert first.static_neighbors
+    assert first.contextual_neighbors == []
 
 
 @pytest.mark.parametrize(
@@ -245,3 +246,84 @@ def test_the_case_chooses_the_vector(plain):
     assert token(plain, "Bank", "Bank").key == "bank"
     exact = put(plain, Occurrence("Bank", "Bank"), case="exact").occurrences[0]
     assert exact.token.key is None
+
+
+TEXTS = ("river bank flows", "money bank grows")
+
+
+def mapped(model, *occurrences, neighbors=2):
+    result = compare(model, occurrences, neighbors, with_map=True)
+    return result, result.map
+
+
+def occurrences_of(word, *texts):
+    return [Occurrence(text, word) for text in texts]
+
+
+def test_there_is_no_map_by_default(plain):
+    made = occurrences_of("bank", *TEXTS)
+    assert compare(plain, made, 2).map is None
+
+
+def test_the_map_is_the_principal_components_of_all_directions(bundled):
+    result, flat = mapped(bundled, *occurrences_of("bank", *TEXTS), neighbors=4)
+    directions = [unit(bundled.static([one.token]))[0] for one in result.occurrences[:1]]
+    for text in TEXTS:
+        tokens = bundled.tokenizer.tokens(text)
+        sentence = bundled.sentence(tokens)
+        place = [token.text for token in tokens].index("bank")
+        contextual = contextualize(sentence, bundled.layers).contextual[place]
+        both = unit(np.stack([contextual, sentence.vectors[place]]))
+        directions.append(unit((both[0] + READING_SHARE * both[1])[None])[0])
+    words = list(flat.neighbors)
+    listed = {
+        word
+        for one in result.occurrences
+        for near in (one.static_neighbors, one.contextual_neighbors)
+        for word, _ in near
+    }
+    assert set(words) == listed
+    rows = [bundled.vocabulary.row(word) for word in words]
+    directions += list(unit(bundled.rows[np.array(rows)].astype(np.float64)))
+    oracle = PCA(2).fit(np.array(directions))
+    expected = oracle.transform(np.array(directions))
+    found = np.array([flat.static[0], *flat.contextual, *flat.neighbors.values()])
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-5)
+    np.testing.assert_allclose(
+        flat.explained_variance_ratio, oracle.explained_variance_ratio_, atol=1e-5
+    )
+
+
+def test_one_static_vector_is_one_point_and_its_contexts_are_two(bundled):
+    _, flat = mapped(bundled, *occurrences_of("bank", *TEXTS))
+    assert flat.static[0] == flat.static[1]
+    assert flat.contextual[0] != flat.contextual[1]
+
+
+def test_a_shared_static_vector_counts_as_one_point(bundled):
+    """Comparing one occurrence with itself many times does not move the map."""
+    _, two = mapped(bundled, *occurrences_of("bank", *TEXTS))
+    _, four = mapped(bundled, *occurrences_of("bank", *TEXTS, *TEXTS))
+    np.testing.assert_allclose(four.contextual[:2], two.contextual, atol=1e-12)
+    assert four.neighbors.keys() == two.neighbors.keys()
+
+
+def test_a_zero_vector_has_no_position(plain):
+    _, flat = mapped(plain, Occurrence("qqzz", "qqzz"), Occurrence("bank river", "bank"))
+    assert flat.static[0] is None
+    assert flat.contextual[0] is None
+    assert len(flat.static[1]) == 2
+
+
+def test_without_known_words_the_map_is_empty(plain):
+    _, flat = mapped(plain, Occurrence("qqzz", "qqzz"), Occurrence("zzqq", "zzqq"))
+    assert flat.static == flat.contextual == [None, None]
+    assert flat.neighbors == {}
+    assert flat.explained_variance_ratio == [0, 0]
+
+
+@pytest.mark.parametrize("neighbors", [0, 1])
+def test_few_points_are_mapped_too(plain, neighbors):
+    assert len(WORDS) == len(VECTORS)
+    _, flat = mapped(plain, *occurrences_of("bank", "bank", "bank"), neighbors=neighbors)
+    assert np.isfinite(np.array(flat.static)).all()

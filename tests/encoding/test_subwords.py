@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from polyseme.encoding.compare import Occurrence, compare
-from polyseme.encoding.documents import compare_document
-from polyseme.encoding.neighbours import neighbours_of_vector, neighbours_of_word
-from polyseme.encoding.stages import Stages
-from polyseme.encoding.tracing import trace_text
+from polyseme.encoding.compare import Occurrence, compare, comparison_document
+from polyseme.encoding.neighbors import neighbors_of_vector, neighbors_of_word
+from polyseme.encoding.trace import trace_text
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.subwords import LONGEST, Subwords
 from polyseme.errors import InvalidError, UnknownWordError
-from tests.encoding.asking import EVERY, ask, ask_one, document_of, same_bits, written
+from tests.encoding.asking import EVERY, ask, ask_one, document_of, npz_of, same_bits
 from tests.text.vocabularies import PROPERTY, texts
-from tests.tiny import LIMITS, SUBWORDS, WORDS, tiny_model
+from tests.tiny import SUBWORDS, WORDS, tiny_model
 
 GNU, ZEBRA, BANK = [2, 0, 0, 0, 1], [3, 0, 0, 0, 0], [1, 1, 0, 0, 0]
 
@@ -43,7 +41,7 @@ def test_an_unknown_word_is_the_mean_of_its_trigrams(composing):
     assert one.arrays["static"].tolist() == [GNU, BANK, ZEBRA]
 
 
-def test_a_composed_word_looks_and_is_looked_at(composing):
+def test_a_composed_word_is_a_query_and_a_key(composing):
     one = ask_one(composing, "gnu bank")
     e = np.exp([[5.0, 2.0], [2.0, 2.0]])  # gnu·gnu = 5, gnu·bank = bank·bank = 2
     weights = e / e.sum(axis=1, keepdims=True)
@@ -62,7 +60,7 @@ def test_the_word_bias_of_a_composed_word_is_zero(tmp_path):
     np.testing.assert_allclose(weights, [[1 / 4, 3 / 4]] * 2, rtol=0, atol=1e-6)
 
 
-def test_a_composed_word_does_not_look_at_its_own_occurrences(deep_composing):
+def test_a_composed_word_does_not_see_its_own_occurrences(deep_composing):
     weights = ask_one(deep_composing, "gnu river Gnu zebra").arrays["attention"]
     assert not weights[..., [0, 0, 2, 2], [0, 2, 0, 2]].any()
     assert (weights[..., [0, 0, 2, 2], [1, 3, 1, 3]] > 0).all()
@@ -93,7 +91,7 @@ def test_zero_on_a_model_with_subwords_is_as_if_it_had_none(plain, deep, composi
         assert not zero.arrays["static"][0].any()
 
 
-def test_composing_is_what_is_done_where_nothing_is_said(composing):
+def test_words_are_composed_by_default(composing):
     text = "gnu bank zebra-river"
     assert same_bits(ask_one(composing, text), ask_one(composing, text, oov="subword"))
     assert [token.resolution for token in ask_one(composing, text).tokens] == [
@@ -122,12 +120,12 @@ def test_a_composed_word_is_not_counted_as_unknown(composing):
     assert usage == {"tokens": 4, "oov": 1, "truncated": 0}
 
 
-def test_a_document_has_nothing_new(composing):
+def test_a_document_has_no_further_fields(composing):
     document = document_of(composing, ["gnu"])
     assert document["results"][0]["tokens"] == [
         {"text": "gnu", "start": 0, "end": 3, "key": None, "resolution": "subword"}
     ]
-    assert b"composed" not in written(composing, ["gnu"], "npz")
+    assert b"composed" not in npz_of(composing, ["gnu"])
 
 
 def test_what_has_no_ngram_or_is_too_long_stays_unknown(composing):
@@ -145,7 +143,7 @@ def test_what_has_no_ngram_or_is_too_long_stays_unknown(composing):
     assert ask_one(fives, "gnu").arrays["static"].tolist() == [[0, 0, 0, 0, 3]]  # <gnu> alone
 
 
-def test_words_already_cut_are_composed(composing):
+def test_tokenized_words_are_composed(composing):
     one = ask_one(composing, ["gnu", "zebra bank", ""])
     assert [token.resolution for token in one.tokens] == ["subword", "subword", "oov"]
     assert one.arrays["static"][0].tolist() == GNU
@@ -189,7 +187,7 @@ def test_a_word_is_composed_once_for_a_sentence(composing):
 
 
 def put(model, *occurrences, case="auto"):
-    return compare(model, occurrences, 3, case, LIMITS, Stages())
+    return compare(model, occurrences, 3, case)
 
 
 def test_occurrences_of_a_composed_word_are_compared_and_noted(composing):
@@ -205,13 +203,13 @@ def test_occurrences_of_a_composed_word_are_compared_and_noted(composing):
     np.testing.assert_allclose(result.static_similarity, np.ones((2, 2)), atol=1e-6)
     first = result.occurrences[0]
     assert (first.token.resolution, first.token.key) == ("subword", None)
-    assert first.static_neighbours[0] == ("apple", pytest.approx(2 / 5**0.5, abs=1e-6))
-    looked_at = {token.text: weight for token, weight in first.attends_to}
-    assert looked_at == {
+    assert first.static_neighbors[0] == ("apple", pytest.approx(2 / 5**0.5, abs=1e-6))
+    attended_to = {one.text: one.weight for one in first.attends_to}
+    assert attended_to == {
         "gnu": pytest.approx(0.9526, abs=1e-4),
         "bank": pytest.approx(0.0474, abs=1e-4),
     }
-    document = compare_document(composing.manifest, result)
+    document = comparison_document("tiny", result)
     assert set(document["occurrences"][0]["token"]) == {"text", "start", "end", "key", "resolution"}
 
 
@@ -223,24 +221,24 @@ def test_occurrences_in_another_spelling_are_noted_where_they_are_composed_alike
     assert result.static_similarity[0, 1] < 1 - 1e-3
 
 
-def test_the_neighbours_of_a_composed_word_are_those_of_its_vector(composing):
-    found = neighbours_of_word(composing, "gnu", 4, "auto")
-    assert found == neighbours_of_vector(composing, GNU, 4)
-    assert neighbours_of_word(composing, "GNU", 4, "lower") == found
+def test_the_neighbors_of_a_composed_word_are_those_of_its_vector(composing):
+    found = neighbors_of_word(composing, "gnu", 4, "auto")
+    assert found == neighbors_of_vector(composing, GNU, 4)
+    assert neighbors_of_word(composing, "GNU", 4, "lower") == found
     assert found[0] == ("apple", pytest.approx(2 / 5**0.5, abs=1e-6))
 
 
-def test_a_word_that_cannot_be_composed_has_no_neighbours(composing):
+def test_a_word_that_cannot_be_composed_has_no_neighbors(composing):
     with pytest.raises(UnknownWordError):
-        neighbours_of_word(composing, "x" * (LONGEST + 1), 4, "auto")
+        neighbors_of_word(composing, "x" * (LONGEST + 1), 4, "auto")
 
 
 @pytest.mark.parametrize("layer", [0, 1])
 def test_a_trace_composes_as_encoding_does(deep_composing, layer):
-    tokens, steps = trace_text(deep_composing, "gnu bank zebra", layer, "auto", LIMITS)
+    sentence, steps = trace_text(deep_composing, "gnu bank zebra", layer)
     arrays = ask_one(deep_composing, "gnu bank zebra").arrays
     values = {step.name: step.values for step in steps}
-    assert tokens == ["gnu", "bank", "zebra"]
+    assert [token.text for token in sentence.tokens] == ["gnu", "bank", "zebra"]
     if not layer:
         assert values["embeddings"].tolist() == [GNU, BANK, ZEBRA]
     np.testing.assert_allclose(arrays["attention"][layer], values["weights"], atol=1e-5)

@@ -8,17 +8,15 @@ from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 import pytest
-from polyseme.engine.record import Record
 from threadpoolctl import threadpool_limits
 
-from polyseme.engine.attention import BLOCK, Scoring, Sentence, attend
-from polyseme.engine.layers import Layer, Residual, contextualize, split_heads
+from polyseme.engine.attention import BLOCK, Scoring, Sentence
+from polyseme.engine.layers import Layer, Residual, contextualize
 from polyseme.engine.positions import sinusoids
 from tests.engine.cases import normal, projection, random_case, random_layer, random_sentence
 
-EDGES = [1, 2, 3, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 3 * BLOCK + 1]
-STEPS = ["queries", "scores", "scaled_scores", "position_bias", "weights", "context", "residual"]
-STEPS += ["word_bias", "scaled_word_bias"]
+EDGES = [1, 2, 65, BLOCK, BLOCK + 1, 2 * BLOCK + 1]
+RECORDED = ["queries", "keys", "values", "scores", "weights"]
 
 
 def bits(array):
@@ -43,10 +41,10 @@ def layer_and_sentence(n, seed=0, d=50):
 
 
 @pytest.mark.parametrize("n", EDGES)
-def test_asking_for_intermediates_changes_no_bit(n):
+def test_recording_changes_no_bit(n):
     layer, sentence = layer_and_sentence(n)
     plain = contextualize(sentence, [layer, layer])
-    asked = contextualize(sentence, [layer, layer], STEPS)
+    asked = contextualize(sentence, [layer, layer], RECORDED)
     assert np.array_equal(bits(plain.contextual), bits(asked.contextual))
     weights = contextualize(sentence, [layer, layer], ["weights"], of_layers=[1])
     assert np.array_equal(bits(weights.contextual), bits(plain.contextual))
@@ -68,7 +66,7 @@ def test_a_factor_of_one_on_the_word_bias_changes_no_bit(n):
 def test_a_sentence_gets_the_same_bits_before_and_after_other_sentences(n):
     layer, sentence = layer_and_sentence(n)
     first = contextualize(sentence, [layer]).contextual.copy()
-    for other in (0, 1, 700, n):
+    for other in (0, 1, 300, n):
         contextualize(layer_and_sentence(other, seed=1)[1], [layer])
         assert np.array_equal(bits(contextualize(sentence, [layer]).contextual), bits(first))
 
@@ -115,21 +113,8 @@ def test_the_layout_of_memory_changes_no_bit(layout):
         assert np.array_equal(bits(other), bits(expected)), f"seed {seed}, n {n}, d {d}"
 
 
-@pytest.mark.parametrize("n", [1, 2, 64, BLOCK, BLOCK + 1, 2 * BLOCK + 1])
-@pytest.mark.parametrize("width", [1, 2, 5, 16, 75])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_heads_side_by_side_get_the_bits_of_heads_of_their_own(n, width, dtype):
-    rng = np.random.default_rng([n, width])
-    joined = [rng.standard_normal((n, 4 * width)).astype(dtype) for _ in range(3)]
-    views = [split_heads(array, 4) for array in joined]
-    copies = [np.ascontiguousarray(view) for view in views]
-    sentence = random_sentence(rng, n, 4 * width, unknown=0.0)
-    found, expected = (attend(*heads, sentence, Scoring(), Record()) for heads in (views, copies))
-    assert np.array_equal(found, expected)
-
-
 def digests(lengths):
-    """What another process computes; here at the top level so that it can be found there."""
+    """What another process computes; at the top level, where that process finds it."""
     found = []
     # As the service has it: two threads of BLAS take long sums in another order than one.
     with threadpool_limits(1, "blas"):
@@ -140,14 +125,13 @@ def digests(lengths):
 
 
 def test_other_processes_give_the_same_bits():
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        upwards, downwards = pool.map(digests, [EDGES, EDGES[::-1]])
-    assert upwards == downwards[::-1] == digests(EDGES)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        assert pool.submit(digests, EDGES[::-1]).result()[::-1] == digests(EDGES)
 
 
 @pytest.mark.parametrize("n", [513, 1024, 5000])
 @pytest.mark.parametrize("d", [7, 16, 100])
-def test_the_place_of_a_token_does_not_depend_on_how_many_follow(n, d):
+def test_the_position_vector_of_a_token_does_not_depend_on_the_length(n, d):
     long = np.ascontiguousarray(sinusoids(n, d)[:512])
     assert np.array_equal(sinusoids(512, d).view(np.uint64), long.view(np.uint64))
     assert np.array_equal(sinusoids(5, d), long[:5])
@@ -162,7 +146,7 @@ def test_the_type_stays_that_of_the_vectors(dtype):
         vectors = sentence.vectors.astype(dtype)
         sentence = Sentence(vectors, sentence.known, sentence.words, bias)
         layers = [layer.astype(dtype) for layer in case.layers]
-        result = contextualize(sentence, layers, [*STEPS, "keys", "values", "output", "visible"])
+        result = contextualize(sentence, layers, RECORDED)
         assert result.contextual.dtype == dtype, case.describe()
         for record in result.records:
             for name, array in record.items():
@@ -212,12 +196,12 @@ def peak_bytes(n, names=()):
 
 
 def test_memory_grows_with_the_length_of_a_sentence_and_not_with_its_square():
-    peaks = {n: peak_bytes(n) for n in (4000, 8000, 16000)}
+    peaks = {n: peak_bytes(n) for n in (2000, 4000, 8000)}
+    assert peaks[4000] < 2.6 * peaks[2000]
     assert peaks[8000] < 2.6 * peaks[4000]
-    assert peaks[16000] < 2.6 * peaks[8000]
-    assert peaks[16000] < 16000 * 16000 * 4 / 5
+    assert peaks[8000] < 8000 * 8000 * 4 / 5
 
 
-def test_attention_that_is_asked_for_is_held_once():
-    square = 4000 * 4000 * 4
-    assert square <= peak_bytes(4000, ["weights"]) < square + 2 * peak_bytes(4000)
+def test_recorded_attention_is_held_once():
+    square = 3000 * 3000 * 4
+    assert square <= peak_bytes(3000, ["weights"]) < square + 2 * peak_bytes(3000)

@@ -1,4 +1,4 @@
-"""Cosines and nearest rows against brute force in float64."""
+"""Cosines and nearest rows against brute force, principal components against scikit-learn."""
 
 import tracemalloc
 
@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.decomposition import PCA
 
 from polyseme.engine import similarity
 from polyseme.engine.arrays import unit
-from polyseme.engine.similarity import cosines, lengths, nearest
+from polyseme.engine.similarity import cosines, lengths, nearest, principal_components
 
 CLOSE = 2e-6
 PIECE = similarity._PIECE // 128
@@ -293,3 +295,50 @@ def test_the_table_is_not_copied_whole(dtype, equal):
         assert tracemalloc.get_traced_memory()[1] < table.size * 4 / 1.5
     finally:
         tracemalloc.stop()
+
+
+def test_principal_components_by_hand():
+    """Their mean is (1, 1); they lie along x and along y, with squares of 14 and of 6."""
+    points = np.array([[4.0, 1], [0, 1], [-1, 1], [1, 3], [1, 0], [1, 0]])
+    coordinates, ratios = principal_components(points)
+    right = [[3, 0], [-1, 0], [-2, 0], [0, 2], [0, -1], [0, -1]]
+    np.testing.assert_allclose(coordinates, right, atol=1e-14)
+    np.testing.assert_allclose(ratios, [0.7, 0.3])
+
+
+def test_the_sign_of_an_axis_is_that_of_its_largest_coordinate():
+    coordinates, _ = principal_components(np.array([[-4.0, 1], [0, 1], [1, 1], [-1, -3], [-1, 0]]))
+    largest = np.abs(coordinates).argmax(axis=0)
+    assert (coordinates[largest, [0, 1]] > 0).all()
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (5, 7), (40, 300), (3, 2)])
+def test_scikit_learn_finds_the_same(shape):
+    points = np.random.default_rng(3).normal(size=shape)
+    coordinates, ratios = principal_components(points)
+    oracle = PCA(2).fit(points)
+    np.testing.assert_allclose(np.abs(coordinates), np.abs(oracle.transform(points)), atol=1e-9)
+    np.testing.assert_allclose(ratios, oracle.explained_variance_ratio_)
+
+
+@pytest.mark.parametrize("points", [[[1.0, 2, 3]], [[1.0, 2, 3], [1, 2, 3]], [[4.0]]])
+def test_points_in_one_place_are_in_the_middle(points):
+    coordinates, ratios = principal_components(np.array(points))
+    np.testing.assert_allclose(coordinates, 0, atol=1e-12)
+    assert ratios.tolist() == [0, 0]
+
+
+def test_points_on_a_line_have_one_axis():
+    coordinates, ratios = principal_components(np.array([[0.0, 0, 0], [1, 2, 2], [2, 4, 4]]))
+    np.testing.assert_allclose(np.abs(coordinates), [[3, 0], [0, 0], [3, 0]], atol=1e-12)
+    np.testing.assert_allclose(ratios, [1, 0], atol=1e-12)
+
+
+@given(arrays(np.float64, (6, 4), elements=st.floats(-10, 10, width=16)))
+def test_a_projection_shows_no_points_farther_apart_than_they_are(points):
+    coordinates, _ = principal_components(points)
+    true = np.linalg.norm(points[:, None] - points, axis=-1)
+    shown = np.linalg.norm(coordinates[:, None] - coordinates, axis=-1)
+    assert (shown <= true + 1e-9).all()
+    largest = np.abs(coordinates).argmax(axis=0)
+    assert (coordinates[largest, [0, 1]] >= 0).all()

@@ -4,17 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from polyseme.engine.record import Record
 
-from polyseme.engine.attention import Scoring, Sentence, attend
+from polyseme.engine.attention import Scoring, Sentence, attend, key_scale
 from polyseme.engine.layers import (
+    IDENTITY,
     FeedForward,
     Layer,
     LayerNorm,
     Projection,
     Residual,
     contextualize,
-    gelu,
 )
 from tests.engine.reference import FLOAT32_TOLERANCE, assert_close
 
@@ -71,6 +70,15 @@ def from_attention(attention, **parts):
     return Layer(attention.num_heads, query, key, value, output, **parts)
 
 
+def attended(queries, keys, values, scoring, word_bias=None):
+    """The context [h, n, v] of attention; `attend` takes queries that are scaled already."""
+    h, n, k = queries.shape
+    sentence = replace(plain(np.zeros((n, 1))), word_bias=word_bias)
+    scaled = array(queries) * np.float32(key_scale(k) if scoring.scale else 1)
+    context, _ = attend(scaled, array(keys), array(values), sentence, scoring)
+    return context.reshape(n, h, -1).transpose(1, 0, 2)
+
+
 @pytest.mark.parametrize("scale", [True, False])
 def test_scaled_dot_product_attention(scale):
     h, n, k, v = 3, 11, 5, 7
@@ -78,10 +86,7 @@ def test_scaled_dot_product_attention(scale):
     expected = torch.nn.functional.scaled_dot_product_attention(
         q, key, value, scale=None if scale else 1.0
     )
-    context = attend(
-        array(q), array(key), array(value), plain(np.zeros((n, 1))), Scoring(scale), Record()
-    )
-    assert_agrees(context, expected)
+    assert_agrees(attended(q, key, value, Scoring(scale)), expected)
 
 
 def test_scaled_dot_product_attention_with_a_bias_by_distance():
@@ -92,8 +97,7 @@ def test_scaled_dot_product_attention_with_a_bias_by_distance():
     mask = table[:, distance.clamp(-reach, reach) + reach]
     expected = torch.nn.functional.scaled_dot_product_attention(q, key, value, attn_mask=mask)
     scoring = Scoring(position_bias=array(table))
-    sentence = plain(np.zeros((n, 1)))
-    assert_agrees(attend(array(q), array(key), array(value), sentence, scoring, Record()), expected)
+    assert_agrees(attended(q, key, value, scoring), expected)
 
 
 def test_scaled_dot_product_attention_with_a_word_bias_for_each_head():
@@ -103,8 +107,7 @@ def test_scaled_dot_product_attention_with_a_word_bias_for_each_head():
     mask = (factors[:, None, None] * bias).expand(h, n, n)
     expected = torch.nn.functional.scaled_dot_product_attention(q, key, value, attn_mask=mask)
     scoring = Scoring(word_bias=True, word_bias_scale=array(factors))
-    sentence = replace(plain(np.zeros((n, 1))), word_bias=array(bias))
-    assert_agrees(attend(array(q), array(key), array(value), sentence, scoring, Record()), expected)
+    assert_agrees(attended(q, key, value, scoring, array(bias)), expected)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -118,7 +121,7 @@ def test_multihead_attention(d, heads, n, bias):
     assert_agrees(result.records[0]["weights"], weights)
 
 
-def test_multihead_attention_that_hides_unknown_tokens():
+def test_multihead_attention_with_unknown_tokens_masked():
     """torch's key_padding_mask hides keys; the value bias of a hidden token never matters."""
     n, d = 11, 6
     attention = stir(torch.nn.MultiheadAttention(d, 2))
@@ -129,7 +132,7 @@ def test_multihead_attention_that_hides_unknown_tokens():
     assert_agrees(contextualize(sentence, [from_attention(attention)]).contextual, expected)
 
 
-def test_multihead_attention_that_hides_the_token_itself():
+def test_multihead_attention_with_the_token_itself_masked():
     n, d = 7, 6
     attention = stir(torch.nn.MultiheadAttention(d, 3))
     x = torch.randn(n, d)
@@ -146,7 +149,8 @@ def test_layer_norm():
 
 def test_gelu_is_the_tanh_form():
     x = torch.linspace(-6, 6, 301)
-    assert_agrees(gelu(array(x)), torch.nn.functional.gelu(x, approximate="tanh"))
+    activation = FeedForward(IDENTITY, IDENTITY, "gelu")
+    assert_agrees(activation(array(x)), torch.nn.functional.gelu(x, approximate="tanh"))
 
 
 def tanh_gelu(x):

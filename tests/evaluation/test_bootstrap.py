@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from polyseme.evaluation.bootstrap import RESAMPLES, Figure, draws, resampled
-from polyseme.evaluation.refusal import EvaluationError
+from polyseme.command_error import CommandError
+from polyseme.evaluation.statistics import RESAMPLES, Figure, bootstrap, resample_counts
 
 
 def test_every_resample_draws_as_many_items_as_there_are():
-    drawn = draws(7)
+    drawn = resample_counts(7)
     assert drawn.shape == (RESAMPLES, 7)
     assert (drawn.sum(axis=1) == 7).all()
     assert drawn.mean() == 1
@@ -17,14 +17,14 @@ def test_every_resample_draws_as_many_items_as_there_are():
 
 
 def test_the_same_items_are_drawn_at_every_run_and_others_in_another_stream():
-    assert np.array_equal(draws(11, 3), draws(11, 3))
-    assert not np.array_equal(draws(11, 3), draws(11, 4))
+    assert np.array_equal(resample_counts(11, 3), resample_counts(11, 3))
+    assert not np.array_equal(resample_counts(11, 3), resample_counts(11, 4))
 
 
 @pytest.mark.parametrize(("n", "part"), [(100, 0.5), (400, 0.9), (1000, 0.65)])
 def test_the_interval_of_an_accuracy_is_that_of_a_binomial(n, part):
     right = np.arange(n) < n * part
-    figure = Figure.of(right.mean(), draws(n) @ right / n)
+    figure = Figure.of(right.mean(), resample_counts(n) @ right / n)
     low, high = 100 * np.array(stats.binom.interval(0.95, n, part)) / n
     error = 100 * (part * (1 - part) / n) ** 0.5
     assert figure.value == 100 * part
@@ -37,14 +37,14 @@ def test_where_nothing_varies_the_interval_is_the_figure():
 
 
 def test_a_set_that_would_fill_the_memory_is_refused():
-    with pytest.raises(EvaluationError, match="more than 50,000 items"):
-        draws(50_001)
+    with pytest.raises(CommandError, match="more than 50,000 items"):
+        resample_counts(50_001)
 
 
 def test_a_statistic_of_the_drawn_items_is_resampled():
     values = np.arange(50.0)
-    found = resampled(lambda rows: float(values[rows].mean()), 50)
+    found = bootstrap(lambda rows: float(values[rows].mean()), 50)
     assert found.shape == (RESAMPLES,)
     assert found.mean() == pytest.approx(24.5, abs=0.3)
     assert found.std() == pytest.approx(values.std() / 50**0.5, rel=0.1)
-    assert np.array_equal(found, resampled(lambda rows: float(values[rows].mean()), 50))
+    assert np.array_equal(found, bootstrap(lambda rows: float(values[rows].mean()), 50))

@@ -7,15 +7,15 @@ import pytest
 from sklearn.metrics import accuracy_score, f1_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from polyseme.evaluation.bootstrap import draws
+from polyseme.command_error import CommandError
 from polyseme.evaluation.coarsewsd import (
     ambiguous_words,
     coarsewsd,
     most_frequent_sense,
     occurrences_in,
 )
-from polyseme.evaluation.occurrences import Occurrence
-from polyseme.evaluation.refusal import EvaluationError
+from polyseme.evaluation.datasets import Occurrence
+from polyseme.evaluation.statistics import resample_counts
 from tests.evaluation.sets import COARSE, by_neighbour
 
 TEST, GOLD = "coarsewsd/bank/test.data.txt", "coarsewsd/bank/test.gold.txt"
@@ -175,7 +175,7 @@ def test_a_set_that_is_not_as_it_should_be_is_refused(name, lines, said):
     files = {**COARSE, name: lines}
     if lines is None:
         del files[name]
-    with pytest.raises(EvaluationError) as caught:
+    with pytest.raises(CommandError) as caught:
         coarsewsd(files, by_neighbour)
     assert said in caught.value.sentence
     assert caught.value.sentence.endswith(".")
@@ -183,21 +183,21 @@ def test_a_set_that_is_not_as_it_should_be_is_refused(name, lines, said):
 
 def test_an_empty_label_is_refused_also_where_the_senses_have_no_names():
     files = {name: lines for name, lines in COARSE.items() if name != MAP}
-    with pytest.raises(EvaluationError, match=r"test\.gold\.txt, line 2"):
+    with pytest.raises(CommandError, match=r"test\.gold\.txt, line 2"):
         coarsewsd({**files, GOLD: ["0", "", "0", "1"]}, by_neighbour)
 
 
 def test_two_folders_of_one_word_are_refused():
     copy = {f"copy/{name}": lines for name, lines in COARSE.items()}
-    with pytest.raises(EvaluationError, match="the name of one word"):
+    with pytest.raises(CommandError, match="the name of one word"):
         coarsewsd({**COARSE, **copy}, by_neighbour)
 
 
 def test_an_empty_word_and_a_set_without_words_are_refused():
     empty = another("mole", test_data=[], test_gold=[])
-    with pytest.raises(EvaluationError, match="has 0 labels for 0 sentences"):
+    with pytest.raises(CommandError, match="has 0 labels for 0 sentences"):
         coarsewsd(empty, by_neighbour)
-    with pytest.raises(EvaluationError, match="it is not CoarseWSD-20"):
+    with pytest.raises(CommandError, match="it is not CoarseWSD-20"):
         coarsewsd({"wic/train/train.data.txt": ["x"]}, by_neighbour)
 
 
@@ -207,7 +207,7 @@ def test_the_interval_is_that_of_the_sentences_drawn_for_each_word_by_itself():
     found = coarsewsd(files, by_neighbour)
     both = []
     for stream, word in enumerate(("bank", "mole")):
-        resampled = zip(draws(4, stream), found.words[word].resampled.T, strict=True)
+        resampled = zip(resample_counts(4, stream), found.words[word].resampled.T, strict=True)
         for drawn, one in islice(resampled, 100):
             gold = np.repeat([0, 1, 0, 1], drawn)
             guesses = np.repeat([0, 1, 0, 0], drawn)

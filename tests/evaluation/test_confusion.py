@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
-from polyseme.evaluation.confusion import accuracy, cells, macro_f1
+from polyseme.evaluation.statistics import accuracy, confusion_cells, macro_f1
 
 
 def test_by_hand():
@@ -25,7 +25,7 @@ def test_scikit_learn_has_the_same_for_every_resample(seed):
     s, n = int(rng.integers(2, 6)), int(rng.integers(1, 40))
     gold, guesses = rng.integers(s, size=n), rng.integers(s, size=n)
     drawn = rng.multinomial(n, np.full(n, 1 / n), size=5)
-    counts = (drawn @ cells(gold, guesses, s)).reshape(-1, s, s)
+    counts = (drawn @ confusion_cells(gold, guesses, s)).reshape(-1, s, s)
     for one, found in zip(drawn, counts, strict=True):
         a, b = gold.repeat(one), guesses.repeat(one)
         assert np.array_equal(found, confusion_matrix(a, b, labels=range(s)))

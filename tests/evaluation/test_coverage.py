@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from polyseme.evaluation.coverage import known_pairs, known_words
-from polyseme.evaluation.readings import LocalSource
-from polyseme.evaluation.refusal import EvaluationError
+from polyseme.command_error import CommandError
+from polyseme.evaluation.coarsewsd import known_words
+from polyseme.evaluation.sources import LocalSource
+from polyseme.evaluation.wic import known_pairs
 from tests.evaluation.sets import COARSE
 
 MOLES = {
@@ -40,5 +41,5 @@ def test_pairs_of_which_the_vocabulary_lacks_a_word_are_not_measured(model):
 
 def test_a_word_without_sentences_is_refused(model):
     files = {**COARSE, "coarsewsd/bank/test.data.txt": []}
-    with pytest.raises(EvaluationError, match="missing or empty"):
+    with pytest.raises(CommandError, match="missing or empty"):
         known_words(files, LocalSource(model).knows)

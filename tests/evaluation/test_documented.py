@@ -10,13 +10,14 @@ import click
 import pytest
 
 from polyseme.cli.evaluate import evaluate
-from polyseme.evaluation.systems import NAMES, SERVED_NAMES
-from polyseme.evaluation.wish import MINILM, MOST_FREQUENT
+from polyseme.evaluation.systems import MINILM, MOST_FREQUENT, NAMES, SERVED_NAMES
+from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
-from polyseme.store.registry import bundled_models
 from tests.cli.conftest import run
 from tests.evaluation.sets import COARSE, WIC, WORDSIM, unpacked
 from tests.tiny import write_tiny
+
+pytestmark = pytest.mark.slow
 
 PAGE = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
 COMMANDS = re.search(r"```console\n(.*?)```", PAGE, re.DOTALL)[1].splitlines()

@@ -12,12 +12,12 @@ from math import log, sqrt
 import numpy as np
 import pytest
 
+from polyseme.command_error import CommandError
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Projection, contextualize
 from polyseme.evaluation.explanation import Estimate, estimates, explain
-from polyseme.evaluation.readings import LocalSource
-from polyseme.evaluation.refusal import EvaluationError
-from polyseme.evaluation.senses import material
+from polyseme.evaluation.senses import collect_senses
+from polyseme.evaluation.sources import LocalSource
 from tests.tiny import full_layer, tiny_model
 
 FILLERS = ("the", "old", "grey", "had", "been")
@@ -67,7 +67,7 @@ def model_of(folder, layer, **facts):
 
 
 def explained(model, said, **options):
-    found = material(said, lambda lemma: lemma == "pen/noun", LocalSource(model).knows)
+    found = collect_senses(said, lambda lemma: lemma == "pen/noun", LocalSource(model).knows)
     return explain(model, found, **options)
 
 
@@ -152,7 +152,7 @@ def test_no_occurrence_is_judged_by_a_centroid_that_it_is_part_of(tmp_path):
     """Of vectors at random: the same share of them is right as when each is left out in turn."""
     vectors = np.random.default_rng(20).standard_normal((len(VOCABULARY), D)).astype(np.float32)
     model = tiny_model(tmp_path, words=VOCABULARY, vectors=vectors, layers=[Layer()])
-    (lemma,) = material(sentences(), lambda _: True, LocalSource(model).knows).lemmas
+    (lemma,) = collect_senses(sentences(), lambda _: True, LocalSource(model).knows).lemmas
     found = explained(model, sentences(), count=1000)
     readings = LocalSource(model)([one.words for one in lemma.occurrences])
     units = np.stack([contextualize(r.sentence, [Layer()]).contextual[3] for r in readings])
@@ -267,10 +267,10 @@ def test_the_document_has_plain_values(found):
 
 def test_what_cannot_be_measured_is_said(tmp_path):
     model = model_of(tmp_path, looking())
-    with pytest.raises(EvaluationError, match="give more tags"):
+    with pytest.raises(CommandError, match="give more tags"):
         explained(model, sentences()[:12])  # one sense
     short = [(words[2:5], [(1, *tag[1:]) for tag in tags]) for words, tags in sentences()[:-1]]
-    with pytest.raises(EvaluationError, match="stands among 4 others"):
+    with pytest.raises(CommandError, match="stands among 4 others"):
         explained(model, short)
 
 

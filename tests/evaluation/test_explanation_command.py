@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyseme.training.reading import held_out_groups
-from polyseme.training.recipe import Recipe
+from polyseme.training.config import TrainingConfig
+from polyseme.training.held_out import held_out_lemmas
 from tests.cli.conftest import run
 from tests.evaluation.test_explanation import VOCABULARY, looking, sentences, vector
 from tests.tiny import write_tiny
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data")) / "senses"
@@ -35,7 +37,7 @@ def split_in_which(lemma, *, held):
     return next(
         split
         for split in range(99)
-        if held_out_groups([lemma], Recipe(held_out=0.5, split=split))[0] == held
+        if held_out_lemmas([lemma], TrainingConfig(held_out=0.5, split=split))[0] == held
     )
 
 
@@ -110,7 +112,7 @@ def test_a_word_of_the_evaluation_sets_is_no_lemma(place, tmp_path):
         ("tiny", "", "give more tags"),
         ("unheld", None, "give --lemmas all"),
         ("odd", None, "give more tags"),
-        ("nobody", None, "No model of this name"),
+        ("nobody", None, "no model of this name"),
     ],
 )
 def test_what_cannot_be_measured_is_one_sentence_and_no_file(place, tmp_path, model, content, said):

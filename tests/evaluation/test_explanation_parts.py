@@ -13,19 +13,18 @@ from polyseme.engine.layers import Layer, Projection, contextualize
 from polyseme.evaluation.perturbation import (
     MEASURES,
     Erasure,
+    FrequencyMatcher,
     Head,
-    LikeFrequency,
-    distances,
-    erased,
-    measured,
-    others,
-    precision,
-    rows,
-    spearman,
-    swapped,
-    unqueried,
+    attended_places,
+    attention_rows,
+    erase,
+    evaluate_rankings,
+    swap_word,
+    total_variation,
+    zero_queries,
 )
-from polyseme.evaluation.senses import Material, area
+from polyseme.evaluation.senses import SenseData
+from polyseme.evaluation.statistics import precision_at, roc_auc, spearman
 from tests.tiny import full_layer, normal
 
 
@@ -42,19 +41,19 @@ def sentence(vectors, words=None, known=None, bias=None):
 class TestPerturbation:
     def test_what_can_be_looked_at_is_known_and_another_word(self):
         one = sentence(np.ones((5, 2)), words=[0, 1, 0, 2, 3], known=[1, 1, 1, 0, 1])
-        assert others(sentence(np.ones((5, 2)), [0, 1, 0, 2, 3]), 0).tolist() == [1, 3, 4]
-        assert others(one, 1).tolist() == [0, 2, 4]
+        assert attended_places(sentence(np.ones((5, 2)), [0, 1, 0, 2, 3]), 0).tolist() == [1, 3, 4]
+        assert attended_places(one, 1).tolist() == [0, 2, 4]
 
     def test_an_erased_word_is_unknown_and_the_rest_stays(self):
         one = sentence([[1, 2], [3, 4], [5, 6]])
-        found = erased(one, [1])
+        found = erase(one, [1])
         assert found.known.tolist() == [True, False, True]
         assert found.vectors.tolist() == [[1, 2], [0, 0], [5, 6]]
         assert one.known.all() and one.vectors.all()
 
     def test_a_swapped_word_brings_its_vector_and_its_bias_and_keeps_its_place(self):
         one = sentence([[1, 2], [3, 4]], bias=np.array([1, 2], np.float32))
-        found = swapped(one, 1, sentence([[7, 8]], bias=np.array([9], np.float32)))
+        found = swap_word(one, 1, sentence([[7, 8]], bias=np.array([9], np.float32)))
         assert found.vectors.tolist() == [[1, 2], [7, 8]]
         assert found.word_bias.tolist() == [1, 9]
         assert found.words.tolist() == [0, 1]
@@ -64,27 +63,27 @@ class TestPerturbation:
         """Scores of the first: 0, log 2, log 3, log 4, so 1, 2, 3, 4 tenths."""
         one = sentence([[1, 0], [log(2), 0], [log(3), 0], [log(4), 0]])
         layer = Layer(key=Projection(np.eye(2, dtype=np.float32)), scoring=Scoring(scale=False))
-        found = rows(one, [layer], 0, np.array([1, 3]))
+        found = attention_rows(one, [layer], 0, np.array([1, 3]))
         weights = contextualize(one, [layer], ("weights",)).records[0]["weights"][0, 0, [1, 3]]
         np.testing.assert_allclose(found, [weights / weights.sum()], rtol=1e-6)
         np.testing.assert_allclose(found, [[1 / 3, 2 / 3]], rtol=1e-6)
 
     def test_who_gives_some_words_nothing_gives_them_equal_parts(self):
         one = sentence([[30, 0], [0, 1], [0, 2]])
-        found = rows(one, [Layer(scoring=Scoring(scale=False))], 0, np.array([1, 2]))
+        found = attention_rows(one, [Layer(scoring=Scoring(scale=False))], 0, np.array([1, 2]))
         np.testing.assert_allclose(found, [[0.5, 0.5]])
 
     def test_distance_is_half_of_all_differences(self):
         one, other = np.array([[0.5, 0.5, 0], [1, 0, 0]]), np.array([[0, 0.5, 0.5], [0, 0, 1]])
-        assert distances(one, other).tolist() == [0.5, 1]
-        assert distances(one, one).tolist() == [0, 0]
+        assert total_variation(one, other).tolist() == [0.5, 1]
+        assert total_variation(one, one).tolist() == [0, 0]
 
     @pytest.mark.parametrize("head", [0, 1, 2])
     def test_without_its_query_a_head_gives_every_word_the_same_scores(self, head):
         rng = np.random.default_rng(3)
         one = sentence(normal(rng, 7, 5), bias=normal(rng, 7))
         layers = [full_layer(1), full_layer(2)]
-        changed = unqueried(layers, 5, [Head(0, head)])
+        changed = zero_queries(layers, 5, [Head(0, head)])
         names = ("scores", "queries")
         before, after = (contextualize(one, x, names).records[0] for x in (layers, changed))
         for h in range(3):
@@ -97,7 +96,7 @@ class TestPerturbation:
 
     def test_queries_that_are_the_vectors_themselves_are_zeroed_too(self):
         one = sentence(normal(np.random.default_rng(3), 4, 6))
-        layers = unqueried([Layer(heads=2)], 6, [Head(0, 1)])
+        layers = zero_queries([Layer(heads=2)], 6, [Head(0, 1)])
         queries = contextualize(one, layers, ("queries",)).records[0]["queries"]
         np.testing.assert_array_equal(queries[0], one.vectors[:, :3])
         assert not queries[1].any()
@@ -105,7 +104,9 @@ class TestPerturbation:
     def test_a_word_of_like_frequency_is_drawn_that_is_not_there(self):
         words = [f"w{n:03}" for n in range(100)]
         counts = Counter({word: n + 1 for n, word in enumerate(words)})
-        like = LikeFrequency(Material([], counts, words), lambda all_: [w != "w050" for w in all_])
+        like = FrequencyMatcher(
+            SenseData([], counts, words), lambda all_: [w != "w050" for w in all_]
+        )
         drawn = set()
         for seed in range(40):
             rng = np.random.default_rng(seed)
@@ -126,13 +127,13 @@ class TestRanking:
         expected = [spearmanr(row, target).statistic for row in scores]
         np.testing.assert_allclose(spearman(scores, target), expected)
         expected = [roc_auc_score(positive, row) for row in scores]
-        np.testing.assert_allclose(area(scores, positive), expected)
+        np.testing.assert_allclose(roc_auc(scores, positive), expected)
 
     def test_what_is_constant_correlates_with_nothing(self):
         assert spearman(np.ones((1, 3)), np.arange(3.0)).tolist() == [0]
         assert np.isnan(spearman(np.ones((1, 3)), np.ones(3))).all()
         for positive in (np.zeros(3, np.bool_), np.ones(3, np.bool_)):
-            assert np.isnan(area(np.ones((2, 3)), positive)).tolist() == [True, True]
+            assert np.isnan(roc_auc(np.ones((2, 3)), positive)).tolist() == [True, True]
 
     @pytest.mark.parametrize(
         ("scores", "k", "expected"),
@@ -148,10 +149,10 @@ class TestRanking:
     def test_precision_is_a_mean_over_the_orders_of_ties(self, scores, k, expected):
         """The first and the third are right."""
         positive = np.array([True, False, True, False])
-        assert precision(np.array([scores], float), positive, k) == pytest.approx(expected)
+        assert precision_at(np.array([scores], float), positive, k) == pytest.approx(expected)
 
     def test_precision_is_undefined_where_nothing_is_right(self):
-        assert np.isnan(precision(np.ones((1, 3)), np.zeros(3, np.bool_), 1)).all()
+        assert np.isnan(precision_at(np.ones((1, 3)), np.zeros(3, np.bool_), 1)).all()
 
 
 class TestErasure:
@@ -188,7 +189,7 @@ class TestErasure:
         assert len(seen) == 2  # as it stands, and without both
 
     def figures(self, scores, ties=(0.1, 0.2, 0.3), evidence=(1, 0, 0.5)):
-        found = measured(
+        found = evaluate_rankings(
             np.array([scores], float),
             self.KEYS,
             self.erasure(),

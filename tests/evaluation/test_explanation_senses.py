@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, roc_auc_score
 
-from polyseme.evaluation.occurrences import Occurrence
+from polyseme.evaluation.datasets import Occurrence
 from polyseme.evaluation.senses import (
     FEWEST,
     LONGEST,
     MOST,
     Centroids,
-    Judge,
     Lemma,
-    in_turn,
+    NaiveBayes,
+    collect_senses,
+    lemma_quality,
     margins,
-    material,
-    quality,
+    round_robin,
 )
 
 
@@ -44,20 +44,22 @@ def lemma_of(senses, sentences=None):
 
 class TestMaterial:
     def test_a_lemma_needs_two_senses_that_occur_often(self):
-        found = material(some(river=FEWEST, money=FEWEST, seat=FEWEST - 1), everything, known)
+        found = collect_senses(some(river=FEWEST, money=FEWEST, seat=FEWEST - 1), everything, known)
         (lemma,) = found.lemmas
         assert np.bincount(lemma.senses).tolist() == [FEWEST, FEWEST]
         assert {one.words[1][:5] for one in lemma.occurrences} == {"river", "money"}
-        assert not material(some(river=FEWEST, money=FEWEST - 1), everything, known).lemmas
+        assert not collect_senses(some(river=FEWEST, money=FEWEST - 1), everything, known).lemmas
 
     def test_an_occurrence_of_an_unknown_word_is_none(self):
         said = some(river=FEWEST, money=FEWEST)
         said[0][0][0] = "Bank"
-        assert not material(said, everything, lambda words: [w == "bank" for w in words]).lemmas
+        assert not collect_senses(
+            said, everything, lambda words: [w == "bank" for w in words]
+        ).lemmas
 
     def test_only_lemmas_that_are_wanted_are_measured_and_all_words_are_counted(self):
         said = [*some(river=FEWEST, money=FEWEST), (["The", "crane", "the"], [(1, "c", "bird")])]
-        found = material(said, lambda lemma: lemma == "c", known)
+        found = collect_senses(said, lambda lemma: lemma == "c", known)
         assert found.lemmas == []
         assert (found.counts["bank"], found.counts["the"]) == (2 * FEWEST, 2)
         assert found.tagged == ["crane", "bank"]
@@ -65,15 +67,15 @@ class TestMaterial:
     def test_a_frequent_lemma_is_cut_and_a_long_sentence_left_out(self):
         said = some(river=MOST, money=MOST)
         long = [tagged("seat", n, *["x"] * LONGEST) for n in range(FEWEST)]
-        (lemma,) = material([*said, *long], everything, known).lemmas
+        (lemma,) = collect_senses([*said, *long], everything, known).lemmas
         assert len(lemma.senses) == len(set(lemma.occurrences)) == MOST
         assert np.unique(lemma.senses).tolist() == [0, 1]
-        assert material(said, everything, known, 1).lemmas[0].occurrences == lemma.occurrences
-        assert material(said, everything, known, 2).lemmas[0].occurrences != lemma.occurrences
+        assert collect_senses(said, everything, known, 1).lemmas[0].occurrences == lemma.occurrences
+        assert collect_senses(said, everything, known, 2).lemmas[0].occurrences != lemma.occurrences
 
     def test_lemmas_take_turns_until_all_occurrences_were_there(self):
         lemmas = [lemma_of([0, 0, 1]), lemma_of([0])]
-        found = in_turn(lemmas, 1)
+        found = round_robin(lemmas, 1)
         assert [lemma for lemma, _ in found] == [0, 1, 0, 0]
         assert sorted(found) == [(0, 0), (0, 1), (0, 2), (1, 0)]
 
@@ -98,7 +100,7 @@ class TestCentroids:
             guesses.append(np.argmax(means @ units[n]))
         pairs = [(a, b) for a in range(23) for b in range(a)]
         same = [senses[a] == senses[b] for a, b in pairs]
-        auc, f1 = quality(vectors, lemma_of(senses))
+        auc, f1 = lemma_quality(vectors, lemma_of(senses))
         assert f1 == pytest.approx(f1_score(senses, guesses, average="macro"))
         assert auc == pytest.approx(roc_auc_score(same, [units[a] @ units[b] for a, b in pairs]))
         assert 0.5 < auc < 1 and 0.5 < f1 < 1
@@ -116,7 +118,7 @@ class TestJudge:
         ("bank", "loan", "old"),
         ("bank", "loan", "new"),
     )
-    JUDGE = Judge(lemma_of([0, 0, 0, 1, 1], SENTENCES))
+    JUDGE = NaiveBayes(lemma_of([0, 0, 0, 1, 1], SENTENCES))
 
     def test_evidence_is_the_log_odds_with_a_prior_of_ten_occurrences(self):
         """Of the first without itself: 2 of sense 0, 2 of sense 1; river in 2 and 0, so q = ½."""
@@ -131,7 +133,7 @@ class TestJudge:
 
     def test_another_occurrence_in_the_same_sentence_says_nothing(self):
         twice = (*self.SENTENCES, self.SENTENCES[0])
-        judge = Judge(lemma_of([0, 0, 0, 1, 1, 1], twice))
+        judge = NaiveBayes(lemma_of([0, 0, 0, 1, 1, 1], twice))
         np.testing.assert_array_equal(
             judge.evidence(0, ["river"]), self.JUDGE.evidence(0, ["river"])
         )
@@ -141,7 +143,7 @@ class TestJudge:
         assert [self.JUDGE.guess(n) for n in (0, 3, 4)] == [0, 1, 1]
 
     def test_of_three_senses_the_other_two_are_one(self):
-        judge = Judge(lemma_of([0, 1, 2, 0], [("a",), ("a",), ("b",), ("c",)]))
+        judge = NaiveBayes(lemma_of([0, 1, 2, 0], [("a",), ("a",), ("b",), ("c",)]))
         (found,) = judge.evidence(3, ["a"])  # in 1, 1, 0 of 1, 1, 1: q = 2/3
         q = 10 * 2 / 3
         one = log((1 + q) / 11) - log((1 + q) / 12)

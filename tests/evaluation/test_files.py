@@ -5,30 +5,30 @@ import tarfile
 
 import pytest
 
-from polyseme.evaluation import files as reading
-from polyseme.evaluation.files import evaluation_files, fingerprint, lines_of
-from polyseme.evaluation.refusal import EvaluationError
+from polyseme.command_error import CommandError
+from polyseme.evaluation import datasets as reading
+from polyseme.evaluation.datasets import fingerprint, read_archive, read_data_set
 from tests.evaluation.sets import COARSE, archived, unpacked
 
 
 @pytest.mark.parametrize("kind", ["xz", "gz", "bz2", ""])
 def test_an_archive_of_any_compression_has_the_lines_of_its_files(tmp_path, kind):
     archived(tmp_path / f"coarsewsd.tar{'.' * bool(kind)}{kind}", COARSE, kind)
-    assert evaluation_files(tmp_path, "coarsewsd") == COARSE
+    assert read_data_set(tmp_path, "coarsewsd") == COARSE
 
 
 def test_an_unpacked_set_is_the_same_in_its_own_folder_or_one_above(tmp_path):
     unpacked(tmp_path, COARSE)
     short = {name.removeprefix("coarsewsd/"): lines for name, lines in COARSE.items()}
-    assert evaluation_files(tmp_path, "coarsewsd") == short
-    assert evaluation_files(tmp_path / "coarsewsd", "coarsewsd") == short
+    assert read_data_set(tmp_path, "coarsewsd") == short
+    assert read_data_set(tmp_path / "coarsewsd", "coarsewsd") == short
     assert fingerprint(short) == fingerprint(COARSE)
 
 
 def test_an_archive_is_preferred_to_what_lies_beside_it(tmp_path):
     unpacked(tmp_path, {name: ["other"] for name in COARSE})
     archived(tmp_path / "coarsewsd.tar.xz", COARSE)
-    assert evaluation_files(tmp_path, "coarsewsd") == COARSE
+    assert read_data_set(tmp_path, "coarsewsd") == COARSE
 
 
 def test_a_fingerprint_tells_other_lines_and_other_names():
@@ -39,22 +39,22 @@ def test_a_fingerprint_tells_other_lines_and_other_names():
 
 def test_files_that_no_set_has_are_not_read(tmp_path):
     more = {**COARSE, "coarsewsd/LICENSE": b"\xff\xff", "coarsewsd/bank/README.txt": b"\xff"}
-    assert lines_of(archived(tmp_path / "coarsewsd.tar.xz", more)) == COARSE
+    assert read_archive(archived(tmp_path / "coarsewsd.tar.xz", more)) == COARSE
 
 
 def test_line_ends_of_windows_and_a_mark_of_byte_order_are_no_part_of_a_line(tmp_path):
     archive = archived(tmp_path / "a.tar", {"a/test.gold.txt": b"\xef\xbb\xbf0\r\n1\r\n"}, "")
-    assert lines_of(archive) == {"a/test.gold.txt": ["0", "1"]}
+    assert read_archive(archive) == {"a/test.gold.txt": ["0", "1"]}
 
 
 def test_a_separator_inside_a_sentence_does_not_end_a_line(tmp_path):
     archive = archived(tmp_path / "a.tar", {"a/test.data.txt": ["0\ta\u2028b\x85c\x0cd"]}, "")
-    assert lines_of(archive) == {"a/test.data.txt": ["0\ta\u2028b\x85c\x0cd"]}
+    assert read_archive(archive) == {"a/test.data.txt": ["0\ta\u2028b\x85c\x0cd"]}
 
 
 def refusal(folder, name="coarsewsd"):
-    with pytest.raises(EvaluationError) as caught:
-        evaluation_files(folder, name)
+    with pytest.raises(CommandError) as caught:
+        read_data_set(folder, name)
     assert caught.value.sentence.endswith(".")
     assert str(folder) not in caught.value.sentence
     return caught.value.sentence
@@ -81,14 +81,14 @@ def test_a_member_that_is_a_link_is_not_followed(tmp_path):
             member = tarfile.TarInfo(f"a/{kind.decode()}/test.data.txt")
             member.type, member.linkname = kind, str(secret)
             tar.addfile(member)
-    assert lines_of(tmp_path / "coarsewsd.tar.xz") == {}
+    assert read_archive(tmp_path / "coarsewsd.tar.xz") == {}
 
 
 def test_a_link_that_leads_out_of_an_unpacked_set_is_not_followed(tmp_path):
     (tmp_path / "secret.data.txt").write_text("secret")
     folder = unpacked(tmp_path / "set", COARSE)
     (folder / "coarsewsd" / "bank" / "dev.data.txt").symlink_to(tmp_path / "secret.data.txt")
-    assert "bank/dev.data.txt" not in evaluation_files(folder, "coarsewsd")
+    assert "bank/dev.data.txt" not in read_data_set(folder, "coarsewsd")
 
 
 def test_a_member_that_is_huge_is_refused_before_it_is_read(tmp_path):
@@ -131,8 +131,8 @@ def test_what_is_no_archive_is_refused(tmp_path, ending, data):
 def outcome(archive):
     """The files of an archive, or why it was refused."""
     try:
-        return lines_of(archive)
-    except EvaluationError as error:
+        return read_archive(archive)
+    except CommandError as error:
         return error.sentence
 
 

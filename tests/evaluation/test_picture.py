@@ -12,10 +12,10 @@ pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 from matplotlib.figure import Figure as Canvas
 from matplotlib.image import imread
 
-from polyseme.evaluation import picture as drawing
-from polyseme.evaluation.bootstrap import Figure
-from polyseme.evaluation.picture import COLOURS, picture
-from polyseme.evaluation.published import TEN, TWENTY, published_coarsewsd, published_wic
+from polyseme.evaluation import plots as drawing
+from polyseme.evaluation.plots import COLORS, plot_results
+from polyseme.evaluation.results import TEN, TWENTY, published_coarsewsd, published_wic
+from polyseme.evaluation.statistics import Figure
 from tests.evaluation.test_results import RESULTS
 
 PLAIN = {"svg.fonttype": "none", "svg.hashsalt": "polyseme", "font.size": 10}
@@ -26,8 +26,8 @@ def texts(monkeypatch):
     """The texts of a picture, from its SVG drawn with letters instead of outlines."""
 
     def of(results):
-        monkeypatch.setattr("polyseme.evaluation.picture._STYLE", PLAIN)
-        root = ET.fromstring(picture(results, "svg"))
+        monkeypatch.setattr("polyseme.evaluation.plots._STYLE", PLAIN)
+        root = ET.fromstring(plot_results(results, "svg"))
         return [
             "".join(node.itertext()).strip() for node in root.iter() if node.tag.endswith("text")
         ]
@@ -54,7 +54,7 @@ def test_a_picture_without_published_figures_has_no_legend(texts):
 
 @pytest.mark.parametrize("kind", ["png", "svg"])
 def test_the_same_results_give_the_same_bytes(kind):
-    assert picture(RESULTS, kind) == picture(RESULTS, kind)
+    assert plot_results(RESULTS, kind) == plot_results(RESULTS, kind)
 
 
 def colours_in(data):
@@ -63,18 +63,18 @@ def colours_in(data):
 
 
 def test_the_model_is_coloured_and_its_controls_are_grey():
-    assert {COLOURS["model"], COLOURS["control"]} <= colours_in(picture(RESULTS, "png"))
+    assert {COLORS["model"], COLORS["control"]} <= colours_in(plot_results(RESULTS, "png"))
     controls = replace(RESULTS, rows=RESULTS.rows[:1])
-    found = colours_in(picture(controls, "png"))
-    assert COLOURS["model"] not in found and COLOURS["control"] in found
-    red, green, blue = (COLOURS["control"][n : n + 2] for n in (1, 3, 5))
+    found = colours_in(plot_results(controls, "png"))
+    assert COLORS["model"] not in found and COLORS["control"] in found
+    red, green, blue = (COLORS["control"][n : n + 2] for n in (1, 3, 5))
     assert red == green == blue
 
 
 def test_colours_differ_in_lightness_too():
     lightness = [
         np.dot([int(colour[n : n + 2], 16) for n in (1, 3, 5)], [0.299, 0.587, 0.114])
-        for colour in COLOURS.values()
+        for colour in COLORS.values()
     ]
     assert np.abs(np.subtract.outer(lightness, lightness))[np.triu_indices(3, 1)].min() > 5
 
@@ -94,7 +94,7 @@ def test_figures_below_chance_are_drawn_to_the_left_of_it(texts):
 
 
 def test_every_published_figure_has_a_line_of_its_own():
-    from polyseme.evaluation.picture import DASHES
+    from polyseme.evaluation.plots import DASHES
 
     most = max(
         map(len, (published_coarsewsd(TEN), published_coarsewsd(TWENTY), published_wic("test")))

@@ -3,9 +3,17 @@
 import orjson
 import pytest
 
-from polyseme.evaluation.bootstrap import Figure
-from polyseme.evaluation.published import TEN, TWENTY, published_coarsewsd, published_wic
-from polyseme.evaluation.results import Results, Row, document, table
+from polyseme.evaluation.results import (
+    TEN,
+    TWENTY,
+    Results,
+    Row,
+    document,
+    published_coarsewsd,
+    published_wic,
+    table,
+)
+from polyseme.evaluation.statistics import Figure
 
 RESULTS = Results(
     task="coarsewsd",

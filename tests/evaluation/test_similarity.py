@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from polyseme.evaluation.measuring import lookup
-from polyseme.evaluation.readings import LocalSource
-from polyseme.evaluation.refusal import EvaluationError
-from polyseme.evaluation.similarity import Judged, judged_pairs, similarity
+from polyseme.command_error import CommandError
+from polyseme.evaluation.measure import lookup
+from polyseme.evaluation.similarity import JudgedPair, judged_pairs, similarity
+from polyseme.evaluation.sources import LocalSource
 from tests.evaluation.sets import WORDSIM
 from tests.tiny import VECTORS, WORDS
 
@@ -21,7 +21,7 @@ def on_a_circle(words):
 
 def pairs(judge, number=12):
     """w0 with each other word: the further on, the smaller the cosine."""
-    return [Judged("w0", f"w{n}", judge(n)) for n in range(1, number)]
+    return [JudgedPair("w0", f"w{n}", judge(n)) for n in range(1, number)]
 
 
 def test_the_same_order_is_100_and_the_opposite_minus_100():
@@ -40,17 +40,17 @@ def test_two_neighbours_exchanged_by_hand():
 
 
 def test_pairs_without_both_words_are_left_out_and_counted():
-    judged = [*pairs(lambda n: -n), Judged("w0", "zebra", 99), Judged("gnu", "w1", 99)]
+    judged = [*pairs(lambda n: -n), JudgedPair("w0", "zebra", 99), JudgedPair("gnu", "w1", 99)]
     found = similarity(judged, on_a_circle)
     assert (found.spearman.value, found.pairs, found.lacking) == (100, 11, 2)
 
 
 def test_too_few_pairs_or_equal_ones_are_refused():
-    with pytest.raises(EvaluationError, match="both words of 9 of 10 pairs: too few to tell"):
-        similarity([*pairs(lambda n: n, 10), Judged("gnu", "w1", 1)], on_a_circle)
-    with pytest.raises(EvaluationError, match="no order to compare"):
+    with pytest.raises(CommandError, match="both words of 9 of 10 pairs: too few to tell"):
+        similarity([*pairs(lambda n: n, 10), JudgedPair("gnu", "w1", 1)], on_a_circle)
+    with pytest.raises(CommandError, match="no order to compare"):
         similarity(pairs(lambda _: 5), on_a_circle)
-    with pytest.raises(EvaluationError, match="no order to compare"):
+    with pytest.raises(CommandError, match="no order to compare"):
         similarity(pairs(lambda n: n), lambda w: (np.ones((len(w), 2)), np.ones(len(w), np.bool_)))
 
 
@@ -84,12 +84,12 @@ def test_a_file_and_a_model_by_scipy(tmp_path, model):
 )
 def test_a_file_that_is_not_as_it_should_be_is_refused(tmp_path, data, said):
     (tmp_path / "simlex999.txt").write_bytes(data)
-    with pytest.raises(EvaluationError) as caught:
+    with pytest.raises(CommandError) as caught:
         judged_pairs(tmp_path)
     assert said in caught.value.sentence
     assert caught.value.sentence.endswith(".")
 
 
 def test_a_folder_without_sets_is_refused(tmp_path):
-    with pytest.raises(EvaluationError, match=r"neither wordsim353\.tsv nor simlex999\.txt"):
+    with pytest.raises(CommandError, match=r"neither wordsim353\.tsv nor simlex999\.txt"):
         judged_pairs(tmp_path)

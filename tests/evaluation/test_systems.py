@@ -1,5 +1,6 @@
 """The model and its controls: what each vector is made of."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -7,8 +8,8 @@ import pytest
 
 from polyseme.engine.attention import Sentence
 from polyseme.engine.layers import Layer, contextualize
-from polyseme.evaluation.occurrences import Occurrence
-from polyseme.evaluation.readings import LocalSource, Reading
+from polyseme.evaluation.datasets import Occurrence
+from polyseme.evaluation.sources import LocalSource, StaticSentence
 from polyseme.evaluation.systems import (
     DEFAULT,
     NAMES,
@@ -18,10 +19,10 @@ from polyseme.evaluation.systems import (
     systems,
     tabulate,
 )
-from polyseme.importing.attention import in_closed_form
-from polyseme.importing.order import FUNCTION_WORDS
-from polyseme.store.folder import read_model
-from polyseme.text.tokens import resolve_all
+from polyseme.importing.weights import FUNCTION_WORDS, in_closed_form
+from polyseme.models.reader import read_model
+from polyseme.progress import Progress, ProgressBar
+from polyseme.tokenizer import resolve_all
 from polyseme.training.closed_form import (
     attraction,
     closed_form,
@@ -179,7 +180,7 @@ def test_what_comes_from_a_service_is_measured_by_the_same_readers(model):
     def source(sentences):
         for _ in sentences:
             bare = Sentence(sentence.vectors, sentence.known, sentence.words)
-            yield Reading(bare, contextual=contextual)
+            yield StaticSentence(bare, contextual=contextual)
 
     asked = [OCCURRENCES[0], OCCURRENCES[2]]
     readers = {name: one.readers[0] for name, one in served_systems().items()}
@@ -201,22 +202,24 @@ def test_a_sentence_is_read_once_whoever_asks_for_which_of_its_places(model):
     assert read == [SENTENCE, ("river", "bank")]
 
 
-def test_the_course_is_told_sentence_by_sentence(model):
-    told = []
+def test_progress_advances_with_every_sentence(model):
+    seen = []
 
-    class Course:
-        def __init__(self, name, total):
-            told.append((name, total))
+    class Bar(ProgressBar):
+        def reach(self, done, rows=0):
+            super().reach(done, rows)
+            seen.append(done)
 
-        def __enter__(self):
-            return told.append
-
-        def __exit__(self, *_):
-            told.append("end")
+    class Recorded(Progress):
+        @contextmanager
+        def stage(self, name, total, *, in_bytes=True):
+            seen.append((name, total, in_bytes))
+            yield Bar()
+            seen.append("end")
 
     readers = {"static": systems(model, ["static"])["static"].readers[0]}
-    tabulate(LocalSource(model), readers, OCCURRENCES, Course)
-    assert told == [("sentences", 2), 1, 1, "end"]
+    tabulate(LocalSource(model), readers, OCCURRENCES, Recorded())
+    assert seen == [("sentences", 2, False), 1, 2, "end"]
 
 
 def test_each_system_without_a_part_lacks_that_part_alone(tmp_path, model):

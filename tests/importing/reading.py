@@ -9,7 +9,7 @@ import numpy as np
 from gensim.models import KeyedVectors
 from gensim.models.fasttext import load_facebook_vectors
 
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.conftest import ROOT
 
 GENSIM_DATA = Path(gensim.__file__).parent / "test" / "test_data"

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from polyseme.importing.attention import in_closed_form
-from polyseme.store.folder import read_model
+from polyseme.importing.weights import in_closed_form
+from polyseme.models.reader import read_model
 from tests.encoding.asking import ask
 from tests.importing import files
 from tests.importing.reading import GENSIM_DATA, word2vec

@@ -182,6 +182,7 @@ def test_a_zip_with_an_array_is_an_array(importer):
     ],
     ids=["gz", "bz2", "xz", "zip", "gz of rows", "zip of rows"],
 )
+@pytest.mark.slow
 def test_what_expands_without_end_is_refused_before_it_fills_the_memory(
     importer, packing, content, within
 ):
@@ -196,6 +197,7 @@ def test_what_expands_without_end_is_refused_before_it_fills_the_memory(
 
 @pytest.mark.parametrize("packing", COMPRESSED)
 @pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.slow
 def test_a_hundred_megabytes_of_zeros_are_refused_as_soon_as_they_are_seen(importer, kind, packing):
     beginning = {"glove": b"", "fasttext": fasttext()[:-100]}.get(kind, b"1000 60000\nzebra ")
     content = packed(beginning + bytes(100_000_000), packing)

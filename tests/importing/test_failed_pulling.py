@@ -172,6 +172,7 @@ def test_without_a_network_a_sentence_says_what_to_do(puller, monkeypatch, caplo
     assert downloader.__name__ not in {record.name for record in caplog.records}
 
 
+@pytest.mark.slow
 def test_a_mirror_that_does_not_answer_is_told_likewise(tmp_path):
     """In a process of its own."""
     done = run_process(

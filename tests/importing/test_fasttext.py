@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gensim.models.fasttext import FastText, load_facebook_model, save_facebook_model
 
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.encoding.asking import ask_one
 from tests.importing import files
 from tests.importing.conftest import run

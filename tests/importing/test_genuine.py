@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from polyseme.training.closed_form import REACH
 from tests.encoding.asking import ask, ask_one, document_of
 from tests.importing.conftest import run

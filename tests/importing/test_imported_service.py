@@ -18,9 +18,10 @@ TEXT = "apple bank river money high end bank"
 LACKING = ["landladyship", "qzx", "日本語", "привета", "שלומות", "नमस्ते", "👩🏽\u200d🚒", "e\u0301x"]
 FAST = "lee_fasttext_new.bin"
 
-pytestmark = pytest.mark.skipif(
-    not GENSIM_DATA.exists(), reason="this gensim is without its test data"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,12 @@ import pytest
 
 from polyseme.engine.quantization import quantize
 from polyseme.importing import loading
-from polyseme.importing.cost import Cost
-from polyseme.importing.importer import Wishes, import_vectors
+from polyseme.importing.importer import Cost, ImportOptions, import_vectors
 from polyseme.importing.loading import load
-from polyseme.importing.progress import Quiet
-from polyseme.importing.rows import VectorFile
-from polyseme.importing.scan import scan
-from polyseme.store.export import export_word2vec
-from polyseme.store.folder import read_model
+from polyseme.importing.rows import VectorFile, scan
+from polyseme.models.export import export_word2vec
+from polyseme.models.reader import read_model
+from polyseme.progress import Progress, ProgressBar
 from tests.encoding.asking import ask_one, same_bits
 from tests.importing.conftest import run
 from tests.importing.files import FORMATS, VECTORS, WORDS, binary, build, fasttext, many, row, rows
@@ -53,6 +51,7 @@ def test_the_result_says_what_was_kept(importer):
 
 @pytest.mark.parametrize("kind", ["glove", "word2vec-binary"])
 @pytest.mark.parametrize(("size", "processes"), [(70, 1), (7, 2), (7_000_000, 1)])
+@pytest.mark.slow
 def test_the_pieces_of_a_file_are_no_matter(importer, monkeypatch, kind, size, processes):
     monkeypatch.setattr(loading, "_PIECE", size)
     monkeypatch.setattr(loading, "_FEW", 0)
@@ -122,6 +121,7 @@ def test_the_closed_form_is_that_of_the_rounded_vectors(importer, order):
     assert same_bits(ask_one(small, words[:9]), ask_one(wide, words[:9]))
 
 
+@pytest.mark.slow
 def test_a_large_vocabulary_gives_the_closed_form_the_same_rows(importer):
     """Beyond thirty thousand words it takes some of them, by their number."""
     content = many("word2vec-binary", 31_000, 5)
@@ -150,8 +150,8 @@ def test_a_model_may_be_replaced_by_a_smaller_one(importer):
 def test_importing_twice_gives_the_same_bytes(tmp_path):
     (tmp_path / "vectors.bin").write_bytes(binary())
     for place in ("one", "two"):
-        wishes = Wishes(dtype="int8")
-        import_vectors(tmp_path / "vectors.bin", tmp_path / place / "made", wishes, Quiet())
+        wishes = ImportOptions(dtype="int8")
+        import_vectors(tmp_path / "vectors.bin", tmp_path / place / "made", wishes, Progress())
     for file in (tmp_path / "one" / "made").iterdir():
         assert file.read_bytes() == (tmp_path / "two" / "made" / file.name).read_bytes()
 
@@ -165,13 +165,14 @@ def test_what_an_import_takes_is_said_of_bytes_and_scales():
     assert Cost.of_rows(7, 5, "float16").disk == 70
 
 
+@pytest.mark.slow
 def test_an_import_never_has_all_numbers_as_floats(tmp_path, monkeypatch):
     monkeypatch.setattr(loading, "_PIECE", 50_000)
     (tmp_path / "file").write_bytes(many("word2vec-binary", 30_000, 100))
-    found = scan(VectorFile(tmp_path / "file", "word2vec-binary"), Quiet())
+    found = scan(VectorFile(tmp_path / "file", "word2vec-binary"), ProgressBar())
     tracemalloc.start()
     try:
-        loaded = load(found, Quiet(), "int8", 1)
+        loaded = load(found, ProgressBar(), "int8", 1)
         assert loaded.nbytes <= tracemalloc.get_traced_memory()[1] < 30_000 * 100 * 4 * 0.75
     finally:
         tracemalloc.stop()

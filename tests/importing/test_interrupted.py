@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.conftest import ROOT
 from tests.importing.conftest import below, run
 from tests.importing.files import archive, fasttext, many, rows
@@ -26,7 +26,10 @@ from tests.importing.work import (
 )
 from tests.tiny import write_tiny
 
-pytestmark = pytest.mark.skipif(not LINUX, reason="processes are watched by Linux's /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not LINUX, reason="processes are watched by Linux's /proc"),
+]
 
 CODES = {signal.SIGINT: 1, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9}
 

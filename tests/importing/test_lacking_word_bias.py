@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.importing import files
 from tests.importing.test_weights import weigh
 from tests.importing.weighing import SQUARE, D, save, tiny_vectors

@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from polyseme.command_error import CommandError
 from polyseme.importing import importer as importing
 from polyseme.importing import loading
-from polyseme.importing.cost import Cost
-from polyseme.importing.progress import Quiet
-from polyseme.importing.refusal import VectorFileError
-from polyseme.importing.scan import Scan
+from polyseme.importing.importer import Cost
+from polyseme.importing.rows import Scan
+from polyseme.progress import Progress
 from tests.importing.files import (
     FORMATS,
     PACKINGS,
@@ -115,6 +115,7 @@ def many(count):
 
 
 @pytest.mark.parametrize("kind", ["glove", "word2vec-text", "word2vec-binary"])
+@pytest.mark.slow
 def test_processes_give_the_pieces_back_in_order(importer, pieces, kind):
     words, vectors = many(300)
     pieces(70, few=0)
@@ -124,6 +125,7 @@ def test_processes_give_the_pieces_back_in_order(importer, pieces, kind):
     assert found.tobytes() == vectors.tobytes()
 
 
+@pytest.mark.slow
 def test_a_number_that_a_process_cannot_read_is_refused_with_its_line(importer, pieces):
     pieces(70, few=0)
     content = rows(*many(300)) + row("okapi", b"1 2 3 4 5 6 0x1p3")
@@ -188,9 +190,9 @@ def test_a_file_that_has_become_longer_is_said_to_have_changed(
 def test_a_folder_whose_name_no_model_can_have_is_refused(tmp_path):
     (tmp_path / "file").write_bytes(rows())
     for name in ("a b", ".x", "x" * 65):
-        with pytest.raises(VectorFileError, match="A model's name is letters"):
+        with pytest.raises(CommandError, match="A model's name is letters"):
             importing.import_vectors(
-                tmp_path / "file", tmp_path / name, importing.Wishes(), Quiet()
+                tmp_path / "file", tmp_path / name, importing.ImportOptions(), Progress()
             )
         assert not (tmp_path / name).exists()
 

@@ -10,7 +10,7 @@ import time
 import pytest
 from gensim import downloader
 
-from polyseme.store.folder import read_model
+from polyseme.models.reader import read_model
 from tests.cli.conftest import run as run_process
 from tests.conftest import ROOT
 from tests.importing import files

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from polyseme.encoding.encoder import Part
-from polyseme.store.folder import read_model
+from polyseme.encoding.options import Part
+from polyseme.models.reader import read_model
 from tests.encoding.asking import ask_one
 from tests.importing.weighing import BIASES, HEADS, ROW, SQUARE, D, H, K, V, save, tiny_vectors
 from tests.tiny import VECTORS, WORDS, normal

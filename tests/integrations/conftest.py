@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from polyseme.client.local import LocalModel
-from polyseme.integrations.source import forget
-from polyseme.store.folder import read_model
+from polyseme.integrations import forget
+from polyseme.models.reader import read_model
 from tests.tiny import deep_model, tiny_model
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from polyseme.client.local import LocalModel
-from polyseme.client.vectors import Sentence, Token
+from polyseme.client.results import Sentence, Token
 from polyseme.integrations.projector import save_projection
 from tests.environments import run_in
 from tests.tiny import tiny_model

@@ -10,8 +10,8 @@ import pytest
 import spacy
 
 from polyseme.errors import UnauthorisedError, UnknownModelError
+from polyseme.integrations import forget, open_encoder
 from polyseme.integrations.sklearn import ContextualVectorizer
-from polyseme.integrations.source import encoder_of, forget
 from tests.conftest import ROOT, start
 
 KEY = "a-key-that-is-nowhere-stored-7f3a"
@@ -93,11 +93,11 @@ def test_a_url_with_a_password_is_refused_without_repeating_it(url):
 
 
 def test_a_source_is_opened_once_in_each_process(address):
-    here = encoder_of(None, address)
-    assert encoder_of(None, address) is here
+    here = open_encoder(None, address)
+    assert open_encoder(None, address) is here
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
-        os.write(writer, b"same" if encoder_of(None, address) is here else b"another")
+        os.write(writer, b"same" if open_encoder(None, address) is here else b"another")
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(reader, 16) == b"another"

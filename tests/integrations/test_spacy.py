@@ -153,7 +153,7 @@ def test_a_batch_of_a_stream_is_one_call(monkeypatch):
             return super().encode(texts, **how)
 
     encoder = Counting.of("tiny")
-    monkeypatch.setattr(integration, "encoder_of", lambda *_: encoder)
+    monkeypatch.setattr(integration, "open_encoder", lambda *_: encoder)
     assert len(list(pipeline("sentencizer").pipe(["bank. end."] * 10, batch_size=4))) == 10
     assert calls == [8, 8, 4]
 

@@ -46,6 +46,7 @@ numpy.save(sys.argv[2], nlp("river bank money").tensor)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("deep")
 def test_a_pipeline_is_stored_and_read_by_a_process_that_knows_spacy_alone(tmp_path):
     nlp = pipeline(attention="heads", layer=1)
@@ -72,7 +73,7 @@ def test_tokens_that_are_merged_later_are_not_given_the_rows_of_others():
     doc = pipeline()("river bank money")
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[:2])
-    with pytest.raises(ValueError, match="put the component `polyseme` behind"):
+    with pytest.raises(ValueError, match="put the component `polyseme` after"):
         _ = doc[1]._.static
 
 

@@ -1,15 +1,22 @@
-"""The page in a real browser (Debian's chromium), in front of a real gunicorn."""
+"""The page in a real browser (Debian's chromium), served by a real gunicorn."""
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import httpx
+import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Request, sync_playwright
 
+from polyseme.engine.attention import Scoring
+from polyseme.engine.layers import Layer, Residual
+from tests.conftest import Serve
+from tests.page.attention import HEBREW
 from tests.page.reader import FLAGS, Reader
+from tests.tiny import SUBWORDS, VECTORS, WORDS, full_layer, normal, write_tiny
 
 CHROMIUM = shutil.which("chromium")
 Open = Callable[..., Reader]
@@ -26,15 +33,56 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture
-def open_page(browser: Browser, client: httpx.Client) -> Iterator[Open]:
-    """Open the page at an address, in a window of some width and colours.
+class Window:
+    """A page of the browser that notes what goes wrong in it."""
 
-    What no test expects is an error: a script that fails, a policy that is broken, a request to
-    another host.
+    def __init__(self, context: BrowserContext) -> None:
+        self.context = context
+        self.page = context.new_page()
+        self.page.set_default_timeout(20_000)
+        self.host = ""
+        self.wrong: list[str] = []
+        self.page.on("request", self._check_host)
+        self.page.on("pageerror", lambda error: self.wrong.append(f"script: {error}"))
+        self.page.on(
+            "console",
+            lambda message: (
+                message.type in {"error", "warning"}
+                # The browser reports each status over 399. Tests of errors expect those.
+                and "Failed to load resource" not in message.text
+                and self.wrong.append(f"console: {message.text}")
+            ),
+        )
+
+    def _check_host(self, request: Request) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme in {"http", "https"} and parts.netloc != self.host:
+            self.wrong.append(f"request to another host: {request.url}")
+
+    def clear(self) -> None:
+        """Leave the page as a new one."""
+        self.page.unroute_all(behavior="ignoreErrors")
+        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        self.page.goto("about:blank")
+        self.context.clear_permissions()
+
+
+@pytest.fixture(scope="package")
+def shared_window(browser: Browser) -> Iterator[Window]:
+    """A window that tests share: a new one costs more than most tests."""
+    context = browser.new_context(accept_downloads=True)
+    yield Window(context)
+    context.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser, shared_window: Window, client: httpx.Client) -> Iterator[Open]:
+    """Open the page at an address, in a window of some width and theme.
+
+    A test fails when a script fails, the content security policy is violated or another host is
+    requested. A `fresh` window, one with options and a second one have a context of their own.
     """
-    contexts = []
-    wrong: list[str] = []
+    windows: list[Window] = []
 
     def open_(
         fragment: str = "",
@@ -42,49 +90,61 @@ def open_page(browser: Browser, client: httpx.Client) -> Iterator[Open]:
         service: httpx.Client = client,
         width: int = 1200,
         height: int = 900,
-        colours: str = "light",
+        theme: str = "light",
+        fresh: bool = False,
         **options: object,
     ) -> Reader:
-        context = browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme=colours,
-            accept_downloads=True,
-            **options,
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(20_000)
-        watch(page, service, wrong)
-        reader = Reader(page, str(service.base_url).rstrip("/"), wrong)
+        own = fresh or options or windows
+        window = Window(browser.new_context(**options)) if own else shared_window
+        windows.append(window)
+        window.wrong = []
+        window.host = urlsplit(str(service.base_url)).netloc
+        window.page.set_viewport_size({"width": width, "height": height})
+        if "forced_colors" not in options:
+            window.page.emulate_media(color_scheme=theme)
+        reader = Reader(window.page, str(service.base_url).rstrip("/"), window.wrong)
         reader.go(fragment)
         return reader
 
     yield open_
-    for context in contexts:
-        context.close()
-    assert wrong == []
+    for window in windows:
+        if window is shared_window:
+            window.clear()
+        else:
+            window.context.close()
+    assert [one for window in windows for one in window.wrong] == []
 
 
-def watch(page: Page, service: httpx.Client, wrong: list[str]) -> None:
-    """Note what goes wrong in a page."""
-    host = urlsplit(str(service.base_url)).netloc
+@pytest.fixture(scope="package")
+def tiny_models(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> httpx.Client:
+    """A service with tiny models: layers of every kind, many heads, subwords, Hebrew."""
+    folder = tmp_path_factory.mktemp("models")
+    noise = normal(np.random.default_rng(3), len(WORDS))
+    ramp = np.linspace(-1, 1, len(WORDS)).astype(np.float32)
+    zero = np.zeros(len(WORDS), np.float32)
+    after = full_layer(2, norm="after", residual=Residual("unit", 0.5, 0.25))
+    plain = replace(Layer(), residual=Residual("add"), scoring=Scoring(looks_at="others"))
+    norm = full_layer(3).attention_norm
+    bare = Layer(residual=Residual("add"), norm="before", attention_norm=norm)
+    write_tiny(folder / "deep", layers=[full_layer(1), full_layer(2)], word_bias=noise)
+    write_tiny(folder / "four", layers=[heads_layer(3, 4)])
+    write_tiny(folder / "many", layers=[heads_layer(seed, 12) for seed in range(12)])
+    write_tiny(folder / "parts", subwords=SUBWORDS)
+    write_tiny(folder / "small", words=("apple", "bank"), vectors=VECTORS[:2], cased=False)
+    write_tiny(folder / "hebrew", words=HEBREW, vectors=VECTORS[:3] + 0.5)
+    write_tiny(folder / "norm-before", layers=[full_layer(5), full_layer(1)], word_bias=ramp)
+    write_tiny(folder / "norm-after", layers=[full_layer(5), after], word_bias=ramp)
+    write_tiny(folder / "plain", layers=[Layer(), plain])
+    write_tiny(folder / "bare", layers=[bare])
+    write_tiny(folder / "full", layers=[full_layer(1)], word_bias=zero)
+    return serve(models_dir=folder, model="plain", workers=1)
 
-    def asked(request: Request) -> None:
-        parts = urlsplit(request.url)
-        if parts.scheme in {"http", "https"} and parts.netloc != host:
-            wrong.append(f"asked another host: {request.url}")
 
-    page.on("request", asked)
-    page.on("pageerror", lambda error: wrong.append(f"script: {error}"))
-    page.on(
-        "console",
-        lambda message: (
-            message.type in {"error", "warning"}
-            # The browser notes each status over 399; tests of refusals expect those.
-            and "Failed to load resource" not in message.text
-            and wrong.append(f"console: {message.text}")
-        ),
-    )
+def heads_layer(seed: int, heads: int) -> Layer:
+    """A layer with that many heads."""
+    rng = np.random.default_rng(seed)
+    scoring = Scoring(True, "other-words", normal(rng, heads, 13))
+    return full_layer(seed, heads=heads, scoring=scoring)
 
 
 @pytest.fixture(scope="session")

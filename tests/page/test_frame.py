@@ -1,35 +1,58 @@
-"""What is the same in every view: the frame, the colours, the key, the answers that do not come."""
+"""What all views share: addresses, theme, API key, and requests that fail."""
+
+import re
 
 import httpx
+import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.conftest import Serve
 from tests.page.conftest import Open
+from tests.page.reader import Reader, hold
+
+pytestmark = pytest.mark.slow
+
 
 VIEWS = {
-    "look": "Look",
+    "attention": "Attention",
     "compare": "Compare",
     "steps": "Step by step",
-    "neighbours": "Neighbours",
+    "neighbors": "Neighbors",
     "models": "Models",
 }
+
+
 KEY = "a-key-of-this-test"
 
 
 def test_the_first_view_is_drawn_without_any_address(open_page: Open) -> None:
     reader = open_page()
-    assert reader.page.title() == "Look · Polyseme"
+    assert reader.page.title() == "Attention · Polyseme"
     reader.page.get_by_role("figure").first.wait_for()
 
 
 def test_an_address_of_no_view_leads_to_the_first(open_page: Open) -> None:
     reader = open_page("#a?%E0")
-    assert reader.page.title() == "Look · Polyseme"
-    for fragment in ("#nothing", "#", "#?text=x", "#look?nothing=x", "#%", "#a?%E0"):
+    for fragment in ("#?text=x", "#toString"):
+        assert reader.page.title() == "Attention · Polyseme"
         reader.go("#models")
         assert reader.page.title() == "Models · Polyseme"
         reader.go(fragment)
-        assert reader.page.title() == "Look · Polyseme", fragment
+    assert reader.page.title() == "Attention · Polyseme"
+
+
+def test_addresses_with_the_former_names_of_views_still_work(open_page: Open) -> None:
+    reader = open_page("#look?text=The+river+bank&word=2")
+    assert reader.page.title() == "Attention · Polyseme"
+    assert reader.page.get_by_label("Sentence", exact=True).input_value() == "The river bank"
+    assert reader.page.get_by_role("heading", name="bank attends most to").is_visible()
+    reader.go("#neighbours?word=river")
+    assert reader.page.title() == "Neighbors · Polyseme"
+    assert reader.page.get_by_role("heading", name="Nearest to river").is_visible()
+    # A change of the state gives the address its new name.
+    reader.page.get_by_label("Number of neighbors").select_option("5")
+    reader.settle()
+    assert reader.address == "#neighbors?word=river&k=5"
 
 
 def test_every_view_is_reached_and_named(open_page: Open) -> None:
@@ -46,13 +69,13 @@ def test_every_view_is_reached_and_named(open_page: Open) -> None:
 
 
 def test_a_view_is_found_as_it_was_left(open_page: Open) -> None:
-    reader = open_page("#neighbours?word=river")
+    reader = open_page("#neighbors?word=river")
     navigation = reader.page.get_by_role("navigation")
     navigation.get_by_role("link", name="Models").click()
     reader.settle()
-    navigation.get_by_role("link", name="Neighbours").click()
+    navigation.get_by_role("link", name="Neighbors").click()
     reader.settle()
-    assert reader.address == "#neighbours?word=river"
+    assert reader.address == "#neighbors?word=river"
     assert reader.page.get_by_role("heading", name="Nearest to river").is_visible()
 
 
@@ -69,12 +92,12 @@ def background(page: Page) -> str:
     return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
-def test_colours_follow_the_system_unless_the_reader_says_otherwise(open_page: Open) -> None:
-    reader = open_page("#models", colours="dark")
+def test_theme_follow_the_system_unless_the_reader_says_otherwise(open_page: Open) -> None:
+    reader = open_page("#models", theme="dark")
     dark = background(reader.page)
     bar = reader.page.locator(".bar").first
     dark_bar = bar.get_attribute("fill")
-    reader.page.get_by_label("Colours").select_option("light")
+    reader.page.get_by_label("Theme").select_option("light")
     assert background(reader.page) != dark
     reader.page.wait_for_function(
         "([fill]) => document.querySelector('.bar').getAttribute('fill') !== fill", arg=[dark_bar]
@@ -83,7 +106,7 @@ def test_colours_follow_the_system_unless_the_reader_says_otherwise(open_page: O
     reader.page.reload()
     reader.settle()
     assert background(reader.page) == light
-    reader.page.get_by_label("Colours").select_option("as the system")
+    reader.page.get_by_label("Theme").select_option("system")
     assert background(reader.page) == dark
     reader.page.emulate_media(color_scheme="light")
     assert background(reader.page) == light
@@ -91,7 +114,7 @@ def test_colours_follow_the_system_unless_the_reader_says_otherwise(open_page: O
 
 def test_a_key_is_asked_for_used_and_never_shown(open_page: Open, serve: Serve) -> None:
     service = serve(api_keys=KEY)
-    reader = open_page("#neighbours", service=service)
+    reader = open_page("#neighbors", service=service)
     reader.problem.wait_for()
     field = reader.page.get_by_label("API key")
     field.fill("a-wrong-one")
@@ -108,7 +131,7 @@ def test_a_key_is_asked_for_used_and_never_shown(open_page: Open, serve: Serve) 
 
 
 def test_a_service_that_is_gone_is_said(open_page: Open) -> None:
-    reader = open_page("#neighbours")
+    reader = open_page("#neighbors")
     reader.page.route("**/v1/**", lambda route: route.abort())
     reader.page.get_by_label("Word", exact=True).fill("river")
     reader.page.keyboard.press("Enter")
@@ -121,7 +144,7 @@ def test_a_service_that_is_gone_is_said(open_page: Open) -> None:
 
 
 def test_a_proxys_own_page_is_said_too(open_page: Open) -> None:
-    reader = open_page("#neighbours")
+    reader = open_page("#neighbors")
 
     def answer(route: Route) -> None:
         route.fulfill(status=502, content_type="text/html", body="<h1>Bad gateway</h1>")
@@ -136,7 +159,7 @@ def test_a_proxys_own_page_is_said_too(open_page: Open) -> None:
 
 def test_of_two_questions_the_later_wins(open_page: Open) -> None:
     """The first answer comes after the second, and is not drawn over it."""
-    reader = open_page("#neighbours")
+    reader = open_page("#neighbors")
     held: list[Route] = []
 
     def hold(route: Route) -> None:
@@ -180,16 +203,6 @@ def test_behind_a_prefix_of_a_proxy_everything_is_still_found(
     assert f"{prefix}v1/models" in reader.command()
 
 
-def test_a_view_asks_no_other_host_and_breaks_no_policy(open_page: Open) -> None:
-    """What goes wrong is noted by the fixture; here every view is at least opened once."""
-    reader = open_page("#models")
-    for name, title in VIEWS.items():
-        reader.go(f"#{name}")
-        assert reader.page.title() == f"{title} · Polyseme"
-        assert reader.page.locator("main > section").is_visible()
-        assert reader.wrong == [], name
-
-
 def test_the_watch_sees_what_goes_wrong(open_page: Open) -> None:
     reader = open_page("#models")
     with reader.page.expect_console_message(lambda message: "Policy" in message.text):
@@ -198,3 +211,226 @@ def test_the_watch_sees_what_goes_wrong(open_page: Open) -> None:
         )
     assert any("Content Security Policy" in one for one in reader.wrong)
     reader.wrong.clear()
+
+
+UNREADABLE = "The response of the service cannot be read."
+
+
+def navigation(reader: Reader, name: str) -> None:
+    reader.page.get_by_role("navigation").get_by_role("link", name=name, exact=True).click()
+
+
+def answer_with(page: Page, body: str, status: int = 200, **headers: str) -> None:
+    """Let the next questions be answered so."""
+    page.unroute("**/v1/**")
+    page.route(
+        "**/v1/**",
+        lambda route: route.fulfill(
+            status=status, content_type="application/json", body=body, headers=headers
+        ),
+    )
+
+
+def test_a_part_of_the_page_that_does_not_come_is_said_and_does_not_stay(open_page: Open) -> None:
+    reader = open_page("#neighbors")
+    reader.page.route("**/page/compare/view.js", lambda route: route.abort())
+    navigation(reader, "Compare")
+    expect(reader.page.get_by_role("alert")).to_contain_text("could not be loaded")
+    expect(reader.page.locator("[aria-busy]")).to_have_count(0)
+    navigation(reader, "Neighbors")
+    expect(reader.page.get_by_role("heading", name="Nearest to bank")).to_be_visible()
+    assert any("compare/view.js" in one for one in reader.wrong)
+    reader.wrong.clear()
+
+
+def test_a_view_that_is_left_while_it_loads_keeps_nobody_waiting(open_page: Open) -> None:
+    reader = open_page("#neighbors")
+    held: list[Route] = []
+    reader.page.route("**/page/steps/view.js", hold(held))
+    navigation(reader, "Step by step")
+    expect(reader.page.locator("main[aria-busy]")).to_have_count(1)
+    navigation(reader, "Neighbors")
+    expect(reader.page.locator("main[aria-busy]")).to_have_count(0)
+    held[0].continue_()
+    reader.settle()
+    assert reader.page.title() == "Neighbors · Polyseme"
+
+
+def test_an_answer_that_cannot_be_read_is_said_and_asked_for_again(open_page: Open) -> None:
+    reader = open_page("#neighbors")
+    for body in ("<html>", "null", '{"neighbors": [null]}'):
+        answer_with(reader.page, body)
+        reader.page.get_by_label("Word", exact=True).fill(f"river{len(body)}")
+        reader.page.keyboard.press("Enter")
+        expect(reader.problem, body).to_contain_text(UNREADABLE)
+        reader.page.unroute("**/v1/**")
+        reader.page.get_by_label("Word", exact=True).fill("river")
+        reader.page.keyboard.press("Enter")
+        expect(reader.page.get_by_role("heading", name="Nearest to river")).to_be_visible()
+    # What a script could not read is told to the console as well.
+    assert all(one.startswith("script:") for one in reader.wrong)
+    reader.wrong.clear()
+
+
+@pytest.mark.parametrize("view", ["attention", "compare", "steps", "models"])
+def test_no_view_breaks_on_an_empty_answer(open_page: Open, view: str) -> None:
+    reader = open_page("#neighbors")
+    answer_with(reader.page, "{}")
+    reader.go(f"#{view}")
+    expect(reader.problem.first).to_contain_text(UNREADABLE)
+    reader.page.unroute("**/v1/**")
+    reader.page.get_by_role("button", name="Try again").click()
+    expect(reader.page.locator(".results")).to_be_visible()
+    reader.wrong.clear()
+
+
+def test_a_problem_of_any_form_is_a_sentence(open_page: Open) -> None:
+    reader = open_page("#neighbors")
+    bodies = {
+        "null": "status 500",
+        "[]": "status 500",
+        "{}": "status 500",
+        '{"title": "A title"}': "A title",
+        '{"detail": "A detail", "errors": null}': "A detail",
+        '{"detail": "A detail", "errors": "x"}': "A detail",
+        '{"detail": 3, "title": ["x"], "errors": [null, 1, {"message": 2}]}': "status 500",
+        '{"detail": "See `here`", "errors": [{"message": "is wrong"}]}': "is wrong",
+        '{"detail": "<img src=x onerror=alert(1)>"}': "<img src=x onerror=alert(1)>",
+    }
+    for number, (body, said) in enumerate(bodies.items()):
+        answer_with(reader.page, body, 500)
+        reader.page.get_by_label("Word", exact=True).fill(f"river{number}")
+        reader.page.keyboard.press("Enter")
+        expect(reader.problem, body).to_contain_text(said)
+        named = reader.problem.locator("p code", has_text="here")
+        expect(named, body).to_have_count(1 if "`here`" in body else 0)
+    assert reader.wrong == []
+
+
+def test_a_rate_says_how_long_to_wait_and_can_be_tried_again(open_page: Open) -> None:
+    reader = open_page("#neighbors")
+    answer_with(reader.page, '{"detail": "Too many.", "hint": "h"}', 429, **{"Retry-After": "12"})
+    reader.page.get_by_label("Word", exact=True).fill("river")
+    reader.page.keyboard.press("Enter")
+    expect(reader.problem).to_contain_text("Too many. Try again in 12 seconds.")
+    reader.page.get_by_text("The request as a command").first.click()
+    assert '{"word":"river","k":10}' in (reader.problem.text_content() or "")
+    reader.page.unroute("**/v1/**")
+    reader.page.get_by_role("button", name="Try again").click()
+    expect(reader.page.get_by_role("heading", name="Nearest to river")).to_be_visible()
+
+
+def test_a_key_that_cannot_be_sent_is_refused_in_its_field(open_page: Open, serve: Serve) -> None:
+    reader = open_page("#neighbors", service=serve(api_keys="a-key-of-this-test"))
+    field = reader.page.get_by_label("API key")
+    field.fill("ключ")
+    field.press("Enter")
+    assert "ASCII" in field.evaluate("field => field.validationMessage")
+    field.fill("a-key-of-this-test")
+    field.press("Enter")
+    expect(reader.page.get_by_role("heading", name="Nearest to bank")).to_be_visible()
+
+
+def test_a_wrong_key_leaves_the_reader_in_the_field(open_page: Open, serve: Serve) -> None:
+    reader = open_page("#neighbors", service=serve(api_keys="a-key-of-this-test"))
+    field = reader.page.get_by_label("API key")
+    field.fill("a-wrong-one")
+    field.press("Enter")
+    expect(reader.page.get_by_label("API key")).to_have_value("")
+    expect(reader.page.get_by_label("API key")).to_be_focused()
+
+
+def test_who_follows_a_link_to_another_view_is_taken_to_its_heading(open_page: Open) -> None:
+    reader = open_page("#models")
+    assert reader.page.evaluate("document.activeElement === document.body")
+    reader.page.get_by_role("article").get_by_role("link", name="Attention").press("Enter")
+    expect(reader.page.get_by_role("heading", name="Attention", exact=True)).to_be_focused()
+    navigation(reader, "Models")
+    expect(reader.page.get_by_role("navigation").get_by_role("link", name="Models")).to_be_focused()
+
+
+def test_a_browser_that_keeps_nothing_shows_the_page_all_the_same(open_page: Open) -> None:
+    reader = open_page("#neighbors", fresh=True)
+    reader.page.add_init_script(
+        "for (const name of ['localStorage', 'sessionStorage'])"
+        " Object.defineProperty(window, name, {get() { throw new DOMException('no'); }});"
+    )
+    reader.page.reload()
+    expect(reader.page.get_by_role("heading", name="Nearest to bank")).to_be_visible()
+    reader.page.get_by_label("Theme").select_option("dark")
+    assert reader.page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_while_there_is_no_answer_there_is_nothing_to_save(open_page: Open) -> None:
+    reader = open_page("#models")
+    held: list[Route] = []
+    reader.page.route("**/v1/neighbors", hold(held))
+    reader.page.goto(f"{reader.base}/#neighbors")
+    expect(reader.page.get_by_role("status").filter(has_text="Waiting")).to_be_visible()
+    expect(reader.page.get_by_role("button", name="Save JSON")).to_have_count(0)
+    held[0].continue_()
+    expect(reader.page.get_by_role("button", name="Save JSON")).to_be_visible()
+    expect(reader.page.get_by_text("Waiting for the service…")).to_have_count(0)
+
+
+def test_models_that_do_not_come_are_not_asked_for_again_and_again(open_page: Open) -> None:
+    reader = open_page("#neighbors")
+    asked: list[str] = []
+
+    def refuse(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=503, content_type="application/json", body="{}")
+
+    reader.page.route("**/v1/models", refuse)
+    reader.page.reload()
+    reader.settle()
+    for word in ("river", "money", "tree"):
+        reader.page.get_by_label("Word", exact=True).fill(word)
+        reader.page.keyboard.press("Enter")
+        expect(reader.page.get_by_role("heading", name=f"Nearest to {word}")).to_be_visible()
+    assert len(asked) == 1
+
+
+def test_what_is_current_or_pressed_is_seen_in_forced_colors(open_page: Open) -> None:
+    reader = open_page("#attention", forced_colors="active")
+    for selector in ("nav a[aria-current]", "button.quiet[aria-pressed=true]"):
+        style = reader.page.locator(selector).first.evaluate(
+            "e => getComputedStyle(e).outlineStyle"
+        )
+        assert style == "solid", selector
+    text = reader.page.locator("figure svg text").first.evaluate("e => getComputedStyle(e).fill")
+    ground = reader.page.locator("figure").first.evaluate(
+        "e => getComputedStyle(e).backgroundColor"
+    )
+    assert text != ground
+    assert re.match("rgb", text)
+
+
+OVERLAP = """async () => {
+  const { pngBlob } = await import(new URL("page/figure.js", document.baseURI));
+  const ns = "http://www.w3.org/2000/svg";
+  const make = (tag, attributes, ...children) => {
+    const element = document.createElementNS(ns, tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
+  };
+  const square = (x) => make("rect", { x, y: 0, width: 20, height: 20, fill: "#000000" });
+  const seen = make("g", { opacity: 0.5, transform: "translate(10 0)" }, square(0), square(10));
+  const svg = make("svg", { viewBox: "0 0 60 20", width: 60, height: 20 }, seen);
+  document.querySelector("figure").append(svg);
+  const bitmap = await createImageBitmap(await pngBlob(svg, 1));
+  svg.remove();
+  const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  context.drawImage(bitmap, 0, 0);
+  return [15, 25, 35, 45].map((x) => context.getImageData(x + 12, 10 + 12, 1, 1).data[0]);
+}"""
+
+
+def test_a_group_that_is_seen_through_is_so_once_in_a_png(open_page: Open) -> None:
+    """Two black squares at half strength on white: grey alone, together and apart; then none."""
+    alone, together, apart, beside = open_page("#neighbors").page.evaluate(OVERLAP)
+    assert alone == together == apart
+    assert abs(alone - 128) <= 3
+    assert beside == 255

@@ -1,4 +1,4 @@
-"""Models, as a person uses it."""
+"""The view Models."""
 
 import shutil
 from pathlib import Path
@@ -8,10 +8,12 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
-from polyseme.store.registry import bundled_models
 from tests.conftest import Serve
 from tests.page.conftest import Open
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +53,12 @@ def test_how_good_it_is_is_drawn_as_the_manifest_says(open_page: Open, client) -
 
 def test_what_the_numbers_rest_on_is_the_makers_word(open_page: Open) -> None:
     said = open_page("#models").page.locator("figcaption").text_content()
-    assert said.endswith("That no model was trained on these sets is the word of its makers.")
+    assert said.endswith("that the model was not trained on these sets is its makers' statement.")
 
 
 def test_the_focus_stays_where_how_it_was_made_is_opened(open_page: Open) -> None:
     reader = open_page("#models")
-    summary = reader.page.get_by_text("How wiki-en was made")
+    summary = reader.page.get_by_text("Training of wiki-en")
     summary.focus()
     for address in ("#models?model=wiki-en", "#models"):
         reader.page.keyboard.press("Enter")
@@ -64,7 +66,7 @@ def test_the_focus_stays_where_how_it_was_made_is_opened(open_page: Open) -> Non
         reader.settle()
         expect(summary).to_be_focused()
     reader.page.keyboard.press("Enter")
-    reader.page.get_by_label("Colours").select_option("dark")
+    reader.page.get_by_label("Theme").select_option("dark")
     reader.page.get_by_text("models/build_wiki_en.py").wait_for()
     reader.page.evaluate("location.hash = '#models'")
     expect(reader.page.get_by_text("models/build_wiki_en.py")).to_be_hidden()
@@ -80,7 +82,7 @@ def test_measures_are_told_apart_on_a_phone(open_page: Open, several: httpx.Clie
 def test_how_it_was_made_opens_and_the_address_keeps_it(open_page: Open) -> None:
     reader = open_page("#models")
     assert not reader.page.get_by_text("models/build_wiki_en.py").is_visible()
-    reader.page.get_by_text("How wiki-en was made").click()
+    reader.page.get_by_text("Training of wiki-en").click()
     reader.page.get_by_text("models/build_wiki_en.py").wait_for()
     reader.page.wait_for_url("**/#models?model=wiki-en")
     assert "macro f1" in reader.page.get_by_role("article").text_content()
@@ -109,7 +111,7 @@ def test_a_broken_model_says_why_and_the_others_are_offered(
 
 
 def test_a_model_of_the_address_that_is_not_there_is_said(open_page: Open) -> None:
-    reader = open_page("#neighbours?model=nothing")
+    reader = open_page("#neighbors?model=nothing")
     reader.problem.wait_for()
     said = reader.problem.locator("p").text_content()
     assert "nothing" not in said
@@ -124,11 +126,11 @@ def test_what_is_shown_can_be_taken_away(open_page: Open, tmp_path: Path) -> Non
     assert reader.saved_json(tmp_path)["object"] == "list"
 
 
-@pytest.mark.parametrize(("width", "colours"), [(320, "dark"), (1200, "light")])
+@pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (1200, "light")])
 def test_it_is_accessible_and_fits(
-    open_page: Open, axe: Axe, several: httpx.Client, width: int, colours: str
+    open_page: Open, axe: Axe, several: httpx.Client, width: int, theme: str
 ) -> None:
-    reader = open_page("#models?model=wiki-en", service=several, width=width, colours=colours)
+    reader = open_page("#models?model=wiki-en", service=several, width=width, theme=theme)
     reader.page.locator("details[open] .facts").first.wait_for()
     assert reader.violations(axe) == []
     assert not reader.scrolls_sideways()

@@ -1,4 +1,4 @@
-"""Pages of other origins in a real browser: those that are listed may ask, others may not."""
+"""Pages of other origins in a real browser: only listed origins may send requests."""
 
 import threading
 from collections.abc import Iterator
@@ -8,6 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.slow
+
 
 ASK = """async ([address, key]) => {
   try {

@@ -1,15 +1,19 @@
-"""Step by step: worked examples, and how a number comes about."""
+"""The view Step by step: worked examples, stored models and derivations; accessibility."""
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 from tests.page.conftest import Open
-from tests.page.stepping import (
+from tests.page.reader import Reader
+from tests.page.steps import (
+    CELLS,
     SMALL,
     address,
     chosen,
@@ -22,7 +26,12 @@ from tests.page.stepping import (
     turned,
 )
 
+pytestmark = pytest.mark.slow
+
+
 FILE = Path(__file__).parents[2] / "service" / "polyseme" / "page" / "worked-examples.json"
+
+
 EXAMPLES = json.loads(FILE.read_text("utf-8"))["examples"]
 
 
@@ -208,13 +217,13 @@ def test_arrows_go_from_cell_to_cell(open_page: Open) -> None:
     assert tabbable.count() == 1
 
 
-def test_weighted_values_are_those_of_the_looking_word(
+def test_weighted_values_are_those_of_the_query_token(
     open_page: Open, client: httpx.Client
 ) -> None:
     given = traced(client, **EXAMPLES[2]["request"])["weighted_values"]
     reader = open_page(address(example=3, cell="scores:2:0", decimals=6))
     assert numbers(reader, "weighted_values") == [[round(x, 6) for x in row] for row in given[2]]
-    reader.page.get_by_label("Looking word").select_option("love")
+    reader.page.get_by_label("Query token").select_option("love")
     reader.settle()
     assert numbers(reader, "weighted_values") == [[round(x, 6) for x in row] for row in given[1]]
     assert chosen(reader) == ["weighted_values:0:0"]
@@ -280,3 +289,291 @@ def test_what_is_shown_can_be_taken_away(open_page: Open, tmp_path: Path) -> Non
     assert "stroke-dasharray" in svg
     png = reader.saved(reader.page.get_by_role("button", name="Save PNG"), tmp_path).read_bytes()
     assert png.startswith(b"\x89PNG")
+
+
+TEXT = "The bank raised its rates while we sat on the river bank"
+
+
+ONLY_FORMULAS = {
+    *("queries", "keys", "embeddings", "position_bias", "word_bias", "scaled_word_bias"),
+    *("visible", "position"),
+}
+
+
+def test_every_step_of_a_stored_model_is_there(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page(address(source="sentence", text=TEXT))
+    assert steps(reader) == list(traced(client, text=TEXT))
+
+
+def test_the_contextual_vectors_are_those_of_encode(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page(address(source="sentence", text=TEXT, decimals=6))
+    encoded = client.post("/v1/encode", json={"input": TEXT}).json()["results"][0]["contextual"]
+    shown = np.array(numbers(reader, "contextual"))
+    assert shown.shape[1] >= 5
+    np.testing.assert_allclose(shown, np.array(encoded)[:, : shown.shape[1]], atol=2e-5)
+
+
+def places(given: dict[str, list], heads: int) -> Iterator[tuple[str, int]]:
+    """Two of three corners of every step; corners and heads take turns."""
+    for at, (name, values) in enumerate(given.items()):
+        # Of an array with heads, one head has the shape that matters.
+        wide = 3 if name == "weighted_values" else 1 if name.endswith("word_bias") else 2
+        shape = np.shape(values)[-wide:]
+        corners = [[0] * wide, [size - 1 for size in shape], [*[0] * (wide - 1), shape[-1] - 1]]
+        for turn in range(2):
+            corner = corners[(at + turn) % len(corners)]
+            cell = ":".join(map(str, [name, *corner, *([0] if wide == 1 else [])]))
+            yield cell, (at + turn) % heads
+
+
+def derived(reader: Reader, given: dict[str, list], heads: int, **fields: object) -> set[str]:
+    """The steps of which a sum is written out, where every cell is chosen and none contradicts."""
+    cells = list(dict.fromkeys(places(given, heads)))
+    walk = [address(**fields, cell=cell, head=head) for cell, head in cells]
+    seen = reader.page.evaluate(WALK, walk)
+    assert len(seen) == len(walk)
+    for (cell, head), one in zip(cells, seen, strict=True):
+        name, *place = cell.split(":")
+        assert one["chosen"] == [":".join([name, *place[-2:]])], (cell, head)
+        assert "differ" not in one["panel"], (cell, head)
+    return {cell.split(":")[0] for (cell, _), one in zip(cells, seen, strict=True) if one["sums"]}
+
+
+# Many addresses in one go: each is drawn when its change has been told, as nothing new is asked.
+WALK = f"""async (addresses) => {{
+  const seen = [];
+  for (const address of addresses) {{
+    const told = new Promise((done) => addEventListener("popstate", done, {{ once: true }}));
+    location.hash = address;
+    await told;
+    await new Promise((done) => setTimeout(done));
+    if (document.querySelector("[aria-busy=true]")) throw new Error(`${{address}} asked anew`);
+    seen.push({{
+      chosen: ({CELLS})("chosen"),
+      panel: document.querySelector(".derived").textContent,
+      sums: document.querySelectorAll(".derived .sum").length,
+    }});
+  }}
+  return seen;
+}}"""
+
+
+def test_no_derivation_of_the_bundled_model_contradicts_the_service(
+    open_page: Open, client: httpx.Client
+) -> None:
+    fields = {"source": "sentence", "text": "the bank and qqzzxx of the river"}
+    given = traced(client, text=fields["text"])
+    reader = open_page(address(**fields))
+    assert derived(reader, given, 4, **fields) == set(given) - ONLY_FORMULAS
+
+
+LAYERS = {"norm-before": 3, "norm-after": 3, "plain": 1}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_no_derivation_of_any_kind_of_layer_contradicts_the_service(
+    open_page: Open, tiny_models: httpx.Client, layer: str
+) -> None:
+    fields = {"text": "bank river zebra bank", "model": layer, "layer": 1}
+    given = traced(tiny_models, **fields)
+    reader = open_page(address(source="sentence", **fields), service=tiny_models)
+    assert steps(reader) == list(given)
+    found = derived(reader, given, LAYERS[layer], source="sentence", **fields)
+    assert {"scores", "weights", "context", "residual", "contextual"} <= found
+
+
+def test_a_step_with_only_a_formula_lights_what_it_works_on(
+    open_page: Open, tiny_models: httpx.Client
+) -> None:
+    reader = open_page("#steps", service=tiny_models)
+    for layer, step, sources in [
+        ("norm-after", "attention_norm", {"residual"}),
+        ("norm-after", "feed_forward_norm", {"attention_norm", "feed_forward"}),
+        ("norm-before", "queries", {"attention_norm"}),
+        ("norm-before", "feed_forward_norm", {"residual"}),
+    ]:
+        fields = {"text": "bank river", "model": layer, "layer": 1, "cell": f"{step}:1:0"}
+        reader.go(address(source="sentence", **fields))
+        expected = {f"{name}:1:{column}" for name in sources for column in range(5)}
+        assert lit(reader) == expected, (layer, step)
+
+
+def test_a_number_that_does_not_come_out_is_said_to_differ(open_page: Open) -> None:
+    reader = open_page("#models")
+
+    def falsified(route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        next(step for step in body["steps"] if step["name"] == "scores")["values"][0][1] += 1e-6
+        route.fulfill(response=answer, json=body)
+
+    reader.page.route("**/v1/trace", falsified)
+    reader.go(address(example=1, cell="scores:0:1"))
+    assert "they differ" in panel(reader)
+    reader.go(address(example=1, cell="scores:0:2"))
+    assert "differ" not in panel(reader)
+
+
+def test_a_weight_adds_up_the_biases_and_leaves_out_what_is_hidden(
+    open_page: Open, client: httpx.Client
+) -> None:
+    text = "the river bank"
+    given = traced(client, text=text)
+    reader = open_page(address(source="sentence", text=text, cell="weights:1:2", head=2))
+    parts = [
+        given["scores"][2][1][2],
+        given["position_bias"][2][1][2],
+        given["scaled_word_bias"][2][2],
+    ]
+    first, second = said(reader)
+    assert first.startswith("score + position bias + word bias: ")
+    assert np.allclose(
+        plain(first.split(": ")[1].replace(" =", " +")), [*parts, sum(parts)], atol=1e-4
+    )
+    # "river" attends to the two others and not at itself.
+    assert second.count("e^") == 3
+    assert {"scores:1:0", "position_bias:1:1", "scaled_word_bias:2:0", "visible:1:2"} <= lit(reader)
+    reader.go(address(source="sentence", text=text, cell="weights:1:1", head=2))
+    assert "river does not attend to river" in panel(reader)
+
+
+def plain(text: str) -> list[float]:
+    return [float(part.strip(" ()").replace("−", "-")) for part in text.split("+")]
+
+
+def test_long_sums_show_their_first_terms_and_how_many_more(open_page: Open) -> None:
+    reader = open_page(address(source="sentence", text="the river bank", cell="scores:0:1"))
+    (line,) = said(reader)
+    assert line.endswith("… and 12 more products")
+    assert line.count("·") == 4
+
+
+def test_the_head_is_chosen(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page(address(source="sentence", text="the river bank"))
+    reader.page.get_by_label("Head", exact=True).select_option("3")
+    reader.settle()
+    given = traced(client, text="the river bank")["weights"][3]
+    assert numbers(reader, "weights") == [[round(x, 4) for x in row] for row in given]
+
+
+def test_a_number_of_the_output_leads_to_its_head(open_page: Open) -> None:
+    reader = open_page(address(source="sentence", text="the river bank", cell="output:0:74"))
+    assert lit(reader) == {"context:0:74"}
+    reader.page.locator("[data-step=output] td.chosen").focus()
+    reader.page.keyboard.press("ArrowRight")
+    reader.settle()
+    assert chosen(reader) == ["output:0:75"]
+    assert lit(reader) == {"context:0:0"}
+    assert reader.page.get_by_label("Head", exact=True).input_value() == "1"
+
+
+def test_wide_matrices_are_seen_through_a_window(open_page: Open, client: httpx.Client) -> None:
+    text = "the river bank"
+    reader = open_page(address(source="sentence", text=text))
+    static = np.array(traced(client, text=text)["embeddings"])
+    shown = np.array(numbers(reader, "embeddings"))
+    many = shown.shape[1]
+    assert 5 <= many <= 20
+    reader.page.get_by_role("button", name="Embeddings: later columns").click()
+    np.testing.assert_allclose(numbers(reader, "embeddings"), static[:, many : 2 * many], atol=6e-5)
+    reader.page.get_by_role("button", name="Embeddings: earlier columns").click()
+    np.testing.assert_allclose(numbers(reader, "embeddings"), static[:, :many], atol=6e-5)
+    reader.go(address(source="sentence", text=text, cell="embeddings:1:299"))
+    np.testing.assert_allclose(numbers(reader, "embeddings"), static[:, -many:], atol=6e-5)
+    assert chosen(reader) == ["embeddings:1:299"]
+
+
+def test_a_sentence_is_typed_and_back_leads_to_the_one_before(open_page: Open) -> None:
+    reader = open_page(address(source="sentence", text="river bank"))
+    reader.page.get_by_label("Sentence", exact=True).fill("money bank")
+    reader.page.keyboard.press("Enter")
+    reader.settle()
+    assert reader.address == "#steps?source=sentence&text=money+bank"
+    assert reader.page.locator("[data-step=scores] th").first.text_content() == "money"
+    reader.page.go_back()
+    reader.settle()
+    assert reader.page.locator("[data-step=scores] th").first.text_content() == "river"
+
+
+def test_no_sentence_is_no_question(open_page: Open) -> None:
+    reader = open_page(address(source="sentence", text=""))
+    for text in ("", "   "):
+        reader.go(address(source="sentence", text=text))
+        assert reader.problem.text_content() == "Type a sentence to see its steps."
+        assert not reader.page.locator(".step").first.is_visible()
+        reader.go(address(source="sentence", text="bank"))
+        assert not reader.problem.is_visible()
+
+
+def test_a_layer_that_is_not_there_is_said(open_page: Open) -> None:
+    reader = open_page(address(source="sentence", layer=7))
+    assert "the model's layers are 0 to 0" in reader.problem.text_content()
+    reader.page.get_by_label("Layer").select_option("0")
+    reader.settle()
+    assert not reader.problem.is_visible()
+
+
+def test_any_words_have_steps(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page("#steps")
+    for text in ("bank", "qqzzxx", "bank bank bank", "שלום bank עולם"):
+        reader.go(address(source="sentence", text=text))
+        given = traced(client, text=text)["weights"][0]
+        assert numbers(reader, "weights") == [[round(x, 4) for x in row] for row in given], text
+        assert "differ" not in panel(reader), text
+
+
+def test_a_word_that_comes_again_is_numbered(open_page: Open) -> None:
+    reader = open_page(address(source="sentence", text="bank of bank"))
+    rows = reader.page.locator("[data-step=scores] th[scope=row]")
+    assert rows.all_text_contents() == ["bank₁", "of", "bank₂"]
+
+
+def test_the_command_gives_the_saved_answer(open_page: Open, tmp_path: Path) -> None:
+    reader = open_page(address(source="sentence", text="the l'amour bank", case="lower"))
+    assert reader.saved_json(tmp_path) == reader.run_command()
+
+
+VIEWS = {
+    "example": address(example=3, cell="weights:1:0"),
+    "example with columns": address(example=5, cell="weights:5:3"),
+    "sentence": address(source="sentence", cell="weights:1:2", text="the bank of the river"),
+    "numbers": address(SMALL, cell="output:0:0"),
+    "a refusal": address({**SMALL, "heads": 3}),
+}
+
+
+def overflowing(reader: Reader) -> int:
+    """The number of tables that are wider than their cards."""
+    return reader.page.locator(".matrix-place").evaluate_all(
+        "(places) => places.filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+    )
+
+
+def test_it_is_accessible_and_fits(open_page: Open, axe: Axe) -> None:
+    reader = open_page("#steps", width=320, theme="dark")
+    for view, there in VIEWS.items():
+        reader.go(there)
+        assert reader.problem.is_visible() == (view == "a refusal")
+        assert reader.violations(axe) == [], view
+        assert not reader.scrolls_sideways(), view
+        assert overflowing(reader) == 0, view
+
+
+@pytest.mark.parametrize("width", [700, 1600])
+def test_nothing_is_wider_than_the_window(open_page: Open, axe: Axe, width: int) -> None:
+    reader = open_page("#steps", width=width)
+    for view, there in VIEWS.items():
+        reader.go(there)
+        assert not reader.scrolls_sideways(), view
+        assert overflowing(reader) == 0, view
+    if width == 1600:
+        assert reader.violations(axe) == []
+
+
+def test_a_broken_cell_is_accessible_too(open_page: Open, axe: Axe) -> None:
+    reader = open_page(VIEWS["numbers"])
+    cell = reader.page.get_by_label("Embeddings X, row a, column c0")
+    cell.fill("x")
+    cell.blur()
+    reader.settle()
+    assert reader.violations(axe) == []

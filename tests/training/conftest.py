@@ -1,8 +1,17 @@
 """The small world, as fixtures."""
 
+from importlib.util import find_spec
+
 import pytest
 
 from tests.training.world import world_model, write_corpus, write_tags
+
+
+@pytest.fixture(autouse=True)
+def _small_held_out_set(monkeypatch):
+    """Score fewer pseudo-words than a real training does."""
+    if find_spec("torch"):
+        monkeypatch.setattr("polyseme.training.held_out.HELD_OUT_GROUPS", 30)
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 import hashlib
 
-from polyseme.training.recipe import Recipe
+from polyseme.progress import SILENT
+from polyseme.training.config import TrainingConfig
 
 QUICK = {
     "steps": 8,
@@ -16,14 +17,14 @@ QUICK = {
 
 
 def run(model, *, tags=None, corpus=None, checkpoints=None, resume=False, **recipe):
-    """Train and return what came of it, and what was told of each step."""
-    from polyseme.training.course import Course
-    from polyseme.training.reading import Sources
+    """Train; return the result and the metrics of each step."""
+    from polyseme.training.data import TrainingFiles
+    from polyseme.training.run import TrainingRun
 
-    sources = Sources((corpus,) if corpus else (), (tags,) if tags else ())
+    files = TrainingFiles((corpus,) if corpus else (), (tags,) if tags else ())
     told = []
-    one = Course(model, sources, Recipe(**{**QUICK, **recipe}), checkpoints, resume)
-    trained = one.run(lambda _name, _size: lambda _count: None, lambda _, t: told.append(t))
+    one = TrainingRun(model, files, TrainingConfig(**{**QUICK, **recipe}), checkpoints, resume)
+    trained = one.run(SILENT, lambda _, metrics: told.append(metrics))
     return trained, told
 
 

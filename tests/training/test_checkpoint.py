@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from polyseme.training.checkpoint import KEPT, load, save
-from polyseme.training.recipe import Recipe
-from polyseme.training.refusal import TrainingError
+from polyseme.command_error import CommandError
+from polyseme.training.checkpoint import KEPT, load_checkpoint, save_checkpoint
+from polyseme.training.config import TrainingConfig
 
 TENSORS = {
     "now.layers.0.key": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -20,7 +20,7 @@ def facts(step=7, **changes):
     return {
         "step": step,
         "seconds": 1.5,
-        "recipe": Recipe(steps=9),
+        "recipe": TrainingConfig(steps=9),
         "material": {"model": {"vectors.npy": "a"}, "files": []},
         "history": [{"step": 0, "auc": None, "macro_f1": 50.0}],
         "best_score": None,
@@ -30,8 +30,8 @@ def facts(step=7, **changes):
 
 
 def test_a_checkpoint_comes_back_as_it_was(tmp_path):
-    save(tmp_path / "new", TENSORS, **facts())
-    kept, tensors = load(tmp_path / "new")
+    save_checkpoint(tmp_path / "new", TENSORS, **facts())
+    kept, tensors = load_checkpoint(tmp_path / "new")
     assert set(tensors) == set(TENSORS)
     for name, tensor in TENSORS.items():
         assert tensors[name].shape == tensor.shape
@@ -41,19 +41,19 @@ def test_a_checkpoint_comes_back_as_it_was(tmp_path):
 
 def test_the_newest_is_gone_on_from_and_the_oldest_go(tmp_path):
     for step in (1, 5, 10, 200):
-        save(tmp_path, TENSORS, **facts(step))
-    assert load(tmp_path)[0].step == 200
+        save_checkpoint(tmp_path, TENSORS, **facts(step))
+    assert load_checkpoint(tmp_path)[0].step == 200
     names = {path.name for path in tmp_path.iterdir()}
     assert len(names) == 2 * KEPT
     assert "00000010.json" in names
 
 
 def test_what_was_never_finished_is_no_checkpoint(tmp_path):
-    save(tmp_path, TENSORS, **facts(1))
+    save_checkpoint(tmp_path, TENSORS, **facts(1))
     (tmp_path / "00000002.safetensors").write_bytes(b"half")
     (tmp_path / ".writing-00000002.json").write_bytes(b"half")
-    assert load(tmp_path)[0].step == 1
-    save(tmp_path, TENSORS, **facts(3))
+    assert load_checkpoint(tmp_path)[0].step == 1
+    save_checkpoint(tmp_path, TENSORS, **facts(3))
     left = {path.name.split(".")[0] for path in tmp_path.iterdir()}
     assert left == {"00000001", "00000003"}
 
@@ -62,7 +62,7 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path):
     for name in ("notes.json", "other.safetensors"):
         (tmp_path / name).write_text("mine")
     for step in range(5):
-        save(tmp_path, TENSORS, **facts(step))
+        save_checkpoint(tmp_path, TENSORS, **facts(step))
     assert (tmp_path / "notes.json").read_text() == "mine"
     assert (tmp_path / "other.safetensors").read_text() == "mine"
 
@@ -95,13 +95,13 @@ def spoil_json(folder, **changes):
     ],
 )
 def test_a_damaged_checkpoint_is_told(tmp_path, spoil):
-    save(tmp_path, TENSORS, **facts())
+    save_checkpoint(tmp_path, TENSORS, **facts())
     spoil(tmp_path)
-    with pytest.raises(TrainingError, match="checkpoint 00000007 is damaged"):
-        load(tmp_path)
+    with pytest.raises(CommandError, match="checkpoint 00000007 is damaged"):
+        load_checkpoint(tmp_path)
 
 
 def test_where_there_is_none_that_is_told(tmp_path):
     for folder in (tmp_path, tmp_path / "none"):
-        with pytest.raises(TrainingError, match="no checkpoint"):
-            load(folder)
+        with pytest.raises(CommandError, match="no checkpoint"):
+            load_checkpoint(folder)

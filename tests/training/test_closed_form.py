@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyseme.encoding.encoder import Choice, encode
-from polyseme.encoding.stages import Stages
+from polyseme.encoding.encode import encode
+from polyseme.encoding.options import EncodeOptions
 from polyseme.engine.layers import IDENTITY, Projection
 from polyseme.training.closed_form import (
     ATTRACTION,
@@ -201,7 +201,7 @@ def model(tmp_path_factory):
 
 
 def encoded(model, words):
-    one = encode(model, [list(words)], Choice(), LIMITS, Stages())[0]
+    one = encode(model, [list(words)], EncodeOptions(), LIMITS)[0]
     return one.arrays["attention"][0, 0], one.arrays["contextual"]
 
 

@@ -5,13 +5,13 @@ import pytest
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 
-from polyseme.training.contexts import Contexts, Tensors
-from polyseme.training.groups import Draw
-from polyseme.training.material import Occurrences, Sentences, Table
-from polyseme.training.recipe import Recipe
+from polyseme.training.config import TrainingConfig
+from polyseme.training.data import Occurrences, Sentences, TokenTable
+from polyseme.training.network import TableTensors
+from polyseme.training.sampling import ContextReader, Draw
 
 UNKNOWN = 5
-TABLE = Table(
+TABLE = TokenTable(
     np.array([[1, 0], [2, 0], [0, 3], [0, 4], [5, 5], [0, 0]], np.float32),
     np.array([0, 0, 1, 2, 3, -1]),  # entries 0 and 1 are one word, such as Apple and apple
     np.array([-1, -2, -3, -4, -5, 0], np.float32),
@@ -24,7 +24,7 @@ SENTENCES = Sentences(
     np.array([1, 2, 3, 1, 5, 4, *SECOND], np.int32),
     np.array([0, 6, 9]),
 )
-CONTEXTS = Contexts(TABLE, SENTENCES)
+CONTEXTS = ContextReader(TABLE, SENTENCES)
 
 
 def draw(*positions, hidden=False):
@@ -34,7 +34,7 @@ def draw(*positions, hidden=False):
 
 def still(**changes):
     """A recipe that leaves contexts as they are."""
-    return Recipe(**{"cut": 0, "key_dropout": 0, **changes})
+    return TrainingConfig(**{"cut": 0, "key_dropout": 0, **changes})
 
 
 def test_a_whole_context_is_the_sentence_and_not_the_next_one():
@@ -55,17 +55,17 @@ def test_a_hidden_word_is_hidden_wherever_it_stands_in_either_case():
 
 
 def test_nothing_is_changed_where_the_recipe_says_nothing():
-    entries = CONTEXTS.varied(draw(0, 6), still(), np.random.default_rng(1))
+    entries = CONTEXTS.augmented(draw(0, 6), still(), np.random.default_rng(1))
     assert entries.rows.tolist() == [FIRST, [*SECOND, UNKNOWN, UNKNOWN, UNKNOWN]]
 
 
 def test_lower_case_is_that_of_every_word():
-    entries = CONTEXTS.varied(draw(0), still(lower=1), np.random.default_rng(1))
+    entries = CONTEXTS.augmented(draw(0), still(lower=1), np.random.default_rng(1))
     assert entries.rows.tolist() == [[1, 2, 3, 1, 5, 4]]
 
 
 def test_tagged_words_are_hidden_as_often_as_the_recipe_says():
-    entries = CONTEXTS.varied(draw(*[0] * 2000), still(hide=0.3), np.random.default_rng(1))
+    entries = CONTEXTS.augmented(draw(*[0] * 2000), still(hide=0.3), np.random.default_rng(1))
     hidden = entries.rows[:, 0] == UNKNOWN
     assert 0.25 < hidden.mean() < 0.35
     assert (entries.rows[hidden, 3] == UNKNOWN).all()
@@ -73,7 +73,9 @@ def test_tagged_words_are_hidden_as_often_as_the_recipe_says():
 
 
 def test_words_of_the_context_are_dropped_but_never_the_target():
-    entries = CONTEXTS.varied(draw(*[2] * 2000), still(key_dropout=0.2), np.random.default_rng(1))
+    entries = CONTEXTS.augmented(
+        draw(*[2] * 2000), still(key_dropout=0.2), np.random.default_rng(1)
+    )
     dropped = entries.rows == UNKNOWN
     assert not dropped[:, 2].any()
     assert 0.17 < dropped[:, [0, 1, 3, 5]].mean() < 0.23
@@ -81,8 +83,8 @@ def test_words_of_the_context_are_dropped_but_never_the_target():
 
 def test_contexts_are_cut_as_often_as_the_recipe_says():
     line = Sentences(np.zeros(101, np.int32), np.zeros(101, np.int32), np.array([0, 101]))
-    contexts = Contexts(TABLE, line)
-    entries = contexts.varied(draw(*[50] * 2000), still(cut=0.4), np.random.default_rng(1))
+    contexts = ContextReader(TABLE, line)
+    entries = contexts.augmented(draw(*[50] * 2000), still(cut=0.4), np.random.default_rng(1))
     lengths = (entries.rows != UNKNOWN).sum(axis=1)
     assert set(lengths) == {61, *range(5, 18, 2)}
     assert 0.35 < (lengths < 61).mean() < 0.45
@@ -90,7 +92,7 @@ def test_contexts_are_cut_as_often_as_the_recipe_says():
 
 
 def test_a_batch_is_what_the_entries_stand_for():
-    tensors = Tensors(TABLE)
+    tensors = TableTensors(TABLE)
     batch = tensors.batch(CONTEXTS.whole(draw(6), 60))
     np.testing.assert_array_equal(batch.vectors[0], TABLE.vectors[SECOND])
     np.testing.assert_array_equal(batch.word_bias[0], TABLE.word_bias[SECOND])
@@ -100,6 +102,6 @@ def test_a_batch_is_what_the_entries_stand_for():
 
 
 def test_other_vectors_may_stand_in_for_the_table_s():
-    tensors = Tensors(TABLE)
+    tensors = TableTensors(TABLE)
     batch = tensors.batch(CONTEXTS.whole(draw(6), 60), tensors.vectors * 2)
     np.testing.assert_array_equal(batch.vectors[0], 2 * TABLE.vectors[SECOND])

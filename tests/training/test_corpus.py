@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from polyseme.training.corpus import sample
+from polyseme.training.corpus import sample_paragraphs
 
 
 def corpus(path, count, words=5):
@@ -15,46 +15,46 @@ def numbers(lines):
 
 
 def test_all_of_a_small_corpus_is_taken_in_its_order(tmp_path):
-    assert numbers(sample([corpus(tmp_path / "c", 50)], 1000, 1)) == list(range(50))
+    assert numbers(sample_paragraphs([corpus(tmp_path / "c", 50)], 1000, 1)) == list(range(50))
 
 
 def test_a_sample_has_the_words_that_it_may_have_and_no_paragraph_more_than_it_needs(tmp_path):
-    found = sample([corpus(tmp_path / "c", 500)], 100, 1)
+    found = sample_paragraphs([corpus(tmp_path / "c", 500)], 100, 1)
     assert len(found) == 20
-    assert len(sample([tmp_path / "c"], 101, 1)) == 21
+    assert len(sample_paragraphs([tmp_path / "c"], 101, 1)) == 21
     assert numbers(found) == sorted(numbers(found))
 
 
 def test_the_same_seed_gives_the_same_sample_and_another_one_another(tmp_path):
     path = corpus(tmp_path / "c", 500)
-    assert sample([path], 100, 1) == sample([path], 100, 1)
-    assert sample([path], 100, 1) != sample([path], 100, 2)
+    assert sample_paragraphs([path], 100, 1) == sample_paragraphs([path], 100, 1)
+    assert sample_paragraphs([path], 100, 1) != sample_paragraphs([path], 100, 2)
 
 
 def test_every_paragraph_is_as_likely_as_any_other(tmp_path):
     path = corpus(tmp_path / "c", 40)
-    counts = Counter(n for seed in range(400) for n in numbers(sample([path], 50, seed)))
+    counts = Counter(n for seed in range(400) for n in numbers(sample_paragraphs([path], 50, seed)))
     assert len(counts) == 40
     assert all(60 < count < 145 for count in counts.values())  # 100 of each, ±4.6 deviations
 
 
 def test_several_files_are_one_corpus(tmp_path):
     one, two = corpus(tmp_path / "one", 100), corpus(tmp_path / "two", 100)
-    found = numbers(sample([one, two], 10_000, 1))
+    found = numbers(sample_paragraphs([one, two], 10_000, 1))
     assert found == [*range(100), *range(100)]
 
 
 def test_paragraphs_that_are_too_short_to_be_a_context_are_left_out(tmp_path):
     (tmp_path / "c").write_text("a b c\n\na b c d\n  \nHeading\n")
-    assert sample([tmp_path / "c"], 100, 1) == ["a b c d\n"]
+    assert sample_paragraphs([tmp_path / "c"], 100, 1) == ["a b c d\n"]
 
 
 def test_an_empty_corpus_has_no_sample(tmp_path):
     (tmp_path / "c").write_text("")
-    assert sample([tmp_path / "c"], 100, 1) == []
+    assert sample_paragraphs([tmp_path / "c"], 100, 1) == []
 
 
 def test_what_is_read_is_told(tmp_path):
     path, told = corpus(tmp_path / "c", 100), []
-    sample([path], 10, 1, told.append)
+    sample_paragraphs([path], 10, 1, told.append)
     assert sum(told) == path.stat().st_size

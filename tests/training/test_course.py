@@ -7,22 +7,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polyseme.command_error import CommandError
 from polyseme.engine.layers import contextualize
 from polyseme.engine.quantization import quantize
-from polyseme.store.folder import read_model
-from polyseme.text.tokens import resolve_all
-from polyseme.training.recipe import Recipe
-from polyseme.training.refusal import TrainingError
+from polyseme.models.reader import read_model
+from polyseme.tokenizer import resolve_all
+from polyseme.training.config import TrainingConfig
 from tests.training.courses import QUICK, digests, run
 from tests.training.world import WORDS, vectors, word, world_model
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
-from polyseme.training import course as course_module
-from polyseme.training.writing import write
+from polyseme.training import run as run_module
+from polyseme.training.run import write_trained_model
 
 
+@pytest.mark.slow
 def test_it_learns_to_tell_senses_apart_of_words_it_was_never_trained_on(world, tags):
     trained, _ = run(world, tags=tags, init="random", interpolate=1, steps=150, seed=3)
     scores = trained.facts["held_out"]
@@ -56,9 +57,9 @@ def test_lemmas_and_pseudo_words_have_a_temperature_each(world, tags, corpus):
 
 def test_pseudo_words_too_large_for_a_step_are_refused():
     most = {"groups": 2, "pseudo_words": 4096, "word_occurrences": 2}
-    assert Recipe(**most).of_each_word == 2
+    assert TrainingConfig(**most).of_each_word == 2
     with pytest.raises(ValueError, match="at most 16384"):
-        Recipe(**{**most, "groups": 3})
+        TrainingConfig(**{**most, "groups": 3})
 
 
 def test_a_step_changes_every_tensor(world, tags):
@@ -95,7 +96,7 @@ def test_interpolation_is_between_start_and_end(world, tags):
 @pytest.mark.parametrize("init", ["closed-form", "random"])
 def test_every_shape_is_trained_and_written(world, tags, tmp_path, shape, init):
     trained, _ = run(world, tags=tags, init=init, checkpoints=tmp_path / "c", **shape)
-    manifest = write(tmp_path / "new", world, trained, replacing=False)
+    manifest = write_trained_model(tmp_path / "new", world, trained, replacing=False)
     assert manifest.heads == shape.get("heads", 1)
     assert len(manifest.layers) == shape.get("layers", 1)
     model = read_model(tmp_path / "new")
@@ -105,7 +106,7 @@ def test_every_shape_is_trained_and_written(world, tags, tmp_path, shape, init):
 
 def test_frozen_vectors_stay_as_they_were(world, tags, tmp_path):
     trained, _ = run(world, tags=tags)
-    write(tmp_path / "new", world, trained, replacing=False)
+    write_trained_model(tmp_path / "new", world, trained, replacing=False)
     assert digests(tmp_path / "new")["vectors.npy"] == digests(tmp_path / "world")["vectors.npy"]
 
 
@@ -113,7 +114,7 @@ def test_learned_vectors_are_the_new_model_s_own_and_others_stay(world, tags, tm
     few = tags.read_text().splitlines(keepends=True)[:200]
     tags.write_text("".join(line for line in few if "theaj" not in line))
     trained, _ = run(world, tags=tags, tune_embeddings=True, interpolate=1)
-    write(tmp_path / "new", world, trained, replacing=False)
+    write_trained_model(tmp_path / "new", world, trained, replacing=False)
     changed = (read_model(tmp_path / "new").vectors != vectors()).any(axis=1)
     assert changed[WORDS.index("riverad")]
     assert not changed[WORDS.index("theaj")]
@@ -128,18 +129,18 @@ def test_vectors_of_a_model_without_weights_can_be_learned_alone(tmp_path, tags)
 
 
 def test_a_model_without_weights_has_none_to_train(tmp_path, tags):
-    with pytest.raises(TrainingError, match="give --init closed-form"):
+    with pytest.raises(CommandError, match="give --init closed-form"):
         run(world_model(tmp_path, weights=False), tags=tags, init="model")
 
 
 def test_the_manifest_tells_of_the_training(world, tags, tmp_path):
     trained, _ = run(world, tags=tags)
-    manifest = write(tmp_path / "new", world, trained, replacing=False)
+    manifest = write_trained_model(tmp_path / "new", world, trained, replacing=False)
     training = manifest.training
     assert training["base"] == "world"
     assert training["steps"] == 8
     assert training["recipe"]["occurrences"] == 6
-    assert Recipe(**training["recipe"]).differences(Recipe(**QUICK)) == []
+    assert TrainingConfig(**training["recipe"]).differences(TrainingConfig(**QUICK)) == []
     assert training["data"]["files"] == [
         {"kind": "tags", "name": "tags.jsonl",
          "sha256": hashlib.sha256(tags.read_bytes()).hexdigest()}
@@ -148,15 +149,15 @@ def test_the_manifest_tells_of_the_training(world, tags, tmp_path):
     assert manifest.licence == "CC0-1.0"
 
 
-def test_a_long_history_is_thinned_out(world, tags):
-    trained, _ = run(world, tags=tags, steps=45, score_every=1, groups=1)
+def test_a_long_history_is_thinned_out(world, tags, monkeypatch):
+    monkeypatch.setattr(run_module, "MOST_HISTORY", 4)
+    trained, _ = run(world, tags=tags, steps=7, score_every=1, groups=1)
     steps = [point["step"] for point in trained.facts["history"]]
-    assert len(steps) == course_module.MOST_HISTORY
-    assert (steps[0], steps[-1]) == (0, 45)
+    assert (len(steps), steps[0], steps[-1]) == (4, 0, 7)
 
 
 def test_a_loss_that_is_no_number_is_told(world, tags):
-    with pytest.raises(TrainingError, match="smaller --learning-rate"):
+    with pytest.raises(CommandError, match="smaller --learning-rate"):
         run(world, tags=tags, temperature=1e-38)
 
 
@@ -177,11 +178,12 @@ def test_what_is_left_out_is_no_target(world, tags):
 def test_too_little_to_learn_from_is_told(world, tmp_path):
     path = tmp_path / "one.jsonl"
     path.write_text('{"tokens": ["bankaa", "riveraa"], "tags": []}\n')
-    with pytest.raises(TrainingError, match="too little to learn from"):
+    with pytest.raises(CommandError, match="too little to learn from"):
         run(world, tags=path)
 
 
 @pytest.mark.parametrize("times", [1e-3, 1e3])
+@pytest.mark.slow
 def test_the_scale_of_the_vectors_does_not_matter(tmp_path, tags, times):
     found = []
     for factor in (1, times):
@@ -235,12 +237,12 @@ def test_learned_vectors_are_pulled_to_where_they_were(world, tags):
 def test_what_is_hidden_stays_zero_where_vectors_are_learned(world, corpus, monkeypatch):
     seen = []
 
-    class Seen(course_module.Trainer):
+    class Seen(run_module.Trainer):
         def result(self):
             seen.append(self.tensors["embedding"][-1].detach().numpy().copy())
             return super().result()
 
-    monkeypatch.setattr(course_module, "Trainer", Seen)
+    monkeypatch.setattr(run_module, "Trainer", Seen)
     run(world, corpus=corpus, tune_embeddings=True, interpolate=1, pseudo_words=2)
     assert not seen[0].any()
 
@@ -250,7 +252,7 @@ def test_what_is_hidden_stays_zero_where_vectors_are_learned(world, corpus, monk
 def test_a_model_keeps_its_way_of_keeping_vectors(tmp_path, tags, kept, tune):
     model = world_model(tmp_path, vectors=vectors(), kept=kept)
     trained, _ = run(model, tags=tags, tune_embeddings=tune, interpolate=1)
-    manifest = write(tmp_path / "new", model, trained, replacing=False)
+    manifest = write_trained_model(tmp_path / "new", model, trained, replacing=False)
     assert manifest.dtype == model.manifest.dtype != "float32"
     far = np.abs(read_model(tmp_path / "new").vectors[:].astype(float) - model.vectors[:]).max()
     assert (far > 1e-3) == tune

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from polyseme.command_error import CommandError
 from polyseme.engine.attention import Scoring, Sentence
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
-from polyseme.training.folding import folded
-from polyseme.training.refusal import TrainingError
+from polyseme.training.closed_form import fold_values
 
 N, D, H, K = 7, 12, 3, 2
 
@@ -35,7 +35,7 @@ def sentence_of(vectors: np.ndarray) -> Sentence:
 def test_attention_and_output_stay_what_they_were(seed: int) -> None:
     rng = np.random.default_rng(seed)
     layer, vectors = layer_of(rng), rng.standard_normal((N, D)).astype(np.float32)
-    values, lighter = folded(vectors, layer)
+    values, lighter = fold_values(vectors, layer)
     assert lighter.value.weight is None
     before = contextualize(sentence_of(vectors), [layer], ("weights",))
     after = contextualize(sentence_of(values), [lighter], ("weights",))
@@ -47,7 +47,7 @@ def test_the_vectors_become_the_values() -> None:
     layer = Layer(
         value=Projection(np.diag([2.0, 4.0]).astype(np.float32), np.array([1, -1], np.float32))
     )
-    values, lighter = folded(np.array([[3, 5]], np.float32), layer)
+    values, lighter = fold_values(np.array([[3, 5]], np.float32), layer)
     assert values.tolist() == [[7, 19]]
     # A query was x itself: 3 = (7 − 1)/2, 5 = (19 + 1)/4.
     assert lighter.query(values).tolist() == [[3, 5]]
@@ -57,7 +57,7 @@ def test_the_vectors_become_the_values() -> None:
 def test_a_layer_without_a_value_projection_stays_as_it_is() -> None:
     vectors = np.ones((2, D), np.float32)
     layer = Layer(heads=H)
-    values, same = folded(vectors, layer)
+    values, same = fold_values(vectors, layer)
     assert same is layer
     assert (values == vectors).all()
 
@@ -72,5 +72,5 @@ def test_a_layer_without_a_value_projection_stays_as_it_is() -> None:
     ids=["singular", "wider", "normed"],
 )
 def test_what_cannot_be_undone_is_refused(layer: Layer) -> None:
-    with pytest.raises(TrainingError, match="fold"):
-        folded(np.ones((1, 2), np.float32), layer)
+    with pytest.raises(CommandError, match="fold"):
+        fold_values(np.ones((1, 2), np.float32), layer)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from polyseme.training.groups import Draw, Lemmas, PseudoWords, is_held_out, together
-from polyseme.training.material import Occurrences, Sentences, Table
+from polyseme.training.data import Occurrences, Sentences, TokenTable
+from polyseme.training.sampling import Draw, LemmaSampler, PseudoWordSampler, merge_draws
+from polyseme.training.tags import is_held_out
 
 
 def occurrences(groups, labels):
@@ -16,7 +17,7 @@ def rng(seed=1):
 
 
 def test_a_lemma_teaches_with_two_senses_one_of_which_occurs_twice():
-    lemmas = Lemmas(occurrences([0, 0, 0, 1, 1, 2, 2, 2], [0, 0, 1, 2, 2, 3, 4, 5]))
+    lemmas = LemmaSampler(occurrences([0, 0, 0, 1, 1, 2, 2, 2], [0, 0, 1, 2, 2, 3, 4, 5]))
     assert len(lemmas) == 1
     drawn = lemmas.draw(rng(), 5, 16)
     assert sorted(drawn.occurrences.positions) == [0, 10, 20]
@@ -25,7 +26,7 @@ def test_a_lemma_teaches_with_two_senses_one_of_which_occurs_twice():
 
 def test_no_lemma_is_drawn_twice_and_none_more_often_than_it_may():
     groups = np.repeat(np.arange(10), 40)
-    lemmas = Lemmas(occurrences(groups, groups * 4 + np.arange(400) % 4))
+    lemmas = LemmaSampler(occurrences(groups, groups * 4 + np.arange(400) % 4))
     drawn = lemmas.draw(rng(), 6, 16).occurrences
     names, counts = np.unique(drawn.groups, return_counts=True)
     assert (len(names), set(counts)) == (6, {16})
@@ -34,19 +35,19 @@ def test_no_lemma_is_drawn_twice_and_none_more_often_than_it_may():
 
 def test_rare_senses_are_drawn_more_often_than_they_occur():
     labels = [0] * 90 + [1] * 10
-    lemmas = Lemmas(occurrences([0] * 100, labels))
+    lemmas = LemmaSampler(occurrences([0] * 100, labels))
     drawn = np.concatenate([lemmas.draw(rng(s), 1, 16).occurrences.labels for s in range(50)])
     assert 0.17 < np.mean(drawn) < 0.35  # a tenth occurs, a quarter has the weight
 
 
 def test_no_lemma_at_all_is_none():
-    assert len(Lemmas(occurrences([], []))) == 0
+    assert len(LemmaSampler(occurrences([], []))) == 0
 
 
 def corpus():
     """Words a, b, … of which the n-th occurs 100 − n times, in sentences of ten."""
     keys = [chr(97 + n) for n in range(26)] + ["x1", ""]
-    table = Table(
+    table = TokenTable(
         np.zeros((28, 2), np.float32), np.array([*range(27), -1]), None, tuple(keys), np.arange(28)
     )
     entries = np.repeat(np.arange(27, dtype=np.int32), np.arange(100, 73, -1))
@@ -58,7 +59,7 @@ def corpus():
 
 def test_a_pseudo_word_is_made_of_words_that_are_alike_in_frequency():
     table, sentences = corpus()
-    words = PseudoWords(table, sentences, frozenset(), 2)
+    words = PseudoWordSampler(table, sentences, frozenset(), 2)
     assert len(words) == 26  # x1 is no word
     drawn = words.draw(rng(), 40, 6)
     assert drawn.hidden.all()
@@ -74,14 +75,14 @@ def test_a_pseudo_word_is_made_of_words_that_are_alike_in_frequency():
 
 def test_only_the_commonest_words_are_targets_where_that_is_asked_for():
     table, sentences = corpus()
-    words = PseudoWords(table, sentences, frozenset({"a"}), 2, 5)
+    words = PseudoWordSampler(table, sentences, frozenset({"a"}), 2, 5)
     assert len(words) == 5
     assert 0 not in words.by_frequency  # what is left out leaves its place to the next
 
 
 def test_many_words_of_one_group_are_each_told_from_all_the_others():
     table, sentences = corpus()
-    drawn = PseudoWords(table, sentences, frozenset(), 20).draw(rng(), 1, 4)
+    drawn = PseudoWordSampler(table, sentences, frozenset(), 20).draw(rng(), 1, 4)
     labels, counts = np.unique(drawn.occurrences.labels, return_counts=True)
     assert (len(labels), set(counts)) == (20, {4})
     assert set(drawn.occurrences.groups) == {0}
@@ -89,29 +90,29 @@ def test_many_words_of_one_group_are_each_told_from_all_the_others():
 
 def test_labels_of_different_pseudo_words_differ():
     table, sentences = corpus()
-    drawn = PseudoWords(table, sentences, frozenset(), 3).draw(rng(), 40, 12).occurrences
+    drawn = PseudoWordSampler(table, sentences, frozenset(), 3).draw(rng(), 40, 12).occurrences
     pairs = {*zip(drawn.groups.tolist(), drawn.labels.tolist(), strict=True)}
     assert len({label for _, label in pairs}) == len(pairs)
 
 
 def test_left_out_words_and_rare_words_are_no_targets():
     table, sentences = corpus()
-    assert len(PseudoWords(table, sentences, frozenset({"a", "c"}), 3)) == 24
+    assert len(PseudoWordSampler(table, sentences, frozenset({"a", "c"}), 3)) == 24
     few = Sentences(sentences.entries[:50], sentences.lowered[:50], np.array([0, 50]))
     counts = np.bincount(few.entries, minlength=28)[:26]
-    assert len(PseudoWords(table, few, frozenset(), 3)) == np.count_nonzero(counts >= 5)
+    assert len(PseudoWordSampler(table, few, frozenset(), 3)) == np.count_nonzero(counts >= 5)
 
 
 def test_a_restricted_one_draws_the_words_it_is_left_with():
     table, sentences = corpus()
-    words = PseudoWords(table, sentences, frozenset(), 2).restricted(np.array([3, 4, 5]))
+    words = PseudoWordSampler(table, sentences, frozenset(), 2).restricted(np.array([3, 4, 5]))
     drawn = words.draw(rng(), 20, 6).occurrences
     assert set(sentences.entries[drawn.positions]) == {3, 4, 5}
 
 
 def test_draws_that_are_put_together_stay_apart():
     one, two = occurrences([0, 0, 2], [0, 1, 5]), occurrences([0, 1], [0, 3])
-    both = together([Draw(one, np.zeros(3, bool)), Draw(two, np.ones(2, bool))])
+    both = merge_draws([Draw(one, np.zeros(3, bool)), Draw(two, np.ones(2, bool))])
     assert both.occurrences.groups.tolist() == [0, 0, 2, 3, 4]
     assert both.occurrences.labels.tolist() == [0, 1, 5, 6, 9]
     assert both.occurrences.positions.tolist() == [0, 10, 20, 0, 10]

@@ -7,15 +7,15 @@ pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
 from polyseme.engine.arrays import unit
-from polyseme.training.heldout import (
+from polyseme.training.data import Occurrences
+from polyseme.training.held_out import (
     MOST,
     MOST_OF_GROUP,
     centroids_f1,
-    measurable,
     pairs_auc,
-    scores,
+    score_vectors,
+    select_measurable,
 )
-from polyseme.training.material import Occurrences
 
 
 def rng(seed=1):
@@ -34,14 +34,14 @@ def apart(labels):
 def test_senses_that_lie_apart_are_told_apart():
     labels = [0] * 8 + [1] * 8 + [2] * 8 + [3] * 8
     one = occurrences([0] * 16 + [1] * 16, labels)
-    assert scores(apart(labels), one, 1).document() == {"auc": 100.0, "macro_f1": 100.0}
+    assert score_vectors(apart(labels), one, 1).document() == {"auc": 100.0, "macro_f1": 100.0}
 
 
 def test_senses_that_lie_on_top_of_each_other_are_not():
     labels = np.array([0] * 8 + [1] * 8)
     vectors = unit(np.abs(rng().standard_normal((16, 3))))
     both = np.concatenate([vectors[:8], vectors[:8]])
-    found = scores(both, occurrences([0] * 16, labels), 1)
+    found = score_vectors(both, occurrences([0] * 16, labels), 1)
     assert found.auc is not None and 30 < found.auc < 60
 
 
@@ -74,20 +74,20 @@ def test_a_centroid_that_is_wrong_costs():
 def test_measured_are_lemmas_with_two_senses_that_occur_often_enough():
     labels = [0] * 5 + [1] * 5 + [2] * 4 + [3] * 9 + [4] * 4
     groups = [7] * 14 + [8] * 13
-    kept = measurable(occurrences(groups, labels), 5, 1)
+    kept = select_measurable(occurrences(groups, labels), 5, 1)
     assert kept.positions.tolist() == list(range(10))
-    assert len(measurable(occurrences(groups, labels), 6, 1)) == 0
+    assert len(select_measurable(occurrences(groups, labels), 6, 1)) == 0
 
 
 def test_no_occurrences_are_none_to_measure():
-    assert len(measurable(occurrences([], []), 2, 1)) == 0
+    assert len(select_measurable(occurrences([], []), 2, 1)) == 0
 
 
 def test_of_very_many_some_are_measured():
     groups = np.repeat(np.arange(100), 400)
-    kept = measurable(occurrences(groups, groups * 2 + np.arange(40_000) % 2), 8, 1)
+    kept = select_measurable(occurrences(groups, groups * 2 + np.arange(40_000) % 2), 8, 1)
     _, counts = np.unique(kept.groups, return_counts=True)
     assert counts.max() <= MOST_OF_GROUP
     assert MOST <= len(kept) < MOST + MOST_OF_GROUP
-    again = measurable(occurrences(groups, groups * 2 + np.arange(40_000) % 2), 8, 1)
+    again = select_measurable(occurrences(groups, groups * 2 + np.arange(40_000) % 2), 8, 1)
     np.testing.assert_array_equal(kept.positions, again.positions)

@@ -3,22 +3,23 @@
 import numpy as np
 import pytest
 
-from polyseme.training.recipe import Recipe
-from polyseme.training.refusal import TrainingError
+from polyseme.command_error import CommandError
+from polyseme.progress import SILENT
+from polyseme.training.config import TrainingConfig
 from tests.tiny import SUBWORDS, tiny_model
 from tests.training.world import AMBIGUOUS, word
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
-from polyseme.training.lesson import lesson
-from polyseme.training.reading import LONGEST, Sources, gather, held_out_groups
+from polyseme.training.data import LONGEST, TrainingFiles, read_training_files
+from polyseme.training.held_out import held_out_lemmas, split_data
 
 
 def read(model, *, tags=None, corpus=None, **recipe):
-    recipe = Recipe(steps=1, **{"fewest": 2, "held_out": 0.3, **recipe})
-    sources = Sources((corpus,) if corpus else (), (tags,) if tags else ())
-    material = gather(model, sources, recipe, lambda _name, _size: lambda _count: None)
+    recipe = TrainingConfig(steps=1, **{"fewest": 2, "held_out": 0.3, **recipe})
+    sources = TrainingFiles((corpus,) if corpus else (), (tags,) if tags else ())
+    material = read_training_files(model, sources, recipe, SILENT)
     return material, recipe
 
 
@@ -35,12 +36,12 @@ def keys_of(material, positions):
 
 def test_a_lemma_is_trained_on_or_held_out_but_never_both(world, tags):
     material, recipe = read(world, tags=tags)
-    one = lesson(material, recipe)
+    one = split_data(material, recipe)
     trained = keys_of(material, drawn(one, recipe)[0])
     held = {
         name.split("/")[0]
         for name, out in zip(
-            material.tagged.names, held_out_groups(material.tagged.names, recipe), strict=True
+            material.tagged.names, held_out_lemmas(material.tagged.names, recipe), strict=True
         )
         if out
     }
@@ -52,7 +53,7 @@ def test_a_lemma_is_trained_on_or_held_out_but_never_both(world, tags):
 
 def test_which_lemmas_are_held_out_does_not_depend_on_the_seed_of_the_training(world, tags):
     held = [
-        held_out_groups(material.tagged.names, recipe).tolist()
+        held_out_lemmas(material.tagged.names, recipe).tolist()
         for material, recipe in (read(world, tags=tags, seed=seed) for seed in (1, 2))
     ]
     assert held[0] == held[1]
@@ -60,7 +61,7 @@ def test_which_lemmas_are_held_out_does_not_depend_on_the_seed_of_the_training(w
 
 def test_a_word_of_the_corpus_is_trained_on_or_held_out_but_never_both(world, corpus):
     material, recipe = read(world, corpus=corpus, pseudo_words=2)
-    one = lesson(material, recipe)
+    one = split_data(material, recipe)
     positions, hidden = drawn(one, recipe)
     assert hidden.all()
     trained = keys_of(material, positions)
@@ -72,13 +73,13 @@ def test_a_word_of_the_corpus_is_trained_on_or_held_out_but_never_both(world, co
 
 def test_senses_are_what_is_scored_where_there_are_some(world, tags, corpus):
     material, recipe = read(world, tags=tags, corpus=corpus)
-    scored = lesson(material, recipe).held_out.occurrences.positions
+    scored = split_data(material, recipe).held_out.occurrences.positions
     assert scored.max() < material.sentences.offsets[material.paragraphs_from]
 
 
 def test_words_that_are_tagged_are_no_part_of_the_corpus(world, tags, corpus):
     material, recipe = read(world, tags=tags, corpus=corpus, mix=1)
-    positions, hidden = drawn(lesson(material, recipe), recipe)
+    positions, hidden = drawn(split_data(material, recipe), recipe)
     assert hidden.all()
     assert positions.min() >= material.sentences.offsets[material.paragraphs_from]
 
@@ -88,7 +89,7 @@ def test_the_groups_of_a_step_come_from_both_in_the_part_that_is_asked_for(
     world, tags, corpus, mix
 ):
     material, recipe = read(world, tags=tags, corpus=corpus, mix=mix, groups=8)
-    draw = lesson(material, recipe).draw(recipe, np.random.default_rng(1))
+    draw = split_data(material, recipe).draw(recipe, np.random.default_rng(1))
     groups = draw.occurrences.groups
     assert len(np.unique(groups)) == 8
     assert len(np.unique(groups[draw.hidden])) == 8 * mix
@@ -128,15 +129,15 @@ def test_a_tagged_word_that_the_model_lacks_is_left_out(world, tmp_path):
 def test_too_little_is_told(world, tmp_path):
     (tmp_path / "text.txt").write_text("theaa theab theac thead\n")
     material, recipe = read(world, corpus=tmp_path / "text.txt")
-    with pytest.raises(TrainingError, match="too little to learn from"):
-        lesson(material, recipe)
+    with pytest.raises(CommandError, match="too little to learn from"):
+        split_data(material, recipe)
 
 
 def test_a_source_is_told_by_name_and_digest(tags, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "b.jsonl").write_text("{}")
     (tmp_path / "folder" / "a.jsonl").write_text("")
-    found = Sources((tags,), (tmp_path / "folder",)).document()
+    found = TrainingFiles((tags,), (tmp_path / "folder",)).document()
     assert [(one["kind"], one["name"]) for one in found] == [
         ("corpus", "tags.jsonl"),
         ("tags", "a.jsonl"),
@@ -148,7 +149,7 @@ def test_a_source_is_told_by_name_and_digest(tags, tmp_path):
 
 def test_a_word_that_is_held_out_is_so_in_the_corpus_too(world, tags, corpus):
     material, recipe = read(world, tags=tags, corpus=corpus, mix=0.5, pseudo_words=2)
-    one = lesson(material, recipe)
+    one = split_data(material, recipe)
     trained = keys_of(material, drawn(one, recipe)[0])
     scored = keys_of(material, one.held_out.occurrences.positions)
     assert len(scored) > 3

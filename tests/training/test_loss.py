@@ -7,12 +7,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
 
-from polyseme.training.loss import contrastive  # noqa: E402
+from polyseme.training.trainer import contrastive_loss  # noqa: E402
 
 
 def loss(vectors, groups, labels, temperature=1.0):
     numbers = (torch.tensor(vectors, dtype=torch.float64), torch.tensor(groups))
-    return float(contrastive(*numbers, torch.tensor(labels), torch.tensor(temperature)))
+    return float(contrastive_loss(*numbers, torch.tensor(labels), torch.tensor(temperature)))
 
 
 def by_loops(vectors, groups, labels, temperature):
@@ -64,5 +64,5 @@ def test_without_two_of_a_label_it_is_zero():
 
 def test_a_vector_without_a_direction_leaves_the_gradient_finite():
     vectors = torch.zeros(3, 2, requires_grad=True)
-    contrastive(vectors, torch.zeros(3), torch.tensor([0, 0, 1]), torch.tensor(0.4)).backward()
+    contrastive_loss(vectors, torch.zeros(3), torch.tensor([0, 0, 1]), torch.tensor(0.4)).backward()
     assert torch.isfinite(vectors.grad).all()

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.store.vocabulary import Vocabulary
-from polyseme.text.tokens import never, resolve_all, tokenise
-from polyseme.training.material import Lexicon, sentences_of, settled
+from polyseme.models.vocabulary import Vocabulary
+from polyseme.tokenizer import no_subwords, resolve_all, tokenize
+from polyseme.training.data import Lexicon, concatenate
 from tests.tiny import SUBWORDS, VECTORS, WORDS, tiny_model
 
 TEXTS = ["Apple's bank, the river-bank!", "MONEY didn't end gnu gnat", "", "high-end apple Apple"]
@@ -24,8 +24,8 @@ def model(tmp_path):
 @given(st.text("aApPlLeE bn'’.-,:3@_/hwt\n", max_size=60))
 def test_a_text_is_cut_as_the_service_cuts_it(text):
     words = Vocabulary.of(b"apple\nApple\nal\n'll\nn't\n.\n-\n3\nbe\nPP\n")
-    lexicon = Lexicon(SimpleNamespace(vocabulary=words, composes=never))
-    expected = [token.row for token in tokenise(text, words)]
+    lexicon = Lexicon(SimpleNamespace(vocabulary=words, composes=no_subwords))
+    expected = [token.row for token in tokenize(text, words)]
     found = [entry for entry, _ in lexicon.of_text(text)]
     rows = [token.row for token in lexicon._tokens]
     assert [None if entry < 0 else rows[entry] for entry in found] == expected
@@ -37,7 +37,7 @@ def test_a_text_has_the_vectors_that_the_service_gives_it(model, text):
     entries = [entry for entry, _ in lexicon.of_text(text)]
     table = lexicon.table()
     rows = np.where(np.array(entries, int) < 0, table.unknown, np.array(entries, int))
-    sentence = model.sentence(tokenise(text, model.vocabulary, composes=model.composes))
+    sentence = model.sentence(tokenize(text, model.vocabulary, composes=model.composes))
     np.testing.assert_array_equal(table.vectors[rows], sentence.vectors)
     np.testing.assert_array_equal(rows != table.unknown, sentence.known)
     known = sentence.known
@@ -99,12 +99,12 @@ def test_a_model_without_informativeness_has_none(tmp_path):
 
 def test_sentences_lie_one_after_the_other():
     pairs = [[(0, 1), (-1, 2)], [], [(3, -1)]]
-    found = settled(sentences_of([np.array(one, np.int32).reshape(-1, 2) for one in pairs]), 9)
+    found = concatenate([np.array(one, np.int32).reshape(-1, 2) for one in pairs], 9)
     assert found.entries.tolist() == [0, 9, 3]
     assert found.lowered.tolist() == [1, 2, 9]
     assert found.offsets.tolist() == [0, 2, 2, 3]
 
 
 def test_no_sentences_are_sentences_too():
-    found = sentences_of([])
+    found = concatenate([], 9)
     assert (found.entries.tolist(), found.offsets.tolist()) == ([], [0])

@@ -10,9 +10,10 @@ from benchmarks.imported_constants import SPREADS, variants
 from models.ablation import known
 
 from polyseme.engine.layers import Layer
-from polyseme.evaluation.coverage import known_pairs, known_words
-from polyseme.evaluation.quality import figures
-from polyseme.evaluation.readings import LocalSource
+from polyseme.evaluation.coarsewsd import known_words
+from polyseme.evaluation.measure import part_figures
+from polyseme.evaluation.sources import LocalSource
+from polyseme.evaluation.wic import known_pairs
 from polyseme.training.closed_form import (
     SPREAD,
     attraction,
@@ -71,7 +72,7 @@ def test_coverage_counts_what_is_measured(model):
 def test_senses_that_the_context_tells_are_told(model):
     files = known_words(COARSE, LocalSource(model).knows)
     pairs = {name.replace("dev", split): WIC[name] for name in WIC for split in ("dev", "train")}
-    found = dict(figures(model, files, pairs))
+    found = dict(part_figures(model, files, pairs))
     assert found["contextual vector"]["coarsewsd"] == {
         "words": 1,
         "accuracy": 100.0,

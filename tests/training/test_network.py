@@ -11,9 +11,15 @@ from tests.tiny import full_layer, normal
 
 torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
 
-from polyseme.training.agreement import TOLERANCE, disagreement, require_agreement  # noqa: E402
-from polyseme.training.network import Batch, Network, unit  # noqa: E402
-from polyseme.training.refusal import TrainingError  # noqa: E402
+from polyseme.command_error import CommandError  # noqa: E402
+from polyseme.training.network import (  # noqa: E402
+    TOLERANCE,
+    Batch,
+    Network,
+    disagreement,
+    require_agreement,
+    unit,
+)
 
 D, HEADS = 5, 3
 CLOSE = {"rtol": 0, "atol": 1e-5}
@@ -207,12 +213,12 @@ def test_a_network_that_does_not_agree_is_refused(monkeypatch):
     layers, batch = [full_layer(20)], padded(sentences([5, 3]), [2, 1])
     network = Network.from_layers(layers, D)
     monkeypatch.setattr(Network, "to_layers", lambda _: [full_layer(21)])
-    with pytest.raises(TrainingError, match="nothing is written"):
+    with pytest.raises(CommandError, match="nothing is written"):
         require_agreement(network, batch)
 
 
 def test_a_network_that_is_not_finite_is_refused():
     network, batch = Network.from_layers([full_layer(22)], D), padded(sentences([5]), [2])
     network.tensors["layers.0.key"][0, 0] = torch.nan
-    with pytest.raises(TrainingError, match="smaller learning rate"):
+    with pytest.raises(CommandError, match="smaller learning rate"):
         require_agreement(network, batch)

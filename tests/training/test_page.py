@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from polyseme.cli.commands import polyseme
+from polyseme.cli.main import polyseme
 from polyseme.cli.train import train
-from polyseme.training.recipe import Recipe
-from polyseme.training.tags import tagged
+from polyseme.training.config import TrainingConfig
+from polyseme.training.tags import read_tagged
 from tests.training.world import world_model, write_corpus, write_tags
 
 PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")
@@ -21,6 +21,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.slow
 def test_every_command_of_the_page_runs(tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="the extra [train] is not installed")
     pytest.importorskip("sklearn", reason="the extra [train] is not installed")
@@ -44,7 +45,7 @@ def test_every_command_of_the_page_runs(tmp_path, monkeypatch):
 def test_the_lines_of_the_page_are_read(tmp_path):
     [block] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "tags.jsonl").write_text(block)
-    found = list(tagged(tmp_path / "tags.jsonl"))
+    found = list(read_tagged(tmp_path / "tags.jsonl"))
     assert [(one.tokens[tag.token], tag.sense) for one in found for tag in one.tags] == [
         ("bank", "land"),
         ("bank", "institution"),
@@ -60,6 +61,6 @@ def test_every_option_of_the_page_is_one_and_every_option_is_on_it():
 
 def test_every_field_of_the_recipe_has_an_option_or_a_sentence():
     names = {option.name for option in train.params}
-    rest = set(Recipe.model_fields) - names
+    rest = set(TrainingConfig.model_fields) - names
     assert rest == {"embedding_anchor", "embedding_rate", "split", "fewest"}
     assert all(f"`{name}`" in PAGE for name in rest)

@@ -3,24 +3,24 @@
 import numpy as np
 import pytest
 
-from polyseme.training.refusal import TrainingError
+from polyseme.command_error import CommandError
 from tests.training.courses import digests, run
 from tests.training.world import vectors, world_model
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
-from polyseme.training import course as course_module
-from polyseme.training.checkpoint import load
+from polyseme.training import run as run_module
+from polyseme.training.checkpoint import load_checkpoint
 from polyseme.training.network import Network
-from polyseme.training.writing import write
+from polyseme.training.run import write_trained_model
 
 
 @pytest.mark.parametrize("init", ["model", "closed-form", "random"])
 def test_two_trainings_of_one_recipe_give_the_same_files(world, tags, corpus, tmp_path, init):
     for name in ("one", "two"):
         trained, _ = run(world, tags=tags, corpus=corpus, init=init)
-        write(tmp_path / name, world, trained, replacing=False)
+        write_trained_model(tmp_path / name, world, trained, replacing=False)
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
 
 
@@ -35,15 +35,15 @@ def test_what_is_resumed_ends_at_the_same_bits(world, tags, corpus, tmp_path, mo
     whole, told = run(world, **sources)
     place = tmp_path / "checkpoints"
     with monkeypatch.context() as patch:
-        patch.setattr(course_module, "Trainer", interrupted_at(6))
+        patch.setattr(run_module, "Trainer", interrupted_at(6))
         with pytest.raises(KeyboardInterrupt):
             run(world, checkpoints=place, **sources)
-    assert load(place)[0].step == 4
+    assert load_checkpoint(place)[0].step == 4
     resumed, rest = run(world, checkpoints=place, resume=True, **sources)
     assert [one["step"] for one in rest] == [5, 6, 7, 8]
     assert [one.get("loss") for one in rest] == [one["loss"] for one in told[5:]]
     for folder, trained in (("whole", whole), ("resumed", resumed)):
-        write(tmp_path / folder, world, trained, replacing=False)
+        write_trained_model(tmp_path / folder, world, trained, replacing=False)
     assert digests(tmp_path / "whole") == digests(tmp_path / "resumed")
     assert whole.facts["held_out"] == resumed.facts["held_out"]
 
@@ -72,25 +72,25 @@ def test_what_has_ended_is_resumed_without_a_step(world, tags, tmp_path):
 def test_a_checkpoint_of_something_else_is_not_gone_on_from(world, tags, corpus, tmp_path):
     place = tmp_path / "c"
     run(world, tags=tags, checkpoints=place)
-    with pytest.raises(TrainingError, match=r"another recipe \(seed\)"):
+    with pytest.raises(CommandError, match=r"another recipe \(seed\)"):
         run(world, tags=tags, checkpoints=place, resume=True, seed=2)
-    with pytest.raises(TrainingError, match="another model or of other files"):
+    with pytest.raises(CommandError, match="another model or of other files"):
         run(world, tags=tags, corpus=corpus, checkpoints=place, resume=True)
     tags.write_text(tags.read_text() + tags.read_text())
-    with pytest.raises(TrainingError, match="another model or of other files"):
+    with pytest.raises(CommandError, match="another model or of other files"):
         run(world, tags=tags, checkpoints=place, resume=True)
 
 
 def test_checkpoints_of_two_trainings_are_not_mixed_up(world, tags, tmp_path):
     run(world, tags=tags, checkpoints=tmp_path / "c")
-    with pytest.raises(TrainingError, match="has checkpoints already"):
+    with pytest.raises(CommandError, match="has checkpoints already"):
         run(world, tags=tags, checkpoints=tmp_path / "c", seed=2)
 
 
 def test_going_on_needs_a_checkpoint(world, tags, tmp_path):
-    with pytest.raises(TrainingError, match="Give --checkpoints"):
+    with pytest.raises(CommandError, match="Give --checkpoints"):
         run(world, tags=tags, resume=True)
-    with pytest.raises(TrainingError, match="There is no checkpoint"):
+    with pytest.raises(CommandError, match="There is no checkpoint"):
         run(world, tags=tags, checkpoints=tmp_path / "none", resume=True)
 
 
@@ -103,8 +103,8 @@ def test_nothing_is_written_of_a_network_with_which_the_engine_does_not_agree(
     world, tags, tmp_path, monkeypatch
 ):
     other = world_model(tmp_path / "other", vectors=vectors()[::-1].copy())
-    monkeypatch.setattr(course_module.Trainer, "steps", lambda _: iter([{"step": 1, "auc": None}]))
+    monkeypatch.setattr(run_module.Trainer, "steps", lambda _: iter([{"step": 1, "auc": None}]))
     monkeypatch.setattr(Network, "to_layers", lambda _: list(other.layers))
-    with pytest.raises(TrainingError, match="nothing is written"):
+    with pytest.raises(CommandError, match="nothing is written"):
         run(world, tags=tags, checkpoints=tmp_path / "c")
     assert not (tmp_path / "c").exists()

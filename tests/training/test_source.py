@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from polyseme.training.refusal import TrainingError
-from polyseme.training.source import LONGEST_LINE, digest, expanded, lines
+from polyseme.command_error import CommandError
+from polyseme.training.corpus import LONGEST_LINE, open_decompressed, read_lines, sha256
 
 TEXT = "one line\nanother, with ü and 😀\n"
 
@@ -41,7 +41,7 @@ def test_a_text_is_the_same_out_of_any_compression(tmp_path, packer):
     path = tmp_path / "text"
     path.write_bytes(packer(TEXT.encode()))
     told = []
-    assert "".join(lines(path, told.append)) == TEXT
+    assert "".join(read_lines(path, told.append)) == TEXT
     assert sum(told) == path.stat().st_size
 
 
@@ -50,8 +50,8 @@ def test_a_file_that_is_cut_off_is_told(tmp_path, packer):
     path = tmp_path / "text.gz"
     data = packer(os.urandom(100_000))
     path.write_bytes(data[: len(data) // 2])
-    with pytest.raises(TrainingError, match=r"text\.gz: the file is damaged or cut off"):
-        list(lines(path))
+    with pytest.raises(CommandError, match=r"text\.gz: the file is damaged or cut off"):
+        list(read_lines(path))
 
 
 @pytest.mark.parametrize("packer", [gzip.compress, bz2.compress, lzma.compress, checked_zstd])
@@ -60,46 +60,46 @@ def test_a_file_that_is_damaged_is_told(tmp_path, packer):
     data = bytearray(packer(os.urandom(100_000)))
     data[5000:5100] = bytes(100)
     path.write_bytes(data)
-    with pytest.raises(TrainingError, match="damaged"):
-        list(lines(path))
+    with pytest.raises(CommandError, match="damaged"):
+        list(read_lines(path))
 
 
 def test_a_long_text_comes_whole_out_of_any_compression(tmp_path):
     text = "".join(f"line {n} {n * n}\n" for n in range(100_000))
     for packer in (gzip.compress, zstd, zstd_in_frames):
         (tmp_path / "text").write_bytes(packer(text.encode()))
-        assert "".join(lines(tmp_path / "text")) == text
+        assert "".join(read_lines(tmp_path / "text")) == text
 
 
 def test_bytes_that_are_no_text_become_one(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"a\xffb\n\x00c")
-    assert list(lines(path)) == ["a�b\n", "\x00c"]
+    assert list(read_lines(path)) == ["a�b\n", "\x00c"]
 
 
 def test_a_line_without_an_end_is_taken_in_parts(tmp_path):
     path = tmp_path / "text.gz"
     path.write_bytes(gzip.compress(b"a" * (2 * LONGEST_LINE + 1)))
-    assert [len(line) for line in lines(path)] == [LONGEST_LINE, LONGEST_LINE, 1]
+    assert [len(line) for line in read_lines(path)] == [LONGEST_LINE, LONGEST_LINE, 1]
 
 
 def test_what_is_no_file_is_told(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "none", tmp_path / "pipe"):
-        with pytest.raises(TrainingError, match="no such file"), expanded(path):
+        with pytest.raises(CommandError, match="no such file"), open_decompressed(path):
             pass
-    with pytest.raises(TrainingError, match="no such file"):
-        digest(tmp_path / "none")
+    with pytest.raises(CommandError, match="no such file"):
+        sha256(tmp_path / "none")
 
 
 def test_an_empty_file_has_no_lines(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
-    assert list(lines(tmp_path / "empty")) == []
+    assert list(read_lines(tmp_path / "empty")) == []
 
 
 def test_without_zstandard_it_is_said_what_to_install(tmp_path, monkeypatch):
     path = tmp_path / "text.zst"
     path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(9))
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(TrainingError, match=r"needs zstandard: pip install"):
-        list(lines(path))
+    with pytest.raises(CommandError, match=r"needs zstandard: pip install"):
+        list(read_lines(path))

@@ -3,13 +3,19 @@
 import numpy as np
 import pytest
 
+from polyseme.command_error import CommandError
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import contextualize
-from polyseme.text.tokens import resolve_all
+from polyseme.tokenizer import resolve_all
 from polyseme.training.closed_form import nearness
-from polyseme.training.recipe import Recipe
-from polyseme.training.refusal import TrainingError
-from polyseme.training.start import narrow, narrower_key, narrower_value, start, vectors_of
+from polyseme.training.config import TrainingConfig
+from polyseme.training.initialization import (
+    initial_layers,
+    narrow,
+    narrower_key,
+    narrower_value,
+    vectors_of,
+)
 from tests.training.world import WORDS, vectors, world_model
 
 D = vectors().shape[1]
@@ -27,7 +33,7 @@ def contextual(model, layers):
 
 
 def test_the_closed_form_is_that_of_an_import(model):
-    [layer] = start(model, Recipe(init="closed-form"))
+    [layer] = initial_layers(model, TrainingConfig(init="closed-form"))
     expected = model.layers[0]
     # Its frequencies are read from the model's float32 informativeness.
     np.testing.assert_allclose(layer.key.weight, expected.key.weight, rtol=1e-3, atol=1e-6)
@@ -36,23 +42,23 @@ def test_the_closed_form_is_that_of_an_import(model):
 
 
 def test_a_model_keeps_its_layers_where_it_starts_from_them(model):
-    assert start(model, Recipe(init="model")) == list(model.layers)
-    with pytest.raises(TrainingError, match="keep their shape"):
-        start(model, Recipe(init="model", heads=2))
-    with pytest.raises(TrainingError, match="keep their shape"):
-        start(model, Recipe(init="model", norm="after"))
+    assert initial_layers(model, TrainingConfig(init="model")) == list(model.layers)
+    with pytest.raises(CommandError, match="keep their shape"):
+        initial_layers(model, TrainingConfig(init="model", heads=2))
+    with pytest.raises(CommandError, match="keep their shape"):
+        initial_layers(model, TrainingConfig(init="model", norm="after"))
 
 
 @pytest.mark.parametrize("shape", [{"heads": 1}, {"heads": 1, "key_width": D + 2},
                                    {"heads": 1, "value_width": D + 3}])  # fmt: skip
 def test_one_head_that_is_wide_enough_is_the_closed_form(model, shape):
-    layers = start(model, Recipe(init="closed-form", **shape))
-    expected = contextual(model, start(model, Recipe(init="closed-form")))
+    layers = initial_layers(model, TrainingConfig(init="closed-form", **shape))
+    expected = contextual(model, initial_layers(model, TrainingConfig(init="closed-form")))
     np.testing.assert_allclose(contextual(model, layers), expected, atol=1e-5)
 
 
 def test_the_output_of_two_heads_is_their_mean(model):
-    [layer] = start(model, Recipe(init="closed-form", heads=2))
+    [layer] = initial_layers(model, TrainingConfig(init="closed-form", heads=2))
     np.testing.assert_array_equal(layer.scoring.position_bias, [nearness()[0], narrow()[0]])
     np.testing.assert_array_equal(layer.output.weight, np.tile(np.eye(D) / 2, (2, 1)))
     np.testing.assert_array_equal(layer.scoring.word_bias_scale, [1, 1])
@@ -67,8 +73,8 @@ def test_a_narrow_head_sees_its_neighbours():
 
 @pytest.mark.parametrize("shape", [{"key_width": D - 2}, {"value_width": D - 2}])
 def test_a_head_that_is_narrower_is_near_the_closed_form(model, shape):
-    found = contextual(model, start(model, Recipe(init="closed-form", **shape)))
-    expected = contextual(model, start(model, Recipe(init="closed-form")))
+    found = contextual(model, initial_layers(model, TrainingConfig(init="closed-form", **shape)))
+    expected = contextual(model, initial_layers(model, TrainingConfig(init="closed-form")))
     cosines = np.einsum("nd,nd->n", unit(found), unit(expected))
     assert cosines.min() > 0.5  # of seven directions that all say something
     assert np.abs(found - expected).max() > 1e-4
@@ -76,18 +82,18 @@ def test_a_head_that_is_narrower_is_near_the_closed_form(model, shape):
 
 @pytest.mark.parametrize("norm", ["none", "after"])
 def test_further_layers_and_a_network_inside_change_nothing_yet(model, norm):
-    one = Recipe(init="closed-form", norm=norm)
-    more = Recipe(init="closed-form", norm="none", layers=3, feed_forward=11)
+    one = TrainingConfig(init="closed-form", norm=norm)
+    more = TrainingConfig(init="closed-form", norm="none", layers=3, feed_forward=11)
     if norm == "none":
-        found = contextual(model, start(model, more))
-        np.testing.assert_allclose(found, contextual(model, start(model, one)), atol=1e-6)
+        found = contextual(model, initial_layers(model, more))
+        np.testing.assert_allclose(found, contextual(model, initial_layers(model, one)), atol=1e-6)
     else:
-        found = contextual(model, start(model, one))
+        found = contextual(model, initial_layers(model, one))
         np.testing.assert_allclose(found.mean(axis=1), 0, atol=1e-6)
 
 
 def test_with_norm_before_it_is_the_closed_form_of_what_the_norm_gives(model):
-    [layer] = start(model, Recipe(init="closed-form", norm="before"))
+    [layer] = initial_layers(model, TrainingConfig(init="closed-form", norm="before"))
     normed = layer.attention_norm(vectors())
     values = layer.value(normed)
     np.testing.assert_allclose(values.mean(axis=0), 0, atol=1e-4)
@@ -95,7 +101,9 @@ def test_with_norm_before_it_is_the_closed_form_of_what_the_norm_gives(model):
 
 def test_a_random_start_is_that_of_its_seed(model):
     def key(seed):
-        return start(model, Recipe(init="random", heads=2, key_width=3, seed=seed))[0].key.weight
+        return initial_layers(
+            model, TrainingConfig(init="random", heads=2, key_width=3, seed=seed)
+        )[0].key.weight
 
     assert key(1).shape == (D, 6)
     np.testing.assert_array_equal(key(1), key(1))
@@ -106,9 +114,9 @@ def test_a_random_start_is_that_of_its_seed(model):
 
 def test_a_model_that_is_not_sorted_has_no_informativeness(tmp_path):
     model = world_model(tmp_path, weights=False)
-    [layer] = start(model, Recipe(init="closed-form"))
+    [layer] = initial_layers(model, TrainingConfig(init="closed-form"))
     assert not layer.scoring.word_bias
-    [layer] = start(model, Recipe(init="closed-form", heads=2))
+    [layer] = initial_layers(model, TrainingConfig(init="closed-form", heads=2))
     assert layer.scoring.word_bias_scale is None
 
 

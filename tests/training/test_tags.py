@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from polyseme.training.refusal import TrainingError
-from polyseme.training.tags import LARGEST_DOCUMENT, LONGEST_LINE, Tag, tagged
+from polyseme.command_error import CommandError
+from polyseme.training.tags import LARGEST_DOCUMENT, LONGEST_LINE, Tag, read_tagged
 
 needs_xml = pytest.mark.skipif(
     find_spec("defusedxml") is None, reason="the extra [train] is not installed"
@@ -37,7 +37,7 @@ READ = [
 
 
 def read(path):
-    return [tuple(one) for one in tagged(path)]
+    return [tuple(one) for one in read_tagged(path)]
 
 
 def written(path, data):
@@ -101,7 +101,7 @@ def test_a_folder_s_files_are_read_in_the_order_of_their_names(tmp_path):
 
 
 def test_a_folder_without_such_files_is_told(tmp_path):
-    with pytest.raises(TrainingError, match=r"has no \.xml and no \.jsonl file"):
+    with pytest.raises(CommandError, match=r"has no \.xml and no \.jsonl file"):
         read(tmp_path)
 
 
@@ -125,14 +125,14 @@ def test_a_folder_without_such_files_is_told(tmp_path):
 )
 def test_a_line_that_is_wrong_is_named(tmp_path, line, message):
     path = written(tmp_path / "t.jsonl", f"{json.dumps(LINE)}\n{line}\n")
-    with pytest.raises(TrainingError, match=rf"t\.jsonl, {message}|{message}") as caught:
+    with pytest.raises(CommandError, match=rf"t\.jsonl, {message}|{message}") as caught:
         read(path)
     assert caught.value.sentence.startswith("t.jsonl, line 2: ")
 
 
 def test_a_line_that_is_too_long_is_refused_before_it_is_in_memory(tmp_path):
     path = written(tmp_path / "t.jsonl.xz", lzma.compress(b"{" + b" " * (8 * LONGEST_LINE)))
-    with pytest.raises(TrainingError, match="line 1: longer than"):
+    with pytest.raises(CommandError, match="line 1: longer than"):
         read(path)
 
 
@@ -145,28 +145,28 @@ OUTSIDE = """<?xml version="1.0"?><!DOCTYPE d [<!ENTITY a SYSTEM "file:///etc/ho
 @needs_xml
 @pytest.mark.parametrize("document", [BILLION, OUTSIDE])
 def test_a_document_with_entities_of_its_own_is_refused(tmp_path, document):
-    with pytest.raises(TrainingError, match="declares entities"):
+    with pytest.raises(CommandError, match="declares entities"):
         read(written(tmp_path / "t.xml", document))
 
 
 @needs_xml
 @pytest.mark.parametrize("document", ["<d>", "<d><word text=></d>", "<d/><d/>", "<\xff", "<"])
 def test_a_document_that_is_not_well_formed_is_refused(tmp_path, document):
-    with pytest.raises(TrainingError, match=r"t\.xml: this is not well-formed XML"):
+    with pytest.raises(CommandError, match=r"t\.xml: this is not well-formed XML"):
         read(written(tmp_path / "t.xml", document.encode("latin-1")))
 
 
 @needs_xml
 def test_a_document_that_is_too_large_is_refused(tmp_path):
     data = lzma.compress(b"<d>" + b" " * LARGEST_DOCUMENT, preset=0)
-    with pytest.raises(TrainingError, match="larger than 64 MiB"):
+    with pytest.raises(CommandError, match="larger than 64 MiB"):
         read(written(tmp_path / "t.xml.xz", data))
 
 
 @needs_xml
 def test_an_archive_that_is_cut_off_is_told(tmp_path):
     whole = archive(("a.xml", XML.encode() * 100), mode="w")
-    with pytest.raises(TrainingError, match="damaged"):
+    with pytest.raises(CommandError, match="damaged"):
         read(written(tmp_path / "t.tar", whole[:5000]))
 
 
@@ -177,7 +177,7 @@ def test_links_in_an_archive_lead_nowhere(tmp_path):
         link = tarfile.TarInfo("a.xml")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         tar.addfile(link)
-    with pytest.raises(TrainingError, match=r"damaged|link"):
+    with pytest.raises(CommandError, match=r"damaged|link"):
         read(written(tmp_path / "t.tar", buffer.getvalue()))
 
 
@@ -186,12 +186,12 @@ def test_the_tagged_text_of_google_is_read():
     path = Path(__file__).parents[3] / "shared/data/senses/google_wsd.tar.xz"
     if not path.exists():
         pytest.skip("the data is not there")
-    tags = [tag for one in tagged(path) for tag in one.tags]
+    tags = [tag for one in read_tagged(path) for tag in one.tags]
     assert len(tags) == 253_752
     assert all(tag.lemma.count("/") >= 1 and tag.sense for tag in tags)
 
 
 def test_without_defusedxml_it_is_said_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "defusedxml", None)
-    with pytest.raises(TrainingError, match=r"needs defusedxml: pip install"):
+    with pytest.raises(CommandError, match=r"needs defusedxml: pip install"):
         read(written(tmp_path / "t.xml", XML))

@@ -9,8 +9,8 @@ from string import ascii_lowercase
 
 import numpy as np
 
-from polyseme.store.folder import read_model
-from polyseme.store.writer import write_model
+from polyseme.models.reader import read_model
+from polyseme.models.writer import write_model
 from polyseme.training.closed_form import attraction, closed_form, informativeness
 
 TOPICS = ("river", "money")

@@ -12,9 +12,9 @@ from polyseme.api.openai import openai
 from polyseme.api.pages import pages
 from polyseme.api.routes import routes
 from polyseme.api.service import Service
+from polyseme.models.registry import Registry
 from polyseme.observability import metrics, request_context
 from polyseme.settings import Settings
-from polyseme.store.registry import Registry
 
 _CORS_HEADERS = (
     "Authorization",

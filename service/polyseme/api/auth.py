@@ -10,8 +10,8 @@ from flask import Flask, Response, request
 from flask_limiter import Limiter, RateLimitExceeded
 
 from polyseme.api.errors import problem
+from polyseme.api_keys import KeyFileError, digests_of_keys, find_key, read_key_file
 from polyseme.errors import RateLimitedError, UnauthorisedError
-from polyseme.keyring import KeyFileError, given_keys, name_of, read_keys
 from polyseme.observability.request_context import current_context
 from polyseme.settings import Settings
 
@@ -25,7 +25,7 @@ class ApiKeyAuth:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._configured = given_keys(key.get_secret_value() for key in settings.api_keys)
+        self._configured = digests_of_keys(key.get_secret_value() for key in settings.api_keys)
         self._keys = self._read()
         # An empty key file does not disable authentication.
         self.required = bool(self._configured) or settings.api_keys_file is not None
@@ -40,7 +40,7 @@ class ApiKeyAuth:
 
     def _read(self) -> dict[str, bytes]:
         file = self._settings.api_keys_file
-        return {**self._configured, **(read_keys(file) if file else {})}
+        return {**self._configured, **(read_key_file(file) if file else {})}
 
     def init_app(self, app: Flask) -> None:
         """Guard /v1 and /v2 except health, and /metrics as the settings say.
@@ -61,7 +61,7 @@ class ApiKeyAuth:
         if self.required:
             scheme, _, key = request.environ.get("HTTP_AUTHORIZATION", "").partition(" ")
             context.caller = (
-                name_of(self._keys, key.strip()) if scheme.lower() == "bearer" else None
+                find_key(self._keys, key.strip()) if scheme.lower() == "bearer" else None
             )
         path = request.path
         guarded = path.startswith(("/v1/", "/v2/")) and not path.startswith("/v2/health/")

@@ -1,11 +1,13 @@
 """Every error as `application/problem+json` (RFC 9457), also in the formats of other APIs.
 
-A problem document may have members that a reader does not know, so one document serves the clients of
-OpenAI's API, of the Open Inference Protocol and everybody else.
+A problem document may have members that a reader does not know, so one document serves the clients
+of OpenAI's API, of the Open Inference Protocol and everybody else.
 """
 
 import logging
+import secrets
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -23,7 +25,14 @@ from polyseme.errors import (
     PolysemeError,
     UnknownRouteError,
 )
-from polyseme.observability.request_context import current_context
+from polyseme.observability import metrics
+from polyseme.observability.request_context import (
+    SECURITY_HEADERS,
+    UNMATCHED,
+    RequestContext,
+    current_context,
+    log_request,
+)
 
 PROBLEM = "application/problem+json"
 _OPENAI_CODES = {
@@ -77,6 +86,34 @@ def problem_document(error: PolysemeError, request_id: str, path: str = "") -> d
     ):
         document["error"] = openai_error(error)
     return document
+
+
+def raw_response(error: Exception, address: str) -> bytes:
+    """The bytes of a response to a request that does not reach the application; count and log it.
+
+    The document has the `error` member of OpenAI's API, whose clients show nothing else.
+    """
+    context = RequestContext(secrets.token_hex(16), UNMATCHED, "other", address)
+    if not isinstance(error, PolysemeError):
+        log_fault(error, context.request_id)
+        error = PolysemeError()
+    document = problem_document(error, context.request_id, _OPENAI_PATHS[0])
+    body = orjson.dumps(document)
+    headers = {
+        "Connection": "close",
+        "Content-Type": PROBLEM,
+        "Content-Length": str(len(body)),
+        "X-Request-ID": context.request_id,
+        "Server-Timing": "total;dur=0",
+        **SECURITY_HEADERS,
+        **error.headers(),
+    }
+    context.status, context.code, context.response_bytes = error.status, error.code, len(body)
+    metrics.refuse(error.code)
+    log_request(context)
+    status = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}"
+    lines = [status, *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode() + body
 
 
 def openai_error(error: PolysemeError) -> dict[str, Any]:

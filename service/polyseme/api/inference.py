@@ -1,7 +1,7 @@
 """The Open Inference Protocol, version 2: KServe's, with Triton's binary tensor data extension.
 
-Bytes are little-endian and in C order; an element of a BYTES tensor is its length in four bytes and its
-content. Lengths in a request are compared with what is there, and nothing is allocated by them.
+Bytes are little-endian and in C order; an element of a BYTES tensor is its length in four bytes and
+its content. Lengths in a request are compared with what is there; nothing is allocated by them.
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ from polyseme.encoding.encode import Encoded, TokenCounts, encode_sentence, toke
 from polyseme.encoding.options import Limits
 from polyseme.encoding.serialize import check_size, number_bytes
 from polyseme.errors import FieldError, InvalidError, ModelFolderError
+from polyseme.models.manifest import Manifest
 from polyseme.observability.request_context import current_context
-from polyseme.store.manifest import Manifest
 
 inference = Blueprint("inference", __name__, url_prefix="/v2")
 
@@ -181,7 +181,7 @@ def _sentences(tensor: InputTensor, rest: bytes, limits: Limits) -> list[str]:
 
 
 def _decode_bytes(data: bytes, count: int) -> list[str]:
-    """The elements of a BYTES tensor as text; raise InvalidError unless there are exactly `count`."""
+    """The elements of a BYTES tensor as text; raise InvalidError unless there are `count`."""
     found: list[str] = []
     end = 0
     while end < len(data):

@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from polyseme.api.responses import ProblemResponse
 from polyseme.api.schemas import Layers, Texts, parse_query_value
 from polyseme.encoding.options import EncodeOptions, OovPolicy, Part
-from polyseme.text.case import Case
+from polyseme.tokenizer import Case
 
 INPUT = "text"
 VERSION = "1"

@@ -219,7 +219,8 @@ def _success(operation: Operation) -> dict[str, Any]:
     if operation.name == "encode":
         content[NDJSON] = {
             "schema": _lines(
-                "an entry of `results` in each line, and a last line: `complete` and `usage`, or `error`"
+                "an entry of `results` in each line, and a last line: `complete`, and `usage` or"
+                " `error`"
             )
         }
         content[NPZ] = {"schema": {"type": "string", "contentMediaType": NPZ}}

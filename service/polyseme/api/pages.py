@@ -80,8 +80,8 @@ def page_file(name: str) -> Response:
 def _file(file: Path, max_age: int | None = None) -> Response:
     """A file, or 304 if the client has it; without `max_age` a browser asks each time.
 
-    Range requests are not offered: an unsatisfiable range would be a 416 and a failed condition a 412,
-    neither of which is an error of this API.
+    Range requests are not offered: an unsatisfiable range would be a 416 and a failed condition a
+    412, neither of which is an error of this API.
     """
     response = send_file(file, mimetype=_TYPES[file.suffix], max_age=max_age, conditional=False)
     if max_age is None:

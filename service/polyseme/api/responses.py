@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from polyseme.text.case import Resolution
+from polyseme.tokenizer import Resolution
 
 
 class _Response(BaseModel):

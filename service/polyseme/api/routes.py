@@ -35,8 +35,8 @@ from polyseme.encoding.serialize import (
 )
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import OutOfRangeError, PolysemeError
+from polyseme.models.model import Model
 from polyseme.observability.request_context import RequestContext, current_context
-from polyseme.store.model import Model
 
 routes = Blueprint("routes", __name__, url_prefix="/v1")
 _FORMATS: dict[str, Format] = {JSON: "json", NDJSON: "ndjson", NPZ: "npz"}

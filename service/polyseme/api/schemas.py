@@ -17,15 +17,15 @@ from pydantic import (
 from polyseme.encoding.options import Dtype, EncodeOptions, OovPolicy, Part
 from polyseme.encoding.sentences import Pooling
 from polyseme.encoding.serialize import Encoding
-from polyseme.store.manifest import NAME_PATTERN
-from polyseme.text.case import Case
+from polyseme.models.manifest import NAME_PATTERN
+from polyseme.tokenizer import Case
 
 ModelName: TypeAlias = Annotated[
     str | None,
     Field(pattern=NAME_PATTERN, description="a model's name; the default model if left out"),
 ]
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
-# Validation stops at the first error of a list: a million wrong entries would make a million errors.
+# Validation stops at the first error of a list: a million wrong entries make a million errors.
 Vector: TypeAlias = Annotated[list[Number], Field(min_length=1, fail_fast=True)]
 Matrix: TypeAlias = Annotated[list[Vector], Field(min_length=1, fail_fast=True)]
 Texts: TypeAlias = Annotated[list[str], Field(fail_fast=True)]

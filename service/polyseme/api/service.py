@@ -11,11 +11,10 @@ from polyseme.api.auth import ApiKeyAuth
 from polyseme.encoding.options import Limits
 from polyseme.encoding.serialize import manifest_document
 from polyseme.errors import DrainingError, NotReadyError
+from polyseme.models.model import Model
+from polyseme.models.registry import ModelStatus, Registry
 from polyseme.observability.request_context import current_context
 from polyseme.settings import Settings
-from polyseme.store.model import Model
-from polyseme.store.registry import Registry
-from polyseme.store.slot import State
 
 _log = logging.getLogger("polyseme")
 _EXTENSION = "polyseme"
@@ -46,7 +45,7 @@ class Service:
         return self._draining[0] == 1
 
     def reload(self) -> None:
-        """Read changed keys and models again. A failure is logged and keeps what was read before."""
+        """Read changed keys and models again; a failure is logged and keeps what was there."""
         for what, refresh in (("keys", self.auth.refresh), ("models", self.models.refresh)):
             try:
                 refresh()
@@ -86,7 +85,7 @@ def find_model(name: str | None) -> Model:
     return model
 
 
-def model_document(registry: Registry, name: str, state: State) -> dict[str, Any]:
+def model_document(registry: Registry, name: str, state: ModelStatus) -> dict[str, Any]:
     """A model in OpenAI's shape, with its manifest, and its problem if it has one."""
     return {
         "id": name,

@@ -1,78 +1,71 @@
-"""Shards on a Dask cluster: the same tasks, on workers that see the same folders."""
+"""Shards on a Dask cluster, whose workers see the same folders."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from polyseme.bulk import BulkError
 from polyseme.bulk.job import Job
-from polyseme.bulk.refusal import BulkError
-from polyseme.bulk.shards import Shard
-from polyseme.bulk.writing import Written, write_shard
+from polyseme.bulk.run import OnShard
+from polyseme.bulk.shards import ShardResult, write_shard
+from polyseme.bulk.sources import Shard
 
-_AHEAD = 2
+_SHARDS_AHEAD = 2
 """Shards in memory for each thread of a worker."""
-_SECONDS = 60
-"""for a scheduler to answer, and for a first worker to be there"""
+_TIMEOUT = 60
+"""Seconds for the scheduler to answer, and for the first worker to connect."""
 
 
-def write_on_cluster(
-    job: Job, shards: Iterable[Shard], address: str, told: Callable[[Written], None]
-) -> None:
-    """Write shards as tasks; those of a worker that is lost are given to another by the scheduler.
+def write_on_cluster(job: Job, shards: Iterable[Shard], on_shard: OnShard, *, address: str) -> None:
+    """Write shards as Dask tasks; the scheduler gives those of a lost worker to another one.
 
-    Raises BulkError where the scheduler does not answer or a row cannot be encoded.
+    Raises BulkError if the scheduler does not answer, or if a row cannot be encoded.
     """
     import distributed  # noqa: PLC0415 - an extra
 
-    dask: Any = distributed  # which is typed in places
-    waiting = iter(shards)
-    with _client(dask, address) as client:
-        done = dask.as_completed(loop=client.loop)
-        while _hand_out(client, done, waiting, job):
-            future = next(done)
-            told(_result(dask, future))
+    dask: Any = distributed  # only partly typed
+    remaining = iter(shards)
+    with _connect(dask, address) as client:
+        futures = dask.as_completed(loop=client.loop)
+        while True:
+            at_once = _SHARDS_AHEAD * max(1, sum(client.nthreads().values()))
+            while futures.count() < at_once and (shard := next(remaining, None)) is not None:
+                with warnings.catch_warnings():
+                    # Dask recommends scattering large data, which is lost with a worker.
+                    warnings.simplefilter("ignore", UserWarning)
+                    futures.add(client.submit(write_shard, job, shard, pure=False))
+            if futures.is_empty():
+                return
+            future = next(futures)
+            on_shard(_result(dask, future))
             future.release()
 
 
-def _hand_out(client: Any, done: Any, waiting: Iterator[Shard], job: Job) -> bool:
-    """Keep every thread there is supplied; tell whether anything is under way."""
-    most = _AHEAD * max(1, sum(client.nthreads().values()))
-    while done.count() < most:
-        shard = next(waiting, None)
-        if shard is None:
-            break
-        with warnings.catch_warnings():
-            # Dask would rather have large data scattered, but then they are gone with a worker.
-            warnings.simplefilter("ignore", UserWarning)
-            done.add(client.submit(write_shard, job, shard, pure=False))
-    return not done.is_empty()
-
-
-def _result(dask: Any, future: Any) -> Written:
+def _result(dask: Any, future: Any) -> ShardResult:
     try:
-        written: Written = future.result()
+        result: ShardResult = future.result()
     except dask.KilledWorker:
         raise BulkError(
-            "Workers end again and again over one shard, perhaps for want of memory: give a smaller"
-            " --batch-rows; what is written stays."
+            "Workers die repeatedly over one shard, perhaps for lack of memory: use a smaller"
+            " --batch-rows; finished shards are kept."
         ) from None
     except dask.CancelledError:
         raise BulkError("The scheduler is gone: run again when it is back.") from None
-    return written
+    return result
 
 
 @contextmanager
-def _client(dask: Any, address: str) -> Iterator[Any]:
+def _connect(dask: Any, address: str) -> Iterator[Any]:
     try:
-        client = dask.Client(address, timeout=_SECONDS, set_as_default=False)
+        client = dask.Client(address, timeout=_TIMEOUT, set_as_default=False)
     except (OSError, TimeoutError, ValueError):
         raise BulkError(
             "No Dask scheduler answers: --scheduler takes its address, such as tcp://host:8786."
         ) from None
     with client:
         try:
-            client.wait_for_workers(1, timeout=_SECONDS)
+            client.wait_for_workers(1, timeout=_TIMEOUT)
         except TimeoutError:
             raise BulkError("The scheduler has no workers: start some, and run again.") from None
         yield client

@@ -1,120 +1,190 @@
-"""What a bulk run is to do: the same job gives the same bytes, whoever carries it out."""
+"""A job, and the folder of its shards: the same job writes the same bytes on every machine."""
 
+import fcntl
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import orjson
 from threadpoolctl import threadpool_limits
 
-from polyseme.bulk.refusal import BulkError
-from polyseme.encoding.choice import Choice, Part
-from polyseme.encoding.limits import Limits
-from polyseme.encoding.pooling import Pooling
+from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
+from polyseme.bulk import BulkError
+from polyseme.encoding.options import EncodeOptions, Limits, Part
+from polyseme.encoding.sentences import Pooling
 from polyseme.errors import ModelFolderError
-from polyseme.store.folder import MANIFEST, read_model
-from polyseme.store.model import Model
-from polyseme.store.registry import find_models
+from polyseme.models.manifest import MANIFEST as MODEL_MANIFEST
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
+from polyseme.models.registry import find_models
 
-Format: TypeAlias = Literal["parquet", "npz"]
-Packing: TypeAlias = Literal["none", "zstd"]
-_MOST = 1 << 62
-_HELD = 256 << 20
-"""Bytes of an npz shard that are held at once; one that may be larger is gone through again for
-each of its arrays."""
+ShardFormat: TypeAlias = Literal["parquet", "npz"]
+Compression: TypeAlias = Literal["none", "zstd"]
+MANIFEST = "_bulk.json"
+"""The underscore makes readers of a folder of Parquet files skip it."""
+_LOCK = "_lock"
+_SHARD = re.compile(r"part-\d{5,}\.(?:parquet|npz)")
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What becomes of each text, and how it is written."""
+class BulkOptions:
+    """What is made of each text, and how it is written."""
 
-    choice: Choice = Choice(include=frozenset({"contextual"}))  # noqa: RUF009 - frozen
+    choice: EncodeOptions = EncodeOptions(include=frozenset({"contextual"}))  # noqa: RUF009 - frozen
     pooling: Pooling | None = None
-    """how one vector is made of each sentence; None for no such column"""
-    format: Format = "parquet"
-    packing: Packing = "none"
-    """of numbers in Parquet, of which zstd takes a sixth away"""
+    """of the sentence vectors; None for no such column"""
+    format: ShardFormat = "parquet"
+    compression: Compression = "none"
+    """of the numbers in Parquet; zstd makes them a sixth smaller"""
     column: str = "text"
     keep: tuple[str, ...] = ()
     """columns of the input that are passed through"""
     shard_rows: int = 4096
     batch_rows: int = 1024
-    """sentences that are encoded before they are written, at most"""
-    most_tokens: int = 1024
-    """of one sentence"""
+    """rows that are encoded before they are written, at most"""
+    max_sentence_tokens: int = 1024
 
     @property
-    def listed(self) -> bool:
-        """Whether tokens are written, beside their arrays."""
-        return bool(self.choice.include)
+    def arrays(self) -> Sequence[Part]:
+        """The arrays that are written, in the order of their columns."""
+        order: tuple[Part, ...] = ("static", "contextual", "attention")
+        return [part for part in order if part in self.choice.include]
 
     @property
     def limits(self) -> Limits:
-        """Who works on his own machine limits nothing but a sentence."""
-        return Limits(_MOST, self.most_tokens, _MOST, _MOST, _MOST, stream_bytes=_HELD)
+        """The limits of encoding: only the length of a sentence."""
+        return Limits(max_sentence_tokens=self.max_sentence_tokens)
 
     def document(self) -> dict[str, Any]:
-        """What the bytes depend on."""
+        """The options in the manifest of a job: all that the bytes of the shards depend on."""
         choice = self.choice
         return {
             "include": sorted(choice.include),
-            "heads": "mean" if choice.mean_of_heads else "all",
+            "heads": "mean" if choice.mean_heads else "all",
             "oov": choice.oov,
             "case": choice.case,
             "truncate": choice.truncate,
             "dtype": choice.dtype,
-            **{
-                name: getattr(self, name)
-                for name in ("pooling", "format", "packing", "column", "shard_rows", "batch_rows")
-            },
+            "pooling": self.pooling,
+            "format": self.format,
+            "packing": self.compression,
+            "column": self.column,
+            "shard_rows": self.shard_rows,
+            "batch_rows": self.batch_rows,
             "keep": list(self.keep),
-            "max_sentence_tokens": self.most_tokens,
+            "max_sentence_tokens": self.max_sentence_tokens,
         }
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker has to know to write a shard, on this machine or on another."""
+    """Everything that a worker needs to write a shard, on this machine or on another."""
 
-    wishes: Wishes
+    options: BulkOptions
     out: Path
     model: str
-    places: tuple[Path, ...]
-    """the folders of models"""
+    model_folders: tuple[Path, ...]
+    """folders of models"""
     sha256: str
-    """of the model's manifest, which names the sha256 of each file"""
+    """of the model's manifest, which contains the sha256 of each file"""
     kept: Any = None
     """`pyarrow.Schema` of the columns that are passed through"""
-    named: bool = False
-    """whether there are several files, so that a row's number is not enough"""
+    several_files: bool = False
+    """whether rows need the name of their file"""
     verify: bool = True
-    """whether each worker compares the model's checksums"""
+    """whether each worker verifies the model's checksums"""
 
-    def mapped(self) -> Model:
-        """The model, mapped into this process once; raise BulkError where it is another one."""
-        return _mapped(self.places, self.model, self.sha256, self.verify)
+    def load_model(self) -> Model:
+        """Map the model into this process, once. Raises BulkError if it is another model."""
+        return _load_model(self.model_folders, self.model, self.sha256, self.verify)
+
+    def shard_path(self, number: int) -> Path:
+        """The path of a shard."""
+        return self.out / f"part-{number:05}.{self.options.format}"
+
+    def finished_shards(self) -> set[str]:
+        """The file names of the shards that exist."""
+        return {one.name for one in self.out.iterdir() if _SHARD.fullmatch(one.name)}
 
 
 @cache
-def _mapped(places: tuple[Path, ...], name: str, sha256: str, verify: bool) -> Model:
-    folder = find_models(places).get(name)
+def _load_model(folders: tuple[Path, ...], name: str, sha256: str, verify: bool) -> Model:
+    folder = find_models(folders).get(name)
     if folder is None or fingerprint(folder) != sha256:
-        raise BulkError(f"A worker does not have the same model {name}: give each of them it.")
-    threadpool_limits(1)  # as the service has it: the same bits, and a worker for each processor
+        raise BulkError(
+            f"A worker does not have the same model {name}: copy the model to each of them."
+        )
+    threadpool_limits(1)  # as in the service: the same bits, and one worker for each processor
     return read_model(folder, verify=verify)
 
 
 def fingerprint(folder: Path) -> str:
-    """The sha256 of a model's manifest, and so of the model."""
+    """The sha256 of a model's manifest, which identifies the model."""
     try:
-        return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
+        return hashlib.sha256((folder / MODEL_MANIFEST).read_bytes()).hexdigest()
     except OSError:
-        raise ModelFolderError(f"{MANIFEST} cannot be read.") from None
+        raise ModelFolderError(f"{MODEL_MANIFEST} cannot be read.") from None
 
 
-def written(choice: Choice) -> Sequence[Part]:
-    """The arrays that are written, in the order of their columns."""
-    order: tuple[Part, ...] = ("static", "contextual", "attention")
-    return [part for part in order if part in choice.include]
+@contextmanager
+def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[None]:
+    """Reserve the output folder for a job, and remove unfinished files of earlier runs.
+
+    Raises BulkError if the folder has the shards of another job, or another run is writing there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with folder.joinpath(_LOCK).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BulkError(
+                "Another run is writing into this folder: wait until it ends."
+            ) from None
+        except OSError:
+            pass  # a file system without locks; two runs of one job write the same bytes
+        _require_same_job(folder, document)
+        _remove_unfinished(folder)
+        try:
+            yield
+        finally:
+            _remove_unfinished(folder)
+
+
+def _require_same_job(folder: Path, document: dict[str, Any]) -> None:
+    """Write the manifest into an empty folder. Raises BulkError for a folder with other content."""
+    path = folder / MANIFEST
+    if not path.exists():
+        others = [one for one in folder.iterdir() if one.name != _LOCK]
+        if any(not one.name.startswith(TEMPORARY_PREFIX) for one in others):
+            raise BulkError("The folder contains other files: use an empty or a new folder.")
+        write_manifest(folder, document, None)
+        return
+    try:
+        before = orjson.loads(path.read_bytes()).pop("job")
+        changed = sorted(name for name in document if before.get(name) != document[name])
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise BulkError(f"{MANIFEST} in the folder is damaged: use another folder.") from None
+    if before != document:
+        raise BulkError(
+            f"The folder contains another job's shards (other {' and '.join(changed)}): use another"
+            " folder, or remove it."
+        )
+
+
+def write_manifest(folder: Path, document: dict[str, Any], totals: dict[str, Any] | None) -> None:
+    """Write the job, and at its end the totals, into the folder."""
+    manifest = {"job": document, "complete": totals is not None}
+    if totals:
+        manifest["totals"] = totals
+    style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    atomic_write(folder / MANIFEST, orjson.dumps(manifest, option=style))
+
+
+def _remove_unfinished(folder: Path) -> None:
+    for one in folder.glob(f"{TEMPORARY_PREFIX}*"):
+        one.unlink(missing_ok=True)

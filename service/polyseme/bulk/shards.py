@@ -1,106 +1,413 @@
-"""The input as shards: ranges of rows that depend on nothing but the input and the job."""
+"""Output of a job: the worker that encodes the sentences of a shard also writes its file."""
 
+import io
+import os
+import resource
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, astuple, dataclass, field, replace
+from operator import attrgetter
+from pathlib import Path
+from typing import IO, Any
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
+import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from polyseme.bulk.reading import TEXTS, Piece, read
-from polyseme.bulk.refusal import BulkError
-from polyseme.bulk.sources import Source
+from polyseme.atomic_files import atomic_files
+from polyseme.bulk import BulkError
+from polyseme.bulk.job import BulkOptions, Job
+from polyseme.bulk.sources import Shard
+from polyseme.encoding.encode import (
+    Encoded,
+    Text,
+    Timings,
+    TokenCounts,
+    Tokenized,
+    cast,
+    encode_sentence,
+    tokenize,
+)
+from polyseme.encoding.options import EncodeOptions, Part
+from polyseme.encoding.sentences import POOLED, sentence_vector
+from polyseme.encoding.serialize import token_documents
+from polyseme.errors import InvalidError, PolysemeError, UnknownWordError
+from polyseme.models.model import Model
 
-_BYTES = 64 << 20
-"""of a shard's texts, about: rows with books in them make smaller shards"""
-_WORD = 8
-"""What a word of a list counts, in bytes."""
+COLUMNS = (
+    *("row", "file", "truncated", "tokens", "starts", "ends", "keys", "resolutions"),
+    *("static", "contextual", "attention", "vector"),
+)
+"""The names of all columns; a column to keep must not have one of them."""
+_NUMBERS = frozenset({"static", "contextual", "attention", "vector"})
+"""The columns of floating-point numbers."""
+_TOKEN_COLUMNS = {
+    "tokens": ("text", pa.string()),
+    "starts": ("start", pa.int32()),
+    "ends": ("end", pa.int32()),
+    "keys": ("key", pa.string()),
+    "resolutions": ("resolution", pa.string()),
+}
+"""The columns about tokens: the field of the token and the type."""
+_GROUP_NUMBERS = 1 << 22
+"""Numbers in the arrays of a row group, about: only one group is in memory at once."""
+_BATCH_CHARACTERS = 1 << 20
+"""Characters of a batch, about."""
+_TOTALS_KEY = "polyseme"
+"""The metadata key of the totals in a Parquet file; in a .npz they are the archive's comment."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """Rows of one file that follow each other."""
+class Totals:
+    """Counts of a shard, or of all of them."""
 
-    name: str
-    """of the file"""
+    rows: int = 0
+    tokens: int = 0
+    unknown: int = 0
+    """tokens without a vector"""
+    truncated: int = 0
+    """words that were cut off"""
+    missing: int = 0
+    """rows without a text"""
+
+    def __add__(self, other: "Totals") -> "Totals":
+        return Totals(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+@dataclass(frozen=True)
+class ShardResult:
+    """A worker's report that it has written a shard."""
+
+    number: int
+    totals: Totals
+    read: int
+    process: int
+    peak: int
+    """the peak memory of the process in bytes"""
+
+
+def write_shard(job: Job, shard: Shard) -> ShardResult:
+    """Encode the sentences of a shard and write it. Raises BulkError for a row that cannot be."""
+    model = job.load_model()
+    write = _write_npz if job.options.format == "npz" else _write_parquet
+    with atomic_files(job.shard_path(shard.number)) as (file,):
+        try:
+            totals = write(file, job, model, shard)
+        except PolysemeError as error:
+            raise _bulk_error(error, _range(shard)) from None
+        except MemoryError:
+            raise BulkError(
+                f"{_range(shard)}: there is not enough memory: use fewer --workers or a smaller"
+                " --batch-rows; finished shards are kept."
+            ) from None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return ShardResult(shard.number, totals, shard.read, os.getpid(), peak)
+
+
+def _range(shard: Shard) -> str:
+    """The name of a shard's rows in messages."""
+    first, last = shard.ranges[0], shard.ranges[-1]
+    return f"Row {first.first} of {first.name} to row {last.first + len(last.rows) - 1}"
+
+
+def read_totals(path: Path) -> Totals:
+    """The totals that a shard contains. Raises BulkError if it is damaged."""
+    try:
+        if path.suffix == ".npz":
+            with ZipFile(path) as archive:
+                totals = archive.comment
+        else:
+            totals = pq.read_metadata(path).metadata[_TOTALS_KEY.encode()]
+        return Totals(**orjson.loads(totals))
+    except (OSError, ValueError, TypeError, KeyError, BadZipFile, pa.ArrowException):
+        raise BulkError(f"{path.name} is damaged: remove it and run again.") from None
+
+
+# Encoding
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Some rows of one file."""
+
+    file: str
     first: int
-    rows: Any
-    """`pyarrow.RecordBatch`: the texts, then what is kept"""
+    texts: Sequence[Text | None]
+    kept: Sequence[Any] = ()
+
+    def name(self, place: int) -> str:
+        """The name of a row in messages."""
+        return f"Row {self.first + place} of {self.file}"
+
+
+def _tokenize(job: Job, model: Model, rows: _Rows, options: EncodeOptions) -> list[Tokenized]:
+    """Tokenize the rows that have a text. Raises BulkError, which names the row."""
+    texts = [text for text in rows.texts if text is not None]
+    limits = job.options.limits
+    try:
+        return tokenize(model, texts, options, limits)
+    except PolysemeError as error:
+        for place, text in enumerate(rows.texts):
+            try:
+                tokenize(model, [] if text is None else [text], options, limits)
+            except PolysemeError as of_one:
+                raise _bulk_error(of_one, rows.name(place)) from None
+        raise _bulk_error(error, rows.name(0)) from None
+
+
+_HINTS = {
+    "too_large": "--truncate cuts such sentences.",
+    "unknown_word": "--oov zero gives such words a zero vector.",
+    "out_of_range": "Use --dtype float32.",
+}
+
+
+def _bulk_error(error: PolysemeError, where: str) -> BulkError:
+    """An error that names the rows, and that can be pickled from one process to another."""
+    sentence = error.detail
+    if isinstance(error, InvalidError) and not isinstance(error, UnknownWordError):
+        sentence = "; ".join(one.message for one in error.errors) + "."
+    return BulkError(f"{where}: {sentence} {_HINTS.get(error.code, error.hint)}")
+
+
+def _count(sentences: Sequence[Tokenized], texts: Sequence[Text | None]) -> Totals:
+    counts = TokenCounts(sentences)
+    missing = sum(text is None for text in texts)
+    return Totals(len(texts), counts.tokens, counts.oov, counts.truncated, missing)
+
+
+# Parquet
+
+
+def _write_parquet(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
+    options = job.options
+    width = model.manifest.dimension
+    columns = _schema(job, width)
+    # Pooling takes contextual vectors, and rounds once, after it.
+    pooled: frozenset[Part] = frozenset({"contextual"} if options.pooling else ())
+    choice = replace(options.choice, include=options.choice.include | pooled, dtype="float32")
+    totals = Totals()
+    properties = _properties(columns, options.compression)
+    with pq.ParquetWriter(file.name, columns, **properties) as writer:
+        for rows in _batches(job, shard):
+            sentences = _tokenize(job, model, rows, choice)
+            for group in _groups(job, model, rows, sentences, choice):
+                writer.write_batch(_record_batch(job, group, columns, width))
+            totals += _count(sentences, rows.texts)
+        writer.add_key_value_metadata({_TOTALS_KEY: orjson.dumps(asdict(totals)).decode()})
+    return totals
+
+
+def _schema(job: Job, width: int) -> Any:
+    """The columns of a shard. width: d"""
+    options = job.options
+    real = pa.float16() if options.choice.dtype == "float16" else pa.float32()
+    columns = [("row", pa.int64())]
+    columns += [("file", pa.string())] if job.several_files else []
+    columns += [(one.name, one.type) for one in job.kept]
+    columns += [("truncated", pa.int32())]
+    if options.arrays:
+        columns += [(name, pa.list_(kind)) for name, (_, kind) in _TOKEN_COLUMNS.items()]
+    for part in options.arrays:
+        columns.append((part, pa.list_(real if part == "attention" else pa.list_(real, width))))
+    columns += [("vector", pa.list_(real, width))] if options.pooling else []
+    return pa.schema(columns)
+
+
+def _properties(columns: Any, compression: str) -> dict[str, Any]:
+    """Options of the Parquet writer: how each column is compressed.
+
+    Floating-point numbers hardly compress, and their minimum and maximum are of no use.
+    """
+    empty = io.BytesIO()
+    pq.write_table(columns.empty_table(), empty)
+    leaves = pq.ParquetFile(empty).schema
+    paths = [leaves.column(place).path for place in range(len(leaves))]
+    numbers = {path for path in paths if path.split(".")[0] in _NUMBERS}
+    others = [path for path in paths if path not in numbers]
+    return {
+        "compression": {path: compression if path in numbers else "zstd" for path in paths},
+        "use_dictionary": others,
+        "write_statistics": others,
+        "use_byte_stream_split": sorted(numbers) if compression == "zstd" else False,
+    }
+
+
+def _batches(job: Job, shard: Shard) -> Iterator[_Rows]:
+    """Divide the rows of a shard into batches of bounded size."""
+    for one in shard.ranges:
+        texts = one.rows.column(0).to_pylist()
+        start = 0
+        while start < len(texts):
+            end, characters = start, 0
+            last = min(len(texts), start + job.options.batch_rows)
+            while end < last and characters < _BATCH_CHARACTERS:
+                characters += sum(map(len, texts[end] or ()))
+                end += 1
+            kept = [column.slice(start, end - start) for column in one.rows.columns[1:]]
+            yield _Rows(one.name, one.first + start, texts[start:end], kept)
+            start = end
 
 
 @dataclass
-class Shard:
-    """The rows that one file of the output holds."""
+class _RowGroup:
+    """Encoded rows that are written together."""
 
-    number: int
-    runs: list[Run] = field(default_factory=list)
-    read: int = 0
-    """bytes of all input that lie behind"""
-
-    def __len__(self) -> int:
-        return sum(len(run.rows) for run in self.runs)
-
-
-def kept_schema(first: Source, column: str, keep: Sequence[str]) -> Any:
-    """The columns to be kept, with the types that the first file has them in."""
-    if not keep:
-        return pa.schema([])
-    for piece in read(first, column, keep):
-        schema = piece.rows.schema
-        return pa.schema([field_ for field_ in schema if field_.name != TEXTS])
-    return pa.schema([(name, pa.string()) for name in keep])
+    file: str
+    first: int
+    """the number of the first row in its file"""
+    encoded: list[Encoded | None] = field(default_factory=list)
+    """None for a row without a text"""
+    vectors: list[NDArray[np.float32]] = field(default_factory=list)
+    """[d] of each row that has a text"""
+    kept: list[Any] = field(default_factory=list)
+    """the columns that are passed through"""
 
 
-def shards(sources: Sequence[Source], column: str, kept: Any, most_rows: int) -> Iterator[Shard]:
-    """Cut the rows of all files into shards, one after another; no rows make one empty shard."""
-    shard, room = Shard(0), _BYTES
-    behind = 0
-    for source in sources:
-        row = 0
-        for piece in read(source, column, kept.names):
-            rows = _cast(piece, kept, source)
-            sizes = np.cumsum(_sizes(rows.column(0)))
-            start = 0
-            while start < len(rows):
-                if len(shard) >= most_rows or room <= 0:
-                    yield shard
-                    shard, room = Shard(shard.number + 1), _BYTES
-                before = sizes[start - 1] if start else 0
-                # The row that fills a shard is in it, so that every shard has one.
-                end = min(
-                    len(rows),
-                    start + most_rows - len(shard),
-                    int(np.searchsorted(sizes, before + room)) + 1,
-                )
-                shard.runs.append(Run(source.name, row + start, rows.slice(start, end - start)))
-                room -= int(sizes[end - 1] - before)
-                shard.read = behind + piece.read
-                start = end
-            row += len(rows)
-        behind += source.bytes
-    shard.read = behind
-    if shard.runs or shard.number == 0:
-        yield shard
+def _groups(
+    job: Job,
+    model: Model,
+    rows: _Rows,
+    sentences: Sequence[Tokenized],
+    options: EncodeOptions,
+) -> Iterator[_RowGroup]:
+    """Encode rows, and yield a group of them once its arrays are large enough to be written."""
+    pooling = job.options.pooling
+    encoded = _encode_each(model, sentences, options)
+    start = size = 0
+    group = _RowGroup(rows.file, rows.first)
+    for place, text in enumerate(rows.texts):
+        one = None if text is None else next(encoded)
+        if one:
+            if pooling:
+                group.vectors.append(sentence_vector(model, one, pooling))
+            if len(job.options.arrays) < len(one.arrays):
+                one = one._replace(arrays={p: one.arrays[p] for p in job.options.arrays})
+            size += sum(array.size for array in one.arrays.values())
+        group.encoded.append(one)
+        if size >= _GROUP_NUMBERS or place + 1 == len(rows.texts):
+            group.kept = [column.slice(start, len(group.encoded)) for column in rows.kept]
+            yield group
+            start, size = place + 1, 0
+            group = _RowGroup(rows.file, rows.first + start)
 
 
-def _cast(piece: Piece, kept: Any, source: Source) -> Any:
-    """The rows, with the kept columns in the types of the first file."""
-    rows = piece.rows
-    try:
-        columns = [rows.column(place + 1).cast(one.type) for place, one in enumerate(kept)]
-    except pa.ArrowException:
-        raise BulkError(
-            f"{source.name}: a column to be kept has another type than in the first file."
-        ) from None
-    return pa.RecordBatch.from_arrays([rows.column(0), *columns], names=[TEXTS, *kept.names])
+def _record_batch(job: Job, group: _RowGroup, columns: Any, width: int) -> Any:
+    """The rows as `pyarrow.RecordBatch`. width: d"""
+    options, encoded = job.options, group.encoded
+    numbers = np.arange(group.first, group.first + len(encoded), dtype=np.int64)
+    arrays: list[Any] = [pa.array(numbers)]
+    arrays += [pa.array([group.file] * len(encoded), pa.string())] if job.several_files else []
+    arrays += group.kept
+    arrays += [pa.array([one and one.truncated for one in encoded], pa.int32())]
+    if options.arrays:
+        tokens = [token for one in encoded if one for token in one.tokens]
+        offsets, absent = _offsets([len(one.tokens) if one else None for one in encoded])
+        for name, kind in _TOKEN_COLUMNS.values():
+            values = pa.array(list(map(attrgetter(name), tokens)), kind)
+            arrays.append(pa.ListArray.from_arrays(offsets, values, mask=absent))
+    arrays += [_list_array(encoded, part, width, options) for part in options.arrays]
+    if options.pooling:
+        zero, vectors = np.zeros(width, np.float32), iter(group.vectors)
+        values = _flat_array([next(vectors) if one else zero for one in encoded], options)
+        absent = pa.array([one is None for one in encoded], pa.bool_())
+        arrays.append(pa.FixedSizeListArray.from_arrays(values, width, mask=absent))
+    return pa.RecordBatch.from_arrays(arrays, schema=columns)
 
 
-def _sizes(texts: Any) -> Any:
-    """About how many bytes each text has. [S] -> [S]"""
-    if pa.types.is_list(texts.type):
-        sizes = pc.multiply(pc.list_value_length(texts), _WORD)
-    else:
-        sizes = pc.binary_length(texts)
-    # A row without a text takes place all the same.
-    return pc.add(pc.fill_null(sizes, 0), _WORD).to_numpy(zero_copy_only=False).astype(np.int64)
+def _list_array(
+    encoded: Sequence[Encoded | None], part: Part, width: int, options: BulkOptions
+) -> Any:
+    """An array of each row: a list of vectors, or the attention weights in C order."""
+    arrays = [one.arrays[part].reshape(-1) if one else None for one in encoded]
+    values = _flat_array([array for array in arrays if array is not None], options)
+    unit = 1 if part == "attention" else width
+    if part != "attention":
+        values = pa.FixedSizeListArray.from_arrays(values, width)
+    offsets, absent = _offsets([None if a is None else len(a) // unit for a in arrays])
+    return pa.ListArray.from_arrays(offsets, values, mask=absent)
+
+
+def _flat_array(arrays: Sequence[NDArray[np.floating]], options: BulkOptions) -> Any:
+    """All numbers one after another, in the dtype that is written."""
+    joined = np.concatenate([np.empty(0, np.float32), *arrays])
+    return pa.array(cast(joined, options.choice.dtype))
+
+
+def _offsets(lengths: Sequence[int | None]) -> tuple[Any, Any]:
+    """The offsets of an Arrow list array, and which of its rows are null."""
+    starts = np.cumsum([0, *(length or 0 for length in lengths)], dtype=np.int32)
+    absent = pa.array([length is None for length in lengths], pa.bool_())
+    return pa.array(starts, pa.int32()), absent
+
+
+# NumPy archives
+
+
+def _write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
+    """Write the response of /v1/encode, and the rows that it belongs to."""
+    options, ranges = job.options, shard.ranges
+    texts: list[Text | None] = [text for one in ranges for text in one.rows.column(0).to_pylist()]
+    present = ["" if text is None else text for text in texts]
+    rows = _Rows(ranges[0].name, ranges[0].first, present) if ranges else _Rows("", 0, present)
+    sentences = _tokenize(job, model, rows, options.choice)
+    numbers = [np.arange(one.first, one.first + len(one.rows)) for one in ranges]
+    arrays = {"rows": np.concatenate([np.empty(0, np.int64), *numbers])}
+    if job.several_files:
+        names = [one.name for one in ranges for _ in range(len(one.rows))]
+        arrays["files"] = np.array(names, np.str_)
+    if options.pooling:
+        pooled = [
+            sentence_vector(model, one, options.pooling)
+            for one in _encode_each(model, sentences, POOLED)
+        ]
+        vectors = np.array(pooled, np.float32).reshape(len(texts), model.manifest.dimension)
+        arrays["vectors"] = cast(vectors, options.choice.dtype)
+    totals = _count(sentences, texts)
+    with ZipFile(file, "w") as archive:
+        _write_encoded(archive, model, sentences, options.choice)
+        for name, array in arrays.items():
+            _write_member(archive, name, array)
+        archive.comment = orjson.dumps(asdict(totals))
+    return totals
+
+
+def _write_encoded(
+    archive: ZipFile, model: Model, sentences: Sequence[Tokenized], options: EncodeOptions
+) -> None:
+    """Write the members of `serialize.npz_archive`, in memory that does not grow with the shard.
+
+    Sentences are encoded once for each array of all rows and once for the others.
+    """
+    offsets = np.cumsum([0, *(len(one.tokens) for one in sentences)], dtype=np.int64)
+    facts = [{"tokens": token_documents(t), "truncated": cut} for t, cut in sentences]
+    _write_member(archive, "offsets", offsets)
+    _write_member(archive, "tokens", np.frombuffer(orjson.dumps(facts), np.uint8))
+    by_row: tuple[Part, ...] = ("static", "contextual")
+    for part in by_row:
+        if part in options.include:
+            shape = (int(offsets[-1]), model.manifest.dimension)
+            header = {"descr": np.dtype(options.dtype).str, "fortran_order": False, "shape": shape}
+            alone = replace(options, include=frozenset({part}))
+            with archive.open(f"{part}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array_header_1_0(member, header)
+                for one in _encode_each(model, sentences, alone):
+                    member.write(np.ascontiguousarray(one.arrays[part]).data)
+    others = replace(options, include=options.include.difference(by_row))
+    for number, one in enumerate(_encode_each(model, sentences, others)):
+        for part, array in one.arrays.items():
+            _write_member(archive, f"{part}_{number}", array)
+
+
+def _encode_each(
+    model: Model, sentences: Sequence[Tokenized], options: EncodeOptions
+) -> Iterator[Encoded]:
+    timings = Timings()
+    return (encode_sentence(model, one, options, timings) for one in sentences)
+
+
+def _write_member(archive: ZipFile, name: str, array: NDArray[Any]) -> None:
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, array, allow_pickle=False)

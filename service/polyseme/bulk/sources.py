@@ -1,11 +1,23 @@
-"""The files that texts come from: one, a folder of them, or a pattern."""
+"""The input of a job: files of texts as streams of Arrow batches, divided into shards of rows.
 
-from dataclasses import dataclass
+A shard depends on nothing but the input and the job, and a few thousand rows are in memory at once.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from glob import glob
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from polyseme.bulk.refusal import BulkError
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from polyseme.bulk import BulkError
 
 Kind: TypeAlias = Literal["parquet", "jsonl", "csv", "tsv", "text"]
 _KINDS: dict[str, Kind] = {
@@ -16,66 +28,337 @@ _KINDS: dict[str, Kind] = {
     ".tsv": "tsv",
     ".txt": "text",
 }
-_PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+
+TEXTS = "_texts"
+"""The name of the first column of a batch; the columns to keep follow."""
+_BATCH_ROWS = 4096
+_READ_BYTES = 1 << 20
+MAX_LINE_BYTES = 16 << 20
+"""A file without line breaks is not a text file."""
+_CSV_BLOCK_BYTES = 8 << 20
+"""Bytes of CSV that are parsed at once, which a row has to fit into. Arrow reads up to 32 ahead."""
+_SHARD_BYTES = 64 << 20
+"""Bytes of the texts of a shard, about: long texts make shards of fewer rows."""
+_WORD_BYTES = 8
+"""What a word of a list counts."""
 
 
 @dataclass(frozen=True)
-class Source:
+class InputFile:
     """A file of texts."""
 
     path: Path
     name: str
-    """its path below the folder that was given, else its own name"""
+    """the path below the folder that was given, or the file name"""
     kind: Kind
-    packed: str | None
-    """the compression around it"""
+    compression: str | None
     bytes: int
     modified: int
     """nanoseconds since 1970"""
 
     def document(self) -> dict[str, Any]:
-        """What tells whether it is still the same file."""
+        """The facts that identify the file in the manifest of a job."""
         return {"name": self.name, "bytes": self.bytes, "modified_ns": self.modified}
 
 
-def sources(given: Path) -> list[Source]:
-    """The files of a path: itself, all below a folder, or those a pattern matches, by name.
+def find_files(path: Path) -> list[InputFile]:
+    """The file at a path, all files in a folder, or all that match a pattern, sorted by path.
 
-    Raises BulkError where there are none, or one is of a kind that is not read.
+    Raises BulkError if there are none, or for a file of an unknown kind.
     """
-    if given.is_dir():
-        found = [path for path in given.rglob("*") if path.is_file() and not _hidden(path, given)]
-        base = given
+    if path.is_dir():
+        # Names like `_SUCCESS` and `.crc` stand beside the data.
+        found = [
+            one
+            for one in path.rglob("*")
+            if one.is_file()
+            and not any(part.startswith((".", "_")) for part in one.relative_to(path).parts)
+        ]
+        base = path
     else:
-        found = [given] if given.is_file() else [Path(one) for one in glob(str(given))]  # noqa: PTH207 - Path.glob takes no absolute pattern
-        found = [path for path in found if path.is_file()]
-        base = _shared(found)
+        found = [path] if path.is_file() else [Path(one) for one in glob(str(path))]  # noqa: PTH207 - Path.glob takes no absolute pattern
+        found = [one for one in found if one.is_file()]
+        shared = set.intersection(*(set(one.parents) for one in found)) if found else set()
+        base = max(shared, key=lambda one: len(one.parts), default=Path())
     if not found:
         raise BulkError("There is no such file, and no folder or pattern that names one.")
-    return [_source(path, base) for path in sorted(found)]
+    return [_input_file(one, base) for one in sorted(found)]
 
 
-def _hidden(path: Path, folder: Path) -> bool:
-    """Whether a file, or a folder it is in, is beside the data, as `_SUCCESS` is."""
-    return any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
-
-
-def _shared(paths: list[Path]) -> Path:
-    """The deepest folder that all are in."""
-    folders = [set(path.parents) for path in paths]
-    both = set.intersection(*folders) if folders else set()
-    return max(both, key=lambda one: len(one.parts), default=Path())
-
-
-def _source(path: Path, base: Path) -> Source:
-    packed = _PACKED.get(path.suffix.lower())
-    inner = path.with_suffix("") if packed else path
+def _input_file(path: Path, base: Path) -> InputFile:
+    compression = _COMPRESSIONS.get(path.suffix.lower())
+    inner = path.with_suffix("") if compression else path
     kind = _KINDS.get(inner.suffix.lower())
-    if kind is None or (packed and kind == "parquet"):
+    if kind is None or (compression and kind == "parquet"):
         raise BulkError(
-            f"{path.name} is of no kind that is read: .parquet, or .jsonl, .csv, .tsv or .txt and"
-            " these with .gz, .zst or .bz2 behind."
+            f"{path.name} is not of a supported kind: .parquet, .jsonl, .csv, .tsv or .txt, the"
+            " latter four also with .gz, .zst or .bz2."
         )
     stat = path.stat()
     name = path.relative_to(base).as_posix()
-    return Source(path, name, kind, packed, stat.st_size, stat.st_mtime_ns)
+    return InputFile(path, name, kind, compression, stat.st_size, stat.st_mtime_ns)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some consecutive rows of a file."""
+
+    rows: Any
+    """`pyarrow.RecordBatch`: the texts, then the columns to keep"""
+    read: int
+    """about how many bytes of the file have been read"""
+
+
+def read(file: InputFile, column: str, keep: Sequence[str]) -> Iterator[Chunk]:
+    """Yield the rows of a file: a column of texts or of lists of words, and the columns to keep.
+
+    Raises BulkError if the file is not what its name says, or has no such column.
+    """
+    readers = {"parquet": _read_parquet, "jsonl": _read_jsonl, "text": _read_text}
+    with _explaining_errors(file):
+        for columns, count in readers.get(file.kind, _read_csv)(file, [column, *keep]):
+            yield Chunk(_record_batch(file, columns, keep), count)
+
+
+_Columns: TypeAlias = tuple[list[Any], int]
+"""The requested columns in order, and how many bytes have been read."""
+
+
+@contextmanager
+def _explaining_errors(file: InputFile) -> Iterator[None]:
+    """Turn the errors of Arrow's readers into one sentence."""
+    try:
+        yield
+    except PermissionError:
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        kinds = {"text": "text in UTF-8", "jsonl": "lines of JSON", "parquet": "Parquet"}
+        kind = kinds.get(file.kind, f"{file.kind.upper()} in UTF-8")
+        raise BulkError(
+            f"{file.name} is damaged, or is not {kind}: repair it, or remove it from the input."
+        ) from None
+
+
+def _record_batch(file: InputFile, columns: list[Any], keep: Sequence[str]) -> Any:
+    texts = columns[0]
+    if pa.types.is_dictionary(texts.type):
+        texts = texts.dictionary_decode()
+    lists = pa.types.is_list(texts.type) or pa.types.is_large_list(texts.type)
+    inner = texts.type.value_type if lists else texts.type
+    if not (pa.types.is_string(inner) or pa.types.is_large_string(inner)):
+        raise BulkError(
+            f"{file.name}: the column of texts is {texts.type}; --column names one of strings, or"
+            " of lists of them."
+        )
+    columns = [texts.cast(pa.list_(pa.string()) if lists else pa.string()), *columns[1:]]
+    batch = pa.RecordBatch.from_arrays(columns, names=[TEXTS, *keep])
+    batch.validate(full=True)  # other programs may write strings that are not UTF-8
+    return batch
+
+
+def _missing_column(file: InputFile, column: str) -> BulkError:
+    return BulkError(f"{file.name}: there is no column {column}; --column and --keep name columns.")
+
+
+def _read_parquet(file: InputFile, names: list[str]) -> Iterator[_Columns]:
+    with pq.ParquetFile(file.path, buffer_size=_READ_BYTES, pre_buffer=False) as parquet:
+        for name in names:
+            if name not in parquet.schema_arrow.names:
+                raise _missing_column(file, name)
+        total, done = max(1, parquet.metadata.num_rows), 0
+        columns = list(dict.fromkeys(names))
+        for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+            done += len(batch)
+            found = [batch.column(batch.schema.names.index(name)) for name in names]
+            yield found, file.bytes * done // total
+
+
+def _read_csv(file: InputFile, names: list[str]) -> Iterator[_Columns]:
+    delimiter = "," if file.kind == "csv" else "\t"
+    with pa.OSFile(str(file.path)) as raw, _decompress(raw, file) as stream:
+        reader = pyarrow.csv.open_csv(
+            stream,
+            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES),
+            parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            # One type for all files and blocks: columns to keep are passed through as strings.
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+            ),
+        )
+        for name in names:
+            if name not in reader.schema.names:
+                raise _missing_column(file, name)
+        for batch in reader:
+            yield [batch.column(batch.schema.names.index(name)) for name in names], raw.tell()
+
+
+def _read_text(file: InputFile, names: list[str]) -> Iterator[_Columns]:
+    for name in names:
+        if name != "text":
+            raise _missing_column(file, name)
+    for lines, count in _read_lines(file):
+        texts = pa.array([line.decode() for line in lines], pa.string())
+        yield [texts] * len(names), count
+
+
+def _read_jsonl(file: InputFile, names: list[str]) -> Iterator[_Columns]:
+    row = 0
+    for lines, count in _read_lines(file):
+        records = []
+        for line in lines:
+            if line.strip():
+                records.append(_read_record(line, file, row, names))
+                row += 1
+        texts = [record[0] for record in records]
+        types = {type(text) for text in texts if text is not None}
+        if len(types) > 1:
+            raise BulkError(
+                f"{file.name}: before row {row}, some texts are strings and some are lists of"
+                " words; put them into separate files."
+            )
+        columns = [pa.array(texts, pa.list_(pa.string()) if types == {list} else pa.string())]
+        for place in range(1, len(names)):
+            # Strings are kept as they are, anything else as JSON.
+            kept = [
+                value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
+                for value in (record[place] for record in records)
+            ]
+            columns.append(pa.array(kept, pa.string()))
+        yield columns, count
+
+
+def _read_record(line: bytes, file: InputFile, row: int, names: list[str]) -> list[Any]:
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise BulkError(f"{file.name}: row {row} is not a JSON object.")
+    # An absent text is a mistake in --column far more often than a missing value.
+    if names[0] not in found:
+        raise _missing_column(file, f"{names[0]} in row {row}")
+    text = found[names[0]]
+    words = isinstance(text, list) and all(isinstance(word, str) for word in text)
+    if not (text is None or isinstance(text, str) or words):
+        raise BulkError(
+            f"{file.name}: the text of row {row} is neither a string nor a list of them."
+        )
+    return [found.get(name) for name in names]
+
+
+def _read_lines(file: InputFile) -> Iterator[tuple[list[bytes], int]]:
+    """Yield the lines of a file without their ends, some at a time, and the bytes read so far."""
+    rest = b""
+    with pa.OSFile(str(file.path)) as raw, _decompress(raw, file) as stream:
+        first = True
+        while chunk := stream.read(_READ_BYTES):
+            if first:
+                chunk, first = chunk.removeprefix(b"\xef\xbb\xbf"), False
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > MAX_LINE_BYTES:
+                raise BulkError(
+                    f"{file.name}: a line has more than {MAX_LINE_BYTES} bytes; put each sentence"
+                    " on a line of its own."
+                )
+            if lines:
+                yield [line.removesuffix(b"\r") for line in lines], raw.tell()
+    if rest:
+        yield [rest.removesuffix(b"\r")], file.bytes
+
+
+def _decompress(raw: Any, file: InputFile) -> Any:
+    return pa.CompressedInputStream(raw, file.compression) if file.compression else raw
+
+
+@dataclass(frozen=True)
+class RowRange:
+    """Consecutive rows of one file."""
+
+    name: str
+    """of the file"""
+    first: int
+    rows: Any
+    """`pyarrow.RecordBatch`: the texts, then the columns to keep"""
+
+
+@dataclass
+class Shard:
+    """The rows of one output file."""
+
+    number: int
+    ranges: list[RowRange] = field(default_factory=list)
+    read: int = 0
+    """bytes of the whole input that have been read"""
+
+    def __len__(self) -> int:
+        return sum(len(one.rows) for one in self.ranges)
+
+
+def kept_schema(first: InputFile, column: str, keep: Sequence[str]) -> Any:
+    """The columns to keep, with their types in the first file, as `pyarrow.Schema`."""
+    if not keep:
+        return pa.schema([])
+    for chunk in read(first, column, keep):
+        return pa.schema([one for one in chunk.rows.schema if one.name != TEXTS])
+    return pa.schema([(name, pa.string()) for name in keep])
+
+
+def split_shards(
+    files: Sequence[InputFile], column: str, kept: Any, max_rows: int
+) -> Iterator[Shard]:
+    """Divide the rows of all files into shards. Input without rows makes one empty shard."""
+    shard, room = Shard(0), _SHARD_BYTES
+    files_read = 0
+    for file in files:
+        row = 0
+        for chunk in read(file, column, kept.names):
+            rows = _cast_kept(chunk, kept, file)
+            sizes = np.cumsum(_text_sizes(rows.column(0)))
+            start = 0
+            while start < len(rows):
+                if len(shard) >= max_rows or room <= 0:
+                    yield shard
+                    shard, room = Shard(shard.number + 1), _SHARD_BYTES
+                before = sizes[start - 1] if start else 0
+                # The row that fills a shard belongs to it, so every shard has one.
+                end = min(
+                    len(rows),
+                    start + max_rows - len(shard),
+                    int(np.searchsorted(sizes, before + room)) + 1,
+                )
+                shard.ranges.append(
+                    RowRange(file.name, row + start, rows.slice(start, end - start))
+                )
+                room -= int(sizes[end - 1] - before)
+                shard.read = files_read + chunk.read
+                start = end
+            row += len(rows)
+        files_read += file.bytes
+    shard.read = files_read
+    if shard.ranges or shard.number == 0:
+        yield shard
+
+
+def _cast_kept(chunk: Chunk, kept: Any, file: InputFile) -> Any:
+    """The rows, with the columns to keep in the types of the first file."""
+    rows = chunk.rows
+    try:
+        columns = [rows.column(place + 1).cast(one.type) for place, one in enumerate(kept)]
+    except pa.ArrowException:
+        raise BulkError(
+            f"{file.name}: a column to keep has another type than in the first file."
+        ) from None
+    return pa.RecordBatch.from_arrays([rows.column(0), *columns], names=[TEXTS, *kept.names])
+
+
+def _text_sizes(texts: Any) -> Any:
+    """About how many bytes each text has. [S] -> [S]"""
+    if pa.types.is_list(texts.type):
+        sizes = pc.multiply(pc.list_value_length(texts), _WORD_BYTES)
+    else:
+        sizes = pc.binary_length(texts)
+    # A row without a text counts as well.
+    return (
+        pc.add(pc.fill_null(sizes, 0), _WORD_BYTES).to_numpy(zero_copy_only=False).astype(np.int64)
+    )

@@ -1,19 +1,35 @@
-"""`polyseme encode`: the answer of /v1/encode without a server."""
+"""`polyseme encode` and `polyseme compare`: the results of the service without a server."""
 
 import sys
 from pathlib import Path
 from typing import Any, get_args
 
 import click
+import orjson
 
-from polyseme.cli.options import case_option, model_option, require_unicode, with_registry
-from polyseme.cli.output import output_option, written_to
-from polyseme.encoding.answers import Kind, answer, number_bytes
-from polyseme.encoding.choice import Choice, Part, Unlisted
-from polyseme.encoding.encoder import Batch
-from polyseme.encoding.stages import Stages
+from polyseme.cli.options import (
+    case_option,
+    model_option,
+    open_output,
+    output_option,
+    require_unicode,
+    with_registry,
+)
+from polyseme.encoding.compare import Comparison, Occurrence, comparison_document
+from polyseme.encoding.compare import compare as compare_occurrences
+from polyseme.encoding.encode import Timings, TokenCounts, encode_sentence, tokenize
+from polyseme.encoding.options import EncodeOptions, OovPolicy, Part
+from polyseme.encoding.serialize import (
+    Format,
+    check_size,
+    json_document,
+    npz_archive,
+    number_bytes,
+    sentence_json,
+)
+from polyseme.models.registry import Registry
 from polyseme.settings import Settings
-from polyseme.store.registry import Registry
+from polyseme.tokenizer import Case
 
 
 @click.command()
@@ -22,7 +38,7 @@ from polyseme.store.registry import Registry
     "--include",
     type=click.Choice(get_args(Part)),
     multiple=True,
-    help="An array of the answer; may be given several times.",
+    help="An array of the result; may be given several times.",
 )
 @click.option(
     "--heads",
@@ -33,15 +49,15 @@ from polyseme.store.registry import Registry
 )
 @click.option(
     "--oov",
-    type=click.Choice(get_args(Unlisted)),
-    help="For words that the vocabulary lacks a zero vector, one composed from their subwords, or"
-    " an error; when left out, subword where the model has subword vectors, else zero.",
+    type=click.Choice(get_args(OovPolicy)),
+    help="What unknown words get: a zero vector, one composed from their subwords, or an error."
+    " The default is subword if the model has subword vectors, else zero.",
 )
-@click.option("--truncate", is_flag=True, help="Cut a sentence that is over the limit.")
+@click.option("--truncate", is_flag=True, help="Cut off sentences that are over the limit.")
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(get_args(Kind)),
+    type=click.Choice(get_args(Format)),
     default="json",
     show_default=True,
     help="One JSON document, a line of JSON for each sentence, or one NumPy archive.",
@@ -52,7 +68,7 @@ from polyseme.store.registry import Registry
 @with_registry
 def encode(
     texts: tuple[str, ...],
-    kind: Kind,
+    kind: Format,
     output: Path,
     registry: Registry,
     settings: Settings,
@@ -66,17 +82,103 @@ def encode(
     if not sentences:
         raise click.UsageError("There is no text: give one, or lines on standard input.")
     model = registry.model(options["model"])
-    choice = Choice(
-        include=frozenset(options["include"]) or Choice().include,
-        mean_of_heads=options["heads"] == "mean",
+    choice = EncodeOptions(
+        include=frozenset(options["include"]) or EncodeOptions().include,
+        mean_heads=options["heads"] == "mean",
         oov=options["oov"],
         case=options["case"],
         truncate=options["truncate"],
     )
-    batch = Batch(model, sentences, choice, settings.limits(), Stages(), number_bytes(kind))
-    if not batch.large:
-        batch.hold()
-    with written_to(output) as out:
-        out.writelines(answer(batch, kind))
-        if kind == "json":
-            out.write(b"\n")
+    tokenized, timings = tokenize(model, sentences, choice, settings.limits()), Timings()
+    check_size(
+        model, tokenized, choice, number_bytes(kind), settings.limits(), streamed=kind == "ndjson"
+    )
+    encoded = (encode_sentence(model, one, choice, timings) for one in tokenized)
+    with open_output(output) as out:
+        if kind == "npz":
+            out.write(npz_archive(model.manifest, list(encoded), choice))
+        elif kind == "ndjson":
+            out.writelines(sentence_json(one) + b"\n" for one in encoded)
+        else:
+            results = [sentence_json(one) for one in encoded]
+            out.write(json_document(model.manifest, results, TokenCounts(tokenized)) + b"\n")
+
+
+@click.command()
+@click.argument("texts", metavar="TEXT TEXT...", nargs=-1, required=True)
+@click.option(
+    "--word",
+    "words",
+    multiple=True,
+    required=True,
+    help="The word to compare: one for all texts, or one for each.",
+)
+@click.option(
+    "--neighbors",
+    type=click.IntRange(0, 100),
+    default=5,
+    show_default=True,
+    help="How many neighbors of each vector.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/compare.")
+@case_option
+@model_option
+@with_registry
+def compare(
+    texts: tuple[str, ...],
+    words: tuple[str, ...],
+    neighbors: int,
+    as_json: bool,
+    case: Case,
+    model: str | None,
+    registry: Registry,
+    settings: Settings,
+) -> None:
+    """Compare a word in the contexts of each TEXT.
+
+    To compare two occurrences of a word in one TEXT, give the TEXT twice.
+    """
+    occurrences = _occurrences(require_unicode(texts), require_unicode(words))
+    chosen = registry.model(model)
+    result = compare_occurrences(chosen, occurrences, neighbors, case, settings.limits())
+    if as_json:
+        document = comparison_document(chosen.manifest.name, result)
+        click.echo(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY).decode())
+    else:
+        click.echo(_table(result))
+
+
+def _occurrences(texts: tuple[str, ...], words: tuple[str, ...]) -> list[Occurrence]:
+    """Pair texts with words; a text that is given again stands for the word's next occurrence."""
+    if len(texts) == 1:
+        raise click.UsageError("There is only one text: give two or more to compare.")
+    if len(words) not in {1, len(texts)}:
+        raise click.UsageError("Give --word once for all texts, or once for each.")
+    pairs = list(zip(texts, words * len(texts) if len(words) == 1 else words, strict=True))
+    return [
+        Occurrence(text, word, nth=pairs[:number].count((text, word)))
+        for number, (text, word) in enumerate(pairs)
+    ]
+
+
+def _table(result: Comparison) -> str:
+    """The comparison as text."""
+    lines = []
+    for number, one in enumerate(result.occurrences):
+        attended = [f"{key.text} {key.weight:.2f}" for key in one.attends_to[:5]]
+        lines += [
+            f"{number}  {one.token.text}  ({one.token.resolution}, shift {one.shift:.2f})",
+            f"   attends to  {', '.join(attended)}",
+            f"   static      {', '.join(near.word for near in one.static_neighbors)}",
+            f"   contextual  {', '.join(near.word for near in one.contextual_neighbors)}",
+        ]
+    lines += ["", "similarity"]
+    similarities = {
+        "static": result.static_similarity,
+        "contextual": result.contextual_similarity,
+    }
+    for name, matrix in similarities.items():
+        for number, row in enumerate(matrix):
+            values = " ".join(f"{value:5.2f}" for value in row)
+            lines.append(f"   {'' if number else name:<11} {values}")
+    return "\n".join([*lines, *(f"note: {note}" for note in result.notes)])

@@ -1,56 +1,66 @@
-"""`polyseme evaluate`: how well a model's vectors separate senses, beside its controls."""
+"""`polyseme evaluate`: how well vectors separate senses, and how well attention explains them."""
 
 import os
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
-from tqdm import tqdm
+from pydantic import ValidationError
 
-from polyseme.cli.interruption import cleaning_up
-from polyseme.cli.options import model_option, with_registry
-from polyseme.cli.progress import SECONDS
-from polyseme.evaluation.progress import Advance
-from polyseme.evaluation.refusal import EvaluationError
-from polyseme.evaluation.systems import DEFAULT, NAMES, SERVED_NAMES
-from polyseme.evaluation.wish import MINILM, MOST_FREQUENT, Task, Wish
+from polyseme.atomic_files import atomic_write
+from polyseme.cli.options import exit_on_signals, model_option, with_registry
+from polyseme.cli.progress import ConsoleProgress
+from polyseme.command_error import CommandError
+from polyseme.evaluation.systems import (
+    DEFAULT,
+    MINILM,
+    MOST_FREQUENT,
+    NAMES,
+    SERVED_NAMES,
+    EvaluationConfig,
+    Task,
+)
+from polyseme.models.model import Model
+from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings
-from polyseme.store.registry import Registry
-from polyseme.whole_files import write_whole
+from polyseme.training.config import COARSEWSD, TrainingConfig
+from polyseme.training.tags import is_lemma_held_out, read_tagged, tag_files, word_of_lemma
 
-_EXTRA = ("sklearn", "scipy", "matplotlib", "urllib3")
+if TYPE_CHECKING:
+    from polyseme.evaluation.explanation import Explanation
+
+_EXTRA = ("sklearn", "scipy", "matplotlib", "httpx")
 _TASKS = ("coarsewsd", "wic", "similarity")
-_ALL = (MOST_FREQUENT, *NAMES, MINILM)
+_SYSTEMS = (MOST_FREQUENT, *NAMES, MINILM)
 _IMAGES = {".png": "png", ".svg": "svg"}
 _KEY = f"{PREFIX}API_KEY"
-"""The variable with a service's key; a flag could be read by every user of the machine."""
+"""The variable with a service's key; every user of the machine could read a flag."""
 
 
-def _names(_context: click.Context, _option: click.Parameter, text: str | None) -> list[str] | None:
+def _parse_systems(
+    _context: click.Context, _option: click.Parameter, text: str | None
+) -> list[str] | None:
     if text is None:
         return None
     names = [name.strip() for name in text.split(",")]
-    if not set(names) <= set(_ALL):
-        raise click.BadParameter(f"the systems are {', '.join(_ALL)}.")
+    if not set(names) <= set(_SYSTEMS):
+        raise click.BadParameter(f"the systems are {', '.join(_SYSTEMS)}.")
     return names
 
 
-def output_place(
+def _check_output(
     _context: click.Context, option: click.Parameter, file: Path | None
 ) -> Path | None:
-    """Refuse a file to be written where there is no folder for it, before anything is measured."""
+    """Check that an output file can be written, before anything is measured."""
     if file and not file.parent.is_dir():
         raise click.BadParameter("there is no such folder.")
     if file and file.exists() and not file.is_file():
-        raise click.BadParameter("something else than a file is there.")
+        raise click.BadParameter("the path exists and is not a regular file.")
     if file and option.name == "plot" and file.suffix.lower() not in _IMAGES:
         raise click.BadParameter("the name has to end in .png or .svg.")
     return file
@@ -67,22 +77,22 @@ def output_place(
     "--systems",
     "names",
     metavar="NAME,NAME...",
-    callback=_names,
-    help=f"What is measured: {', '.join(_ALL)}.",
+    callback=_parse_systems,
+    help=f"The systems to measure: {', '.join(_SYSTEMS)}.",
 )
-@click.option("--controls/--no-controls", default=True, help="Measure what the model has to beat.")
+@click.option("--controls/--no-controls", default=True, help="Measure the baselines as well.")
 @click.option("--compare", is_flag=True, help="Measure all-MiniLM-L6-v2 too (polyseme[compare]).")
 @click.option(
     "--json",
     "document",
     type=click.Path(path_type=Path, dir_okay=False),
-    callback=output_place,
+    callback=_check_output,
     help="A file for the results as JSON.",
 )
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
-    callback=output_place,
+    callback=_check_output,
     help="A file for the results as a picture, .png or .svg.",
 )
 @model_option
@@ -90,74 +100,226 @@ def output_place(
 def evaluate(
     task: Task, directory: Path, registry: Registry, settings: Settings, **options: Any
 ) -> None:
-    """Measure a model on CoarseWSD-20, WiC or word similarity, beside its controls.
+    """Measure a model on CoarseWSD-20, WiC or word similarity, and its baselines.
 
-    DIRECTORY holds coarsewsd.tar.xz, wic.tar.xz, or wordsim353.tsv and simlex999.txt; or the
+    DIRECTORY contains coarsewsd.tar.xz, wic.tar.xz, or wordsim353.tsv and simlex999.txt; or the
     unpacked files of the set. The key of a service is read from POLYSEME_API_KEY.
     """
     del settings
-    wish = Wish(task, directory, _wanted(task, options), options["split"] or "dev", course)
-    measuring = require_extra()
+    names = _system_names(task, options)
+    config = EvaluationConfig(task, directory, names, options["split"] or "dev", ConsoleProgress())
+    measure = _import_measure()
     if options["url"]:
-        service = measuring.Service(options["url"], options["model"], os.environ.get(_KEY))
-        results = measuring.measure_service(service, wish)
+        service = measure.ServiceSource(options["url"], options["model"], os.environ.get(_KEY))
+        results = measure.measure_service(service, config)
     else:
-        results = measuring.measure_model(registry.model(options["model"]), wish)
-    click.echo(measuring.table(results))
-    with cleaning_up():
+        results = measure.measure_model(registry.model(options["model"]), config)
+    click.echo(measure.table(results))
+    with exit_on_signals():
         if options["document"]:
-            style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-            write_whole(
-                options["document"], orjson.dumps(measuring.document(results), option=style)
-            )
+            _write_json(options["document"], measure.document(results))
         if options["plot"]:
             kind = _IMAGES[options["plot"].suffix.lower()]
-            drawing = import_module("polyseme.evaluation.picture")
-            write_whole(options["plot"], drawing.picture(results, kind))
+            plots = import_module("polyseme.evaluation.plots")
+            atomic_write(options["plot"], plots.plot_results(results, kind))
 
 
-def require_extra() -> ModuleType:
-    """What needs the extra `evaluate`, which is heavy: imported when it is used."""
+def _write_json(path: Path, document: Mapping[str, Any]) -> None:
+    style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    atomic_write(path, orjson.dumps(document, option=style))
+
+
+def _import_measure() -> ModuleType:
+    """Import the code that needs the heavy packages of the extra `evaluate`."""
     if missing := [name for name in _EXTRA if find_spec(name) is None]:
-        raise EvaluationError(
+        raise CommandError(
             f"`polyseme evaluate` needs {', '.join(missing)}: pip install 'polyseme[evaluate]'."
         )
-    return import_module("polyseme.evaluation.measuring")
+    return import_module("polyseme.evaluation.measure")
 
 
-def _wanted(task: str, options: dict[str, Any]) -> list[str]:
-    """The names of the systems that are measured; a usage error where they make no sense."""
+def _system_names(task: str, options: dict[str, Any]) -> list[str]:
+    """The names of the systems to measure; a usage error for a combination without sense."""
     if options["split"] and task != "wic":
-        raise click.UsageError("--split says which part of WiC; the other sets have one.")
+        raise click.UsageError("--split names a part of WiC; the other sets have only one.")
     names = options["names"]
     if task == "similarity":
         if names or options["compare"] or not options["controls"]:
-            raise click.UsageError("Similarity is measured of static vectors alone.")
+            raise click.UsageError("Similarity is measured for static vectors alone.")
         return []
     if names and not options["controls"]:
         raise click.UsageError("Give --systems or --no-controls, not both.")
     if task == "wic" and MOST_FREQUENT in (names or ()):
-        raise click.UsageError("WiC is about pairs: there is no most frequent sense to guess.")
+        raise click.UsageError("WiC has pairs of sentences, and no most frequent sense to guess.")
     if names is None:
         beside = [*SERVED_NAMES] if options["url"] else [*DEFAULT]
         names = [MOST_FREQUENT, *beside] if options["controls"] else ["model"]
     return [*names, *([MINILM] if options["compare"] else [])]
 
 
-@contextmanager
-def course(name: str, total: int) -> Iterator[Advance]:
-    """A bar on a terminal, else a line now and then."""
-    if sys.stderr.isatty():
-        with tqdm(desc=name, total=total, leave=False) as bar:
-            yield bar.update
-        return
-    done, said = 0, time.monotonic()
+_RANKINGS = {
+    "The model's own decision: how the removal of a word changes its margin, or flips it": {
+        "drop_correlation": "corr. drop",
+        "change_correlation": "corr. change",
+        "flip_auc": "AUC flips",
+        "flip_at_1": "P@1",
+        "flip_at_3": "P@3",
+    },
+    "Evidence for the sense, by naive Bayes on the words of other occurrences": {
+        "evidence_correlation": "corr.",
+        "evidence_auc": "AUC",
+        "evidence_at_1": "P@1",
+        "evidence_at_3": "P@3",
+    },
+    "Margin (cosine) lost when the k highest words are removed": {
+        f"removed_{k}": f"k = {k}" for k in (1, 2, 3)
+    },
+    "Margin (cosine) lost when only the k highest words are left": {
+        f"kept_{k}": f"k = {k}" for k in (1, 2, 3)
+    },
+}
+_QUERY_COLUMNS = {
+    "change_correlation": "corr. change",
+    "flip_auc": "AUC flips",
+    "evidence_auc": "AUC Bayes",
+    "removed_1": "k = 1 removed",
+    "kept_1": "k = 1 left",
+}
+_QUALITY_COLUMNS = {"pairs_auc": "pairs, AUC", "macro_f1": "centroids, F1"}
+_EXAMPLE_WORDS = 5
+"""Words of each attention row of an example."""
 
-    def advance(more: int) -> None:
-        nonlocal done, said
-        done += more
-        if time.monotonic() - said >= SECONDS:
-            said = time.monotonic()
-            click.echo(f"polyseme: {name}, {done:,} of {total:,}", err=True)
 
-    yield advance
+@click.command("evaluate attention")
+@click.argument("archive", type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "--occurrences",
+    type=click.IntRange(1, 1_000_000),
+    default=500,
+    show_default=True,
+    help="How many tagged words are measured one by one.",
+)
+@click.option(
+    "--lemmas",
+    type=click.Choice(["held-out", "all"]),
+    default="held-out",
+    show_default=True,
+    help="The lemmas held out from training, or all; without those of CoarseWSD-20.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, (1 << 32) - 1),
+    default=1,
+    show_default=True,
+    help="Seed of all random numbers.",
+)
+@click.option(
+    "--json",
+    "document",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=_check_output,
+    help="A file for the results as JSON.",
+)
+@model_option
+@with_registry
+def attention(
+    archive: Path, registry: Registry, settings: Settings, lemmas: str, **options: Any
+) -> None:
+    """Measure how well attention explains the vectors of a model, head by head, with baselines.
+
+    ARCHIVE contains sentences tagged with senses, as `polyseme train --tags` takes them.
+    """
+    del settings
+    _import_measure()
+    from polyseme.evaluation.explanation import explain  # noqa: PLC0415 - loads scikit-learn
+    from polyseme.evaluation.senses import collect_senses  # noqa: PLC0415 - likewise
+    from polyseme.evaluation.sources import LocalSource  # noqa: PLC0415 - likewise
+
+    model = registry.model(options["model"])
+    seed = options["seed"]
+    progress = ConsoleProgress()
+    size = sum(file.stat().st_size for file in tag_files(archive))
+    with progress.stage("reading tags", size) as bar:
+        sentences = read_tagged(archive, bar.advance)
+        wanted = _lemma_filter(model, lemmas)
+        found = collect_senses(sentences, wanted, LocalSource(model).knows, seed)
+    explained = explain(model, found, options["occurrences"], seed, progress)
+    click.echo(_explanation_table(explained))
+    if options["document"]:
+        with exit_on_signals():
+            _write_json(options["document"], {**explained.document(), "chosen_lemmas": lemmas})
+
+
+def _lemma_filter(model: Model, lemmas: str) -> Callable[[str], bool]:
+    """A test whether a lemma is measured, by the split that the model was trained with."""
+    recipe = model.manifest.training.get("recipe")
+    fields = recipe if isinstance(recipe, dict) else {}
+    try:
+        split = TrainingConfig(
+            **{name: fields[name] for name in ("held_out", "split") if name in fields}
+        )
+    except ValidationError:  # the recipe of another program
+        split = TrainingConfig()
+    if lemmas != "all" and not split.held_out:
+        raise CommandError("The model's training held no lemma out: give --lemmas all.")
+
+    def wanted(lemma: str) -> bool:
+        if word_of_lemma(lemma) in COARSEWSD:
+            return False
+        return lemmas == "all" or is_lemma_held_out(lemma, split.held_out, split.split)
+
+    return wanted
+
+
+def _explanation_table(found: "Explanation") -> str:
+    """The results as text."""
+    facts = found.facts
+    right, judged = facts["right_sense"], facts["judge_right_sense"]
+    size = f"{facts['occurrences']:,} tagged words of {facts['lemmas']} lemmas"
+    lines = [f"How attention explains: {facts['model']}, {size}. All figures × 100, ± their"]
+    lines += [
+        "standard errors (1,000 bootstrap resamples of the lemmas). Of these words the nearest"
+    ]
+    lines += [f"centroid gets {right:.1f} % right, naive Bayes without vectors {judged:.1f} %."]
+    for title, columns in _RANKINGS.items():
+        lines += ["", title, *_rows(found.rankings, columns)]
+    lines += ["", "What the query adds: each head less itself with Wq = 0"]
+    lines += _rows(found.by_query, _QUERY_COLUMNS)
+    swaps = {head: {"swap": one} for head, one in found.swaps.items()}
+    lines += ["", "Distance between the rows of two words in one place (0: the same rows)"]
+    lines += _rows(swaps, {"swap": "swap"})
+    lines += ["", "Sense quality, and what of it is lost without queries"]
+    quality = {"as it is": found.quality}
+    quality |= {f"lost, Wq = 0: {who}": one for who, one in found.cost.items()}
+    lines += _rows(quality, _QUALITY_COLUMNS)
+    for example in found.examples:
+        lines += ["", *_example(example)]
+    return "\n".join(lines)
+
+
+def _rows(figures: Mapping[str, Mapping[str, Any]], columns: Mapping[str, str]) -> list[str]:
+    width = max(map(len, figures))
+    head = "  ".join([" " * width, *(f"{title:>13}" for title in columns.values())])
+    return [
+        head,
+        *(
+            "  ".join([f"{name:<{width}}", *(_cell(one[column]) for column in columns)])
+            for name, one in figures.items()
+        ),
+    ]
+
+
+def _cell(one: Any) -> str:
+    return f"{'–' if one is None else f'{one.value:.1f} ± {one.error:.1f}':>13}"
+
+
+def _example(example: Mapping[str, Any]) -> list[str]:
+    """The words with the highest attention weights of one word, by layer and head."""
+    tokens, word = example["tokens"], example["word"]
+    lines = [f"{tokens[word]} in “{example['text']}”"]
+    for layer in example["attention"]:
+        for number, head in enumerate(layer, 1):
+            best = sorted(zip(head[word], tokens, strict=True), key=lambda pair: -pair[0])
+            shown = ", ".join(f"{token} {weight:.2f}" for weight, token in best[:_EXAMPLE_WORDS])
+            lines.append(f"  head {number}: {shown}")
+    return lines

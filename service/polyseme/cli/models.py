@@ -1,18 +1,40 @@
-"""`polyseme models`: what is there, what it is, whether it is whole."""
+"""`polyseme models`: list, show, verify, import, pull and export models."""
 
+import codecs
+import errno
+import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
 
 import click
 import orjson
 
-from polyseme.cli.exporting import export
-from polyseme.cli.importing import import_file, pull
-from polyseme.cli.options import with_registry
-from polyseme.encoding.documents import model_document
+from polyseme.cli.options import (
+    destination_option,
+    exit_on_signals,
+    require_unicode,
+    with_options,
+    with_registry,
+)
+from polyseme.cli.progress import ConsoleProgress
+from polyseme.command_error import CommandError
+from polyseme.encoding.serialize import manifest_document
 from polyseme.errors import ModelFolderError
-from polyseme.settings import Settings
-from polyseme.store.folder import read_model
-from polyseme.store.registry import Registry
+from polyseme.importing.download import download_vectors
+from polyseme.importing.formats import Format
+from polyseme.importing.importer import ImportOptions, check_name, check_place, import_vectors
+from polyseme.importing.weights import Convention
+from polyseme.models.export import export_projector, export_word2vec
+from polyseme.models.manifest import Dtype, Manifest
+from polyseme.models.reader import read_model
+from polyseme.models.registry import Registry
+from polyseme.settings import Settings, usable_cpus
+
+_SUFFIXES = re.compile(r"(?:\.(?:gz|bz2|xz|zip|txt|vec|bin|w2v|word2vec))+$", re.IGNORECASE)
 
 
 @click.group()
@@ -25,7 +47,7 @@ def models() -> None:
 def list_models(registry: Registry, settings: Settings) -> None:
     """List the models: name, words, width, dtype, heads and layers."""
     for name in registry.names:
-        mark = "*" if name == settings.model else " "
+        mark = "*" if name == settings.model else " "  # the default model
         try:
             one = registry.manifest(name)
         except ModelFolderError as error:
@@ -39,8 +61,8 @@ def list_models(registry: Registry, settings: Settings) -> None:
 @click.argument("name")
 @with_registry
 def show(name: str, registry: Registry, settings: Settings) -> None:  # noqa: ARG001
-    """Show what a model's manifest says."""
-    document = {"name": name, **model_document(registry.manifest(name))}
+    """Show the manifest of a model."""
+    document = {"name": name, **manifest_document(registry.manifest(name))}
     click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
 
 
@@ -48,7 +70,7 @@ def show(name: str, registry: Registry, settings: Settings) -> None:  # noqa: AR
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @with_registry
 def verify(names: tuple[str, ...], registry: Registry, settings: Settings) -> None:  # noqa: ARG001
-    """Read models whole: shapes, checksums, finite numbers. All of them when none is named."""
+    """Check the shapes, checksums and numbers of models; of all models when no name is given."""
     broken = False
     for name in names or registry.names:
         try:
@@ -61,5 +83,210 @@ def verify(names: tuple[str, ...], registry: Registry, settings: Settings) -> No
     sys.exit(1 if broken else 0)
 
 
-for command in (import_file, pull, export):
-    models.add_command(command)
+def _encoding(_context: click.Context, _option: click.Parameter, name: str) -> str:
+    try:
+        b"\xff".decode(name, "backslashreplace")  # excludes codecs of domain names
+        return codecs.lookup(name).name
+    except (LookupError, ValueError):
+        raise click.BadParameter("Python has no such text encoding.") from None
+
+
+_import_options = with_options(
+    click.option(
+        "--weights",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="A .safetensors file of projection weights, in place of the closed form.",
+    ),
+    click.option("--no-weights", is_flag=True, help="Parameter-free attention: Q = K = V = X."),
+    click.option(
+        "--convention",
+        type=click.Choice(get_args(Convention)),
+        help="Whether the weights are used as x·W (row, the default) or as W·x (column).",
+    ),
+    click.option("--heads", type=click.IntRange(1, 1024), help="How many heads the weights have."),
+    click.option(
+        "--sorted/--unsorted",
+        "by_frequency",
+        default=None,
+        help="Whether the words are in the order of their frequency; tested when left out.",
+    ),
+    click.option("--limit", type=click.IntRange(1), help="Read at most this many words."),
+    click.option(
+        "--dtype",
+        type=click.Choice(get_args(Dtype)),
+        default="float32",
+        show_default=True,
+        help="How numbers are stored; int8 has a scale for each word.",
+    ),
+    click.option(
+        "--encoding",
+        default="utf-8",
+        show_default=True,
+        callback=_encoding,
+        help="The encoding of the words.",
+    ),
+    click.option("--skip-bad-rows", is_flag=True, help="Leave out rows that cannot be used."),
+    click.option("--replace", is_flag=True, help="Replace an existing model of the same name."),
+    click.option("--licence", help="The licence of the vectors, for the manifest."),
+    click.option("--language", "languages", multiple=True, help="A language of the words."),
+    click.option(
+        "--processes",
+        type=click.IntRange(1, 64),
+        default=lambda: min(usable_cpus(), 16),
+        help="How many processes convert numbers; the default is one for each processor.",
+    ),
+    destination_option,
+)
+
+
+@models.command("import")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--format", "kind", type=click.Choice(get_args(Format)), help="Guessed if left out.")
+@click.option("--name", help="The model's name; the file's, without its endings, if left out.")
+@click.option("--member", help="Which file of a .zip, where it has several.")
+@_import_options
+def import_file(
+    file: Path, kind: Format | None, name: str | None, member: str | None, **options: Any
+) -> None:
+    """Make a model from a FILE of GloVe, Word2Vec or fastText vectors.
+
+    The FILE may be compressed (.gz, .bz2, .xz, .zip). The model has attention weights right away
+    and appears whole or not at all.
+    """
+    if name is None:
+        name = _SUFFIXES.sub("", Path(member or file).name)
+    destination, parsed = _parse_options(options, format=kind, member=member)
+    check_name(name)
+    with exit_on_signals(), _explaining_errors():
+        _print_summary(import_vectors(file, destination / name, parsed, ConsoleProgress()))
+
+
+@models.command("pull")
+@click.argument("dataset", metavar="NAME")
+@click.option("--name", help="The model's name; the dataset's if left out.")
+@click.option(
+    "--mirror",
+    metavar="URL",
+    help="The address of list.json and NAME/NAME.gz, in place of gensim-data's own.",
+    envvar="POLYSEME_MIRROR",
+)
+@_import_options
+def pull(dataset: str, name: str | None, mirror: str | None, **options: Any) -> None:
+    """Download the vectors of NAME, such as glove-wiki-gigaword-100, and import them.
+
+    The names are those of gensim-data. The download stays in gensim's data folder.
+    """
+    progress = ConsoleProgress()
+    destination, parsed = _parse_options(options)
+    name = dataset if name is None else name
+    check_name(name)
+    folder = destination / name
+    check_place(folder, replace=parsed.replace)
+    with exit_on_signals(), _explaining_errors():
+        file, facts = download_vectors(dataset, mirror, progress)
+        parsed = replace(parsed, facts={**facts, **parsed.facts})
+        _print_summary(import_vectors(file, folder, parsed, progress))
+
+
+def _parse_options(options: dict[str, Any], **more: Any) -> tuple[Path, ImportOptions]:
+    """The folder of models, and the options of the import."""
+    if options["weights"] and options["no_weights"]:
+        raise click.UsageError("Give --weights or --no-weights, not both.")
+    if not options["weights"] and (options["heads"] or options["convention"]):
+        raise click.UsageError("--heads and --convention describe --weights: give those too.")
+    require_unicode((options["licence"] or "", *options["languages"]))
+    facts = {"licence": options["licence"], "languages": list(options["languages"])}
+    parsed = ImportOptions(
+        limit=options["limit"],
+        dtype=options["dtype"],
+        encoding=options["encoding"],
+        skip=options["skip_bad_rows"],
+        sorted=options["by_frequency"],
+        weights=options["weights"],
+        attention=not options["no_weights"],
+        convention=options["convention"] or "row",
+        heads=options["heads"],
+        replace=options["replace"],
+        processes=options["processes"],
+        facts={name: fact for name, fact in facts.items() if fact},
+        **more,
+    )
+    return options["models_dir"], parsed
+
+
+def _print_summary(manifest: Manifest) -> None:
+    attention = manifest.training["attention"]
+    click.echo(
+        f"{manifest.name}  {manifest.vocabulary_size} words  {manifest.dimension} wide "
+        f" {manifest.dtype}  {'cased' if manifest.cased else 'lower-case'}  {attention}"
+    )
+
+
+@contextmanager
+def _explaining_errors() -> Iterator[None]:
+    """Say what a full disk or a lack of memory means for an import."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT, None}:  # NumPy sets none
+            raise
+        raise CommandError(
+            "The disk of the models is full, or that of temporary files (TMPDIR); --limit or"
+            " --dtype int8 takes less."
+        ) from None
+    except MemoryError:
+        raise CommandError(
+            "There is not enough memory; --limit, --dtype int8 or --processes 1 takes less."
+        ) from None
+
+
+@models.command("export")
+@click.argument("name")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["word2vec-text", "projector"]),
+    default="word2vec-text",
+    show_default=True,
+    help="One text file, or the Embedding Projector's vectors.tsv and metadata.tsv.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The file; for the projector the folder, which is created if it does not exist.",
+)
+@click.option("--limit", type=click.IntRange(1), help="Write at most this many words.")
+@with_registry
+def export(
+    name: str,
+    kind: str,
+    output: Path,
+    limit: int | None,
+    registry: Registry,
+    settings: Settings,  # noqa: ARG001
+) -> None:
+    """Write the static vectors of a model in a format of other programs."""
+    model = registry.model(name)
+    with exit_on_signals():
+        if kind == "projector":
+            with _new_folder(output):
+                files = output / "vectors.tsv", output / "metadata.tsv"
+                left = export_projector(model, *files, limit)
+        else:
+            left = export_word2vec(model, output, limit)
+    if left:
+        click.echo(f"polyseme: {left} words with white space were left out.", err=True)
+
+
+@contextmanager
+def _new_folder(folder: Path) -> Iterator[None]:
+    """Create a folder if it does not exist, and remove it again if it stays empty."""
+    made = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    finally:
+        if made:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()

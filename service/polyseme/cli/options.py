@@ -1,57 +1,20 @@
-"""What several commands need: the settings, the model, the case."""
+"""What several commands share: settings, models, options, output files and signals."""
 
 import functools
-from collections.abc import Callable
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import IO, Any, NoReturn, get_args
 
 import click
 from pydantic import ValidationError
 
+from polyseme.atomic_files import atomic_files
+from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings, default_models_dir
-from polyseme.store.registry import Registry
-from polyseme.text.case import Case
-
-
-def settings_from(**flags: Any) -> Settings:
-    """The settings of the environment under some flags; a usage error where one is wrong."""
-    given = {name: value for name, value in flags.items() if value is not None}
-    try:
-        return Settings(**given)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        name = str(first["loc"][0])
-        flag = f"--{name.replace('_', '-')}"
-        said = flag if name in given else f"{PREFIX}{name.upper()}"
-        message = first["msg"].removeprefix("Value error, ")
-        raise click.UsageError(f"{said}: {message}.") from None
-
-
-def with_registry(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command `--models-dir`, and the registry of the models there as `registry`."""
-
-    @click.option(
-        "--models-dir",
-        type=click.Path(path_type=Path, file_okay=False),
-        help="Folder of model folders, beside the bundled; by default the user's own.",
-    )
-    @functools.wraps(command)
-    def wrapped(*args: Any, models_dir: Path | None, **options: Any) -> Any:
-        settings = settings_from(models_dir=models_dir)
-        registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
-        return command(*args, registry=registry, settings=settings, **options)
-
-    return wrapped
-
-
-def require_unicode(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the texts; a usage error where the terminal or a pipe gave bytes that are no text."""
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        raise click.UsageError("A text is not valid UTF-8.") from None
-    return texts
-
+from polyseme.tokenizer import Case
 
 model_option = click.option("--model", help="Name of the model; the default one when left out.")
 case_option = click.option(
@@ -68,3 +31,91 @@ destination_option = click.option(
     default=default_models_dir,
     help="Folder that the model's folder goes into; the default is in the user's data folder.",
 )
+output_option = click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    default="-",
+    help="A file; standard output when left out.",
+)
+
+
+def settings_from(**flags: Any) -> Settings:
+    """The settings of the environment, overridden by flags; a usage error for an invalid one."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = str(first["loc"][0])
+        flag, variable = f"--{name.replace('_', '-')}", f"{PREFIX}{name.upper()}"
+        message = first["msg"].removeprefix("Value error, ")
+        raise click.UsageError(f"{flag if name in given else variable}: {message}.") from None
+
+
+def with_registry(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--models-dir`, the registry of those models and the settings."""
+
+    @click.option(
+        "--models-dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Folder of model folders, beside the bundled; by default the user's own.",
+    )
+    @functools.wraps(command)
+    def wrapped(*args: Any, models_dir: Path | None, **options: Any) -> Any:
+        settings = settings_from(models_dir=models_dir)
+        registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
+        return command(*args, registry=registry, settings=settings, **options)
+
+    return wrapped
+
+
+def with_options(*options: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command several options, which its help lists in this order."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def require_unicode(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the texts; a usage error if the terminal or a pipe sent bytes that are not UTF-8."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise click.UsageError("A text is not valid UTF-8.") from None
+    return texts
+
+
+@contextmanager
+def open_output(path: Path) -> Iterator[IO[bytes]]:
+    """Open standard output for `-`, else a file that is renamed into place at the end."""
+    if str(path) == "-":
+        yield sys.stdout.buffer
+    elif path.exists() and not path.is_file():
+        with path.open("wb") as file:  # a pipe or a device, such as /dev/stdout
+            yield file
+    else:
+        with exit_on_signals(), atomic_files(path) as (file,):
+            yield file
+
+
+@contextmanager
+def exit_on_signals() -> Iterator[None]:
+    """Raise SystemExit on SIGTERM and SIGHUP, so that cleanup runs as it does after Ctrl-C.
+
+    A signal that is ignored, as `nohup` does, stays ignored.
+    """
+    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
+    before = {number: signal.signal(number, _exit) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _exit(number: int, _frame: object) -> NoReturn:
+    raise SystemExit(128 + number)

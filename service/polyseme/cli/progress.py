@@ -1,56 +1,119 @@
-"""The course of long work on standard error: a bar on a terminal, else a line now and then."""
+"""Progress of long work on standard error: a bar on a terminal, else a line every ten seconds."""
 
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NoReturn
+from contextlib import closing, contextmanager
+from typing import Any, Literal, NoReturn, Self, TypeAlias
 
 import click
 from tqdm import tqdm
 
-from polyseme.importing.progress import Bar
+from polyseme.progress import Progress, ProgressBar
 
 SECONDS = 10.0
 """Between two lines where there is no terminal."""
+Unit: TypeAlias = Literal["bytes", "items", "share"]
+_WHOLE = 1_000_000
+"""The total of a stage whose unit is a share of the work."""
 
 
-class ConsoleProgress:
-    """Draws bars, or writes lines."""
+class ConsoleBar(ProgressBar):
+    """One stage of the work: a bar, or lines."""
 
-    @contextmanager
-    def stage(self, name: str, total: int) -> Iterator[Bar]:
-        """Begin a stretch of a number of bytes."""
-        if not sys.stderr.isatty():
-            yield _Written(name, total)
-            return
-        bar: tqdm[NoReturn] = tqdm(desc=name, total=total, unit="B", unit_scale=True, leave=False)
-        with bar:
-            yield _Drawn(bar)
+    def __init__(self, name: str, total: int, unit: Unit) -> None:
+        super().__init__()
+        self._name, self._total, self._unit = name, total, unit
+        self._last = time.monotonic()
+        self._bar: tqdm[NoReturn] | None = None
+        if sys.stderr.isatty():
+            form = None
+            if unit == "share":
+                form = "{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
+            self._bar = tqdm(
+                desc=name,
+                total=total,
+                unit="B" if unit == "bytes" else "it",
+                unit_scale=unit == "bytes",
+                bar_format=form,
+                leave=False,
+            )
 
-    def say(self, sentence: str) -> None:
-        """Say something, on a line of its own."""
-        with tqdm.external_write_mode(file=sys.stderr):
-            click.echo(f"polyseme: {sentence}", err=True)
-
-
-class _Drawn:
-    def __init__(self, bar: "tqdm[NoReturn]") -> None:
-        self._bar = bar
-
-    def reach(self, done: int, rows: int = 0) -> None:
-        if rows:
-            self._bar.set_postfix_str(f"{rows:,} rows", refresh=False)
-        self._bar.update(done - self._bar.n)
-
-
-class _Written:
-    def __init__(self, name: str, total: int) -> None:
-        self._name, self._total, self._last = name, total, time.monotonic()
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.close()
 
     def reach(self, done: int, rows: int = 0) -> None:
-        if time.monotonic() - self._last < SECONDS:
+        """Set how much of the stage is done, and how many rows that is."""
+        self.show(done, f"{rows:,} rows" if rows else "")
+
+    def show(self, done: int, note: str, *, line: bool = False) -> None:
+        """Set how much is done, with a note beside it; `line` writes a line at once."""
+        more, self.done = done - self.done, done
+        if self._bar is not None:
+            if note:
+                self._bar.set_postfix_str(note, refresh=False)
+            self._bar.update(more)
+        elif time.monotonic() - self._last >= SECONDS:
+            line = True
+        if not line:
             return
         self._last = time.monotonic()
-        part = f"{done / 1e6:,.0f} of {self._total / 1e6:,.0f} MB"
-        click.echo(f"polyseme: {self._name}, {part}, {rows:,} rows", err=True)
+        amount = f"{done:,} of {self._total:,}"
+        if self._unit == "bytes":
+            amount = f"{done / 1e6:,.0f} of {self._total / 1e6:,.0f} MB"
+        elif self._unit == "share":
+            amount = f"{done / self._total:.0%}"
+        _write_line(", ".join(filter(None, (self._name, amount, note))))
+
+
+def _write_line(text: str) -> None:
+    """Write a line to standard error, above the bar if there is one."""
+    with tqdm.external_write_mode(file=sys.stderr):
+        click.echo(f"polyseme: {text}", err=True)
+
+
+class ConsoleProgress(Progress):
+    """Progress of an import, an evaluation or a bulk job."""
+
+    @contextmanager
+    def stage(self, name: str, total: int, *, in_bytes: bool = True) -> Iterator[ProgressBar]:
+        """Begin a stage; `total` counts bytes, or items if `in_bytes` is False."""
+        with closing(ConsoleBar(name, total, "bytes" if in_bytes else "items")) as bar:
+            yield bar
+
+    def say(self, sentence: str) -> None:
+        """Write a sentence on a line of its own."""
+        _write_line(sentence)
+
+
+class TrainingProgress(ConsoleProgress):
+    """Progress of a training: stages of files that are read, then the steps."""
+
+    def __init__(self) -> None:
+        self._steps: ConsoleBar | None = None
+        self._scores = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._steps is not None:
+            self._steps.close()
+
+    def step(self, done: float, metrics: dict[str, Any]) -> None:
+        """Show a step, after which `done` of 1 is done: its scores at once, its loss at times."""
+        if self._steps is None:
+            self._steps = ConsoleBar("training", _WHOLE, "share")
+        if "auc" in metrics:
+            auc, macro_f1 = format_score(metrics["auc"]), format_score(metrics["macro_f1"])
+            self._scores = f"AUC {auc}, macro-F1 {macro_f1}"
+        loss = f", loss {metrics['loss']:.3f}" if "loss" in metrics else ""
+        note = f"step {metrics['step']:,}{loss}, held out: {self._scores}"
+        self._steps.show(round(done * _WHOLE), note, line="auc" in metrics)
+
+
+def format_score(score: float | None) -> str:
+    """A score with two decimals, or a dash."""
+    return "–" if score is None else f"{score:.2f}"

@@ -2,8 +2,8 @@
 
 import os
 import runpy
+import signal
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -13,8 +13,8 @@ import click
 import orjson
 
 from polyseme.cli.options import settings_from
+from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings
-from polyseme.store.registry import Registry
 
 _STANDARD_ERROR = 2
 _APPLICATION = "polyseme.api.app:create_app()"
@@ -32,20 +32,6 @@ def _flags(command: Callable[..., Any]) -> Callable[..., Any]:
             flag = f"--{name.replace('_', '-')}"
             command = click.option(flag, name, metavar="VALUE", help=text)(command)
     return command
-
-
-def _create_metrics_directory() -> None:
-    """Make an empty directory in which the workers count, before prometheus_client is imported.
-
-    In PROMETHEUS_MULTIPROC_DIR, /dev/shm or the temporary directory. Without any, each worker reports
-    only its own numbers. gunicorn's `on_exit` removes it.
-    """
-    given = os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
-    for parent in filter(None, (given, "/dev/shm", tempfile.gettempdir())):  # noqa: S108 - private
-        with suppress(OSError):
-            made = tempfile.mkdtemp(prefix="polyseme-metrics-", dir=parent)
-            os.environ["PROMETHEUS_MULTIPROC_DIR"] = made
-            return
 
 
 def _announce(settings: Settings) -> None:
@@ -74,8 +60,8 @@ def serve(**flags: str | None) -> None:
     registry.folder(settings.model)  # gunicorn reads it, and says what is wrong with it
     given = {PREFIX + name.upper(): value for name, value in flags.items() if value is not None}
     os.environ.update(given)
-    if settings.metrics != "off":
-        _create_metrics_directory()
+    # It would end the process until gunicorn's master takes it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     _announce(settings)
     # `python -m gunicorn`, in this process: what both import is imported once.
     sys.argv = ["gunicorn", "--config", "python:polyseme.server.config", _APPLICATION]

@@ -1,19 +1,18 @@
-"""The same calls on a model in this process and on a service somewhere else.
+"""One interface to a model in this process (`LocalModel`) and to a service (`Client`).
 
-What is named here is imported when it is asked for: only the clients need httpx, and only
-`LocalModel` a model.
+The names are imported on first use: only the clients need httpx, and only `LocalModel` a model.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polyseme.client.asynchronous import AsyncClient
+    from polyseme.client.async_client import AsyncClient
+    from polyseme.client.client import Client
+    from polyseme.client.encoder import Encoder
     from polyseme.client.errors import AnswerError, ClientError, UnreachableError
     from polyseme.client.local import LocalModel
-    from polyseme.client.remote import Client
-    from polyseme.client.results import Token
-    from polyseme.client.vectors import Encoder, Sentence
+    from polyseme.client.results import Sentence, Token
     from polyseme.encoding.compare import Occurrence
 
 __all__ = [
@@ -28,19 +27,21 @@ __all__ = [
     "Token",
     "UnreachableError",
 ]
-_PLACES = {
-    "polyseme.client.asynchronous": ["AsyncClient"],
-    "polyseme.client.errors": ["AnswerError", "ClientError", "UnreachableError"],
-    "polyseme.client.local": ["LocalModel"],
-    "polyseme.client.remote": ["Client"],
-    "polyseme.client.results": ["Token"],
-    "polyseme.client.vectors": ["Encoder", "Sentence"],
-    "polyseme.encoding.compare": ["Occurrence"],
+_MODULES = {
+    "AnswerError": "polyseme.client.errors",
+    "AsyncClient": "polyseme.client.async_client",
+    "Client": "polyseme.client.client",
+    "ClientError": "polyseme.client.errors",
+    "Encoder": "polyseme.client.encoder",
+    "LocalModel": "polyseme.client.local",
+    "Occurrence": "polyseme.encoding.compare",
+    "Sentence": "polyseme.client.results",
+    "Token": "polyseme.client.results",
+    "UnreachableError": "polyseme.client.errors",
 }
 
 
 def __getattr__(name: str) -> Any:
-    for place, names in _PLACES.items():
-        if name in names:
-            return getattr(import_module(place), name)
-    raise AttributeError(f"There is no {name} in {__name__}.")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

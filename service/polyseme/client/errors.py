@@ -1,33 +1,163 @@
-"""What goes wrong between a client and a service, and is no answer of the service.
+"""Errors between a client and a service.
 
     ClientError
         UnreachableError        also a ConnectionError
         AnswerError
 
-What the service itself refuses is an error of `polyseme.errors`, as it is in the same process.
+What the service itself refuses is raised as an error of `polyseme.errors`, as it is in process.
 """
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from polyseme.errors import (
+    MOST_ERRORS,
+    FieldError,
+    InvalidError,
+    MethodNotAllowedError,
+    PolysemeError,
+    TooLargeError,
+    UnknownWordError,
+)
+
+_MAX_CHARACTERS = 2000
+"""Characters of a message that are repeated."""
+_MAX_WORDS = 10_000
+_MAX_PROBLEM_BYTES = 1 << 20
 
 
 class ClientError(Exception):
-    """The root; its sentence says what is wrong and what to do."""
+    """The base class; the message says what is wrong and what to do."""
 
 
 class UnreachableError(ClientError, ConnectionError):
-    """Nothing answers, also after all tries."""
+    """No service responds, after all retries."""
 
 
 class AnswerError(ClientError):
-    """What answers is not this service, or not as it should: a proxy's page, a broken archive."""
+    """The response is not from this service or is malformed: a proxy's page, a broken archive."""
 
     def __init__(self, sentence: str, status: int | None = None) -> None:
         super().__init__(sentence)
         self.status = status
-        """the answer's, where it is what is wrong"""
+        """the status of the response, if that is what is wrong"""
 
 
-def misshapen() -> AnswerError:
-    """What is raised for an answer that has not the form it should have."""
+def malformed_response() -> AnswerError:
+    """The error for a response that does not have the expected form."""
     return AnswerError(
-        "The answer is not what was asked for: what answers at this address is not Polyseme, or"
+        "The response is not what was asked for: the server at this address is not Polyseme, or is"
         " another version of it."
     )
+
+
+def error_of_response(
+    status: int, media_type: str, content: bytes, retry_after: int | None, first: int = 0
+) -> Exception:
+    """The error that a response with another status than 200 stands for.
+
+    `first` is the number of the first text of the batch, which the pointers count from.
+    """
+    document = None
+    if media_type == "application/problem+json" and len(content) <= _MAX_PROBLEM_BYTES:
+        try:
+            document = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            document = None
+    if not isinstance(document, dict) or not isinstance(document.get("code"), str):
+        return AnswerError(_foreign_response(status), status)
+    error: Any = _error_of_problem(_error_class(document["code"], status), document)
+    if hasattr(error, "retry_after"):
+        error.seconds = error.retry_after if retry_after is None else retry_after
+    if isinstance(error, InvalidError):
+        shift_pointers(error, first)
+    for note in _notes(error, document):
+        error.add_note(note)
+    raised: PolysemeError = error
+    return raised
+
+
+def shift_pointers(error: InvalidError, first: int) -> InvalidError:
+    """Point to texts by their number among all texts instead of in a batch. Returns the error."""
+    shifted = []
+    for one in error.errors:
+        parts = one.pointer.split("/")
+        if len(parts) > 2 and parts[1] == "input" and parts[2].isdecimal():  # noqa: PLR2004
+            parts[2] = str(int(parts[2]) + first)
+        shifted.append(FieldError("/".join(parts), one.message))
+    error.errors = shifted
+    return error
+
+
+def _foreign_response(status: int) -> str:
+    if 300 <= status < 400:  # noqa: PLR2004 - a class of statuses
+        return (
+            f"The server responds with {status}, a redirect. The client does not follow it, because"
+            " the key is meant for this address: use the address it redirects to."
+        )
+    return (
+        f"The server responds with {status} and no error document of Polyseme: it may be a proxy,"
+        " or not Polyseme at all."
+    )
+
+
+def _error_class(code: str, status: int) -> type[PolysemeError]:
+    """The class with this code; for a code of a newer service, the first one with the status."""
+    classes = list(_subclasses(PolysemeError))
+    same_code = (one for one in classes if one.code == code)
+    same_status = (one for one in classes if one.status == status)
+    return next(same_code, None) or next(same_status, PolysemeError)
+
+
+def _subclasses(root: type[PolysemeError]) -> Iterator[type[PolysemeError]]:
+    yield root
+    for one in root.__subclasses__():
+        yield from _subclasses(one)
+
+
+def _error_of_problem(kind: type[PolysemeError], document: dict[str, Any]) -> PolysemeError:
+    """An error with the members of its problem document."""
+    error = kind.__new__(kind)
+    PolysemeError.__init__(error, _text(document.get("detail")), _text(document.get("hint")))
+    error.request_id = _text(document.get("request_id"))
+    if isinstance(error, TooLargeError):
+        limit, size = document.get("limit"), document.get("size")
+        error.extra = {
+            "limit": limit if isinstance(limit, int) else 0,
+            "size": size if isinstance(size, int) else "unknown",
+            "setting": _text(document.get("setting")) or "unknown",
+        }
+    if isinstance(error, InvalidError):
+        error.errors = list(_field_errors(document.get("errors")))
+    if isinstance(error, UnknownWordError):
+        words = document.get("words")
+        listed = words[:_MAX_WORDS] if isinstance(words, list) else []
+        error.words = [word for word in listed if isinstance(word, str)]
+    if isinstance(error, MethodNotAllowedError):
+        error.allowed = ()
+    return error
+
+
+def _field_errors(given: Any) -> Iterator[FieldError]:
+    for one in given[:MOST_ERRORS] if isinstance(given, list) else ():
+        if isinstance(one, dict):
+            pointer, message = _text(one.get("pointer")), _text(one.get("message"))
+            if message is not None:
+                yield FieldError(pointer or "", message)
+
+
+def _notes(error: PolysemeError, document: dict[str, Any]) -> Iterator[str]:
+    """The lines that a traceback shows below the message."""
+    if isinstance(error, InvalidError):
+        yield from (f"{one.pointer or '/'}: {one.message}" for one in error.errors)
+    yield error.advice
+    if request_id := _text(document.get("request_id")):
+        yield f"Request {request_id}"
+
+
+def _text(value: Any) -> str | None:
+    """A string that can be shown in a terminal, None for anything else."""
+    fits = isinstance(value, str) and value.isprintable() and len(value) <= _MAX_CHARACTERS
+    return value if fits and value else None

@@ -1,53 +1,61 @@
-"""A model in this process, called as a service is."""
+"""A model in this process, with the interface of a client."""
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Unpack
+from types import TracebackType
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import ThreadpoolController
 
-from polyseme.client.problems import shifted
+from polyseme.client.encoder import (
+    Options,
+    Text,
+    parse_occurrences,
+    parse_options,
+    require_list,
+    vector_to_list,
+)
+from polyseme.client.errors import shift_pointers
 from polyseme.client.results import (
     Comparison,
     ModelFacts,
-    Neighbour,
+    Neighbor,
+    Sentence,
     Token,
     Trace,
-    comparison_of,
-    given_occurrences,
-    model_of,
-    neighbours_of,
-    trace_of,
+    read_comparison,
+    read_model_facts,
+    read_neighbors,
+    read_trace,
 )
-from polyseme.client.threads import ONE_THREAD
-from polyseme.client.vectors import Options, Sentence, Text, choice_of, row, several
-from polyseme.encoding import documents
-from polyseme.encoding.choice import Choice
-from polyseme.encoding.compare import Occurrence, compare
-from polyseme.encoding.encoder import Batch, Encoded
-from polyseme.encoding.limits import Limits
-from polyseme.encoding.neighbours import neighbours_of_vector, neighbours_of_word
-from polyseme.encoding.pooling import POOLED, Pooling, sentence_vectors
-from polyseme.encoding.stages import Stages
-from polyseme.encoding.tracing import trace_text
+from polyseme.encoding.compare import Occurrence, compare, comparison_document
+from polyseme.encoding.encode import Timings, encode_sentence, tokenize
+from polyseme.encoding.neighbors import neighbors_of_vector, neighbors_of_word
+from polyseme.encoding.options import EncodeOptions, Limits
+from polyseme.encoding.sentences import POOLED, Pooling, check_dimensions, sentence_vector
+from polyseme.encoding.serialize import manifest_document
+from polyseme.encoding.trace import trace_document, trace_text
 from polyseme.errors import InvalidError
+from polyseme.models.model import Model
+from polyseme.models.registry import Registry
 from polyseme.settings import Settings
-from polyseme.store.model import Model
-from polyseme.store.registry import Registry
-from polyseme.text.case import Case
+from polyseme.tokenizer import Case
 
-_MOST = 1 << 62
-UNLIMITED = Limits(_MOST, _MOST, _MOST, _MOST, _MOST, _MOST)
-"""Who calls in his own process pays for himself."""
-_TOGETHER = 64
+_TEXTS_AT_ONCE = 64
 """Texts that `encode_each` reads at a time."""
 
 
+UNLIMITED = Limits()
+"""No limits apply in process."""
+
+
 class LocalModel:
-    """A model that is mapped into this process; threads may share it."""
+    """A model that is mapped into this process. Threads may share it."""
 
     def __init__(
         self,
@@ -59,7 +67,7 @@ class LocalModel:
 
     @classmethod
     def of(cls, name: str | None = None, models_dir: Path | None = None) -> "LocalModel":
-        """Map a model of this machine; `POLYSEME_…` variables say what is not given."""
+        """Map a model of this machine. The defaults come from `POLYSEME_…` variables."""
         settings = Settings() if models_dir is None else Settings(models_dir=models_dir)
         registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
         return cls(registry.model(name), pooling=settings.pooling)
@@ -75,35 +83,42 @@ class LocalModel:
         return self.model.manifest.dimension
 
     def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
-        """Static vectors, contextual vectors and attention of sentences, in their order.
+        """Static vectors, contextual vectors and attention of sentences, in order.
 
         The options are the fields of /v1/encode (docs/api.md). Raises PolysemeError.
         """
-        # The whole answer is held, so that its tokens may be, rather than cut a second time.
-        limits = replace(self._limits, stream_bytes=_MOST)
-        batch = Batch(self.model, several(texts), choice_of(options), limits, Stages())
-        with ONE_THREAD:
-            return [_sentence(one) for one in batch]
+        with SINGLE_THREAD:
+            return list(self._encode(require_list(texts), parse_options(options)))
 
     def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
-        """Yield what `encode` gives, of any number of texts, which are read a few at a time."""
-        choice = choice_of(options)
-        return self._each(iter(several(texts)), choice)
+        """Yield the results of `encode` for any number of texts, reading a few at a time."""
+        return self._encode_each(iter(require_list(texts)), parse_options(options))
 
-    def _each(self, texts: Iterator[Text], choice: Choice) -> Iterator[Sentence]:
+    def _encode_each(self, texts: Iterator[Text], options: EncodeOptions) -> Iterator[Sentence]:
         first = 0
-        while some := list(islice(texts, _TOGETHER)):
+        while some := list(islice(texts, _TEXTS_AT_ONCE)):
             try:
-                batch = self._batch(some, choice)
+                sentences = self._encode(some, options)
             except InvalidError as error:
-                raise shifted(error, first) from None
-            answers = iter(batch)
+                raise shift_pointers(error, first) from None
             for _ in some:
-                # What the caller does with one is done with the threads that he has.
-                with ONE_THREAD:
-                    one = next(answers)
-                yield _sentence(one)
+                with SINGLE_THREAD:  # but not while the caller uses a sentence
+                    sentence = next(sentences)
+                yield sentence
             first += len(some)
+
+    def _encode(self, texts: Sequence[Text], options: EncodeOptions) -> Iterator[Sentence]:
+        """Tokenize texts, and return an iterator that encodes them one by one."""
+        tokenized, timings = tokenize(self.model, texts, options, self._limits), Timings()
+        encoded = (encode_sentence(self.model, one, options, timings) for one in tokenized)
+        return (
+            Sentence(
+                [Token(t.text, t.start, t.end, t.key, t.resolution) for t in one.tokens],
+                truncated=one.truncated,
+                **one.arrays,
+            )
+            for one in encoded
+        )
 
     def embed(
         self,
@@ -112,14 +127,16 @@ class LocalModel:
         pooling: Pooling | None = None,
         dimensions: int | None = None,
     ) -> NDArray[np.float32]:
-        """One vector of length 1 of each sentence, zero where no word is known. -> [S, d]
+        """One unit vector per sentence, zero if no word is known. -> [S, d]
 
-        Pooled as the settings say, unless `pooling` does. Raises PolysemeError.
+        `pooling` defaults to the setting. Raises PolysemeError.
         """
-        batch = self._batch(texts, POOLED)
-        with ONE_THREAD:
-            vectors = list(sentence_vectors(batch, pooling or self._pooling, dimensions))
-        width = dimensions or self.dimension
+        sentences = tokenize(self.model, require_list(texts), POOLED, self._limits)
+        width, timings = check_dimensions(self.model, dimensions), Timings()
+        with SINGLE_THREAD:
+            encoded = (encode_sentence(self.model, one, POOLED, timings) for one in sentences)
+            chosen = pooling or self._pooling
+            vectors = [sentence_vector(self.model, one, chosen, width) for one in encoded]
         return np.array(vectors, np.float32).reshape(len(vectors), width)
 
     def compare(
@@ -129,38 +146,86 @@ class LocalModel:
         neighbors: int = 5,
         case: Case = "auto",
     ) -> Comparison:
-        """Occurrences of words side by side: `[(text, word), …]`. Raises PolysemeError."""
-        given = given_occurrences(occurrences)
-        with ONE_THREAD:
-            found = compare(self.model, given, neighbors, case, self._limits, Stages())
-        return comparison_of(documents.compare_document(self.model.manifest, found))
+        """Compare occurrences of words: `[(text, word), …]`. Raises PolysemeError."""
+        given = parse_occurrences(occurrences)
+        with SINGLE_THREAD:
+            found = compare(self.model, given, neighbors, case, self._limits)
+        return read_comparison(comparison_document(self.name, found))
 
     def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
-    ) -> list[Neighbour]:
+    ) -> list[Neighbor]:
         """The k words nearest to a word, or to a vector [d]. Raises PolysemeError."""
-        with ONE_THREAD:
+        with SINGLE_THREAD:
             if isinstance(near, str):
-                found = neighbours_of_word(self.model, near, k, case)
+                found = neighbors_of_word(self.model, near, k, case)
             else:
-                found = neighbours_of_vector(self.model, row(near), k)
-        return neighbours_of(documents.neighbour_documents(found))
+                found = neighbors_of_vector(self.model, vector_to_list(near), k)
+        return read_neighbors([one._asdict() for one in found])
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Every step of one layer, in float64. Raises PolysemeError."""
-        with ONE_THREAD:
-            tokens, steps = trace_text(self.model, text, layer, case, self._limits)
-        return trace_of(documents.trace_document(tokens, steps))
+        with SINGLE_THREAD:
+            sentence, steps = trace_text(self.model, text, layer, case, self._limits)
+        tokens = [token.text for token in sentence.tokens]
+        return read_trace(trace_document(tokens, steps))
 
     def models(self) -> list[ModelFacts]:
-        """The one model that can be asked here."""
-        facts = documents.model_document(self.model.manifest)
-        return [model_of({"id": self.name, "default": True, **facts})]
-
-    def _batch(self, texts: Sequence[Text], choice: Choice) -> Batch:
-        return Batch(self.model, several(texts), choice, self._limits, Stages())
+        """The one model of this encoder."""
+        facts = manifest_document(self.model.manifest)
+        return [read_model_facts({"id": self.name, "default": True, **facts})]
 
 
-def _sentence(one: Encoded) -> Sentence:
-    tokens = [Token(t.text, t.start, t.end, t.key, t.resolution) for t in one.tokens]
-    return Sentence(tokens, truncated=one.truncated, **one.arrays)
+class _SingleThread:
+    """A context in which BLAS uses one thread, as it does in every worker of the service.
+
+    BLAS divides large products among its threads, which changes the order of sums: a sentence of
+    some hundred words would get other bits with two threads than with one. Several threads may be
+    in the context at the same time; the last one to leave restores the previous limits.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                _release_controlling_thread()
+                self._limit = _controller().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                _release_controlling_thread()
+                self._limit.restore_original_limits()
+                _release_controlling_thread()
+
+
+@cache
+def _controller() -> Any:
+    """The controller of the libraries that are loaded by now, which include NumPy's BLAS."""
+    return ThreadpoolController()
+
+
+def _release_controlling_thread() -> None:
+    """Allow any thread to set limits: threadpoolctl 3.8 allows only the first one that did.
+
+    It does so to keep threads from restoring each other's limits, which `_inside` does here.
+    """
+    for library in _controller().lib_controllers:
+        clear = getattr(library, "clear_controlling_thread", None)
+        if clear:
+            clear(force=True)
+
+
+SINGLE_THREAD = _SingleThread()
+"""Applies to the whole process: products of other threads use one thread as well meanwhile."""

@@ -1,46 +1,80 @@
-"""What an encoder answers besides sentences, read from the documents that a service writes."""
+"""The results of an encoder: sentences, comparisons, neighbors, traces and facts about models.
 
-from collections.abc import Mapping, Sequence
+The functions read them from a service's responses, and check everything that they read.
+"""
+
+import io
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias, get_args
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
+import orjson
+from numpy.lib.format import read_array_header_1_0
 from numpy.typing import NDArray
 
-from polyseme.encoding.compare import Occurrence
-from polyseme.errors import FieldError, InvalidError
-from polyseme.text.case import Resolution
+from polyseme.client.errors import malformed_response
+from polyseme.encoding.options import PER_LAYER, PER_PAIR, EncodeOptions, Part
+from polyseme.tokenizer import Resolution
 
+Array: TypeAlias = NDArray[np.floating]
 Doubles: TypeAlias = NDArray[np.float64]
-_RESOLUTIONS = frozenset(get_args(Resolution))
-_FEWEST = 2
-"""Occurrences that can be compared."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token and the vocabulary entry that stands for it."""
+    """A token and its vocabulary entry."""
 
     text: str
     start: int | None
-    """in code points; None for words that came already cut"""
+    """in code points; None for input that was already tokenized"""
     end: int | None
     key: str | None
-    """the vocabulary entry; None where there is none"""
+    """the vocabulary entry; None if there is none"""
     resolution: Resolution
 
 
 @dataclass(frozen=True)
-class Neighbour:
-    """A word and its cosine."""
+class Sentence:
+    """The vectors and attention of one sentence; arrays that were not requested are None."""
+
+    tokens: list[Token]
+    static: Array | None = None
+    """[n, d]"""
+    contextual: Array | None = None
+    """[n, d]"""
+    attention: Array | None = None
+    """[L, h, n, n], [L, n, n] as a mean of the heads; row = the query token"""
+    queries: Array | None = None
+    """[L, h, n, k]"""
+    keys: Array | None = None
+    """[L, h, n, k]"""
+    values: Array | None = None
+    """[L, h, n, v]"""
+    scores: Array | None = None
+    """as attention, before scaling, biases and softmax"""
+    truncated: int = 0
+    """how many words were cut off"""
+
+    @property
+    def words(self) -> list[str]:
+        """The texts of the tokens."""
+        return [token.text for token in self.tokens]
+
+
+@dataclass(frozen=True)
+class Neighbor:
+    """A word and its cosine similarity."""
 
     word: str
     similarity: float
 
 
 @dataclass(frozen=True)
-class Look:
-    """A token that is looked at."""
+class AttendedToken:
+    """A key token and the attention weight it gets."""
 
     text: str
     start: int | None
@@ -49,23 +83,23 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One occurrence, before and after context."""
+class ComparedOccurrence:
+    """One occurrence of a word, before and after context."""
 
     token: Token
     shift: float
-    """1 − cosine of its static and its contextual vector"""
-    static_neighbors: list[Neighbour]
-    contextual_neighbors: list[Neighbour]
-    attends_to: list[Look]
+    """1 − cosine of the static and the contextual vector"""
+    static_neighbors: list[Neighbor]
+    contextual_neighbors: list[Neighbor]
+    attends_to: list[AttendedToken]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Occurrences side by side, and the cosines between them."""
+    """Occurrences side by side, and the cosine similarities between them."""
 
     model: str
-    occurrences: list[Compared]
+    occurrences: list[ComparedOccurrence]
     static_similarity: Doubles
     """[m, m]"""
     contextual_similarity: Doubles
@@ -74,7 +108,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Step:
+class TraceStep:
     """One step of the arithmetic."""
 
     name: str
@@ -84,71 +118,72 @@ class Step:
 
 @dataclass(frozen=True)
 class Trace:
-    """Every step of one layer, in their order."""
+    """Every step of one layer, in order."""
 
     tokens: list[str]
-    steps: list[Step]
+    steps: list[TraceStep]
 
     def __getitem__(self, name: str) -> Doubles:
-        """Return the numbers of a step by its name."""
+        """Return the values of a step by its name."""
         return next(step.values for step in self.steps if step.name == name)
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """A model: what is asked for most, and all that is said of it."""
+    """The main facts about a model, and the whole document."""
 
     name: str
     default: bool
     dimension: int | None
-    """None, as the next ones, where the model is broken"""
+    """None, like the following fields, if the model is broken"""
     vocabulary_size: int | None
     layers: int | None
     heads: int | None
     document: Mapping[str, Any] = field(repr=False)
-    """the whole entry of /v1/models"""
+    """the model's entry in /v1/models"""
 
 
-def given_occurrences(given: Sequence[Occurrence | tuple[str, str]]) -> list[Occurrence]:
-    """Occurrences, of which a pair is a text and a word of it; raise InvalidError for none."""
-    made = [one if isinstance(one, Occurrence) else Occurrence(*one) for one in given]
-    if len(made) < _FEWEST:
-        raise InvalidError([FieldError("/occurrences", "takes two at least")])
-    for number, one in enumerate(made):
-        _check(one, f"/occurrences/{number}")
-    return made
+def _require(condition: object) -> None:
+    """Raise ValueError unless the condition holds."""
+    if not condition:
+        raise ValueError
 
 
-def _check(one: Occurrence, pointer: str) -> None:
-    if (one.start is None) != (one.end is None) or (one.word is None) == (one.start is None):
-        raise InvalidError([FieldError(pointer, "give either `word` or both `start` and `end`")])
-    if one.nth < 0 or one.word == "":
-        raise InvalidError([FieldError(pointer, "`word` has letters, and `nth` counts from 0")])
-    if one.start is not None and not 0 <= one.start < (one.end or 0) <= len(one.text):
-        message = "`start` and `end` are a span of the text, which is not empty"
-        raise InvalidError([FieldError(pointer, message)])
+# JSON documents. These functions raise ValueError, TypeError or KeyError for malformed ones.
+
+_RESOLUTIONS = frozenset(get_args(Resolution))
+_TOKEN_FIELDS = ("text", "start", "end", "key", "resolution")
 
 
-def token_of(document: Mapping[str, Any]) -> Token:
-    """Read a token; raise ValueError, TypeError or KeyError for what is none."""
-    text, start, end, key, resolution = (document[name] for name in _TOKEN)
+def read_token(document: Mapping[str, Any]) -> Token:
+    """Read a token."""
+    text, start, end, key, resolution = (document[name] for name in _TOKEN_FIELDS)
     _require(isinstance(text, str) and (key is None or isinstance(key, str)))
     _require(type(start) is type(end) and isinstance(start, int | None))
     _require(resolution in _RESOLUTIONS)
     return Token(text, start, end, key, resolution)
 
 
-_TOKEN = ("text", "start", "end", "key", "resolution")
+def read_neighbors(document: Any) -> list[Neighbor]:
+    """Read neighbors, the nearest first."""
+    return [Neighbor(str(one["word"]), float(one["similarity"])) for one in document]
 
 
-def neighbours_of(document: Any) -> list[Neighbour]:
-    """Read neighbours, best first."""
-    return [Neighbour(str(one["word"]), float(one["similarity"])) for one in document]
-
-
-def comparison_of(document: Mapping[str, Any]) -> Comparison:
-    """Read the answer of /v1/compare."""
-    occurrences = [_compared(one) for one in document["occurrences"]]
+def read_comparison(document: Mapping[str, Any]) -> Comparison:
+    """Read the response of /v1/compare."""
+    occurrences = [
+        ComparedOccurrence(
+            read_token(one["token"]),
+            float(one["shift"]),
+            read_neighbors(one["static_neighbors"]),
+            read_neighbors(one["contextual_neighbors"]),
+            [
+                AttendedToken(str(key["text"]), key["start"], key["end"], float(key["weight"]))
+                for key in one["attends_to"]
+            ],
+        )
+        for one in document["occurrences"]
+    ]
     m = len(occurrences)
     static, contextual = (
         np.array(document[name], np.float64).reshape(m, m)
@@ -158,23 +193,10 @@ def comparison_of(document: Mapping[str, Any]) -> Comparison:
     return Comparison(str(document["model"]), occurrences, static, contextual, notes)
 
 
-def _compared(one: Mapping[str, Any]) -> Compared:
-    return Compared(
-        token_of(one["token"]),
-        float(one["shift"]),
-        neighbours_of(one["static_neighbors"]),
-        neighbours_of(one["contextual_neighbors"]),
-        [
-            Look(str(look["text"]), look["start"], look["end"], float(look["weight"]))
-            for look in one["attends_to"]
-        ],
-    )
-
-
-def trace_of(document: Mapping[str, Any]) -> Trace:
-    """Read the answer of /v1/trace."""
+def read_trace(document: Mapping[str, Any]) -> Trace:
+    """Read the response of /v1/trace."""
     steps = [
-        Step(
+        TraceStep(
             str(step["name"]),
             str(step["formula"]),
             np.array(step["values"], np.float64).reshape(step["shape"]),
@@ -184,19 +206,119 @@ def trace_of(document: Mapping[str, Any]) -> Trace:
     return Trace([str(token) for token in document["tokens"]], steps)
 
 
-def models_of(document: Mapping[str, Any]) -> list[ModelFacts]:
-    """Read the answer of /v1/models."""
-    return [model_of(one) for one in document["data"]]
+def read_models(document: Mapping[str, Any]) -> list[ModelFacts]:
+    """Read the response of /v1/models."""
+    return [read_model_facts(one) for one in document["data"]]
 
 
-def model_of(one: Mapping[str, Any]) -> ModelFacts:
-    """Read an entry of it."""
+def read_model_facts(document: Mapping[str, Any]) -> ModelFacts:
+    """Read the entry of one model."""
     names = ("dimension", "vocabulary_size", "layers", "heads")
-    numbers: dict[str, Any] = {name: one.get(name) for name in names}
+    numbers: dict[str, Any] = {name: document.get(name) for name in names}
     _require(all(number is None or isinstance(number, int) for number in numbers.values()))
-    return ModelFacts(str(one["id"]), one.get("default") is True, document=one, **numbers)
+    default = document.get("default") is True
+    return ModelFacts(str(document["id"]), default, document=document, **numbers)
 
 
-def _require(so: object) -> None:
-    if not so:
-        raise ValueError
+# The .npz archives of /v1/encode.
+
+_MAGIC = b"\x93NUMPY\x01\x00"
+_MAX_HEADER_BYTES = 1024
+
+
+def read_sentences(content: bytes, choice: EncodeOptions, count: int) -> list[Sentence]:
+    """Read the sentences of a `.npz` archive.
+
+    Raises AnswerError unless the archive has exactly the requested sentences and arrays, with
+    consistent shapes and finite values.
+    """
+    try:
+        return list(_read_sentences(_read_archive(content), choice, count))
+    except Exception:  # noqa: BLE001 - zipfile, NumPy and orjson raise many for arbitrary bytes
+        raise malformed_response() from None
+
+
+def _read_archive(content: bytes) -> dict[str, Array]:
+    """Read the arrays of an archive by their names."""
+    with ZipFile(io.BytesIO(content)) as archive:
+        infos = archive.infolist()
+        # Compressed or repeated members could expand a few bytes into any number of them.
+        _require(all(one.compress_type == ZIP_STORED for one in infos))
+        _require(all(one.filename.endswith(".npy") for one in infos))
+        _require(len({one.filename for one in infos}) == len(infos))
+        return {one.filename.removesuffix(".npy"): _read_npy(archive.read(one)) for one in infos}
+
+
+def _read_npy(data: bytes) -> Array:
+    """View the bytes of a `.npy` file as an array, so that no header can request more memory."""
+    _require(data.startswith(_MAGIC))
+    start = 10 + int.from_bytes(data[8:10], "little")
+    _require(start <= _MAX_HEADER_BYTES)
+    shape, dtype = _read_npy_header(data[8:start])
+    return np.frombuffer(data, dtype, offset=start).reshape(shape)
+
+
+@lru_cache(1024)  # sentences of one length have the same headers
+def _read_npy_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """The shape and the dtype of an array."""
+    shape, fortran, dtype = read_array_header_1_0(io.BytesIO(header), _MAX_HEADER_BYTES)
+    _require(not fortran and dtype.kind in "fiu" and all(side >= 0 for side in shape))
+    return shape, dtype
+
+
+def _read_sentences(
+    arrays: dict[str, Array], choice: EncodeOptions, count: int
+) -> Iterator[Sentence]:
+    offsets, documents = arrays.pop("offsets"), _read_documents(arrays.pop("tokens"))
+    _require(offsets.dtype == np.int64 and offsets.shape == (count + 1,))
+    _require(len(documents) == count)
+    starts = offsets.tolist()
+    lengths = [len(document["tokens"]) for document in documents]
+    _require(starts[0] == 0 and np.diff(offsets).tolist() == lengths)
+
+    per_token: tuple[Part, ...] = ("static", "contextual")
+    rows = {part: arrays.pop(part) for part in per_token if part in choice.include}
+    for array in rows.values():
+        _require(array.ndim == 2 and len(array) == starts[-1] and array.shape[1] > 0)  # noqa: PLR2004 - [N, d]
+    _require(len({array.shape for array in rows.values()}) <= 1)
+    per_layer = [part for part in PER_LAYER if part in choice.include]
+    layers = [{part: arrays.pop(f"{part}_{i}") for part in per_layer} for i in range(count)]
+    _require(not arrays)
+    _check_layers(layers, lengths, choice)
+    for array in (*rows.values(), *(one for parts in layers for one in parts.values())):
+        _require(array.dtype == np.dtype(choice.dtype) and np.isfinite(array).all())
+
+    for i, (document, own) in enumerate(zip(documents, layers, strict=True)):
+        of_rows = {part: array[starts[i] : starts[i + 1]] for part, array in rows.items()}
+        # Copies are writable, and one sentence does not keep the whole response in memory.
+        copies = {part: array.copy() for part, array in (of_rows | own).items()}
+        tokens = [read_token(token) for token in document["tokens"]]
+        yield Sentence(tokens, truncated=document["truncated"], **copies)
+
+
+def _read_documents(array: Array) -> list[dict[str, Any]]:
+    """The tokens of each sentence, and how many words were cut off."""
+    _require(array.dtype == np.uint8)
+    documents = orjson.loads(array.tobytes())
+    _require(isinstance(documents, list))
+    for one in documents:
+        _require(isinstance(one["tokens"], list) and type(one["truncated"]) is int)
+    return list(documents)
+
+
+def _check_layers(
+    layers: list[dict[Part, Array]], lengths: list[int], choice: EncodeOptions
+) -> None:
+    """Check the shapes of arrays per layer and head: [L, h, n, …], [L, n, n] as a mean of heads."""
+    shapes: dict[Part, set[tuple[int, ...]]] = {}
+    for arrays, n in zip(layers, lengths, strict=True):
+        for part, array in arrays.items():
+            paired = part in PER_PAIR
+            axes = 3 if paired and choice.mean_heads else 4
+            _require(array.ndim == axes and array.shape[-2] == n)
+            _require(not paired or array.shape[-1] == n)
+            if choice.layers != "all":
+                wanted = 1 if choice.layers == "last" else len(set(choice.layers))
+                _require(len(array) == wanted)
+            shapes.setdefault(part, set()).add(array.shape[:-2] + array.shape[-1:][paired:])
+    _require(all(len(one) == 1 for one in shapes.values()))

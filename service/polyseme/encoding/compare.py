@@ -15,13 +15,12 @@ from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.engine.layers import contextualize
 from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
-from polyseme.store.model import Model
-from polyseme.text.case import Case, spellings
-from polyseme.text.tokens import Token
+from polyseme.models.model import Model
+from polyseme.tokenizer import Case, Token, spellings
 
 READING_SHARE = 0.4
 """How much of the static vector is added before neighbors of a contextual vector are searched. With
-the smaller share that separates senses best, the neighbors describe the context and not the word."""
+the smaller share that separates senses best, neighbors describe the context and not the word."""
 MOST_ATTENDED = 10
 """The most tokens in `attends_to`."""
 _SUBSTITUTE = {"oov": "zero", "subword": "composed from its subwords"}
@@ -171,8 +170,8 @@ def _encode(model: Model, sentence: Tokenized, place: int) -> _Vectors:
 def _compared(model: Model, one: _Vectors, k: int) -> ComparedOccurrence:
     """One occurrence before and after context.
 
-    Neighbors of the static vector leave out the word itself; neighbors of the contextual vector leave
-    out all words of the sentence, because attention has mixed them into it.
+    Neighbors of the static vector leave out the word itself; neighbors of the contextual vector
+    leave out all words of the sentence, because attention has mixed them into it.
     """
     order = np.argsort(-one.weights, kind="stable")[:MOST_ATTENDED]
     attended = [(one.tokens[i], float(one.weights[i])) for i in order if one.weights[i] > 0]
@@ -189,7 +188,7 @@ def _neighbors(model: Model, vector: Floats, k: int, without: Sequence[Token]) -
     """The nearest words, without some tokens in all spellings of their case."""
     forms = {form for token in without for form, _ in spellings(token.key or token.text, "auto")}
     rows = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
-    return [Neighbor(*found) for found in model.neighbours(vector, k, rows)]
+    return [Neighbor(*found) for found in model.neighbors(vector, k, rows)]
 
 
 def _for_reading(one: _Vectors) -> Floats:
@@ -242,7 +241,8 @@ def _notes(tokens: Sequence[Token]) -> list[str]:
             " tells them apart."
         )
     return notes + [
-        f"Occurrence {i} is not in the vocabulary; its static vector is {_SUBSTITUTE[t.resolution]}."
+        f"Occurrence {i} is not in the vocabulary; its static vector is"
+        f" {_SUBSTITUTE[t.resolution]}."
         for i, t in enumerate(tokens)
         if t.resolution in _SUBSTITUTE
     ]
@@ -258,7 +258,7 @@ def comparison_document(model: str, comparison: Comparison) -> dict[str, Any]:
                 "shift": one.shift,
                 "static_neighbors": [near._asdict() for near in one.static_neighbors],
                 "contextual_neighbors": [near._asdict() for near in one.contextual_neighbors],
-                "attends_to": one.attends_to,
+                "attends_to": [vars(key) for key in one.attends_to],
             }
             for one in comparison.occurrences
         ],

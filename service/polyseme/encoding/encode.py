@@ -12,11 +12,8 @@ from polyseme.encoding.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions,
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import contextualize
 from polyseme.errors import MOST_ERRORS, FieldError, OutOfRangeError, UnknownWordError
-from polyseme.store.model import Model
-from polyseme.text.case import Case, Resolution
-from polyseme.text.tokenizer import Tokenizer
-from polyseme.text.tokens import Token
-from polyseme.text.words import words
+from polyseme.models.model import Model
+from polyseme.tokenizer import Case, Resolution, Token, Tokenizer, words
 
 Text: TypeAlias = str | Sequence[str]
 """A sentence, or the words of one that is already tokenized."""
@@ -80,8 +77,8 @@ def tokenize(
 ) -> list[Tokenized]:
     """Tokenize the sentences of a request and check everything that can be refused.
 
-    Raises InvalidError if the model cannot do what the options ask, TooLargeError for a sentence or a
-    request over its limit (work stops there), UnknownWordError if the vocabulary lacks a word and
+    Raises InvalidError if the model cannot do what the options ask, TooLargeError for a sentence or
+    a request over its limit (work stops there), UnknownWordError if the vocabulary lacks a word and
     `oov` is `error`, or if no word of a sentence has a vector and `wordless` is `refuse`.
     """
     options.layer_numbers(model)

@@ -6,9 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from polyseme.errors import FieldError, InvalidError, UnknownWordError
-from polyseme.store.model import Model
-from polyseme.text.case import Case
-from polyseme.text.tokens import resolve_all
+from polyseme.models.model import Model
+from polyseme.tokenizer import Case, resolve_all
 
 
 class Neighbor(NamedTuple):
@@ -25,15 +24,15 @@ def neighbors_of_word(model: Model, word: str, k: int, case: Case = "auto") -> l
         hint = 'Try another spelling, or `case: "auto"`.'
         raise UnknownWordError([FieldError("/word", "not in the vocabulary")], hint=hint)
     itself = [] if token.row is None else [token.row]
-    return [Neighbor(*one) for one in model.neighbours(model.static([token])[0], k, itself)]
+    return [Neighbor(*one) for one in model.neighbors(model.static([token])[0], k, itself)]
 
 
 def neighbors_of_vector(model: Model, vector: Sequence[float], k: int) -> list[Neighbor]:
-    """The k words nearest to a vector [d]; raise InvalidError for a wrong width or a zero vector."""
+    """The k words nearest to a vector [d]; raise InvalidError for a wrong width or zero vector."""
     if len(vector) != model.manifest.dimension:
         message = f"has {len(vector)} numbers, the model's vectors {model.manifest.dimension}"
         raise InvalidError([FieldError("/vector", message)])
     array = np.array(vector, np.float64)
     if not array.any():
         raise InvalidError([FieldError("/vector", "a zero vector has no direction")])
-    return [Neighbor(*one) for one in model.neighbours(array, k)]
+    return [Neighbor(*one) for one in model.neighbors(array, k)]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from polyseme.errors import FieldError, InvalidError, TooLargeError
-from polyseme.store.model import Model
-from polyseme.text.case import Case
+from polyseme.models.model import Model
+from polyseme.tokenizer import Case
 
 Part: TypeAlias = Literal[
     "static", "contextual", "attention", "queries", "keys", "values", "scores"

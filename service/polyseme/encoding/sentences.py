@@ -10,8 +10,8 @@ from polyseme.encoding.encode import Encoded
 from polyseme.encoding.options import EncodeOptions
 from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.errors import FieldError, InvalidError
-from polyseme.store.model import Model
-from polyseme.text.tokens import Token
+from polyseme.models.model import Model
+from polyseme.tokenizer import Token
 
 Pooling: TypeAlias = Literal["informativeness", "mean"]
 POOLED = EncodeOptions(include=frozenset({"contextual"}))
@@ -53,9 +53,9 @@ def weighted_mean(vectors: Floats, weights: Floats) -> Floats:
 def token_weights(model: Model, tokens: Sequence[Token], pooling: Pooling) -> NDArray[np.float32]:
     """The weight of each token in the mean; 0 for one without a vector. -> [n]
 
-    `informativeness` is s = exp(word bias), up to a factor: 1e-3 / (1e-3 + p) for a word of relative
-    frequency p (docs/closed-form.md), 1 for a composed one, and 1 for all if the model has no word
-    biases.
+    `informativeness` is s = exp(word bias), up to a factor: 1e-3 / (1e-3 + p) for a word of
+    relative frequency p (docs/closed-form.md), 1 for a composed one, and 1 for all if the model has
+    no word biases.
     """
     known = np.array([t.row is not None or t.composed is not None for t in tokens], np.float32)
     if pooling == "mean" or model.word_bias is None or not known.any():

@@ -11,9 +11,9 @@ import pybase64
 from polyseme.encoding.encode import Encoded, TokenCounts, Tokenized
 from polyseme.encoding.options import Dtype, EncodeOptions, Limits, Part
 from polyseme.engine.arrays import Floats
-from polyseme.store.manifest import Manifest
-from polyseme.store.model import Model
-from polyseme.text.tokens import Token
+from polyseme.models.manifest import Manifest
+from polyseme.models.model import Model
+from polyseme.tokenizer import Token
 
 Format: TypeAlias = Literal["json", "ndjson", "npz"]
 Encoding: TypeAlias = Literal["float", "base64"]
@@ -44,7 +44,7 @@ def check_size(
     *,
     streamed: bool = False,
 ) -> None:
-    """Raise TooLargeError if a response could be over `max_answer_bytes`, before anything is encoded.
+    """Raise TooLargeError if a response could be over `max_answer_bytes`, before it is made.
 
     The limit is on the whole response, on each line if it is streamed.
     """

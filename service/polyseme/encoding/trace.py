@@ -12,8 +12,8 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.trace import Step, Weights, trace_embeddings, trace_layer, trace_projected
 from polyseme.errors import FieldError, InvalidError
-from polyseme.store.model import Model
-from polyseme.text.case import Case
+from polyseme.models.model import Model
+from polyseme.tokenizer import Case
 
 FLOAT64_BYTES = 26
 """The most bytes of a float64 and its comma in JSON."""
@@ -41,8 +41,8 @@ def trace_text(
 ) -> tuple[Tokenized, list[Step]]:
     """The tokens of a text and every step of one layer of a stored model.
 
-    Raises InvalidError if there is no such layer or the text has no word, TooLargeError if the trace
-    is over a limit.
+    Raises InvalidError if there is no such layer or the text has no word, TooLargeError if the
+    trace is over a limit.
     """
     limits = limits or Limits()
     if layer >= len(model.layers):

@@ -1,6 +1,6 @@
 """The mathematics, on NumPy arrays alone: no files, no network, no framework, no state.
 
-Letters used throughout: n tokens of a sentence, d width of a vector, k width of a head's queries and
-keys, v width of its values, h heads, L layers, V words of the vocabulary, b rows of a block.
+Letters used throughout: n tokens of a sentence, d width of a vector, k width of a head's queries
+and keys, v width of its values, h heads, L layers, V words of the vocabulary, b rows of a block.
 Weights are stored `[in, out]`, so the code reads `x @ wq` as the formulas do.
 """

@@ -29,13 +29,15 @@ def require_finite(array: Floats) -> Floats:
 def unit(x: Floats) -> Floats:
     """Divide each row by its length; a zero row stays zero. [..., d] -> [..., d]
 
-    Rows whose squares overflow or vanish are first divided by their largest entry.
+    A row whose squares overflow or vanish is first divided by its largest entry. The other rows of
+    the array have no influence on the bits of a row.
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         length: Floats = np.sqrt(np.vecdot(x, x))[..., None]
         if length.size and not (_SAFE[0] <= length.min() and length.max() <= _SAFE[1]):
+            unsafe = ~((length >= _SAFE[0]) & (length <= _SAFE[1]))
             peak = np.abs(x).max(axis=-1, keepdims=True, initial=0)
-            x = x / np.where(peak == 0, 1, peak).astype(x.dtype)
+            x = x / np.where(unsafe & (peak > 0), peak, 1).astype(x.dtype)
             length = np.sqrt(np.vecdot(x, x))[..., None]
             length[length == 0] = 1
         result: Floats = x / length

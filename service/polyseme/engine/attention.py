@@ -15,6 +15,8 @@ BLOCK = 256
 matrix product decides its last bits."""
 _CACHED_LENGTH = 64
 """Position biases of sentences up to this length stay in memory: at most 1.4 MB for four heads."""
+_SAFE_SCORE = 60.0
+"""exp(±60) and sums of such numbers stay far inside the range of float32."""
 
 Mask: TypeAlias = Literal["all", "others", "other-words"]
 """Which keys a query sees: `all`; `others`: not its own token; `other-words`: neither its own token
@@ -68,6 +70,7 @@ class Scoring:
         bias = self._biases.get(n)
         if bias is None:
             bias = np.ascontiguousarray(relative_bias(self.position_bias, range(n), n))
+            bias.setflags(write=False)
             self._biases[n] = bias
         return bias
 
@@ -75,8 +78,8 @@ class Scoring:
 def masked_keys(known: Flags | None, words: Integers, mask: Mask, rows: range) -> Flags | None:
     """Which keys each row does not see, None if every row sees all. [n], [n] -> [b, n]
 
-    `known` is None if all tokens are known. Unknown tokens are never seen. A row without any visible
-    key sees its own token, so its weights still sum to 1.
+    `known` is None if all tokens are known. Unknown tokens are never seen. A row without any
+    visible key sees its own token, so its weights still sum to 1.
     """
     if mask == "all" and known is None:
         return None
@@ -98,12 +101,16 @@ def masked_keys(known: Flags | None, words: Integers, mask: Mask, rows: range) -
 def softmax(scores: Floats, masked: Flags | None = None) -> Floats:
     """Softmax over the last axis, in place. [..., n] -> [..., n]
 
-    exp(s_j − max s) / Σ exp(s_j − max s) over the visible entries; masked entries become exactly 0.
-    Every row needs a visible entry (`masked_keys` leaves one).
+    exp(s_j) / Σ exp(s_j) over the visible entries; masked entries become exactly 0. Every row needs
+    a visible entry (`masked_keys` leaves one).
     """
+    # Between these bounds no exponential overflows or vanishes. Otherwise the maximum of each row
+    # is subtracted first, which does not change the quotient but takes longer than all other steps.
+    safe = scores.size and scores.min() > -_SAFE_SCORE and scores.max() < _SAFE_SCORE
     if masked is not None:
         np.copyto(scores, -np.inf, where=masked)
-    scores -= np.maximum.reduce(scores, axis=-1, keepdims=True, initial=-np.inf)
+    if not safe:
+        scores -= scores.max(axis=-1, keepdims=True, initial=-np.inf)
     np.exp(scores, out=scores)
     scores /= np.add.reduce(scores, axis=-1, keepdims=True)
     return scores
@@ -122,9 +129,9 @@ def attend(
 
     [h, n, k], [h, n, k], [h, n, v] -> [n, h·v], [h, n, n] if `keep_weights`
 
-    softmax(Q·Kᵀ + position bias + scale·word bias) · V over the keys each row sees. The queries come
-    divided by √k already where the layer scales. Memory grows with n·b for the scores of a block, and
-    with n² only if the weights are kept.
+    softmax(Q·Kᵀ + position bias + scale·word bias) · V over the keys each row sees. The queries
+    come divided by √k already where the layer scales. Memory grows with n·b for the scores of a
+    block, and with n² only if the weights are kept.
     """
     heads, n, width = values.shape
     context = np.empty((n, heads, width), values.dtype)

@@ -109,6 +109,7 @@ class Residual:
             return x + output
         both = np.empty((2, *x.shape), x.dtype)  # one call of unit() for both costs half of two
         both[0], both[1] = output, x
+        total: Floats
         total, start = unit(both)
         start *= self.share
         total += start
@@ -226,8 +227,8 @@ def contextualize(
 
     `record` names intermediate arrays to return (`queries`, `keys`, `values`, `scores`, `weights`)
     of the layers in `of_layers`, of all if None. `scores` are queries·keysᵀ, before scale, biases
-    and softmax. Recording changes no bit of the result. Raises NonFiniteError if a returned array is
-    not finite.
+    and softmax. Recording changes no bit of the result. Raises NonFiniteError if a returned array
+    is not finite.
     """
     # Other strides would lead BLAS to other kernels, and to other last bits.
     x = sentence.vectors

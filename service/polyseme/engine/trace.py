@@ -79,8 +79,8 @@ class _Recorder:
 def trace_layer(sentence: Sentence, layers: Sequence[Layer], number: int) -> list[Step]:
     """Every step of one layer of a stored model; the layers before it are run first.
 
-    A leading head axis where there is more than one head. Raises NonFiniteError if a step leaves the
-    range of float64.
+    A leading head axis where there is more than one head. Raises NonFiniteError if a step leaves
+    the range of float64.
     """
     wide = [layer.astype(np.float64) for layer in layers[: number + 1]]
     vectors = sentence.vectors.astype(np.float64)

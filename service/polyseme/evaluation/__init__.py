@@ -1,1 +1,1 @@
-"""Measuring: how well vectors separate senses, beside what they have to beat."""
+"""Evaluation: how well vectors separate senses, and how well attention explains them."""

@@ -1,13 +1,13 @@
 """CoarseWSD-20 (Loureiro et al. 2021): which of a few coarse senses a word has.
 
-Nearest sense centroid: the mean of the unit-length training vectors of each sense, then the cosine.
-Accuracy and macro-F1 are means over the words.
+The guess is the nearest sense centroid by cosine, the mean of the unit-length training vectors of
+each sense. Accuracy and macro-F1 are means over the words.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -15,19 +15,23 @@ import orjson
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score
 
+from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats, Integers, unit
-from polyseme.evaluation.bootstrap import Figure, draws
-from polyseme.evaluation.confusion import accuracy, cells, macro_f1
-from polyseme.evaluation.files import Files
-from polyseme.evaluation.occurrences import Embedder, Occurrence
-from polyseme.evaluation.refusal import EvaluationError
+from polyseme.evaluation.datasets import Embedder, Files, Knows, Occurrence
+from polyseme.evaluation.statistics import (
+    Figure,
+    accuracy,
+    confusion_cells,
+    macro_f1,
+    resample_counts,
+)
 
 _SPLITS = ("train", "test")
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Occurrences of a word, and the sense of each."""
+    """Occurrences of a word with their senses."""
 
     occurrences: list[Occurrence]
     senses: Integers
@@ -40,14 +44,14 @@ class AmbiguousWord:
 
     name: str
     senses: list[str]
-    """the labels, sorted; what `Examples.senses` counts by"""
+    """the sorted labels, which `Examples.senses` numbers"""
     train: Examples
     test: Examples
 
 
 @dataclass(frozen=True)
 class WordFigures:
-    """What was measured of one word, parts of 1; a mean where there are several embedders."""
+    """The figures of one word, as fractions; the mean of several embedders."""
 
     accuracy: float
     macro_f1: float
@@ -56,15 +60,15 @@ class WordFigures:
 
 
 @dataclass(frozen=True)
-class Coarse:
-    """What was measured."""
+class CoarseWsdResult:
+    """The figures of a system on the whole set."""
 
     accuracy: Figure
     macro_f1: Figure
     words: dict[str, WordFigures]
 
     def rounded(self) -> dict[str, float]:
-        """The figures in %, as models keep them in their manifest."""
+        """The figures in %, for manifests."""
         return {
             "words": len(self.words),
             "accuracy": self.accuracy.value,
@@ -72,30 +76,30 @@ class Coarse:
         }
 
 
-def coarsewsd(files: Files, *embedders: Embedder) -> Coarse:
-    """Measure the vectors of an embedder, or of several as the mean of their figures.
+def coarsewsd(files: Files, *embedders: Embedder) -> CoarseWsdResult:
+    """Evaluate the vectors of an embedder; the figures of several are averaged.
 
-    `files` are `evaluation_files(directory, "coarsewsd")`. Raises EvaluationError where they are
-    not CoarseWSD-20's.
+    `files` are `read_data_set(directory, "coarsewsd")`. Raises CommandError if they are not those
+    of CoarseWSD-20.
     """
     found = {}
     for stream, word in enumerate(ambiguous_words(files)):
         guesses = [_nearest(word, embed) for embed in embedders]
         found[word.name] = _figures(word, guesses, stream)
-    return _together(found)
+    return _mean_figures(found)
 
 
-def most_frequent_sense(files: Files) -> Coarse:
-    """Measure the guess that is always the sense that train has most often, the first of equals."""
+def most_frequent_sense(files: Files) -> CoarseWsdResult:
+    """Evaluate the guess of the most frequent sense in train, the first of equals."""
     found = {}
     for stream, word in enumerate(ambiguous_words(files)):
         often = int(np.argmax(np.bincount(word.train.senses)))
         found[word.name] = _figures(word, [np.full(len(word.test.senses), often)], stream)
-    return _together(found)
+    return _mean_figures(found)
 
 
 def occurrences_in(files: Files) -> list[Occurrence]:
-    """Every occurrence that needs a vector."""
+    """All occurrences that need a vector."""
     words = ambiguous_words(files)
     return list(chain.from_iterable((*w.train.occurrences, *w.test.occurrences) for w in words))
 
@@ -111,8 +115,10 @@ def _nearest(word: AmbiguousWord, embed: Embedder) -> Integers:
 
 def _figures(word: AmbiguousWord, guesses: Sequence[Integers], stream: int) -> WordFigures:
     gold, s = word.test.senses, len(word.senses)
-    drawn = draws(len(gold), stream).astype(np.float64)
-    counts = np.stack([(drawn @ cells(gold, one, s)).reshape(-1, s, s) for one in guesses])
+    drawn = resample_counts(len(gold), stream).astype(np.float64)
+    counts = np.stack(
+        [(drawn @ confusion_cells(gold, one, s)).reshape(-1, s, s) for one in guesses]
+    )
     return WordFigures(
         float(np.mean([accuracy_score(gold, one) for one in guesses])),
         float(np.mean([f1_score(gold, one, average="macro") for one in guesses])),
@@ -120,27 +126,27 @@ def _figures(word: AmbiguousWord, guesses: Sequence[Integers], stream: int) -> W
     )
 
 
-def _together(words: dict[str, WordFigures]) -> Coarse:
+def _mean_figures(words: dict[str, WordFigures]) -> CoarseWsdResult:
     resampled = np.mean([word.resampled for word in words.values()], axis=0)
     right = float(np.mean([word.accuracy for word in words.values()]))
     f1 = float(np.mean([word.macro_f1 for word in words.values()]))
-    return Coarse(Figure.of(right, resampled[0]), Figure.of(f1, resampled[1]), words)
+    return CoarseWsdResult(Figure.of(right, resampled[0]), Figure.of(f1, resampled[1]), words)
 
 
 def ambiguous_words(files: Files) -> list[AmbiguousWord]:
-    """The words of the set, sorted; raise EvaluationError at the first file that is wrong."""
-    folders = folders_of(files)
+    """The words of the set, sorted; raise CommandError for the first file that is wrong."""
+    folders = word_folders(files)
     if not folders:
-        raise EvaluationError(
+        raise CommandError(
             "The set has no folder of a word with test.data.txt: it is not CoarseWSD-20."
         )
     if len({PurePosixPath(folder).name for folder in folders}) < len(folders):
-        raise EvaluationError("Two folders of the set have the name of one word; take one out.")
+        raise CommandError("Two folders of the set have the name of one word; take one out.")
     return [_word(files, folder) for folder in folders]
 
 
-def folders_of(files: Files) -> list[str]:
-    """The folders of the words, sorted. WiC's own splits have such files too, and are no words."""
+def word_folders(files: Files) -> list[str]:
+    """The folders of the words, sorted. WiC has such files too, in folders named after splits."""
     data = {f"{split}.data.txt" for split in _SPLITS}
     found = {place.parent for place in map(PurePosixPath, files) if place.name in data}
     return sorted(str(folder) for folder in found if folder.name not in {"train", "dev", "test"})
@@ -150,7 +156,7 @@ def _word(files: Files, folder: str) -> AmbiguousWord:
     for split in _SPLITS:
         for kind in ("data", "gold"):
             if f"{folder}/{split}.{kind}.txt" not in files:
-                raise EvaluationError(f"{folder}/{split}.{kind}.txt is missing; get the set again.")
+                raise CommandError(f"{folder}/{split}.{kind}.txt is missing; get the set again.")
     labels = {split: files[f"{folder}/{split}.gold.txt"] for split in _SPLITS}
     known = _known_senses(files, folder)
     for split in _SPLITS:
@@ -163,43 +169,56 @@ def _word(files: Files, folder: str) -> AmbiguousWord:
 
 
 def _known_senses(files: Files, folder: str) -> set[str] | None:
-    """The labels that the set names; None where it does not name any."""
+    """The labels listed by the set, or None if it lists none."""
     lines = files.get(f"{folder}/classes_map.txt")
     if lines is None:
         return None
     try:
         return set(orjson.loads("\n".join(lines)))
     except (orjson.JSONDecodeError, TypeError):
-        raise EvaluationError(f"{folder}/classes_map.txt is not a JSON object.") from None
+        raise CommandError(f"{folder}/classes_map.txt is not a JSON object.") from None
 
 
 def _check_labels(part: str, labels: list[str], files: Files, known: set[str] | None) -> None:
     lines = len(files[f"{part}.data.txt"])
     if len(labels) != lines or not lines:
-        raise EvaluationError(
+        raise CommandError(
             f"{part}.gold.txt has {len(labels)} labels for {lines} sentences in {part}.data.txt."
         )
     for number, label in enumerate(labels, 1):
         if not label or (known is not None and label not in known):
-            raise EvaluationError(
+            raise CommandError(
                 f"{part}.gold.txt, line {number}: the label is none that classes_map.txt names."
             )
 
 
 def _occurrences(files: Files, part: str) -> list[Occurrence]:
     name = f"{part}.data.txt"
-    return [occurrence(line, f"{name}, line {n}") for n, line in enumerate(files[name], 1)]
+    return [parse_occurrence(line, f"{name}, line {n}") for n, line in enumerate(files[name], 1)]
 
 
-def occurrence(line: str, where: str) -> Occurrence:
-    """The occurrence of a line `place TAB sentence`; raise EvaluationError where it is another."""
+def parse_occurrence(line: str, where: str) -> Occurrence:
+    """Parse a line `place TAB sentence`; raise CommandError if it has another form."""
     place, tab, text = line.partition("\t")
     words = tuple(text.split())
     if not tab or not re.fullmatch(r"[0-9]{1,6}", place) or int(place) >= len(words):
-        raise EvaluationError(f"{where}: it is not the place of a word, a tab and the sentence.")
+        raise CommandError(f"{where}: it is not the place of a word, a tab and the sentence.")
     return Occurrence(words, int(place))
 
 
 def senses_of(word: AmbiguousWord) -> NDArray[np.int64]:
-    """How often test has each sense. -> [s]"""
+    """The number of test occurrences of each sense. -> [s]"""
     return np.bincount(word.test.senses, minlength=len(word.senses))
+
+
+def known_words(files: Files, knows: Knows) -> Files:
+    """The set without the words that have no vector, judged by the first sentence of test."""
+    folders = word_folders(files)
+    first = []
+    for folder in folders:
+        name = f"{folder}/test.data.txt"
+        if not files.get(name):
+            raise CommandError(f"{name} is missing or empty; get the set again.")
+        first.append(parse_occurrence(files[name][0], f"{name}, line 1").word)
+    kept = set(compress(folders, knows(first)))
+    return {name: lines for name, lines in files.items() if str(PurePosixPath(name).parent) in kept}

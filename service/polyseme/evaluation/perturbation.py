@@ -1,6 +1,6 @@
-"""One occurrence without some of its words, with another word that looks, without queries.
+"""Perturbations of a sentence: erased words, a replaced query word, zero queries.
 
-What changes is set beside what each head looks at.
+Their effect on the contextual vector is compared with the attention weights of each head.
 """
 
 from bisect import bisect_left
@@ -10,26 +10,26 @@ from math import log
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
-from polyseme.engine.arrays import Flags, Floats, Integers
+from polyseme.engine.arrays import Floats, Integers
 from polyseme.engine.attention import Sentence
 from polyseme.engine.layers import Layer, contextualize
-from polyseme.evaluation.senses import Material, area, margins
-from polyseme.store.model import Model
-from polyseme.text.tokens import tokenise
+from polyseme.evaluation.senses import SenseData, margins
+from polyseme.evaluation.statistics import precision_at, roc_auc, spearman
+from polyseme.models.model import Model
+from polyseme.tokenizer import tokenize
 
 KEPT = (1, 2, 3)
-"""How many of the most attended words are erased, and how many are left."""
+"""Numbers of highest-ranked words to erase, or to keep."""
 EVIDENT = log(2)
-"""From here on the judge's evidence makes a word one that tells the sense."""
+"""Evidence from which on a word counts as one that reveals the sense."""
 MEASURES = (
     *("drop_correlation", "change_correlation", "flip_auc", "flip_at_1", "flip_at_3"),
     *("evidence_correlation", "evidence_auc", "evidence_at_1", "evidence_at_3"),
     *(f"removed_{k}" for k in KEPT),
     *(f"kept_{k}" for k in KEPT),
 )
-"""What `measured` gives, in its order."""
+"""The columns of `evaluate_rankings`."""
 SENTENCES = (
     ("she went to the bank to deposit money near the river", "bank"),
     ("the animal didn't cross the street because it was too tired", "it"),
@@ -37,26 +37,26 @@ SENTENCES = (
     ("he was eating an apple under the tree", "apple"),
     ("Apple launched a new phone", "Apple"),
 )
-"""What everybody asks about attention, and the word whose row is asked for."""
-NEIGHBOURS = 25
-"""How far in the order of frequency a word is from the one it stands in for, at most."""
+"""Well-known examples of attention, and the query word of each."""
+NEIGHBORS = 25
+"""The largest distance in frequency rank of a word from the one it replaces."""
 
 
-def others(sentence: Sentence, place: int) -> Integers:
-    """The places a word can look at that are not itself: known, and not the same word. -> [m]"""
+def attended_places(sentence: Sentence, place: int) -> Integers:
+    """The positions of keys other than the word itself: known words that differ. -> [m]"""
     there: Integers = np.flatnonzero(sentence.known & (sentence.words != sentence.words[place]))
     return there
 
 
-def erased(sentence: Sentence, places: Sequence[int]) -> Sentence:
-    """The sentence with unknown words at some places; everything else stays where it is."""
+def erase(sentence: Sentence, places: Sequence[int]) -> Sentence:
+    """The sentence with unknown words at some positions, and all others where they are."""
     known, vectors = sentence.known.copy(), sentence.vectors.copy()
     known[list(places)], vectors[list(places)] = False, 0
     return replace(sentence, known=known, vectors=vectors)
 
 
-def swapped(sentence: Sentence, place: int, other: Sentence) -> Sentence:
-    """The sentence with the one word of another in a place; it is nobody else's word either."""
+def swap_word(sentence: Sentence, place: int, other: Sentence) -> Sentence:
+    """The sentence with the word at a position replaced by that of a one-word sentence."""
     vectors, known = sentence.vectors.copy(), sentence.known.copy()
     vectors[place], known[place] = other.vectors[0], other.known[0]
     bias = sentence.word_bias
@@ -66,16 +66,12 @@ def swapped(sentence: Sentence, place: int, other: Sentence) -> Sentence:
     return replace(sentence, vectors=vectors, known=known, word_bias=bias)
 
 
-def contextual(sentence: Sentence, layers: Sequence[Layer], place: int) -> Floats:
-    """The contextual vector of one word. -> [d]"""
-    vector: Floats = contextualize(sentence, layers).contextual[place]
-    return vector
+def attention_rows(
+    sentence: Sentence, layers: Sequence[Layer], place: int, keys: Integers
+) -> Floats:
+    """The attention weights of each head for some keys, normalized to a sum of 1. -> [L·h, m]
 
-
-def rows(sentence: Sentence, layers: Sequence[Layer], place: int, keys: Integers) -> Floats:
-    """What each head of each layer gives to some words, as parts of 1 of all it gives them.
-
-    -> [L·h, m]; all layers have the same heads. Equal parts where it gives them nothing.
+    All layers have the same number of heads. Uniform if a head gives them no weight.
     """
     records = contextualize(sentence, layers, ("weights",)).records
     weights = np.concatenate([one["weights"][:, place][:, keys] for one in records])
@@ -85,8 +81,8 @@ def rows(sentence: Sentence, layers: Sequence[Layer], place: int, keys: Integers
     return result
 
 
-def distances(one: Floats, other: Floats) -> Floats:
-    """The total variation distance of each row from the other's: ½·Σ|p − q|. [r, m] -> [r]"""
+def total_variation(one: Floats, other: Floats) -> Floats:
+    """The total variation distance of each pair of rows, ½·Σ|p − q|. [r, m] -> [r]"""
     result: Floats = np.abs(one - other).sum(axis=1) / 2
     return result
 
@@ -100,21 +96,21 @@ class Head:
 
 
 def heads_of(layers: Sequence[Layer]) -> list[Head]:
-    """Every head, in the order of `rows`."""
+    """All heads, in the order of `attention_rows`."""
     return [Head(n, head) for n, layer in enumerate(layers) for head in range(layer.heads)]
 
 
-def titles_of(layers: Sequence[Layer]) -> list[str]:
-    """The names of the heads, counted from 1."""
+def head_titles(layers: Sequence[Layer]) -> list[str]:
+    """The titles of the heads, counted from 1."""
     heads = heads_of(layers)
     if len(layers) == 1:
         return [f"head {head.number + 1}" for head in heads]
     return [f"layer {head.layer + 1} head {head.number + 1}" for head in heads]
 
 
-def rankings_of(layers: Sequence[Layer]) -> list[str]:
-    """The names of what ranks words in a model: each head, as it is and with Wq = 0, their mean."""
-    titles = titles_of(layers)
+def ranking_titles(layers: Sequence[Layer]) -> list[str]:
+    """The titles of a model's rankings: each head, the same with Wq = 0, and the mean of heads."""
+    titles = head_titles(layers)
     names = [name for head in titles for name in (head, f"{head}, Wq = 0")]
     if layers[0].heads == 1:
         return names
@@ -122,10 +118,10 @@ def rankings_of(layers: Sequence[Layer]) -> list[str]:
     return [*names, *(means if len(layers) > 1 else ["mean of heads"])]
 
 
-def unqueried(layers: Sequence[Layer], d: int, heads: Sequence[Head]) -> list[Layer]:
-    """The layers with Wq = 0 for some heads; a bias of the queries, the same for all words, stays.
+def zero_queries(layers: Sequence[Layer], d: int, heads: Sequence[Head]) -> list[Layer]:
+    """The layers with Wq = 0 for some heads; a bias of the queries stays.
 
-    d: the width of the vectors, of which a layer without Wq makes its queries.
+    `d` is the width of the vectors, for layers without Wq.
     """
     changed = list(layers)
     for head in heads:
@@ -138,30 +134,30 @@ def unqueried(layers: Sequence[Layer], d: int, heads: Sequence[Head]) -> list[La
     return changed
 
 
-class LikeFrequency:
-    """Draws words that occur about as often as another, of those that are tagged somewhere."""
+class FrequencyMatcher:
+    """Draws tagged words of about the same frequency as another word."""
 
-    def __init__(self, material: Material, knows: Callable[[Sequence[str]], list[bool]]) -> None:
-        known = knows(material.tagged)
-        self._words = [w for w, there in zip(material.tagged, known, strict=True) if there]
-        self._counts = [material.counts[word] for word in self._words]
-        self._count = material.counts
+    def __init__(self, data: SenseData, knows: Callable[[Sequence[str]], list[bool]]) -> None:
+        known = knows(data.tagged)
+        self._words = [w for w, there in zip(data.tagged, known, strict=True) if there]
+        self._counts = [data.counts[word] for word in self._words]
+        self._count = data.counts
 
     def __call__(
         self, word: str, sentence: Sequence[str], number: int, rng: np.random.Generator
     ) -> list[str]:
-        """Draw some different words, none of which stands in the sentence already."""
+        """Draw `number` distinct words that do not occur in the sentence."""
         middle = bisect_left(self._counts, self._count[word.casefold()])
-        near = self._words[max(middle - NEIGHBOURS, 0) : middle + NEIGHBOURS + 1]
+        near = self._words[max(middle - NEIGHBORS, 0) : middle + NEIGHBORS + 1]
         there = {one.casefold() for one in sentence}
         free = [one for one in near if one not in there]
         return [free[n] for n in rng.permutation(len(free))[:number]]
 
 
 class Erasure:
-    """How near a word is to each sense, as it stands and where other words are erased.
+    """The cosines of an occurrence with each sense, with other words erased.
 
-    `cosines` gives those of vectors with the senses. [q, d] -> [q, s]
+    `cosines` maps vectors to their cosines with the senses. [q, d] -> [q, s]
     """
 
     def __init__(
@@ -175,27 +171,27 @@ class Erasure:
         self._found: dict[frozenset[int], Floats] = {}
 
     def cosines(self, places: Sequence[int] = ()) -> Floats:
-        """With each sense, some words erased; each choice of words is computed once. -> [s]"""
+        """The cosines with some words erased, cached. -> [s]"""
         key = frozenset(map(int, places))
         if key not in self._found:
-            sentence = erased(self._sentence, sorted(key)) if key else self._sentence
-            vector = contextual(sentence, self._layers, self._place)
+            sentence = erase(self._sentence, sorted(key)) if key else self._sentence
+            vector = contextualize(sentence, self._layers).contextual[self._place]
             self._found[key] = self._of(vector[None])[0]
         return self._found[key]
 
     def losses(self, choices: Sequence[Sequence[int]], sense: int) -> Floats:
-        """By how much the margin of a sense falls with each choice of words erased. -> [c]"""
+        """How much the margin of a sense falls with each choice of erased words. -> [c]"""
         found = np.stack([self.cosines(places) for places in choices])
         lost: Floats = margins(self.cosines()[None], sense) - margins(found, sense)
         return lost
 
 
-def measured(
+def evaluate_rankings(
     scores: Floats, keys: Integers, erasure: Erasure, sense: int, evidence: Floats, ties: Floats
 ) -> Floats:
-    """How well each ranking of the words agrees with what they do. [r, m], [m], …, [m] -> [r, c]
+    """The MEASURES of each ranking of words by `scores`. [r, m], [m], …, [m] -> [r, c]
 
-    c: MEASURES. `evidence` is the judge's for the sense; `ties` orders words that rank alike.
+    `evidence` is that of naive Bayes for the sense; `ties` orders words with equal scores.
     """
     single = [[int(key)] for key in keys]
     drops = erasure.losses(single, sense)
@@ -204,9 +200,9 @@ def measured(
     tells = evidence >= EVIDENT
     agreement = [
         *(spearman(scores, drops), spearman(scores, np.abs(drops))),
-        *(area(scores, flips), precision(scores, flips, 1), precision(scores, flips, 3)),
+        *(roc_auc(scores, flips), precision_at(scores, flips, 1), precision_at(scores, flips, 3)),
         spearman(scores, evidence),
-        *(area(scores, tells), precision(scores, tells, 1), precision(scores, tells, 3)),
+        *(roc_auc(scores, tells), precision_at(scores, tells, 1), precision_at(scores, tells, 3)),
     ]
     orders = np.stack([np.lexsort((ties, -row)) for row in scores])
     removed = [[keys[order[:k]] for k in KEPT] for order in orders]
@@ -215,40 +211,9 @@ def measured(
     return np.concatenate([np.stack(agreement, axis=1), np.stack(lost)], axis=1)
 
 
-def spearman(scores: Floats, target: Floats) -> Floats:
-    """Rank correlation of each row with the target. [r, m], [m] -> [r]
-
-    0 where a row is constant, NaN where the target is.
-    """
-    ranks, aim = rankdata(scores, axis=1), rankdata(target)
-    ranks, aim = ranks - ranks.mean(axis=1, keepdims=True), aim - aim.mean()
-    if not aim.any():
-        return np.full(len(scores), np.nan)
-    lengths = np.sqrt((ranks * ranks).sum(axis=1) * (aim @ aim))
-    result: Floats = ranks @ aim / np.where(lengths > 0, lengths, 1)
-    return result
-
-
-def precision(scores: Floats, positive: Flags, k: int) -> Floats:
-    """The part of the k highest that is positive, as a mean over the orders of ties.
-
-    [r, m], [m] -> [r], NaN where nothing is positive
-    """
-    if not positive.any():
-        return np.full(len(scores), np.nan)
-    last = np.sort(scores, axis=1)[:, -k, None]
-    above, level = (np.asarray(part, np.float64) for part in (scores > last, scores == last))
-    left = (k - above.sum(axis=1)) / level.sum(axis=1)
-    result: Floats = (above @ positive + left * (level @ positive)) / k
-    return result
-
-
 def attention_of(model: Model, text: str, word: str) -> dict[str, Any]:
-    """The rows of every head in a text, and the row of one word of it, the first of its spelling.
-
-    `attention`: [L, h, n, n], rounded.
-    """
-    tokens = tokenise(text, model.vocabulary, composes=model.composes)
+    """The attention weights of a text, [L, h, n, n] and rounded, and the position of a word."""
+    tokens = tokenize(text, model.vocabulary, composes=model.composes)
     records = contextualize(model.sentence(tokens), model.layers, ("weights",)).records
     return {
         "text": text,

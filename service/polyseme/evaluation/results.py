@@ -1,42 +1,49 @@
-"""What was measured, as a table for people and as a document for programs."""
+"""Results: measured and published figures, as a table for people and as a document for programs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from polyseme.evaluation.bootstrap import LEVEL, RESAMPLES, SEED, Figure
-from polyseme.evaluation.published import Published
-from polyseme.evaluation.systems import Kind
+from polyseme.evaluation.statistics import LEVEL, RESAMPLES, SEED, Figure
+from polyseme.evaluation.systems import Kind, Split
+
+
+class Published(NamedTuple):
+    """A row of a published table, in %."""
+
+    title: str
+    source: str
+    figures: dict[str, float]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A system and its figures, one for each column."""
+    """A system, and its figure in each column."""
 
     name: str
     title: str
     kind: Kind
     figures: dict[str, Figure]
     facts: dict[str, Any] = field(default_factory=dict)
-    """further numbers, for the document alone"""
+    """further numbers for the document"""
 
 
 @dataclass(frozen=True)
 class Results:
-    """A table of systems, published figures of the same set, and what has to be said of both."""
+    """A table of systems, published figures on the same set, and notes on both."""
 
     task: Literal["coarsewsd", "wic", "similarity"]
     title: str
     columns: dict[str, str]
-    """names of figures, and how the table heads them"""
+    """names of figures, and their headings in the table"""
     rows: Sequence[Row]
     published: Sequence[Published] = ()
     words: dict[str, dict[str, float]] = field(default_factory=dict)
-    """of the model, word by word"""
+    """the figures of the model for each word"""
     notes: Sequence[str] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     base: float = 0.0
-    """what guessing would reach, in %, where that is a number; bars begin there"""
+    """what guessing reaches, in %, if known; bars begin there"""
 
 
 def document(results: Results) -> dict[str, Any]:
@@ -62,51 +69,82 @@ def document(results: Results) -> dict[str, Any]:
 
 
 def table(results: Results) -> str:
-    """The results for a person to read."""
-    head = [results.title, "", _line("", results.columns.values(), _width(results))]
-    lines = [_row(row, results) for row in results.rows]
-    lines += [_published(one, results) for one in results.published]
-    return "\n".join([*head, *lines, *_words(results), "", *results.notes])
+    """The results as text."""
+
+    def line(title: str, cells: Any) -> str:
+        return "  ".join([f"{title:<{width}}", *(f"{cell:<20}" for cell in cells)]).rstrip()
+
+    published = {f"{one.title} (published)": one for one in results.published}
+    width = max(map(len, [*(row.title for row in results.rows), *published]))
+    lines = [results.title, "", line("", results.columns.values())]
+    for row in results.rows:
+        figures = map(row.figures.get, results.columns)
+        cells = (f"{f.value:5.2f} [{f.low:.1f}, {f.high:.1f}]" if f else "–" for f in figures)
+        lines.append(line(row.title, cells))
+    for title, one in published.items():
+        names = (name for name in results.columns if name in one.figures)
+        lines.append(line(title, (f"{one.figures[name]:5.1f}" for name in names)))
+    return "\n".join([*lines, *_word_lines(results.words), "", *results.notes])
 
 
-def _width(results: Results) -> int:
-    titles = [row.title for row in results.rows] + [_named(one) for one in results.published]
-    return max(map(len, titles))
-
-
-def _named(one: Published) -> str:
-    return f"{one.title} (published)"
-
-
-def _line(title: str, cells: Any, width: int) -> str:
-    return "  ".join([f"{title:<{width}}", *(f"{cell:<20}" for cell in cells)]).rstrip()
-
-
-def _row(row: Row, results: Results) -> str:
-    cells = [
-        f"{one.value:5.2f} [{one.low:.1f}, {one.high:.1f}]" if one else "–"
-        for one in map(row.figures.get, results.columns)
-    ]
-    return _line(row.title, cells, _width(results))
-
-
-def _published(one: Published, results: Results) -> str:
-    cells = [f"{one.figures[name]:5.1f}" for name in results.columns if name in one.figures]
-    return _line(_named(one), cells, _width(results))
-
-
-def _words(results: Results) -> list[str]:
-    if not results.words:
+def _word_lines(words: dict[str, dict[str, float]]) -> list[str]:
+    """The table of figures by word."""
+    if not words:
         return []
-    names = list(next(iter(results.words.values())))
-    width = max(map(len, results.words))
+    names = list(next(iter(words.values())))
+    width = max(map(len, words))
     head = "  ".join([f"{'':<{width}}", *(f"{name:>{max(8, len(name))}}" for name in names)])
     lines = [
         "  ".join([f"{word:<{width}}", *(_cell(one[name], max(8, len(name))) for name in names)])
-        for word, one in results.words.items()
+        for word, one in words.items()
     ]
     return ["", head.rstrip(), *lines]
 
 
 def _cell(number: float, width: int) -> str:
     return f"{number:>{width},}" if isinstance(number, int) else f"{number:>{width}.2f}"
+
+
+TEN = frozenset(
+    ("apple", "bank", "bass", "chair", "club", "digit", "java", "mole", "spring", "trunk")
+)
+"""The words of the archive of CoarseWSD-20 that comes with this project."""
+TWENTY = TEN | frozenset(
+    ("arm", "bow", "crane", "deck", "hood", "pitcher", "pound", "seal", "square", "yard")
+)
+_LOUREIRO, _PILEHVAR = "Loureiro et al. 2021", "Pilehvar & Camacho-Collados 2019"
+
+
+def _coarse(title: str, accuracy: float, f1: float) -> Published:
+    return Published(title, _LOUREIRO, {"accuracy": accuracy, "macro_f1": f1})
+
+
+_OF_TEN = (
+    _coarse("fastText classifier on crawl-300d-2M", 93.8, 91.1),
+    _coarse("BERT-base, nearest sense centroid", 94.7, 93.3),
+    _coarse("BERT-large, nearest sense centroid", 95.9, 94.8),
+)
+_OF_TWENTY = (
+    _coarse("fastText classifier on crawl-300d-2M", 93.8, 86.8),
+    _coarse("BERT-base, nearest sense centroid", 94.0, 91.0),
+    _coarse("BERT-large, nearest sense centroid", 95.8, 93.2),
+)
+_OF_WIC_TEST = tuple(
+    Published(title, _PILEHVAR, {"accuracy": accuracy})
+    for title, accuracy in (
+        ("ELMo", 57.7),
+        ("context2vec", 59.3),
+        ("BERT-large", 65.5),
+        ("people", 80.0),
+    )
+)
+
+
+def published_coarsewsd(words: Collection[str]) -> tuple[Published, ...]:
+    """Figures published for exactly these words: the ten, all twenty, or none."""
+    return {TEN: _OF_TEN, TWENTY: _OF_TWENTY}.get(frozenset(words), ())
+
+
+def published_wic(split: Split) -> tuple[Published, ...]:
+    """Figures published for this split, which only test has."""
+    return _OF_WIC_TEST if split == "test" else ()

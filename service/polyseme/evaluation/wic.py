@@ -1,26 +1,27 @@
 """WiC (Pilehvar & Camacho-Collados 2019): whether a word means the same in two sentences.
 
-The cosine of the two occurrences against a threshold, the one that is best on train.
+The guess compares the cosine of both occurrences with the threshold that is best on train.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
+from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Flags, Floats, unit
-from polyseme.evaluation.bootstrap import Figure, draws
-from polyseme.evaluation.files import Files
-from polyseme.evaluation.occurrences import Embedder, Occurrence
-from polyseme.evaluation.refusal import EvaluationError
-from polyseme.evaluation.wish import Split
+from polyseme.evaluation.datasets import Embedder, Files, Knows, Occurrence
+from polyseme.evaluation.statistics import Figure, resample_counts
+from polyseme.evaluation.systems import Split
 
 _FIELDS = 5
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of occurrences, and whether both mean the same."""
+    """Pairs of occurrences, and whether both have the same meaning."""
 
     occurrences: list[tuple[Occurrence, Occurrence]]
     same: Flags
@@ -28,8 +29,8 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class InContext:
-    """What was measured; the threshold is that of the first embedder."""
+class WicResult:
+    """The figures of a system; the threshold is that of the first embedder."""
 
     train: float
     """in %"""
@@ -37,15 +38,15 @@ class InContext:
     threshold: float
 
     def rounded(self, split: Split = "dev") -> dict[str, float]:
-        """The figures in %, as models keep them in their manifest."""
+        """The figures in %, for manifests."""
         return {"train_accuracy": self.train, f"{split}_accuracy": self.accuracy.value}
 
 
-def wic(files: Files, *embedders: Embedder, split: Split = "dev") -> InContext:
-    """Measure the vectors of an embedder, or of several as the mean of their figures.
+def wic(files: Files, *embedders: Embedder, split: Split = "dev") -> WicResult:
+    """Evaluate the vectors of an embedder; the figures of several are averaged.
 
-    `files` are `evaluation_files(directory, "wic")`. Raises EvaluationError where they are not
-    WiC's, or lack the split.
+    `files` are `read_data_set(directory, "wic")`. Raises CommandError if they are not those of
+    WiC, or lack the split.
     """
     train, measured = pairs_of(files, "train"), pairs_of(files, split)
     best, right, thresholds = [], [], []
@@ -55,19 +56,21 @@ def wic(files: Files, *embedders: Embedder, split: Split = "dev") -> InContext:
         best.append(accuracy)
         right.append((_cosines(measured, embed) >= threshold) == measured.same)
     of_pair = np.mean(right, axis=0)
-    resampled = draws(len(of_pair)) @ of_pair / len(of_pair)
+    resampled = resample_counts(len(of_pair)) @ of_pair / len(of_pair)
     figure = Figure.of(float(of_pair.mean()), resampled)
-    return InContext(round(100 * float(np.mean(best)), 2), figure, thresholds[0])
+    return WicResult(round(100 * float(np.mean(best)), 2), figure, thresholds[0])
 
 
 def best_threshold(cosines: Floats, same: Flags) -> tuple[float, float]:
-    """The cosine from which on a pair is best taken for the same, and the accuracy. [m], [m]
+    """The cosine from which pairs count as the same, and the accuracy on these pairs. [m], [m]
 
-    The lowest one where several do equally well.
+    Of several equally good thresholds, the lowest.
     """
     order = np.argsort(cosines)
     thresholds, first = np.unique(cosines[order], return_index=True)
-    below = np.concatenate([[0], np.cumsum(~same[order])])[first]  # others, and rightly so
+    below = np.concatenate([[0], np.cumsum(~same[order])])[
+        first
+    ]  # different meanings, correctly rejected
     above = same.sum() - np.concatenate([[0], np.cumsum(same[order])])[first]
     best = int(np.argmax(below + above))
     return float(thresholds[best]), float(below[best] + above[best]) / len(same)
@@ -80,22 +83,22 @@ def _cosines(pairs: Pairs, embed: Embedder) -> Floats:
 
 
 def occurrences_in(files: Files, split: Split = "dev") -> list[Occurrence]:
-    """Every occurrence that needs a vector."""
+    """All occurrences that need a vector."""
     parts = (pairs_of(files, "train"), pairs_of(files, split))
     return [one for part in parts for pair in part.occurrences for one in pair]
 
 
 def pairs_of(files: Files, split: str) -> Pairs:
-    """The pairs of a split; raise EvaluationError where it is missing or wrong."""
+    """The pairs of a split; raise CommandError if it is missing or wrong."""
     data, gold = (_name(files, split, kind) for kind in ("data", "gold"))
     if len(files[data]) != len(files[gold]) or not files[data]:
-        raise EvaluationError(
+        raise CommandError(
             f"{gold} has {len(files[gold])} labels for {len(files[data])} pairs in {data}."
         )
     for number, label in enumerate(files[gold], 1):
         if label not in {"T", "F"}:
-            raise EvaluationError(f"{gold}, line {number}: a label is T or F.")
-    pairs = [pair_of(line, f"{data}, line {n}") for n, line in enumerate(files[data], 1)]
+            raise CommandError(f"{gold}, line {number}: a label is T or F.")
+    pairs = [parse_pair(line, f"{data}, line {n}") for n, line in enumerate(files[data], 1)]
     return Pairs(pairs, np.array(files[gold]) == "T")
 
 
@@ -103,16 +106,16 @@ def _name(files: Files, split: str, kind: str) -> str:
     ending = f"{split}/{split}.{kind}.txt"
     found = [name for name in files if name == ending or name.endswith(f"/{ending}")]
     if not found:
-        raise EvaluationError(
+        raise CommandError(
             f"The set has no {ending}: it is not WiC, or that part was not published with it."
         )
     return found[0]
 
 
-def pair_of(line: str, where: str) -> tuple[Occurrence, Occurrence]:
-    """The pair of a line; raise EvaluationError where it is none.
+def parse_pair(line: str, where: str) -> tuple[Occurrence, Occurrence]:
+    """Parse a line; raise CommandError if it has another form.
 
-    Word, part of speech, both places as `2-1`, both sentences, with tabs between.
+    The fields are word, part of speech, both positions as `2-1`, and both sentences.
     """
     fields = line.split("\t")
     places = re.fullmatch(r"([0-9]{1,6})-([0-9]{1,6})", fields[2] if len(fields) == _FIELDS else "")
@@ -121,6 +124,23 @@ def pair_of(line: str, where: str) -> tuple[Occurrence, Occurrence]:
         first, second = (Occurrence(w, int(p)) for w, p in zip(words, places.groups(), strict=True))
         if all(one.place < len(one.words) for one in (first, second)):
             return first, second
-    raise EvaluationError(
+    raise CommandError(
         f"{where}: it is not word, part of speech, two places, two sentences, with tabs between."
     )
+
+
+def known_pairs(files: Files, knows: Knows) -> Files:
+    """The set without the pairs of which a word has no vector."""
+    kept = dict(files)
+    for name in files:
+        if name.endswith(".data.txt"):
+            known = pairs_known([parse_pair(line, name) for line in files[name]], knows)
+            for part in (name, name.replace(".data.", ".gold.")):
+                kept[part] = list(compress(files.get(part, []), known))
+    return kept
+
+
+def pairs_known(pairs: Iterable[tuple[Occurrence, Occurrence]], knows: Knows) -> list[bool]:
+    """Whether both words of each pair have a vector."""
+    found = knows([one.word for pair in pairs for one in pair])
+    return [a and b for a, b in zip(found[::2], found[1::2], strict=True)]

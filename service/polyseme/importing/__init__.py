@@ -1,1 +1,1 @@
-"""From files of pretrained vectors to model folders; the only package that imports gensim."""
+"""Import of pretrained word vectors into model folders; the only package that imports gensim."""

@@ -1,7 +1,7 @@
-"""fastText's own `.bin`: walked through and checked, then read by gensim.
+"""fastText's own `.bin`: checked byte by byte, then read by gensim.
 
-gensim's reader trusts the file (it waits for ever for the end of a word that is cut off), so each
-length is followed first. The format is that of fastText's `FastText::saveModel`.
+gensim's reader trusts the file (it loops for ever over a word that is cut off), so every length is
+checked first. The format is that of fastText's `FastText::saveModel`.
 """
 
 import struct
@@ -15,26 +15,30 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from polyseme.command_error import CommandError
 from polyseme.engine.subwords import Subwords
-from polyseme.importing.compression import Plain, open_plain
-from polyseme.importing.formats import FASTTEXT_MAGIC
-from polyseme.importing.progress import Bar
-from polyseme.importing.refusal import SKIP_HINT, VectorFileError
-from polyseme.importing.rows import LONGEST_WORD, WIDEST
+from polyseme.importing.formats import FASTTEXT_MAGIC, Decompressed, open_decompressed
+from polyseme.importing.rows import LONGEST_WORD, SKIP_HINT, WIDEST
+from polyseme.progress import ProgressBar
 
 _BLOCK = 1 << 20
 _MOST_WORDS = 100_000_000
 _MOST_BUCKETS = 1 << 30
 _LONGEST_GRAM = 64
 _SUPERVISED, _NEWEST = 3, 12
+_GENSIM_ERRORS = (
+    *(ArithmeticError, AssertionError, EOFError, LookupError, NotImplementedError, TypeError),
+    *(ValueError, struct.error),
+)
+"""Raised by gensim for a file that it does not understand."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says of itself before its words."""
+    """The header of a file."""
 
     new: bool
-    """it has a version, and says whether it is quantised"""
+    """the file has a version, and says whether it is quantized"""
     dim: int
     bucket: int
     min_n: int
@@ -44,157 +48,159 @@ class Header:
 
 
 @dataclass(frozen=True)
-class Walked:
-    """What a file was found to have."""
+class Checked:
+    """The result of checking a file."""
 
     header: Header
     left_out: set[int]
-    """the words, by number, that cannot be used"""
+    """numbers of the words that cannot be used"""
 
 
-class _Walk:
-    """Takes a file apart in order, knowing at which byte it is."""
+@dataclass(frozen=True)
+class FastText:
+    """The contents of a `.bin`."""
 
-    def __init__(self, plain: Plain, bar: Bar) -> None:
-        self._plain, self._bar, self._buffer, self._at = plain, bar, b"", 0
+    words: list[str]
+    vectors: NDArray[np.float32]
+    """[V, d], each the mean of the word's own vector and those of its n-grams"""
+    counts: NDArray[np.int64]
+    """[V], occurrences of each word"""
+    subwords: Subwords | None
+
+
+class _Parser:
+    """Takes values off the front of a file, and knows at which byte it is."""
+
+    def __init__(self, file: Decompressed, bar: ProgressBar) -> None:
+        self._file, self._bar, self._buffer, self._at = file, bar, b"", 0
 
     @property
     def place(self) -> int:
-        """The byte that comes next."""
-        return self._plain.given - len(self._buffer) + self._at
+        """The offset of the next byte."""
+        return self._file.position - len(self._buffer) + self._at
+
+    @property
+    def ended(self) -> bool:
+        """Whether the file has no more bytes."""
+        if self._at == len(self._buffer):
+            self._buffer, self._at = self._file.read(1), 0
+        return not self._buffer
 
     def take(self, count: int) -> bytes:
-        """Take some bytes; refuse the file where it ends before."""
+        """Take `count` bytes; raise CommandError if the file has fewer."""
         while len(self._buffer) - self._at < count:
-            self._more()
+            self._fill()
         self._at += count
         return self._buffer[self._at - count : self._at]
 
     def numbers(self, kinds: str) -> tuple[int, ...]:
-        """Take little-endian numbers, as `struct` names them."""
+        """Take little-endian numbers; `kinds` are format characters of `struct`."""
         layout = struct.Struct(f"<{kinds}")
         return layout.unpack(self.take(layout.size))
 
     def word(self) -> bytes:
-        """Take what stands before the next zero byte, and that byte."""
+        """Take the bytes up to the next zero byte, and that byte."""
         while (end := self._buffer.find(b"\0", self._at, self._at + LONGEST_WORD + 1)) < 0:
             if len(self._buffer) - self._at > LONGEST_WORD:
                 self.refuse(f"has no end of a word within {LONGEST_WORD} bytes")
-            self._more()
+            self._fill()
         word = self._buffer[self._at : end]
         self._at = end + 1
         return word
 
-    def pass_over(self, count: int) -> None:
-        """Take bytes that nobody wants."""
+    def skip(self, count: int) -> None:
+        """Skip `count` bytes."""
         for left in range(count, 0, -_BLOCK):
             self.take(min(left, _BLOCK))
 
-    @property
-    def ended(self) -> bool:
-        """Whether nothing comes next."""
-        if self._at == len(self._buffer):
-            self._buffer, self._at = self._plain.read(1), 0
-        return not self._buffer
-
     def refuse(self, why: str, place: int | None = None) -> NoReturn:
-        """Refuse the file."""
+        """Raise CommandError with the place."""
         at = self.place if place is None else place
-        raise VectorFileError(f"At byte {at} the fastText file {why}.")
+        raise CommandError(f"At byte {at} the fastText file {why}.")
 
-    def _more(self) -> None:
-        more = self._plain.read(_BLOCK)
+    def _fill(self) -> None:
+        more = self._file.read(_BLOCK)
         if not more:
-            raise VectorFileError(f"The fastText file ends too early, at byte {self._plain.given}.")
+            raise CommandError(f"The fastText file ends too early, at byte {self._file.position}.")
         self._buffer, self._at = self._buffer[self._at :] + more, 0
-        self._bar.reach(self._plain.done)
+        self._bar.reach(self._file.done)
 
 
-def walk(plain: Plain, bar: Bar, encoding: str, *, skip: bool = False) -> Walked:
-    """Follow a file to its end; raise VectorFileError where it goes wrong.
+def check(file: Decompressed, bar: ProgressBar, encoding: str, *, skip: bool = False) -> Checked:
+    """Parse a file to its end without keeping it; raise CommandError where it is wrong.
 
     `skip` leaves out words that cannot be used.
     """
-    walk = _Walk(plain, bar)
-    header = _header(walk)
-    left_out = _words(walk, header.words, encoding, skip=skip)
-    _vectors(walk, header)
-    _output(walk, header)
-    return Walked(header, left_out)
-
-
-def _vectors(walk: _Walk, header: Header) -> None:
-    if header.new and (header.pruned > 0 or any(walk.take(1))):
-        walk.refuse("is quantised (.ftz; import the .bin it was made from)")
-    rows, width = walk.numbers("qq")
+    parser = _Parser(file, bar)
+    header = _header(parser)
+    left_out = _check_words(parser, header.words, encoding, skip=skip)
+    if header.new and (header.pruned > 0 or any(parser.take(1))):
+        parser.refuse("is quantised (.ftz; import the .bin it was made from)")
+    rows, width = parser.numbers("qq")
     if (rows, width) != (header.words + header.bucket, header.dim):
-        walk.refuse(f"has {rows} vectors of {width} numbers where its header says otherwise")
+        parser.refuse(f"has {rows} vectors of {width} numbers where its header says otherwise")
     for row in range(rows):
-        numbers = np.frombuffer(walk.take(4 * width), "<f4")
-        if not np.isfinite(numbers).all():
-            walk.refuse(f"has a number that is not finite in vector {row}")
-
-
-def _output(walk: _Walk, header: Header) -> None:
-    """Pass over what only training needs; a file that was cut off may be cut off there."""
+        if not np.isfinite(np.frombuffer(parser.take(4 * width), "<f4")).all():
+            parser.refuse(f"has a number that is not finite in vector {row}")
+    # Only training needs the second table, but a truncated file may end within it.
     if header.new:
-        walk.take(1)
-    rows, width = walk.numbers("qq")
+        parser.take(1)
+    rows, width = parser.numbers("qq")
     if rows < 0 or width < 0:
-        walk.refuse("has a second table of no size")
-    walk.pass_over(4 * rows * width)
-    if not walk.ended:
-        walk.refuse("goes on after its last table")
+        parser.refuse("has a second table of no size")
+    parser.skip(4 * rows * width)
+    if not parser.ended:
+        parser.refuse("goes on after its last table")
+    return Checked(header, left_out)
 
 
-def _header(walk: _Walk) -> Header:
-    first, second = walk.numbers("ii")
+def _header(parser: _Parser) -> Header:
+    first, second = parser.numbers("ii")
     new = struct.pack("<i", first) == FASTTEXT_MAGIC
     if new and not 1 <= second <= _NEWEST:
-        walk.refuse(f"has version {second} where up to {_NEWEST} can be read", 4)
-    dim = walk.numbers("ii")[0] if new else first
-    _, _, _, _, _, model, bucket, min_n, max_n, _ = walk.numbers("10i")
-    (sample,) = walk.numbers("d")
-    entries, words, labels, _ = walk.numbers("iiiq")
-    pruned = walk.numbers("q")[0] if new else 0
+        parser.refuse(f"has version {second} where up to {_NEWEST} can be read", 4)
+    dim = parser.numbers("ii")[0] if new else first
+    _, _, _, _, _, model, bucket, min_n, max_n, _ = parser.numbers("10i")
+    (sample,) = parser.numbers("d")
+    entries, words, labels, _ = parser.numbers("iiiq")
+    pruned = parser.numbers("q")[0] if new else 0
     if model == _SUPERVISED or labels:
-        walk.refuse("is a classifier, not a model of words")
+        parser.refuse("is a classifier, not a model of words")
     good = 1 <= dim <= WIDEST and 1 <= words <= _MOST_WORDS and entries == words
-    # `-maxn 0` leaves the shortest length at 3: no n-gram is as long as that.
+    # `-maxn 0` keeps the default minimum of 3: no n-gram has such a length.
     grams = 0 <= min_n <= _LONGEST_GRAM and 0 <= max_n <= _LONGEST_GRAM
     buckets = 0 <= bucket <= (_MOST_BUCKETS if min_n <= max_n else 0)
     if not (good and grams and buckets and 0 <= sample <= _MOST_WORDS):
-        walk.refuse("has a header that makes no sense")
+        parser.refuse("has a header that makes no sense")
     return Header(new, dim, bucket, min_n, max_n, words, pruned)
 
 
-def _words(walk: _Walk, count: int, encoding: str, *, skip: bool) -> set[int]:
-    """Follow the words; return the numbers of those that cannot be used."""
+def _check_words(parser: _Parser, count: int, encoding: str, *, skip: bool) -> set[int]:
+    """Parse the words; return the numbers of those that cannot be used."""
     seen: set[str] = set()
     left_out = set()
     for number in range(count):
-        place, word = walk.place, walk.word()
-        times, kind = walk.numbers("qb")
+        place, word = parser.place, parser.word()
+        times, kind = parser.numbers("qb")
         if kind:
-            walk.refuse("has a label among its words", place)
+            parser.refuse("has a label among its words", place)
         if times < 1:
-            walk.refuse(f"says that a word was seen {times} times", place)
-        text = word.decode(encoding, "backslashreplace")  # as gensim does where it has to
+            parser.refuse(f"says that a word was seen {times} times", place)
+        text = word.decode(encoding, "backslashreplace")  # as gensim does
         if text in seen:
-            walk.refuse("has a word twice", place)
+            parser.refuse("has a word twice", place)
         seen.add(text)
-        problem = _problem(word, encoding)
+        problem = _word_problem(word, encoding)
         if problem and not skip:
-            walk.refuse(f"has a word that {problem}; {SKIP_HINT}", place)
+            parser.refuse(f"has a word that {problem}; {SKIP_HINT}", place)
         if problem:
             left_out.add(number)
     if len(left_out) == count:
-        walk.refuse("has no word that can be used")
+        parser.refuse("has no word that can be used")
     return left_out
 
 
-def _problem(word: bytes, encoding: str) -> str | None:
-    """Why a word cannot be used."""
+def _word_problem(word: bytes, encoding: str) -> str | None:
     if not word.strip():
         return "is empty"
     try:
@@ -205,59 +211,40 @@ def _problem(word: bytes, encoding: str) -> str | None:
     return "has a line feed" if "\n" in text else None
 
 
-@dataclass(frozen=True)
-class FastText:
-    """What a `.bin` holds."""
+@contextmanager
+def open_descriptor(path: Path, member: str | None, bar: ProgressBar) -> Iterator[int]:
+    """Open the decompressed file, and yield its file descriptor.
 
-    words: list[str]
-    vectors: NDArray[np.float32]
-    """[V, d], each composed of the word's own vector and those of its n-grams"""
-    counts: NDArray[np.int64]
-    """[V], how often each word was seen"""
-    subwords: Subwords | None
+    NumPy needs a real file. The temporary one has no name: nothing is left of it however the
+    process ends, and gensim does not take the ending of its name for a compression.
+    """
+    with open_decompressed(path, member) as file:
+        if file.stream is file.raw:
+            with path.open("rb") as plain:
+                yield plain.fileno()
+            return
+        with tempfile.TemporaryFile() as copy:
+            while block := file.read(_BLOCK):
+                copy.write(block)
+                bar.reach(file.done)
+            copy.seek(0)
+            yield copy.fileno()
 
 
-_STUMBLES = (
-    *(ArithmeticError, AssertionError, EOFError, LookupError, NotImplementedError, TypeError),
-    *(ValueError, struct.error),
-)
-"""What gensim raises over a file that it does not understand."""
-
-
-def read(file: int, walked: Walked, encoding: str) -> FastText:
-    """Have gensim read a file that was walked through, by the number it is open under."""
-    from gensim.models.fasttext import load_facebook_vectors  # noqa: PLC0415 - for importing alone
+def read(descriptor: int, checked: Checked, encoding: str) -> FastText:
+    """Read a checked file with gensim."""
+    from gensim.models.fasttext import load_facebook_vectors  # noqa: PLC0415 - takes a second
 
     try:
-        with np.errstate(all="ignore"):  # what is not finite is looked for
-            read = load_facebook_vectors(file, encoding=encoding)
-    except _STUMBLES:
-        raise VectorFileError("gensim cannot read the fastText file.") from None
-    subwords, header = None, walked.header
+        with np.errstate(all="ignore"):  # the importer checks for non-finite numbers
+            loaded = load_facebook_vectors(descriptor, encoding=encoding)
+    except _GENSIM_ERRORS:
+        raise CommandError("gensim cannot read the fastText file.") from None
+    subwords, header = None, checked.header
     shortest = max(header.min_n, 1)
     if header.bucket and shortest <= header.max_n:
-        subwords = Subwords(read.vectors_ngrams, shortest, header.max_n)
-    kept = np.setdiff1d(np.arange(header.words), list(walked.left_out))
-    words = [read.index_to_key[row] for row in kept]
-    vectors = read.vectors if len(kept) == header.words else read.vectors[kept]
-    return FastText(words, vectors, read.expandos["count"][kept], subwords)
-
-
-@contextmanager
-def expanded(path: Path, member: str | None, bar: Bar) -> Iterator[int]:
-    """A file without its compression, by its number, for as long as gensim reads it.
-
-    NumPy needs a real file. This one has no name, so that nothing is left of it, however this ends;
-    and gensim, which would take a name's ending for a compression, sees none.
-    """
-    with open_plain(path, member) as plain:
-        if plain.stream is plain.raw:
-            with path.open("rb") as file:
-                yield file.fileno()
-            return
-        with tempfile.TemporaryFile() as file:
-            while block := plain.read(_BLOCK):
-                file.write(block)
-                bar.reach(plain.done)
-            file.seek(0)
-            yield file.fileno()
+        subwords = Subwords(loaded.vectors_ngrams, shortest, header.max_n)
+    kept = np.setdiff1d(np.arange(header.words), list(checked.left_out))
+    words = [loaded.index_to_key[row] for row in kept]
+    vectors = loaded.vectors if len(kept) == header.words else loaded.vectors[kept]
+    return FastText(words, vectors, loaded.expandos["count"][kept], subwords)

@@ -1,17 +1,38 @@
-"""The formats of pretrained vectors, and which one a file has by its first bytes."""
+"""Opening a file of vectors, plain or compressed, and detecting its format by its first bytes."""
 
+import bz2
+import gzip
+import lzma
 import re
 import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
-from polyseme.importing.compression import open_plain
-from polyseme.importing.refusal import VectorFileError
+from polyseme.command_error import CommandError
 
 Format: TypeAlias = Literal["glove", "word2vec-text", "word2vec-binary", "fasttext"]
 
+MOST_EXPANSION = 100
+"""The largest accepted ratio of expanded to compressed size; real vectors stay below 20."""
+_HARMLESS = 64 << 20
+"""Expanded bytes below which the ratio is not checked."""
+_OPENERS: dict[bytes, Callable[[Any], Any]] = {
+    rb"\x1f\x8b\x08": gzip.open,
+    rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)": bz2.open,  # start of a block, or end of an empty file
+    rb"\xfd7zXZ\0": lzma.open,
+}
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the second starts an empty archive
+_DAMAGE = (EOFError, OSError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+_DAMAGE_OF_ZIP = (RuntimeError, ValueError, LookupError, struct.error)
+
 HEADER = re.compile(rb"[ \t]*([+-]?\d{1,20})[ \t]+([+-]?\d{1,20})[ \t]*\r?(?:\n|\Z)")
-"""The first line of a word2vec file: the number of words, and of numbers for each."""
+"""The first line of a word2vec file: number of words, numbers per word."""
 FASTTEXT_MAGIC = struct.pack("<i", 793712314)
 _HEAD = 3 << 20  # more than the longest line
 _OLD_FASTTEXT = struct.Struct("<12i")  # dim, ws, epoch, minCount, neg, wordNgrams, loss, model, …
@@ -27,17 +48,114 @@ _FOREIGN = {
         "text with a byte order mark; save it as UTF-8 without one"
     ),
 }
-"""Beginnings of files of other kinds, and what these are."""
+"""First bytes of other kinds of files, and what to call them."""
 _PICKLE = re.compile(
-    rb"\x80[\x02-\x05][^\0]"  # with a zero byte: an old fastText file of 640 numbers, or 896, …
+    rb"\x80[\x02-\x05][^\0]"  # followed by a zero byte, it is an old fastText file of 640 numbers
     rb"|c\w[\w.]*\n\w[\w.]*\n|\([dl]p\d+\n|\([VSIFLi][^ \n]*\n|[\]}]q\0[^\0]|\(X.\0\0\0",
     re.DOTALL,
 )
 
 
-def guess(path: Path, member: str | None = None) -> Format:
-    """The format of a file; raise VectorFileError where it has none of them."""
-    head = head_of(path, member)
+@dataclass
+class Decompressed:
+    """The decompressed bytes of a file."""
+
+    stream: IO[bytes]
+    raw: IO[bytes]
+    size: int
+    """of the file on disk, in bytes"""
+    position: int = 0
+    """decompressed bytes read so far"""
+
+    @property
+    def done(self) -> int:
+        """Bytes of the file on disk read so far."""
+        return min(self.raw.tell(), self.size)
+
+    def read(self, count: int) -> bytes:
+        """Read `count` bytes, fewer at the end."""
+        return self._counted(self.stream.read, count)
+
+    def line(self, most: int) -> bytes:
+        """Read a line, or its first `most` bytes."""
+        return self._counted(self.stream.readline, most)
+
+    def _counted(self, take: Callable[[int], bytes], count: int) -> bytes:
+        try:
+            taken = take(count)
+        except _DAMAGE:
+            raise CommandError(
+                "The file is damaged or cut off: it cannot be expanded beyond byte"
+                f" {self.position}."
+            ) from None
+        self.position += len(taken)
+        if self.position > _HARMLESS and self.position > MOST_EXPANSION * self.size:
+            raise CommandError(
+                f"The file expands to more than {MOST_EXPANSION} times its size, which no vectors"
+                f" do (at byte {self.position}); expand it yourself if you trust it."
+            )
+        return taken
+
+
+@contextmanager
+def open_decompressed(path: Path, member: str | None = None) -> Iterator[Decompressed]:
+    """Open a file, plain or compressed as .gz, .bz2, .xz or .zip.
+
+    `member` names a file in a .zip and is required if the archive has several. Raises
+    CommandError if the file cannot be opened.
+    """
+    with ExitStack() as stack:
+        try:
+            # A pipe cannot be read twice, and opening it may block for ever.
+            if path.exists() and not path.is_file():
+                raise CommandError(
+                    "The file is not a regular one; write what it gives into a file first."
+                )
+            raw = stack.enter_context(path.open("rb"))
+            size = path.stat().st_size
+        except OSError:
+            raise CommandError("The file is not there, or may not be read.") from None
+        yield Decompressed(stack.enter_context(_expanded(stack, raw, member)), raw, size)
+
+
+def _expanded(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[bytes]:
+    head = raw.read(16)
+    raw.seek(0)
+    if head.startswith(_ZIP):
+        return _zip_member(stack, raw, member)
+    if member is not None:
+        raise CommandError("The file is no .zip, so it has no member to name.")
+    for magic, opener in _OPENERS.items():
+        if re.match(magic, head):
+            stream: IO[bytes] = opener(raw)
+            return stream
+    return raw
+
+
+def _zip_member(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[bytes]:
+    """Open the only file of a .zip, or the named one, without unpacking to disk."""
+    try:
+        archive = stack.enter_context(zipfile.ZipFile(raw))
+        names = [info.filename for info in archive.infolist() if not info.is_dir()]
+        if member is None and len(names) != 1:
+            # Names in an archive are untrusted: shorten them and drop control characters.
+            shown = (
+                "".join(letter if letter.isprintable() else "?" for letter in name[:60])
+                for name in sorted(names)[:10]
+            )
+            listed = ", ".join(shown) or "none"
+            raise CommandError(f"The .zip has {len(names)} files ({listed}): name one of them.")
+        if member is not None and member not in names:
+            raise CommandError("The .zip has no member of this name.")
+        # zipfile's own readline may return more bytes than requested.
+        return BufferedReader(archive.open(member or names[0]))  # type: ignore[type-var]
+    except (*_DAMAGE, *_DAMAGE_OF_ZIP):  # encrypted, or an unusual compression method
+        raise CommandError("The .zip is damaged, encrypted or packed in a rare way.") from None
+
+
+def guess_format(path: Path, member: str | None = None) -> Format:
+    """Detect the format of a file; raise CommandError if it has none of the known ones."""
+    head = read_head(path, member)
     if head.startswith(FASTTEXT_MAGIC) or _is_old_fasttext(head):
         return "fasttext"
     header = HEADER.match(head)
@@ -47,31 +165,31 @@ def guess(path: Path, member: str | None = None) -> Format:
         return "word2vec-text" if text else "word2vec-binary"
     if _is_row(head.split(b"\n", 1)[0]):
         return "glove"
-    raise VectorFileError(
+    raise CommandError(
         "The format cannot be told: line 1 is neither a word with its numbers nor a word2vec"
         " header, and the file is no fastText .bin."
     )
 
 
-def head_of(path: Path, member: str | None = None) -> bytes:
-    """The first bytes of a file, of one that is none of the formats for sure a VectorFileError."""
-    with open_plain(path, member) as plain:
-        head = plain.read(_HEAD)
+def read_head(path: Path, member: str | None = None) -> bytes:
+    """Read the first bytes of a file; raise CommandError if they belong to another kind of file."""
+    with open_decompressed(path, member) as file:
+        head = file.read(_HEAD)
     if not head:
-        raise VectorFileError("The file is empty.")
+        raise CommandError("The file is empty.")
     if _PICKLE.match(head):
-        raise VectorFileError(
+        raise CommandError(
             "The file is a pickle, which runs code when it is read, so it never is; save the"
             " vectors with gensim's save_word2vec_format."
         )
     for magic, what in _FOREIGN.items():
         if re.match(magic, head, re.DOTALL):
-            raise VectorFileError(f"The file is {what}.")
+            raise CommandError(f"The file is {what}.")
     return head
 
 
 def _is_row(line: bytes, width: int | None = None) -> bool:
-    """Whether a line is a word and its numbers; `width`: how many there have to be."""
+    """Whether a line is a word followed by numbers, `width` of them if given."""
     fields = line.rstrip().split(b" ")
     numbers = fields[1:] if width is None else fields[-width:]
     if not numbers or len(fields) < 1 + len(numbers):
@@ -84,7 +202,7 @@ def _is_row(line: bytes, width: int | None = None) -> bool:
 
 
 def _is_old_fasttext(head: bytes) -> bool:
-    """Whether this looks like fastText's .bin before it had a magic number (until 2017)."""
+    """Whether this looks like a fastText .bin from before the magic number (until 2017)."""
     if len(head) < _OLD_FASTTEXT.size:
         return False
     dim, ws, _, _, neg, _, loss, model, bucket, min_n, max_n, _ = _OLD_FASTTEXT.unpack_from(head)

@@ -1,8 +1,10 @@
 """From a file of pretrained vectors to a model folder."""
 
 import hashlib
+import math
 import re
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,31 +12,47 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
-from polyseme.engine.quantization import Rows, as_floats, quantize
+from polyseme.engine.quantization import Rows, as_floats, quantize, row_bytes
 from polyseme.engine.subwords import Subwords
 from polyseme.importing import fasttext
-from polyseme.importing.attention import PARAMETER_FREE, Attention, in_closed_form, with_word_bias
-from polyseme.importing.compression import open_plain
-from polyseme.importing.cost import Cost
-from polyseme.importing.formats import Format, guess, head_of
+from polyseme.importing.formats import Format, guess_format, open_decompressed, read_head
 from polyseme.importing.loading import CHANGED, load
-from polyseme.importing.order import sorted_by_frequency
-from polyseme.importing.progress import Progress
-from polyseme.importing.refusal import VectorFileError
-from polyseme.importing.rows import VectorFile
-from polyseme.importing.scan import scan
-from polyseme.importing.weights import Convention, read_weights
-from polyseme.store.manifest import NAME_PATTERN, Dtype, Manifest
-from polyseme.store.writer import write_model
+from polyseme.importing.rows import VectorFile, scan
+from polyseme.importing.weights import (
+    PARAMETER_FREE,
+    AttentionWeights,
+    Convention,
+    in_closed_form,
+    read_weights,
+    sorted_by_frequency,
+    with_word_bias,
+)
+from polyseme.models.manifest import NAME_PATTERN, Dtype, Manifest
+from polyseme.models.writer import write_model
+from polyseme.progress import SILENT, Progress
+
+_PROGRAM = 130_000_000
+"""Bytes of memory for Python, NumPy and gensim."""
+_WORD = 250
+"""Bytes of memory for each word during an import."""
+_UNSORTED = (
+    "Warning: the words are not in the order of their frequency, so each counts as informative as"
+    " the next, which separates senses less well; --sorted insists that they are."
+)
+_UNKNOWN_ORDER = (
+    "Warning: too few English function words to tell whether the words are in the order of their"
+    " frequency, so each counts as informative as the next; --sorted says that they are."
+)
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """How a file is to be imported."""
+class ImportOptions:
+    """How to import a file."""
 
     format: Format | None = None
-    """guessed when left out"""
+    """detected if None"""
     member: str | None = None
     limit: int | None = None
     dtype: Dtype = "float32"
@@ -42,7 +60,7 @@ class Wishes:
     skip: bool = False
     """leave out rows that cannot be used"""
     sorted: bool | None = None
-    """by frequency; tested when left out"""
+    """whether the words are sorted by frequency; detected if None"""
     weights: Path | None = None
     attention: bool = True
     """False: parameter-free"""
@@ -51,42 +69,91 @@ class Wishes:
     replace: bool = False
     processes: int = 1
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """of the manifest: `licence`, `source`, `languages`"""
+    """for the manifest: `licence`, `source`, `languages`"""
 
 
 @dataclass(frozen=True)
-class Table:
-    """What a file holds."""
+class VectorTable:
+    """The contents of a file."""
 
     words: list[str]
     vectors: Rows
     """[V, d]"""
     counts: NDArray[np.int64] | None = None
-    """[V], how often each word was seen, where the file says so"""
+    """[V], occurrences of each word, if the file has them"""
     subwords: Subwords | None = None
     left_out: int = 0
 
 
-def import_vectors(path: Path, folder: Path, wishes: Wishes, progress: Progress) -> Manifest:
-    """Make a model folder of a file; it appears whole, or not at all.
+@dataclass(frozen=True)
+class Cost:
+    """What an import takes."""
 
-    Raises VectorFileError or ModelFolderError with one sentence on what is wrong.
+    words: int
+    width: int
+    disk: int
+    """bytes on disk, which the service maps"""
+    memory: int
+    """bytes of memory at the peak of the import"""
+
+    @classmethod
+    def of_rows(cls, words: int, width: int, dtype: str) -> "Cost":
+        """Of a text or word2vec file: converted in pieces, the table is in memory once."""
+        disk = words * row_bytes(width, dtype)
+        return cls(words, width, disk, _PROGRAM + disk + words * _WORD)
+
+    @classmethod
+    def of_fasttext(cls, words: int, buckets: int, width: int, dtype: str) -> "Cost":
+        """Of a `.bin`: gensim holds the words' rows three times and the n-grams' twice."""
+        disk = (words + buckets) * row_bytes(width, dtype)
+        rows = (3 * words + 2 * buckets) * width * 4
+        return cls(words, width, disk, _PROGRAM + rows + disk + 2 * words * _WORD)
+
+    def announce(self, folder: Path, progress: Progress) -> None:
+        """Write the cost to the terminal; raise CommandError if the disk is too full."""
+        progress.say(
+            f"{self.words:,} words of {self.width} numbers: about {_megabytes(self.memory)} of"
+            f" memory to import, {_megabytes(self.disk)} on disk, which all workers that serve it"
+            " share."
+        )
+        place = next(parent for parent in folder.absolute().parents if parent.exists())
+        free = shutil.disk_usage(place).free
+        if self.disk > free:
+            raise CommandError(
+                f"The model needs {math.ceil(self.disk / 1e6):,} MB on disk where"
+                f" {free // 10**6:,} MB are free; --limit or --dtype int8 makes it smaller."
+            )
+
+
+def _megabytes(count: int) -> str:
+    return f"{max(round(count / 1e6), 1):,} MB"
+
+
+def import_vectors(
+    path: Path, folder: Path, options: ImportOptions, progress: Progress = SILENT
+) -> Manifest:
+    """Import a file as a model folder, which appears complete or not at all.
+
+    Raises CommandError or ModelFolderError with one sentence on what is wrong.
     """
-    check_place(folder, replace=wishes.replace)
-    head_of(path, wishes.member)
-    kind, state = wishes.format or guess(path, wishes.member), _state(path)
+    check_place(folder, replace=options.replace)
+    read_head(path, options.member)
+    kind, state = options.format or guess_format(path, options.member), _state(path)
     if kind == "fasttext":
-        table = _fasttext(path, wishes, folder, progress)
+        table = _read_fasttext(path, options, folder, progress)
     else:
-        table = _rows(VectorFile(path, kind, wishes.member, wishes.limit), wishes, folder, progress)
-    source = {"format": kind, "sha256": _digest(path), "left_out": table.left_out}
-    if _state(path) != state:  # words of one file would have the vectors of another
-        raise VectorFileError(CHANGED)
+        file = VectorFile(path, kind, options.member, options.limit)
+        table = _read_rows(file, options, folder, progress)
+    with path.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    if _state(path) != state:  # words of one file would get the vectors of another
+        raise CommandError(CHANGED)
     if table.left_out:
         progress.say(f"{table.left_out} rows could not be used and were left out.")
-    attention = _attention(table, wishes, progress)
-    name = path.name.encode(errors="replace").decode()  # any bytes can be a file's name
-    facts = {"source": name, **wishes.facts}
+    attention = _attention(table, options, progress)
+    source = {"format": kind, "sha256": digest, "left_out": table.left_out}
+    name = path.name.encode(errors="replace").decode()  # a file name may be any bytes
+    facts = {"source": name, **options.facts}
     with progress.stage("writing", table.vectors.nbytes):
         return write_model(
             folder,
@@ -95,7 +162,7 @@ def import_vectors(path: Path, folder: Path, wishes: Wishes, progress: Progress)
             attention.layers,
             attention.word_bias,
             subwords=table.subwords,
-            replace=wishes.replace,
+            replace=options.replace,
             cased=any(word != word.lower() for word in table.words),
             training={**attention.facts, "file": source},
             **facts,
@@ -103,126 +170,112 @@ def import_vectors(path: Path, folder: Path, wishes: Wishes, progress: Progress)
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that no model can have."""
+    """Raise CommandError for a name that no model can have."""
     if not re.fullmatch(NAME_PATTERN, name):
-        raise VectorFileError(
+        raise CommandError(
             "A model's name is letters, digits, `.`, `_` and `-`, at most 64 and the first a letter"
             " or digit; give one by --name."
         )
 
 
 def check_place(folder: Path, *, replace: bool) -> None:
-    """Refuse a name that no model can have, or that one has already."""
+    """Raise CommandError for a name that no model can have, or that is taken."""
     check_name(folder.name)
     if folder.exists() and not replace:
-        raise VectorFileError(
+        raise CommandError(
             "A model of this name is there already; --replace puts the new one in its place."
         )
 
 
-def _rows(file: VectorFile, wishes: Wishes, folder: Path, progress: Progress) -> Table:
-    size = _size(file.path)
+def _read_rows(
+    file: VectorFile, options: ImportOptions, folder: Path, progress: Progress
+) -> VectorTable:
+    """Read a GloVe or word2vec file in two passes."""
+    size = file.path.stat().st_size
     with progress.stage("checking", size) as bar:
-        dtype = _floating(wishes.dtype)
-        found = scan(file, bar, encoding=wishes.encoding, dtype=dtype, skip=wishes.skip)
-    cost = Cost.of_rows(len(found.words), found.width, wishes.dtype)
-    cost.announce(folder, progress)
-    stored = _weights(wishes, cost.words, cost.width)
+        dtype = _float_dtype(options.dtype)
+        found = scan(file, bar, encoding=options.encoding, dtype=dtype, skip=options.skip)
+    Cost.of_rows(len(found.words), found.width, options.dtype).announce(folder, progress)
+    stored = _stored_weights(options, len(found.words), found.width)
     if stored and stored.lacks_word_bias:
-        _require_order(found.words, wishes)
+        by_rank = sorted_by_frequency(found.words) if options.sorted is None else options.sorted
+        if not by_rank:
+            raise CommandError(
+                "The weights' metadata ask for a tensor word_bias, which is lacking."
+            )
     with progress.stage("reading", size) as bar:
-        vectors = load(found, bar, wishes.dtype, wishes.processes)
-    return Table(list(found.words), vectors, left_out=len(found.left_out))
+        vectors = load(found, bar, options.dtype, options.processes)
+    return VectorTable(list(found.words), vectors, left_out=len(found.left_out))
 
 
-def _fasttext(path: Path, wishes: Wishes, folder: Path, progress: Progress) -> Table:
-    size = _size(path)
-    with progress.stage("checking", size) as bar, open_plain(path, wishes.member) as plain:
-        walked = fasttext.walk(plain, bar, wishes.encoding, skip=wishes.skip)
-    header = walked.header
-    cost = Cost.of_fasttext(header.words, header.bucket, header.dim, wishes.dtype)
+def _read_fasttext(
+    path: Path, options: ImportOptions, folder: Path, progress: Progress
+) -> VectorTable:
+    """Check a fastText `.bin`, then read it."""
+    size = path.stat().st_size
+    with progress.stage("checking", size) as bar, open_decompressed(path, options.member) as file:
+        checked = fasttext.check(file, bar, options.encoding, skip=options.skip)
+    header = checked.header
+    cost = Cost.of_fasttext(header.words, header.bucket, header.dim, options.dtype)
     cost.announce(folder, progress)
-    words = header.words - len(walked.left_out)
-    _weights(wishes, min(words, wishes.limit or words), header.dim)
+    words = header.words - len(checked.left_out)
+    _stored_weights(options, min(words, options.limit or words), header.dim)
     with progress.stage("reading", size) as bar:
-        with fasttext.expanded(path, wishes.member, bar) as file:
-            read = fasttext.read(file, walked, wishes.encoding)
+        with fasttext.open_descriptor(path, options.member, bar) as descriptor:
+            read = fasttext.read(descriptor, checked, options.encoding)
         bar.reach(size, header.words)
-    kept = slice(wishes.limit)
+    kept = slice(options.limit)
     subwords = read.subwords
     if subwords:
-        table = _narrowed(as_floats(subwords.table), wishes.dtype)
+        table = _converted(as_floats(subwords.table), options.dtype)
         subwords = Subwords(table, subwords.min_n, subwords.max_n)
-    vectors = _narrowed(read.vectors[kept], wishes.dtype)
-    return Table(read.words[kept], vectors, read.counts[kept], subwords, len(walked.left_out))
+    vectors = _converted(read.vectors[kept], options.dtype)
+    return VectorTable(
+        read.words[kept], vectors, read.counts[kept], subwords, len(checked.left_out)
+    )
 
 
-def _narrowed(vectors: Floats, dtype: Dtype) -> Rows:
+def _converted(vectors: Floats, dtype: Dtype) -> Rows:
+    """The vectors in the dtype to store; raise CommandError if one does not fit."""
     with np.errstate(over="ignore"):
-        narrow: Floats = vectors.astype(_floating(dtype), copy=False)
+        narrow: Floats = vectors.astype(_float_dtype(dtype), copy=False)
     if not np.isfinite(narrow).all():
-        raise VectorFileError(f"The file has a number that is not finite as {narrow.dtype}.")
+        raise CommandError(f"The file has a number that is not finite as {narrow.dtype}.")
     return quantize(narrow) if dtype == "int8" else narrow
 
 
-def _floating(dtype: Dtype) -> str:
-    """What the numbers of a file have to be finite in."""
+def _float_dtype(dtype: Dtype) -> str:
+    """The dtype in which the numbers of a file have to be finite."""
     return "float32" if dtype == "int8" else dtype
 
 
-def _attention(table: Table, wishes: Wishes, progress: Progress) -> Attention:
-    stored = _weights(wishes, *table.vectors.shape)
+def _attention(table: VectorTable, options: ImportOptions, progress: Progress) -> AttentionWeights:
+    stored = _stored_weights(options, *table.vectors.shape)
     if stored and stored.lacks_word_bias:
         return with_word_bias(stored, len(table.words), table.counts)
     if stored:
         return stored
-    if not wishes.attention:
+    if not options.attention:
         return PARAMETER_FREE
     if table.counts is not None:
         return in_closed_form(table.vectors, table.counts, by_rank=False)
-    by_rank = wishes.sorted
+    by_rank = options.sorted
     if by_rank is None:
         by_rank = sorted_by_frequency(table.words)
         if not by_rank:
-            progress.say(_UNTOLD if by_rank is None else _UNSORTED)
+            progress.say(_UNKNOWN_ORDER if by_rank is None else _UNSORTED)
     with progress.stage("weighing", 1):
         return in_closed_form(table.vectors, None, by_rank=bool(by_rank))
 
 
-def _weights(wishes: Wishes, words: int, width: int) -> Attention | None:
-    """The stored weights, where there are some; looked at also before any number is converted."""
-    if not wishes.weights:
+def _stored_weights(options: ImportOptions, words: int, width: int) -> AttentionWeights | None:
+    """Read the given weights, if any. Called before the vectors are converted, to fail early."""
+    if not options.weights:
         return None
-    return read_weights(wishes.weights, width, words, wishes.heads, wishes.convention)
-
-
-def _require_order(words: Iterable[str], wishes: Wishes) -> None:
-    """Refuse weights whose word bias is lacking where the words' ranks cannot give it."""
-    by_rank = sorted_by_frequency(words) if wishes.sorted is None else wishes.sorted
-    if not by_rank:
-        raise VectorFileError("The weights' metadata ask for a tensor word_bias, which is lacking.")
-
-
-_UNSORTED = (
-    "Warning: the words are not in the order of their frequency, so each counts as informative as"
-    " the next, which separates senses less well; --sorted insists that they are."
-)
-_UNTOLD = (
-    "Warning: too few English function words to tell whether the words are in the order of their"
-    " frequency, so each counts as informative as the next; --sorted says that they are."
-)
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size
+    return read_weights(options.weights, width, words, options.heads, options.convention)
 
 
 def _state(path: Path) -> tuple[int, int, int]:
-    """What is another when a file was changed."""
+    """Inode, size and time of a file, which differ after a change."""
     found = path.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

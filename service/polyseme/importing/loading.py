@@ -1,7 +1,7 @@
-"""The second pass over a file: gensim converts the rows, some thousand at a time.
+"""The second pass over a file: gensim converts the rows to numbers, a few thousand at a time.
 
-In pieces the table is in memory once and not twice, every processor takes part, and the work has a
-course that can be shown.
+In pieces, the table is in memory once instead of twice, all processors take part, and progress can
+be shown.
 """
 
 import os
@@ -15,55 +15,53 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import get_context, parent_process
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.quantization import Rows, empty_rows
-from polyseme.importing.progress import Bar
-from polyseme.importing.refusal import SKIP_HINT, VectorFileError
-from polyseme.importing.rows import Row
-from polyseme.importing.scan import Scan, not_finite, scan
+from polyseme.importing.rows import SKIP_HINT, Row, Scan, not_finite, scan
+from polyseme.progress import ProgressBar
 
 CHANGED = "The file changed while it was read; import it again."
+Piece: TypeAlias = tuple[bytes, bool]
+"""A small word2vec file, and whether it is binary."""
 _PIECE = 1_000_000
 """Numbers in a piece."""
 _FEW = 4 * _PIECE
-"""Numbers up to which starting further processes takes longer than it saves."""
+"""Numbers below which starting processes takes longer than it saves."""
 
 
-def load(found: Scan, bar: Bar, dtype: str, processes: int) -> Rows:
-    """The vectors of a scanned file, as gensim reads them, to be kept in a dtype. -> [V, d]
+def load(found: Scan, bar: ProgressBar, dtype: str, processes: int) -> Rows:
+    """Read the vectors of a scanned file with gensim, and keep them as `dtype`. -> [V, d]
 
-    Raises VectorFileError where a number cannot be read or is not finite.
+    Raises CommandError if a number cannot be read or is not finite.
     """
     vectors = empty_rows(len(found.words), found.width, dtype)
     few = len(found.words) * found.width <= _FEW or processes == 1
     start = 0
-    with found.file.open() as plain:
-        pieces = _pieces(found, found.rows(plain, bar))
+    with found.file.open() as file:
+        pieces = _pieces(found, found.rows(file, bar))
         try:
-            for piece in map(_load, pieces) if few else _in_processes(pieces, processes):
+            for piece in map(_load, pieces) if few else _load_in_processes(pieces, processes):
                 end = start + len(piece)
                 if end > len(vectors):
-                    raise VectorFileError(CHANGED)
-                vectors[start:end] = _finite(piece, found, start)
+                    raise CommandError(CHANGED)
+                vectors[start:end] = _require_finite(piece, found, start)
                 start = end
         except ValueError:
             raise _unreadable(found, bar) from None
-        bar.reach(plain.size, start)
+        bar.reach(file.size, start)
     if start != len(vectors):
-        raise VectorFileError(CHANGED)
+        raise CommandError(CHANGED)
     return vectors
 
 
-Piece = tuple[bytes, bool]
-"""A small word2vec file, and whether it is a binary one."""
-
-
 def _pieces(found: Scan, rows: Iterator[Row]) -> Iterator[Piece]:
-    """Yield the rows as small files, as gensim takes them: with a header, a number for a word."""
+    """Yield the rows as small word2vec files, with numbers in place of the words."""
     binary = found.file.format == "word2vec-binary"
     end = b"" if binary else b"\n"
     while piece := list(islice(rows, max(_PIECE // found.width, 1))):
@@ -73,11 +71,11 @@ def _pieces(found: Scan, rows: Iterator[Row]) -> Iterator[Piece]:
 
 
 def _load(piece: Piece) -> NDArray[np.float32]:
-    """Have gensim read one piece, which it takes as an open file's number. -> [n, d]"""
-    from gensim.models import KeyedVectors  # noqa: PLC0415 - a second, for importing alone
+    """Read one piece with gensim, which accepts a file descriptor. -> [n, d]"""
+    from gensim.models import KeyedVectors  # noqa: PLC0415 - takes a second
 
     data, binary = piece
-    with tempfile.TemporaryFile() as file, np.errstate(over="ignore"):  # looked for when all is
+    with tempfile.TemporaryFile() as file, np.errstate(over="ignore"):  # `load` checks for it
         file.write(data)
         file.seek(0)
         read = KeyedVectors.load_word2vec_format(file.fileno(), binary=binary)
@@ -85,23 +83,23 @@ def _load(piece: Piece) -> NDArray[np.float32]:
     return vectors
 
 
-def _in_processes(pieces: Iterable[Piece], processes: int) -> Iterator[NDArray[np.float32]]:
-    """Yield what `_load` gives for each piece, in order, a few pieces ahead."""
+def _load_in_processes(pieces: Iterable[Piece], processes: int) -> Iterator[NDArray[np.float32]]:
+    """Yield `_load` of each piece, in order, computed a few pieces ahead."""
     context = get_context("spawn")  # a fork would copy locks that threads hold
-    with _interruptions_held():
+    with _interruptions_blocked():
         pool = ProcessPoolExecutor(processes, context, _end_with_parent)
     with pool:
         ahead: deque[Future[NDArray[np.float32]]] = deque()
         try:
             for piece in pieces:
-                with _interruptions_held():
+                with _interruptions_blocked():
                     ahead.append(pool.submit(_load, piece))
                 if len(ahead) > processes + 1:
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()
         except BrokenProcessPool:
-            raise VectorFileError(
+            raise CommandError(
                 "A process that converted numbers was ended, perhaps for lack of memory;"
                 " --processes 1 takes the least."
             ) from None
@@ -110,10 +108,10 @@ def _in_processes(pieces: Iterable[Piece], processes: int) -> Iterator[NDArray[n
 
 
 @contextmanager
-def _interruptions_held() -> Iterator[None]:
-    """Start processes that leave interruptions to this one, from their first moment on.
+def _interruptions_blocked() -> Iterator[None]:
+    """Block SIGINT and SIGHUP while child processes start.
 
-    What is held here for a moment is held for good in a process that starts meanwhile.
+    Children inherit the blocked signals, which leaves handling them to this process.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
@@ -123,7 +121,7 @@ def _interruptions_held() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that started it is gone, which nothing else would do."""
+    """End this child process when its parent ends."""
     parent = parent_process()
 
     def watch() -> None:
@@ -134,24 +132,24 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _unreadable(found: Scan, bar: Bar) -> VectorFileError:
-    """Find the number that gensim could not read."""
+def _unreadable(found: Scan, bar: ProgressBar) -> CommandError:
+    """Scan again, with numbers, for the one that gensim could not read."""
     try:
         scan(found.file, bar, encoding=found.encoding, dtype=found.dtype, numbers=True)
-    except VectorFileError as error:
+    except CommandError as error:
         return error
-    return VectorFileError("gensim cannot read a number that Python can.")
+    return CommandError("gensim cannot read a number that Python can.")
 
 
-def _finite(piece: NDArray[np.float32], found: Scan, start: int) -> Floats:
-    """The rows of a piece in the dtype that all numbers have to be finite in. [n, d] -> [n, d]"""
+def _require_finite(piece: NDArray[np.float32], found: Scan, start: int) -> Floats:
+    """The rows of a piece in the dtype they have to be finite in. [n, d] -> [n, d]"""
     with np.errstate(over="ignore"):
         narrow: Floats = piece.astype(found.dtype, copy=False)
     finite = np.isfinite(narrow).all(axis=1)
     if not finite.all():
         row = start + int(finite.argmin())
         place = next(islice(found.words.values(), row, None))
-        raise VectorFileError(
+        raise CommandError(
             f"{found.file.unit.capitalize()} {place} {not_finite(found.dtype)}; {SKIP_HINT}."
         )
     return narrow

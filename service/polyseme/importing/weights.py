@@ -1,33 +1,52 @@
-"""Stored projection weights that somebody brings: a safetensors file under the usual names.
+"""The attention weights of an imported model: the closed form, a given safetensors file, or none.
 
-`query`, `key`, `value` and `output` are those of the first layer, `layers.1.query` that of the
-second; `Wq`, `q_proj.weight` and their kin are the same. Every other tensor is called as in the
-model format (`store/weights.py`). The file's metadata may have `heads`, and as `layers` the JSON of
-what a manifest says of each layer.
-
-Layers that ask for a word bias may come without the tensor `word_bias`: it is one number for each
-word of one file, and the import can tell it from any file, so that one file of weights serves every
-cut of the vectors it was learned on.
+A weights file has `query`, `key`, `value` and `output` for the first layer, `layers.1.query` etc.
+for further ones; `Wq`, `q_proj.weight` and similar names are accepted. Other tensors have the names
+of `store/weights.py`. The metadata may have `heads`, and as `layers` the JSON of the manifest.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import safetensors
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
+from polyseme.command_error import CommandError
+from polyseme.engine.arrays import Floats
+from polyseme.engine.layers import Layer
+from polyseme.engine.quantization import Rows
 from polyseme.errors import ModelFolderError
-from polyseme.importing.attention import Attention
-from polyseme.importing.refusal import VectorFileError
-from polyseme.store.manifest import LayerEntry
-from polyseme.store.weights import WORD_BIAS, layers_from
+from polyseme.models.manifest import LayerEntry
+from polyseme.models.weights import WORD_BIAS, layers_from_tensors
+from polyseme.training.closed_form import (
+    attraction,
+    closed_form,
+    frequencies_by_rank,
+    informativeness,
+)
 
 Convention: TypeAlias = Literal["row", "column"]
 _Tensors: TypeAlias = dict[str, NDArray[np.float32]]
+
+FUNCTION_WORDS = (
+    *("the", "of", "and", "to", "in", "a", "is", "for", "on", "was", "with", "that", "as", "by"),
+    *("at", "from", "it", "be", "are", "this", "he", "an", "or", "which", "not", "have", "but"),
+    *("they", "who", "their", "there", "could", "these", "between", "against", "without"),
+    *("among", "although", "whether", "toward", "neither", "whereas"),
+)
+"""English function words, most frequent first."""
+FEWEST = 8
+"""Function words that a vocabulary needs to reveal its order."""
+AGREEMENT = 0.7
+"""The share of their pairs that must stand in this order; chance gives a half."""
+FRONT = 0.25
+"""Function words are frequent: their median must be within this first part of the file."""
 
 _NAME = re.compile(
     r"(?:layers\.(?P<layer>\d{1,2})\.)?"
@@ -47,71 +66,149 @@ _FULL = {"q": "query", "k": "key", "v": "value", "o": "output", "out": "output"}
 _ENTRIES = TypeAdapter(list[LayerEntry])
 
 
+@dataclass(frozen=True)
+class AttentionWeights:
+    """The layers of a model, and what its manifest says about them."""
+
+    layers: Sequence[Layer]
+    word_bias: Floats | None = None
+    """[V]"""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def lacks_word_bias(self) -> bool:
+        """Whether a layer uses a word bias that the file does not contain."""
+        return self.word_bias is None and any(layer.scoring.word_bias for layer in self.layers)
+
+
+PARAMETER_FREE = AttentionWeights((Layer(),), facts={"attention": "parameter-free"})
+
+
+def in_closed_form(
+    rows: Rows, counts: NDArray[np.int64] | None, *, by_rank: bool
+) -> AttentionWeights:
+    """Compute the closed form of the vectors. [V, d], [V]
+
+    The informativeness of a word follows from its count if the file has counts, else from its rank
+    if the file is sorted by frequency. Otherwise all words are equally informative.
+    """
+    v = len(rows)
+    # Slicing quantized rows gives floats; the closed form takes no more than some rows.
+    vectors = cast("Floats", rows)
+    if counts is None and not by_rank:
+        layer = closed_form(vectors, attraction(vectors, np.full(v, 1 / v)), informative=False)
+        origin = "none: the file is not sorted by frequency"
+        return AttentionWeights((layer,), facts=_closed_form_facts(origin))
+    frequencies, origin = _frequencies(v, counts)
+    layer = closed_form(vectors, attraction(vectors, frequencies), informative=True)
+    return AttentionWeights((layer,), informativeness(frequencies), _closed_form_facts(origin))
+
+
+def with_word_bias(
+    stored: AttentionWeights, size: int, counts: NDArray[np.int64] | None
+) -> AttentionWeights:
+    """Add the word bias of the closed form to stored weights, by counts or else by rank. [V]
+
+    The word bias is one number per word. Computing it here lets one file of weights serve every
+    subset of the vectors it was learned on.
+    """
+    frequencies, origin = _frequencies(size, counts)
+    facts = {**stored.facts, "informativeness": origin}
+    return replace(stored, word_bias=informativeness(frequencies), facts=facts)
+
+
+def _frequencies(size: int, counts: NDArray[np.int64] | None) -> tuple[Floats, str]:
+    """The relative frequency of each word, and its origin. -> [V]"""
+    if counts is None:
+        return frequencies_by_rank(size), "rank in the file"
+    # The sum of forged counts may overflow int64.
+    return counts / counts.sum(dtype=np.float64), "counts in the file"
+
+
+def _closed_form_facts(origin: str) -> dict[str, Any]:
+    return {"attention": "closed form", "informativeness": origin}
+
+
+def sorted_by_frequency(words: Iterable[str]) -> bool | None:
+    """Whether words are sorted by frequency; None if this cannot be determined.
+
+    GloVe, Word2Vec and fastText sort by frequency, other tools alphabetically. The test looks at
+    lower-case English function words: their order, and whether they are near the front.
+    """
+    known = frozenset(FUNCTION_WORDS)
+    places: dict[str, int] = {}
+    total = 0
+    for total, word in enumerate(words, 1):
+        if word in known:
+            places.setdefault(word, total)
+    found = [places[word] for word in FUNCTION_WORDS if word in places]
+    if len(found) < FEWEST:
+        return None
+    pairs = list(combinations(found, 2))
+    agreement = sum(a < b for a, b in pairs) / len(pairs)
+    in_front = sorted(found)[len(found) // 2] <= max(FRONT * total, 2 * len(FUNCTION_WORDS))
+    return agreement >= AGREEMENT and in_front
+
+
 def read_weights(
     path: Path, dimension: int, vocabulary_size: int, heads: int | None, convention: Convention
-) -> Attention:
-    """Read a file of weights; raise VectorFileError where names, shapes or numbers are wrong.
+) -> AttentionWeights:
+    """Read a file of weights; raise CommandError if names, shapes or numbers are wrong.
 
-    `column` takes each projection as it is used in W·x, `[out, in]`, and turns it. The word bias is
-    None where the file has none, whether its layers ask for one or not.
+    `column` reads each projection as `[out, in]`, as used in W·x, and transposes it. The word bias
+    is None if the file has none, even if its layers use one.
     """
     tensors, metadata = _read(path)
-    named = {_named(name): tensor for name, tensor in tensors.items()}
+    named = {_canonical_name(name): tensor for name, tensor in tensors.items()}
     if len(named) < len(tensors):
-        raise VectorFileError("The weights have two tensors for one projection.")
-    turned = {name: _turned(name, one, dimension, convention) for name, one in named.items()}
-    entries = _entries(metadata.get("layers"), turned)
+        raise CommandError("The weights have two tensors for one projection.")
+    oriented = {name: _oriented(name, one, dimension, convention) for name, one in named.items()}
+    entries = _layer_entries(metadata.get("layers"), oriented)
+    if heads is None:
+        text = metadata.get("heads", "1")
+        if not re.fullmatch(r"[0-9]{1,4}", text) or not 1 <= int(text) <= _MOST_HEADS:
+            raise CommandError(f"The weights' metadata have heads that are not 1 to {_MOST_HEADS}.")
+        heads = int(text)
     try:
-        layers = layers_from(turned, entries, heads or _heads(metadata), dimension)
+        layers = layers_from_tensors(oriented, entries, heads, dimension)
     except ModelFolderError as error:
-        told = error.sentence.replace("attention.safetensors", "The weights")
-        raise VectorFileError(told.replace("the manifest does", "the metadata do")) from None
-    bias = turned.get(WORD_BIAS)
+        sentence = error.sentence.replace("attention.safetensors", "The weights")
+        raise CommandError(sentence.replace("the manifest does", "the metadata do")) from None
+    bias = oriented.get(WORD_BIAS)
     if bias is not None and bias.shape != (vocabulary_size,):
-        raise VectorFileError(f"The weights have a word_bias that is not {vocabulary_size} long.")
-    return Attention(layers, bias, {"attention": "stored weights", "convention": convention})
-
-
-def _heads(metadata: Mapping[str, str]) -> int:
-    told = metadata.get("heads", "1")
-    if re.fullmatch(r"[0-9]{1,4}", told) and 1 <= int(told) <= _MOST_HEADS:
-        return int(told)
-    raise VectorFileError(f"The weights' metadata have heads that are not 1 to {_MOST_HEADS}.")
+        raise CommandError(f"The weights have a word_bias that is not {vocabulary_size} long.")
+    return AttentionWeights(layers, bias, {"attention": "stored weights", "convention": convention})
 
 
 def _read(path: Path) -> tuple[_Tensors, Mapping[str, str]]:
+    """Read all tensors as float32, and the metadata."""
     tensors = {}
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             for name in file.keys():  # noqa: SIM118 - it is no mapping
-                _require_floats(name, file.get_slice(name).get_dtype())
+                dtype = file.get_slice(name).get_dtype()
+                if dtype not in _FLOATS:
+                    raise CommandError(
+                        f"The weights' tensor {_shown(name)} has the dtype {_shown(dtype)}; save it"
+                        " as F32, F16 or F64."
+                    )
                 tensors[name] = file.get_tensor(name)
     except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise VectorFileError("The weights cannot be read as a safetensors file.") from None
-    return {name: _as_float32(name, tensor) for name, tensor in tensors.items()}, metadata
+        raise CommandError("The weights cannot be read as a safetensors file.") from None
+    for name, tensor in tensors.items():
+        with np.errstate(over="ignore"):
+            narrow = tensor.astype(np.float32)
+        if not np.isfinite(narrow).all():
+            raise CommandError(
+                f"The weights' tensor {_shown(name)} has a number that is not finite as float32."
+            )
+        tensors[name] = np.ascontiguousarray(narrow)
+    return tensors, metadata
 
 
-def _require_floats(name: str, dtype: str) -> None:
-    if dtype not in _FLOATS:
-        raise VectorFileError(
-            f"The weights' tensor {_shown(name)} has the dtype {_shown(dtype)}; save it as F32, F16"
-            " or F64."
-        )
-
-
-def _as_float32(name: str, tensor: NDArray[np.floating]) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):
-        narrow = tensor.astype(np.float32)
-    if not np.isfinite(narrow).all():
-        raise VectorFileError(
-            f"The weights' tensor {_shown(name)} has a number that is not finite as float32."
-        )
-    return np.ascontiguousarray(narrow)
-
-
-def _named(name: str) -> str:
-    """The name that the model format has for a tensor."""
+def _canonical_name(name: str) -> str:
+    """The name of a tensor in the model format."""
     found = _NAME.fullmatch(name)
     if found:
         short = (found["short"] or found["proj"] or "").lower()
@@ -120,42 +217,42 @@ def _named(name: str) -> str:
         return f"layers.{layer}.{projection}{'_bias' if found['bias'] else ''}"
     if _OWN.fullmatch(name):
         return name
-    raise VectorFileError(
+    raise CommandError(
         f"The weights have a tensor {_shown(name)}; known are query, key, value and output, for"
         " further layers as layers.1.query, and the names of models/README.md."
     )
 
 
-def _turned(
+def _oriented(
     name: str, tensor: NDArray[np.float32], d: int, convention: Convention
 ) -> NDArray[np.float32]:
-    """A projection as x·W has it; anything else as it is."""
+    """A projection as `[in, out]`, for x·W; any other tensor unchanged."""
     if not re.fullmatch(r"layers\.\d+\.(query|key|value|output|feed_forward\.(inner|outer))", name):
         return tensor
     if tensor.ndim != 2:  # noqa: PLR2004 - [in, out]
-        raise VectorFileError(f"The weights' tensor {name} is no matrix.")
+        raise CommandError(f"The weights' tensor {name} is no matrix.")
     weight = np.ascontiguousarray(tensor.T) if convention == "column" else tensor
     axis = 1 if name.endswith(("output", "outer")) else 0
     if weight.shape[axis] != d:
         other = "row" if convention == "column" else "column"
         turn = f"; --convention {other} takes it turned" if weight.shape[1 - axis] == d else ""
         shape = " by ".join(map(str, tensor.shape))
-        raise VectorFileError(
+        raise CommandError(
             f"The weights' tensor {name} is {shape}, which does not fit vectors of {d} numbers"
             f" in the {convention} convention{turn}."
         )
     return weight
 
 
-def _entries(document: str | None, tensors: _Tensors) -> list[LayerEntry]:
-    """What is to be known of each layer: as the metadata say, else standard attention."""
+def _layer_entries(document: str | None, tensors: _Tensors) -> list[LayerEntry]:
+    """The manifest entry of each layer: from the metadata, else standard attention."""
     numbers = {int(found[1]) for name in tensors if (found := _OWN.fullmatch(name)) and found[1]}
     if not numbers:
-        raise VectorFileError("The weights have no projection: query, key, value or output.")
+        raise CommandError("The weights have no projection: query, key, value or output.")
     if document is None:
         if len(numbers) <= max(numbers):
             missing = min(set(range(max(numbers))) - numbers)
-            raise VectorFileError(
+            raise CommandError(
                 f"The weights have a layer {max(numbers)} but no layer {missing}; the first layer"
                 " is 0."
             )
@@ -163,14 +260,12 @@ def _entries(document: str | None, tensors: _Tensors) -> list[LayerEntry]:
     try:
         entries = _ENTRIES.validate_json(document)
     except ValidationError:
-        raise VectorFileError(
-            "The weights' metadata describe layers as no manifest does."
-        ) from None
+        raise CommandError("The weights' metadata describe layers as no manifest does.") from None
     if len(entries) != max(numbers) + 1:
-        raise VectorFileError("The weights' metadata describe another number of layers.")
+        raise CommandError("The weights' metadata describe another number of layers.")
     return entries
 
 
 def _shown(name: str) -> str:
-    """A tensor's name, made short and harmless."""
+    """A name from the file, shortened and without special characters."""
     return re.sub(r"[^\w.\-]", "?", name)[:60]

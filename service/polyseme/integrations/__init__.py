@@ -1,1 +1,43 @@
-"""Polyseme inside of the tools that people already use."""
+"""Vectors inside other libraries, one module per library.
+
+Each takes its vectors from a model of this machine or from a service (`open_encoder`).
+"""
+
+import atexit
+import os
+
+from polyseme.client import Encoder
+
+_encoders: dict[tuple[str | None, str | None, int], Encoder] = {}
+
+
+def open_encoder(model: str | None = None, url: str | None = None) -> Encoder:
+    """The encoder of a model, None for the default one, on this machine or on a service.
+
+    Each process opens it once, so objects that refer to it by its name can be copied, pickled and
+    sent to other processes. The key of a service comes from the environment (docs/client.md).
+    Raises PolysemeError if the model cannot be read, ValueError for an invalid URL.
+    """
+    key = (model, url, os.getpid())  # a forked process does not share connections
+    if key not in _encoders:
+        if url is None:
+            from polyseme.client import LocalModel  # noqa: PLC0415 - a client needs no model
+
+            _encoders[key] = LocalModel.of(model)
+        else:
+            from polyseme.client import Client  # noqa: PLC0415 - a local model needs no client
+
+            _encoders[key] = Client(url, model=model)
+    return _encoders[key]
+
+
+def forget() -> None:
+    """Close the open encoders; models and the environment are read anew on next use."""
+    while _encoders:
+        (_, _, process), encoder = _encoders.popitem()
+        close = getattr(encoder, "close", None)
+        if close and process == os.getpid():
+            close()
+
+
+atexit.register(forget)

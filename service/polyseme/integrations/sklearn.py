@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.client.vectors import Text
-from polyseme.encoding.pooling import Pooling
-from polyseme.integrations.source import encoder_of
+from polyseme.client.encoder import Text
+from polyseme.encoding.sentences import Pooling
+from polyseme.integrations import open_encoder
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -24,11 +24,11 @@ class ContextualVectorizer(
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    """Sentence vectors of length 1, from a model of this machine or from a service.
+    """Unit sentence vectors from a model of this machine or from a service.
 
-    Nothing is learnt from the texts: `fit` only looks at them. `url` is that of a service, whose
-    key comes from the environment, so that none is stored with a pipeline. `dimensions` keeps the
-    first ones only; None keeps all.
+    The transformer learns nothing: `fit` only checks the texts. `url` is the address of a service;
+    its key comes from the environment and is not stored with a pipeline. `dimensions` is how many
+    of the first dimensions to keep, None for all.
     """
 
     def __init__(
@@ -45,23 +45,23 @@ class ContextualVectorizer(
         self.dimensions = dimensions
 
     def fit(self, X: Iterable[Text], y: object = None) -> "ContextualVectorizer":  # noqa: ARG002, N803
-        """Look at the texts; raise TypeError where one is none."""
-        _texts(X)
+        """Check the texts. Raises TypeError if one of them is not a text."""
+        _check_texts(X)
         return self
 
     def transform(self, X: Iterable[Text]) -> NDArray[np.float32]:  # noqa: N803
-        """The vector of each text, zero where no word is known. -> [S, d]
+        """The vector of each text, zero if no word is known. -> [S, d]
 
         A text is a string or a list of words. Raises TypeError for anything else, and
-        PolysemeError where the texts cannot be encoded.
+        PolysemeError if the texts cannot be encoded.
         """
-        encoder = encoder_of(self.model, self.url)
-        return encoder.embed(_texts(X), pooling=self.pooling, dimensions=self.dimensions)
+        encoder = open_encoder(self.model, self.url)
+        return encoder.embed(_check_texts(X), pooling=self.pooling, dimensions=self.dimensions)
 
     @property
     def _n_features_out(self) -> int:
-        """How many columns there are, which scikit-learn names."""
-        return self.dimensions or encoder_of(self.model, self.url).dimension
+        """The number of columns, which scikit-learn names."""
+        return self.dimensions or open_encoder(self.model, self.url).dimension
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -71,22 +71,20 @@ class ContextualVectorizer(
         return tags
 
 
-def _texts(given: Iterable[Text]) -> list[Text]:
+def _check_texts(given: Iterable[Text]) -> list[Text]:
     if isinstance(given, str):
         raise TypeError("Give a list of texts, not one text.")
     if getattr(given, "ndim", 1) != 1:
         raise TypeError("Give one column of texts: neither a table nor a sparse matrix.")
     texts = list(given)
     for number, text in enumerate(texts):
-        if not _is_text(text):
+        if isinstance(text, list | tuple | np.ndarray):
+            is_text = all(isinstance(word, str) for word in text)
+        else:
+            is_text = isinstance(text, str)
+        if not is_text:
             raise TypeError(
-                f"Text {number} is neither a string nor a list of words: leave it out, or give an"
-                " empty one for one that is missing."
+                f"Text {number} is neither a string nor a list of words: remove it, or use an empty"
+                " string for a missing text."
             )
     return texts
-
-
-def _is_text(given: object) -> bool:
-    if isinstance(given, list | tuple | np.ndarray):
-        return all(isinstance(word, str) for word in given)
-    return isinstance(given, str)

@@ -1,4 +1,4 @@
-"""A component for spaCy's pipelines: contextual vectors and attention on spaCy's own tokens."""
+"""A spaCy pipeline component: contextual vectors and attention of spaCy's own tokens."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -7,10 +7,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.client.vectors import Array, Sentence
-from polyseme.encoding.choice import Part, Unlisted
-from polyseme.integrations.source import encoder_of
-from polyseme.text.case import Case
+from polyseme.client.results import Array, Sentence
+from polyseme.encoding.options import OovPolicy, Part
+from polyseme.integrations import open_encoder
+from polyseme.tokenizer import Case
 
 try:
     from spacy.language import Language
@@ -21,11 +21,11 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError("This needs spaCy: pip install 'polyseme[spacy]'.") from error
 
 Context: TypeAlias = Literal["sentence", "document"]
-Places: TypeAlias = NDArray[np.int64]
-"""Which tokens of a document are encoded together, [n]."""
+Indices: TypeAlias = NDArray[np.int64]
+"""Indices of tokens in a document, [n]."""
 
 _NAME = "polyseme"
-"""Of the component, and of what it keeps in `doc._`: the arrays, which are stored with the document
+"""The component, and the attribute of `doc._` with its arrays, which are stored with the document
 (`doc.to_bytes`, `DocBin` with `store_user_data`)."""
 
 
@@ -37,16 +37,16 @@ _NAME = "polyseme"
     ],
 )
 class Contextualiser(Pipe):
-    """Encodes the words that spaCy has found, so that each row is a token's.
+    """Encodes the tokens of spaCy; each row of an array is one of them.
 
     White space that spaCy keeps as a token has zero rows. `context` is what is encoded together:
-    each sentence where an earlier component has found some, or the whole document; in either case
-    what has more than `most` words is cut into pieces of about one size. `attention` is that of
-    `layer`, None for the last; of each head, or their mean, or not there at all. With `hooks`,
-    spaCy's own `vector` and `similarity` answer with the contextual vectors.
+    each sentence if an earlier component has set sentence boundaries, or the whole document; more
+    than `most` words are split into chunks of about the same size. `attention` is that of `layer`,
+    None for the last one: of each head, their mean, or none. With `hooks`, spaCy's own `vector` and
+    `similarity` use the contextual vectors.
 
-    `model` and `url` say where vectors come from; the key of a service comes from the environment,
-    so that none is stored with a pipeline.
+    `model` and `url` name the source of the vectors; the key of a service comes from the
+    environment and is not stored with a pipeline.
     """
 
     def __init__(
@@ -60,17 +60,17 @@ class Contextualiser(Pipe):
         most: int = 512,
         attention: Literal["mean", "heads", "none"] = "mean",
         layer: int | None = None,
-        oov: Unlisted | None = None,
+        oov: OovPolicy | None = None,
         case: Case = "auto",
         hooks: bool = False,
     ) -> None:
         if most < 1:
-            raise ValueError("`most` is the number of words of a piece: give 1 or more.")
+            raise ValueError("`most` is the number of words of a chunk: give 1 or more.")
         self.name = name
-        self._where = (model, url)
+        self._source = (model, url)
         self._context, self._most, self._hooks = context, most, hooks
         parts: tuple[Part, ...] = ("static", "contextual", "attention")
-        self._how: dict[str, Any] = {
+        self._options: dict[str, Any] = {
             "include": parts[:2] if attention == "none" else parts,
             "layers": "last" if layer is None else [layer],
             "heads": "mean" if attention == "mean" else "all",
@@ -84,111 +84,111 @@ class Contextualiser(Pipe):
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Encode documents, so many of them by one call."""
+        """Encode documents, `batch_size` of them at once."""
         for docs in minibatch(stream, batch_size):  # type: ignore[no-untyped-call]
             try:
                 self._encode(docs)
-            except Exception as error:  # noqa: BLE001 - spaCy says what becomes of it
+            except Exception as error:  # noqa: BLE001 - spaCy's error handler decides
                 self.get_error_handler()(self.name, self, docs, error)
             else:
                 yield from docs
 
     def _encode(self, docs: Sequence[Doc]) -> None:
-        encoder = encoder_of(*self._where)
-        pieces = [_pieces(doc, self._context, self._most) for doc in docs]
+        encoder = open_encoder(*self._source)
+        chunks = [_chunks(doc, self._context, self._most) for doc in docs]
         texts = [
-            [doc[int(place)].text for place in places]
-            for doc, parts in zip(docs, pieces, strict=True)
-            for places in parts
+            [doc[int(index)].text for index in indices]
+            for doc, parts in zip(docs, chunks, strict=True)
+            for indices in parts
         ]
-        sentences = iter(encoder.encode(texts, **self._how) if texts else ())
-        for doc, parts in zip(docs, pieces, strict=True):
-            encoded = [(places, next(sentences)) for places in parts]
+        sentences = iter(encoder.encode(texts, **self._options) if texts else ())
+        for doc, parts in zip(docs, chunks, strict=True):
+            encoded = [(indices, next(sentences)) for indices in parts]
             doc._.set(_NAME, _arrays(len(doc), encoder.dimension, encoded))
             doc.tensor = doc._.get(_NAME)["contextual"]
             if self._hooks:
                 add_hooks(doc)
 
 
-def _pieces(doc: Doc, context: Context, most: int) -> list[Places]:
-    """The tokens that are encoded together, without those of white space."""
+def _chunks(doc: Doc, context: Context, most: int) -> list[Indices]:
+    """The tokens that are encoded together, without white space."""
     whole = context == "document" or not doc.has_annotation("SENT_START")
     units: Iterable[Iterable[Token]] = [doc] if whole else doc.sents
-    pieces = []
+    chunks = []
     for unit in units:
-        places = np.array([token.i for token in unit if not token.is_space], np.int64)
-        if places.size:
-            pieces += np.array_split(places, -(-places.size // most))
-    return pieces
+        indices = np.array([token.i for token in unit if not token.is_space], np.int64)
+        if indices.size:
+            chunks += np.array_split(indices, -(-indices.size // most))
+    return chunks
 
 
-def _arrays(n: int, d: int, encoded: Sequence[tuple[Places, Sentence]]) -> dict[str, Any]:
-    """What is kept with a document of n tokens.
+def _arrays(n: int, d: int, encoded: Sequence[tuple[Indices, Sentence]]) -> dict[str, Any]:
+    """The arrays of a document of n tokens.
 
-    `static` and `contextual` [n, d], and of each piece the tokens that it has and their attention,
-    [m] and [m, m] or [h, m, m].
+    `static` and `contextual` are [n, d]; `attention` has, for each chunk, the indices of its tokens
+    [m] and their attention [m, m] or [h, m, m].
     """
     static, contextual = np.zeros((2, n, d), np.float32)
     attention = []
-    for places, sentence in encoded:
-        static[places], contextual[places] = sentence.static, sentence.contextual
+    for indices, sentence in encoded:
+        static[indices], contextual[indices] = sentence.static, sentence.contextual
         if sentence.attention is not None:
-            attention.append((places, np.ascontiguousarray(sentence.attention[0])))
+            attention.append((indices, np.ascontiguousarray(sentence.attention[0])))
     return {"static": static, "contextual": contextual, "attention": attention}
 
 
-def _kept(doc: Doc) -> dict[str, Any] | None:
-    """What is kept with a document; None where it has not been encoded."""
-    kept: dict[str, Any] | None = doc._.get(_NAME)
-    if kept is not None and len(kept["static"]) != len(doc):
+def _stored(doc: Doc) -> dict[str, Any] | None:
+    """The arrays of a document; None if it has not been encoded."""
+    stored: dict[str, Any] | None = doc._.get(_NAME)
+    if stored is not None and len(stored["static"]) != len(doc):
         raise ValueError(
             "Tokens were merged or split after the document was encoded: put the component"
-            f" `{_NAME}` behind those that do so."
+            f" `{_NAME}` after those that do so."
         )
-    return kept
+    return stored
 
 
 def _row(token: Token, part: str) -> Array | None:
     """The vector of a token. -> [d]"""
-    kept = _kept(token.doc)
-    return None if kept is None else kept[part][token.i]
+    stored = _stored(token.doc)
+    return None if stored is None else stored[part][token.i]
 
 
 def _token_attention(token: Token) -> Array | None:
-    """How much a token looks at each of the document, 0 beyond its piece. -> [n] or [h, n]"""
-    kept = _kept(token.doc)
-    if kept is None or not kept["attention"]:
+    """The attention of a token to those of the document, 0 outside its chunk. -> [n] or [h, n]"""
+    stored = _stored(token.doc)
+    if stored is None or not stored["attention"]:
         return None
-    row: Array = np.zeros((*kept["attention"][0][1].shape[:-2], len(token.doc)), np.float32)
-    for places, weights in kept["attention"]:
-        if places[0] <= token.i <= places[-1]:
-            row[..., places] = weights[..., places == token.i, :].sum(axis=-2)
+    row: Array = np.zeros((*stored["attention"][0][1].shape[:-2], len(token.doc)), np.float32)
+    for indices, weights in stored["attention"]:
+        if indices[0] <= token.i <= indices[-1]:
+            row[..., indices] = weights[..., indices == token.i, :].sum(axis=-2)
     return row
 
 
 def _doc_attention(doc: Doc) -> Array | None:
-    """How much each token looks at each other one, 0 beyond a piece. -> [n, n] or [h, n, n]"""
-    kept = _kept(doc)
-    if kept is None or not kept["attention"]:
+    """The attention between all tokens, 0 between chunks. -> [n, n] or [h, n, n]"""
+    stored = _stored(doc)
+    if stored is None or not stored["attention"]:
         return None
-    n, heads = len(doc), kept["attention"][0][1].shape[:-2]
+    n, heads = len(doc), stored["attention"][0][1].shape[:-2]
     attention: Array = np.zeros((*heads, n, n), np.float32)
-    for places, weights in kept["attention"]:
-        attention[..., places[:, None], places] = weights
+    for indices, weights in stored["attention"]:
+        attention[..., indices[:, None], indices] = weights
     return attention
 
 
 def _vector(part: Doc | Span) -> Array:
-    """The mean of the vectors that are not zero. -> [d]"""
-    kept: Any = _kept(part if isinstance(part, Doc) else part.doc)
-    rows = kept["contextual"][np.array([token.i for token in part], np.int64)]
+    """The mean of the nonzero vectors. -> [d]"""
+    stored: Any = _stored(part if isinstance(part, Doc) else part.doc)
+    rows = stored["contextual"][np.array([token.i for token in part], np.int64)]
     known = rows[rows.any(axis=1)]
     mean: Array = known.mean(axis=0) if len(known) else np.zeros(rows.shape[1], np.float32)
     return mean
 
 
 def _similarity(one: Doc | Span | Token, other: Doc | Span | Token) -> float:
-    """The cosine of two vectors; 0 where one is zero."""
+    """The cosine similarity of two vectors; 0 if one is zero."""
     left, right = np.asarray(one.vector), np.asarray(other.vector)
     norms = float(np.linalg.norm(left)) * float(np.linalg.norm(right))
     return float(np.dot(left, right)) / norms if norms else 0.0
@@ -199,12 +199,12 @@ def _has_vector(part: Doc | Span | Token) -> bool:
 
 
 def add_hooks(doc: Doc) -> None:
-    """Let spaCy's own attributes answer with the contextual vectors.
+    """Make spaCy's own attributes use the contextual vectors.
 
-    Hooks are not stored with a document: one that is read back, or comes from another process,
-    needs them anew. Raises ValueError for one that was not encoded.
+    Hooks are not stored with a document: add them again to a document that is read back or comes
+    from another process. Raises ValueError for a document that was not encoded.
     """
-    if _kept(doc) is None:
+    if _stored(doc) is None:
         raise ValueError(f"The document has no vectors: run the component `{_NAME}` on it first.")
     for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
         hooks.update(vector=_vector, similarity=_similarity, has_vector=_has_vector)

@@ -1,7 +1,7 @@
 """The log: `logging.config.dictConfig` with python-json-logger, and a filter for callers' text.
 
-`fields` of a record (`extra={"fields": …}`) are members of the JSON object. The log shows the type of an
-exception and its places in the code, never its message, which may quote the caller.
+`fields` of a record (`extra={"fields": …}`) are members of the JSON object. The log shows the type
+of an exception and its places in the code, never its message, which may quote the caller.
 """
 
 import logging

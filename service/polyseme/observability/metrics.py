@@ -22,7 +22,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from polyseme import __version__
 from polyseme.errors import PolysemeError
-from polyseme.store.registry import Registry
+from polyseme.models.registry import Registry
 
 if TYPE_CHECKING:
     from polyseme.observability.request_context import RequestContext

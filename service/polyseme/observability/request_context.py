@@ -127,9 +127,14 @@ def init_app(app: Flask, settings: Settings) -> None:
             metrics.observe(context)
         if tracer and context.span:
             tracer.end_span(context)
-        level = logging.DEBUG if context.route in PROBES else logging.INFO
-        if _log.isEnabledFor(level):
-            _log.log(level, "request", extra={"fields": _log_fields(context)})
+        log_request(context)
+
+
+def log_request(context: RequestContext) -> None:
+    """Log the one line of a request."""
+    level = logging.DEBUG if context.route in PROBES else logging.INFO
+    if _log.isEnabledFor(level):
+        _log.log(level, "request", extra={"fields": _log_fields(context)})
 
 
 def _log_fields(context: RequestContext) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """OpenTelemetry traces: a span for each request and one for each of its stages, sent by OTLP.
 
-OpenTelemetry's instrumentation of Flask records the path and the query; these spans hold nothing that
-a caller wrote. Each worker has its own exporter thread: threads do not survive a fork.
+OpenTelemetry's instrumentation of Flask records the path and the query; these spans hold nothing
+that a caller wrote. Each worker has its own exporter thread: threads do not survive a fork.
 """
 
 import threading
@@ -83,7 +83,7 @@ class Tracer:
         span.end(_nanoseconds(context, context.started + context.seconds))
 
     def close(self) -> None:
-        """Send what waits, within a few seconds: a collector that hangs does not keep the process."""
+        """Send what waits, within a few seconds; a collector that hangs does not block the end."""
         if self._provider is not None:
             closing = threading.Thread(target=self._provider.shutdown, daemon=True)
             closing.start()

@@ -1,20 +1,20 @@
 /**
- * The views: what each is called, its state where the address says nothing, and where it is. Its
- * scripts are loaded when it is first opened; each has `build(page)`, which makes it once, as
- * `{element, show(state)}`.
+ * The views: title, default state and module of each. A module is loaded when its view is first
+ * opened; it exports `build(page)`, which returns `{element, exchange, show(state)}`.
  */
 
-import { EXAMPLES as OCCURRENCES } from "./compare/examples.js";
-import { EXAMPLES as SENTENCES } from "./look/examples.js";
+import { OCCURRENCES, SENTENCES } from "./examples.js";
+
+const FIRST = "attention";
 
 export const VIEWS = {
-  look: {
-    title: "Look",
+  attention: {
+    title: "Attention",
     defaults: {
       text: SENTENCES[0][1], model: "", case: "auto", oov: "", layer: "0", head: "mean", picture: "heatmap",
       word: "", row: "", column: "", heads: "",
     },
-    load: () => import("./look/view.js"),
+    load: () => import("./attention/view.js"),
   },
   compare: {
     title: "Compare",
@@ -29,10 +29,10 @@ export const VIEWS = {
     },
     load: () => import("./steps/view.js"),
   },
-  neighbours: {
-    title: "Neighbours",
+  neighbors: {
+    title: "Neighbors",
     defaults: { word: "bank", k: "10", model: "", case: "auto" },
-    load: () => import("./neighbours/view.js"),
+    load: () => import("./neighbors/view.js"),
   },
   models: {
     title: "Models",
@@ -40,3 +40,12 @@ export const VIEWS = {
     load: () => import("./models/view.js"),
   },
 };
+
+/** Former view names, which bookmarked addresses still have. */
+const FORMER = { look: "attention", neighbours: "neighbors" };
+
+/** The name of the view that an address names; the first view for an unknown name. */
+export function viewNamed(name) {
+  if (Object.hasOwn(VIEWS, name)) return name;
+  return Object.hasOwn(FORMER, name) ? FORMER[name] : FIRST;
+}

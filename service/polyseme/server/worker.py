@@ -1,93 +1,81 @@
 """gunicorn's threaded worker with fair accepting, a bounded queue and errors in JSON."""
 
-import secrets
+import select
 import time
-from http import HTTPStatus
+from contextlib import suppress
 from typing import Any
 
-import orjson
 from gunicorn.http.errors import ParseException
 from gunicorn.util import close_graceful
 from gunicorn.workers.gthread import ThreadWorker
 
-from polyseme.api.errors import PROBLEM, problem_document
-from polyseme.errors import MalformedError, OverloadedError, PolysemeError
+from polyseme.api.errors import raw_response
+from polyseme.errors import MalformedError, OverloadedError
 from polyseme.observability import metrics
 
-_STARVED = 0.2
-"""Seconds without a new connection after which a busy worker accepts some, to queue or refuse."""
+_STALL = 0.2
+"""Seconds without a response after which a busy worker takes the connections that wait."""
 
 
 class FairWorker(ThreadWorker):  # type: ignore[misc]
-    """Leaves new connections to workers with a free thread.
-
-    gunicorn's worker accepts every connection: of a burst the first worker to wake takes nearly all,
-    and the other processors idle. A busy worker accepts one connection after every `threads`
-    responses, so kept connections do not starve new ones.
-    """
+    """Leaves new connections to workers with a free thread; a busy one accepts some in turn."""
 
     busy = finished = 0
-    accepted_at = 0.0
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.max_waiting = self.app.wsgi().extensions["polyseme"].settings.max_waiting
+    last_response = 0.0
 
     def set_accept_enabled(self, enabled: bool) -> None:
-        """Accept while a thread is free, in turn with responses, or if it is time to refuse."""
-        free = self.busy < self.cfg.threads or self.finished >= self.cfg.threads
-        starved = time.monotonic() - self.accepted_at > _STARVED
-        super().set_accept_enabled(enabled and (free or starved))
-        metrics.CONNECTIONS.set(self.nr_conns)
+        """At the end, answer what waits and close: later connections are refused, not reset."""
+        super().set_accept_enabled(enabled)
         if not self.alive:
-            self.close_listeners()
+            self.accept_waiting()
+            for listener in self.sockets:
+                listener.close()
+
+    def accept_waiting(self) -> None:
+        """Accept every connection that waits, to queue or refuse it."""
+        for listener in self.sockets:
+            while listener.sock and select.select([listener], [], [], 0)[0]:
+                self.accept(listener)
 
     def accept(self, listener: Any) -> None:
         """Accept one connection."""
-        self.finished, self.accepted_at = 0, time.monotonic()
         super().accept(listener)
-        self.set_accept_enabled(self.alive)
+        self.finished = 0
+
+    def wait_for_and_dispatch_events(self, timeout: float) -> None:
+        """Accept in turn with responses; in a stall, take what no other worker takes."""
+        free = self.busy < self.cfg.threads or self.finished >= self.cfg.threads
+        room = self.alive and self.nr_conns < self.worker_connections
+        self.set_accept_enabled(free and room)
+        metrics.CONNECTIONS.set(self.nr_conns)
+        super().wait_for_and_dispatch_events(timeout if free else min(timeout, _STALL))
+        if room and not free and time.monotonic() - self.last_response > _STALL:
+            self.accept_waiting()
+            self.last_response = time.monotonic()
 
     def enqueue_req(self, conn: Any) -> None:
         """Queue a request, or refuse it if the queue is full."""
-        if self.busy < self.cfg.threads + self.max_waiting:
+        settings = self.app.wsgi().extensions["polyseme"].settings
+        if self.busy < settings.threads + settings.max_waiting:
             self.busy += 1
             super().enqueue_req(conn)
-            return
-        self.nr_conns -= 1
-        self.refuse(conn.sock, OverloadedError())
-        close_graceful(conn.sock, timeout=0)
+        else:
+            self.nr_conns -= 1
+            self.handle_error(None, conn.sock, conn.client, OverloadedError())
+            close_graceful(conn.sock, timeout=0.01)  # unread bytes would reset the connection
 
     def finish_request(self, conn: Any, future: Any) -> None:
-        """Count the response and accept again."""
-        self.busy -= 1
-        self.finished += 1
-        super().finish_request(conn, future)
-        self.set_accept_enabled(self.alive)
+        """Count the response; close in a thread, since gunicorn waits for the client's end."""
+        self.busy, self.finished = self.busy - 1, self.finished + 1
+        self.last_response = time.monotonic()
+        if future.exception() or future.result():
+            super().finish_request(conn, future)
+        else:
+            self.nr_conns -= 1
+            self.tpool.submit(conn.close, graceful=True)
 
-    def close_listeners(self) -> None:
-        """Accept what waits in the queue and close it: a later connection is refused, not reset."""
-        for listener in self.sockets:
-            accepted = -1
-            while listener.sock and accepted != self.nr_conns:
-                accepted = self.nr_conns
-                super().accept(listener)
-            listener.close()
-
-    def handle_error(self, req: Any, client: Any, addr: Any, exc: Exception) -> None:
-        """Answer a malformed request with a problem document that repeats nothing of it."""
-        del req, addr
-        malformed = isinstance(exc, ParseException)
-        if not malformed:
-            self.log.error("the worker failed", exc_info=exc)
-        self.refuse(client, MalformedError() if malformed else PolysemeError())
-
-    def refuse(self, sock: Any, error: PolysemeError) -> None:
-        """Send an error as the last response of a connection."""
-        metrics.refuse(error.code)
-        # Clients of OpenAI's API show its `error` member only.
-        body = orjson.dumps(problem_document(error, secrets.token_hex(16), "/v1/embeddings"))
-        fields = {"Connection": "close", "Content-Type": PROBLEM, "Content-Length": str(len(body))}
-        head = [f"{name}: {value}" for name, value in {**fields, **error.headers()}.items()]
-        status = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}"
-        sock.sendall("\r\n".join([status, *head, "", ""]).encode() + body)
+    def handle_error(self, _: Any, sock: Any, address: Any, error: Exception) -> None:
+        """Send an error as the last response; it repeats nothing of the request."""
+        error = MalformedError() if isinstance(error, ParseException) else error
+        with suppress(OSError):  # the client has gone
+            sock.sendall(raw_response(error, address[0]))

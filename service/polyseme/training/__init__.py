@@ -1,1 +1,1 @@
-"""Making attention weights: in closed form, from vectors alone."""
+"""Attention weights: computed in closed form from the vectors, or trained with PyTorch."""

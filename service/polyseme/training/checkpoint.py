@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a training as safetensors and JSON, from which it goes on."""
+"""Checkpoints: the state of a training as safetensors and JSON, from which it can resume."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -11,19 +11,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
+from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
-from polyseme.training.recipe import Recipe
-from polyseme.training.refusal import TrainingError
-from polyseme.training.source import digest
-from polyseme.whole_files import BEGUN, write_whole
+from polyseme.training.config import TrainingConfig
+from polyseme.training.corpus import sha256
 
 KEPT = 2
-"""How many checkpoints are kept, the newest ones."""
+"""The number of newest checkpoints to keep."""
 RANDOM = "one generator for each step, of the seed and the step's number"
 
 
-class Kept(BaseModel):
-    """What a checkpoint says beside its tensors."""
+class Checkpoint(BaseModel):
+    """The JSON document of a checkpoint."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -31,9 +31,9 @@ class Kept(BaseModel):
     format_version: Literal[1] = 1
     step: int = Field(ge=0)
     seconds: float = Field(ge=0, allow_inf_nan=False)
-    recipe: Recipe
+    recipe: TrainingConfig
     material: dict[str, Any]
-    """the model and the files that are learned from, by their sha256"""
+    """sha256 of the model and of the training files"""
     history: list[dict[str, Any]]
     best_score: float | None
     random: str = RANDOM
@@ -42,54 +42,54 @@ class Kept(BaseModel):
     """of the tensors"""
 
 
-def save(folder: Path, tensors: Mapping[str, Floats], **facts: Any) -> None:
-    """Write a checkpoint beside older ones; it is there whole, or not at all.
+def save_checkpoint(folder: Path, tensors: Mapping[str, Floats], **facts: Any) -> None:
+    """Write a checkpoint atomically, and remove old ones.
 
-    The JSON is written last, and names the tensors by their sha256.
+    The JSON is written last, and has the sha256 of the tensors.
     """
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{facts['step']:08}"
-    # Not ascontiguousarray, which gives a single number an axis.
-    whole = {key: np.array(tensor, order="C") for key, tensor in tensors.items()}
-    write_whole(folder / f"{name}.safetensors", save_tensors(whole))
-    kept = Kept(sha256=digest(folder / f"{name}.safetensors"), **facts)
-    write_whole(folder / f"{name}.json", kept.model_dump_json(indent=1).encode())
-    _clear(folder)
+    # np.ascontiguousarray would add an axis to scalars.
+    contiguous = {key: np.array(tensor, order="C") for key, tensor in tensors.items()}
+    atomic_write(folder / f"{name}.safetensors", save_tensors(contiguous))
+    document = Checkpoint(sha256=sha256(folder / f"{name}.safetensors"), **facts)
+    atomic_write(folder / f"{name}.json", document.model_dump_json(indent=1).encode())
+    _remove_old(folder)
 
 
-def load(folder: Path) -> tuple[Kept, dict[str, Floats]]:
-    """The newest checkpoint in a folder; raise TrainingError where there is none or it is damaged.
+def load_checkpoint(folder: Path) -> tuple[Checkpoint, dict[str, Floats]]:
+    """Read the newest checkpoint of a folder, without pickle.
 
-    Nothing is unpickled.
+    Raises CommandError if there is none or it is damaged.
     """
-    names = steps_in(folder)
+    names = checkpoint_names(folder)
     if not names:
-        raise TrainingError("There is no checkpoint to go on from: leave --resume away.")
+        raise CommandError("There is no checkpoint to go on from: leave --resume away.")
     path = folder / f"{names[-1]}.json"
-    with suppress(OSError, ValidationError, TrainingError, safetensors.SafetensorError):
-        kept = Kept.model_validate_json(path.read_bytes())
+    with suppress(OSError, ValidationError, CommandError, safetensors.SafetensorError):
+        document = Checkpoint.model_validate_json(path.read_bytes())
         tensors = path.with_suffix(".safetensors")
-        if digest(tensors) == kept.sha256:
-            return kept, load_tensors(tensors.read_bytes())
-    raise TrainingError(
+        if sha256(tensors) == document.sha256:
+            return document, load_tensors(tensors.read_bytes())
+    raise CommandError(
         f"The checkpoint {path.stem} is damaged: remove its two files to go on from the one before"
         " it."
     )
 
 
-def steps_in(folder: Path) -> list[str]:
-    """The checkpoints in a folder by their step, the oldest first."""
+def checkpoint_names(folder: Path) -> list[str]:
+    """The names of the checkpoints, which are their steps, oldest first."""
     return sorted(path.stem for path in folder.glob("*.json") if path.stem.isdigit())
 
 
-def _clear(folder: Path) -> None:
-    """Remove what is older than the last checkpoints, and what was never finished."""
-    for name in steps_in(folder)[:-KEPT]:
+def _remove_old(folder: Path) -> None:
+    """Remove all but the newest checkpoints, and unfinished files."""
+    for name in checkpoint_names(folder)[:-KEPT]:
         for ending in ("json", "safetensors"):
             (folder / f"{name}.{ending}").unlink(missing_ok=True)
-    newest = set(steps_in(folder))
+    newest = set(checkpoint_names(folder))
     for path in folder.glob("*.safetensors"):
         if path.stem.isdigit() and path.stem not in newest:
             path.unlink(missing_ok=True)
-    for path in folder.glob(f"{BEGUN}*"):
+    for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
         path.unlink(missing_ok=True)

@@ -1,52 +1,56 @@
-"""Attention weights in closed form: no corpus, no training, seconds.
+"""Attention weights in closed form: computed from the vectors in seconds, without a corpus.
 
-One layer whose queries are the static vectors themselves. Its scores say how strongly two words
-attract each other (association), how near they stand (nearness) and how much the looked-at word
-tells (informativeness); its values are the half-whitened static vectors, so that what is common to
-all words does not drown what tells them apart. docs/decisions/0003 has the measurements.
+One layer whose queries are the static vectors. Scores add association, nearness and the
+informativeness of the key; values are the half-whitened static vectors, in which differences
+between words outweigh what they share. docs/decisions/0003 has the measurements.
 """
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats, unit
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import IDENTITY, Layer, Projection, Residual
 
 REACH = 16
-"""Distances beyond this count the same."""
+"""Larger distances count as this one."""
 RARE = 1e-3
-"""The relative frequency at which a word is half as informative as the rarest."""
+"""The relative frequency at which a word is half as informative as the rarest word."""
 EXPONENT = -0.375
-"""Half-whitening: 0 leaves the covariance as it is, −0.5 makes it the identity."""
+"""Half-whitening: 0 keeps the covariance, −0.5 makes it the identity."""
 ATTRACTION = 0.3
-"""How much association by output vectors counts beside nearness and informativeness."""
+"""The weight of association by output vectors beside nearness and informativeness."""
 SPREAD = 0.2
-"""The standard deviation of association by the vectors themselves, whatever their scale."""
+"""The standard deviation of association by the vectors themselves, at any scale."""
 SHARE, POSITION_SHARE = 0.2, 0.01
-"""How much of the static vector, and of the token's place, stays in the contextual one."""
+"""The share of the static vector, and of the position, in the contextual vector."""
 FREQUENT = 30_000
-"""The most frequent words, from which means and covariances are taken."""
+"""The number of most frequent words from which means and covariances are estimated."""
 WEAKEST = 1e-3
-"""A direction that varies less than this beside the strongest is strengthened no further: in a
-small vocabulary nothing of it may be known, and a vector made of subwords would be all noise."""
+"""The smallest eigenvalue, relative to the largest, by which a direction is divided. A small
+vocabulary says little about weaker directions, and vectors made of subwords would be noise."""
 PRECISION = 1e-6
-"""Differences this small beside the numbers themselves are float32's, not the words'."""
+"""Relative differences below this are rounding errors of float32."""
 _LEAST = 1e-30
-"""Dividing by less than this leaves the range of float32."""
+"""Dividing by less than this overflows float32."""
+SINGULAR = 1e-6
+"""The smallest singular value, relative to the largest, of a matrix that is inverted."""
 
 
 def informativeness(frequencies: Floats) -> NDArray[np.float32]:
-    """The log of s = 1e-3 / (1e-3 + p): near 0 for rare words, very negative for the. [V] -> [V]
+    """The log of s = 1e-3 / (1e-3 + p): near 0 for rare words, −4 for "the". [V] -> [V]
 
-    p are relative frequencies; the weight is that of smooth inverse frequency (Arora et al. 2017).
+    p is the relative frequency; s is the smooth inverse frequency of Arora et al. 2017.
     """
     logs: NDArray[np.float32] = np.log(RARE / (RARE + frequencies)).astype(np.float32)
     return logs
 
 
 def frequencies_by_rank(count: int) -> Floats:
-    """Relative frequencies of a vocabulary sorted by frequency, by Zipf and Mandelbrot. -> [V]
+    """Relative frequencies of a vocabulary sorted by frequency (Zipf–Mandelbrot law). -> [V]
 
     p ∝ 1 / (rank + 2.7), rank from 1.
     """
@@ -65,10 +69,10 @@ def nearness(reach: int = REACH) -> NDArray[np.float32]:
 def half_whitening(vectors: Floats, *, by_frequency: bool = True) -> Projection:
     """Project x to ((x − mean)/deviation)·U·diag(λ^−0.375)·Uᵀ. [V, d] -> [d, d], [d]
 
-    The vectors are sorted by the frequency of their words, the most frequent first, or
-    `by_frequency` is False. U and λ are the eigenvectors and eigenvalues of the covariance of the
-    standardised vectors. The matrix is symmetric, so that the result stays near the static space
-    and can be read there. A column in which nothing varies is left out.
+    The vectors are sorted by word frequency, most frequent first, unless `by_frequency` is False. U
+    and λ are the eigenvectors and eigenvalues of the covariance of the standardized vectors. The
+    matrix is symmetric, which keeps results near the static space, where they can be compared with
+    static vectors. Constant columns become zero.
     """
     sample = _sample(vectors, by_frequency=by_frequency)
     mean, deviation = sample.mean(axis=0), sample.std(axis=0)
@@ -76,7 +80,7 @@ def half_whitening(vectors: Floats, *, by_frequency: bool = True) -> Projection:
     deviation = np.where(deviation > least, deviation, np.inf)
     standard = (sample - mean) / deviation
     eigenvalues, directions = np.linalg.eigh(standard.T @ standard / len(standard))
-    floor = eigenvalues.max() * WEAKEST or 1.0  # nothing varies, nothing is to be whitened
+    floor = eigenvalues.max() * WEAKEST or 1.0  # all vectors are equal
     powers = np.maximum(eigenvalues, floor) ** EXPONENT
     weight = (directions * powers) @ directions.T / deviation[:, None]
     return Projection(weight.astype(np.float32), (-mean @ weight).astype(np.float32))
@@ -85,8 +89,8 @@ def half_whitening(vectors: Floats, *, by_frequency: bool = True) -> Projection:
 def association(vectors: Floats, outputs: Floats, frequencies: Floats) -> Projection:
     """The map from input vectors to output vectors, as key weights. [V, d], [V, d], [V] -> [d, d]
 
-    Word2Vec trains x_i·y_j to be high where word j is found near word i (Mikolov et al. 2013), y
-    being its output vectors, which are not kept. Wk = argmin Σ p_j |x_j·W − y_j|² stands in.
+    Word2Vec trains x_i·y_j to be high if word j occurs near word i, y being the output vectors
+    (Mikolov et al. 2013). Files lack them; Wk = argmin Σ p_j |x_j·W − y_j|² takes their place.
     """
     weights = np.sqrt(frequencies)[:, None]
     x, y = vectors.astype(np.float64) * weights, outputs.astype(np.float64) * weights
@@ -97,15 +101,17 @@ def association(vectors: Floats, outputs: Floats, frequencies: Floats) -> Projec
 def attraction(vectors: Floats, frequencies: Floats) -> Projection:
     """The vectors' own products as association, as key weights. [V, d], [V] -> [d, d]
 
-    For files without output vectors: Wk = 0.2·P / ‖P·C·P‖. Each word counts by its frequency times
-    its informativeness; P takes out the direction of their mean, since what all words share says
-    nothing about any two of them, and C is what they vary by: Σ w_j·x_jᵀ·x_j. x_i·P·x_j of two
-    words drawn by these weights has the variance ‖P·C·P‖², so that scores vary by 0.2 whatever the
-    scale of the vectors. Where nothing varies the weights are zero. The vectors are sorted by
-    frequency, or all frequencies are equal.
+    For files without output vectors: Wk = 0.2·P / ‖P·C·P‖. The weight w of a word is its frequency
+    times its informativeness, normalized to a sum of 1. P projects out the direction of the
+    weighted mean, which all words share, and C = Σ w_j·x_jᵀ·x_j. For two words drawn by these
+    weights, x_i·P·x_j has the variance ‖P·C·P‖²; the scores therefore have a standard deviation of
+    0.2 at any scale of the vectors. The result is zero if the vectors do not vary. The vectors are
+    sorted by frequency, or all frequencies are equal.
     """
     sample = _sample(vectors, by_frequency=bool(np.ptp(frequencies) > 0))
-    weights = _draw(frequencies[: len(sample)])
+    p = frequencies[: len(sample)]
+    weights = p * RARE / (RARE + p)
+    weights /= weights.sum()
     direction = unit((weights @ sample)[None])
     apart = np.eye(sample.shape[1]) - direction.T @ direction
     sample *= np.sqrt(weights)[:, None]
@@ -117,18 +123,11 @@ def attraction(vectors: Floats, frequencies: Floats) -> Projection:
     return Projection((strength * apart).astype(np.float32))
 
 
-def _draw(frequencies: Floats) -> Floats:
-    """How much of all attention words draw, by frequency and informativeness alone. [v] -> [v]"""
-    weights: Floats = frequencies * RARE / (RARE + frequencies)
-    weights /= weights.sum()
-    return weights
-
-
 def closed_form(vectors: Floats, key: Projection, *, informative: bool = True) -> Layer:
-    """The layer, to be used with the word bias that `informativeness` gives. [V, d] -> layer
+    """The layer, for use with the word bias that `informativeness` returns. [V, d] -> layer
 
-    The vectors are sorted by the frequency of their words. Where they are not and nothing tells the
-    frequencies, `informative` is False: the layer does without the word bias.
+    The vectors are sorted by word frequency. If they are not and the frequencies are unknown,
+    `informative` is False, and the layer has no word bias.
     """
     return Layer(
         query=IDENTITY,
@@ -142,8 +141,43 @@ def closed_form(vectors: Floats, key: Projection, *, informative: bool = True) -
 
 
 def _sample(vectors: Floats, *, by_frequency: bool) -> NDArray[np.float64]:
-    """The most frequent words, or as many from everywhere in the file. [V, d] -> [v, d]"""
+    """The most frequent words, or as many spread over the file. [V, d] -> [v, d]"""
     if by_frequency or len(vectors) <= FREQUENT:
         return vectors[:FREQUENT].astype(np.float64)
     rows = np.arange(FREQUENT) * len(vectors) // FREQUENT
     return vectors[rows].astype(np.float64)
+
+
+def fold_values(vectors: Floats, layer: Layer) -> tuple[NDArray[np.float32], Layer]:
+    """Replace the vectors by the layer's values, and adapt the layer. [V, d] -> [V, d], layer
+
+    The values x·Wv + bv depend on the word alone; storing x' = x·Wv + bv in place of x saves one
+    product with [d, d] for each sentence. With x = (x' − bv)·Wv⁻¹, queries and keys stay the same:
+
+        x·W + b = x'·W' + (b − bv·W'),     W' = Wv⁻¹·W
+
+    Attention weights and context stay the same; the share of the static vector becomes one of x'.
+    Raises CommandError if the values are not as wide as the vectors, or Wv is singular.
+    """
+    weight = layer.value.weight
+    if weight is None:
+        return np.asarray(vectors, np.float32), layer
+    if layer.norm == "before" or weight.shape[0] != weight.shape[1]:
+        raise CommandError("Only values as wide as the vectors, and of no norm, can be folded.")
+    wide = weight.astype(np.float64)
+    strengths = np.linalg.svd(wide, compute_uv=False)
+    if strengths[-1] <= SINGULAR * strengths[0]:
+        raise CommandError("The values lose a direction of the vectors and cannot be folded.")
+    inverse = np.linalg.inv(wide)
+    shift = np.zeros(len(wide)) if layer.value.bias is None else layer.value.bias.astype(np.float64)
+    values = vectors.astype(np.float64) @ wide + shift
+
+    def folded(part: Projection) -> Projection:
+        weight = inverse if part.weight is None else inverse @ part.weight.astype(np.float64)
+        bias = -shift @ weight
+        if part.bias is not None:
+            bias = bias + part.bias
+        return Projection(weight.astype(np.float32), bias.astype(np.float32))
+
+    query, key = folded(layer.query), folded(layer.key)
+    return values.astype(np.float32), replace(layer, query=query, key=key, value=IDENTITY)

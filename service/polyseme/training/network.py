@@ -1,9 +1,8 @@
-"""The engine's layers in PyTorch, on padded batches of sentences, for gradients.
+"""The engine's layers in PyTorch, on padded batches, for gradients.
 
-A network is the tensors of `attention.safetensors` by their names, those that a model has and no
-others, so that what is trained is what is stored. It computes what `polyseme.engine` computes, in
-another order where that is cheaper: where only one row of a sentence is asked for, the sum over the
-keys comes before the projections.
+A network holds the tensors of `attention.safetensors` by name. It computes what `polyseme.engine`
+does, in a cheaper order if only one row of each sentence is needed: it sums over the keys before
+the projections. `require_agreement` compares both.
 """
 
 import math
@@ -14,32 +13,64 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polyseme.engine.layers import Layer
+from polyseme.command_error import CommandError
+from polyseme.engine.attention import Sentence
+from polyseme.engine.layers import Layer, contextualize
 from polyseme.engine.positions import sinusoids
-from polyseme.store.manifest import LayerEntry, ResidualEntry
-from polyseme.store.weights import entry_of, layers_from, tensors_of
+from polyseme.models.manifest import LayerEntry, ResidualEntry
+from polyseme.models.weights import layer_entry, layers_from_tensors, tensors_from_layers
+from polyseme.training.data import TokenTable
+from polyseme.training.sampling import Contexts
+
+TOLERANCE = 1e-6
+"""Relative to the largest number, in float64: larger differences are errors, not rounding."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentences of one length: a shorter one has unknown tokens at its end, which nobody sees."""
+    """Sentences padded to one length with unknown tokens, which are masked."""
 
     vectors: Tensor
     """[B, n, d], zero rows for unknown tokens"""
     known: Tensor
     """[B, n]"""
     words: Tensor
-    """[B, n], equal where two tokens are occurrences of one word"""
+    """[B, n], equal for occurrences of one word"""
     word_bias: Tensor | None
     """[B, n]"""
     targets: Tensor
-    """[B], the place whose vector is wanted"""
+    """[B], positions whose vectors are needed"""
     rows: Tensor
-    """[B, n], the entries of the table that the vectors are"""
+    """[B, n], token table entries of the vectors"""
+
+
+class TableTensors:
+    """The token table as tensors, from which batches are made."""
+
+    def __init__(self, table: TokenTable) -> None:
+        self.vectors = torch.from_numpy(table.vectors)
+        self._words = torch.from_numpy(table.words)
+        bias = table.word_bias
+        self._bias = None if bias is None else torch.from_numpy(bias)
+        self._unknown = table.unknown
+
+    def batch(self, contexts: Contexts, vectors: Tensor | None = None) -> Batch:
+        """The batch of some contexts; `vectors` [E, d] replace those of the table."""
+        rows = torch.from_numpy(contexts.rows.astype(np.int64))
+        source = self.vectors if vectors is None else vectors
+        return Batch(
+            # Gives the unknown entry no gradient if vectors are trained.
+            torch.nn.functional.embedding(rows, source, self._unknown, sparse=vectors is not None),
+            rows != self._unknown,
+            self._words[rows],
+            None if self._bias is None else self._bias[rows],
+            torch.from_numpy(contexts.targets),
+            rows,
+        )
 
 
 class Network:
-    """A stack of layers whose tensors can be trained."""
+    """A stack of layers with trainable tensors."""
 
     def __init__(
         self, tensors: Mapping[str, Tensor], entries: Sequence[LayerEntry], heads: int, d: int
@@ -49,17 +80,17 @@ class Network:
 
     @classmethod
     def from_layers(cls, layers: Sequence[Layer], d: int) -> "Network":
-        """A network that computes what some layers over vectors of width d compute."""
+        """The network equivalent to some layers over vectors of width d."""
         tensors = {
             name: torch.tensor(np.asarray(array, np.float32))
-            for name, array in tensors_of(list(layers), None).items()
+            for name, array in tensors_from_layers(list(layers), None).items()
         }
-        return cls(tensors, [entry_of(layer) for layer in layers], layers[0].heads, d)
+        return cls(tensors, [layer_entry(layer) for layer in layers], layers[0].heads, d)
 
     def to_layers(self) -> list[Layer]:
-        """The layers that compute what this network computes."""
+        """The layers equivalent to this network."""
         arrays = {name: tensor.detach().numpy().copy() for name, tensor in self.tensors.items()}
-        return layers_from(arrays, list(self.entries), self.heads, self.d)
+        return layers_from_tensors(arrays, list(self.entries), self.heads, self.d)
 
     def targets(self, batch: Batch) -> Tensor:
         """The contextual vector of each sentence's target. -> [B, d]"""
@@ -76,31 +107,31 @@ class Network:
         return x
 
     def _layer(self, number: int, x: Tensor, batch: Batch, targets: Tensor | None) -> Tensor:
-        """One layer, for all rows or for one of each sentence. [B, n, d] -> [B, r, d]"""
-        part = _Part(self.tensors, f"layers.{number}.", self.entries[number], self.heads)
-        start = part.normed(x, "attention_norm", "before")
+        """Apply one layer, for all rows or one row of each sentence. [B, n, d] -> [B, r, d]"""
+        layer = _LayerTensors(self.tensors, f"layers.{number}.", self.entries[number], self.heads)
+        start = layer.normed(x, "attention_norm", "before")
         places = _places(x, targets)
-        output = part.attended(start, _rows(start, targets), places, batch)
-        x = residual(part.entry.residual, _rows(x, targets), output, places)
-        x = part.normed(x, "attention_norm", "after")
-        return part.fed_forward(x)
+        output = layer.attended(start, _rows(start, targets), places, batch)
+        x = residual(layer.entry.residual, _rows(x, targets), output, places)
+        x = layer.normed(x, "attention_norm", "after")
+        return layer.fed_forward(x)
 
 
 def _places(x: Tensor, targets: Tensor | None) -> Tensor:
-    """Where in its sentence each wanted row stands. -> [B, r]"""
+    """The position of each needed row in its sentence. -> [B, r]"""
     if targets is None:
         return torch.arange(x.shape[1]).expand(x.shape[0], -1)
     return targets[:, None]
 
 
 def _rows(x: Tensor, targets: Tensor | None) -> Tensor:
-    """The wanted rows. [B, n, d] -> [B, r, d]"""
+    """The needed rows. [B, n, d] -> [B, r, d]"""
     return x if targets is None else x[torch.arange(len(x)), targets][:, None]
 
 
 @dataclass(frozen=True)
-class _Part:
-    """One layer of a network."""
+class _LayerTensors:
+    """The tensors of one layer of a network."""
 
     tensors: Mapping[str, Tensor]
     prefix: str
@@ -108,7 +139,7 @@ class _Part:
     heads: int
 
     def get(self, name: str) -> Tensor | None:
-        """A tensor of this layer, None where it has none of the name."""
+        """A tensor of this layer, or None."""
         return self.tensors.get(self.prefix + name)
 
     def projected(self, name: str, x: Tensor) -> Tensor:
@@ -124,8 +155,8 @@ class _Part:
         if self.entry.scale:
             scores = scores / math.sqrt(queries.shape[-1])
         scores = self._biased(scores, places, batch)
-        hidden = ~visible_keys(batch.known, batch.words, self.entry.looks_at, places)
-        weights = torch.softmax(scores.masked_fill(hidden[:, None], -torch.inf), dim=-1)
+        masked = ~attention_mask(batch.known, batch.words, self.entry.looks_at, places)
+        weights = torch.softmax(scores.masked_fill(masked[:, None], -torch.inf), dim=-1)
         context = self._context(weights * batch.known[:, None, None].to(x.dtype), x)
         return self.projected("output", context.transpose(1, 2).flatten(2))
 
@@ -136,21 +167,21 @@ class _Part:
     def _scores(self, queries: Tensor, x: Tensor) -> Tensor:
         """The products of queries and keys. [B, h, r, k], [B, n, d] -> [B, h, r, n]
 
-        For one row q·(x·W + b) = (q·Wᵀ)·x + q·b, so that no key is ever made.
+        For one row, q·(x·W + b) = (q·Wᵀ)·x + q·b avoids computing the keys.
         """
         weight, bias = self.get("key"), self.get("key_bias")
         if weight is None or queries.shape[2] > 1:
             return queries @ self._split(self.projected("key", x)).transpose(2, 3)
         by_head = weight.reshape(len(weight), self.heads, -1)
-        looking = torch.einsum("bhk,dhk->bhd", queries[:, :, 0], by_head)
-        scores = looking @ x.transpose(1, 2)
+        projected = torch.einsum("bhk,dhk->bhd", queries[:, :, 0], by_head)
+        scores = projected @ x.transpose(1, 2)
         if bias is not None:
             own = torch.einsum("bhk,hk->bh", queries[:, :, 0], bias.view(self.heads, -1))
             scores = scores + own[:, :, None]
         return scores[:, :, None]
 
     def _biased(self, scores: Tensor, places: Tensor, batch: Batch) -> Tensor:
-        """Add what distance and word add. [B, h, r, n] -> [B, h, r, n]"""
+        """Add position bias and word bias. [B, h, r, n] -> [B, h, r, n]"""
         table = self.get("position_bias")
         if table is not None:
             reach = table.shape[1] // 2
@@ -165,8 +196,8 @@ class _Part:
     def _context(self, weights: Tensor, x: Tensor) -> Tensor:
         """The weighted sum of the values. [B, h, r, n], [B, n, d] -> [B, h, r, v]
 
-        For one row Σ w·(x·W + b) = (Σ w·x)·W + b·Σ w, so that no value is ever made. The weights
-        of unknown tokens are zero by now, as their values are.
+        For one row, Σ w·(x·W + b) = (Σ w·x)·W + b·Σ w avoids computing the values. The weights of
+        unknown tokens are zero here.
         """
         weight, bias = self.get("value"), self.get("value_bias")
         if weight is None or weights.shape[2] > 1:
@@ -179,7 +210,7 @@ class _Part:
         return context[:, :, None]
 
     def normed(self, x: Tensor, name: str, place: str) -> Tensor:
-        """Layer norm, where the layer has it at this place. [B, r, d] -> [B, r, d]"""
+        """Layer norm, if the layer has it at this place. [B, r, d] -> [B, r, d]"""
         gain, shift = self.get(f"{name}.gain"), self.get(f"{name}.shift")
         if gain is None or shift is None or self.entry.norm != place:
             return x
@@ -187,7 +218,7 @@ class _Part:
         return torch.nn.functional.layer_norm(x, x.shape[-1:], gain, shift, epsilon)
 
     def fed_forward(self, x: Tensor) -> Tensor:
-        """The feed-forward network, where the layer has one. [B, r, d] -> [B, r, d]"""
+        """The feed-forward network, if the layer has one. [B, r, d] -> [B, r, d]"""
         if self.get("feed_forward.inner") is None and self.get("feed_forward.outer") is None:
             return x
         start = self.normed(x, "feed_forward_norm", "before")
@@ -201,8 +232,8 @@ class _Part:
         return self.normed(sum_, "feed_forward_norm", "after")
 
 
-def visible_keys(known: Tensor, words: Tensor, looks_at: str, places: Tensor) -> Tensor:
-    """Which keys each row may look at. [B, n], [B, n], [B, r] -> [B, r, n]"""
+def attention_mask(known: Tensor, words: Tensor, looks_at: str, places: Tensor) -> Tensor:
+    """True for the keys that each row may attend to. [B, n], [B, n], [B, r] -> [B, r, n]"""
     itself = torch.arange(known.shape[1]) == places[:, :, None]
     visible = known[:, None].expand_as(itself)
     if looks_at == "others":
@@ -214,7 +245,7 @@ def visible_keys(known: Tensor, words: Tensor, looks_at: str, places: Tensor) ->
 
 
 def residual(entry: ResidualEntry, x: Tensor, output: Tensor, places: Tensor) -> Tensor:
-    """Combine start and output. [B, r, d], [B, r, d] -> [B, r, d]"""
+    """Combine the input and the output of attention. [B, r, d], [B, r, d] -> [B, r, d]"""
     if entry.kind == "none":
         return output
     if entry.kind == "add":
@@ -230,10 +261,56 @@ def residual(entry: ResidualEntry, x: Tensor, output: Tensor, places: Tensor) ->
 def unit(x: Tensor) -> Tensor:
     """Divide each row by its length; a zero row stays zero. [..., d] -> [..., d]
 
-    The length is taken of the row with its largest entry made 1, so that squaring neither overflows
-    nor vanishes.
+    Rows are divided by their largest entry first: squares neither overflow nor underflow.
     """
     peak = x.detach().abs().amax(dim=-1, keepdim=True)
     scaled = x / torch.where(peak > 0, peak, torch.ones_like(peak))
     square = (scaled * scaled).sum(dim=-1, keepdim=True)
     return scaled / torch.where(square > 0, square, torch.ones_like(square)).sqrt()
+
+
+def require_agreement(network: Network, batch: Batch) -> list[Layer]:
+    """The layers of a network; raise CommandError if the engine computes something else."""
+    layers = network.to_layers()
+    if not all(torch.isfinite(tensor).all() for tensor in network.tensors.values()):
+        raise CommandError("A weight is no longer a finite number: give a smaller learning rate.")
+    found = disagreement(network, layers, batch)
+    if not found <= TOLERANCE:
+        raise CommandError(
+            f"PyTorch and the engine differ by {found:.1e} on the same weights, so that nothing is"
+            " written; please report it."
+        )
+    return layers
+
+
+def disagreement(network: Network, layers: list[Layer], batch: Batch) -> float:
+    """The largest relative difference between network and engine on a batch, in float64."""
+    bias = batch.word_bias
+    wide = Batch(
+        batch.vectors.double(),
+        batch.known,
+        batch.words,
+        None if bias is None else bias.double(),
+        batch.targets,
+        batch.rows,
+    )
+    doubled = {name: tensor.detach().double() for name, tensor in network.tensors.items()}
+    network = Network(doubled, network.entries, network.heads, network.d)
+    with torch.no_grad():
+        rows, targets = network.rows(wide).numpy(), network.targets(wide).numpy()
+    worst = 0.0
+    for number, place in enumerate(batch.targets.tolist()):
+        sentence = Sentence(
+            wide.vectors[number].numpy(),
+            wide.known[number].numpy(),
+            wide.words[number].numpy(),
+            None if wide.word_bias is None else wide.word_bias[number].numpy(),
+        )
+        expected = contextualize(sentence, [one.astype(np.float64) for one in layers]).contextual
+        largest = max(1.0, float(np.abs(expected).max(initial=0)))
+        for difference in (
+            rows[number, : len(expected)] - expected,
+            targets[number] - expected[place],
+        ):
+            worst = max(worst, float(np.abs(difference).max(initial=0)) / largest)
+    return worst

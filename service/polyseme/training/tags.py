@@ -1,5 +1,6 @@
-"""Sentences in which words are tagged with their senses, from JSON lines or SemCor-like XML."""
+"""Sentences whose words are tagged with senses: JSON lines, or XML as SemCor and Google have it."""
 
+import hashlib
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -7,8 +8,8 @@ from typing import IO, Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from polyseme.training.refusal import TrainingError
-from polyseme.training.source import Read, expanded
+from polyseme.command_error import CommandError
+from polyseme.training.corpus import OnRead, open_decompressed
 
 LARGEST_DOCUMENT = 64 << 20
 """bytes of one XML document"""
@@ -18,15 +19,15 @@ _BREAKS = {"SENTENCE_BREAK", "PARAGRAPH_BREAK"}
 
 
 class Tag(NamedTuple):
-    """A word that has a sense."""
+    """A tagged word."""
 
     token: int
     lemma: str
     sense: str
 
 
-class Tagged(NamedTuple):
-    """A sentence, cut into tokens, with its tags."""
+class TaggedSentence(NamedTuple):
+    """The tokens of a sentence, and its tags."""
 
     tokens: list[str]
     tags: list[Tag]
@@ -39,75 +40,65 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class _TagLine(_Strict):
+class _TagJson(_Strict):
     token: int = Field(ge=0)
     lemma: _Text
     sense: _Text
 
 
-class _Line(_Strict):
-    """One line of JSON."""
-
+class _LineJson(_Strict):
     tokens: list[_Text] = Field(max_length=100_000)
-    tags: list[_TagLine]
+    tags: list[_TagJson]
 
     @model_validator(mode="after")
-    def _within(self) -> "_Line":
+    def _within(self) -> "_LineJson":
         if any(tag.token >= len(self.tokens) for tag in self.tags):
             raise ValueError("a tag's token is beyond the last one")
         return self
 
 
-def tagged(path: Path, read: Read = lambda _: None) -> Iterator[Tagged]:
-    """Yield the tagged sentences of a file, of an archive's files, or of a folder's.
+def read_tagged(path: Path, on_read: OnRead = lambda _: None) -> Iterator[TaggedSentence]:
+    """Yield the tagged sentences of a file, an archive of XML files, or a folder.
 
-    Raises TrainingError where something is not one.
+    Raises CommandError if the path has anything else.
     """
-    for file in files_of(path):
-        yield from _file(file, read)
+    for file in tag_files(path):
+        with open_decompressed(file, on_read) as opened:
+            stream = _Peekable(opened)
+            start = stream.peek(512)
+            if start[257:262] == b"ustar":
+                yield from _read_archive(stream, file.name)
+            elif start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+                yield from _read_xml(stream, file.name)
+            else:
+                yield from _read_json_lines(stream, file.name)
 
 
-def files_of(path: Path) -> list[Path]:
-    """The file itself, or the .xml and .jsonl files in a folder and its folders, sorted."""
+def tag_files(path: Path) -> list[Path]:
+    """The file itself, or all .xml and .jsonl files below a folder, sorted."""
     if not path.is_dir():
         return [path]
-    files = sorted(p for p in path.rglob("*") if p.is_file() and _told(p.name))
+    files = sorted(p for p in path.rglob("*") if p.is_file() and _has_tags(p.name))
     if not files:
-        raise TrainingError(f"{path.name}: the folder has no .xml and no .jsonl file.")
+        raise CommandError(f"{path.name}: the folder has no .xml and no .jsonl file.")
     return files
 
 
-def _told(name: str) -> bool:
+def _has_tags(name: str) -> bool:
     stem = name.lower()
     for ending in (".gz", ".bz2", ".xz", ".zst"):
         stem = stem.removesuffix(ending)
     return stem.endswith((".xml", ".jsonl"))
 
 
-def _file(path: Path, read: Read) -> Iterator[Tagged]:
-    with expanded(path, read) as file:
-        head = _Peeked(file)
-        start = head.head(512)
-        if _is_tar(start):
-            yield from _archive(head, path.name)
-        elif start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
-            yield from _document(head, path.name)
-        else:
-            yield from _json_lines(head, path.name)
-
-
-def _is_tar(start: bytes) -> bool:
-    return start[257:262] == b"ustar"
-
-
-class _Peeked:
-    """A stream whose first bytes have been looked at, read forwards only."""
+class _Peekable:
+    """A forward-only stream whose first bytes can be peeked at."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._ahead = file, b""
 
-    def head(self, count: int) -> bytes:
-        """Look at the first bytes without taking them."""
+    def peek(self, count: int) -> bytes:
+        """Return the first bytes without consuming them."""
         while len(self._ahead) < count and (more := self._file.read(count - len(self._ahead))):
             self._ahead += more
         return self._ahead
@@ -118,7 +109,7 @@ class _Peeked:
         return taken + self._file.read(count - len(taken)) if len(taken) < count else taken
 
     def lines(self, most: int) -> Iterator[bytes]:
-        """Yield the lines; one that is longer than `most` comes cut."""
+        """Yield the lines; one longer than `most` is truncated and the last."""
         rest = b""
         while chunk := self.read(1 << 16):
             *whole, rest = (rest + chunk).split(b"\n")
@@ -130,74 +121,88 @@ class _Peeked:
             yield rest
 
 
-def _json_lines(file: _Peeked, name: str) -> Iterator[Tagged]:
+def _read_json_lines(file: _Peekable, name: str) -> Iterator[TaggedSentence]:
     for number, line in enumerate(file.lines(LONGEST_LINE), 1):
         if len(line) > LONGEST_LINE:
-            raise TrainingError(f"{name}, line {number}: longer than {LONGEST_LINE} bytes.")
+            raise CommandError(f"{name}, line {number}: longer than {LONGEST_LINE} bytes.")
         if not line.strip():
             continue
         try:
-            one = _Line.model_validate_json(line)
+            one = _LineJson.model_validate_json(line)
         except ValidationError as error:
-            raise TrainingError(f"{name}, line {number}: {_problem(error)}.") from None
-        yield Tagged(one.tokens, [Tag(t.token, t.lemma, t.sense) for t in one.tags])
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            problem = f"{place}: {first['msg']}" if place else first["msg"]
+            raise CommandError(f"{name}, line {number}: {problem}.") from None
+        yield TaggedSentence(one.tokens, [Tag(t.token, t.lemma, t.sense) for t in one.tags])
 
 
-def _problem(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}" if place else first["msg"]
-
-
-def _archive(file: _Peeked, name: str) -> Iterator[Tagged]:
-    """The XML documents in an archive, read where they are; nothing is written to the disk."""
+def _read_archive(file: _Peekable, name: str) -> Iterator[TaggedSentence]:
+    """Read the XML documents of a tar archive without unpacking it to disk."""
     try:
         with tarfile.open(fileobj=file, mode="r|") as tar:  # type: ignore[call-overload]
             for member in tar:
                 inside = tar.extractfile(member) if member.name.endswith(".xml") else None
                 if inside is not None:
-                    yield from _document(inside, Path(member.name).name)
+                    yield from _read_xml(inside, Path(member.name).name)
     except tarfile.TarError:
-        raise TrainingError(f"{name}: the archive is damaged or cut off.") from None
+        raise CommandError(f"{name}: the archive is damaged or cut off.") from None
 
 
-def _document(file: Any, name: str) -> Iterator[Tagged]:
-    """The sentences of a document of `word` elements.
+def _read_xml(file: Any, name: str) -> Iterator[TaggedSentence]:
+    """Read a document of `word` elements.
 
-    An element has `text`, and where it is tagged `lemma`, `pos` and `sense`; `break_level` tells
-    where a sentence begins.
+    An element has `text`, and if tagged `lemma`, `pos` and `sense`; `break_level` marks the
+    beginning of a sentence.
     """
     data: bytes = file.read(LARGEST_DOCUMENT + 1)
     if len(data) > LARGEST_DOCUMENT:
-        raise TrainingError(f"{name}: larger than {LARGEST_DOCUMENT >> 20} MiB; split it.")
+        raise CommandError(f"{name}: larger than {LARGEST_DOCUMENT >> 20} MiB; split it.")
     words: list[dict[str, str]] = []
-    for word in _words(data, name):
+    for word in _parse_xml(data, name):
         if word.get("break_level") in _BREAKS and words:
-            yield _sentence(words)
+            yield _xml_sentence(words)
             words = []
         words.append(word)
     if words:
-        yield _sentence(words)
+        yield _xml_sentence(words)
 
 
-def _words(data: bytes, name: str) -> Sequence[dict[str, str]]:
+def _parse_xml(data: bytes, name: str) -> Sequence[dict[str, str]]:
+    """The attributes of each `word` element."""
     try:
         from defusedxml import DefusedXmlException  # noqa: PLC0415 - an extra
         from defusedxml.ElementTree import ParseError, fromstring  # noqa: PLC0415 - an extra
     except ImportError:
-        raise TrainingError("Reading XML needs defusedxml: pip install 'polyseme[train]'") from None
+        raise CommandError("Reading XML needs defusedxml: pip install 'polyseme[train]'") from None
     try:
         return [dict(word.attrib) for word in fromstring(data).iter("word")]
     except DefusedXmlException:
-        raise TrainingError(f"{name}: the XML declares entities, which is not read.") from None
+        raise CommandError(f"{name}: the XML declares entities, which is not read.") from None
     except (ParseError, ValueError, LookupError):
-        raise TrainingError(f"{name}: this is not well-formed XML.") from None
+        raise CommandError(f"{name}: this is not well-formed XML.") from None
 
 
-def _sentence(words: Sequence[dict[str, str]]) -> Tagged:
+def _xml_sentence(words: Sequence[dict[str, str]]) -> TaggedSentence:
     tags = [
         Tag(place, f"{word['lemma']}/{word.get('pos', '')}".lower(), word["sense"])
         for place, word in enumerate(words)
         if word.get("lemma") and word.get("sense")
     ]
-    return Tagged([word.get("text", "") for word in words], tags)
+    return TaggedSentence([word.get("text", "") for word in words], tags)
+
+
+def word_of_lemma(lemma: str) -> str:
+    """The word of a lemma: `bank` for `bank/noun`."""
+    return lemma.rsplit("/", 1)[0].casefold()
+
+
+def is_lemma_held_out(lemma: str, share: float, seed: int) -> bool:
+    """Whether a lemma is held out of training; the same for all lemmas of a word."""
+    return is_held_out(word_of_lemma(lemma), share, seed)
+
+
+def is_held_out(word: str, share: float, seed: int) -> bool:
+    """Whether a word is held out of training, by a hash of its name and whatever the data."""
+    digest = hashlib.blake2b(f"{seed}:{word}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2**64

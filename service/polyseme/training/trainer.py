@@ -1,8 +1,8 @@
-"""The training itself: steps down the loss, from a start that pulls back."""
+"""Gradient descent on a contrastive loss, with a pull towards the initial weights."""
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,27 +10,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
-from polyseme.training.agreement import require_agreement
-from polyseme.training.contexts import Entries
-from polyseme.training.groups import Draw
-from polyseme.training.heldout import Scores
-from polyseme.training.lesson import Lesson
-from polyseme.training.loss import contrastive
-from polyseme.training.network import Batch, Network
-from polyseme.training.recipe import Recipe
-from polyseme.training.refusal import TrainingError
-from polyseme.training.scale import scales, size_of
+from polyseme.training.config import TrainingConfig
+from polyseme.training.held_out import Scores, TrainingData
+from polyseme.training.network import Batch, Network, require_agreement, unit
+from polyseme.training.sampling import Contexts, Draw
 
 EMBEDDING = "embedding"
+REFERENCE = 0.32
+"""The root mean square of the bundled model's vectors, at which all scales are 1."""
+FIRST = "layers.0."
 _CHECKED = 4
-"""sentences on which a network is compared with the engine"""
+"""sentences on which the network is compared with the engine"""
 
 
 @dataclass
-class State:
-    """What changes while it is trained, beside the tensors."""
+class TrainerState:
+    """The state of a training besides its tensors."""
 
     step: int = 0
     seconds: float = 0.0
@@ -39,36 +37,35 @@ class State:
 
 
 class Trainer:
-    """Trains a network; the same recipe and lesson give the same bits."""
+    """Trains a network; one configuration on the same data gives the same bits."""
 
-    def __init__(self, layers: list[Layer], lesson: Lesson, recipe: Recipe) -> None:
+    def __init__(self, layers: list[Layer], data: TrainingData, config: TrainingConfig) -> None:
         torch.use_deterministic_algorithms(True)
-        torch.set_num_threads(recipe.threads)
-        self.recipe, self.lesson, self.state = recipe, lesson, State()
-        vectors = lesson.tensors.vectors
+        torch.set_num_threads(config.threads)
+        self.config, self.data, self.state = config, data, TrainerState()
+        vectors = data.tensors.vectors
         self.network = Network.from_layers(layers, vectors.shape[1])
         self.tensors = dict(self.network.tensors)
-        if recipe.tune_embeddings:
+        if config.tune_embeddings:
             self.tensors[EMBEDDING] = vectors.clone()
         if not self.tensors:
-            raise TrainingError(
+            raise CommandError(
                 "The model has no weights to train: give --init closed-form or --init random."
             )
-        self.start = {name: tensor.clone() for name, tensor in self.tensors.items()}
-        table = lesson.contexts.table.vectors
-        self._size = size_of(table)
-        normed = layers[0].norm == "before"
-        self._scales = scales(self.tensors, table, normed=normed)
+        self.initial = {name: tensor.clone() for name, tensor in self.tensors.items()}
+        table = data.contexts.table.vectors
+        self._vector_scale = relative_size(table)
+        self._scales = tensor_scales(self.tensors, table, normed=layers[0].norm == "before")
         self.best: dict[str, Tensor] | None = None
-        # One for lemmas, one for pseudo-words: that words differ is plainer than that senses do.
-        self.log_temperature = torch.full((2,), math.log(recipe.temperature))
-        self._learned = {**self.tensors, "log_temperature": self.log_temperature}
-        for tensor in self._learned.values():
+        # One for lemmas and one for pseudo-words, whose labels differ more clearly.
+        self.log_temperature = torch.full((2,), math.log(config.temperature))
+        self._trained = {**self.tensors, "log_temperature": self.log_temperature}
+        for tensor in self._trained.values():
             tensor.requires_grad_()
-        self._optimisers = self._of_parameters()
+        self._optimizers = self._make_optimizers()
 
     def steps(self) -> Iterator[dict[str, Any]]:
-        """Train; yield what is to be told of each step. Some have scores, the first and last do."""
+        """Train; yield the metrics of each step. Some have scores, as the first and last."""
         before, began = self.state.seconds, time.monotonic()
         if not self.state.history:
             yield self._scored({"step": 0})
@@ -76,127 +73,126 @@ class Trainer:
             loss = self._step()
             self.state.step += 1
             self.state.seconds = before + time.monotonic() - began
-            told: dict[str, Any] = {"step": self.state.step, "loss": round(loss, 4)}
-            if self.state.step % self.recipe.score_every == 0 or self.ended():
-                told = self._scored(told)
-            yield told
+            metrics: dict[str, Any] = {"step": self.state.step, "loss": round(loss, 4)}
+            if self.state.step % self.config.score_every == 0 or self.ended():
+                metrics = self._scored(metrics)
+            yield metrics
 
     def part_done(self) -> float:
-        """How much of the training is behind, from 0 to 1."""
-        recipe, parts = self.recipe, [0.0]
-        if recipe.steps is not None:
-            parts.append(self.state.step / recipe.steps if recipe.steps else 1.0)
-        if recipe.minutes is not None:
-            parts.append(self.state.seconds / (60 * recipe.minutes))
+        """The completed share of the training, from 0 to 1."""
+        config, parts = self.config, [0.0]
+        if config.steps is not None:
+            parts.append(self.state.step / config.steps if config.steps else 1.0)
+        if config.minutes is not None:
+            parts.append(self.state.seconds / (60 * config.minutes))
         return min(1.0, max(parts))
 
     def ended(self) -> bool:
-        """Whether it has had its steps, or its time."""
+        """Whether all steps are done, or the time is over."""
         return self.part_done() >= 1
 
     def result(self) -> dict[str, Tensor]:
-        """The tensors that are kept: the last or best ones, drawn back towards the start."""
-        kept = self.best if self.recipe.keep == "best" and self.best else _plain(self.tensors)
-        return between(self.start, kept, self.recipe.interpolate)
+        """The last or best tensors, interpolated with the initial ones."""
+        kept = self.best if self.config.keep == "best" and self.best else _detached(self.tensors)
+        return interpolate(self.initial, kept, self.config.interpolate)
 
     def scores(self, tensors: Mapping[str, Tensor]) -> Scores:
         """The held-out scores of some tensors."""
-        return self.lesson.held_out.scores(self._network(tensors), tensors.get(EMBEDDING))
+        return self.data.held_out.scores(self._network(tensors), tensors.get(EMBEDDING))
 
     def layers(self, tensors: Mapping[str, Tensor]) -> list[Layer]:
-        """The layers of some tensors; raise TrainingError where the engine does not agree."""
-        batch = self._checked_batch(tensors)
+        """The layers of some tensors; raise CommandError if the engine disagrees."""
+        rng = np.random.default_rng([self.config.seed, 0xCE])
+        draw = self.data.draw(self.config, rng)
+        few = np.arange(min(_CHECKED, len(draw.occurrences)))
+        draw = Draw(draw.occurrences.chosen(few), draw.hidden[few])
+        contexts = self.data.contexts.augmented(draw, self.config, rng)
+        batch = self.data.tensors.batch(contexts, tensors.get(EMBEDDING))
         return require_agreement(self._network(tensors), batch)
 
-    def saved(self) -> dict[str, Floats]:
-        """All tensors that the state is made of, by names that tell what they are."""
-        self.layers(_plain(self.tensors))
-        named = {f"now.{name}": tensor for name, tensor in self._learned.items()}
-        named |= {f"start.{name}": tensor for name, tensor in self.start.items()}
+    def state_tensors(self) -> dict[str, Floats]:
+        """All tensors of the state, for a checkpoint, with their role before their name."""
+        self.layers(_detached(self.tensors))
+        named = {f"now.{name}": tensor for name, tensor in self._trained.items()}
+        named |= {f"start.{name}": tensor for name, tensor in self.initial.items()}
         named |= {f"best.{name}": tensor for name, tensor in (self.best or {}).items()}
-        for name, tensor in self._learned.items():
-            moments = self._moments(tensor)
-            named |= {f"{key}.{name}": moment for key, moment in moments.items()}
+        for name, tensor in self._trained.items():
+            for one in self._optimizers:
+                if tensor in one.state:
+                    state = one.state[tensor]
+                    named[f"first.{name}"] = state["exp_avg"]
+                    named[f"second.{name}"] = state["exp_avg_sq"]
+                    named[f"count.{name}"] = torch.as_tensor(state["step"], dtype=torch.float32)
         return {name: tensor.detach().numpy() for name, tensor in named.items()}
 
-    def restore(self, tensors: Mapping[str, Floats], state: State) -> None:
-        """Go on from what `saved` gave; raise TrainingError where it is of another shape."""
+    def restore(self, tensors: Mapping[str, Floats], state: TrainerState) -> None:
+        """Continue from a checkpoint; raise CommandError if its shapes differ."""
         self.state = state
         given = {name: torch.tensor(np.asarray(array)) for name, array in tensors.items()}
         try:
             with torch.no_grad():
-                for name, tensor in self._learned.items():
-                    tensor.copy_(_same(given[f"now.{name}"], tensor))
-                for name, tensor in self.start.items():
-                    tensor.copy_(_same(given[f"start.{name}"], tensor))
-            for name, tensor in self._learned.items():
-                self._set_moments(name, tensor, given)
+                for name, tensor in self._trained.items():
+                    tensor.copy_(_require_same(given[f"now.{name}"], tensor))
+                for name, tensor in self.initial.items():
+                    tensor.copy_(_require_same(given[f"start.{name}"], tensor))
+            for name, tensor in self._trained.items():
+                if f"count.{name}" in given:
+                    count = given[f"count.{name}"]
+                    self._optimizers[1 if name == EMBEDDING else 0].state[tensor] = {
+                        "step": int(count) if name == EMBEDDING else count,
+                        "exp_avg": _require_same(given[f"first.{name}"], tensor),
+                        "exp_avg_sq": _require_same(given[f"second.{name}"], tensor),
+                    }
             if any(name.startswith("best.") for name in given):
                 self.best = {name: given[f"best.{name}"] for name in self.tensors}
         except (KeyError, ValueError):
-            raise TrainingError(
+            raise CommandError(
                 "The checkpoint is of a network of another shape: leave --resume away."
             ) from None
 
-    def _of_parameters(self) -> list[torch.optim.Optimizer]:
-        """Adam (Kingma & Ba 2015) for all, and its sparse form for the table of vectors."""
-        rate = self.recipe.learning_rate
+    def _make_optimizers(self) -> list[torch.optim.Optimizer]:
+        """Adam (Kingma & Ba 2015), and its sparse variant for the table of vectors."""
+        rate = self.config.learning_rate
         dense = [
             {"params": [tensor], "lr": rate * self._scales.get(name, 1.0)}
-            for name, tensor in self._learned.items()
+            for name, tensor in self._trained.items()
             if name != EMBEDDING
         ]
         found: list[torch.optim.Optimizer] = [torch.optim.Adam(dense)]
-        if EMBEDDING in self._learned:
-            rate = self.recipe.embedding_rate * self._size
-            found.append(torch.optim.SparseAdam([self._learned[EMBEDDING]], lr=rate))
+        if EMBEDDING in self._trained:
+            rate = self.config.embedding_rate * self._vector_scale
+            found.append(torch.optim.SparseAdam([self._trained[EMBEDDING]], lr=rate))
         for one in found:
             for group in one.param_groups:
                 group["full"] = group["lr"]
         return found
 
-    def _moments(self, tensor: Tensor) -> dict[str, Tensor]:
-        for one in self._optimisers:
-            if tensor in one.state:
-                state = one.state[tensor]
-                count = torch.as_tensor(state["step"], dtype=torch.float32)
-                return {"first": state["exp_avg"], "second": state["exp_avg_sq"], "count": count}
-        return {}
-
-    def _set_moments(self, name: str, tensor: Tensor, given: Mapping[str, Tensor]) -> None:
-        if f"count.{name}" not in given:
-            return
-        one = self._optimisers[1 if name == EMBEDDING else 0]
-        count = given[f"count.{name}"]
-        one.state[tensor] = {
-            "step": int(count) if name == EMBEDDING else count,
-            "exp_avg": _same(given[f"first.{name}"], tensor),
-            "exp_avg_sq": _same(given[f"second.{name}"], tensor),
-        }
-
     def _step(self) -> float:
-        recipe = self.recipe
-        rng = np.random.default_rng([recipe.seed, self.state.step])
-        draw = self.lesson.draw(recipe, rng)
-        entries = self.lesson.contexts.varied(draw, recipe, rng)
-        loss = self._loss(draw, entries)
+        config = self.config
+        rng = np.random.default_rng([config.seed, self.state.step])
+        draw = self.data.draw(config, rng)
+        contexts = self.data.contexts.augmented(draw, config, rng)
+        loss = self._loss(draw, contexts)
         if not torch.isfinite(loss):
-            raise TrainingError(
+            raise CommandError(
                 f"The loss is no longer a number at step {self.state.step}: give a smaller"
                 " --learning-rate."
             )
-        for one in self._optimisers:
+        pace = 1.0
+        if config.schedule == "cosine":
+            pace = 0.5 * (1 + math.cos(math.pi * self.part_done()))
+        for one in self._optimizers:
             for group in one.param_groups:
-                group["lr"] = group["full"] * self._pace()
+                group["lr"] = group["full"] * pace
             one.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
-        for one in self._optimisers:
+        for one in self._optimizers:
             one.step()
         return float(loss.detach())
 
-    def _loss(self, draw: Draw, entries: Entries) -> Tensor:
+    def _loss(self, draw: Draw, contexts: Contexts) -> Tensor:
         table = self.tensors.get(EMBEDDING)
-        batch = self.lesson.tensors.batch(entries, table)
+        batch = self.data.tensors.batch(contexts, table)
         vectors = self.network.targets(batch)
         groups = torch.from_numpy(draw.occurrences.groups)
         labels = torch.from_numpy(draw.occurrences.labels)
@@ -204,62 +200,98 @@ class Trainer:
         for number, kind in enumerate((~draw.hidden, draw.hidden)):
             of = torch.from_numpy(kind)
             if kind.any():
-                loss = loss + contrastive(vectors[of], groups[of], labels[of], temperatures[number])
+                loss = loss + contrastive_loss(
+                    vectors[of], groups[of], labels[of], temperatures[number]
+                )
         if table is not None:
-            begin = torch.nn.functional.embedding(batch.rows, self.start[EMBEDDING])
-            drift = ((batch.vectors - begin) / self._size).square().sum() / len(batch.targets)
-            loss = loss + self.recipe.embedding_anchor * drift
-        return loss + self.recipe.anchor * self._distance()
-
-    def _distance(self) -> Tensor:
-        """The square of how far the weights are from their start, each beside its scale."""
+            loss = loss + self.config.embedding_anchor * self._vector_drift(batch)
         squares = [
-            ((tensor - self.start[name]) / self._scales.get(name, 1.0)).square().sum()
+            ((tensor - self.initial[name]) / self._scales.get(name, 1.0)).square().sum()
             for name, tensor in self.network.tensors.items()
         ]
-        return torch.stack(squares).sum() if squares else torch.zeros(())
+        distance = torch.stack(squares).sum() if squares else torch.zeros(())
+        return loss + self.config.anchor * distance
 
-    def _pace(self) -> float:
-        if self.recipe.schedule == "constant":
-            return 1.0
-        return 0.5 * (1 + math.cos(math.pi * self.part_done()))
+    def _vector_drift(self, batch: Batch) -> Tensor:
+        """The squared distance of the vectors in a batch from their initial values."""
+        begin = torch.nn.functional.embedding(batch.rows, self.initial[EMBEDDING])
+        drift = ((batch.vectors - begin) / self._vector_scale).square().sum()
+        return drift / len(batch.targets)
 
-    def _scored(self, told: dict[str, Any]) -> dict[str, Any]:
-        tensors = _plain(self.tensors)
+    def _scored(self, metrics: dict[str, Any]) -> dict[str, Any]:
+        """Add held-out scores to the metrics and to the history; remember the best tensors."""
+        tensors = _detached(self.tensors)
         scores = self.scores(tensors)
-        told = {**told, **scores.document()}
-        self.state.history.append({**told, "seconds": round(self.state.seconds, 1)})
+        metrics = {**metrics, **scores.document()}
+        self.state.history.append({**metrics, "seconds": round(self.state.seconds, 1)})
         if scores.auc is not None and scores.auc > (self.state.best_score or -math.inf):
             self.state.best_score = scores.auc
-            if self.recipe.keep == "best":
+            if self.config.keep == "best":
                 self.best = {name: tensor.clone() for name, tensor in tensors.items()}
-        return told
+        return metrics
 
     def _network(self, tensors: Mapping[str, Tensor]) -> Network:
         kept = {name: tensor for name, tensor in tensors.items() if name != EMBEDDING}
         return Network(kept, self.network.entries, self.network.heads, self.network.d)
 
-    def _checked_batch(self, tensors: Mapping[str, Tensor]) -> Batch:
-        rng = np.random.default_rng([self.recipe.seed, 0xCE])
-        draw = self.lesson.draw(self.recipe, rng)
-        few = np.arange(min(_CHECKED, len(draw.occurrences)))
-        draw = Draw(draw.occurrences.chosen(few), draw.hidden[few])
-        entries = self.lesson.contexts.varied(draw, self.recipe, rng)
-        return self.lesson.tensors.batch(entries, tensors.get(EMBEDDING))
+
+def contrastive_loss(
+    vectors: Tensor, groups: Tensor, labels: Tensor, temperature: Tensor
+) -> Tensor:
+    """Supervised contrastive loss within groups (Khosla et al. 2020). [B, d], [B], [B] -> []
+
+    Equation 2 of the paper: for each occurrence i that shares its label with others, P(i), in its
+    group A(i) ∪ {i}: −1/|P(i)| Σ_{p ∈ P(i)} log( exp(c_i·c_p/τ) / Σ_{a ∈ A(i)} exp(c_i·c_a/τ) ),
+    where c are unit vectors. The result is the mean over those occurrences, 0 if there are none.
+    """
+    c = unit(vectors)
+    scores = c @ c.T / temperature
+    others = (groups[:, None] == groups) & ~torch.eye(len(groups), dtype=torch.bool)
+    same = others & (labels[:, None] == labels)
+    counts = same.sum(dim=1)
+    rows = counts > 0
+    if not rows.any():
+        return scores.sum() * 0
+    masked = scores.masked_fill(~others, -torch.inf)[rows]
+    totals = torch.logsumexp(masked, dim=1)
+    means = (scores[rows] * same[rows]).sum(dim=1) / counts[rows]
+    return (totals - means).mean()
 
 
-def between(
-    start: Mapping[str, Tensor], trained: Mapping[str, Tensor], t: float
+def tensor_scales(names: Collection[str], vectors: Floats, *, normed: bool) -> dict[str, float]:
+    """The scale of each tensor that is not 1, for steps independent of the vectors' scale. [E, d]
+
+    With vectors c times as long, weights in closed form are 1/c as large, or 1/c² if one weight
+    serves queries and keys. Steps in proportion lead to the same contextual vectors. Only the first
+    layer sees the vectors as they are, and only without a norm before it.
+    """
+    if normed:
+        return {}
+    size = relative_size(vectors)
+    both = FIRST + "query" in names and FIRST + "key" in names
+    look = 1 / size if both else 1 / size**2
+    found = {FIRST + "query": look, FIRST + "key": look, FIRST + "value": 1 / size}
+    return {name: scale for name, scale in found.items() if name in names}
+
+
+def relative_size(vectors: Floats) -> float:
+    """The root mean square of nonzero vectors relative to REFERENCE; 1 without any. [E, d]"""
+    known = vectors[vectors.any(axis=1)].astype(np.float64)
+    return float(np.sqrt(np.square(known).mean())) / REFERENCE if len(known) else 1.0
+
+
+def interpolate(
+    initial: Mapping[str, Tensor], trained: Mapping[str, Tensor], t: float
 ) -> dict[str, Tensor]:
-    """start·(1 − t) + trained·t, tensor by tensor; exactly so where t is 0 or 1."""
-    return {name: torch.lerp(start[name].detach(), trained[name], t) for name in trained}
+    """initial·(1 − t) + trained·t of each tensor, exact for t = 0 and t = 1."""
+    return {name: torch.lerp(initial[name].detach(), trained[name], t) for name in trained}
 
 
-def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _detached(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach() for name, tensor in tensors.items()}
 
 
-def _same(given: Tensor, tensor: Tensor) -> Tensor:
+def _require_same(given: Tensor, tensor: Tensor) -> Tensor:
     if given.shape != tensor.shape or given.dtype != tensor.dtype:
         raise ValueError
     return given

@@ -1,138 +1,127 @@
-/** What is compared: examples, sentences and their words, and the settings. */
+/** The form of Compare: examples, sentences with the word of each to compare, and settings. */
 
-import { caseField } from "../frame/case_field.js";
-import { h } from "../frame/elements.js";
-import { EXAMPLES } from "./examples.js";
-import { letter } from "../figures/letters.js";
-import { manyField } from "../frame/many_field.js";
-import { modelField } from "../frame/model_field.js";
-import { OccurrenceField } from "./occurrence_field.js";
-import { FEWEST, MOST, named, picked, written } from "./occurrences.js";
+import { FEWEST, formatOccurrences, keepWord, MOST, tokenIndex, wordAt } from "./occurrences.js";
+import { categoryColor } from "../colors.js";
+import { caseField, countField, h, labeled, modelField } from "../elements.js";
+import { OCCURRENCES } from "../examples.js";
+import { letter } from "../text.js";
 
+/** Milliseconds after the last key until sentences that are being typed are shown. */
 const PAUSE = 300;
-const MANY = ["3", "5", "8", "12", "20"];
+const COUNTS = ["3", "5", "8", "12", "20"];
 
-/** The form; `show(occurrences, state)` has what the address says, `offer(tokens)` the words. */
 export class CompareForm {
   /**
-   * `page` is what a view is given. `cut(texts)` gives the tokens of each text (`null` where the
-   * service refuses), or nothing at all where a newer question of the form overtook this one.
+   * `page` is what a view gets. `tokenize(texts)` gives the tokens of each text, null where the service
+   * refuses it, or undefined when the form called it again in the meantime.
    */
-  constructor(page, cut) {
+  constructor(page, tokenize) {
     this.page = page;
-    this.cut = cut;
+    this.tokenize = tokenize;
     this.fields = [];
+    this.turn = 0;
     this.rows = h("div", { class: "occurrences" });
-    this.examples = EXAMPLES.map(([name, occurrences]) =>
-      h("button", { type: "button", class: "quiet", onclick: () => this.#example(occurrences) }, name));
+    this.examples = OCCURRENCES.map(([name, occurrences]) =>
+      h("button", { type: "button", class: "quiet", onclick: () => this.#showExample(occurrences) }, name));
     this.adder = h("button", { type: "button", class: "quiet", onclick: () => this.#add() }, "Add a sentence");
     this.limits = h("span", { class: "muted said", role: "status" });
+    this.count = countField(page, "Number of neighbors", COUNTS);
+    this.cases = caseField(page);
+    this.model = modelField(page);
     this.element = h(
       "form",
       { class: "card compare-form", onsubmit: (event) => event.preventDefault() },
       h("div", { class: "buttons", role: "group", "aria-label": "Examples" }, this.examples),
       this.rows,
       h("div", { class: "buttons" }, this.adder, this.limits),
-      this.#settings(),
+      h("div", { class: "controls" }, this.count.element, this.cases.element, this.model.element),
     );
   }
 
-  #settings() {
-    this.many = manyField(this.page, "Neighbours of each", MANY);
-    this.cases = caseField(this.page);
-    this.model = modelField(this.page);
-    return h(
-      "div",
-      { class: "controls" },
-      this.many.element,
-      this.cases.element,
-      this.model.element,
-    );
-  }
-
+  /** Show the occurrences and settings of the address. */
   show(occurrences, state) {
-    const json = written(occurrences);
+    const json = formatOccurrences(occurrences);
     if (json !== this.json) this.#overtake();
     this.json = json;
-    while (this.fields.length < occurrences.length) this.#grow();
+    while (this.fields.length < occurrences.length) this.#appendField();
     while (this.fields.length > occurrences.length) this.fields.pop().element.remove();
     occurrences.forEach((one, i) => this.fields[i].show(one, i, occurrences.length > FEWEST));
     this.adder.disabled = occurrences.length >= MOST;
-    const limits = occurrences.length >= MOST
-      ? "Eight sentences are the most that this view compares."
-      : occurrences.length <= FEWEST ? "Two sentences are the least: none can be removed." : "";
-    // Written anew, it would be said anew.
+    let limits = "";
+    if (occurrences.length >= MOST) limits = "Compare shows at most eight sentences.";
+    else if (occurrences.length <= FEWEST) limits = "Compare needs at least two sentences.";
+    // Setting the same text again would announce it again.
     if (this.limits.textContent !== limits) this.limits.textContent = limits;
-    this.examples.forEach((button, i) => button.setAttribute("aria-pressed", String(EXAMPLES[i][1] === json)));
-    this.many.show(state.k);
+    this.examples.forEach((button, i) => button.setAttribute("aria-pressed", String(OCCURRENCES[i][1] === json)));
+    this.count.show(state.k);
     this.cases.show(state.case);
     this.model.show(state.model);
   }
 
-  /** Show the words of each sentence. */
-  offer(tokens) {
-    this.fields.forEach((field, i) => field.offer(tokens[i]));
+  /** Show the tokens of each sentence. */
+  showTokens(tokens) {
+    this.fields.forEach((field, i) => field.showTokens(tokens[i]));
   }
 
-  #grow() {
+  #appendField() {
     const field = new OccurrenceField({
-      typed: () => {
+      oninput: () => {
         clearTimeout(this.timer);
         this.timer = setTimeout(() => this.#read(), PAUSE);
       },
-      sent: () => this.#read(),
-      picked: (i, token) => this.#pick(i, token),
-      removed: (i) => this.#remove(i),
+      onsubmit: () => this.#read(),
+      onpick: (i, token) => this.#pick(i, token),
+      onremove: (i) => this.#remove(i),
     });
     this.fields.push(field);
     this.rows.append(field.element);
   }
 
-  /** Go to what the fields say; `change` may add to it or take from it. */
+  /** Read the fields into the address; `change` may add or remove occurrences. Return false when overtaken. */
   async #read(change = (all) => all, options = {}) {
     const turn = this.#overtake();
     const texts = this.fields.map(({ text }) => text);
-    const tokens = await this.cut(texts);
+    const tokens = await this.tokenize(texts);
     if (!tokens || turn !== this.turn) return false;
     const words = this.fields.map(({ occurrence }) => occurrence.word);
     const occurrences = this.fields.map((field, i) => {
       const { occurrence, chosen } = field;
       if (texts[i] === occurrence.text) return occurrence;
       const others = words.filter((word, j) => j !== i && word);
-      const found = picked(chosen, tokens[i] ?? [], { before: field.tokens, others });
-      return { ...found, text: texts[i] };
+      const kept = keepWord(chosen, tokens[i] ?? [], { before: field.tokens, others });
+      return { ...kept, text: texts[i] };
     });
-    this.fields.forEach((field, i) => field.read(occurrences[i]));
-    // What is typed from here on stays, and is read in its turn.
-    this.json = written(change(occurrences));
-    this.page.go({ occurrences: this.json }, options);
+    this.fields.forEach((field, i) => field.markRead(occurrences[i]));
+    // What is typed from now on stays in the fields and is read in its turn.
+    this.json = formatOccurrences(change(occurrences));
+    this.page.update({ occurrences: this.json }, options);
     return true;
   }
 
-  /** Whatever was still to be read is not any more. */
+  /** Cancel what is waiting to be read. */
   #overtake() {
     clearTimeout(this.timer);
-    this.turn = (this.turn ?? 0) + 1;
+    this.turn += 1;
     return this.turn;
   }
 
   #pick(i, token) {
-    const word = named(token, this.fields[i].tokens);
+    const word = wordAt(token, this.fields[i].tokens);
     this.fields[i].chosen = word;
     const { text } = this.fields[i].occurrence;
     this.#read((all) => all.map((one, j) => (j === i && one.text === text ? { ...one, ...word } : one)));
   }
 
-  #example(occurrences) {
+  #showExample(occurrences) {
     this.#overtake();
     for (const field of this.fields) field.forget();
-    this.page.go({ occurrences }, { push: true });
+    this.page.update({ occurrences }, { push: true });
   }
 
   async #add() {
-    const there = this.fields.length;
+    const count = this.fields.length;
     const added = await this.#read((all) => [...all, { text: "", word: "", nth: 0 }], { push: true });
-    if (added) this.fields[there]?.input.focus();
+    if (added) this.fields[count]?.input.focus();
   }
 
   async #remove(i) {
@@ -141,11 +130,106 @@ export class CompareForm {
   }
 }
 
-/** The sentences that say nothing, in words; empty where there are none. */
-export function emptySaid(occurrences) {
-  const empty = occurrences.flatMap(({ text }, i) => (text.trim() ? [] : [i]));
-  if (!empty.length) return "";
-  const [first] = empty;
-  return `Sentence ${first + 1} (${letter(first)}) is empty: type one${
-    occurrences.length > FEWEST ? ", or remove it" : ""}.`;
+/** What to say of the first empty sentence, else "". */
+export function emptySentence(occurrences) {
+  const i = occurrences.findIndex(({ text }) => !text.trim());
+  if (i < 0) return "";
+  return `Sentence ${i + 1} (${letter(i)}) is empty. Type a sentence${occurrences.length > FEWEST ? " or remove it" : ""}.`;
+}
+
+/** The letter of occurrence i in its color. */
+export function badge(i) {
+  const element = h("span", { class: "badge" }, letter(i));
+  element.style.borderColor = categoryColor(i);
+  return element;
+}
+
+/** A sentence to type and its words to choose from. */
+class OccurrenceField {
+  /** `on` has the listeners `oninput()`, `onsubmit()` (Enter), `onpick(i, token)` and `onremove(i)`. */
+  constructor(on) {
+    this.on = on;
+    /** The word that the reader chose, also while the sentence that is being typed lacks it. */
+    this.chosen = { word: "", nth: 0 };
+    this.tokens = [];
+    this.mark = h("span", {});
+    this.input = h("input", {
+      type: "text", dir: "auto", autocomplete: "off", spellcheck: "false",
+      oninput: () => on.oninput(),
+      onkeydown: (event) => {
+        if (event.key === "Enter" && !event.isComposing) on.onsubmit();
+      },
+    });
+    const field = labeled("", this.input);
+    this.label = field.firstChild;
+    this.remover = h("button", {
+      type: "button", class: "quiet", onclick: () => on.onremove(this.number),
+    }, "Remove");
+    this.words = h("div", { class: "words", role: "group" });
+    this.missing = h("p", { class: "said", hidden: true },
+      "The word to compare is not in this sentence. Press another word.");
+    this.element = h(
+      "div",
+      { class: "occurrence" },
+      h("div", { class: "occurrence-head" }, this.mark, field, this.remover),
+      this.words,
+      this.missing,
+    );
+  }
+
+  /** The sentence as it is typed. */
+  get text() {
+    return this.input.value;
+  }
+
+  /** Show occurrence i. What is being typed stays until the address has another sentence. */
+  show(occurrence, i, removable) {
+    this.number = i;
+    this.label.textContent = `Sentence ${i + 1}`;
+    this.mark.replaceChildren(badge(i));
+    this.words.setAttribute("aria-label", `Word of sentence ${i + 1} to compare`);
+    this.remover.disabled = !removable;
+    this.remover.setAttribute("aria-label", `Remove sentence ${i + 1}`);
+    if (occurrence.text !== this.shown) this.input.value = occurrence.text;
+    const same = ["text", "word", "nth"].every((name) => occurrence[name] === this.derived?.[name]);
+    if (!same) this.chosen = occurrence;
+    this.shown = occurrence.text;
+    this.occurrence = occurrence;
+  }
+
+  /** Remember that what is typed was read as this occurrence; its word need not be the chosen one. */
+  markRead(occurrence) {
+    this.shown = occurrence.text;
+    this.derived = occurrence;
+  }
+
+  /** Drop what is typed: the address replaces it. */
+  forget() {
+    this.shown = null;
+    this.derived = null;
+  }
+
+  /** Show the tokens of the sentence, null when the service refused it. */
+  showTokens(tokens) {
+    this.tokens = tokens ?? [];
+    const chosen = tokenIndex(this.occurrence, this.tokens);
+    const drawn = JSON.stringify(this.tokens.map(({ text, resolution }) => [text, resolution]));
+    if (drawn !== this.drawn) {
+      this.words.replaceChildren(...this.tokens.map(({ text, resolution }, i) => h(
+        "button",
+        {
+          type: "button", class: `word ${resolution}`, dir: "auto",
+          onclick: () => this.on.onpick(this.number, i),
+        },
+        text,
+        resolution === "oov" ? h("small", {}, "not in the vocabulary") : null,
+      )));
+      this.drawn = drawn;
+    }
+    this.missing.hidden = chosen >= 0 || !this.tokens.length;
+    this.words.dir = getComputedStyle(this.input).direction;
+    [...this.words.children].forEach((button, i) => {
+      button.setAttribute("aria-pressed", String(i === chosen));
+    });
+  }
 }

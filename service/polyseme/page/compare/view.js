@@ -1,42 +1,34 @@
-/** Words in two to eight sentences, before and after context. */
+/** The view Compare: a word in two to eight sentences, with its static and its contextual vectors. */
 
-import { CompareForm, emptySaid } from "./form.js";
-import { EXAMPLES } from "./examples.js";
-import { lettered } from "./notes.js";
-import { similarityTables } from "./tables.js";
-import { h } from "../frame/elements.js";
-import { Exchange } from "../frame/exchange.js";
-import { Figure } from "../frame/figure.js";
-import { flatMap } from "../figures/flat_map.js";
-import { mapPoints } from "../figures/map_points.js";
-import { similarity } from "../figures/similarity.js";
-import { manyOf } from "../frame/many_field.js";
-import { percent } from "../frame/numbers.js";
-import { modelAndCase } from "../frame/model_and_case.js";
-import { occurrenceCard } from "./occurrence_card.js";
-import { parsed } from "./occurrences.js";
-import { SentenceTokens } from "./occurrence_tokens.js";
-import { parted } from "./parted.js";
-import { VIEWS } from "../views.js";
+import { badge, CompareForm, emptySentence } from "./form.js";
+import { mapDrawing, mapPoints } from "./map.js";
+import { OccurrenceTokens, parseOccurrences } from "./occurrences.js";
+import { notesWithLetters, similarityMatrices, similaritySentence, similarityTables } from "./similarity.js";
+import { categoryColor } from "../colors.js";
+import { countOf, h, modelAndCase } from "../elements.js";
+import { OCCURRENCES } from "../examples.js";
+import { Exchange } from "../exchange.js";
+import { Figure } from "../figure.js";
+import { letter, percent, short } from "../text.js";
 
-const FIRST = EXAMPLES[0][1];
-const POINTED = "Point at a mark to read its name, or go to the map with Tab and on with the arrow keys.";
+/** The view, made once. */
+export const build = (page) => new CompareView(page);
 
-class Compare {
+class CompareView {
   constructor(page) {
     this.page = page;
-    this.tokens = new SentenceTokens();
-    this.state = VIEWS.compare.defaults;
-    this.form = new CompareForm(page, (texts) => this.tokens.of(texts, this.state, "form"));
-    this.mended = h("p", { class: "muted", role: "status" });
+    this.tokens = new OccurrenceTokens();
+    this.form = new CompareForm(page, (texts) => this.tokens.load(texts, this.state, "form"));
+    this.fallback = h("p", { class: "muted", role: "status" });
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-compare", this.results);
-    this.matrices = new Figure("polyseme-compare-similarity", "How alike they are");
+    this.matrices = new Figure("polyseme-compare-similarity", "Similarity");
     this.notes = h("ul", { class: "notes" });
-    this.map = new Figure("polyseme-compare-map", "Where context takes them");
+    this.map = new Figure("polyseme-compare-map", "Map");
     this.pointed = h("output", { class: "pointed" });
-    this.map.element.append(h("p", { class: "pointing" }, this.pointed, h("span", {}, POINTED)));
-    this.heard = h("p", { class: "heard", role: "status" });
+    this.map.element.append(h("p", { class: "pointing" }, this.pointed,
+      h("span", {}, "Point at a mark to read its name, or focus the map and use the arrow keys.")));
+    this.announcement = h("p", { class: "for-readers", role: "status" });
     this.cards = h("div", { class: "occurrence-cards" });
     this.results.append(
       this.matrices.element, this.notes, this.map.element, this.cards, this.exchange.source,
@@ -48,13 +40,12 @@ class Compare {
         "div",
         { class: "intro" },
         h("h2", {}, "Compare"),
-        h("p", {}, "A word has one static vector, whatever the sentence. Attention makes of it a contextual",
-          " vector in each sentence, and so tells its meanings apart. Choose an example, or type",
-          " sentences and press the word of each that is compared."),
+        h("p", {}, "A word has one static vector in every sentence and a contextual vector in each, which separates",
+          " its senses. Choose an example, or type sentences and press the word of each to compare."),
       ),
       this.form.element,
-      this.mended,
-      this.heard,
+      this.fallback,
+      this.announcement,
       this.exchange.problem,
       this.results,
     );
@@ -62,99 +53,153 @@ class Compare {
 
   async show(state) {
     this.state = state;
-    const said = parsed(state.occurrences);
-    this.mended.textContent = said ? "" : "The address names no occurrences that can be shown; this is the first example.";
-    const occurrences = said ?? parsed(FIRST);
+    const given = parseOccurrences(state.occurrences);
+    this.fallback.textContent = given ? ""
+      : "The address does not contain occurrences that can be shown. This is the first example.";
+    const occurrences = given ?? parseOccurrences(OCCURRENCES[0][1]);
     this.form.show(occurrences, state);
-    await Promise.all([this.#words(occurrences, state), this.#answer(occurrences, state)]);
+    await Promise.all([this.#showTokens(occurrences, state), this.#compare(occurrences, state)]);
   }
 
-  async #words(occurrences, state) {
-    const tokens = await this.tokens.of(occurrences.map(({ text }) => text), state, "view");
+  async #showTokens(occurrences, state) {
+    const tokens = await this.tokens.load(occurrences.map(({ text }) => text), state, "view");
     if (!tokens || state !== this.state) return;
-    this.form.offer(tokens);
-    this.linked?.();
+    this.form.showTokens(tokens);
+    this.drawCards?.();
   }
 
-  async #answer(occurrences, state) {
-    const empty = emptySaid(occurrences);
+  async #compare(occurrences, state) {
+    const empty = emptySentence(occurrences);
     if (empty) {
-      this.said = null;
-      this.heard.textContent = "";
-      return this.exchange.rest(empty);
+      this.response = null;
+      this.announcement.textContent = "";
+      return this.exchange.clear(empty);
     }
-    const answer = await this.exchange.ask("v1/compare", question(occurrences, state));
-    if (answer && state === this.state) this.#draw(answer, occurrences);
+    const response = await this.exchange.request("v1/compare", {
+      occurrences: occurrences.map(({ text, word, nth }) => ({ text, word, ...(nth && { nth }) })),
+      neighbors: countOf(state.k),
+      map: true,
+      ...modelAndCase(state),
+    });
+    if (response && state === this.state) this.#draw(response, occurrences);
   }
 
-  #draw(answer, occurrences) {
-    const words = answer.occurrences.map(({ token }) => token.text);
-    const panels = [["Static", answer.static_similarity], ["In context", answer.contextual_similarity]];
-    this.matrices.caption.textContent = parted(answer);
-    this.matrices.show(similarity(panels, words, this.matrices.width()), similarityTables(panels, words, this.#open()));
-    this.notes.replaceChildren(...lettered(answer).map((note) => h("li", {}, note)));
-    this.notes.hidden = !answer.notes.length;
-    this.#drawMap(answer, words);
-    this.linked = () => this.#drawCards(answer, occurrences);
-    this.linked();
-    this.#say(answer);
-    this.exchange.drawn();
+  #draw(response, occurrences) {
+    const words = response.occurrences.map(({ token }) => token.text);
+    const panels = [["Static", response.static_similarity], ["In context", response.contextual_similarity]];
+    // Tables that the reader opened stay open.
+    const open = this.matrices.body.querySelector("details")?.open;
+    this.matrices.caption.textContent = similaritySentence(response);
+    this.matrices.show(similarityMatrices(panels, words, this.matrices.width()), similarityTables(panels, words, open));
+    this.notes.replaceChildren(...notesWithLetters(response).map((note) => h("li", {}, note)));
+    this.notes.hidden = !response.notes.length;
+    this.#drawMap(response, words);
+    this.drawCards = () => this.cards.replaceChildren(...response.occurrences.map((compared, i) =>
+      occurrenceCard(i, compared, occurrences[i].text, {
+        word: (word) => this.#neighborsOf(word),
+        attention: () => this.#attentionOf(occurrences[i].text, compared.token),
+      })));
+    this.drawCards();
+    // Only a new response is announced, not one that is drawn again.
+    if (response !== this.response) {
+      this.response = response;
+      this.announcement.textContent = `Compared: ${this.matrices.caption.textContent}`;
+    }
+    this.exchange.reportDrawn();
   }
 
-  /** A new answer is heard, one that is drawn again not. */
-  #say(answer) {
-    if (answer === this.said) return;
-    this.said = answer;
-    this.heard.textContent = `Compared: ${this.matrices.caption.textContent}`;
-  }
-
-  /** Whether the reader has opened the tables: they stay so when they are drawn anew. */
-  #open() {
-    return this.matrices.body.querySelector("details")?.open;
-  }
-
-  #drawMap(answer, words) {
-    const points = mapPoints(answer);
-    const { map } = answer;
-    this.map.caption.textContent = `Directions of the vectors, flattened onto the two axes along which they differ most; these keep ${
-      percent(map.explained_variance_ratio[0] + map.explained_variance_ratio[1])} of how they differ. Contextual`
-      + " vectors are where their neighbours are looked for: drawn a little towards the static one.";
+  #drawMap(response, words) {
+    const [first, second] = response.map.explained_variance_ratio;
+    this.map.caption.textContent = "The first two principal components of the vectors' directions, with"
+      + ` ${percent(first + second)} of their variance. A contextual vector is drawn where its neighbors are`
+      + " searched: a little closer to the static one.";
     this.pointed.replaceChildren();
+    const points = mapPoints(response);
     if (!points.length) return this.map.show(null);
-    this.map.show(flatMap(points, {
+    this.map.show(mapDrawing(points, {
       width: this.map.width(),
       words,
-      onname: (name) => { this.pointed.textContent = name; },
-      onpick: (word) => { location.hash = this.#neighbours(word); },
+      onpoint: (name) => { this.pointed.textContent = name; },
+      onpick: (word) => { location.hash = this.#neighborsOf(word); },
     }));
   }
 
-  #drawCards(answer, occurrences) {
-    this.cards.replaceChildren(...answer.occurrences.map((compared, i) => {
-      const { text } = occurrences[i];
-      return occurrenceCard(i, compared, text, {
-        word: (word) => this.#neighbours(word),
-        attention: () => {
-          const place = this.tokens.placeAt(text, compared.token.start, this.state);
-          return place < 0 ? null : this.page.address("look", { ...modelAndCase(this.state), text, word: String(place) });
-        },
-      });
-    }));
+  #neighborsOf(word) {
+    return this.page.address("neighbors", { ...modelAndCase(this.state), word });
   }
 
-  #neighbours(word) {
-    return this.page.address("neighbours", { ...modelAndCase(this.state), word });
+  /** The address of an occurrence in the view Attention, or null while its token is not known. */
+  #attentionOf(text, { start }) {
+    const token = this.tokens.indexAt(text, start, this.state);
+    return token < 0 ? null
+      : this.page.address("attention", { ...modelAndCase(this.state), text, word: String(token) });
   }
 }
 
-function question(occurrences, state) {
-  return {
-    occurrences: occurrences.map(({ text, word, nth }) => ({ text, word, ...(nth && { nth }) })),
-    neighbors: manyOf(state.k),
-    map: true,
-    ...modelAndCase(state),
-  };
+/** Code points of a long sentence that are shown on each side of the word. */
+const AROUND = 160;
+
+/**
+ * The card of occurrence i: `compared` is the service's part about it, `text` its sentence. `links` gives
+ * the addresses `word(word)` and `attention()`, null while it is not known.
+ */
+function occurrenceCard(i, compared, text, links) {
+  const { token, shift, static_neighbors: before, contextual_neighbors: after } = compared;
+  const both = new Set(before.map(({ word }) => word).filter((word) => after.some((one) => one.word === word)));
+  const unknown = token.resolution === "oov";
+  const attention = links.attention();
+  const neighborList = (title, neighbors, missing) => h("div", {}, h("h4", {}, title), neighbors.length
+    ? wordList(neighbors.map(({ word, similarity }) => ({ word, value: similarity })), { i, both, link: links.word })
+    : h("p", { class: "muted" }, unknown ? missing : "None requested."));
+  return h(
+    "article",
+    { class: "card occurrence-card", "aria-label": `${letter(i)}: ${token.text}` },
+    h("h3", {}, badge(i), h("span", { class: "for-readers" }, ": "), h("bdi", {}, token.text)),
+    quotation(text, token),
+    unknown
+      ? h("p", {}, "This word has no static vector. Its contextual vector comes from its context.")
+      : h("p", {}, "Shift ", h("strong", { class: "number" }, short(shift)),
+        h("span", { class: "muted" }, " (1 − cosine of the static and the contextual vector).")),
+    h(
+      "div",
+      { class: "sides" },
+      neighborList("Static neighbors", before, "No static vector."),
+      neighborList("Contextual neighbors", after, "No contextual vector."),
+    ),
+    h("h4", {}, "Attends to"),
+    wordList(compared.attends_to.map((one) => ({ word: one.text, value: one.weight })), { i, roomy: true }),
+    attention && h("p", {}, h("a", { href: attention }, "Open in Attention")),
+  );
 }
 
-/** The view, made once. */
-export const build = (page) => new Compare(page);
+/** The sentence with its word marked; of a long sentence, what is around the word. */
+function quotation(text, { start, end }) {
+  const letters = [...text];
+  return h(
+    "blockquote",
+    { dir: "auto" },
+    start > AROUND ? "… " : "",
+    letters.slice(Math.max(start - AROUND, 0), start).join(""),
+    h("mark", {}, letters.slice(start, end).join("")),
+    letters.slice(end, end + AROUND).join(""),
+    letters.length > end + AROUND ? " …" : "",
+  );
+}
+
+/** Words with a bar each in the color of occurrence i; `link(word)` makes links, `both` marks words in both lists. */
+function wordList(rows, { i, both, link, roomy }) {
+  return h("ol", { class: roomy ? "near roomy" : "near" }, rows.map(({ word, value }) => {
+    const bar = h("span", { class: "near-bar" });
+    bar.style.inlineSize = `${100 * Math.min(Math.max(value, 0), 1)}%`;
+    bar.style.background = categoryColor(i);
+    return h(
+      "li",
+      {},
+      h("span", { class: "near-word" },
+        h(link ? "a" : "span", { dir: "auto", href: link?.(word) }, word),
+        both?.has(word) ? h("small", {}, "in both") : null),
+      h("span", { class: "near-room", "aria-hidden": "true" }, bar),
+      h("span", { class: "number" }, short(value)),
+    );
+  }));
+}

@@ -1,23 +1,22 @@
-/** The models that are loaded: what they are, how large, trained on what, how good. */
+/** The view Models: size, source, training and measured quality of the loaded models. */
 
-import { h } from "../frame/elements.js";
-import { Exchange } from "../frame/exchange.js";
-import { facts, named } from "./facts.js";
-import { Figure } from "../frame/figure.js";
-import { bars } from "../figures/bars.js";
-import { bytes, count, decimals } from "../frame/numbers.js";
+import { bars } from "../bars.js";
+import { h } from "../elements.js";
+import { Exchange } from "../exchange.js";
+import { Figure } from "../figure.js";
+import { bytes, count, decimals } from "../text.js";
 
-const SETS = { coarsewsd: "CoarseWSD-20", wic: "WiC" };
-const DTYPES = { int8: "8-bit integers", float16: "16-bit floats", float32: "32-bit floats" };
+/** The view, made once. */
+export const build = (page) => new ModelsView(page);
 
-class Models {
+class ModelsView {
   constructor(page) {
     this.page = page;
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-models", this.results);
-    this.figure = new Figure("polyseme-quality", "How well they separate senses");
-    this.figure.caption.textContent =
-      "In percent, as each model's manifest says. That no model was trained on these sets is the word of its makers.";
+    this.figure = new Figure("polyseme-quality", "Measured quality");
+    this.figure.caption.textContent = "How well the contextual vectors separate senses, in percent. The numbers are those"
+      + " of each model's manifest; that the model was not trained on these sets is its makers' statement.";
     this.cards = h("div", { class: "models" });
     this.results.append(this.cards, this.figure.element, this.exchange.source);
     this.element = h(
@@ -27,8 +26,8 @@ class Models {
         "div",
         { class: "intro" },
         h("h2", {}, "Models"),
-        h("p", {}, "What this service has loaded. A request chooses by ", h("code", {}, "model"),
-          "; the default answers where none is named."),
+        h("p", {}, "The models that this service has loaded. A request names one in ", h("code", {}, "model"),
+          "; without it, the default model is used."),
       ),
       this.exchange.problem,
       this.results,
@@ -36,25 +35,23 @@ class Models {
   }
 
   async show({ model: open }) {
-    const answer = await this.exchange.ask("v1/models");
-    if (!answer) return;
-    // Made once for each answer: what has the focus there keeps it.
-    if (answer !== this.shown) this.cards.replaceChildren(...answer.data.map((model) => this.#card(model)));
-    if (answer !== this.shown || open !== this.open) this.#unfold(open);
-    this.shown = answer;
-    this.#quality(answer.data);
-    this.exchange.drawn();
-  }
-
-  #unfold(open) {
-    this.open = open;
-    for (const details of this.cards.querySelectorAll("details[data-model]")) {
-      details.open = details.dataset.model === open;
+    const response = await this.exchange.request("v1/models");
+    if (!response) return;
+    // The cards are made once for each response, so that the focus stays in them.
+    if (response !== this.response) this.cards.replaceChildren(...response.data.map((model) => this.#card(model)));
+    if (response !== this.response || open !== this.open) {
+      this.open = open;
+      for (const details of this.cards.querySelectorAll("details[data-model]")) {
+        details.open = details.dataset.model === open;
+      }
     }
+    this.response = response;
+    this.#drawQuality(response.data);
+    this.exchange.reportDrawn();
   }
 
   #card(model) {
-    const whole = model.dimension !== undefined;
+    const readable = model.dimension !== undefined;
     return h(
       "article",
       { class: "card model", "aria-label": model.id },
@@ -62,41 +59,35 @@ class Models {
         "div",
         { class: "model-head" },
         h("h3", {}, model.id),
-        model.default ? h("span", { class: "badge" }, "default") : null,
-        model.status === "broken" ? h("span", { class: "badge bad" }, "broken") : null,
+        model.default ? h("span", { class: "tag" }, "default") : null,
+        model.status === "broken" ? h("span", { class: "tag bad" }, "broken") : null,
       ),
       model.problem ? h("p", { class: "problem" }, model.problem) : null,
-      whole ? facts(summary(model)) : null,
-      whole && model.status === "ok" ? this.#links(model) : null,
-      whole ? this.#training(model) : null,
+      readable ? factList(summary(model)) : null,
+      readable && model.status === "ok" ? this.#links(model) : null,
+      readable ? this.#training(model) : null,
     );
   }
 
-  #links({ id, default: first }) {
-    const state = first ? {} : { model: id };
-    return h(
-      "p",
-      { class: "links" },
-      h("a", { href: this.page.address("look", state) }, "Look with it"),
-      " · ",
-      h("a", { href: this.page.address("compare", state) }, "Compare with it"),
-      " · ",
-      h("a", { href: this.page.address("neighbours", state) }, "Its neighbours"),
-    );
+  #links({ id, default: isDefault }) {
+    const state = isDefault ? {} : { model: id };
+    const link = (view, text) => h("a", { href: this.page.address(view, state) }, text);
+    return h("p", { class: "links" }, "Open in ", link("attention", "Attention"), " · ", link("compare", "Compare"),
+      " · ", link("neighbors", "Neighbors"));
   }
 
-  /** Everything the manifest says of the training; opened, it is part of the address. */
+  /** What the manifest says of the training. The address says which model's is open. */
   #training({ id, training }) {
     if (!training || !Object.keys(training).length) return null;
-    const details = h("details", { "data-model": id }, h("summary", {}, `How ${id} was made`), named(training));
+    const details = h("details", { "data-model": id }, h("summary", {}, `Training of ${id}`), factsOf(training));
     details.addEventListener("toggle", () => {
-      if (details.open !== (this.open === id)) this.page.go({ model: details.open ? id : "" });
+      if (details.open !== (this.open === id)) this.page.update({ model: details.open ? id : "" });
     });
     return details;
   }
 
-  #quality(models) {
-    const rows = models.flatMap(({ id, quality }) => measures(quality).map(([text, value]) => ({
+  #drawQuality(models) {
+    const rows = models.flatMap(({ id, quality }) => measuresOf(quality).map(([text, value]) => ({
       word: models.length > 1 ? `${id}: ${text}` : text,
       value: value / 100,
       text: decimals(value, 1),
@@ -107,42 +98,71 @@ class Models {
   }
 }
 
-/** What there is to say of a model, as `[name, value]`. */
+const DTYPES = { int8: "8-bit integers", float16: "16-bit floats", float32: "32-bit floats" };
+
+/** The facts of a model, as `[name, value]`. */
 function summary(model) {
   const { dimension, vocabulary_size: words, layers, heads, training } = model;
+  const numbered = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
   const learned = training?.attention;
   return [
     ["Vectors", `${count(words)} words × ${dimension}, ${DTYPES[model.dtype] ?? model.dtype}`],
-    ["On the disk", bytes(model.bytes)],
-    ["Attention", `${several(layers, "layer")} of ${several(heads, "head")}${learned ? `, ${learned}` : ""}`],
+    ["Size on disk", bytes(model.bytes)],
+    ["Attention", `${numbered(layers, "layer")} of ${numbered(heads, "head")}${learned ? `, ${learned}` : ""}`],
     ["Words", [
-      model.cased ? "cased: Apple is not apple" : "lower case only",
-      model.subwords ? "composes words it lacks from subwords" : null,
+      model.cased ? "cased: Apple and apple differ" : "lower case only",
+      model.subwords ? "unknown words are composed of subwords" : null,
     ].filter(Boolean).join("; ")],
-    ["Languages", model.languages.join(", ") || "not said"],
-    ["Source", model.source || "not said"],
-    ["Licence", model.licence || "not said"],
+    ["Languages", model.languages.join(", ") || "not given"],
+    ["Source", model.source || "not given"],
+    ["License", model.licence || "not given"],
   ];
 }
 
-const several = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+const SETS = { coarsewsd: "CoarseWSD-20", wic: "WiC" };
 
 /**
- * The shares in percent that a manifest names: `{coarsewsd: {accuracy: 93.5}}`. What tells them apart
- * comes first: on a phone the end is cut off.
+ * The percentages of a manifest, `{coarsewsd: {accuracy: 93.5}}`, as `[name, value]`. The name of the
+ * measure comes first: on a phone the end is cut off.
  */
-function measures(quality) {
-  return Object.entries(quality ?? {}).flatMap(([set, found]) =>
-    Object.entries(found ?? {})
+function measuresOf(quality) {
+  return Object.entries(quality ?? {}).flatMap(([set, measures]) =>
+    Object.entries(measures ?? {})
       .filter(([name, value]) => /accuracy|f1/.test(name) && typeof value === "number")
-      .map(([name, value]) => [`${measured(name)}, ${SETS[set] ?? set}`, value]));
+      .map(([name, value]) => {
+        // “train accuracy” would read as if the model was trained on the set.
+        const split = name.match(/^(train|dev|test)_accuracy$/)?.[1];
+        const measure = split ? `${split} split` : name.replaceAll("_", " ").replace("f1", "F1");
+        return [`${measure}, ${SETS[set] ?? set}`, value];
+      }));
 }
 
-/** An accuracy on a part of a set has the part's name: `train` is no training here. */
-function measured(name) {
-  const [, part] = name.match(/^(train|dev|test)_accuracy$/) ?? [];
-  return part ? `${part} split` : name.replaceAll("_", " ").replace("f1", "F1");
+/** A description list of `[name, value]` pairs. */
+function factList(pairs) {
+  return h("dl", { class: "facts" }, pairs.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-/** The view, made once. */
-export const build = (page) => new Models(page);
+/** A JSON object as nested description lists, without null and empty values. */
+function factsOf(object) {
+  const given = Object.entries(object).filter(([, value]) => value !== null && String(value) !== "");
+  return factList(given.map(([name, value]) => [name.replaceAll("_", " "), valueOf(value)]));
+}
+
+/** The most elements of a list that are shown. */
+const LISTED = 40;
+
+function valueOf(value) {
+  if (value === null || typeof value !== "object") return String(value);
+  if (!Array.isArray(value)) return factsOf(value);
+  const rest = value.length > LISTED ? ` … and ${value.length - LISTED} more` : "";
+  const shown = value.slice(0, LISTED);
+  const isObject = (one) => one !== null && typeof one === "object";
+  if (!shown.some(isObject)) return shown.join(", ") + rest;
+  // A flat object of a list takes one line.
+  const item = (one) => {
+    if (!isObject(one)) return String(one);
+    if (Object.values(one).some(isObject)) return valueOf(one);
+    return Object.entries(one).map(([name, each]) => `${name.replaceAll("_", " ")} ${each ?? "–"}`).join(", ");
+  };
+  return h("ul", { class: "listed" }, shown.map((one) => h("li", {}, item(one))), rest && h("li", {}, rest));
+}

@@ -1,21 +1,20 @@
-/** The card of one step: what it is called, how it is computed, and its numbers. */
+/** The card of one step: title, formula, shape, and a table of which a window is shown. */
 
-import { h, freshId } from "../frame/elements.js";
-import { light, matrixTable, ROWS } from "../figures/matrix.js";
 import { isPart } from "./derivation.js";
-import { decimals } from "../frame/numbers.js";
-import { about, shapeText } from "./names.js";
+import { about, shapeText } from "./trace.js";
+import { signedColor, textColorOn, weightColor } from "../colors.js";
+import { h, uniqueId } from "../elements.js";
+import { decimals } from "../text.js";
 
-const LETTER = 7.5;
-const PADDING = 15;
-const WIDEST_WORD = 96;
+/** Widths in pixels: of a digit, of a cell's padding, of the widest word in a column's head. */
+const DIGIT = 7.5, PADDING = 15, WIDEST_WORD = 96;
 
 export class StepCard {
-  /** `pick(cell)` is called with a chosen cell of the step `name`. */
-  constructor(name, pick) {
-    const id = freshId("step");
+  /** `onpick(cell)` is called with a chosen cell of the step `name`. */
+  constructor(name, onpick) {
+    const id = uniqueId("step");
     this.name = name;
-    this.pick = pick;
+    this.onpick = onpick;
     this.top = 0;
     this.left = 0;
     this.heading = h("h3", { id, tabindex: "-1" }, about(name).title);
@@ -34,21 +33,21 @@ export class StepCard {
     );
   }
 
-  /** Draw the step of a trace as `{trace, head, looking, cell, parts, places, printed}` say. */
+  /** Draw the step. `view` has the trace, the chosen head, cell and query token, and how numbers are shown. */
   show(view) {
-    const { trace, head, looking, places, printed } = view;
+    const { trace, head, query, places, printed } = view;
     const step = trace.steps.get(this.name);
     this.view = view;
-    this.matrix = trace.matrix(this.name, head, looking);
+    this.matrix = trace.matrix(this.name, head, query);
     this.most = mostOf(this.matrix.rows);
     this.formula.textContent = step.formula;
     this.shape.textContent = step.letters ?? shapeText(this.name, step.shape);
     const wide = this.matrix.columnNames.length > 6;
     this.element.classList.toggle("whole", wide);
-    this.#follow();
-    this.#tools();
+    this.#moveWindow();
+    this.#showTools();
     const part = this.part();
-    const drawn = JSON.stringify([part, places, looking, head]);
+    const drawn = JSON.stringify([part, places, query, head]);
     if (drawn !== this.drawn || trace !== this.of || view.theme !== this.theme) {
       const focused = this.place.contains(document.activeElement);
       Object.assign(this, { drawn, of: trace, theme: view.theme });
@@ -61,10 +60,10 @@ export class StepCard {
       this.place.replaceChildren(this.table);
       this.refocus = focused;
     }
-    this.#light();
+    this.#markCells();
   }
 
-  /** The part of the matrix that is seen. */
+  /** The window of the matrix: `{top, left, height, width}`. */
   part() {
     const { rows, columnNames, rowNames } = this.matrix;
     const names = Math.min(longest(rowNames) * 8 + 16, 132);
@@ -77,8 +76,8 @@ export class StepCard {
     return { top, left, height, width };
   }
 
-  /** Bring the chosen cell, or the column it is made of, into the window. */
-  #follow() {
+  /** Move the window to the chosen cell, or to the cells that it is computed from. */
+  #moveWindow() {
     const { cell, parts, head } = this.view;
     const key = JSON.stringify([cell, head]);
     if (key === this.followed && this.of === this.view.trace) return;
@@ -93,58 +92,58 @@ export class StepCard {
     if (mine.row !== null) this.top = within(mine.row, part.top, part.height);
   }
 
-  /** Pixels that a column takes: its widest number, its word, or what notes print. */
+  /** The width of a column in pixels: that of its widest number, its word or a printed number. */
   #cellWidth() {
     const { printed } = this.view;
     const { words, columnNames } = this.matrix;
     const noted = printed.filter(({ name }) => name === this.name);
     const places = Math.max(this.#places(), ...noted.map((one) => one.places));
-    const number = decimals(-(this.most || 1), places).length * LETTER + PADDING;
+    const number = decimals(-(this.most || 1), places).length * DIGIT + PADDING;
     const word = words === "both" ? Math.min(longest(columnNames) * 8 + 13, WIDEST_WORD) : 0;
     const texts = noted.map((one) => one.printed);
-    return Math.max(number, word, texts.length ? (longest(texts) + 2) * LETTER : 0);
+    return Math.max(number, word, texts.length ? (longest(texts) + 2) * DIGIT : 0);
   }
 
-  /** Ones and zeros have no decimals. */
+  /** The decimals of a number; the mask has none. */
   #places() {
     return this.name === "visible" ? 0 : this.view.places;
   }
 
   #label() {
-    const { trace, head, looking } = this.view;
+    const { trace, head, query } = this.view;
     return [
       about(this.name).title,
       ...(trace.headed(this.name) ? [`head ${head}`] : []),
-      ...(this.name === "weighted_values" ? [`${trace.words[looking]} looking`] : []),
+      ...(this.name === "weighted_values" ? [`query ${trace.words[query]}`] : []),
     ].join(", ");
   }
 
   #picked(row, column) {
-    const { looking } = this.view;
+    const { query } = this.view;
     this.moved = true;
-    this.pick({ name: this.name, looking: this.name === "weighted_values" ? looking : null, row, column });
+    this.onpick({ name: this.name, query: this.name === "weighted_values" ? query : null, row, column });
   }
 
-  #light() {
-    const { cell, parts, head, looking } = this.view;
-    const place = this.name === "weighted_values" ? looking : null;
-    const chosen = light(this.table, {
+  #markCells() {
+    const { cell, parts, head, query } = this.view;
+    const place = this.name === "weighted_values" ? query : null;
+    const chosen = markCells(this.table, {
       isChosen: (row, column) => cell.name === this.name && cell.row === row && cell.column === column,
-      isLit: (row, column) => isPart(parts, { name: this.name, looking: place, row, column }, head),
+      isLit: (row, column) => isPart(parts, { name: this.name, query: place, row, column }, head),
     });
     if ((this.moved || this.refocus) && chosen) chosen.focus({ preventScroll: false });
     this.moved = false;
     this.refocus = false;
   }
 
-  /** Which head or looking word is seen, and the buttons that move the window. */
-  #tools() {
-    const { trace, looking } = this.view;
+  /** The select box of the query token, and the buttons that move the window. */
+  #showTools() {
+    const { trace, query } = this.view;
     const { rows, columnNames } = this.matrix;
     const part = this.part();
     const kept = this.tools.contains(document.activeElement) ? document.activeElement.dataset.move : null;
     const tools = [];
-    if (this.name === "weighted_values") tools.push(this.#lookingField(trace, looking));
+    if (this.name === "weighted_values") tools.push(this.#queryField(trace, query));
     if (columnNames.length > part.width) tools.push(...this.#movers("left", "columns", part.width, columnNames.length, part.left));
     if (rows.length > part.height) tools.push(...this.#movers("top", "rows", part.height, rows.length, part.top));
     this.tools.replaceChildren(...tools);
@@ -152,12 +151,12 @@ export class StepCard {
     if (kept) this.tools.querySelector(`[data-move="${kept}"]`)?.focus();
   }
 
-  #lookingField(trace, looking) {
+  #queryField(trace, query) {
     const select = h("select", {
-      "data-move": "looking",
-      onchange: () => this.pick({ name: this.name, looking: Number(select.value), row: 0, column: 0 }),
-    }, trace.words.map((word, i) => h("option", { value: i, selected: i === looking }, word)));
-    return h("label", { class: "inline" }, "Looking word ", select);
+      "data-move": "query",
+      onchange: () => this.onpick({ name: this.name, query: Number(select.value), row: 0, column: 0 }),
+    }, trace.words.map((word, i) => h("option", { value: i, selected: i === query }, word)));
+    return h("label", { class: "inline" }, "Query token ", select);
   }
 
   #movers(side, what, size, all, at) {
@@ -185,4 +184,96 @@ function mostOf(rows) {
   let most = 0;
   for (const row of rows) for (const number of row) most = Math.max(most, Math.abs(number));
   return most;
+}
+
+/** The most rows of a window. */
+const ROWS = 24;
+
+const MOVES = {
+  ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1],
+  PageUp: [-ROWS, 0], PageDown: [ROWS, 0],
+};
+
+/**
+ * The table of a window of a matrix (`Trace.matrix`). `onpick(row, column)` is called for a chosen cell.
+ * `printed(row, column)` is the number that notes print; beside it, the right one has as many decimals.
+ */
+function matrixTable(matrix, part, { label, places, weights, most, onpick, printed }) {
+  const { rows, rowNames, columnNames, words } = matrix;
+  const { top, left, height, width } = part;
+  const head = h("tr", {}, h("td", {}), columnNames.slice(left, left + width).map((name) =>
+    h("th", { scope: "col", title: name }, nameElement(name, words === "both"))));
+  const body = rows.slice(top, top + height).map((row, i) => h("tr", {},
+    h("th", { scope: "row", title: rowNames[top + i] }, nameElement(rowNames[top + i], words !== "none")),
+    row.slice(left, left + width).map((number, j) =>
+      numberCell(number, top + i, left + j, { places, weights, most, note: printed?.(top + i, left + j) }))));
+  return h(
+    "table",
+    {
+      class: "matrix", role: "grid", "aria-label": label,
+      "aria-rowcount": rows.length + 1, "aria-colcount": columnNames.length + 1,
+      onclick: ({ target }) => {
+        const td = target.closest("td[data-row]");
+        if (td) onpick(Number(td.dataset.row), Number(td.dataset.column));
+      },
+      onkeydown: (event) => press(event, matrix, onpick),
+    },
+    h("thead", {}, head),
+    h("tbody", {}, body),
+  );
+}
+
+const nameElement = (name, isWord) => (isWord ? h("bdi", { class: "word-name" }, name || "␣") : name);
+
+function numberCell(number, row, column, { places, weights, most, note }) {
+  const color = weights ? weightColor(number, 1) : signedColor(number, most);
+  const td = h("td", {
+    tabindex: "-1", "data-row": row, "data-column": column,
+    class: note ? (note.wrong ? "misprinted" : "rightly-printed") : null,
+  }, h("span", { class: "number" }, decimals(number, Math.max(places, note?.places ?? 0))), note ? noteElement(note) : null);
+  td.style.backgroundColor = color;
+  td.style.color = textColorOn(color);
+  return td;
+}
+
+function noteElement({ printed, wrong }) {
+  return wrong
+    ? h("span", { class: "note" }, h("span", { class: "for-readers" }, " printed in the notes: "), h("s", {}, printed))
+    : h("span", { class: "note" }, h("span", { class: "for-readers" }, " printed rightly in the notes: "),
+      h("span", { "aria-hidden": "true" }, "✓ "), printed);
+}
+
+function press(event, { rows }, onpick) {
+  const td = event.target.closest("td[data-row]");
+  if (!td || event.altKey || event.metaKey) return;
+  const row = Number(td.dataset.row), column = Number(td.dataset.column);
+  const last = rows[0].length - 1;
+  let to = null;
+  if (event.key in MOVES) to = [row + MOVES[event.key][0], column + MOVES[event.key][1]];
+  else if (event.key === "Home") to = [event.ctrlKey ? 0 : row, 0];
+  else if (event.key === "End") to = [event.ctrlKey ? rows.length - 1 : row, last];
+  else if (event.key === "Enter" || event.key === " ") to = [row, column];
+  if (!to) return;
+  event.preventDefault();
+  const within = (at, most) => Math.min(Math.max(at, 0), most);
+  onpick(within(to[0], rows.length - 1), within(to[1], last));
+}
+
+/** Mark the chosen cell and the cells it is computed from; return the chosen one. It is the tab stop. */
+function markCells(table, { isChosen, isLit }) {
+  let first = null, chosen = null;
+  for (const td of table.querySelectorAll("td[data-row]")) {
+    const row = Number(td.dataset.row), column = Number(td.dataset.column);
+    first ??= td;
+    const picked = isChosen(row, column);
+    if (picked) chosen = td;
+    td.classList.toggle("chosen", picked);
+    td.classList.toggle("lit", isLit(row, column));
+    td.tabIndex = -1;
+    if (picked) td.setAttribute("aria-selected", "true");
+    else td.removeAttribute("aria-selected");
+  }
+  const entry = chosen ?? first;
+  if (entry) entry.tabIndex = 0;
+  return chosen;
 }

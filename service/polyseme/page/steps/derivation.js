@@ -1,18 +1,15 @@
 /**
- * How one number of a trace comes out of others, computed here from the service's numbers: which
- * cells it is made of, the sum in symbols and in numbers, and whether its result is the service's.
+ * The derivation of one number of a trace from other numbers: which cells it is computed from, the sum in
+ * symbols and in numbers, and whether its result agrees with the service's.
  */
 
-import { softmaxed } from "./derivation_softmax.js";
-import { PROJECTIONS, outputOf, products, projectionOf } from "./derivation_projection.js";
-import { combined, restOf } from "./derivation_layer.js";
-
+/** The relative difference that rounding explains. */
 const ROUNDING = 1e-9;
 
 /**
- * `{parts, symbols, sum, note, computed, given, differs}` of a cell. A part is `{name, row, column}`
- * (and `looking`, `head`, `from`, `to`), where `null` means all of them. `sum` is
- * `{kind, terms, …}` for `derivation_text.js`; without one only the formula can be said.
+ * The derivation `{parts, symbols, sum, note, computed, given, differs}` of a cell. A part is
+ * `{name, row, column}`, for some steps with `query` or `head`; null means all. `sum` is `{kind, …}` for
+ * `derivation_text.js`; without it only the formula is known.
  */
 export function derive(trace, cell, head) {
   const found = (RULES[cell.name] ?? restOf)(trace, cell, head);
@@ -21,6 +18,10 @@ export function derive(trace, cell, head) {
   const differs = computed !== null && !(Math.abs(computed - given) <= ROUNDING * (1 + size));
   return { parts: [], note: "", sum: null, ...found, computed, given, differs };
 }
+
+/** The weights of each projection in a request. */
+const PROJECTIONS = { queries: "query_weight", keys: "key_weight", values: "value_weight" };
+const LETTERS = { queries: "q", keys: "k", values: "v" };
 
 const RULES = {
   ...Object.fromEntries(Object.keys(PROJECTIONS).map((name) => [name, projectionOf])),
@@ -48,13 +49,13 @@ function scaled(trace, { row, column }, head) {
   };
 }
 
-function weighted(trace, { looking, row, column }, head) {
-  const weight = trace.array("weights", head)[looking][row];
+function weighted(trace, { query, row, column }, head) {
+  const weight = trace.array("weights", head)[query][row];
   const value = trace.array("values", head)[row][column];
   return {
     ...products([[weight, value]]),
-    symbols: `A[${looking},${row}]·V[${row},${column}]`,
-    parts: [{ name: "weights", row: looking, column: row }, { name: "values", row, column }],
+    symbols: `A[${query},${row}]·V[${row},${column}]`,
+    parts: [{ name: "weights", row: query, column: row }, { name: "values", row, column }],
   };
 }
 
@@ -65,16 +66,258 @@ function context(trace, { row, column }, head) {
     computed: terms.reduce((a, b) => a + b, 0),
     size: terms.reduce((a, b) => a + Math.abs(b), 0),
     symbols: `C[${row},${column}] = Σj A[${row},j]·V[j,${column}]`,
-    parts: [{ name: "weighted_values", looking: row, row: null, column }],
+    parts: [{ name: "weighted_values", query: row, row: null, column }],
   };
 }
 
-/** Whether a cell is one of those that another is made of, in the head that is shown. */
-export function isPart(parts, { name, looking, row, column }, head) {
+/** Whether a cell belongs to the parts of a derivation, in the shown head. */
+export function isPart(parts, { name, query, row, column }, head) {
   return parts.some((part) =>
     part.name === name
     && (part.row === null || part.row === row)
     && (part.column === null || part.column === column)
-    && (part.looking === undefined || part.looking === looking)
+    && (part.query === undefined || part.query === query)
     && (part.head === undefined || part.head === head));
+}
+
+/** A sum of products; `size`, the sum of magnitudes, is what its rounding is relative to. */
+function products(pairs) {
+  let computed = 0, size = 0;
+  for (const [a, b] of pairs) {
+    computed += a * b;
+    size += Math.abs(a * b);
+  }
+  return { sum: { kind: "products", terms: pairs }, computed, size };
+}
+
+/** A number of the queries, keys or values. */
+function projectionOf(trace, { name, row, column }, head) {
+  const formula = trace.formula(name);
+  const names = [...trace.steps.keys()], norm = names.indexOf("attention_norm");
+  const source = norm >= 0 && norm < names.indexOf(name) ? "attention_norm" : "embeddings";
+  const at = column + head * trace.width(name, head);
+  const letter = LETTERS[name].toUpperCase(), x = source === "embeddings" ? "X" : "X̂";
+  if (!trace.has(source)) return { symbols: formula, note: "Given in the request." };
+  if (!trace.has(PROJECTIONS[name])) {
+    if (!formula.endsWith(`= ${x}`)) return unknownWeights(formula, source, row);
+    return copied(trace, { source, row, at, symbols: `${letter}[${row},${column}] = ${x}[${row},${at}]` }, name, head);
+  }
+  const start = trace.array(source)[row];
+  return {
+    ...products(start.map((number, i) => [number, entry(trace, PROJECTIONS[name], i, at)])),
+    symbols: `${letter}[${row},${column}] = Σi ${x}[${row},i]·W${LETTERS[name]}`
+      + (trace.columns ? `[${at},i]` : `[i,${at}]`),
+    parts: [{ name: source, row, column: null }, line(trace, PROJECTIONS[name], at)],
+  };
+}
+
+/** A stored model's weights are not part of a trace. */
+function unknownWeights(formula, source, row) {
+  return {
+    symbols: formula,
+    note: "A trace does not contain the weights of a stored model, so only the formula is shown.",
+    parts: [{ name: source, row, column: null }],
+  };
+}
+
+function copied(trace, { source, row, at, symbols }, name, head) {
+  const parts = [{ name: source, row, column: at }];
+  const number = trace.array(source)[row][at];
+  // A stored model sets the value of an unknown word to zero.
+  if (number !== 0 && trace.array(name, head)[row].every((one) => one === 0)) {
+    return { symbols, parts, note: "This word is not in the vocabulary, so its value is zero." };
+  }
+  return { symbols, parts, sum: { kind: "same", number }, computed: number, size: Math.abs(number) };
+}
+
+/** Entry [i, j] of a weight in the row convention, x·W. */
+function entry(trace, name, i, j) {
+  const values = trace.array(name);
+  return trace.columns ? values[j][i] : values[i][j];
+}
+
+/** Column j of a weight in the row convention: a row of the matrix in the column convention, W·x. */
+function line(trace, name, j) {
+  return trace.columns ? { name, row: j, column: null } : { name, row: null, column: j };
+}
+
+/** A number of the output: the concatenated heads, times Wo if the request has it. */
+function outputOf(trace, { row, column }) {
+  const v = trace.width("context");
+  const all = Array.from({ length: trace.heads }, (_, head) => trace.array("context", head)[row]).flat();
+  if (trace.has("output_weight")) {
+    return {
+      ...products(all.map((number, i) => [number, entry(trace, "output_weight", i, column)])),
+      symbols: `O[${row},${column}] = Σi C[${row},i]·Wo${trace.columns ? `[${column},i]` : `[i,${column}]`}`
+        + (trace.heads > 1 ? ", heads concatenated" : ""),
+      parts: [{ name: "context", row, column: null }, line(trace, "output_weight", column)],
+    };
+  }
+  if (/Wo|bo/.test(trace.formula("output"))) {
+    return unknownWeights(trace.formula("output"), "context", row);
+  }
+  const head = Math.floor(column / v);
+  return {
+    symbols: trace.heads > 1
+      ? `O[${row},${column}] = C[${row},${column - head * v}] of head ${head}`
+      : `O[${row},${column}] = C[${row},${column}]`,
+    sum: { kind: "same", number: all[column] },
+    computed: all[column],
+    size: Math.abs(all[column]),
+    parts: [{ name: "context", row, column: column - head * v, ...(trace.heads > 1 && { head }) }],
+  };
+}
+
+/** A number of the weights: the softmax of its row of logits, without masked tokens. */
+function softmaxed(trace, { row, column }, head) {
+  const terms = addends(trace, row, head);
+  const seen = trace.tokens.map((_, j) => !trace.has("visible") || trace.array("visible")[row][j] === 1);
+  const logits = trace.tokens.map((_, j) => terms.reduce((sum, { numbers }) => sum + numbers[j], 0));
+  const most = Math.max(...logits.filter((_, j) => seen[j]));
+  const shares = logits.map((logit, j) => (seen[j] ? Math.exp(logit - most) : 0));
+  return {
+    symbols: softmaxSymbols(terms, row, column),
+    sum: {
+      kind: "softmax", column, seen, logits,
+      addends: terms.map(({ numbers, symbol }) => [symbol, numbers[column]]),
+    },
+    computed: shares[column] / shares.reduce((a, b) => a + b, 0),
+    size: Math.max(...logits.map(Math.abs)),
+    note: seen[column] ? "" : `${trace.words[row]} does not attend to ${trace.words[column]}: this weight is masked.`,
+    parts: [
+      ...terms.map(({ part }) => part),
+      ...(trace.has("visible") ? [{ name: "visible", row, column: null }] : []),
+    ],
+  };
+}
+
+/** The terms of a row's logits: for each step, its numbers for all keys. */
+function addends(trace, row, head) {
+  const scored = trace.has("scaled_scores") ? "scaled_scores" : "scores";
+  const found = [{
+    numbers: trace.array(scored, head)[row], symbol: "score", part: { name: scored, row, column: null },
+  }];
+  if (trace.has("position_bias")) {
+    found.push({
+      numbers: trace.array("position_bias", head)[row], symbol: "position bias",
+      part: { name: "position_bias", row, column: null },
+    });
+  }
+  const words = trace.has("scaled_word_bias") ? "scaled_word_bias" : "word_bias";
+  if (trace.has(words)) {
+    found.push({
+      numbers: trace.array(words, head), symbol: "word bias", part: { name: words, row: null, column: 0 },
+    });
+  }
+  return found;
+}
+
+function softmaxSymbols(terms, row, column) {
+  const scored = terms[0].part.name === "scores" ? "S" : "S/√k";
+  const inner = terms.length > 1 ? "s" : scored;
+  const where = terms.length > 1
+    ? `, s = ${[scored, ...terms.slice(1).map(({ symbol }) => symbol)].join(" + ")}` : "";
+  return `A[${row},${column}] = e^${inner}[${row},${column}] / Σj e^${inner}[${row},j]${where}`;
+}
+
+/** A number of the residual: R = O, R = X + O, or R = O/|O| + s·X/|X| + t·p. */
+function combined(trace, { row, column }) {
+  const formula = trace.formula("residual");
+  const output = trace.array("output")[row], start = trace.array("embeddings")[row];
+  const one = (name, all = false) => ({ name, row, column: all ? null : column });
+  if (formula === "R = O") {
+    return same(output[column], `R[${row},${column}] = O[${row},${column}]`, [one("output")]);
+  }
+  if (formula === "R = X + O") {
+    return sumOf([start[column], output[column]], `R[${row},${column}] = X[${row},${column}] + O[${row},${column}]`,
+      [one("embeddings"), one("output")]);
+  }
+  const shares = /^R = O\/\|O\| \+ ([\d.e+-]+)·X\/\|X\|(?: \+ ([\d.e+-]+)·p)?$/.exec(formula);
+  if (!shares) return { symbols: formula, parts: [one("output", true), one("embeddings", true)] };
+  const [share, place] = shares.slice(1).map((text) => Number(text ?? 0));
+  const lengths = [output, start].map((numbers) => Math.hypot(...numbers));
+  const terms = [
+    lengths[0] && output[column] / lengths[0],
+    lengths[1] && (share * start[column]) / lengths[1],
+  ];
+  const parts = [one("output", true), one("embeddings", true)];
+  // A zero row stays zero: no position is added.
+  if (place && lengths.some((length) => length > 0)) {
+    terms.push(place * trace.array("position")[row][column]);
+    parts.push(one("position"));
+  }
+  return {
+    ...sumOf(terms, formula.replace("R =", `R[${row},${column}] =`), parts),
+    sum: {
+      kind: "combined", share, place,
+      numbers: [output[column], lengths[0], start[column], lengths[1],
+        terms.length > 2 ? trace.array("position")[row][column] : null],
+    },
+  };
+}
+
+function same(number, symbols, parts) {
+  return { symbols, parts, sum: { kind: "same", number }, computed: number, size: Math.abs(number) };
+}
+
+function sumOf(terms, symbols, parts) {
+  return {
+    symbols, parts,
+    sum: { kind: "terms", terms },
+    computed: terms.reduce((a, b) => a + b, 0),
+    size: terms.reduce((a, b) => a + Math.abs(b), 0),
+  };
+}
+
+const NOTES = {
+  embeddings: (trace) => (trace.request.text === undefined ? "Given in the request."
+    : trace.request.layer ? "The result of the previous layer." : "The static vector of the word."),
+  position_bias: (trace, { row, column }) =>
+    `Stored in the model for the distance ${column - row} from ${trace.words[row]} to ${trace.words[column]}.`,
+  word_bias: () => "Stored in the model.",
+  position: () => "Computed from the word's position in the sentence.",
+};
+
+/** A step that is given, or whose arithmetic is not written out: the cells that it is computed from. */
+function restOf(trace, cell) {
+  const { name, row, column } = cell;
+  const symbols = trace.formula(name);
+  if (name.endsWith("_weight")) return { symbols, note: "Given in the request." };
+  if (name in NOTES) return { symbols, note: NOTES[name](trace, cell) };
+  if (name === "visible") return { symbols, note: maskNote(trace, cell) };
+  if (name === "scaled_word_bias") return { symbols, parts: [{ name: "word_bias", row, column: 0 }] };
+  if (name === "contextual") return result(trace, row, column);
+  return { symbols, parts: sourcesOf(trace, name).map((source) => ({ name: source, row, column: null })) };
+}
+
+function maskNote(trace, { row, column }) {
+  const attends = trace.array("visible")[row][column] === 1 ? "attends" : "does not attend";
+  return `${trace.words[row]} ${attends} to ${trace.words[column]}.`;
+}
+
+/** The inputs of a norm or of the feed-forward network: mostly the previous step. */
+function sourcesOf(trace, name) {
+  const names = [...trace.steps.keys()];
+  const before = names[names.indexOf(name) - 1];
+  return before === "feed_forward" ? [startOf(names), before] : [before].filter(Boolean);
+}
+
+/** The step that the output of the feed-forward network is added to. */
+function startOf(names) {
+  return names.indexOf("attention_norm") > names.indexOf("residual") ? "attention_norm" : "residual";
+}
+
+/** The contextual vector: the previous step, or input plus output of the feed-forward network. */
+function result(trace, row, column) {
+  const names = [...trace.steps.keys()];
+  const final = names[names.indexOf("contextual") - 1];
+  const place = `[${row},${column}]`;
+  if (final !== "feed_forward") {
+    return same(trace.array(final)[row][column], `Y${place} = the same number of the previous step`,
+      [{ name: final, row, column }]);
+  }
+  const start = startOf(names);
+  return sumOf([trace.array(start)[row][column], trace.array(final)[row][column]],
+    `Y${place} = ${start === "residual" ? "R" : "X̂"}${place} + F${place}`,
+    [{ name: start, row, column }, { name: final, row, column }]);
 }

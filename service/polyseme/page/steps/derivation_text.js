@@ -1,28 +1,28 @@
-/** A derivation written out in numbers. */
+/** A derivation as text: its sum written out in numbers. */
 
-import { decimals } from "../frame/numbers.js";
+import { decimals } from "../text.js";
 
-const SHOWN = 4;
-const TOO_MANY = 8;
-const TINY = 1e-4;
-const HUGE = 1e12;
+/** Sums of more than MOST terms show the first SHOWN. */
+const MOST = 8, SHOWN = 4;
+/** Numbers under TINY and from HUGE are written with a power of ten. */
+const TINY = 1e-4, HUGE = 1e12;
 
 /**
- * A number with at most so many decimals and no zeros at the end, but with two figures that count;
- * a tiny or a huge one with its power of ten.
+ * A number with at most `places` decimals, at least two significant digits and no trailing zeros; a tiny
+ * or huge number with a power of ten.
  */
-export function plain(number, places) {
+function plain(number, places) {
   const size = Math.abs(number);
   if (size >= HUGE || (number !== 0 && size < TINY && size < 0.5 * 10 ** -places)) {
     return number.toExponential(2).replaceAll("-", "−").replace("+", "");
   }
-  const telling = number === 0 ? 0 : 1 - Math.floor(Math.log10(size));
-  const text = decimals(number, Math.max(places, telling));
+  const significant = number === 0 ? 0 : 1 - Math.floor(Math.log10(size));
+  const text = decimals(number, Math.max(places, significant));
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
-/** "0.74 = 0.4·0.6 + 0.5·0.4 + 0.6·0.5"; lines, each a sentence of its own. */
-export function written({ sum, given }, places) {
+/** The lines of a derivation, such as "0.74 = 0.4·0.6 + 0.5·0.4 + 0.6·0.5". */
+export function derivationLines({ sum, given }, places) {
   const say = (number) => plain(number, places);
   if (!sum) return [];
   return KINDS[sum.kind](sum, say, given);
@@ -69,9 +69,9 @@ const bracketed = (number, say) => {
   return text.startsWith("−") || text.includes("e") ? `(${text})` : text;
 };
 
-/** The first terms of a long sum, and how many more there are. */
+/** The terms of a sum; of a long one the first, and how many more there are. */
 function some(terms, write, what) {
-  if (terms.length <= TOO_MANY) return terms.map(write).join(" + ");
+  if (terms.length <= MOST) return terms.map(write).join(" + ");
   const first = terms.slice(0, SHOWN).map(write).join(" + ");
   return `${first} + … and ${terms.length - SHOWN} more ${what}`;
 }

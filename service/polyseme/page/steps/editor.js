@@ -1,10 +1,8 @@
-/** The reader's own numbers: words, matrices and how they are used. */
+/** The editor of the reader's own numbers, and how its matrices grow and shrink together. */
 
-import { choice, h, labelled } from "../frame/elements.js";
-import { MatrixField } from "./matrix_field.js";
-import { MOST } from "./matrix_paste.js";
-import { shown } from "./words.js";
-import { identity, rowMatrices, turned, width, withWidth, withWords } from "./shapes.js";
+import { h, labeled, selectBox } from "../elements.js";
+import { MatrixField, MOST } from "./matrix_field.js";
+import { shortWord } from "./trace.js";
 
 const TITLES = {
   embeddings: "Embeddings X", queries: "Queries Q", keys: "Keys K", values: "Values V",
@@ -14,45 +12,45 @@ const WEIGHTS = ["query", "key", "value", "output"];
 const POINTER = /^\/(?:weights\/)?(\w+)/;
 
 export class StepEditor {
-  /** `onchange(request)` with a request that is to be asked, or `null` while a cell is no number. */
+  /** `onchange(request)` is called with a valid request, or with null and a sentence. */
   constructor(onchange) {
-    this.tell = onchange;
+    this.report = onchange;
     this.fields = new Map();
     this.kept = {};
     this.words = h("div", { class: "buttons token-names", role: "group", "aria-label": "Words" });
-    this.kind = choice([["embeddings", "embeddings"], ["projected", "queries, keys, values"]], "embeddings",
-      (kind) => this.#start(kind));
+    this.kind = selectBox([["embeddings", "embeddings"], ["projected", "queries, keys, values"]], "embeddings",
+      (kind) => this.#startFrom(kind));
     this.heads = h("input", {
-      type: "number", min: "1", max: "64", value: "1", class: "narrow", onchange: () => this.#heads(),
+      type: "number", min: "1", max: "64", value: "1", class: "narrow", onchange: () => this.#changeHeads(),
     });
     this.scale = h("input", {
-      type: "checkbox", onchange: () => this.#to({ ...this.request, scale: this.scale.checked }),
+      type: "checkbox", onchange: () => this.#change({ ...this.request, scale: this.scale.checked }),
     });
-    this.convention = choice([["row", "x·W (rows)"], ["column", "W·x (columns)"]], "row",
-      (convention) => this.#to({ ...this.request, convention }));
-    this.conventionField = labelled("Weights are used as", this.convention);
+    this.convention = selectBox([["row", "x·W (rows)"], ["column", "W·x (columns)"]], "row",
+      (convention) => this.#change({ ...this.request, convention }));
+    this.conventionField = labeled("Convention", this.convention);
     this.weights = h("fieldset", { class: "weights-on" }, h("legend", {}, "Weights"));
-    this.on = Object.fromEntries(WEIGHTS.map((name) => [name, this.#onField(name)]));
+    this.on = Object.fromEntries(WEIGHTS.map((name) => [name, this.#weightBox(name)]));
     this.matrices = h("div", { class: "matrices" });
     this.element = h(
       "div",
       { class: "editor" },
-      h("div", { class: "controls" }, labelled("Start from", this.kind), labelled("Heads", this.heads),
+      h("div", { class: "controls" }, labeled("Start from", this.kind), labeled("Heads", this.heads),
         this.conventionField, h("label", { class: "inline" }, this.scale, " divide by √k"), this.weights),
       this.words,
-      h("p", { class: "muted" }, "Type a number, or paste a whole matrix into any of its cells: lines with tabs, commas,"
-        + ` semicolons or spaces, JSON, or what NumPy prints; at most ${MOST} by ${MOST}.`),
+      h("p", { class: "muted" }, "Type a number, or paste a whole matrix into one of its cells: lines separated by tabs, commas,"
+        + ` semicolons or spaces, JSON, or NumPy's output; at most ${MOST} by ${MOST}.`),
       this.matrices,
     );
   }
 
-  #onField(name) {
-    const box = h("input", { type: "checkbox", onchange: () => this.#to(switched(this.request, name, box.checked)) });
+  #weightBox(name) {
+    const box = h("input", { type: "checkbox", onchange: () => this.#change(withWeight(this.request, name, box.checked)) });
     this.weights.append(h("label", { class: "inline" }, box, ` ${name}`));
     return box;
   }
 
-  /** Show a request; the draft of the reader stays where it says the same. */
+  /** Show a request, unless it is the one that the editor already shows. */
   show(request) {
     if (JSON.stringify(request) === this.shown) return;
     this.kept = {};
@@ -65,7 +63,7 @@ export class StepEditor {
     this.kind.value = request.embeddings ? "embeddings" : "projected";
     this.heads.value = request.heads ?? 1;
     this.heads.removeAttribute("aria-invalid");
-    this.headsBroken = false;
+    this.headsInvalid = false;
     this.scale.checked = request.scale ?? true;
     this.convention.value = request.convention ?? "row";
     this.conventionField.hidden = !request.embeddings;
@@ -82,21 +80,21 @@ export class StepEditor {
     const inputs = tokens.map((token, i) => h("input", {
       type: "text", dir: "auto", size: Math.min(Math.max(token.length, 3), 14), maxlength: "100", value: token,
       "aria-label": `Word ${i}`, autocomplete: "off", spellcheck: "false",
-      onchange: ({ target }) => this.#to({ ...this.request, tokens: tokens.with(i, target.value) }),
+      onchange: ({ target }) => this.#change({ ...this.request, tokens: tokens.with(i, target.value) }),
     }));
     this.buttons = [
-      button("+ word", "Add a word", () => this.#to(withWords(this.request, tokens.length + 1)), tokens.length >= MOST),
-      button("− word", "Remove the last word", () => this.#to(withWords(this.request, tokens.length - 1)), tokens.length < 2),
+      button("+ word", "Add a word", () => this.#change(withTokens(this.request, tokens.length + 1)), tokens.length >= MOST),
+      button("− word", "Remove the last word", () => this.#change(withTokens(this.request, tokens.length - 1)), tokens.length < 2),
     ];
     this.words.replaceChildren(...inputs, ...this.buttons);
     if (at >= 0) inputs[Math.min(at, inputs.length - 1)].focus();
-    // A button that is of no more use hands the focus to the other.
+    // A disabled button loses the focus to the other one.
     if (pressed >= 0) this.buttons[this.buttons[pressed].disabled ? 1 - pressed : pressed].focus();
   }
 
   #showMatrices() {
     const { request } = this;
-    const names = [...rowMatrices(request), ...WEIGHTS.filter((name) => request.weights?.[name])];
+    const names = [...tokenMatrices(request), ...WEIGHTS.filter((name) => request.weights?.[name])];
     for (const name of this.fields.keys()) if (!names.includes(name)) this.fields.delete(name);
     for (const name of names) if (!this.fields.has(name)) this.fields.set(name, this.#field(name));
     const elements = names.map((name) => this.fields.get(name).element);
@@ -105,103 +103,162 @@ export class StepEditor {
     }
     for (const name of names) {
       const rows = request[name] ?? request.weights[name];
-      const rowNames = name in request ? rows.map((_, i) => shown(request.tokens[i] ?? `row ${i}`)) : rows.map((_, i) => `c${i}`);
+      const rowNames = name in request ? rows.map((_, i) => shortWord(request.tokens[i] ?? `row ${i}`)) : rows.map((_, i) => `c${i}`);
       this.fields.get(name).show(rows, rowNames, rows[0].map((_, j) => `c${j}`));
     }
   }
 
   #field(name) {
-    const change = (by) => () => this.#to(withWidth(this.request, name, by));
+    const change = (by) => () => this.#change(withColumns(this.request, name, by));
     const title = TITLES[name];
-    // The output's shape follows from the values and the embeddings.
+    // The shape of the output weights follows from values and embeddings.
     const buttons = name === "output" ? [] : [
       button("+ column", `${title}: add a column`, change(1), false),
       button("− column", `${title}: remove the last column`, change(-1), false),
     ];
     return new MatrixField(title, {
       buttons,
-      onchange: (rows) => this.#edited(name, rows),
-      onpaste: (rows) => this.#to(replaced(this.request, name, rows)),
+      onchange: (rows) => this.#changeMatrix(name, rows),
+      onpaste: (rows) => this.#change(withMatrix(this.request, name, rows)),
     });
   }
 
-  #edited(name, rows) {
-    if (rows) this.request = replaced(this.request, name, rows);
-    if (this.broken) return this.tell(null);
+  #changeMatrix(name, rows) {
+    if (rows) this.request = withMatrix(this.request, name, rows);
+    if (this.invalid) return this.report(null);
     this.shown = JSON.stringify(this.request);
-    this.tell(this.request);
+    this.report(this.request);
   }
 
-  /** Whether something that is typed is no number: nothing is asked until it is mended. */
-  get broken() {
-    return this.headsBroken || [...this.fields.values()].some(({ broken }) => broken);
+  /** Whether a cell, or the number of heads, is not valid. */
+  get invalid() {
+    return this.headsInvalid || [...this.fields.values()].some(({ invalid }) => invalid);
   }
 
-  #heads() {
+  #changeHeads() {
     const heads = Number(this.heads.value);
-    this.headsBroken = !Number.isInteger(heads) || heads < 1 || heads > 64;
-    if (this.headsBroken) {
+    this.headsInvalid = !Number.isInteger(heads) || heads < 1 || heads > 64;
+    if (this.headsInvalid) {
       this.heads.setAttribute("aria-invalid", "true");
-      return this.tell(null, "The number of heads is a whole number from 1 to 64.");
+      return this.report(null, "The number of heads is a whole number from 1 to 64.");
     }
     this.heads.removeAttribute("aria-invalid");
-    this.#to({ ...this.request, heads });
+    this.#change({ ...this.request, heads });
   }
 
-  /** Start from other matrices; those that were there are kept for the way back. */
-  #start(kind) {
+  /** Start from embeddings or from queries, keys and values; the other matrices are kept. */
+  #startFrom(kind) {
     const { tokens, heads, scale, ...matrices } = this.request;
     this.kept[matrices.embeddings ? "embeddings" : "projected"] = matrices;
     const common = { tokens, ...(heads !== undefined && { heads }), ...(scale !== undefined && { scale }) };
     const x = matrices.embeddings ?? matrices.queries;
     const fresh = kind === "embeddings" ? { embeddings: x } : { queries: x, keys: x, values: x };
-    this.#to(withWords({ ...common, ...(this.kept[kind] ?? fresh) }, tokens.length));
+    this.#change(withTokens({ ...common, ...(this.kept[kind] ?? fresh) }, tokens.length));
   }
 
-  #to(request) {
+  #change(request) {
     this.#set(request);
-    this.tell(request);
+    this.report(request);
   }
 
   /** Mark the matrices that the service's errors name. */
-  refused(errors) {
+  markErrors(errors) {
     for (const { pointer, message } of errors) {
       const name = POINTER.exec(pointer)?.[1];
-      this.fields.get(name)?.say(`${TITLES[name]} ${message}.`);
+      this.fields.get(name)?.showError(`${TITLES[name]} ${message}.`);
       if (name === "heads") this.heads.setAttribute("aria-invalid", "true");
     }
   }
 
-  /** The service had nothing against these numbers. */
-  accepted() {
-    for (const field of this.fields.values()) field.say("");
+  /** Clear the marks: the service accepted the numbers. */
+  clearErrors() {
+    for (const field of this.fields.values()) field.showError("");
   }
 }
 
-function replaced(request, name, rows) {
-  if (name === "embeddings") return { ...withWords(request, rows.length), embeddings: rows };
+/** The request with another matrix. */
+function withMatrix(request, name, rows) {
+  if (name === "embeddings") return { ...withTokens(request, rows.length), embeddings: rows };
   if (name in request) return { ...request, [name]: rows };
   return { ...request, weights: { ...request.weights, [name]: rows } };
 }
 
-/** A weight turned on, as the identity of a fitting size, or off. */
-function switched(request, name, on) {
+/** The request with a weight, an identity of a fitting shape, or without it. */
+function withWeight(request, name, on) {
   const { [name]: _, ...others } = request.weights ?? {};
   const d = request.embeddings[0].length;
   const rows = { query: [d, "key"], key: [d, "query"], value: [d, null] }[name];
   const wide = rows && others[rows[1]] ? width({ ...request, weights: others }, rows[1]) : d;
   const tall = name === "output" && others.value ? width({ ...request, weights: others }, "value") : d;
-  const start = cornered(tall, wide);
-  const weights = on ? { ...others, [name]: request.convention === "column" ? turned(start) : start } : others;
+  const start = upTo(tall).map((i) => upTo(wide).map((j) => (i === j ? 1 : 0)));
+  const weights = on ? { ...others, [name]: request.convention === "column" ? transposed(start) : start } : others;
   const { weights: __, ...rest } = request;
   return Object.keys(weights).length ? { ...rest, weights } : rest;
-}
-
-/** Ones on the diagonal of a matrix that need not be square. */
-function cornered(tall, wide) {
-  return identity(Math.max(tall, wide)).slice(0, tall).map((row) => row.slice(0, wide));
 }
 
 function button(text, name, onclick, off) {
   return h("button", { type: "button", class: "quiet small", "aria-label": name, disabled: off, onclick }, text);
 }
+
+const PROJECTED = ["queries", "keys", "values"];
+
+/** The names of the matrices with a row for each token. */
+function tokenMatrices(request) {
+  return request.embeddings ? ["embeddings"] : PROJECTED;
+}
+
+/** The request with `count` tokens; new ones are named "word 3" and have zeros. */
+function withTokens(request, count) {
+  if (count < 1 || count > MOST) return request;
+  const tokens = upTo(count).map((i) => request.tokens[i] ?? `word ${i}`);
+  const matrices = tokenMatrices(request).map((name) => [name, sized(request[name], count, request[name][0].length)]);
+  return { ...request, tokens, ...Object.fromEntries(matrices) };
+}
+
+/**
+ * The request with `by` more (or fewer) columns in a matrix, and with the matrices that have to match:
+ * embeddings and the rows of the weights, `query` and `key`, `value` and the rows of `output`, queries and keys.
+ */
+function withColumns(request, name, by) {
+  const wanted = width(request, name) + by;
+  if (wanted < 1 || wanted > MOST) return request;
+  if (name === "values") return { ...request, values: columns(request.values, by) };
+  if (name === "queries" || name === "keys") {
+    return { ...request, queries: columns(request.queries, by), keys: columns(request.keys, by) };
+  }
+  const turn = request.convention === "column" ? transposed : (rows) => rows;
+  const weights = Object.fromEntries(Object.entries(request.weights ?? {}).map(([field, rows]) => {
+    const own = turn(rows), [down, across] = CHANGES[name][field] ?? [0, 0];
+    return [field, turn(sized(own, own.length + down * by, own[0].length + across * by))];
+  }));
+  const embeddings = name === "embeddings" ? columns(request.embeddings, by) : request.embeddings;
+  return { ...request, embeddings, ...(request.weights && { weights }) };
+}
+
+/** The number of columns of a matrix in the row convention, x·W. */
+function width(request, name) {
+  const rows = request[name] ?? request.weights[name];
+  return request.convention === "column" && !request[name] ? rows.length : rows[0].length;
+}
+
+/** How many rows and columns each weight gets for one column of another matrix. */
+const CHANGES = {
+  embeddings: { query: [1, 0], key: [1, 0], value: [1, 0], output: [0, 1] },
+  query: { query: [0, 1], key: [0, 1] },
+  key: { query: [0, 1], key: [0, 1] },
+  value: { value: [0, 1], output: [1, 0] },
+};
+
+const columns = (rows, by) => sized(rows, rows.length, rows[0].length + by);
+const upTo = (count) => Array.from({ length: count }, (_, i) => i);
+
+/** A matrix cut or padded with zeros to another shape. */
+function sized(rows, height, across) {
+  return upTo(Math.max(height, 1)).map((i) => upTo(Math.max(across, 1)).map((j) => rows[i]?.[j] ?? 0));
+}
+
+/** The transpose of a matrix. */
+function transposed(rows) {
+  return rows[0].map((_, j) => rows.map((row) => row[j]));
+}
+

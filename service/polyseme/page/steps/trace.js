@@ -1,7 +1,6 @@
-/** A trace as matrices: the steps of an answer and the weights of its request, one head at a time. */
+/** A trace as matrices, and the title, shape and purpose of each of its steps. */
 
-import { about, WEIGHTS } from "./names.js";
-import { told } from "./words.js";
+import { shorten } from "../text.js";
 
 const SQUARE = new Set(["scores", "scaled_scores", "position_bias", "visible", "weights"]);
 const BY_HEAD = new Set([
@@ -11,23 +10,24 @@ const BY_HEAD = new Set([
 const VECTORS = new Set(["word_bias", "scaled_word_bias"]);
 
 export class Trace {
-  /** `request` is what was asked, `answer` what the service said. */
-  constructor(request, answer) {
+  /** `request` is the body, `response` the parsed response of `POST v1/trace`. */
+  constructor(request, response) {
     this.request = request;
-    this.tokens = answer.tokens;
-    this.words = told(answer.tokens);
+    this.tokens = response.tokens;
+    this.words = distinctWords(response.tokens);
     this.columns = request.convention === "column";
-    this.heads = answer.steps.find(({ name }) => name === "scores").shape.length === 3
-      ? answer.steps.find(({ name }) => name === "scores").shape[0] : 1;
+    const { shape } = response.steps.find(({ name }) => name === "scores");
+    this.heads = shape.length === 3 ? shape[0] : 1;
     this.steps = new Map();
-    for (const step of answer.steps) {
-      if (step.name === "queries") this.#brought(["query_weight", "key_weight", "value_weight"]);
-      if (step.name === "output") this.#brought(["output_weight"]);
+    for (const step of response.steps) {
+      if (step.name === "queries") this.#addWeights(["query_weight", "key_weight", "value_weight"]);
+      if (step.name === "output") this.#addWeights(["output_weight"]);
       this.steps.set(step.name, step);
     }
   }
 
-  #brought(names) {
+  /** Add the weights of the request as steps. */
+  #addWeights(names) {
     for (const name of names) {
       const values = this.request.weights?.[WEIGHTS[name].field];
       if (!values) continue;
@@ -48,65 +48,215 @@ export class Trace {
     return this.steps.get(name)?.formula ?? "";
   }
 
-  /** Whether a step has its own numbers for each head here. */
+  /** Whether a step has an array for each head. */
   headed(name) {
     return this.heads > 1 && BY_HEAD.has(name);
   }
 
-  /** The array of a step, of one head where it has heads. */
+  /** The array of a step; that of one head when it has heads. */
   array(name, head) {
     const { values } = this.steps.get(name);
     return this.headed(name) ? values[head] : values;
   }
 
-  /** The columns of one head: the width of that head's array. */
+  /** The number of columns of one head. */
   width(name, head = 0) {
     return this.array(name, head)[0].length;
   }
 
   /**
-   * A step as a matrix: `rows` of numbers with the names of rows and columns. `looking` picks the
-   * word whose weighted values are meant; a step with one number a word has one column.
+   * A step as a matrix: `rows` of numbers with the names of rows and columns. `query` is the index of the
+   * query token for weighted values. A step with one number for each token has one column.
    */
-  matrix(name, head, looking) {
+  matrix(name, head, query) {
     const array = this.array(name, head);
     const words = this.words;
     if (VECTORS.has(name)) {
       return { rows: array.map((number) => [number]), rowNames: words, columnNames: ["bias"], words: "rows" };
     }
-    const rows = name === "weighted_values" ? array[looking] : array;
+    const rows = name === "weighted_values" ? array[query] : array;
     const columnNames = SQUARE.has(name) ? words : rows[0].map((_, c) => `c${c}`);
     const rowNames = name in WEIGHTS ? rows.map((_, r) => `c${r}`) : words;
     return { rows, rowNames, columnNames, words: SQUARE.has(name) ? "both" : name in WEIGHTS ? "none" : "rows" };
   }
 
-  /** The cell that `scores:1:2` names (`weighted_values:1:2:0` has the looking word first), or null. */
+  /** The cell of a text such as `scores:1:2`, or null; `weighted_values:1:2:0` has the query token first. */
   cell(text) {
     const [name, ...places] = text.split(":");
     if (!this.has(name) || !places.every((place) => /^\d{1,6}$/.test(place))) return null;
     const indices = places.map(Number);
-    const looking = name === "weighted_values" ? indices.shift() : null;
-    if (indices.length !== 2 || looking >= this.tokens.length) return null;
+    const query = name === "weighted_values" ? indices.shift() : null;
+    if (indices.length !== 2 || query >= this.tokens.length) return null;
     const [row, column] = indices;
-    const { rows } = this.matrix(name, 0, looking ?? 0);
+    const { rows } = this.matrix(name, 0, query ?? 0);
     if (row >= rows.length || column >= rows[0].length) return null;
-    return { name, looking, row, column };
+    return { name, query, row, column };
   }
 
   /** The number in a cell. */
   number(cell, head) {
-    return this.matrix(cell.name, head, cell.looking ?? 0).rows[cell.row][cell.column];
+    return this.matrix(cell.name, head, cell.query ?? 0).rows[cell.row][cell.column];
   }
 }
 
-/** The text of a cell; what `Trace.cell` reads. */
-export function cellText({ name, looking, row, column }) {
-  return [name, ...(name === "weighted_values" ? [looking] : []), row, column].join(":");
+/** The text of a cell, which `Trace.cell` parses. */
+export function cellText({ name, query, row, column }) {
+  return [name, ...(name === "weighted_values" ? [query] : []), row, column].join(":");
 }
 
 /** A cell in words: "scores, row love, column I". */
 export function cellName(trace, cell) {
-  const { rowNames, columnNames } = trace.matrix(cell.name, 0, cell.looking ?? 0);
-  const looking = cell.looking === null ? "" : `, ${trace.words[cell.looking]} looking`;
-  return `${about(cell.name).title}${looking}, row ${rowNames[cell.row]}, column ${columnNames[cell.column]}`;
+  const { rowNames, columnNames } = trace.matrix(cell.name, 0, cell.query ?? 0);
+  const query = cell.query === null ? "" : `, query ${trace.words[cell.query]}`;
+  return `${about(cell.name).title}${query}, row ${rowNames[cell.row]}, column ${columnNames[cell.column]}`;
 }
+
+const n = "n", d = "d", k = "k", v = "v", h = "h";
+
+/** The letters of shapes. */
+export const LETTERS = [
+  ["n", "tokens"], ["d", "width of a vector"], ["k", "width of a query or key in one head"],
+  ["v", "width of a value in one head"], ["h", "heads"], ["L", "layers"], ["V", "vocabulary"],
+];
+
+/** The `title`, `shape`, purpose (`does`) and `symbol` of each step. */
+const STEPS = {
+  embeddings: {
+    title: "Embeddings", symbol: "X", shape: [n, d],
+    does: "One vector for each word: the input of attention.",
+  },
+  output: {
+    title: "Output", symbol: "O", shape: [n, d],
+    does: "The contexts of all heads concatenated, times the output weights if there are any.",
+  },
+  attention_norm: {
+    title: "Attention norm", symbol: "X̂", shape: [n, d],
+    does: "Each row normalized to mean 0 and variance 1, then scaled and shifted.",
+  },
+  queries: {
+    title: "Queries", symbol: "Q", shape: [n, k],
+    does: "What each word searches for in other words.",
+  },
+  keys: {
+    title: "Keys", symbol: "K", shape: [n, k],
+    does: "What each word is matched by.",
+  },
+  values: {
+    title: "Values", symbol: "V", shape: [n, v],
+    does: "What each word passes on to the words that attend to it.",
+  },
+  scores: {
+    title: "Scores", symbol: "S", shape: [n, n],
+    does: "The dot product of the row's query and the column's key.",
+  },
+  scaled_scores: {
+    title: "Scaled scores", symbol: "S/√k", shape: [n, n],
+    does: "The scores divided by the square root of the key width, which keeps them small for wide keys.",
+  },
+  position_bias: {
+    title: "Position bias", symbol: "b", shape: [n, n],
+    does: "Added to each score; depends on the distance between the two words.",
+  },
+  word_bias: {
+    title: "Word bias", symbol: "log s", shape: [n],
+    does: "A learned weight of each word: how informative it is.",
+  },
+  scaled_word_bias: {
+    title: "Scaled word bias", symbol: "m·log s", shape: [n],
+    does: "The word bias times the head's factor; added to every score of the word as a key.",
+  },
+  visible: {
+    title: "Visible", symbol: "visible", shape: [n, n],
+    does: "The attention mask: 1 where the row's word attends to the column's word, else 0.",
+  },
+  weights: {
+    title: "Weights", symbol: "A", shape: [n, n],
+    does: "The softmax of each row of scores: positive numbers that sum to 1.",
+  },
+  weighted_values: {
+    title: "Weighted values", symbol: "A·V", shape: [n, n, v],
+    does: "The value of each word times the weight that the query token gives it.",
+  },
+  context: {
+    title: "Context", symbol: "C", shape: [n, v],
+    does: "The sum of each query token's weighted values.",
+  },
+  position: {
+    title: "Position", symbol: "p", shape: [n, d],
+    does: "A unit vector that depends only on the word's position.",
+  },
+  residual: {
+    title: "Residual", symbol: "R", shape: [n, d],
+    does: "The output of attention combined with its input.",
+  },
+  feed_forward_norm: {
+    title: "Feed-forward norm", symbol: "LayerNorm", shape: [n, d],
+    does: "Each row normalized to mean 0 and variance 1, then scaled and shifted.",
+  },
+  feed_forward_inner: {
+    title: "Feed-forward, hidden layer", symbol: "inner", shape: [n, "m"],
+    does: "The hidden layer of a network that is applied to each word separately.",
+  },
+  feed_forward: {
+    title: "Feed-forward", symbol: "F", shape: [n, d],
+    does: "The network's output, which is added to each word's vector.",
+  },
+  contextual: {
+    title: "Contextual vectors", symbol: "Y", shape: [n, d],
+    does: "The output of the layer: one vector for each word in this sentence.",
+  },
+};
+
+/** The weight matrices of a request, by the step that needs them. */
+const WEIGHTS = {
+  query_weight: {
+    title: "Query weights", symbol: "Wq", of: "queries", field: "query", row: [d, "h·k"],
+    does: "Turns an embedding into a query.",
+  },
+  key_weight: {
+    title: "Key weights", symbol: "Wk", of: "keys", field: "key", row: [d, "h·k"],
+    does: "Turns an embedding into a key.",
+  },
+  value_weight: {
+    title: "Value weights", symbol: "Wv", of: "values", field: "value", row: [d, "h·v"],
+    does: "Turns an embedding into a value.",
+  },
+  output_weight: {
+    title: "Output weights", symbol: "Wo", of: "output", field: "output", row: ["h·v", d],
+    does: "Turns the contexts of all heads into the output.",
+  },
+};
+
+/** The description of a step; an unknown step is described by its name. */
+export function about(name) {
+  return STEPS[name] ?? WEIGHTS[name] ?? { title: name.replaceAll("_", " "), symbol: name, does: "" };
+}
+
+/** `[n, k] = [3, 2]`, with `h` in front for an array with heads. */
+export function shapeText(name, shape) {
+  const letters = about(name).shape;
+  if (!letters) return `[${shape.join(", ")}]`;
+  const named = shape.length > letters.length ? [h, ...letters] : letters;
+  return `[${named.join(", ")}] = [${shape.join(", ")}]`;
+}
+
+/** The most graphemes of a word. */
+const MOST = 48;
+
+/** A word as this view shows it. */
+export const shortWord = (word) => shorten(word, MOST);
+
+/** Names of rows: a word that occurs more than once is numbered. */
+function distinctWords(tokens) {
+  const words = tokens.map(shortWord);
+  const times = Map.groupBy(words, (word) => word);
+  const seen = new Map();
+  return words.map((word) => {
+    if (times.get(word).length === 1) return word;
+    seen.set(word, (seen.get(word) ?? 0) + 1);
+    return `${word}${subscript(seen.get(word))}`;
+  });
+}
+
+const SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉";
+const subscript = (number) => [...String(number)].map((digit) => SUBSCRIPTS[digit]).join("");

@@ -1,146 +1,146 @@
-/** The arithmetic of attention, step by step. */
+/** The view Step by step: every number of attention and how it is computed. */
 
-import { theme } from "../frame/colours.js";
-import { derive, isPart } from "./derivation.js";
-import { choice, h, labelled, offer } from "../frame/elements.js";
-import { Exchange } from "../frame/exchange.js";
-import { Figure } from "../frame/figure.js";
-import { matrixFlow } from "../figures/matrix_flow.js";
-import { ask } from "../frame/service.js";
 import { StepCard } from "./card.js";
-import { DerivationPanel } from "./derivation_panel.js";
-import { about, LETTERS } from "./names.js";
-import { printedNumbers, printedSentence } from "./printed.js";
-import { exampleOf, placesOf, requestOf, sourceOf } from "./request.js";
-import { StepSources } from "./sources.js";
-import { cellText, Trace } from "./trace.js";
+import { derive, isPart } from "./derivation.js";
+import { derivationLines } from "./derivation_text.js";
+import { matrixFlow } from "./flow.js";
+import { exampleOf, placesOf, requestOf, sourceOf, StepSources } from "./sources.js";
+import { about, cellName, cellText, LETTERS, Trace } from "./trace.js";
+import { fetchText } from "../client.js";
+import { theme } from "../colors.js";
+import { h, labeled, selectBox, setOptions } from "../elements.js";
+import { Exchange } from "../exchange.js";
+import { Figure } from "../figure.js";
 
 const PLACES = Array.from({ length: 11 }, (_, i) => [String(i), String(i)]);
+/** The steps that the figure shows. */
 const FLOW = ["embeddings", "queries", "keys", "values", "scores", "scaled_scores", "weights", "context", "output", "contextual"];
+const NOT_A_NUMBER = "A cell is not a number. Correct it to see the steps.";
 
-const BROKEN = "A cell is no number yet: mend it to see the steps.";
+/** The view, made once. */
+export const build = (page) => new StepsView(page);
 
-/** Refusals mark the matrices that they name. */
+/** Errors also mark the matrices that they name. */
 class TraceExchange extends Exchange {
-  onrefuse = () => {};
+  markErrors = () => {};
 
-  refuse(error) {
-    super.refuse(error);
-    this.onrefuse(error.errors);
+  showError(error) {
+    super.showError(error);
+    this.markErrors(error.errors);
   }
 }
 
-class Steps {
+class StepsView {
   constructor(page) {
     this.page = page;
+    this.turn = 0;
     this.cards = new Map();
     this.results = h("div", { class: "results" });
     this.exchange = new TraceExchange("polyseme-steps", this.results);
-    this.sources = new StepSources(page, (sentence) => this.exchange.rest(sentence ?? BROKEN));
-    this.exchange.onrefuse = (errors) => this.sources.editor.refused(errors);
-    this.figure = new Figure("polyseme-steps", "The way of the numbers");
-    this.figure.caption.textContent = "The chosen cell has a whole frame, the cells that it is made of a dashed one.";
-    this.panel = new DerivationPanel((name) => this.#goTo(name));
+    this.sources = new StepSources(page, (sentence) => this.exchange.clear(sentence ?? NOT_A_NUMBER));
+    this.exchange.markErrors = (errors) => this.sources.editor.markErrors(errors);
+    this.figure = new Figure("polyseme-steps", "Matrices");
+    this.figure.caption.textContent = "The chosen cell has a solid frame, the cells that it is computed from a dashed one.";
+    this.panel = new DerivationPanel((name) => {
+      const { heading, element } = this.cards.get(name);
+      element.scrollIntoView({ block: "center" });
+      heading.focus({ preventScroll: true });
+    });
     this.grid = h("div", { class: "step-cards" });
-    this.results.append(this.#toolbar(), this.figure.element, this.panel.element, this.grid, letters(),
-      this.exchange.source);
+    this.head = selectBox([["0", "0"]], "0", (head) => this.page.update({ head }));
+    this.headField = labeled("Head", this.head);
+    this.places = selectBox(PLACES, "4", (decimals) => this.page.update({ decimals }));
+    this.results.append(
+      h("div", { class: "controls step-tools" }, labeled("Decimals", this.places), this.headField),
+      this.figure.element, this.panel.element, this.grid,
+      h("details", { class: "letters" }, h("summary", {}, "Letters of the shapes"),
+        h("dl", { class: "facts" }, LETTERS.flatMap(([letter, meaning]) => [h("dt", {}, letter), h("dd", {}, meaning)]))),
+      this.exchange.source,
+    );
     this.element = h(
       "section",
       { "aria-label": "Step by step", class: "steps-view" },
       h("div", { class: "intro" }, h("h2", {}, "Step by step"),
-        h("p", {}, "Every number of attention, from embeddings to context. Choose a number to see which others it",
-          " is made of, and the arithmetic written out.")),
+        h("p", {}, "Every number of attention, from embeddings to context. Choose a number to see which numbers it is",
+          " computed from, with the arithmetic written out.")),
       this.sources.element,
       this.exchange.problem,
       this.results,
     );
   }
 
-  #toolbar() {
-    this.head = choice([["0", "0"]], "0", (head) => this.page.go({ head }));
-    this.headField = labelled("Head", this.head);
-    this.places = choice(PLACES, "4", (decimals) => this.page.go({ decimals }));
-    return h("div", { class: "controls step-tools" }, labelled("Decimals", this.places), this.headField);
-  }
-
   async show(state) {
-    const turn = (this.turn ?? 0) + 1;
-    this.turn = turn;
-    // Until they are there, whoever waits for the answer waits for them.
-    if (!this.asked) this.results.setAttribute("aria-busy", "true");
-    const examples = await this.#examples();
+    this.turn += 1;
+    const { turn } = this;
+    // The results wait for the examples as well.
+    if (!this.loading) this.results.setAttribute("aria-busy", "true");
+    const examples = await this.#loadExamples();
     if (turn !== this.turn) return;
     this.results.removeAttribute("aria-busy");
-    if (!examples) return this.exchange.rest("The worked examples did not come. Load the page again.");
+    if (!examples) return this.exchange.clear("The worked examples could not be loaded. Reload the page.");
     this.sources.show(state, examples);
-    if (sourceOf(state) === "numbers" && this.sources.editor.broken) return this.exchange.rest(BROKEN);
+    if (sourceOf(state) === "numbers" && this.sources.editor.invalid) return this.exchange.clear(NOT_A_NUMBER);
     const request = requestOf(state, examples);
-    if (!request) return this.exchange.rest("Type a sentence to see its steps.");
-    const answer = await this.exchange.ask("v1/trace", request);
-    if (turn !== this.turn || !answer) return;
-    this.sources.editor.accepted();
-    if (answer !== this.answer) Object.assign(this, { answer, trace: new Trace(request, answer) });
+    if (!request) return this.exchange.clear("Type a sentence to see its steps.");
+    const response = await this.exchange.request("v1/trace", request);
+    if (turn !== this.turn || !response) return;
+    this.sources.editor.clearErrors();
+    if (response !== this.response) Object.assign(this, { response, trace: new Trace(request, response) });
     this.#draw(state, exampleOf(state, examples));
   }
 
-  /** The examples are a file of the page; asked for once. */
-  #examples() {
-    this.asked ??= ask("page/worked-examples.json").then((text) => JSON.parse(text).examples, () => {
-      this.asked = null;
+  /** The worked examples, a file of the page that is requested once; null when it does not come. */
+  #loadExamples() {
+    this.loading ??= fetchText("page/worked-examples.json").then((text) => JSON.parse(text).examples, () => {
+      this.loading = null;
       return null;
     });
-    return this.asked;
+    return this.loading;
   }
 
   #draw(state, example) {
     const { trace } = this;
     const head = /^\d{1,4}$/.test(state.head) && Number(state.head) < trace.heads ? Number(state.head) : 0;
-    const places = placesOf(state), cell = cellOf(trace, state.cell);
+    const places = placesOf(state);
+    // Without a cell in the address, a score is chosen: the first number that two words decide.
+    const cell = trace.cell(state.cell) ?? trace.cell("scores:0:1") ?? trace.cell("scores:0:0");
     const derivation = derive(trace, cell, head);
-    const isExample = sourceOf(state) === "example";
-    const printed = isExample ? printedNumbers(example.printed, trace) : [];
-    this.sources.printed.textContent = isExample ? printedSentence(printed, trace) : "";
+    const printed = this.sources.showPrinted(sourceOf(state) === "example" ? example : null, trace);
     this.headField.hidden = trace.heads < 2;
-    offer(this.head, Array.from({ length: trace.heads }, (_, i) => [String(i), String(i)]), String(head));
+    setOptions(this.head, Array.from({ length: trace.heads }, (_, i) => [String(i), String(i)]), String(head));
     this.places.value = String(places);
     this.panel.show(trace, cell, derivation, head, places);
-    const looking = cell.looking ?? (cell.name.endsWith("_weight") ? 0 : cell.row);
+    const query = cell.query ?? (cell.name.endsWith("_weight") ? 0 : cell.row);
     const view = {
-      trace, head, cell, looking, places, printed, parts: derivation.parts, theme: theme(),
+      trace, head, cell, query, places, printed, parts: derivation.parts, theme: theme(),
       room: (whole) => this.#room(whole),
     };
-    this.#arrange();
+    this.#arrangeCards();
     for (const name of trace.steps.keys()) this.cards.get(name).show(view);
-    this.#flow(view);
-    this.exchange.drawn();
+    this.#drawFlow(view);
+    this.exchange.reportDrawn();
   }
 
-  /** A card for each step there is, in order; cards stay, so that focus does. */
-  #arrange() {
+  /** Put the cards of the steps in order. A card is made once, so that it keeps the focus. */
+  #arrangeCards() {
     const names = [...this.trace.steps.keys()];
     if (names.join() === this.arranged) return;
     this.arranged = names.join();
     for (const name of names) {
-      if (!this.cards.has(name)) this.cards.set(name, new StepCard(name, (cell) => this.#pick(cell)));
+      if (!this.cards.has(name)) this.cards.set(name, new StepCard(name, (cell) => this.#choose(cell)));
     }
     this.grid.replaceChildren(...names.map((name) => this.cards.get(name).element));
   }
 
-  #pick(cell) {
+  #choose(cell) {
     const step = this.trace.steps.get(cell.name);
-    // A number of the output belongs to one head where the heads stand side by side.
-    const beside = cell.name === "output" && this.trace.heads > 1 && !this.trace.has("output_weight")
+    // Where the output concatenates the heads, a column belongs to one head.
+    const concatenated = cell.name === "output" && this.trace.heads > 1 && !this.trace.has("output_weight")
       && step.formula.endsWith("side by side");
-    this.page.go({
+    this.page.update({
       cell: cellText(cell),
-      ...(beside && { head: String(Math.floor(cell.column / this.trace.width("context"))) }),
+      ...(concatenated && { head: String(Math.floor(cell.column / this.trace.width("context"))) }),
     });
-  }
-
-  #goTo(name) {
-    const { heading, element } = this.cards.get(name);
-    element.scrollIntoView({ block: "center" });
-    heading.focus({ preventScroll: true });
   }
 
   /** Pixels for a table in a card: of the whole width, or of a column of cards. */
@@ -150,7 +150,7 @@ class Steps {
     return whole || columns === 1 ? all : (this.grid.clientWidth - 16 * (columns - 1)) / columns - 36;
   }
 
-  #flow({ trace, head, cell, parts }) {
+  #drawFlow({ trace, head, cell, parts }) {
     const matrices = FLOW.filter((name) => trace.has(name)).map((name) => {
       const { rows, rowNames, columnNames, words } = trace.matrix(name, head, 0);
       const { left, top } = this.cards.get(name).part();
@@ -161,22 +161,43 @@ class Steps {
         isLit: (row, column) => isPart(parts, { name, row, column }, head),
       };
     });
+    const [first, last] = [matrices[0], matrices.at(-1)].map(({ name }) => about(name).title.toLowerCase());
     this.figure.show(matrixFlow(matrices, {
-      width: this.figure.width(),
-      name: `Matrices from ${about(matrices[0].name).title.toLowerCase()} to ${about(matrices.at(-1).name).title.toLowerCase()}, with arrows`,
+      width: this.figure.width(), name: `Matrices from ${first} to ${last}, with arrows`,
     }));
   }
 }
 
-/** The cell of the address, else a score, which is the first thing to understand. */
-function cellOf(trace, text) {
-  return trace.cell(text) ?? trace.cell("scores:0:1") ?? trace.cell("scores:0:0");
-}
+/** The panel with the derivation of the chosen cell. */
+class DerivationPanel {
+  /** `onstep(name)` moves to the card of a step. */
+  constructor(onstep) {
+    this.onstep = onstep;
+    this.text = h("div", { role: "status", class: "derived" });
+    this.sources = h("div", { class: "buttons made-from" });
+    this.element = h("section", { class: "derivation", "aria-label": "Derivation of the chosen cell", tabindex: "0" },
+      this.text, this.sources);
+  }
 
-function letters() {
-  return h("details", { class: "letters" }, h("summary", {}, "The letters of shapes"),
-    h("dl", { class: "facts" }, LETTERS.flatMap(([letter, what]) => [h("dt", {}, letter), h("dd", {}, what)])));
+  show(trace, cell, derivation, head, places) {
+    const key = [cellText(cell), head, places].join();
+    if (key === this.key && trace === this.trace) return;
+    Object.assign(this, { key, trace });
+    const lines = derivationLines(derivation, places);
+    const { symbols, note, differs, given, computed } = derivation;
+    const where = trace.headed(cell.name) ? `, head ${head}` : "";
+    this.text.replaceChildren(
+      h("p", { class: "what" }, h("strong", {}, `${cellName(trace, cell)}${where}`), " ", h("code", {}, symbols)),
+      ...lines.map((line) => h("p", { class: "sum number" }, line)),
+      ...(note ? [h("p", {}, note)] : []),
+      ...(!lines.length && !note ? [h("p", {}, "For this step only the formula is shown.")] : []),
+      ...(differs
+        ? [h("p", { class: "differs" }, `The service gives ${given}, this sum ${computed}: they differ.`)]
+        : []),
+    );
+    const names = [...new Set(derivation.parts.map(({ name }) => name))];
+    this.sources.replaceChildren(...(names.length ? [h("span", { class: "muted" }, "Computed from")] : []),
+      ...names.map((name) => h("button", { type: "button", class: "quiet small", onclick: () => this.onstep(name) },
+        about(name).title)));
+  }
 }
-
-/** The view, made once. */
-export const build = (page) => new Steps(page);

@@ -1,0 +1,335 @@
+"""The page on quality: every figure comes from a file that a script measured."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from docs.explained import attention_explained
+from docs.results import (
+    benchmark,
+    interval,
+    manifest,
+    paragraph,
+    result,
+    result_if_any,
+    table,
+    trainings,
+)
+from docs.trainings import histories, not_helpful, training_runs
+from models import pictures
+
+WORDS = 4
+"""Neighbors of a word on the page."""
+DEFAULT_POOLING = "contextual, informativeness"
+"""What `/v1/embeddings` gives where nothing else is asked for."""
+IMPORTED_HEAD = ("vector of an occurrence", "accuracy", "macro-F1", "WiC train", "WiC dev")
+
+HEAD = """\
+# How well contextual vectors separate senses
+
+`make docs` writes this page from the results of `make results` and of scripts in `benchmarks/`;
+every figure is in `models/results/` or `benchmarks/results/`. All figures are in %. Nothing was
+trained on CoarseWSD-20, on WiC or on similarity judgments, and the words of CoarseWSD-20 were
+never targets of training. [Evaluation](evaluation.md) explains the measures,
+[training](training.md) the training."""
+
+LIMITS = """\
+## Limits
+- CoarseWSD-20 and WiC are small. The intervals cover the choice of sentences, not other words,
+  kinds of text or languages. Only the available words of CoarseWSD-20 were measured, and WiC's
+  dev, because the labels of its test set are not public.
+- The constants of the closed form come from a prototype with other vectors, which was measured on
+  CoarseWSD-20 and WiC too ([decision 3](decisions/0003-closed-form.md)); training starts from it.
+- The nearest centroid learns the senses from labeled sentences. Without labels, the vectors only
+  show that two occurrences differ.
+- A transformer trained on far more text is better, as the rows of BERT show.
+- The dictionary senses of SemCor and MASC are finer than a reader's. Figures on them are low for
+  every system, and their differences matter more than their size.
+- Attention shows what a vector is computed from, not why a person would choose a sense. It does
+  not resolve pronouns: the pictures of the animal and the street show what “it” attends to.
+- Imported files have the closed form, which is not trained; their rows are below."""
+
+
+def quality() -> str:
+    """The page."""
+    records = trainings()
+    sections: Sequence[list[str]] = (
+        *(HEAD.splitlines(), coarsewsd(), wic(), ablation(result("ablation"))),
+        *(attention_explained(result_if_any("explanation")), attention_pictures(), context_words()),
+        sentence_vectors(),
+        training_runs(records, pictured=bool(histories(manifest(), records))),
+        *(not_helpful(result_if_any("not-helpful")), imported(), constants()),
+        LIMITS.splitlines(),
+    )
+    return "\n\n".join("\n".join(one) for one in sections if one) + "\n"
+
+
+def _systems(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The measured systems of a set; a transformer, which is measured separately, is last."""
+    yield from result(name)["systems"].items()
+    beside = result_if_any(f"{name}-minilm")
+    if beside:
+        yield from beside["systems"].items()
+
+
+def coarsewsd() -> list[str]:
+    """CoarseWSD-20: the model, its baselines and published figures."""
+    found = result("coarsewsd")
+    rows = [
+        (one["title"], interval(one["accuracy"]), interval(one["macro_f1"]))
+        for _, one in _systems("coarsewsd")
+    ]
+    rows += [
+        (f"*{one['title']} ({one['source']}, published)*", one["accuracy"], one["macro_f1"])
+        for one in [*found["published"], *result("published")["coarsewsd_controls"]]
+    ]
+    lacking = f" The vocabulary lacks {', '.join(found['lacking'])}." if found["lacking"] else ""
+    text = f"""\
+Which of a few coarse senses a word has, in {found["sentences"]:,} test sentences of
+{len(found["words"])} words, in lower case like the set: nearest sense centroid, means over the
+words, {found["interval"]["percent"]} % intervals in brackets.{lacking} Published figures are of
+the same words and sentences unless their row says otherwise; they were not measured here.
+"""
+    return [
+        "## CoarseWSD-20",
+        *paragraph(text),
+        "",
+        *table(("vector of an occurrence", "accuracy", "macro-F1"), rows),
+        "",
+        "![the same as bars](images/coarsewsd.svg)",
+        "",
+        "Word by word, accuracy / macro-F1:",
+        "",
+        *_by_word(found),
+    ]
+
+
+def _by_word(found: dict[str, Any]) -> list[str]:
+    titles = {"most-frequent": "most frequent sense", "mean": "plain mean", "model": "the model"}
+    shown = {name: title for name, title in titles.items() if name in found["systems"]}
+    of_system = [found["systems"][name]["words"] for name in shown]
+    rows = [
+        [word, *(f"{one[word]['accuracy']} / {one[word]['macro_f1']}" for one in of_system)]
+        for word in found["words"]
+    ]
+    return table(["word", *shown.values()], rows)
+
+
+def wic() -> list[str]:
+    """WiC and the similarity of words without context."""
+    found = result("wic")
+    rows = [
+        (one["title"], one["train_accuracy"], interval(one["accuracy"]))
+        for _, one in _systems("wic")
+    ]
+    rows += [
+        (f"*{one['title']} ({one['source']}, published, of test)*", "", one["accuracy"])
+        for one in result("published")["wic_test"]
+    ]
+    text = f"""\
+Whether a word has the same meaning in two sentences: the cosine against the threshold that is
+best on train, on {found["pairs"]} pairs of {found["split"]}. Published figures are of test, whose
+labels are not public, and therefore of other pairs.
+"""
+    head = ("vector of an occurrence", "train", f"{found['split']} accuracy")
+    bars = ["", "![the same as bars](images/wic.svg)", ""]
+    return ["## WiC", *paragraph(text), "", *table(head, rows), *bars, *similarity()]
+
+
+def similarity() -> list[str]:
+    """Similarity of static vectors."""
+    found = result("similarity")
+    sets = list(found["pairs"])
+    rows = [
+        [one["title"], *(interval(one[name]) for name in sets)] for one in found["systems"].values()
+    ]
+    counts = ", ".join(f"{found['pairs'][name]} pairs of {name}" for name in sets)
+    text = f"""\
+Whether the cosines of static vectors rank pairs of words as people do: Spearman's correlation, in
+hundredths, on {counts}; {sum(found["lacking"].values())} more have a word that is not in the
+vocabulary. No context is used, and nothing was tuned on it.
+"""
+    return [
+        "## Words without context",
+        *paragraph(text),
+        "",
+        *table(("", *sets), rows),
+    ]
+
+
+def ablation(found: dict[str, Any]) -> list[str]:
+    """The model without each part."""
+    sample, base, *others = found["sample"], *found["variants"].items()
+    apart = "that the model was not trained on" if sample["held_out"] else "of the text"
+    text = f"""\
+On SemCor and MASC, text with dictionary senses, without the words of CoarseWSD-20
+(`models/ablation.py`): macro-F1 of the nearest sense centroid in folds, the mean over
+{sample["nouns"]} nouns, and the area under the curve of the cosine over pairs of occurrences of
+one lemma, same sense or another. {sample["lemmas"]} lemmas {apart}, drawn at random, with
+{sample["occurrences"]:,} occurrences in {sample["sentences"]:,} sentences; ± is a standard error
+over lemmas. Differences are computed on the same occurrences, so they are more certain than the
+figures; a difference smaller than twice its error means nothing.
+"""
+    rows = [_base_row(*base), *(_variant_row(*one) for one in others)]
+    head = ("layer", "nouns, F1", "to the model", "pairs, AUC", "to the model")
+    return ["## What each part is worth", *paragraph(text), "", *table(head, rows)]
+
+
+def _base_row(name: str, found: dict[str, dict[str, float]]) -> list[str]:
+    cells: list[str] = []
+    for one in found.values():
+        cells += [f"{one['value']} ± {one['error']}", ""]
+    return [f"**{name}**", *cells]
+
+
+def _variant_row(name: str, found: dict[str, dict[str, float]]) -> list[str]:
+    cells: list[str] = []
+    for one in found.values():
+        cells += [str(one["value"]), f"{one['difference']:+} ± {one['difference_error']}"]
+    return [name, *cells]
+
+
+def attention_pictures() -> list[str]:
+    """The pictures of attention."""
+    lines = [
+        "## What a word attends to",
+        "Each square is a head, each row a query token, each column a key token. The strongest",
+        "color of a picture is its largest weight. Sentences that the model handles badly are",
+        "included.",
+    ]
+    for slug, one in result("examples")["sentences"].items():
+        lines += ["", f"![attention in “{one['text']}”](images/attention-{slug}.svg)"]
+    return lines
+
+
+def context_words() -> list[str]:
+    """Neighbors before and after context."""
+    rows = [
+        (f"{one['text']}", f"**{one['word']}**", *(_words(one[kind]) for kind in _KINDS))
+        for one in result("examples")["words"]
+    ]
+    head = ("sentence", "word", "attends to", "nearest before context", "nearest in context")
+    return [
+        "## Neighbors before and after context",
+        "The nearest words to a word's static vector, without the word itself, and to its",
+        "contextual vector, without the words of the sentence.",
+        "",
+        *table(head, rows),
+    ]
+
+
+_KINDS = ("looks_at", "static", "contextual")  # keys of models/results/examples.json
+
+
+def _words(pairs: Sequence[tuple[str, float]]) -> str:
+    return ", ".join(word for word, _ in pairs[:WORDS])
+
+
+def sentence_vectors() -> list[str]:
+    """The effect of pooling and of the number of dimensions."""
+    found = benchmark("sentence-vectors")
+    systems = found["systems"]
+    whole = ((name, next(iter(widths.values()))) for name, widths in systems.items())
+    measured = f"""\
+The vectors of `/v1/embeddings` by pooling and by the number of `dimensions`
+(`benchmarks/sentence_vectors.py`). *Halves*: of {found["passages"]:,} passages of two sentences
+from the English Wikipedia, which second sentence is nearest to a first one, and the other way
+round; chance is {100 / found["passages"]} %. *Senses*: the sense of a word in a sentence of
+CoarseWSD-20, by nearest centroid as above, but with the vector of the whole sentence, which does
+not know the word."""
+    learned = """\
+Informativeness weights do most of the work. A mean covers the whole sentence anyway, so context
+adds nothing to it: static vectors with the same weights find a few more halves. Context improves
+the vector of a single word, as above."""
+    return [
+        "## Vectors of sentences",
+        *paragraph(measured),
+        "",
+        *table(("vectors, weights", "halves", "senses"), (_pooling_row(*one) for one in whole)),
+        "",
+        *paragraph(learned),
+        "",
+        f"Fewer dimensions, {DEFAULT_POOLING}:",
+        "",
+        *table(
+            ("dimensions", "halves", "senses"),
+            (_pooling_row(*o) for o in systems[DEFAULT_POOLING].items()),
+        ),
+    ]
+
+
+def _pooling_row(name: str, figures: dict[str, Any]) -> list[str]:
+    return [name, interval(figures["halves"]), interval(figures["senses"])]
+
+
+def imported() -> list[str]:
+    """Quality of imported files."""
+    lines = [
+        "## Imported vectors",
+        "Thousands of rows of published files, imported by `polyseme models import` with the",
+        "closed form. Measured as above, on the words and the pairs of WiC that the vocabulary",
+        "has (`benchmarks/imported.py`). No constant was chosen by these figures. With so few",
+        "words and pairs, differences of a point of accuracy, or of two on WiC, mean nothing.",
+    ]
+    for name, file in benchmark("imported")["files"].items():
+        pairs, coarse = file["wic_pairs"], file["coarsewsd_words"]
+        lines += [
+            "",
+            f"**{name}**: {file['words']} words, {file['dimension']} wide.",
+            f"{len(coarse)} of the words: {', '.join(coarse)}.",
+            f"WiC: {pairs['train']} pairs of train, {pairs['dev']} of dev.",
+            "",
+            *table(IMPORTED_HEAD, (_imported_row(*one) for one in file["systems"].items())),
+        ]
+    return lines
+
+
+def _imported_row(name: str, figures: dict[str, dict[str, float]]) -> list[Any]:
+    coarse, wic = figures["coarsewsd"], figures["wic"]
+    title = "closed form" if name == "contextual vector" else name
+    return [
+        *(title, coarse["accuracy"], coarse["macro_f1"]),
+        *(wic["train_accuracy"], wic["dev_accuracy"]),
+    ]
+
+
+def constants() -> list[str]:
+    """The choice of the form and the scale of association."""
+    files = benchmark("imported-constants")["files"]
+    lines = [
+        "## Association by the vectors themselves",
+        "An imported file has no output vectors to compute association from. Instead, the",
+        "products of its vectors are used, without the direction of their mean ([decision",
+        "3](decisions/0003-closed-form.md)) and on one scale: `spread` is the standard deviation",
+        "of association over pairs of words. Form and spread were chosen by these figures on",
+        "SemCor and MASC, as above but on every occurrence of the words in each vocabulary. At",
+        "spread 0.2 no file is more than a quarter of a point below its best F1. The other forms",
+        "have this spread too, except `products, no scale`, which is 0.2·x_i·x_j. wiki-en: the",
+        "vectors of its first edition, treated like a file (`benchmarks/imported_constants.py`).",
+        "Nouns, F1 / pairs, AUC:",
+        "",
+    ]
+    rows = []
+    for variant in next(iter(files.values()))["variants"]:
+        found = [file["variants"][variant] for file in files.values()]
+        rows.append([variant, *(f"{f['nouns_macro_f1']} / {f['pairs_auc']}" for f in found)])
+    return [*lines, *table(["association", *files], rows)]
+
+
+def images() -> dict[str, Any]:
+    """The bytes of every picture by file name."""
+    coarse, pairs = result("coarsewsd"), result("wic")
+    columns = {"accuracy": "accuracy", "macro_f1": "macro-F1"}
+    drawn = {
+        "coarsewsd.svg": pictures.bars(
+            coarse, "CoarseWSD-20: nearest sense centroid, %", columns, "coarsewsd"
+        ),
+        "wic.svg": pictures.bars(
+            pairs, "WiC", {"accuracy": f"{pairs['split']} accuracy"}, "wic", 50.0
+        ),
+    }
+    for slug, one in result("examples")["sentences"].items():
+        svg = pictures.heatmap(one["text"], one["tokens"], one["weights"])
+        drawn[f"attention-{slug}.svg"] = svg.encode()
+    if found := histories(manifest(), trainings()):
+        drawn["learning-curves.svg"] = pictures.curves(found)
+    return drawn

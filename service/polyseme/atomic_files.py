@@ -1,0 +1,76 @@
+"""Files that are written whole or not at all."""
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+TEMPORARY_PREFIX = ".writing-"
+"""The prefix of the names of unfinished files."""
+
+
+def atomic_write(path: Path, data: bytes) -> None:
+    """Write a file and rename it into place. Raises as `atomic_files` does."""
+    with atomic_files(path) as (file,):
+        file.write(data)
+
+
+@contextmanager
+def atomic_files(*paths: Path) -> Iterator[list[IO[bytes]]]:
+    """Open files that are renamed into place once all of them are complete and on the disk.
+
+    Until then each one has a name with TEMPORARY_PREFIX in the folder of its path; an unfinished
+    file is removed at the end. A symbolic link is kept and its target is replaced; the new file
+    takes over the permissions of the old one. Raises OSError if the folder does not exist, if the
+    path is not a regular file (such as /dev/stdout), and if the file cannot be written.
+    """
+    targets = [_resolve(path) for path in paths]
+    with ExitStack() as stack:
+        files = [stack.enter_context(_temporary_file(target)) for target in targets]
+        yield list(files)
+        for file in files:
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+        for file, target in zip(files, targets, strict=True):
+            _rename(Path(file.name), target)
+
+
+def _resolve(path: Path) -> Path:
+    """Follow symbolic links, and check that a file can be put there."""
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "The path exists and is not a regular file", str(path))
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(path.parent))
+    return target
+
+
+@contextmanager
+def _temporary_file(target: Path) -> Iterator[IO[bytes]]:
+    """Open a file beside the target, and remove it at the end unless it has been renamed.
+
+    The name is chosen before the file is opened, so an interruption in between leaves no file.
+    """
+    temporary = target.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
+    try:
+        with temporary.open("x+b") as file:
+            yield file
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _rename(temporary: Path, target: Path) -> None:
+    with suppress(FileNotFoundError):
+        shutil.copymode(target, temporary)
+    temporary.replace(target)
+    with suppress(OSError):  # not every file system can sync a folder
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,0 +1,200 @@
+"""The asynchronous client of a service."""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Sequence,
+)
+from contextlib import aclosing
+from functools import partial
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polyseme.client.client import CONCURRENCY, KEY_VARIABLE
+from polyseme.client.encoder import Options, Text, parse_options, require_list
+from polyseme.client.requests import (
+    BATCH_BYTES,
+    BATCH_SENTENCES,
+    Batch,
+    BatchSize,
+    Exchange,
+    Exchanges,
+    Request,
+    Response,
+    async_batches,
+)
+from polyseme.client.results import Comparison, ModelFacts, Neighbor, Sentence, Trace
+from polyseme.client.transport import (
+    TransportError,
+    TransportOptions,
+    from_httpx,
+    normalize_url,
+    open_async_client,
+    to_httpx,
+    unreachable,
+)
+from polyseme.encoding.compare import Occurrence
+from polyseme.encoding.sentences import Pooling
+from polyseme.errors import TooLargeError
+from polyseme.tokenizer import Case
+
+_T = TypeVar("_T")
+
+
+class AsyncClient:
+    """A client of a service for asyncio, with the arguments of `Client`; for one event loop.
+
+    Texts are sent in batches of at most `batch_sentences` and `batch_bytes`, `concurrency` of them
+    at once. Batches that the service refuses as too large are split, and temporary failures are
+    retried. The key defaults to the environment variable POLYSEME_API_KEY. See docs/client.md.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        model: str | None = None,
+        *,
+        batch_sentences: int = BATCH_SENTENCES,
+        batch_bytes: int = BATCH_BYTES,
+        concurrency: int = CONCURRENCY,
+        **options: Unpack[TransportOptions],
+    ) -> None:
+        """`options` are those of `TransportOptions`: timeout, retries, … Raises ValueError."""
+        self._root, self._model = normalize_url(url), model
+        self._size = BatchSize(batch_sentences, batch_bytes)
+        self._exchanges = Exchanges(model, self._size)
+        self._concurrency = concurrency
+        key = os.environ.get(KEY_VARIABLE) if key is None else key
+        self._http = open_async_client(self._root, key, options, concurrency)
+
+    def __repr__(self) -> str:
+        return f"AsyncClient({self._root!r}, model={self._model!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def model(self) -> ModelFacts:
+        """Facts about the model: its name, its dimension, … Raises as `encode` does."""
+        return await self._run(self._exchanges.model())
+
+    async def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
+        """Static vectors, contextual vectors and attention of sentences, in order.
+
+        The options are the fields of /v1/encode (docs/api.md). Raises PolysemeError for what the
+        service refuses, ClientError if it does not respond or its response is malformed.
+        """
+        return [one async for one in self.encode_each(require_list(texts), **options)]
+
+    async def encode_each(
+        self, texts: Iterable[Text] | AsyncIterable[Text], **options: Unpack[Options]
+    ) -> AsyncIterator[Sentence]:
+        """Yield the results of `encode` for any number of texts, with a few batches in memory."""
+        exchange = partial(self._exchanges.encode, choice=parse_options(options))
+        async with aclosing(self._map_batches(require_list(texts), exchange)) as results:
+            async for batch in results:
+                for one in batch:
+                    yield one
+
+    async def embed(
+        self,
+        texts: Sequence[Text],
+        *,
+        pooling: Pooling | None = None,
+        dimensions: int | None = None,
+    ) -> NDArray[np.float32]:
+        """One unit vector per sentence, zero if no word is known. -> [S, d]
+
+        `pooling` defaults to the service's setting. Raises as `encode` does.
+        """
+        exchange = partial(self._exchanges.embed, pooling=pooling, dimensions=dimensions)
+        found = [one async for one in self._map_batches(require_list(texts), exchange)]
+        if found:
+            return np.concatenate(found)
+        return np.zeros((0, dimensions or (await self.model()).dimension or 0), np.float32)
+
+    async def compare(
+        self,
+        occurrences: Sequence[Occurrence | tuple[str, str]],
+        *,
+        neighbors: int = 5,
+        case: Case = "auto",
+    ) -> Comparison:
+        """Compare occurrences of words: `[(text, word), …]`. Raises as `encode` does."""
+        return await self._run(self._exchanges.compare(occurrences, neighbors, case))
+
+    async def neighbors(
+        self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
+    ) -> list[Neighbor]:
+        """The k words nearest to a word, or to a vector [d]. Raises as `encode` does."""
+        return await self._run(self._exchanges.neighbors(near, k, case))
+
+    async def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
+        """Every step of one layer, in float64. Raises as `encode` does."""
+        return await self._run(self._exchanges.trace(text, layer, case))
+
+    async def models(self) -> list[ModelFacts]:
+        """The models of the service. Raises as `encode` does."""
+        return await self._run(self._exchanges.models())
+
+    async def _map_batches(
+        self,
+        texts: Iterable[Text] | AsyncIterable[Text],
+        exchange: Callable[[Batch], Exchange[_T]],
+    ) -> AsyncGenerator[_T]:
+        """Run an exchange for each batch, several at once, and yield the results in order."""
+        running = deque[asyncio.Task[_T]]()
+        try:
+            async for batch in async_batches(texts, self._size):
+                if len(running) == self._concurrency:
+                    yield await running.popleft()
+                running.append(asyncio.create_task(self._run(exchange(batch))))
+            while running:
+                yield await running.popleft()
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _run(self, exchange: Exchange[_T]) -> _T:
+        """Run an exchange to its end."""
+        try:
+            request = next(exchange)
+            while True:
+                try:
+                    response = await self._send(request)
+                except TooLargeError as error:
+                    request = exchange.throw(error)
+                else:
+                    request = exchange.send(response)
+        except StopIteration as end:
+            result: _T = end.value
+            return result
+
+    async def _send(self, request: Request) -> Response:
+        try:
+            return from_httpx(await self._http.request(**to_httpx(self._root, request)))
+        except TransportError as error:
+            raised = unreachable(error)
+        raise raised

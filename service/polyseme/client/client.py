@@ -1,0 +1,202 @@
+"""The client of a service, with the interface of a model in this process."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property, partial
+from itertools import chain
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polyseme.client.encoder import Options, Text, parse_options, require_list
+from polyseme.client.requests import (
+    BATCH_BYTES,
+    BATCH_SENTENCES,
+    Batch,
+    BatchSize,
+    Exchange,
+    Exchanges,
+    Request,
+    Response,
+    batches,
+)
+from polyseme.client.results import Comparison, ModelFacts, Neighbor, Sentence, Trace
+from polyseme.client.transport import (
+    TransportError,
+    TransportOptions,
+    from_httpx,
+    normalize_url,
+    open_client,
+    to_httpx,
+    unreachable,
+)
+from polyseme.encoding.compare import Occurrence
+from polyseme.encoding.sentences import Pooling
+from polyseme.errors import TooLargeError
+from polyseme.tokenizer import Case
+
+KEY_VARIABLE = "POLYSEME_API_KEY"
+"""The environment variable of the default key."""
+CONCURRENCY = 4
+_T = TypeVar("_T")
+
+
+class Client:
+    """A client of a service. Threads may share it; a forked process needs its own.
+
+    Texts are sent in batches of at most `batch_sentences` and `batch_bytes`, `concurrency` of them
+    at once. Batches that the service refuses as too large are split, and temporary failures are
+    retried. The key defaults to the environment variable POLYSEME_API_KEY. See docs/client.md.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        model: str | None = None,
+        *,
+        batch_sentences: int = BATCH_SENTENCES,
+        batch_bytes: int = BATCH_BYTES,
+        concurrency: int = CONCURRENCY,
+        **options: Unpack[TransportOptions],
+    ) -> None:
+        """`options` are those of `TransportOptions`: timeout, retries, … Raises ValueError."""
+        self._root, self._model = normalize_url(url), model
+        self._size = BatchSize(batch_sentences, batch_bytes)
+        self._exchanges = Exchanges(model, self._size)
+        self._concurrency = concurrency
+        key = os.environ.get(KEY_VARIABLE) if key is None else key
+        self._http = open_client(self._root, key, options, concurrency)
+
+    def __repr__(self) -> str:
+        return f"Client({self._root!r}, model={self._model!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self._facts.name
+
+    @property
+    def dimension(self) -> int:
+        """d, the width of a vector; 0 if the model is broken."""
+        return self._facts.dimension or 0
+
+    @cached_property
+    def _facts(self) -> ModelFacts:
+        return self._run(self._exchanges.model())
+
+    def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
+        """Static vectors, contextual vectors and attention of sentences, in order.
+
+        The options are the fields of /v1/encode (docs/api.md). Raises PolysemeError for what the
+        service refuses, ClientError if it does not respond or its response is malformed.
+        """
+        return list(self.encode_each(require_list(texts), **options))
+
+    def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
+        """Yield the results of `encode` for any number of texts, with a few batches in memory."""
+        exchange = partial(self._exchanges.encode, choice=parse_options(options))
+        return chain.from_iterable(self._map_batches(require_list(texts), exchange))
+
+    def embed(
+        self,
+        texts: Sequence[Text],
+        *,
+        pooling: Pooling | None = None,
+        dimensions: int | None = None,
+    ) -> NDArray[np.float32]:
+        """One unit vector per sentence, zero if no word is known. -> [S, d]
+
+        `pooling` defaults to the service's setting. Raises as `encode` does.
+        """
+        exchange = partial(self._exchanges.embed, pooling=pooling, dimensions=dimensions)
+        found = list(self._map_batches(require_list(texts), exchange))
+        if found:
+            return np.concatenate(found)
+        return np.zeros((0, dimensions or self.dimension), np.float32)
+
+    def compare(
+        self,
+        occurrences: Sequence[Occurrence | tuple[str, str]],
+        *,
+        neighbors: int = 5,
+        case: Case = "auto",
+    ) -> Comparison:
+        """Compare occurrences of words: `[(text, word), …]`. Raises as `encode` does."""
+        return self._run(self._exchanges.compare(occurrences, neighbors, case))
+
+    def neighbors(
+        self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
+    ) -> list[Neighbor]:
+        """The k words nearest to a word, or to a vector [d]. Raises as `encode` does."""
+        return self._run(self._exchanges.neighbors(near, k, case))
+
+    def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
+        """Every step of one layer, in float64. Raises as `encode` does."""
+        return self._run(self._exchanges.trace(text, layer, case))
+
+    def models(self) -> list[ModelFacts]:
+        """The models of the service. Raises as `encode` does."""
+        return self._run(self._exchanges.models())
+
+    def _map_batches(
+        self, texts: Iterable[Text], exchange: Callable[[Batch], Exchange[_T]]
+    ) -> Iterator[_T]:
+        """Run an exchange for each batch, several at once, and yield the results in order."""
+        remaining = batches(texts, self._size)
+        first, second = next(remaining, None), next(remaining, None)
+        if first and not second:  # a single batch needs no threads
+            yield self._run(exchange(first))
+            return
+        pool = ThreadPoolExecutor(self._concurrency, "polyseme-client")
+        running = deque[Future[_T]]()
+        try:
+            for batch in chain(filter(None, (first, second)), remaining):
+                if len(running) == self._concurrency:
+                    yield running.popleft().result()
+                running.append(pool.submit(self._run, exchange(batch)))
+            while running:
+                yield running.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _run(self, exchange: Exchange[_T]) -> _T:
+        """Run an exchange to its end."""
+        try:
+            request = next(exchange)
+            while True:
+                try:
+                    response = self._send(request)
+                except TooLargeError as error:
+                    request = exchange.throw(error)
+                else:
+                    request = exchange.send(response)
+        except StopIteration as end:
+            result: _T = end.value
+            return result
+
+    def _send(self, request: Request) -> Response:
+        try:
+            return from_httpx(self._http.request(**to_httpx(self._root, request)))
+        except TransportError as error:
+            raised = unreachable(error)
+        raise raised

@@ -1,0 +1,167 @@
+"""The interface of encoders, in process or remote, and the checks of its arguments."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polyseme.client.results import Comparison, ModelFacts, Neighbor, Sentence, Trace
+from polyseme.encoding.compare import Occurrence
+from polyseme.encoding.options import Dtype, EncodeOptions, OovPolicy, Part
+from polyseme.encoding.sentences import Pooling
+from polyseme.errors import FieldError, InvalidError
+from polyseme.tokenizer import Case
+
+Text: TypeAlias = str | Sequence[str]
+"""A sentence, or the words of one."""
+_Heads: TypeAlias = Literal["all", "mean"]
+_NamedLayers: TypeAlias = Literal["all", "last"]
+
+
+class Options(TypedDict, total=False):
+    """The options of `encode`: the fields of /v1/encode (docs/api.md)."""
+
+    include: Sequence[Part]
+    """which arrays; `static`, `contextual` and `attention` by default"""
+    layers: _NamedLayers | Sequence[int]
+    """the layers of attention, queries, …; all by default"""
+    heads: _Heads
+    """attention and scores of each head, or their mean"""
+    oov: OovPolicy | None
+    """how words outside the vocabulary are treated"""
+    case: Case
+    truncate: bool
+    """cut a sentence that is over the limit instead of refusing it"""
+    dtype: Dtype
+
+
+class Encoder(Protocol):
+    """The interface that `polyseme.load(NAME)` and `polyseme.Client(url)` share."""
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """d, the width of a vector."""
+        ...
+
+    def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
+        """Static vectors, contextual vectors and attention of sentences, in order.
+
+        Raises PolysemeError, and ClientError if a service cannot be reached.
+        """
+        ...
+
+    def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
+        """Yield the results of `encode` for any number of texts, reading a few at a time."""
+        ...
+
+    def embed(
+        self,
+        texts: Sequence[Text],
+        *,
+        pooling: Pooling | None = None,
+        dimensions: int | None = None,
+    ) -> NDArray[np.float32]:
+        """One unit vector per sentence, zero if no word is known. -> [S, d]
+
+        `pooling` defaults to the setting. Raises as `encode` does.
+        """
+        ...
+
+    def compare(
+        self,
+        occurrences: Sequence[Occurrence | tuple[str, str]],
+        *,
+        neighbors: int = 5,
+        case: Case = "auto",
+    ) -> Comparison:
+        """Compare occurrences of words: `[(text, word), …]`. Raises as `encode` does."""
+        ...
+
+    def neighbors(
+        self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
+    ) -> list[Neighbor]:
+        """The k words nearest to a word, or to a vector [d]. Raises as `encode` does."""
+        ...
+
+    def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
+        """Every step of one layer, in float64. Raises as `encode` does."""
+        ...
+
+    def models(self) -> list[ModelFacts]:
+        """The models of this encoder. Raises as `encode` does."""
+        ...
+
+
+_Texts = TypeVar("_Texts")
+
+
+def require_list(texts: _Texts) -> _Texts:
+    """Return the texts. Raises TypeError for a string, which is a sequence of characters."""
+    if isinstance(texts, str):
+        raise TypeError("Give a list of texts, or of lists of words.")
+    return texts
+
+
+def parse_options(options: Options) -> EncodeOptions:
+    """Check the options of `encode`. Raises TypeError for a name, InvalidError for a value."""
+    for name in options.keys() - Options.__annotations__.keys():
+        raise TypeError(f"There is no option `{name}`.")
+    include = options.get("include", ("static", "contextual", "attention"))
+    layers = options.get("layers", "all")
+    _require_allowed("include", include, Part)
+    for name, kind in (("heads", _Heads), ("oov", OovPolicy), ("case", Case), ("dtype", Dtype)):
+        value: Any = options.get(name)
+        _require_allowed(name, [] if value is None else [value], kind)
+    if isinstance(layers, str):
+        _require_allowed("layers", [layers], _NamedLayers)
+    return EncodeOptions(
+        frozenset(include),
+        layers,
+        options.get("heads") == "mean",
+        options.get("oov"),
+        options.get("case", "auto"),
+        truncate=options.get("truncate", False),
+        dtype=options.get("dtype", "float32"),
+    )
+
+
+def _require_allowed(name: str, values: Iterable[Any], kind: Any) -> None:
+    allowed = get_args(kind)
+    if any(value not in allowed for value in values):
+        raise InvalidError([FieldError(f"/{name}", f"may be {', '.join(allowed)}")])
+
+
+def parse_occurrences(given: Sequence[Occurrence | tuple[str, str]]) -> list[Occurrence]:
+    """Occurrences of which some may be pairs of a text and a word. Raises InvalidError."""
+    occurrences = [one if isinstance(one, Occurrence) else Occurrence(*one) for one in given]
+    if len(occurrences) < 2:  # noqa: PLR2004 - a comparison takes two
+        raise InvalidError([FieldError("/occurrences", "takes two at least")])
+    for number, one in enumerate(occurrences):
+        message = None
+        if (one.start is None) != (one.end is None) or (one.word is None) == (one.start is None):
+            message = "give either `word` or both `start` and `end`"
+        elif one.nth < 0 or one.word == "":
+            message = "`word` has letters, and `nth` counts from 0"
+        elif one.start is not None and not 0 <= one.start < (one.end or 0) <= len(one.text):
+            message = "`start` and `end` are a span of the text, which is not empty"
+        if message:
+            raise InvalidError([FieldError(f"/occurrences/{number}", message)])
+    return occurrences
+
+
+def vector_to_list(vector: ArrayLike) -> list[float]:
+    """Convert a vector to a list. Raises InvalidError for anything but finite numbers. [d] ->"""
+    try:
+        row = np.asarray(vector, np.float64)
+    except (TypeError, ValueError):
+        row = np.zeros(())
+    if row.ndim != 1 or not np.isfinite(row).all():
+        raise InvalidError([FieldError("/vector", "has to be one row of finite numbers")])
+    numbers: list[float] = row.tolist()
+    return numbers

@@ -1,0 +1,345 @@
+"""The requests of a client and how their responses are read: everything but the transport.
+
+An exchange is a generator that yields requests, receives responses and returns the result, as
+httpx's authentication flows do. `client.py` and `async_client.py` run the same exchanges. Every
+request may be repeated, because the service keeps no state between requests.
+"""
+
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import quote
+
+import numpy as np
+import orjson
+import pybase64
+from numpy.typing import ArrayLike, NDArray
+
+from polyseme.client.encoder import Text, parse_occurrences, vector_to_list
+from polyseme.client.errors import error_of_response, malformed_response
+from polyseme.client.results import (
+    Comparison,
+    ModelFacts,
+    Neighbor,
+    Sentence,
+    Trace,
+    read_comparison,
+    read_model_facts,
+    read_models,
+    read_neighbors,
+    read_sentences,
+    read_trace,
+)
+from polyseme.encoding.compare import Occurrence
+from polyseme.encoding.options import EncodeOptions
+from polyseme.encoding.sentences import Pooling
+from polyseme.errors import FieldError, InvalidError, TooLargeError
+from polyseme.tokenizer import Case
+
+JSON, NPZ = "application/json", "application/x-npz"
+BATCH_SENTENCES = 64
+BATCH_BYTES = 64 << 10
+_OK = 200
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Texts of one request, each in JSON."""
+
+    first: int
+    """the number of the first text among all"""
+    texts: list[bytes]
+
+
+@dataclass
+class BatchSize:
+    """The size that a batch may have, which a service's limits reduce for later batches."""
+
+    sentences: int = BATCH_SENTENCES
+    text_bytes: int = BATCH_BYTES
+
+    def is_full(self, sentences: int, text_bytes: int, text: bytes) -> bool:
+        """Whether a batch has no room for another text; an empty batch has."""
+        over = sentences >= self.sentences or text_bytes + len(text) > self.text_bytes
+        return sentences > 0 and over
+
+    def reduce(self, batch: Batch, error: TooLargeError) -> None:
+        """Reduce the size after a batch of several texts was refused, so that `split` splits it."""
+        count, limit = len(batch.texts), error.extra["limit"]
+        if error.extra["setting"] == "max_sentences":
+            named = isinstance(limit, int) and 0 < limit < count
+            self.sentences = min(self.sentences, int(limit) if named else count // 2)
+        else:
+            self.text_bytes = min(self.text_bytes, sum(map(len, batch.texts)) // 2)
+
+    def split(self, batch: Batch) -> list[Batch]:
+        """Split a batch that is larger than the size allows."""
+        parts, size = [Batch(batch.first, [])], 0
+        for number, text in enumerate(batch.texts, batch.first):
+            if self.is_full(len(parts[-1].texts), size, text):
+                parts.append(Batch(number, []))
+                size = 0
+            parts[-1].texts.append(text)
+            size += len(text)
+        return parts
+
+
+class Batcher:
+    """Collects texts one by one and returns each batch once it is full."""
+
+    def __init__(self, size: BatchSize) -> None:
+        self._size = size
+        self._texts: list[bytes] = []
+        self._bytes = self._first = 0
+        self._tokenized = False
+
+    def add(self, text: Text) -> Batch | None:
+        """Add a text. Returns the batch that is full without it, None if there is none."""
+        encoded = encode_text(text, self._first + len(self._texts))
+        tokenized = not isinstance(text, str)
+        # A request takes either texts or lists of words.
+        full = self._size.is_full(len(self._texts), self._bytes, encoded)
+        batch = self.flush() if full or tokenized != self._tokenized else None
+        self._texts.append(encoded)
+        self._bytes += len(encoded)
+        self._tokenized = tokenized
+        return batch
+
+    def flush(self) -> Batch | None:
+        """Return the remaining texts, None if there are none."""
+        if not self._texts:
+            return None
+        batch = Batch(self._first, self._texts)
+        self._first += len(self._texts)
+        self._texts, self._bytes = [], 0
+        return batch
+
+
+def batches(texts: Iterable[Text], size: BatchSize) -> Iterator[Batch]:
+    """Group texts into batches, reading no further than each batch needs."""
+    batcher = Batcher(size)
+    for text in texts:
+        if batch := batcher.add(text):
+            yield batch
+    if batch := batcher.flush():
+        yield batch
+
+
+async def async_batches(
+    texts: Iterable[Text] | AsyncIterable[Text], size: BatchSize
+) -> AsyncIterator[Batch]:
+    """Group texts, which may come asynchronously, into batches."""
+    batcher = Batcher(size)
+    if isinstance(texts, AsyncIterable):
+        async for text in texts:
+            if batch := batcher.add(text):
+                yield batch
+    else:
+        for text in texts:
+            if batch := batcher.add(text):
+                yield batch
+    if batch := batcher.flush():
+        yield batch
+
+
+def encode_text(text: Text, number: int) -> bytes:
+    """Encode a text as JSON. Raises TypeError or InvalidError if it is not a text."""
+    value: Any = text if isinstance(text, str) else list(text)
+    if not isinstance(value, str) and not all(isinstance(word, str) for word in value):
+        raise TypeError(f"Text {number} is neither a string nor a list of words.")
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        error = FieldError(f"/input/{number}", "is not valid Unicode")
+    raise InvalidError([error], "Remove unpaired surrogates.")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request without the address and the key."""
+
+    method: str
+    path: str
+    accept: str = JSON
+    body: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Response:
+    """A complete response."""
+
+    status: int
+    media_type: str
+    content: bytes
+    retry_after: int | None = None
+
+    def require(self, media_type: str, first: int = 0) -> bytes:
+        """Return the content. Raises the error of the response, or AnswerError for another type.
+
+        `first` is the number of the request's first text.
+        """
+        if self.status != _OK:
+            raise error_of_response(
+                self.status, self.media_type, self.content, self.retry_after, first
+            )
+        if self.media_type != media_type:
+            raise malformed_response()
+        return self.content
+
+
+Exchange: TypeAlias = Generator[Request, Response, _T]
+
+
+class Exchanges:
+    """The exchanges about one model; None is the service's default model."""
+
+    def __init__(self, model: str | None, size: BatchSize) -> None:
+        self._model, self._size = model, size
+
+    def encode(self, batch: Batch, choice: EncodeOptions) -> Exchange[list[Sentence]]:
+        """Encode a batch of sentences."""
+        layers = choice.layers
+        fields = {
+            "include": sorted(choice.include),
+            "layers": layers if isinstance(layers, str) else list(layers),
+            "heads": "mean" if choice.mean_heads else "all",
+            "case": choice.case,
+            "truncate": choice.truncate,
+            "dtype": choice.dtype,
+            **({} if choice.oov is None else {"oov": choice.oov}),
+        }
+        sentences: list[Sentence] = []
+        for part, content in (yield from self._send_batch(batch, "/v1/encode", NPZ, fields)):
+            sentences += read_sentences(content, choice, len(part.texts))
+        return sentences
+
+    def embed(
+        self, batch: Batch, pooling: Pooling | None, dimensions: int | None
+    ) -> Exchange[NDArray[np.float32]]:
+        """Make one vector per sentence. -> [S, d]"""
+        fields: dict[str, Any] = {"encoding_format": "base64", "wordless": "zero"}
+        optional = {"pooling": pooling, "dimensions": dimensions}
+        fields |= {name: value for name, value in optional.items() if value is not None}
+        parts = yield from self._send_batch(batch, "/v1/embeddings", JSON, fields)
+        return np.concatenate(
+            [_read_vectors(content, len(part.texts), dimensions) for part, content in parts]
+        )
+
+    def compare(
+        self, given: Sequence[Occurrence | tuple[str, str]], neighbors: int, case: Case
+    ) -> Exchange[Comparison]:
+        """Compare occurrences of words."""
+        occurrences = []
+        for one in parse_occurrences(given):
+            fields = {name: value for name, value in asdict(one).items() if value is not None}
+            if one.word is None:
+                fields.pop("nth")
+            occurrences.append(fields)
+        body = {"occurrences": occurrences, "neighbors": neighbors, "case": case}
+        document = yield from self._post("/v1/compare", body)
+        with _reading():
+            return read_comparison(document)
+
+    def neighbors(self, near: str | ArrayLike, k: int, case: Case) -> Exchange[list[Neighbor]]:
+        """Find the nearest words."""
+        query = {"word": near} if isinstance(near, str) else {"vector": vector_to_list(near)}
+        document = yield from self._post("/v1/neighbors", {**query, "k": k, "case": case})
+        with _reading():
+            return read_neighbors(document["neighbors"])
+
+    def trace(self, text: str, layer: int, case: Case) -> Exchange[Trace]:
+        """Trace the arithmetic of a layer."""
+        document = yield from self._post("/v1/trace", {"text": text, "layer": layer, "case": case})
+        with _reading():
+            return read_trace(document)
+
+    def models(self) -> Exchange[list[ModelFacts]]:
+        """List the models."""
+        response = yield Request("GET", "/v1/models")
+        content = response.require(JSON)
+        with _reading():
+            return read_models(orjson.loads(content))
+
+    def model(self) -> Exchange[ModelFacts]:
+        """Describe the model."""
+        if self._model is not None:
+            response = yield Request("GET", f"/v1/models/{quote(self._model, safe='')}")
+            content = response.require(JSON)
+            with _reading():
+                return read_model_facts(orjson.loads(content))
+        for one in (yield from self.models()):
+            if one.default:
+                return one
+        raise malformed_response()
+
+    def _post(self, path: str, fields: Mapping[str, Any]) -> Exchange[Any]:
+        """Send a JSON document and read a JSON document."""
+        response = yield Request("POST", path, JSON, self._body(fields))
+        content = response.require(JSON)
+        with _reading():
+            return orjson.loads(content)
+
+    def _send_batch(
+        self, batch: Batch, path: str, accept: str, fields: Mapping[str, Any]
+    ) -> Exchange[list[tuple[Batch, bytes]]]:
+        """Send a batch, in as many parts as the service's limits require."""
+        found: list[tuple[Batch, bytes]] = []
+        rest = self._body(fields)[1:]
+        pending = [batch]
+        while pending:
+            part, *others = self._size.split(pending.pop())
+            pending += reversed(others)
+            body = b'{"input":[%b],%b' % (b",".join(part.texts), rest)
+            try:
+                response = yield Request("POST", path, accept, body)
+                found.append((part, response.require(accept, part.first)))
+            except TooLargeError as error:
+                if len(part.texts) == 1 or error.extra["setting"] == "max_sentence_tokens":
+                    raise  # a smaller batch does not help
+                self._size.reduce(part, error)
+                pending.append(part)
+        return found
+
+    def _body(self, fields: Mapping[str, Any]) -> bytes:
+        """Encode the fields of a request and the model's name as JSON."""
+        named = {**fields, **({} if self._model is None else {"model": self._model})}
+        try:
+            return orjson.dumps(named, option=orjson.OPT_SERIALIZE_NUMPY)
+        except orjson.JSONEncodeError:
+            error = FieldError("", "a value is not valid Unicode, or not of a type that JSON has")
+        raise InvalidError([error])
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Raise AnswerError if a document cannot be read."""
+    try:
+        yield
+    except Exception:  # noqa: BLE001 - a document from an unknown server
+        raise malformed_response() from None
+
+
+def _read_vectors(content: bytes, count: int, dimensions: int | None) -> NDArray[np.float32]:
+    """Read the vectors of /v1/embeddings. Raises AnswerError. -> [S, d]"""
+    with _reading():
+        data = orjson.loads(content)["data"]
+        rows = [pybase64.b64decode(one["embedding"], validate=True) for one in data]
+        width = len(rows[0]) // 4
+        vectors = np.frombuffer(b"".join(rows), "<f4").reshape(count, width)
+        indices = [one["index"] for one in data]
+        same_width = {len(row) for row in rows} == {4 * width}
+        if indices != list(range(count)) or not same_width or not np.isfinite(vectors).all():
+            raise ValueError
+        if not width or width != (dimensions or width):
+            raise ValueError
+        return vectors

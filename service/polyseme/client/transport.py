@@ -1,0 +1,239 @@
+"""HTTP of the clients, over httpx: kept connections, retries, and responses of bounded size."""
+
+import ssl
+from dataclasses import dataclass
+from typing import Any, TypedDict
+from urllib.parse import urlsplit
+
+from polyseme import __version__
+from polyseme.client.errors import AnswerError, UnreachableError
+from polyseme.client.requests import Request, Response
+from polyseme.errors import TooLargeError
+
+try:
+    import httpx
+    from httpx_retries import Retry, RetryTransport
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("The client needs httpx: pip install 'polyseme[client]'.") from error
+
+TransportError = httpx.TransportError
+RETRY_STATUSES = (429, 502, 503, 504)
+_RETRY_ERRORS = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
+_BACKOFF = 0.25
+"""The first retry waits up to twice as many seconds, each further one up to twice the previous."""
+_KEEPALIVE = 4
+"""Seconds that an idle connection is kept: the service closes it after 5."""
+
+
+class TransportOptions(TypedDict, total=False):
+    """Options of the connection; `DEFAULTS` has their defaults."""
+
+    timeout: float
+    """seconds without a byte; at most 10 of them for connecting"""
+    retries: int
+    """further attempts of one request"""
+    longest_wait: float
+    """seconds between attempts at most; a service that asks for more is not asked again"""
+    max_answer_bytes: int
+    """of one response"""
+    proxy: str | None
+    """the URL of a proxy; none is taken from the environment"""
+    tls: ssl.SSLContext | None
+    """the trusted authorities; those of certifi by default"""
+    transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None
+    """the transport of httpx in place of a connection, such as httpx.WSGITransport(app)"""
+
+
+DEFAULTS: TransportOptions = {
+    "timeout": 60,
+    "retries": 4,
+    "longest_wait": 60,
+    "max_answer_bytes": 256 << 20,
+    "proxy": None,
+    "tls": None,
+    "transport": None,
+}
+
+
+def normalize_url(url: str) -> str:
+    """The address without a slash at the end. Raises ValueError for an invalid one."""
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid or parts.query or parts.fragment or "@" in parts.netloc or not url.isprintable():
+        raise ValueError(
+            "The address has to look like http://127.0.0.1:8000, without a user, a password or a"
+            " query; a key is an argument of its own."
+        )
+    return url.rstrip("/")
+
+
+def open_client(
+    root: str, key: str | None, options: TransportOptions, connections: int
+) -> httpx.Client:
+    """Open an httpx client. Raises TypeError or ValueError for invalid options."""
+    return httpx.Client(**_settings(root, key, options, connections, httpx.HTTPTransport))
+
+
+def open_async_client(
+    root: str, key: str | None, options: TransportOptions, connections: int
+) -> httpx.AsyncClient:
+    """Open an asynchronous httpx client. Raises TypeError or ValueError for invalid options."""
+    return httpx.AsyncClient(**_settings(root, key, options, connections, httpx.AsyncHTTPTransport))
+
+
+def _settings(
+    root: str,
+    key: str | None,
+    given: TransportOptions,
+    connections: int,
+    transport_class: type[httpx.HTTPTransport | httpx.AsyncHTTPTransport],
+) -> dict[str, Any]:
+    """The arguments of an httpx client."""
+    for name in given.keys() - DEFAULTS.keys():
+        raise TypeError(f"There is no argument `{name}`.")
+    if connections < 1:
+        raise ValueError("`concurrency` is 1 or more.")
+    options: TransportOptions = {**DEFAULTS, **given}
+    headers = {"User-Agent": f"polyseme-client/{__version__}", "Accept-Encoding": "identity"}
+    if key:
+        if not (key.isascii() and key.isprintable()) or " " in key:
+            raise ValueError("The key has characters that no key has: a space, a line break, …")
+        headers["Authorization"] = f"Bearer {key}"
+    inner = options["transport"] or transport_class(
+        # Loading the trusted authorities takes long, and only https needs them.
+        verify=options["tls"] or root.lower().startswith("https:"),
+        limits=httpx.Limits(
+            max_connections=connections,
+            max_keepalive_connections=connections,
+            keepalive_expiry=_KEEPALIVE,
+        ),
+        proxy=options["proxy"],
+        trust_env=False,
+    )
+    retry = Retry(
+        options["retries"],
+        ("GET", "POST"),
+        RETRY_STATUSES,
+        _RETRY_ERRORS,
+        backoff_factor=_BACKOFF,
+        max_backoff_wait=options["longest_wait"],
+    )
+    complete = _CompleteResponses(inner, options["max_answer_bytes"], options["longest_wait"])
+    timeout = options["timeout"]
+    return {
+        "headers": headers,
+        # Waiting for a connection means waiting for other calls of this client: no timeout.
+        "timeout": httpx.Timeout(timeout, connect=min(10, timeout), pool=None),
+        "follow_redirects": False,
+        "trust_env": False,
+        "transport": RetryTransport(complete, retry),
+    }
+
+
+def to_httpx(root: str, request: Request) -> dict[str, Any]:
+    """The arguments of `httpx.Client.request`."""
+    headers = {"Accept": request.accept}
+    if request.body is not None:
+        headers["Content-Type"] = "application/json"
+    return {
+        "method": request.method,
+        "url": root + request.path,
+        "headers": headers,
+        "content": request.body,
+    }
+
+
+def from_httpx(response: httpx.Response) -> Response:
+    """The parts of a response that exchanges read."""
+    media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    wait = response.headers.get("Retry-After", "")
+    seconds = int(wait) if wait.isascii() and wait.isdecimal() and len(wait) < 10 else None  # noqa: PLR2004
+    return Response(response.status_code, media_type, response.content, seconds)
+
+
+def unreachable(error: httpx.TransportError) -> UnreachableError:
+    """The error for a service that does not respond; messages of httpx may have its address."""
+    if isinstance(error, httpx.TimeoutException):
+        return UnreachableError(
+            "The service takes too long to respond: send less at once, or raise `timeout`."
+        )
+    if "CERTIFICATE" in str(error):
+        return UnreachableError(
+            "The certificate at this address is not signed by a trusted authority: pass the"
+            " authorities to trust as `tls`, an ssl.SSLContext."
+        )
+    if isinstance(error, httpx.ConnectError):
+        return UnreachableError(
+            "Nothing answers at this address: start the service with `polyseme serve`, or use"
+            " another address."
+        )
+    return UnreachableError("The connection to the service breaks off, also after retries.")
+
+
+@dataclass
+class _CompleteResponses(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Reads every response to its end, so that one that breaks off is tried again."""
+
+    inner: Any
+    """an httpx.BaseTransport or an httpx.AsyncBaseTransport"""
+    max_bytes: int
+    longest_wait: float
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = self.inner.handle_request(request)
+        content = bytearray()
+        try:
+            self._check_headers(response)
+            for chunk in response.stream:
+                content += chunk
+                self._check_size(len(content))
+        finally:
+            response.close()
+        return self._complete(response, bytes(content))
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await self.inner.handle_async_request(request)
+        content = bytearray()
+        try:
+            self._check_headers(response)
+            async for chunk in response.stream:
+                content += chunk
+                self._check_size(len(content))
+        finally:
+            await response.aclose()
+        return self._complete(response, bytes(content))
+
+    def close(self) -> None:
+        self.inner.close()
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+    def _check_headers(self, response: httpx.Response) -> None:
+        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise AnswerError("The response is compressed, which was not asked for.")
+        declared = response.headers.get("Content-Length", "")
+        self._check_size(int(declared) if declared.isascii() and declared.isdecimal() else 0)
+
+    def _check_size(self, size: int) -> None:
+        if size > self.max_bytes:
+            what = "The response has too many bytes for this client"
+            raise TooLargeError(
+                what, f"more than {self.max_bytes}", "max_answer_bytes", self.max_bytes
+            )
+
+    def _complete(self, response: httpx.Response, content: bytes) -> httpx.Response:
+        """The complete response. Raises its error if the service wants too long a wait."""
+        headers = {
+            name: response.headers[name]
+            for name in ("Content-Type", "Retry-After")
+            if name in response.headers
+        }
+        complete = httpx.Response(response.status_code, headers=headers, content=content)
+        read = from_httpx(complete)
+        if read.status in RETRY_STATUSES and (read.retry_after or 0) > self.longest_wait:
+            read.require("")
+        return complete

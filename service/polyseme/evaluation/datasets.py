@@ -1,0 +1,170 @@
+"""Data sets: their text files, and the occurrences of words in sentences that they consist of.
+
+An archive is read member by member and never unpacked: no name in it becomes a path.
+"""
+
+import hashlib
+import lzma
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from polyseme.command_error import CommandError
+from polyseme.engine.arrays import Floats
+
+Files: TypeAlias = dict[str, list[str]]
+"""The lines of each text file by its name, such as `coarsewsd/bank/test.data.txt`."""
+Words: TypeAlias = tuple[str, ...]
+"""A tokenized sentence."""
+Knows: TypeAlias = Callable[[Sequence[str]], list[bool]]
+"""Whether words have a vector."""
+ENDINGS = (".data.txt", ".gold.txt", "classes_map.txt")
+"""Endings of the files to read; a set has others, such as its license."""
+ARCHIVES = (".tar.xz", ".tar.gz", ".tar.bz2", ".tar")
+LARGEST, LARGEST_TOGETHER, MOST = 64 << 20, 512 << 20, 10_000
+"""Bytes of one file, bytes of all, and number of members; CoarseWSD-20 and WiC have a tenth."""
+DEEPEST = 3
+"""Levels of folders to search for an unpacked set."""
+_BROKEN = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError)
+
+
+class Occurrence(NamedTuple):
+    """A word of a sentence, by its position counted from 0."""
+
+    words: Words
+    place: int
+
+    @property
+    def word(self) -> str:
+        """The word itself."""
+        return self.words[self.place]
+
+
+Embedder: TypeAlias = Callable[[Sequence[Occurrence]], Floats]
+"""A function from occurrences to their vectors. -> [m, d]"""
+
+
+class OccurrenceVectors:
+    """An Embedder that looks up precomputed vectors [m, d]."""
+
+    def __init__(self, rows: Mapping[Occurrence, int], vectors: Floats) -> None:
+        self._rows, self._vectors = rows, vectors
+
+    def __call__(self, occurrences: Sequence[Occurrence]) -> Floats:
+        """Look up the vectors. -> [m, d]"""
+        rows = np.array([self._rows[one] for one in occurrences], np.int64)
+        return self._vectors[rows]
+
+
+def number_occurrences(occurrences: Iterable[Occurrence]) -> dict[Occurrence, int]:
+    """Number distinct occurrences, as rows of OccurrenceVectors."""
+    return {one: number for number, one in enumerate(dict.fromkeys(occurrences))}
+
+
+def by_sentence(rows: Mapping[Occurrence, int]) -> dict[Words, tuple[list[int], list[int]]]:
+    """The positions and the rows of the occurrences in each sentence."""
+    found: dict[Words, tuple[list[int], list[int]]] = {}
+    for one, row in rows.items():
+        places, numbers = found.setdefault(one.words, ([], []))
+        places.append(one.place)
+        numbers.append(row)
+    return found
+
+
+def read_data_set(directory: Path, name: str) -> Files:
+    """Read a set from `NAME.tar.xz` in the folder, else from the folder NAME or the folder itself.
+
+    Raises CommandError if there are no files, or they cannot be read.
+    """
+    for ending in ARCHIVES:
+        archive = directory / f"{name}{ending}"
+        if archive.is_file():
+            return read_archive(archive)
+    inside = directory / name
+    files = _read_folder(inside if inside.is_dir() else directory)
+    if not files:
+        raise CommandError(
+            f"The folder has neither {name}.tar.xz nor the unpacked files of that set;"
+            " docs/evaluation.md says where to get them."
+        )
+    return files
+
+
+def read_archive(archive: Path) -> Files:
+    """Read the text files of an archive; raise CommandError if it is damaged."""
+    found: Files = {}
+    try:
+        with tarfile.open(archive) as tar:
+            for member in _members(tar, archive.name):
+                file = tar.extractfile(member)
+                if file is None:
+                    continue
+                if member.name in found:
+                    raise CommandError(f"The archive has {member.name} twice; get it again.")
+                found[member.name] = _lines(file.read(), member.name)
+    except _BROKEN:
+        raise CommandError(
+            f"{archive.name} cannot be read: it is no tar archive, or it is cut off or damaged;"
+            " get it again."
+        ) from None
+    return found
+
+
+def _members(tar: tarfile.TarFile, archive: str) -> Iterator[tarfile.TarInfo]:
+    """Yield the members to read; raise CommandError for an archive that is too large."""
+    together = 0
+    for number, member in enumerate(tar):
+        together += member.size
+        if member.size > LARGEST or together > LARGEST_TOGETHER or number >= MOST:
+            raise CommandError(
+                f"{archive} has more than {MOST:,} files, one of more than {LARGEST >> 20} MB or"
+                f" more than {LARGEST_TOGETHER >> 20} MB together; no evaluation set has."
+            )
+        parts = PurePosixPath(member.name)
+        if parts.is_absolute() or ".." in parts.parts:
+            raise CommandError(
+                f"{archive} has a member whose name leads out of it; get it from its authors."
+            )
+        if member.isfile() and member.name.endswith(ENDINGS):
+            yield member
+
+
+def _read_folder(folder: Path) -> Files:
+    """Read the text files of an unpacked set, except links that lead out of the folder."""
+    found: Files = {}
+    root = folder.resolve()
+    patterns = ["*/" * depth + f"*{end}" for depth in range(DEEPEST + 1) for end in ENDINGS]
+    for path in sorted(path for pattern in patterns for path in folder.glob(pattern)):
+        if path.is_file() and path.resolve().is_relative_to(root):
+            name = path.relative_to(folder).as_posix()
+            if path.stat().st_size > LARGEST:
+                raise CommandError(
+                    f"{name} has more than {LARGEST >> 20} MB; no evaluation set has."
+                )
+            found[name] = _lines(path.read_bytes(), name)
+    return found
+
+
+def _lines(data: bytes, name: str) -> list[str]:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise CommandError(f"{name} is not UTF-8 text.") from None
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def fingerprint(files: Files) -> str:
+    """The sha256 of a set's files, whether from an archive or unpacked."""
+    digest = hashlib.sha256()
+    for name in sorted(files, key=_last_parts):
+        digest.update("\n".join([_last_parts(name), *files[name], ""]).encode())
+    return digest.hexdigest()
+
+
+def _last_parts(name: str) -> str:
+    return "/".join(PurePosixPath(name).parts[-2:])

@@ -1,0 +1,303 @@
+"""Evaluation of a model or a service on one data set: from options to a table of results."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from polyseme.command_error import CommandError
+from polyseme.engine.arrays import Flags, Floats
+from polyseme.evaluation import coarsewsd as coarse_set
+from polyseme.evaluation import wic as pair_set
+from polyseme.evaluation.coarsewsd import AmbiguousWord, CoarseWsdResult
+from polyseme.evaluation.datasets import (
+    Embedder,
+    Files,
+    Knows,
+    Occurrence,
+    fingerprint,
+    read_data_set,
+)
+from polyseme.evaluation.results import (
+    Published,
+    Results,
+    Row,
+    document,
+    published_coarsewsd,
+    published_wic,
+    table,
+)
+from polyseme.evaluation.similarity import Lookup, judged_pairs, similarity
+from polyseme.evaluation.sources import LocalSource, ServiceSource, Source
+from polyseme.evaluation.statistics import LEVEL, RESAMPLES, SEED
+from polyseme.evaluation.systems import (
+    MINILM,
+    MINILM_TITLE,
+    MOST_FREQUENT,
+    SEEDS,
+    SERVED_NAMES,
+    EvaluationConfig,
+    Kind,
+    Split,
+    System,
+    served_systems,
+    systems,
+    tabulate,
+    transformer_vectors,
+)
+from polyseme.evaluation.wic import pairs_known
+from polyseme.models.model import Model
+
+__all__ = ["ServiceSource", "document", "measure_model", "measure_service", "table"]
+
+PACKAGES = ("numpy", "scikit-learn", "scipy")
+PARTS = ("static", "mean", "parameter-free", "no-association", "no-informativeness", "model")
+"""The model, its baselines, and the model without a part."""
+_NO_WORDS = "The model's vocabulary has none of the words that the set asks for."
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A system with its vectors. Several embedders are random variants, which are averaged."""
+
+    name: str
+    title: str
+    kind: Kind
+    embedders: Sequence[Embedder]
+
+
+Vectors: TypeAlias = Callable[[Sequence[Occurrence]], Iterable[Measured]]
+"""A function from occurrences to the vectors of every system."""
+Figures: TypeAlias = dict[str, dict[str, float]]
+
+
+def measure_model(model: Model, config: EvaluationConfig) -> Results:
+    """Evaluate a model in memory."""
+    found = systems(model, config.names)
+    return _measure(config, model.manifest.name, LocalSource(model), found)
+
+
+def measure_service(service: ServiceSource, config: EvaluationConfig) -> Results:
+    """Evaluate a model behind a service; raise CommandError for systems that need its weights."""
+    available = {*SERVED_NAMES, MOST_FREQUENT, MINILM}
+    if kept_there := [name for name in config.names if name not in available]:
+        raise CommandError(
+            f"A service keeps its weights to itself, so {', '.join(kept_there)} cannot be measured"
+            " through it; measure the model's folder, without --url."
+        )
+    return _measure(config, service.model, service, served_systems(config.names))
+
+
+def _measure(
+    config: EvaluationConfig, name: str, source: Source, found: Mapping[str, System]
+) -> Results:
+    if config.task == "similarity":
+        results = measure_similarity(config.directory, lookup(source), f"static vector ({name})")
+    else:
+
+        def vectors(occurrences: Sequence[Occurrence]) -> Iterator[Measured]:
+            """Yield the systems, the model's own last but for the transformer."""
+            readers = {
+                f"{name} {number}": reader
+                for name, one in found.items()
+                for number, reader in enumerate(one.readers)
+            }
+            tables = tabulate(source, readers, occurrences, config.progress) if readers else {}
+            for system, one in found.items():
+                own = [tables[f"{system} {number}"] for number in range(len(one.readers))]
+                title = f"{one.title} ({name})" if one.kind == "model" else one.title
+                yield Measured(system, title, one.kind, own)
+            if MINILM in config.names:
+                own = [transformer_vectors(occurrences, config.progress)]
+                yield Measured(MINILM, MINILM_TITLE, "compared", own)
+
+        if config.task == "wic":
+            results = measure_wic(config.directory, source.knows, vectors, config.split)
+        else:
+            often = MOST_FREQUENT in config.names
+            results = measure_coarsewsd(
+                config.directory, source.knows, vectors, most_frequent=often
+            )
+    versions = {package: version(package) for package in PACKAGES}
+    return replace(results, facts={"model": name, **results.facts, "versions": versions})
+
+
+def lookup(source: Source) -> Lookup:
+    """The function from words to their static vectors. -> [m, d], [m]"""
+
+    def look_up(words: Sequence[str]) -> tuple[Floats, Flags]:
+        sentences = [read.sentence for read in source([(word,) for word in words])]
+        vectors = np.concatenate([sentence.vectors for sentence in sentences])
+        return vectors, np.concatenate([sentence.known for sentence in sentences])
+
+    return look_up
+
+
+def measure_coarsewsd(
+    directory: Path, knows: Knows, vectors: Vectors, *, most_frequent: bool = True
+) -> Results:
+    """Evaluate on CoarseWSD-20, or as many of its words as the folder has.
+
+    Raises CommandError if the set cannot be read, or the model has none of the words.
+    """
+    files = read_data_set(directory, "coarsewsd")
+    words = coarse_set.ambiguous_words(files)
+    known = knows([word.test.occurrences[0].word for word in words])
+    if not any(known):
+        raise CommandError(_NO_WORDS)
+    rows, own = [], None
+    if most_frequent:
+        found = coarse_set.most_frequent_sense(files)
+        rows.append(_coarse_row(MOST_FREQUENT, "most frequent sense", "control", found))
+    for one in vectors(coarse_set.occurrences_in(files)):
+        found = coarse_set.coarsewsd(files, *one.embedders)
+        own = found if one.kind == "model" else own
+        rows.append(_coarse_row(one.name, one.title, one.kind, found))
+    published = published_coarsewsd([word.name for word in words])
+    lacking = [word.name for word, there in zip(words, known, strict=True) if not there]
+    sentences = sum(len(word.test.senses) for word in words)
+    return Results(
+        task="coarsewsd",
+        title=f"CoarseWSD-20, {len(words)} words, {sentences:,} test sentences: nearest sense"
+        " centroid, means over the words, %",
+        columns={"accuracy": "accuracy", "macro_f1": "macro-F1"},
+        rows=rows,
+        published=published,
+        words=_by_word(words, own) if own else {},
+        notes=_notes("each word's test sentences", rows, published, ", ".join(lacking)),
+        facts={
+            "words": [word.name for word in words],
+            "sentences": sentences,
+            "lacking": lacking,
+            "data": fingerprint(files),
+        },
+    )
+
+
+def measure_wic(directory: Path, knows: Knows, vectors: Vectors, split: Split) -> Results:
+    """Evaluate on a split of WiC; raise CommandError as `measure_coarsewsd` does."""
+    files = read_data_set(directory, "wic")
+    pairs = pair_set.pairs_of(files, split).occurrences
+    lacking = pairs_known(pairs, knows).count(False)
+    if lacking == len(pairs):
+        raise CommandError(_NO_WORDS)
+    rows = []
+    for one in vectors(pair_set.occurrences_in(files, split)):
+        found = pair_set.wic(files, *one.embedders, split=split)
+        facts = {"train_accuracy": found.train, "threshold": found.threshold}
+        rows.append(Row(one.name, one.title, one.kind, {"accuracy": found.accuracy}, facts))
+    published = published_wic(split)
+    told = f"a word of {lacking} pairs" if lacking else ""
+    return Results(
+        task="wic",
+        title=f"WiC, {len(pairs):,} pairs of {split}: cosine against the threshold that is best on"
+        " train, %",
+        columns={"accuracy": f"{split} accuracy"},
+        rows=rows,
+        published=published,
+        notes=_notes("the pairs", rows, published, told),
+        facts={
+            "split": split,
+            "pairs": len(pairs),
+            "lacking": lacking,
+            "data": fingerprint(files),
+        },
+        base=50.0,
+    )
+
+
+def measure_similarity(directory: Path, lookup: Lookup, title: str) -> Results:
+    """Evaluate static vectors on the sets of judged pairs that the folder has."""
+    found = {name: similarity(pairs, lookup) for name, pairs in judged_pairs(directory).items()}
+    figures = {name: one.spearman for name, one in found.items()}
+    notes = [
+        f"{name}: {one.pairs} pairs; {one.lacking} more were left out, because the vocabulary lacks"
+        " a word of them."
+        for name, one in found.items()
+    ]
+    return Results(
+        task="similarity",
+        title="Spearman's correlation of static cosines with people's judgement, × 100",
+        columns={name: name for name in found},
+        rows=[Row("static", title, "model", figures)],
+        notes=[*notes, _interval("the pairs")],
+        facts={
+            "pairs": {name: one.pairs for name, one in found.items()},
+            "lacking": {name: one.lacking for name, one in found.items()},
+        },
+    )
+
+
+def _coarse_row(name: str, title: str, kind: Kind, found: CoarseWsdResult) -> Row:
+    by_word = {
+        word: {"accuracy": _percent(one.accuracy), "macro_f1": _percent(one.macro_f1)}
+        for word, one in found.words.items()
+    }
+    figures = {"accuracy": found.accuracy, "macro_f1": found.macro_f1}
+    return Row(name, title, kind, figures, {"words": by_word})
+
+
+def _by_word(words: Sequence[AmbiguousWord], own: CoarseWsdResult) -> dict[str, dict[str, float]]:
+    return {
+        word.name: {
+            "senses": len(word.senses),
+            "train": len(word.train.senses),
+            "test": len(word.test.senses),
+            "accuracy": _percent(own.words[word.name].accuracy),
+            "macro-F1": _percent(own.words[word.name].macro_f1),
+        }
+        for word in words
+    }
+
+
+def _percent(part: float) -> float:
+    return round(100 * part, 2)
+
+
+def _interval(items: str) -> str:
+    return (
+        f"In brackets: {LEVEL} % intervals, percentiles of {RESAMPLES:,} bootstrap resamples of"
+        f" {items} (seed {SEED})."
+    )
+
+
+def _notes(
+    items: str, rows: Iterable[Row], published: Sequence[Published], lacking: str
+) -> list[str]:
+    notes = [_interval(items)]
+    if any(row.name == "random" for row in rows):
+        notes.append(f"Random projections: the mean of seeds {', '.join(map(str, SEEDS))}.")
+    if lacking:
+        notes.append(f"Without a static vector, so told by context alone: {lacking}.")
+    if published:
+        sources = ", ".join(dict.fromkeys(one.source for one in published))
+        notes.append(f"Published: figures of {sources} on the same data, not measured here.")
+    return notes
+
+
+def quality(model: Model, data: Path) -> Figures:
+    """The figures of a model on CoarseWSD-20 and WiC, for its manifest."""
+    coarse, pairs = (read_data_set(data, name) for name in ("coarsewsd", "wic"))
+    ((_, found),) = part_figures(model, coarse, pairs, ("model",))
+    return found
+
+
+def part_figures(
+    model: Model, coarse: Files, in_context: Files, names: Sequence[str] = PARTS
+) -> Iterator[tuple[str, Figures]]:
+    """Yield the title of each system and its figures on both sets, in %."""
+    chosen = systems(model, names)
+    readers = {name: one.readers[0] for name, one in chosen.items()}
+    asked = coarse_set.occurrences_in(coarse) + pair_set.occurrences_in(in_context)
+    tables = tabulate(LocalSource(model), readers, asked)
+    for name, one in chosen.items():
+        yield (
+            one.title,
+            {
+                "coarsewsd": coarse_set.coarsewsd(coarse, tables[name]).rounded(),
+                "wic": pair_set.wic(in_context, tables[name]).rounded(),
+            },
+        )

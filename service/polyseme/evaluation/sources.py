@@ -1,0 +1,128 @@
+"""Where static vectors come from: a model in memory, or a running service."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from polyseme.client.errors import ClientError
+from polyseme.command_error import CommandError
+from polyseme.engine.arrays import Floats
+from polyseme.engine.attention import Sentence
+from polyseme.errors import PolysemeError, TooLargeError
+from polyseme.evaluation.datasets import Words
+from polyseme.models.model import Model
+from polyseme.tokenizer import Token, resolve_all
+
+if TYPE_CHECKING:
+    from polyseme.client.results import Sentence as EncodedSentence
+
+
+_TIMEOUT, _RETRIES, _LONGEST_WAIT = 120.0, 8, 120.0
+"""Seconds without a byte, further tries of a request, and seconds between two tries."""
+
+
+@dataclass(frozen=True)
+class StaticSentence:
+    """A sentence with its static vectors."""
+
+    sentence: Sentence
+    tokens: Sequence[Token] = ()
+    """empty if a service tokenized it"""
+    contextual: Floats | None = None
+    """[n, d], if a service computed them"""
+
+
+class Source(Protocol):
+    """Reads sentences, and knows which words have a vector."""
+
+    def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
+        """Read sentences, in order."""
+
+    def knows(self, words: Sequence[str]) -> list[bool]:
+        """Whether words have a vector, from the vocabulary or composed of subwords."""
+
+
+class LocalSource:
+    """Reads sentences with a model in memory, as the service does by default."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
+        """Read sentences one by one."""
+        for words in sentences:
+            tokens = self._resolve(words)
+            yield StaticSentence(self._model.sentence(tokens), tokens)
+
+    def knows(self, words: Iterable[str]) -> list[bool]:
+        """Whether words have a vector, from the vocabulary or composed of subwords."""
+        return [t.row is not None or t.composed is not None for t in self._resolve(words)]
+
+    def _resolve(self, words: Iterable[str]) -> list[Token]:
+        return resolve_all(words, self._model.vocabulary, composes=self._model.composes)
+
+
+class ServiceSource:
+    """Reads sentences with a running service, by the project's own client."""
+
+    def __init__(self, url: str, model: str | None = None, key: str | None = None) -> None:
+        with _refusals():
+            from polyseme.client.client import Client  # noqa: PLC0415 - only for --url
+
+            with Client(
+                url, key or "", timeout=_TIMEOUT, retries=_RETRIES, longest_wait=_LONGEST_WAIT
+            ) as client:
+                names = {one.name: one.default for one in client.models()}
+            name = model or next((name for name, default in names.items() if default), None)
+            if name is None or name not in names:
+                raise CommandError(
+                    f"The service has no such model; it has {', '.join(sorted(names)) or 'none'}."
+                )
+            self.model = name
+            self._client = Client(
+                url, key or "", name, timeout=_TIMEOUT, retries=_RETRIES, longest_wait=_LONGEST_WAIT
+            )
+
+    def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
+        """Read sentences, many in each request."""
+        with _refusals():
+            encoded = self._client.encode_each(sentences, include=("static", "contextual"))
+            for words, one in zip(sentences, encoded, strict=True):
+                yield _static_sentence(words, one)
+
+    def knows(self, words: Iterable[str]) -> list[bool]:
+        """Whether words have a vector, from the vocabulary or composed of subwords."""
+        return [bool(read.sentence.known[0]) for read in self([(word,) for word in words])]
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn errors of the client and of the service into CommandError."""
+    try:
+        yield
+    except TooLargeError as error:
+        raise CommandError(
+            f"The service refuses a sentence: {error.sentence} Raise its limit."
+        ) from None
+    except PolysemeError as error:
+        raise CommandError(f"The service answers {error.status}: {error.sentence}") from None
+    except (ClientError, ModuleNotFoundError, ValueError) as error:
+        raise CommandError(str(error)) from None
+
+
+def _static_sentence(words: Words, encoded: "EncodedSentence") -> StaticSentence:
+    """The sentence as `Model.sentence` makes it, without the word bias, which a service keeps."""
+    static, contextual = encoded.static, encoded.contextual
+    if static is None or contextual is None or not len(words) == len(encoded.tokens) == len(static):
+        raise CommandError(
+            "What answers at this address is not Polyseme, or another version of it; name another"
+            " by --url."
+        )
+    known = np.array([token.resolution != "oov" for token in encoded.tokens], np.bool_)
+    folded = [(token.key or token.text).casefold() for token in encoded.tokens]
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(folded))}
+    places = np.array([numbers[word] for word in folded], np.int64)
+    return StaticSentence(Sentence(static, known, places), contextual=contextual)

@@ -1,0 +1,127 @@
+"""`manifest.json`: a description of the model, with the size and checksum of each other file."""
+
+import json
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from polyseme.engine.attention import Mask
+from polyseme.engine.layers import Activation, NormPlace, ResidualKind
+
+FORMAT = "polyseme-model"
+FORMAT_VERSION = 1
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+
+MANIFEST: Final = "manifest.json"
+VECTORS: Final = "vectors.npy"
+SCALES: Final = "scales.npy"
+VOCABULARY: Final = "vocabulary.txt"
+INDEX: Final = "index.npy"
+SUBWORDS: Final = "subwords.npy"
+SUBWORD_SCALES: Final = "subword_scales.npy"
+ATTENTION: Final = "attention.safetensors"
+FileName: TypeAlias = Literal[
+    "vectors.npy",
+    "scales.npy",
+    "vocabulary.txt",
+    "index.npy",
+    "subwords.npy",
+    "subword_scales.npy",
+    "attention.safetensors",
+]
+Dtype: TypeAlias = Literal["float16", "float32", "int8"]
+"""The numbers of a table on disk; an int8 table has a file of scales, one for each row."""
+SCALES_OF: Final[dict[FileName, FileName]] = {VECTORS: SCALES, SUBWORDS: SUBWORD_SCALES}
+
+
+def _require_finite(details: dict[str, Any]) -> dict[str, Any]:
+    json.dumps(details, allow_nan=False)
+    return details
+
+
+Details: TypeAlias = Annotated[dict[str, Any], AfterValidator(_require_finite)]
+_Share = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FileEntry(_Section):
+    """The size and checksum of one file."""
+
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    bytes: int = Field(ge=0)
+
+
+class ResidualEntry(_Section):
+    """How the output of attention is added to its input (`polyseme.engine`)."""
+
+    kind: ResidualKind = "none"
+    share: _Share = 0.0
+    position_share: _Share = 0.0
+
+
+class LayerEntry(_Section):
+    """The settings of a layer that are not tensors. The default is parameter-free attention."""
+
+    scale: bool = True
+    looks_at: Mask = "all"
+    word_bias: bool = False
+    residual: ResidualEntry = ResidualEntry()
+    norm: NormPlace = "none"
+    norm_epsilon: Annotated[float, Field(gt=0, le=1)] = 1e-5
+    activation: Activation = "gelu"
+
+
+class SubwordsEntry(_Section):
+    """The lengths, in code points, of the n-grams that `subwords.npy` has vectors for."""
+
+    min_n: int = Field(ge=1, le=64)
+    max_n: int = Field(ge=1, le=64)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "SubwordsEntry":
+        if self.min_n > self.max_n:
+            raise ValueError("min_n has to be no more than max_n")
+        return self
+
+
+class Manifest(_Section):
+    """The whole manifest. `name` is the folder's name when it is read (`read_manifest`)."""
+
+    format: Literal["polyseme-model"] = FORMAT  # type: ignore[assignment]
+    format_version: Literal[1] = FORMAT_VERSION  # type: ignore[assignment]
+    name: str = Field(pattern=NAME_PATTERN)
+    dimension: int = Field(ge=1, le=65_536)
+    vocabulary_size: int = Field(ge=1, le=100_000_000)
+    dtype: Dtype
+    cased: bool
+    heads: int = Field(default=1, ge=1, le=1024)
+    layers: list[LayerEntry] = Field(default=[LayerEntry()], min_length=1, max_length=64)
+    tensors: dict[str, list[int]] = {}
+    """the shape of each tensor in `attention.safetensors`"""
+    languages: list[str] = []
+    licence: str = "unknown"
+    source: str = "unknown"
+    training: Details = {}
+    quality: Details = {}
+    subwords: SubwordsEntry | None = None
+    files: dict[FileName, FileEntry]
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Manifest":
+        if not {VECTORS, VOCABULARY} <= set(self.files):
+            raise ValueError("the manifest has to name vectors.npy and vocabulary.txt")
+        if self.tensors and ATTENTION not in self.files:
+            raise ValueError("the manifest names tensors but not attention.safetensors")
+        if (self.subwords is None) != (SUBWORDS not in self.files):
+            raise ValueError("the manifest has to name both subwords and subwords.npy, or neither")
+        for table, scales in SCALES_OF.items():
+            if (scales in self.files) != (self.dtype == "int8" and table in self.files):
+                raise ValueError(
+                    f"the manifest has to name {scales} where {table} is int8, and nowhere else"
+                )
+        if self.dimension % self.heads and not self.tensors:
+            raise ValueError("without weights the number of heads has to divide the dimension")
+        return self

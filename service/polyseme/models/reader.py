@@ -1,0 +1,240 @@
+"""Reading a model folder: every file is checked before it is used, and none is unpickled."""
+
+import hashlib
+import mmap
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from safetensors.numpy import load as load_tensors
+
+from polyseme.engine.layers import Layer
+from polyseme.engine.quantization import QuantizedRows, Rows
+from polyseme.engine.subwords import Subwords
+from polyseme.errors import ModelFolderError
+from polyseme.models.manifest import (
+    ATTENTION,
+    INDEX,
+    MANIFEST,
+    NAME_PATTERN,
+    SCALES_OF,
+    SUBWORDS,
+    VECTORS,
+    VOCABULARY,
+    FileEntry,
+    FileName,
+    Manifest,
+)
+from polyseme.models.model import Model
+from polyseme.models.vectors import (
+    NUMBER_TYPES,
+    SCALE,
+    InvalidNumberFinder,
+    NumberType,
+    map_array,
+    read_header,
+)
+from polyseme.models.vocabulary import Vocabulary
+from polyseme.models.weights import WORD_BIAS, layers_from_tensors
+
+ChunkObserver: TypeAlias = Callable[[int, memoryview], None]
+"""Takes the position and the content of each chunk of a file while it is read."""
+_MAX_MANIFEST_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 18
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read and check `manifest.json`; raise ModelFolderError where it is not valid.
+
+    The model's name is the folder's: a folder may be renamed.
+    """
+    name = folder.absolute().name
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise ModelFolderError(
+            "the folder's name is no model's name: letters, digits, '.', '_' and '-', at most 64."
+        )
+    path = folder / MANIFEST
+    try:
+        if not path.is_file():
+            raise FileNotFoundError
+        if path.stat().st_size > _MAX_MANIFEST_BYTES:
+            raise ModelFolderError("manifest.json is larger than 1 MiB.")
+        manifest = Manifest.model_validate_json(path.read_bytes())
+    except OSError:
+        raise ModelFolderError("manifest.json cannot be read.") from None
+    except ValidationError as error:
+        raise ModelFolderError(manifest_problem(error)) from None
+    return manifest.model_copy(update={"name": name})
+
+
+def manifest_problem(error: ValidationError) -> str:
+    """One sentence about the first thing that is wrong with a manifest."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    return f"manifest.json, {field or 'top'}: {first['msg']}."
+
+
+def read_model(folder: Path, *, verify: bool = True) -> Model:
+    """Read a model folder; words, index and vectors are mapped, not copied.
+
+    `verify` reads every file once more: it compares the checksums, and looks for numbers that no
+    vector may have, for words that occur twice and for words that the index does not find. Raises
+    ModelFolderError with one sentence about what is wrong.
+    """
+    manifest = read_manifest(folder)
+    vocabulary = _read_vocabulary(folder, manifest, verify=verify)
+    rows = _read_rows(folder, VECTORS, manifest, manifest.vocabulary_size, verify=verify)
+    subwords = None
+    if lengths := manifest.subwords:
+        table = _read_rows(folder, SUBWORDS, manifest, None, verify=verify)
+        subwords = Subwords(table, lengths.min_n, lengths.max_n)
+    layers, word_bias = _read_attention(folder, manifest, verify=verify)
+    return Model(manifest, vocabulary, rows, layers, word_bias, subwords)
+
+
+def _read_vocabulary(folder: Path, manifest: Manifest, *, verify: bool) -> Vocabulary:
+    with ExitStack() as stack:
+        files = {}
+        for name in (VOCABULARY, INDEX):
+            if entry := manifest.files.get(name):
+                files[name] = stack.enter_context(_open(folder / name, entry))
+                if verify:
+                    _verify_checksum(files[name], name, entry)
+        size = manifest.vocabulary_size
+        return Vocabulary.read(files[VOCABULARY], files.get(INDEX), size, verify=verify)
+
+
+def _read_rows(
+    folder: Path, name: FileName, manifest: Manifest, count: int | None, *, verify: bool
+) -> Rows:
+    """Map a table, with the scales of its rows if it is int8; count None: any. -> [V, d]"""
+    shape = (count, manifest.dimension)
+    number_type = NUMBER_TYPES[manifest.dtype]
+    table = _read_array(folder, name, manifest, number_type, shape, verify=verify)
+    if manifest.dtype != "int8":
+        return table
+    scales = _read_array(folder, SCALES_OF[name], manifest, SCALE, (len(table),), verify=verify)
+    return QuantizedRows(table, scales)
+
+
+def _read_array(
+    folder: Path,
+    name: FileName,
+    manifest: Manifest,
+    number_type: NumberType,
+    shape: tuple[int | None, ...],
+    *,
+    verify: bool,
+) -> NDArray[Any]:
+    """Map an array; None in the shape stands for any size except 0.
+
+    `verify` computes the checksum and looks at every number in one pass.
+    """
+    entry = manifest.files[name]
+    with _open(folder / name, entry) as file:
+        header = read_header(file, name, number_type.dtype, len(shape))
+        sizes = zip(shape, header.shape, strict=True)
+        fits = all(size in {None, found} for size, found in sizes)
+        require_agreement(fits and header.shape[0] > 0, name, "shape")
+        if verify:
+            finder = InvalidNumberFinder(number_type, header)
+            _verify_checksum(file, name, entry, finder)
+            if finder.row is not None:
+                raise ModelFolderError(f"{name} {number_type.problem} in row {finder.row}.")
+        return map_array(file, number_type.dtype, header)
+
+
+def _read_attention(
+    folder: Path, manifest: Manifest, *, verify: bool
+) -> tuple[list[Layer], NDArray[np.float32] | None]:
+    """Read the layers and the bias of each word. -> L layers, [V]"""
+    tensors: dict[str, NDArray[np.float32]] = {}
+    if entry := manifest.files.get(ATTENTION):
+        try:
+            with _open(folder / ATTENTION, entry) as file:
+                if verify:
+                    _verify_checksum(file, ATTENTION, entry)
+                file.seek(0)
+                tensors = load_tensors(file.read())
+        except (
+            *(safetensors.SafetensorError, OSError),
+            *(ValueError, KeyError, TypeError, AttributeError),
+        ):
+            raise ModelFolderError(f"{ATTENTION} is not a safetensors file.") from None
+    for name, tensor in tensors.items():
+        if tensor.dtype != np.float32:
+            raise ModelFolderError(f"{ATTENTION}, {name}: the dtype is not float32.")
+        if not np.isfinite(tensor).all():
+            raise ModelFolderError(f"{ATTENTION}, {name}: not finite.")
+    shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
+    require_agreement(shapes == manifest.tensors, ATTENTION, "set of tensors")
+    layers = layers_from_tensors(tensors, manifest.layers, manifest.heads, manifest.dimension)
+    word_bias = tensors.get(WORD_BIAS)
+    if word_bias is None and any(layer.word_bias for layer in manifest.layers):
+        raise ModelFolderError("manifest.json asks for the tensor word_bias, which is not there.")
+    if word_bias is not None:
+        fits = word_bias.shape == (manifest.vocabulary_size,)
+        require_agreement(fits, ATTENTION, "shape of word_bias")
+    return layers, word_bias
+
+
+def fingerprint(file: BufferedReader, observer: ChunkObserver | None = None) -> FileEntry:
+    """Read a file once from start to end; return its size and its checksum.
+
+    The buffer is mapped memory, which goes back to the system at once; a worker may keep what
+    comes from the heap.
+    """
+    digest, size = hashlib.sha256(), 0
+    file.seek(0)
+    with mmap.mmap(-1, _CHUNK_BYTES) as buffer, memoryview(buffer) as view:
+        while count := file.readinto(buffer):
+            with view[:count] as chunk:
+                digest.update(chunk)
+                if observer is not None:
+                    observer(size, chunk)
+            size += count
+    return FileEntry(sha256=digest.hexdigest(), bytes=size)
+
+
+@contextmanager
+def _open(path: Path, entry: FileEntry) -> Iterator[BufferedReader]:
+    """Open a file of the size in the manifest; raise ModelFolderError where it has another.
+
+    A file is opened once: what is mapped is what was checked. A pipe is not opened, because
+    opening one waits for its other end.
+    """
+    try:
+        if not path.is_file():
+            raise FileNotFoundError
+        file = path.open("rb")
+    except OSError:
+        raise ModelFolderError(f"{path.name} cannot be read.") from None
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        require_agreement(size == entry.bytes, path.name, "number of bytes")
+        yield file
+
+
+def _verify_checksum(
+    file: BufferedReader, name: str, entry: FileEntry, observer: ChunkObserver | None = None
+) -> None:
+    """Read a file; raise ModelFolderError unless its checksum is that of the manifest."""
+    try:
+        found = fingerprint(file, observer)
+    except OSError:
+        raise ModelFolderError(f"{name} cannot be read.") from None
+    require_agreement(found == entry, name, "checksum")
+
+
+def require_agreement(condition: bool, file: str, what: str) -> None:
+    """Raise ModelFolderError unless a file is what the manifest says."""
+    if not condition:
+        raise ModelFolderError(f"{file} has another {what} than manifest.json says.")

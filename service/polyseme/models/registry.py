@@ -1,0 +1,329 @@
+"""The models of a service by name, each read when it is first used."""
+
+import re
+import stat
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+from polyseme.errors import ModelFolderError, UnknownModelError
+from polyseme.models.manifest import MANIFEST, NAME_PATTERN, FileName, Manifest
+from polyseme.models.model import Model
+from polyseme.models.reader import read_manifest, read_model, require_agreement
+
+_PACKAGE = Path(__file__).parent.parent
+_RETRIES, _PAUSE = 5, 0.05
+"""A writer replaces a folder by two renames. A folder that is missing in between is looked for
+again so often, after so many seconds."""
+_MAX_READS = 5
+
+
+def bundled_models() -> Path:
+    """The folder of the models that come with Polyseme: in the package, or in the checkout."""
+    packaged = _PACKAGE / "bundled"
+    return packaged if packaged.is_dir() else _PACKAGE.parents[1] / "models"
+
+
+class ModelStatus(NamedTuple):
+    """The status of a model, known without loading it."""
+
+    status: Literal["loaded", "unloaded", "broken"]
+    problem: str | None
+    """one sentence; a loaded model has one where its folder was changed and is broken now"""
+    manifest: Manifest | None = None
+    """of the model that is, or would be, loaded; None for a broken one"""
+    created: int = 0
+    """seconds since 1970"""
+
+
+class Registry:
+    """The model folders of some directories by name, each read when it is first used.
+
+    `refresh` looks for changes. Threads may share a registry: a request for one model does not
+    wait while another is read, or while its own is read anew.
+    """
+
+    def __init__(
+        self,
+        directories: Iterable[Path],
+        default: str,
+        *,
+        verify: bool = True,
+        preload: bool = False,
+    ) -> None:
+        self.default = default
+        self._directories = tuple(directories)
+        self._verify, self._preload = verify, preload
+        self._refreshing = threading.Lock()
+        self._handles: Mapping[str, ModelHandle] = {
+            name: ModelHandle(folder, verify=verify)
+            for name, folder in find_models(self._directories).items()
+        }
+
+    @classmethod
+    def of(
+        cls, models_dir: Path | None, default: str, *, verify: bool = True, preload: bool = False
+    ) -> "Registry":
+        """The bundled models and those of a directory, which win where names are the same."""
+        directories = [bundled_models(), *([models_dir] if models_dir else [])]
+        return cls(directories, default, verify=verify, preload=preload)
+
+    @property
+    def names(self) -> list[str]:
+        """The names, sorted."""
+        return sorted(self._handles)
+
+    def folder(self, name: str) -> Path:
+        """The folder of a model. The name is looked up, and never made into a path."""
+        return self._handle(name).folder
+
+    def manifest(self, name: str) -> Manifest:
+        """The manifest of a model; raise UnknownModelError or ModelFolderError."""
+        return self._handle(name).manifest()
+
+    def state(self, name: str) -> ModelStatus:
+        """The status of a model, without loading it; raise UnknownModelError."""
+        return self._handle(name).status()
+
+    def states(self) -> dict[str, ModelStatus]:
+        """The status of each model by name, sorted."""
+        return {name: handle.status() for name, handle in sorted(self._handles.items())}
+
+    def model(self, name: str | None = None) -> Model:
+        """A model, by default the default one; raise UnknownModelError or ModelFolderError."""
+        return self._handle(self.default if name is None else name).model()
+
+    def ready(self) -> bool:
+        """Whether the default model can be used."""
+        try:
+            self.model()
+        except (ModelFolderError, UnknownModelError):
+            return False
+        return True
+
+    def load(self) -> None:
+        """Read the default model, or every model with `preload`; skip those that are broken."""
+        for name in self.names if self._preload else [self.default]:
+            with suppress(ModelFolderError, UnknownModelError):
+                self.model(name)
+
+    def refresh(self) -> None:
+        """Find models that are new, changed, repaired or gone.
+
+        A model that was read and has changed stays in use until the new one is read. Raises
+        ModelFolderError where a directory cannot be read; then nothing changes.
+        """
+        with self._refreshing:
+            folders = self._find_models()
+            handles = {
+                name: self._handles.get(name) or ModelHandle(folder, verify=self._verify)
+                for name, folder in folders.items()
+            }
+            self._handles = handles
+            for name, folder in folders.items():
+                handles[name].refresh(folder)
+            self.load()
+
+    def _find_models(self) -> dict[str, Path]:
+        """The folders by name; look again for a folder that is missing for a moment."""
+        before = {handle.folder for handle in self._handles.values()}
+        for _ in range(_RETRIES):
+            folders = find_models(self._directories)
+            if before <= set(folders.values()):
+                break
+            time.sleep(_PAUSE)
+        return folders
+
+    def _handle(self, name: str) -> "ModelHandle":
+        handle = self._handles.get(name)
+        if handle is None:
+            raise UnknownModelError
+        return handle
+
+
+def find_models(directories: Iterable[Path]) -> dict[str, Path]:
+    """The model folders in some directories by name; a later directory wins.
+
+    A folder without a manifest is a broken model, except among the bundled models: a checkout has
+    scripts there too. Raises ModelFolderError where a directory cannot be read.
+    """
+    found = {}
+    for directory in filter(_is_folder, directories):
+        bundled = directory == bundled_models()
+        try:
+            entries = sorted(directory.iterdir())
+        except OSError:
+            raise ModelFolderError("The folder of models cannot be read by this user.") from None
+        for entry in entries:
+            named = re.fullmatch(NAME_PATTERN, entry.name) is not None
+            if named and _is_folder(entry) and (not bundled or (entry / MANIFEST).is_file()):
+                found[entry.name] = entry
+    return found
+
+
+class FileVersion(NamedTuple):
+    """Tells a file that was replaced or overwritten from the one that was read."""
+
+    device: int
+    inode: int
+    bytes: int
+    modified_ns: int
+
+
+FolderVersion: TypeAlias = Mapping[str, FileVersion | None]
+"""The version of each file that a model may have; None for one that is not there."""
+
+
+class LoadedModel(NamedTuple):
+    """The result of reading a folder: a model, or the problem that it has."""
+
+    version: FolderVersion
+    model: Model | None
+    problem: str | None = None
+
+
+class ModelHandle:
+    """A model folder, and the model that was read from it at its first use.
+
+    `_loaded` is replaced as a whole and read without a lock; the lock is held to read the folder.
+    """
+
+    def __init__(self, folder: Path, *, verify: bool) -> None:
+        self.folder = folder
+        self._verify = verify
+        self._lock = threading.Lock()
+        self._loaded: LoadedModel | None = None
+        self._examined: tuple[FolderVersion, ModelStatus] | None = None
+
+    def model(self) -> Model:
+        """The model; raise ModelFolderError. A broken folder is not read for every request."""
+        loaded = self._loaded
+        if loaded is None:
+            with self._lock:
+                loaded = self._loaded = self._loaded or self._read()
+        if loaded.model is None:
+            raise ModelFolderError(loaded.problem)
+        return loaded.model
+
+    def manifest(self) -> Manifest:
+        """The manifest; raise ModelFolderError where the model is broken."""
+        status = self.status()
+        if status.manifest is None:
+            raise ModelFolderError(status.problem)
+        return status.manifest
+
+    def status(self) -> ModelStatus:
+        """The status. A folder that was not read yet is examined: its files have to be there."""
+        loaded = self._loaded
+        if loaded is not None and loaded.model is not None:
+            manifest, created = loaded.model.manifest, _created(loaded.version)
+            return ModelStatus("loaded", loaded.problem, manifest, created)
+        if loaded is not None:
+            return ModelStatus("broken", loaded.problem)
+        version = _folder_version(self.folder)
+        # Probes ask often; the manifest is parsed again only where something has changed.
+        if self._examined is None or self._examined[0] != version:
+            self._examined = version, self._examine(version)
+        return self._examined[1]
+
+    def refresh(self, folder: Path) -> None:
+        """Read the model again if its folder has changed or was broken.
+
+        The old model stays in use until then, and also if the folder is broken now. It goes if one
+        of its files was overwritten in place: the file is mapped, and reading behind the end of a
+        file that was cut off would end the process.
+        """
+        with self._lock:
+            self.folder = folder
+            old = self._loaded
+            if old is None:
+                return
+            version = _folder_version(folder)
+            if old.model is not None and old.version == version:
+                self._loaded = old._replace(problem=None)
+                return
+            new = self._read()
+            if new.model is None and old.model is not None and not _overwritten(old, version):
+                problem = f"the folder has changed, and the previous model is in use: {new.problem}"
+                new = old._replace(problem=problem)
+            self._loaded = new
+
+    def _examine(self, version: FolderVersion) -> ModelStatus:
+        try:
+            _require_file(version, MANIFEST)
+            manifest = read_manifest(self.folder)
+            for name, entry in manifest.files.items():
+                size = _require_file(version, name).bytes
+                require_agreement(size == entry.bytes, name, "number of bytes")
+        except ModelFolderError as error:
+            return ModelStatus("broken", error.sentence)
+        return ModelStatus("unloaded", None, manifest, _created(version))
+
+    def _read(self) -> LoadedModel:
+        """Read the folder, and again if it changed meanwhile: files of two models must not mix."""
+        for _ in range(_MAX_READS):
+            for _ in range(_RETRIES):
+                if _is_folder(self.folder):
+                    break
+                time.sleep(_PAUSE)
+            version = _folder_version(self.folder)
+            try:
+                _require_file(version, MANIFEST)
+                loaded = LoadedModel(version, read_model(self.folder, verify=self._verify))
+            except ModelFolderError as error:
+                loaded = LoadedModel(version, None, error.sentence)
+            except (OSError, MemoryError):
+                problem = "its files cannot be read, or do not fit into memory."
+                loaded = LoadedModel(version, None, problem)
+            if version == _folder_version(self.folder):
+                return loaded
+        return LoadedModel(version, None, "the folder changes while it is read.")
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether a path is a folder that this user can see."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _folder_version(folder: Path) -> FolderVersion:
+    """The version of each file that a model may have."""
+    return {name: _file_version(folder / name) for name in (MANIFEST, *get_args(FileName))}
+
+
+def _file_version(path: Path) -> FileVersion | None:
+    """The version of a file; None where it is missing, or is no regular file, such as a pipe."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return FileVersion(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _require_file(version: FolderVersion, name: str) -> FileVersion:
+    """Return the version of a file; raise ModelFolderError where it is missing."""
+    found = version[name]
+    if found is None:
+        raise ModelFolderError(f"{name} cannot be read.")
+    return found
+
+
+def _overwritten(loaded: LoadedModel, now: FolderVersion) -> bool:
+    """Whether a file that was read has changed in place, not only another file its name."""
+    for name in loaded.model.manifest.files if loaded.model else ():
+        before, after = loaded.version[name], now[name]
+        if before and after and before[:2] == after[:2] and before != after:
+            return True
+    return False
+
+
+def _created(version: FolderVersion) -> int:
+    manifest = version[MANIFEST]
+    return manifest.modified_ns // 10**9 if manifest else 0

@@ -1,0 +1,316 @@
+"""The words of a model, and the row of each.
+
+The text and its index stay on disk, mapped into memory and shared by all workers; each worker
+would have its own copy of a dict of Python strings (docs/decisions/0004).
+"""
+
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import BufferedReader
+from typing import NamedTuple, TypeAlias
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyseme.errors import ModelFolderError
+from polyseme.models.manifest import INDEX
+from polyseme.models.vectors import read_header
+
+Buffer: TypeAlias = bytes | mmap.mmap
+"""The content of `vocabulary.txt`: one word a line, UTF-8, each line ended by a line feed."""
+UInts: TypeAlias = NDArray[np.uint32]
+
+MAX_LINE_BYTES = 1 << 16
+"""Bytes of the longest line, its line feed included."""
+MAX_BUCKET_SIZE = 64
+"""Words of one hash. More do not occur by chance; they would make a lookup slow."""
+_MAX_TEXT_BYTES = (1 << 32) - 1
+_BLOCK_BYTES = 1 << 14
+"""Bytes of a block of lines, unless its only line is longer."""
+_BLOCK_NUMBERS = 1 << 14
+"""Numbers of the index that are checked together; a worker keeps the heap that it once used."""
+
+
+class Vocabulary:
+    """Words by row and rows by word."""
+
+    def __init__(self, text: Buffer, index: "Index") -> None:
+        """Take a text and its index, both checked."""
+        self._text = text
+        self._buckets = index.buckets
+        # An element of a memoryview is a Python int, and is read three times as fast as NumPy's.
+        self._starts, self._firsts, self._rows = (
+            np.asarray(numbers, np.uint32).data
+            for numbers in (index.starts, index.firsts, index.rows)
+        )
+
+    @classmethod
+    def of(cls, text: Buffer) -> "Vocabulary":
+        """Index a text; raise ModelFolderError where it is not a vocabulary."""
+        size = count_lines(text)
+        return cls(text, Index.of(build_index(text, size), size))
+
+    @classmethod
+    def read(
+        cls, file: BufferedReader, index_file: BufferedReader | None, size: int, *, verify: bool
+    ) -> "Vocabulary":
+        """Map a vocabulary of `size` words and its index; without one, build it in memory.
+
+        `verify` also looks for words that the index does not find and for words that occur twice.
+        Raises ModelFolderError with one sentence about what is wrong.
+        """
+        text = map_file(file)
+        if count_lines(text) != size:
+            raise ModelFolderError(
+                "vocabulary.txt has another number of words than manifest.json says."
+            )
+        if index_file is None:
+            index = Index.of(build_index(text, size), size)
+            mapped = [text]
+        else:
+            end = read_header(index_file, INDEX, np.dtype("<u4"), 1).end
+            numbers = map_file(index_file)
+            index = Index.of(np.frombuffer(numbers, "<u4", offset=end), size)
+            check_index(index, text, verify=verify)
+            mapped = [text, numbers]
+        for buffer in mapped:
+            # The pages that the checks have read stay in the page cache, which all workers share.
+            if isinstance(buffer, mmap.mmap):
+                buffer.madvise(mmap.MADV_DONTNEED)
+        return cls(text, index)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def row(self, word: str) -> int | None:
+        """Return the row of a word as it is spelled, None where the vocabulary lacks it."""
+        try:
+            key = word.encode()
+        except UnicodeEncodeError:  # half a surrogate pair, which no UTF-8 file has
+            return None
+        bucket = crc32(key) % self._buckets
+        place, end = self._firsts[bucket], self._firsts[bucket + 1]
+        while place < end:
+            row = self._rows[place]
+            if self._text[self._starts[row] : self._starts[row + 1] - 1] == key:
+                return row
+            place += 1
+        return None
+
+    def word(self, row: int) -> str:
+        """Return the word of a row."""
+        return self._text[self._starts[row] : self._starts[row + 1] - 1].decode()
+
+
+def map_file(file: BufferedReader) -> Buffer:
+    """Map a file, read-only; an empty one cannot be mapped."""
+    if not os.fstat(file.fileno()).st_size:
+        return b""
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+class Block(NamedTuple):
+    """Some whole lines of a text. A worker would keep the memory of a list of all words."""
+
+    row: int
+    """of the first line"""
+    start: int
+    """its position in the text"""
+    lines: bytes
+
+    @property
+    def words(self) -> list[bytes]:
+        """The words, in UTF-8."""
+        return self.lines[:-1].split(b"\n")
+
+    def next_starts(self) -> NDArray[np.intp]:
+        """The position in the text of the line after each of these. -> [n]"""
+        line_feeds = np.flatnonzero(np.frombuffer(self.lines, np.uint8) == ord("\n"))
+        return line_feeds + (self.start + 1)
+
+
+def blocks(text: Buffer) -> Iterator[Block]:
+    """Yield a text in blocks of whole lines; raise ModelFolderError where a line has no end."""
+    row = start = 0
+    while start < len(text):
+        end = text.rfind(b"\n", start, start + _BLOCK_BYTES) + 1
+        end = end or text.find(b"\n", start, start + MAX_LINE_BYTES) + 1
+        if not end and len(text) - start < MAX_LINE_BYTES:
+            raise ModelFolderError("vocabulary.txt is empty or does not end with a line feed.")
+        if not end:
+            raise ModelFolderError(
+                f"vocabulary.txt has a word of 64 KiB or more, in line {row + 1}."
+            )
+        block = Block(row, start, text[start:end])
+        yield block
+        row, start = row + block.lines.count(b"\n"), end
+
+
+def count_lines(text: Buffer) -> int:
+    """The number of words; raise ModelFolderError, with the line, where one is not a word."""
+    if not text:
+        raise ModelFolderError("vocabulary.txt is empty.")
+    if len(text) > _MAX_TEXT_BYTES:
+        raise ModelFolderError("vocabulary.txt has 4 GiB or more.")
+    count = 0
+    for block in blocks(text):
+        try:
+            block.lines.decode()
+        except UnicodeDecodeError as error:
+            line = block.row + block.lines.count(b"\n", 0, error.start) + 1
+            raise ModelFolderError(f"vocabulary.txt is not UTF-8 in line {line}.") from None
+        if block.lines.startswith(b"\n") or b"\n\n" in block.lines:
+            line = block.row + block.words.index(b"") + 1
+            raise ModelFolderError(f"vocabulary.txt has no word in line {line}.")
+        count = block.row + block.lines.count(b"\n")
+    return count
+
+
+@dataclass(frozen=True)
+class Index:
+    """A hash table over V words in B buckets, as in `index.npy`; B is V, or V + 1 if V is even.
+
+    A lookup compares the words themselves: a wrong index can only fail to find one.
+    """
+
+    starts: UInts
+    """[V+1], the position in the text of each line, and of the end of the last"""
+    firsts: UInts
+    """[B+1], the position in `rows` of each bucket, and of the end of the last"""
+    rows: UInts
+    """[V], the rows of the words, bucket after bucket"""
+
+    @classmethod
+    def of(cls, numbers: UInts, size: int) -> "Index":
+        """The index of `size` words in the numbers of its file. [2V+B+2] -> [V+1], [B+1], [V]"""
+        if len(numbers) != _index_length(size):
+            raise ModelFolderError("index.npy has another length than vocabulary.txt needs.")
+        starts, firsts, rows = np.split(numbers, [size + 1, len(numbers) - size])
+        return cls(starts, firsts, rows)
+
+    @property
+    def buckets(self) -> int:
+        """B, the number of buckets."""
+        return len(self.firsts) - 1
+
+    def line(self, text: Buffer, row: int) -> bytes:
+        """The word of a row, in UTF-8."""
+        return text[int(self.starts[row]) : int(self.starts[row + 1]) - 1]
+
+
+def _index_length(size: int) -> int:
+    # B is odd: modulo a power of two, only the last bits of a hash would count.
+    return 2 * size + (size | 1) + 2
+
+
+def build_index(text: Buffer, size: int) -> UInts:
+    """The numbers of the index of a text of `size` lines. -> [2V+B+2]
+
+    A word is in the bucket of its CRC-32 modulo B, and the rows of a bucket are in order. Raises
+    ModelFolderError where a word occurs twice.
+    """
+    numbers = np.zeros(_index_length(size), np.uint32)
+    index = Index.of(numbers, size)
+    hashes = np.empty(size, np.uint32)
+    for block in blocks(text):
+        starts = block.next_starts()
+        index.starts[block.row + 1 : block.row + 1 + len(starts)] = starts
+        hashes[block.row : block.row + len(starts)] = _hashes(block.words)
+    hashes %= np.uint32(index.buckets)
+    index.rows[:] = np.argsort(hashes, kind="stable")
+    np.cumsum(np.bincount(hashes, minlength=index.buckets), out=index.firsts[1:])
+    _check_bucket_sizes(index, text)
+    _check_words(index, text)
+    return numbers
+
+
+def _hashes(words: Sequence[bytes]) -> UInts:
+    return np.fromiter(map(crc32, words), np.uint32, len(words))
+
+
+def _check_bucket_sizes(index: Index, text: Buffer) -> None:
+    """Raise where a bucket has more words than a lookup should have to compare."""
+    widths = np.diff(index.firsts)
+    if widths.max() <= MAX_BUCKET_SIZE:
+        return
+    first, last = index.firsts[widths.argmax() :][:2]
+    seen: set[bytes] = set()
+    for row in index.rows[first:last].tolist():
+        word = index.line(text, row)
+        if word in seen:
+            raise _duplicate(row)
+        seen.add(word)
+    raise ModelFolderError(
+        f"vocabulary.txt has more than {MAX_BUCKET_SIZE} words of one hash, one in line {row + 1}."
+    )
+
+
+def check_index(index: Index, text: Buffer, *, verify: bool) -> None:
+    """Raise ModelFolderError unless the lines are those of the text and the buckets hold each row.
+
+    `verify` also requires each word to be in its own bucket, and none to occur twice.
+    """
+    if index.starts[0]:
+        raise ModelFolderError("index.npy has another start of line 1 than vocabulary.txt.")
+    for block in blocks(text):
+        starts = block.next_starts()
+        same = index.starts[block.row + 1 : block.row + 1 + len(starts)] == starts
+        if not same.all():
+            line = block.row + int(same.argmin()) + 1
+            raise ModelFolderError(f"index.npy has another end of line {line} than vocabulary.txt.")
+    size, firsts = len(index.rows), index.firsts
+    # In uint32 a bucket that ends before it starts has about 2**32 rows.
+    widest = max(
+        np.diff(firsts[at : at + _BLOCK_NUMBERS + 1]).max(initial=0)
+        for at in range(0, len(firsts), _BLOCK_NUMBERS)
+    )
+    if firsts[0] or firsts[-1] != size or widest > MAX_BUCKET_SIZE:
+        raise ModelFolderError(
+            f"index.npy has buckets that are not 0 to {MAX_BUCKET_SIZE} rows one after another."
+        )
+    # Mapped memory goes back to the system at once, unlike the heap.
+    seen = np.frombuffer(mmap.mmap(-1, size), np.bool_)
+    for at in range(0, size, _BLOCK_NUMBERS):
+        rows = index.rows[at : at + _BLOCK_NUMBERS]
+        seen[rows[rows < size]] = True
+    if not seen.all():
+        raise ModelFolderError("index.npy does not have every row of vocabulary.txt once.")
+    if verify:
+        _check_words(index, text)
+
+
+def _check_words(index: Index, text: Buffer) -> None:
+    """Raise ModelFolderError unless each word is in its own bucket, and none occurs twice.
+
+    Each step compares all words of a block with the next row of their buckets.
+    """
+    for block in blocks(text):
+        words = block.words
+        buckets = _hashes(words) % np.uint32(index.buckets)
+        places, ends = index.firsts[buckets].astype(np.intp), index.firsts[buckets + 1]
+        found = np.zeros(len(words), np.bool_)
+        duplicates: list[int] = []
+        while len(live := np.flatnonzero(places < ends)):
+            rows, others = live + block.row, index.rows[places[live]]
+            found[live] |= others == rows
+            lengths = index.starts[rows + 1] - index.starts[rows]
+            other_lengths = index.starts[others + 1] - index.starts[others]
+            earlier = (others < rows) & (lengths == other_lengths)
+            duplicates += (
+                row
+                for row, other in zip(rows[earlier].tolist(), others[earlier].tolist(), strict=True)
+                if index.line(text, other) == words[row - block.row]
+            )
+            places += 1
+        if duplicates:
+            raise _duplicate(min(duplicates))
+        if not found.all():
+            line = block.row + int(found.argmin()) + 1
+            raise ModelFolderError(f"index.npy lacks the word of line {line} in its bucket.")
+
+
+def _duplicate(row: int) -> ModelFolderError:
+    return ModelFolderError(f"vocabulary.txt has a word twice, in line {row + 1}.")

@@ -1,0 +1,175 @@
+"""Conversion between the tensors of `attention.safetensors` and the engine's layers.
+
+`layers.0.query` and `.key` are `[d, h·k]`, `.value` is `[d, h·v]`, `.output` is `[h·v, d]`, each
+with an optional `…_bias`; `.position_bias` is `[h, 2R+1]`, `.word_bias_scale` is `[h]`;
+`.attention_norm.gain` and `.shift`, `.feed_forward_norm.gain` and `.shift` are `[d]`;
+`.feed_forward.inner` is `[d, m]`, `.outer` is `[m, d]`, with an optional `…_bias`; `word_bias` is
+`[V]`. An absent projection is the identity; any other absent part is left out.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyseme.engine.arrays import Floats
+from polyseme.engine.attention import Scoring
+from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
+from polyseme.errors import ModelFolderError
+from polyseme.models.manifest import LayerEntry, ResidualEntry
+
+Tensors = Mapping[str, NDArray[np.float32]]
+WORD_BIAS = "word_bias"
+
+
+def layers_from_tensors(
+    tensors: Tensors, entries: list[LayerEntry], heads: int, dimension: int
+) -> list[Layer]:
+    """Build the layers; raise ModelFolderError where a shape is wrong or a tensor is not used."""
+    used = {WORD_BIAS}
+    layers = [
+        _LayerReader(tensors, f"layers.{number}.", used, dimension).layer(entry, heads)
+        for number, entry in enumerate(entries)
+    ]
+    if (
+        len(
+            {
+                (_output_width(layer.key, dimension), _output_width(layer.value, dimension))
+                for layer in layers
+            }
+        )
+        > 1
+    ):
+        raise ModelFolderError("attention.safetensors has layers of different head widths.")
+    if left := sorted(set(tensors) - used):
+        raise ModelFolderError(f"attention.safetensors has tensors without a place: {left}.")
+    return layers
+
+
+class _LayerReader:
+    """Reads the tensors of one layer, and checks the shape of each."""
+
+    def __init__(self, tensors: Tensors, prefix: str, used: set[str], d: int) -> None:
+        self.tensors, self.prefix, self.used, self.d = tensors, prefix, used, d
+
+    def layer(self, entry: LayerEntry, heads: int) -> Layer:
+        """Read the layer."""
+        query, key = self.projection("query", self.d), self.projection("key", self.d)
+        value = self.projection("value", self.d)
+        width, key_width, sum_width = (_output_width(p, self.d) for p in (query, key, value))
+        self.require(width == key_width, "query and key differ in width")
+        self.require(width % heads == 0, "the heads do not divide the width of query and key")
+        self.require(sum_width % heads == 0, "the heads do not divide the width of value")
+        output = self.projection("output", sum_width)
+        self.require(
+            _output_width(output, sum_width) == self.d, "the output is not as wide as the vectors"
+        )
+        return Layer(
+            heads=heads,
+            query=query,
+            key=key,
+            value=value,
+            output=output,
+            scoring=self.scoring(entry, heads),
+            residual=Residual(**entry.residual.model_dump()),
+            norm=entry.norm,
+            attention_norm=self.norm("attention_norm", entry),
+            feed_forward=self.feed_forward(entry),
+            feed_forward_norm=self.norm("feed_forward_norm", entry),
+        )
+
+    def require(self, condition: bool, sentence: str) -> None:
+        """Raise ModelFolderError unless the condition holds."""
+        if not condition:
+            raise ModelFolderError(f"attention.safetensors, {self.prefix[:-1]}: {sentence}.")
+
+    def tensor(self, name: str, *shape: int | None) -> NDArray[np.float32] | None:
+        """Read a tensor, or None if it is absent; None in the shape stands for any size."""
+        array = self.tensors.get(self.prefix + name)
+        if array is not None:
+            self.used.add(self.prefix + name)
+            fits = len(array.shape) == len(shape) and all(
+                size in {None, found} for size, found in zip(shape, array.shape, strict=True)
+            )
+            self.require(fits and array.size > 0, f"{name} has the shape {list(array.shape)}")
+        return array
+
+    def projection(self, name: str, width: int) -> Projection:
+        """Read a weight `[width, …]` and its bias."""
+        weight = self.tensor(name, width, None)
+        out = width if weight is None else weight.shape[1]
+        return Projection(weight, self.tensor(f"{name}_bias", out))
+
+    def scoring(self, entry: LayerEntry, heads: int) -> Scoring:
+        """Read the position bias, and each head's factor of the word bias."""
+        table = self.tensor("position_bias", heads, None)
+        self.require(table is None or table.shape[1] % 2 == 1, "position_bias has no middle")
+        factors = self.tensor("word_bias_scale", heads)
+        asked = factors is None or entry.word_bias
+        self.require(asked, "the manifest does not ask for the word_bias of word_bias_scale")
+        return Scoring(entry.scale, entry.looks_at, table, entry.word_bias, factors)
+
+    def norm(self, name: str, entry: LayerEntry) -> LayerNorm | None:
+        """Read a layer norm."""
+        gain = self.tensor(f"{name}.gain", self.d)
+        shift = self.tensor(f"{name}.shift", self.d)
+        self.require((gain is None) == (shift is None), f"{name} needs both gain and shift")
+        if gain is None or shift is None:
+            return None
+        self.require(entry.norm != "none", f"the manifest does not say where {name} stands")
+        return LayerNorm(gain, shift, entry.norm_epsilon)
+
+    def feed_forward(self, entry: LayerEntry) -> FeedForward | None:
+        """Read a feed-forward network."""
+        inner = self.projection("feed_forward.inner", self.d)
+        outer = self.projection("feed_forward.outer", _output_width(inner, self.d))
+        if inner.weight is None and outer.weight is None:
+            return None
+        self.require(
+            _output_width(outer, 0) == self.d, "feed_forward.outer is not as wide as the vectors"
+        )
+        return FeedForward(inner, outer, entry.activation)
+
+
+def _output_width(projection: Projection, width: int) -> int:
+    return width if projection.weight is None else projection.weight.shape[1]
+
+
+def tensors_from_layers(layers: list[Layer], word_bias: Floats | None = None) -> dict[str, Floats]:
+    """The tensors of some layers by name: the inverse of `layers_from_tensors`."""
+    tensors: dict[str, Floats | None] = {WORD_BIAS: word_bias}
+    for number, layer in enumerate(layers):
+        scoring = layer.scoring
+        found: dict[str, Floats | None] = {
+            "position_bias": scoring.position_bias,
+            "word_bias_scale": scoring.word_bias_scale,
+        }
+        for name in ("query", "key", "value", "output"):
+            found |= _projection_tensors(name, getattr(layer, name))
+        for name in ("attention_norm", "feed_forward_norm"):
+            norm: LayerNorm | None = getattr(layer, name)
+            if norm is not None:
+                found |= {f"{name}.gain": norm.gain, f"{name}.shift": norm.shift}
+        if layer.feed_forward is not None:
+            found |= _projection_tensors("feed_forward.inner", layer.feed_forward.inner)
+            found |= _projection_tensors("feed_forward.outer", layer.feed_forward.outer)
+        tensors |= {f"layers.{number}.{name}": tensor for name, tensor in found.items()}
+    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
+
+
+def _projection_tensors(name: str, projection: Projection) -> dict[str, Floats | None]:
+    return {name: projection.weight, f"{name}_bias": projection.bias}
+
+
+def layer_entry(layer: Layer) -> LayerEntry:
+    """The manifest's entry for a layer."""
+    norm = layer.attention_norm or layer.feed_forward_norm
+    return LayerEntry(
+        scale=layer.scoring.scale,
+        looks_at=layer.scoring.looks_at,
+        word_bias=layer.scoring.word_bias,
+        residual=ResidualEntry(**vars(layer.residual)),
+        norm=layer.norm,
+        norm_epsilon=norm.epsilon if norm else 1e-5,
+        activation=layer.feed_forward.activation if layer.feed_forward else "gelu",
+    )

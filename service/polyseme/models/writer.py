@@ -1,0 +1,273 @@
+"""Writing a model folder. The folder appears complete, or not at all."""
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from safetensors.numpy import save as save_tensors
+
+from polyseme.atomic_files import TEMPORARY_PREFIX
+from polyseme.engine.arrays import Floats
+from polyseme.engine.layers import Layer
+from polyseme.engine.quantization import Rows, stored
+from polyseme.engine.subwords import Subwords
+from polyseme.errors import ModelFolderError
+from polyseme.models.manifest import (
+    ATTENTION,
+    INDEX,
+    MANIFEST,
+    SCALES_OF,
+    SUBWORDS,
+    VECTORS,
+    VOCABULARY,
+    FileName,
+    Manifest,
+    SubwordsEntry,
+)
+from polyseme.models.reader import fingerprint, manifest_problem, read_model
+from polyseme.models.vocabulary import build_index, count_lines, map_file
+from polyseme.models.weights import layer_entry, tensors_from_layers
+
+_BLOCK_ROWS = 4096
+"""Rows of a table that are copied into C order at one time."""
+_LOCK, _NEW, _OLD = "lock", "new", "old"
+
+
+def write_model(
+    folder: Path,
+    words: Sequence[str],
+    vectors: Rows,
+    layers: Sequence[Layer] = (Layer(),),
+    word_bias: Floats | None = None,
+    *,
+    subwords: Subwords | None = None,
+    replace: bool = True,
+    **details: Any,
+) -> Manifest:
+    """Write a model folder and read it back; return its manifest.
+
+    vectors [V, d] keep their dtype: float16, float32, or int8 for quantized rows; the table of
+    `subwords` has the same. `details` are the fields of the manifest that do not follow from the
+    arrays (`cased`, `languages`, `licence`, `source`, `training`, `quality`).
+
+    An existing folder of that name is moved aside, and removed once the new one is in place. Raises
+    ModelFolderError if there is one and `replace` is false, or if `read_model` would not accept
+    what was written; then nothing is left behind.
+    """
+    if len(vectors.shape) != 2 or 0 in vectors.shape:  # noqa: PLR2004 - [V, d]
+        raise ModelFolderError("the vectors are not a table of one row for each word.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _staging_directory(folder.parent) as staging:
+        _require_free(folder, replace=replace)
+        new = staging / _NEW / folder.name
+        new.mkdir(parents=True)
+        _write_vocabulary(new, words)
+        _write_rows(new, VECTORS, vectors)
+        if subwords is not None:
+            _write_rows(new, SUBWORDS, subwords.table)
+        # safetensors writes wrong numbers for an array that is not C-contiguous.
+        tensors = {
+            name: np.ascontiguousarray(tensor, np.float32)
+            for name, tensor in tensors_from_layers(list(layers), word_bias).items()
+        }
+        if tensors:
+            (new / ATTENTION).write_bytes(save_tensors(tensors))
+        manifest = _write_manifest(new, vectors, layers, tensors, subwords, details)
+        expected = [layer.astype(np.float32) for layer in layers]
+        if not _equal(list(read_model(new).layers), expected):
+            raise ModelFolderError("the format cannot hold these layers: they came back changed.")
+        _move_into_place(new, folder, staging, replace=replace)
+    return manifest
+
+
+def _require_free(folder: Path, *, replace: bool) -> None:
+    """Raise ModelFolderError if the name is taken and must not be replaced.
+
+    One call of `stat`: another writer may move the old folder away between two.
+    """
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(found.st_mode):
+        raise ModelFolderError("a file stands where the model's folder would be.")
+    if not replace:
+        raise ModelFolderError("a model of this name is there already.")
+
+
+def _write_vocabulary(folder: Path, words: Sequence[str]) -> None:
+    """Write `vocabulary.txt`, and the index of what was written."""
+    try:
+        with (folder / VOCABULARY).open("wb") as file:
+            file.writelines(f"{word}\n".encode() for word in words)
+    except UnicodeEncodeError:
+        raise ModelFolderError("a word is not valid Unicode.") from None
+    with (folder / VOCABULARY).open("rb") as file:
+        text = map_file(file)
+    np.save(folder / INDEX, build_index(text, count_lines(text)).astype("<u4", copy=False))
+
+
+def _write_rows(folder: Path, name: FileName, rows: Rows) -> None:
+    """Write a table, and the scales of quantized rows."""
+    numbers, scales = stored(rows)
+    _write_array(folder / name, numbers)
+    if scales is not None:
+        _write_array(folder / SCALES_OF[name], scales)
+
+
+def _write_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array in C order, in blocks: an array in another order is not copied whole."""
+    header = {
+        "descr": np.lib.format.dtype_to_descr(array.dtype),
+        "fortran_order": False,
+        "shape": array.shape,
+    }
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, len(array), _BLOCK_ROWS):
+            file.write(np.ascontiguousarray(array[start : start + _BLOCK_ROWS]).data)
+
+
+def _write_manifest(
+    folder: Path,
+    vectors: Rows,
+    layers: Sequence[Layer],
+    tensors: dict[str, NDArray[np.float32]],
+    subwords: Subwords | None,
+    details: dict[str, Any],
+) -> Manifest:
+    """Write `manifest.json`, with the fingerprints of the files that are there; return it."""
+    files = {}
+    for path in sorted(folder.iterdir()):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            files[path.name] = fingerprint(file)
+    try:
+        n_grams = None
+        if subwords is not None:
+            n_grams = SubwordsEntry(min_n=subwords.min_n, max_n=subwords.max_n)
+        manifest = Manifest(
+            name=folder.name,
+            dimension=vectors.shape[1],
+            vocabulary_size=vectors.shape[0],
+            dtype=vectors.dtype.name,
+            heads=layers[0].heads,
+            layers=[layer_entry(layer) for layer in layers],
+            tensors={name: list(tensor.shape) for name, tensor in tensors.items()},
+            subwords=n_grams,
+            files=files,
+            **details,
+        )
+    except ValidationError as error:
+        raise ModelFolderError(manifest_problem(error)) from None
+    absent = {"subwords"} if manifest.subwords is None else None
+    document = json.dumps(manifest.model_dump(exclude=absent), indent=1, ensure_ascii=False) + "\n"
+    with (folder / MANIFEST).open("wb") as file:
+        file.write(document.encode())
+        file.flush()
+        os.fsync(file.fileno())
+    return manifest
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Whether two trees of dataclasses, lists and arrays are equal."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return a is not None and b is not None and np.array_equal(a, b)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    if is_dataclass(a) and type(a) is type(b):
+        return all(_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+    return bool(a == b)
+
+
+def _move_into_place(new: Path, folder: Path, staging: Path, *, replace: bool) -> None:
+    """Rename a finished folder; what it replaces moves into the staging directory first.
+
+    A rename never replaces a folder that is not empty: of two writers at once, each sees the folder
+    of the other, and tries again.
+    """
+    attempt = 0
+    while True:
+        _require_free(folder, replace=replace)
+        if replace:
+            attempt += 1
+            old = staging / f"{_OLD}-{attempt:06}"
+            old.mkdir()
+            with suppress(FileNotFoundError):
+                folder.rename(old / folder.name)
+        try:
+            new.rename(folder)
+        except OSError as error:
+            if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
+                raise
+        else:
+            return
+
+
+@contextmanager
+def _staging_directory(directory: Path) -> Iterator[Path]:
+    """A hidden folder in a directory of models: with the new folder and the old one.
+
+    Its writer holds a lock on a file in it. The kernel releases the lock when the writer ends,
+    however it ends; the next writer then clears what is left.
+    """
+    for left in directory.glob(f"{TEMPORARY_PREFIX}*"):
+        _clear(left)
+    while True:
+        staging = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=directory))
+        with suppress(FileNotFoundError):
+            lock = _open_lock(staging)
+            with suppress(OSError):  # on a file system without locks nobody clears what is left
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if os.fstat(lock).st_nlink:
+                break
+            os.close(lock)  # another writer has cleared the folder before it was locked
+    try:
+        yield staging
+    finally:
+        _remove(staging)
+        os.close(lock)
+
+
+def _open_lock(staging: Path) -> int:
+    return os.open(staging / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _clear(staging: Path) -> None:
+    """Remove the staging directory of a dead writer; leave one that is locked or unknown."""
+    try:
+        parts = {entry.name.partition("-")[0] for entry in staging.iterdir()}
+        if not parts <= {_LOCK, _NEW, _OLD} or staging.is_symlink():
+            return
+        lock = _open_lock(staging)
+    except OSError:
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove(staging)
+    except OSError:
+        return
+    finally:
+        os.close(lock)
+
+
+def _remove(staging: Path) -> None:
+    """Remove a staging directory; put back what was moved aside for a folder that never came."""
+    if any((staging / _NEW).glob("*")):
+        for old in sorted(staging.glob(f"{_OLD}-*/*"), reverse=True):  # the last to be moved first
+            with suppress(OSError):
+                if not (staging.parent / old.name).exists():
+                    old.rename(staging.parent / old.name)
+    shutil.rmtree(staging, ignore_errors=True)

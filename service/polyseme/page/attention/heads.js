@@ -1,0 +1,151 @@
+/** The choice of layer and head: select boxes, colors of heads, and small pictures. */
+
+import { largest, pixels } from "./heatmap.js";
+import { categoryColor } from "../colors.js";
+import { h, labeled, rovingTabindex, selectBox, setOptions } from "../elements.js";
+
+/** The name of a head, a number or `mean`. */
+export function headName(layer, head) {
+  return head === "mean" ? `Layer ${layer}, mean of heads` : `Layer ${layer}, head ${head}`;
+}
+
+/** The color of a head's lines. */
+export function headColor(head) {
+  return categoryColor(head === "mean" ? 0 : head);
+}
+
+const PICTURES = [["heatmap", "Heatmap"], ["lines", "Lines"]];
+
+/** The controls of the figure: picture, layer, head and, for lines of each head, which heads. */
+export class HeadControls {
+  constructor(page) {
+    this.page = page;
+    this.pictures = PICTURES.map(([picture, name]) => h(
+      "button",
+      { type: "button", class: "quiet", "data-picture": picture, onclick: () => page.update({ picture }) },
+      name,
+    ));
+    this.layer = selectBox([], "0", (layer) => page.update({ layer }));
+    this.head = selectBox([], "mean", (head) => page.update({ head }));
+    this.layerField = labeled("Layer", this.layer);
+    this.controls = [
+      h("div", { class: "buttons", role: "group", "aria-label": "Picture" }, this.pictures),
+      this.layerField,
+      labeled("Head", this.head),
+    ];
+    this.legend = h("fieldset", { class: "heads", hidden: true });
+    this.boxes = [];
+  }
+
+  /** `chosen` is the heads of the address, as `0,2`; an empty text means all. */
+  show({ layers, heads }, { layer, head, lines, chosen }) {
+    for (const button of this.pictures) {
+      button.setAttribute("aria-pressed", (button.dataset.picture === "lines") === lines);
+    }
+    const numbers = Array.from({ length: heads }, (_, i) => String(i));
+    const options = [["mean", "mean of heads"], ...numbers.map((number) => [number, number])];
+    if (lines) options.push(["each", "each in its color"]);
+    this.#setOptions(this.layer, Array.from({ length: layers }, (_, i) => [String(i), String(i)]), layer);
+    this.#setOptions(this.head, options, head);
+    this.layerField.hidden = layers < 2;
+    this.legend.hidden = head !== "each";
+    const wanted = chosen === "" ? numbers : chosen.split(",");
+    this.chosen = numbers.filter((number) => wanted.includes(number)).map(Number);
+    if (this.legend.hidden) return;
+    if (this.boxes.length !== heads) this.#makeBoxes(numbers);
+    this.boxes.forEach(({ box, swatch }, i) => {
+      box.checked = this.chosen.includes(i);
+      swatch.style.background = headColor(i);
+    });
+  }
+
+  /** Set the options only when they differ: replacing them would close an open list. */
+  #setOptions(select, options, value) {
+    const there = Array.from(select.options, (option) => option.value);
+    if (options.length !== there.length || options.some(([key], i) => key !== there[i])) {
+      setOptions(select, options, String(value));
+    }
+    select.value = String(value);
+  }
+
+  #makeBoxes(numbers) {
+    const update = () => {
+      const on = this.boxes.filter(({ box }) => box.checked).map(({ box }) => box.value);
+      this.page.update({ heads: on.length === this.boxes.length ? "" : on.join(",") || "none" });
+    };
+    this.boxes = numbers.map((number) => ({
+      box: h("input", { type: "checkbox", value: number, onchange: update }),
+      swatch: h("span", { class: "swatch" }),
+    }));
+    this.legend.replaceChildren(
+      h("legend", {}, "Heads, from left to right in the squares"),
+      ...this.boxes.map(({ box, swatch }, i) => h("label", {}, box, swatch, `Head ${i}`)),
+    );
+  }
+}
+
+/** Pixels of a small picture; in a longer sentence, several words share a pixel. */
+const SIDE = 56;
+
+/** Small heatmaps to choose from: a row for each layer with the mean of its heads, then each head. */
+export class Thumbnails {
+  constructor(onpick) {
+    this.onpick = onpick;
+    this.element = h("div", { class: "thumbnails", role: "group", "aria-label": "Layers and heads" });
+    this.setStop = rovingTabindex(this.element, () => this.across);
+  }
+
+  draw(encoded) {
+    const heads = ["mean", ...Array.from({ length: encoded.heads }, (_, i) => i)];
+    this.across = heads.length;
+    this.buttons = [];
+    this.element.style.gridTemplateColumns = `max-content repeat(${heads.length}, minmax(2rem, 3.5rem))`;
+    this.element.replaceChildren(
+      h("span", {}),
+      ...heads.map((head) => h("span", { class: "head" }, head)),
+      ...Array.from({ length: encoded.layers }, (_, layer) => [
+        h("span", { class: "layer" }, `Layer ${layer}`),
+        ...heads.map((head) => this.#button(encoded, layer, head)),
+      ]).flat(),
+    );
+  }
+
+  #button(encoded, layer, head) {
+    const rows = encoded.weights(layer, head);
+    const name = headName(layer, head);
+    const button = h(
+      "button",
+      {
+        type: "button", class: "thumbnail", "aria-label": name, title: name,
+        onclick: () => this.onpick(layer, head),
+      },
+      pixels(maxPooled(rows), largest(rows)),
+    );
+    this.buttons.push({ button, layer, head });
+    return button;
+  }
+
+  /** Mark the chosen head; `each` marks all heads of the layer. */
+  choose(layer, head) {
+    for (const one of this.buttons) {
+      const chosen = one.layer === layer && (head === "each" ? one.head !== "mean" : one.head === head);
+      one.button.setAttribute("aria-pressed", chosen);
+    }
+    const first = this.element.querySelector("[aria-pressed=true]");
+    if (!this.element.contains(document.activeElement)) this.setStop(first);
+  }
+}
+
+/** Weights with at most SIDE rows and columns: the largest of the cells that share a pixel. */
+function maxPooled(rows) {
+  if (rows.length <= SIDE) return rows;
+  const place = (i) => Math.floor((i * SIDE) / rows.length);
+  const pooled = Array.from({ length: SIDE }, () => new Float64Array(SIDE));
+  rows.forEach((row, i) => {
+    const into = pooled[place(i)];
+    row.forEach((weight, j) => {
+      into[place(j)] = Math.max(into[place(j)], weight);
+    });
+  });
+  return pooled;
+}

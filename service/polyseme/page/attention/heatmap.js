@@ -1,0 +1,305 @@
+/** A heatmap of attention weights, as SVG or as canvas, and its cursor. */
+
+import { textColorOn, weightColor } from "../colors.js";
+import { h, s, uniqueId } from "../elements.js";
+import { decimals, fitTexts, font, maxTextWidth, short } from "../text.js";
+
+const { max, rgb } = globalThis.d3;
+
+/** Cells of a short sentence are larger, as long as the heatmap's side stays under MOST_SIDE pixels. */
+const CELL = 34, MOST_CELL = 64, MOST_SIDE = 660;
+/** The least size of a cell that shows its number. */
+const NUMBERED = 30;
+const LEAST_FONT = 8, MOST_FONT = 12;
+const GAP = 6;
+/** The boxes of the color scale. */
+const STEPS = 24;
+
+/** The largest weight. */
+export const largest = (rows) => max(rows, (row) => max(row)) ?? 0;
+
+/**
+ * A heatmap of rows of weights, at most `width` pixels wide, as SVG: the `drawing`, its `layout`, and
+ * `highlight(row, column)` for the labels of a cell.
+ */
+export function svgHeatmap(words, rows, width) {
+  const layout = layoutOf(words, width), most = largest(rows);
+  const labels = labelsOf(layout).map((label) => ({ ...label, element: svgLabel(label, layout.size) }));
+  const scale = scaleOf(layout, most);
+  const drawing = s(
+    "svg",
+    {
+      class: "heatmap", viewBox: `0 0 ${layout.width} ${layout.height}`,
+      width: layout.width, height: layout.height, "aria-hidden": "true",
+    },
+    ...svgCells(rows, layout, most),
+    ...(layout.cell >= NUMBERED ? svgNumbers(rows, layout, most) : []),
+    ...labels.map(({ element }) => element),
+    ...scale.boxes.map((box) => s("rect", { ...box, "shape-rendering": "crispEdges" })),
+    ...scale.texts.map(({ text, x, y }) =>
+      s("text", { class: "muted", x, y, "dominant-baseline": "central" }, text)),
+  );
+  const highlight = (row, column) => {
+    for (const label of labels) {
+      label.element.classList.toggle("lit", label.row === row || label.column === column);
+    }
+  };
+  return { drawing, layout, highlight };
+}
+
+/** One path for each color: an element for each of 22,500 cells would be slow. */
+function svgCells(rows, { left, top, cell }, most) {
+  const paths = new Map(), size = cell - (cell >= 12 ? 1 : 0);
+  rows.forEach((row, i) => row.forEach((weight, j) => {
+    const color = weightColor(weight, most);
+    if (!paths.has(color)) paths.set(color, []);
+    paths.get(color).push(`M${left + j * cell} ${top + i * cell}h${size}v${size}h${-size}z`);
+  }));
+  return Array.from(paths, ([fill, parts]) =>
+    s("path", { fill, d: parts.join(""), "shape-rendering": "crispEdges" }));
+}
+
+function svgNumbers(rows, { left, top, cell }, most) {
+  return rows.flatMap((row, i) => Array.from(row, (weight, j) => {
+    const x = left + (j + 0.5) * cell - 0.5, y = top + (i + 0.5) * cell - 0.5;
+    const text = s("text", { class: "in-cell", x, y, "text-anchor": "middle", "dominant-baseline": "central" });
+    text.textContent = short(weight);
+    text.style.fill = textColorOn(weightColor(weight, most));
+    text.style.fontSize = cell >= 42 ? "12px" : "10px";
+    return text;
+  }));
+}
+
+function svgLabel({ text, x, y, turned }, size) {
+  const element = s(
+    "text",
+    {
+      class: "label", x: turned ? 0 : x, y: turned ? 0 : y, "text-anchor": turned ? "start" : "end",
+      "dominant-baseline": "central", transform: turned && `translate(${x} ${y}) rotate(-90)`,
+    },
+    text,
+  );
+  element.style.fontSize = `${size}px`;
+  return element;
+}
+
+/** The same heatmap on a canvas in the screen's resolution, for more words than SVG can show. */
+export function canvasHeatmap(words, rows, width) {
+  const layout = layoutOf(words, width), most = largest(rows);
+  const density = Math.max(devicePixelRatio, 1);
+  const drawing = document.createElement("canvas");
+  drawing.className = "heatmap";
+  drawing.setAttribute("aria-hidden", "true");
+  drawing.width = Math.ceil(layout.width * density);
+  drawing.height = Math.ceil(layout.height * density);
+  drawing.style.width = `${layout.width}px`;
+  const context = drawing.getContext("2d");
+  context.scale(density, density);
+  // Cells keep sharp edges; cells smaller than a pixel are averaged.
+  context.imageSmoothingEnabled = layout.cell * density < 1;
+  context.drawImage(pixels(rows, most), layout.left, layout.top, layout.side, layout.side);
+  context.fillStyle = getComputedStyle(document.body).color;
+  context.textBaseline = "middle";
+  context.font = font(layout.size);
+  for (const { text, x, y, turned } of labelsOf(layout)) {
+    context.save();
+    context.translate(x, y);
+    if (turned) context.rotate(-Math.PI / 2);
+    context.textAlign = turned ? "left" : "right";
+    context.fillText(text, 0, 0);
+    context.restore();
+  }
+  const { boxes, texts } = scaleOf(layout, most);
+  context.font = font(12);
+  context.textAlign = "left";
+  for (const { text, x, y } of texts) context.fillText(text, x, y);
+  for (const box of boxes) {
+    context.fillStyle = box.fill;
+    context.fillRect(box.x, box.y, box.width + 0.5, box.height);
+  }
+  return { drawing, layout, highlight() {} };
+}
+
+/** A canvas with one pixel for each weight; `most` has the last color of the ramp. */
+export function pixels(rows, most) {
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = rows.length;
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(rows.length, rows.length);
+  const known = new Map();
+  let at = 0;
+  for (const row of rows) {
+    for (const weight of row) {
+      const color = weightColor(weight, most);
+      if (!known.has(color)) known.set(color, rgb(color));
+      const { r, g, b } = known.get(color);
+      image.data.set([r, g, b, 255], at);
+      at += 4;
+    }
+  }
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+/**
+ * The measures of a heatmap at most `width` wide, in pixels: `left` and `top` of the cells, the size of
+ * a `cell`, the `side` of all cells, the font `size`, and `every`, the distance of the labels that fit.
+ */
+function layoutOf(words, width) {
+  const count = words.length;
+  let size = MOST_FONT, measures;
+  // The font size depends on the room that the labels leave: a second round settles it.
+  for (let round = 0; round < 2; round += 1) {
+    const labels = fitTexts(words, size, Math.min(width * 0.3, 130));
+    const wide = Math.ceil(maxTextWidth(labels, size));
+    const cell = cellSize((width - wide - GAP) / count, count);
+    const every = Math.ceil((LEAST_FONT + 2) / cell);
+    size = Math.min(Math.max(cell * every * 0.75, LEAST_FONT), MOST_FONT);
+    measures = { labels, cell, every, size, left: wide + GAP, top: wide + GAP };
+  }
+  const side = measures.cell * count;
+  return {
+    ...measures,
+    count,
+    side,
+    width: Math.min(measures.left + Math.max(side, 170), width),
+    height: measures.top + side + 34,
+  };
+}
+
+/** Whole pixels for sharp edges, halves where cells are under 8 pixels. */
+function cellSize(room, count) {
+  const limit = Math.max(CELL, Math.min(MOST_CELL, MOST_SIDE / count));
+  const fine = room < 8 ? 2 : 1;
+  return Math.floor(Math.min(room, limit) * fine) / fine || room;
+}
+
+/** The labels that fit: `{text, x, y}` with `row`, or with `column` and `turned`. */
+function labelsOf({ labels, left, top, cell, every }) {
+  const shown = labels.map((text, i) => ({ text, i })).filter(({ i }) => i % every === 0);
+  return [
+    ...shown.map(({ text, i }) => ({ text, row: i, x: left - GAP, y: top + (i + 0.5) * cell })),
+    ...shown.map(({ text, i }) => (
+      { text, column: i, x: left + (i + 0.5) * cell, y: top - GAP, turned: true }
+    )),
+  ];
+}
+
+/** The color scale: boxes `{x, y, width, height, fill}` and texts `{text, x, y}`. */
+function scaleOf({ left, top, side, width }, most) {
+  const wide = Math.min(120, width - left - 50), y = top + side + 12;
+  const box = wide / STEPS;
+  const boxes = Array.from({ length: STEPS }, (_, i) => ({
+    x: left + 12 + i * box, y, width: box, height: 10, fill: weightColor(i / (STEPS - 1)),
+  }));
+  const texts = [
+    { text: "0", x: left, y: y + 5 },
+    { text: decimals(most, most < 0.1 ? 3 : 2), x: left + wide + 17, y: y + 5 },
+  ];
+  return { boxes, texts };
+}
+
+/** Cells that Page Up and Page Down move. */
+const PAGE = 10;
+
+/**
+ * The pointer and the keyboard over a heatmap: an ARIA grid that contains only the current cell, with
+ * its row and column numbers. An element for each of 22,500 cells would be slow.
+ */
+export class HeatmapCursor {
+  /**
+   * `layout` is the heatmap's, `name` the accessible name. For a cell `{row, column}`: `describe(at)` is
+   * its text; `onpoint(at, announce)` is called for the current cell, with `announce` false when the focus
+   * reads it already; `onmove(at)` for the target of a key; `onpick(at)` for a click or Enter.
+   */
+  constructor({ layout, name, describe, onpoint, onmove, onpick }) {
+    Object.assign(this, { layout, describe, onpoint, onmove, onpick });
+    // Two cells in turn: screen readers may not read a new name of the same active element.
+    const cell = () =>
+      h("div", { class: "cell", role: "gridcell", id: uniqueId("cell"), "aria-selected": "true" });
+    const band = (kind) => h("div", { class: `band ${kind}`, "aria-hidden": "true" });
+    [this.cell, this.spare] = [cell(), cell()];
+    this.spare.hidden = true;
+    this.row = h("div", { role: "row" }, this.cell, this.spare);
+    this.bands = { chosen: band("chosen"), row: band("row"), column: band("column") };
+    this.element = h(
+      "div",
+      {
+        class: "cells", role: "grid", tabindex: "0", "aria-label": name, "aria-readonly": "true",
+        "aria-rowcount": layout.count, "aria-colcount": layout.count,
+        "aria-activedescendant": this.cell.id,
+        onpointermove: (event) => {
+          const at = this.#cellAt(event);
+          if (at.row !== this.pointed.row || at.column !== this.pointed.column) this.#point(at, true);
+        },
+        onpointerleave: () => this.#point(this.at, false),
+        onclick: (event) => this.onpick(this.#cellAt(event)),
+        onkeydown: (event) => this.#press(event),
+      },
+      this.row,
+      ...Object.values(this.bands),
+    );
+    place(this.element, layout.left, layout.top, layout.side, layout.side);
+  }
+
+  /** Show the current cell and the row of the chosen token. */
+  show(at, chosen) {
+    const { cell, side } = this.layout;
+    if (this.at && (at.row !== this.at.row || at.column !== this.at.column)) {
+      [this.cell, this.spare] = [this.spare, this.cell];
+      this.spare.hidden = true;
+      this.cell.hidden = false;
+      this.element.setAttribute("aria-activedescendant", this.cell.id);
+    }
+    this.at = at;
+    place(this.bands.chosen, 0, chosen * cell, side, cell);
+    place(this.cell, at.column * cell, at.row * cell, cell, cell);
+    this.row.setAttribute("aria-rowindex", at.row + 1);
+    this.cell.setAttribute("aria-colindex", at.column + 1);
+    this.cell.setAttribute("aria-label", this.describe(at));
+    this.#point(at, document.activeElement !== this.element);
+  }
+
+  #point(at, announce) {
+    const { cell, side } = this.layout;
+    place(this.bands.row, 0, at.row * cell, side, cell);
+    place(this.bands.column, at.column * cell, 0, cell, side);
+    this.pointed = at;
+    this.onpoint(at, announce);
+  }
+
+  #cellAt({ clientX, clientY }) {
+    const { left, top, width } = this.element.getBoundingClientRect();
+    const { count } = this.layout;
+    const index = (distance) => Math.min(Math.max(Math.floor((distance / width) * count), 0), count - 1);
+    return { row: index(clientY - top), column: index(clientX - left) };
+  }
+
+  #press(event) {
+    if (event.altKey || event.metaKey) return;
+    const { row, column } = this.at, last = this.layout.count - 1;
+    const to = {
+      ArrowUp: [row - 1, column],
+      ArrowDown: [row + 1, column],
+      ArrowLeft: [row, column - 1],
+      ArrowRight: [row, column + 1],
+      PageUp: [row - PAGE, column],
+      PageDown: [row + PAGE, column],
+      Home: [event.ctrlKey ? 0 : row, 0],
+      End: [event.ctrlKey ? last : row, last],
+    }[event.key];
+    if (event.key === "Enter" || event.key === " ") this.onpick(this.at);
+    else if (!to) return;
+    else {
+      const [toRow, toColumn] = to.map((index) => Math.min(Math.max(index, 0), last));
+      this.onmove({ row: toRow, column: toColumn });
+    }
+    event.preventDefault();
+  }
+}
+
+function place(element, left, top, width, height) {
+  Object.assign(element.style, {
+    left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px`,
+  });
+}

@@ -1,0 +1,147 @@
+/** Attention as lines from query tokens to key tokens, after BertViz's head view. */
+
+import { headColor } from "./heads.js";
+import { h, s, uniqueId } from "../elements.js";
+import { fitTexts, maxTextWidth, short, shorten } from "../text.js";
+
+const { max } = globalThis.d3;
+const ROW = 20;
+const TOP = 26;
+const FONT = 12;
+const SQUARE = 9;
+/** The least weight that is drawn. */
+const LEAST = 0.01;
+/** The most words whose lines are drawn all at once. */
+const MOST = 150;
+/** Rows that Page Up and Page Down move. */
+const PAGE = 10;
+
+/**
+ * Lines for `heads`, `[{head, rows}]` with `mean` or a number as head: `drawing`; `highlight(row)`, which
+ * shows the lines of one query token, or of all for null; and the measures that QueryList needs.
+ */
+export function linesDrawing(words, heads, width) {
+  const layout = layoutOf(words, heads, width);
+  const most = max(heads, ({ rows }) => max(rows, (row) => max(row))) ?? 0;
+  const all = words.length <= MOST;
+  const label = (i, x, anchor) => s("text", {
+    class: "label", x, y: middle(i), "text-anchor": anchor, "dominant-baseline": "central",
+  }, layout.labels[i]);
+  const queries = words.map((_, i) => label(i, layout.left - 8, "end"));
+  const keys = words.map((_, i) => label(i, layout.keys, "start"));
+  const groups = all ? words.map((_, i) => s("g", { "data-row": i }, rowLines(heads, i, layout, most))) : [];
+  const lines = s("g", {}, groups);
+  const marks = s("g", {});
+  const height = TOP + words.length * ROW;
+  const drawing = s(
+    "svg",
+    { class: "lines", viewBox: `0 0 ${layout.width} ${height}`, width: layout.width, height, "aria-hidden": "true" },
+    s("text", { class: "muted", x: layout.left - 8, y: 10, "text-anchor": "end" }, "query"),
+    s("text", { class: "muted", x: layout.keys, y: 10 }, "key"),
+    lines, marks, queries, keys,
+  );
+  const highlight = (row) => {
+    lines.setAttribute("opacity", row === null ? 0.5 : 1);
+    groups.forEach((group, i) => {
+      if (row !== null && i !== row) group.setAttribute("display", "none");
+      else group.removeAttribute("display");
+    });
+    if (!all) lines.replaceChildren(...(row === null ? [] : rowLines(heads, row, layout, most)));
+    marks.replaceChildren(...(row === null ? [] : rowMarks(heads, row, layout, most)));
+    queries.forEach((text, i) => text.classList.toggle("lit", i === row));
+  };
+  highlight(null);
+  return { drawing, highlight, row: ROW, top: TOP, left: layout.left };
+}
+
+/** Where lines begin (`left`) and end (`right`), and where key tokens stand (`keys`). */
+function layoutOf(words, heads, width) {
+  const labels = fitTexts(words, FONT, Math.min(width * 0.3, 150));
+  const wide = Math.ceil(maxTextWidth([...labels, "query"], FONT));
+  const marks = heads.length > 1 ? heads.length * SQUARE + 10 : 40;
+  const between = Math.min(width - 2 * wide - marks - 8, 620);
+  const left = wide + 8;
+  const right = left + Math.max(between, 40);
+  return { labels, left, right, keys: right + marks, width: Math.min(right + marks + wide, width) };
+}
+
+const middle = (i) => TOP + (i + 0.5) * ROW;
+
+function rowLines(heads, row, { left, right }, most) {
+  return heads.flatMap(({ head, rows }, k) => Array.from(rows[row], (weight, j) => {
+    if (weight < LEAST) return null;
+    const share = weight / most, apart = (k - (heads.length - 1) / 2) * 1.5;
+    return s("line", {
+      x1: left, x2: right, y1: middle(row) + apart, y2: middle(j) + apart,
+      stroke: headColor(head), "stroke-opacity": (0.06 + 0.94 * share).toFixed(4),
+      "stroke-width": (0.6 + 3 * share).toFixed(3), "data-row": row, "data-column": j, "data-head": head,
+    });
+  })).filter(Boolean);
+}
+
+/** Beside the key tokens: the weight or, for several heads, a square for each. */
+function rowMarks(heads, row, { right }, most) {
+  if (heads.length > 1) {
+    return heads.flatMap(({ head, rows }, k) => Array.from(rows[row], (weight, j) => s("rect", {
+      x: right + 4 + k * SQUARE, y: middle(j) - 6, width: SQUARE - 1, height: 12, fill: headColor(head),
+      "fill-opacity": (weight / most).toFixed(4), "data-column": j, "data-head": head,
+    })));
+  }
+  return Array.from(heads[0].rows[row], (weight, j) => (weight < LEAST ? null : s(
+    "text",
+    { class: "muted", x: right + 4, y: middle(j), "dominant-baseline": "central" },
+    short(weight),
+  ))).filter(Boolean);
+}
+
+/** A listbox over the query tokens of a drawing, for the pointer and the arrow keys. */
+export class QueryList {
+  /** `onpoint(row)` is called for the pointed or focused token, or with null; `onpick(row)` for a chosen one. */
+  constructor(words, { row, top, left }, { name, onpoint, onpick }) {
+    Object.assign(this, { onpoint, onpick, at: 0 });
+    this.options = words.map((word, i) => h("div", {
+      role: "option", id: uniqueId("query"), "aria-label": shorten(word),
+      onpointerenter: () => onpoint(i), onclick: () => onpick(i),
+    }));
+    this.element = h(
+      "div",
+      {
+        class: "queries", role: "listbox", tabindex: "0", "aria-label": name,
+        onpointerleave: () => onpoint(null),
+        onfocus: () => onpoint(this.at),
+        onblur: () => onpoint(null),
+        onkeydown: (event) => this.#press(event),
+      },
+      this.options,
+    );
+    Object.assign(this.element.style, { top: `${top}px`, width: `${left}px` });
+    for (const option of this.options) option.style.height = `${row}px`;
+  }
+
+  /** Mark the chosen token; the arrows start there. */
+  choose(chosen) {
+    this.options.forEach((option, i) => option.setAttribute("aria-selected", i === chosen));
+    this.#move(chosen);
+  }
+
+  #move(to) {
+    this.options[this.at].classList.remove("active");
+    this.at = Math.min(Math.max(to, 0), this.options.length - 1);
+    this.options[this.at].classList.add("active");
+    this.element.setAttribute("aria-activedescendant", this.options[this.at].id);
+  }
+
+  #press(event) {
+    const to = {
+      ArrowUp: this.at - 1, ArrowDown: this.at + 1, PageUp: this.at - PAGE, PageDown: this.at + PAGE,
+      Home: 0, End: this.options.length - 1,
+    }[event.key];
+    if (event.key === "Enter" || event.key === " ") this.onpick(this.at);
+    else if (to === undefined) return;
+    else {
+      this.#move(to);
+      this.onpoint(this.at);
+    }
+    event.preventDefault();
+  }
+}

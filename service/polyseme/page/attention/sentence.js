@@ -1,0 +1,91 @@
+/** A sentence as `/v1/encode` returns it: tokens, vectors and attention weights. */
+
+const LETTER = /[\p{L}\p{N}]/u;
+const RIGHT_TO_LEFT = /^\P{L}*[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}]/u;
+
+export class EncodedSentence {
+  /** `response` is that of `POST v1/encode` for one sentence, `text` the sentence. */
+  constructor(response, text) {
+    const [{ tokens, static: statics, contextual, attention }] = response.results;
+    Object.assign(this, { tokens, statics, contextual, attention, text, usage: response.usage });
+    this.words = tokens.map((token) => token.text);
+    this.direction = RIGHT_TO_LEFT.test(text) ? "rtl" : "ltr";
+    this.layers = response.layers;
+    this.heads = response.heads;
+    this.means = new Map();
+  }
+
+  /** The weights of a head, or of the `mean` of the layer's heads: `[n, n]`. */
+  weights(layer, head) {
+    if (head !== "mean") return this.attention[layer][head];
+    if (!this.means.has(layer)) this.means.set(layer, mean(this.attention[layer]));
+    return this.means.get(layer);
+  }
+
+  /** The layer of an address; 0 when the model does not have it. */
+  layer(text) {
+    return indexOf(text, this.layers) ?? 0;
+  }
+
+  /** The head of an address, a number or `mean`. */
+  head(text) {
+    return indexOf(text, this.heads) ?? "mean";
+  }
+
+  /** A sentence about a layer or head of an address that the model does not have, else "". */
+  missing({ layer, head }) {
+    const range = (name, count) => (count === 1 ? `one ${name}` : `${name}s 0 to ${count - 1}`);
+    const sentences = [];
+    if (indexOf(layer, this.layers) === null) {
+      sentences.push(`This model has ${range("layer", this.layers)}: layer 0 is shown.`);
+    }
+    if (!["mean", "each"].includes(head) && indexOf(head, this.heads) === null) {
+      sentences.push(`This model has ${range("head", this.heads)}: the mean of heads is shown.`);
+    }
+    return sentences.join(" ");
+  }
+
+  /** The token of an address; by default the first that is not punctuation. */
+  token(text) {
+    const first = this.words.findIndex((word) => LETTER.test(word));
+    return indexOf(text, this.words.length) ?? Math.max(first, 0);
+  }
+
+  /** The cell of an address; by default the largest weight of the chosen token. */
+  cell({ row, column }, token, weights) {
+    const query = indexOf(row, this.words.length), key = indexOf(column, this.words.length);
+    if (query !== null && key !== null) return { row: query, column: key };
+    return { row: token, column: ranked(weights[token])[0] };
+  }
+
+  /** A token as an occurrence for Compare: the text, the word, and which of its occurrences it is. */
+  occurrence(token) {
+    const word = this.words[token];
+    return [this.text, word, this.words.slice(0, token).filter((other) => other === word).length];
+  }
+
+  /** The first other token with the same word in any case, else null. */
+  otherOccurrence(token) {
+    const same = (other) => other.toLowerCase() === this.words[token].toLowerCase();
+    const at = this.words.findIndex((word, i) => i !== token && same(word));
+    return at < 0 ? null : at;
+  }
+}
+
+/** The indices of a row of weights, the largest weight first. */
+export function ranked(row) {
+  return Array.from(row, (_, i) => i).toSorted((a, b) => row[b] - row[a]);
+}
+
+/** The index that a text says, or null when it is not below `count`. */
+function indexOf(text, count) {
+  return /^\d{1,6}$/.test(text) && Number(text) < count ? Number(text) : null;
+}
+
+function mean(heads) {
+  return heads[0].map((first, i) => {
+    const row = Float64Array.from(first);
+    for (const head of heads.slice(1)) head[i].forEach((weight, j) => { row[j] += weight; });
+    return row.map((sum) => sum / heads.length);
+  });
+}

@@ -1,0 +1,177 @@
+/** The chosen token: the keys it attends to, and its static and contextual vectors as strips of cells. */
+
+import { ranked } from "./sentence.js";
+import { bars } from "../bars.js";
+import { signedColor, theme } from "../colors.js";
+import { h, s } from "../elements.js";
+import { Figure, Readout } from "../figure.js";
+import { decimals, short, shorten } from "../text.js";
+
+const { max } = globalThis.d3;
+
+/** The most keys that are listed. */
+const TOP = 8;
+
+export class TokenFigures {
+  constructor(page) {
+    this.page = page;
+    this.keys = new Figure("polyseme-attends-to", "Attends most to");
+    this.vectors = new Figure("polyseme-vectors", "Static and contextual vector");
+    this.readout = new Readout();
+    this.shift = h("p", { class: "shift" });
+    this.compare = h("a", {}, "Compare this occurrence…");
+    this.vectors.body.before(this.shift, this.readout.element);
+    this.vectors.body.after(h("p", { class: "onward" }, this.compare));
+  }
+
+  /** Show a token of a sentence that was encoded with the model and case of the state. */
+  show(encoded, token, { model, case: letterCase }) {
+    const other = encoded.otherOccurrence(token);
+    // Compare needs two occurrences. Where there is only one, the reader types the other.
+    const occurrences = [encoded.occurrence(token), other === null ? ["", "", 0] : encoded.occurrence(other)];
+    this.compare.href = this.page.address("compare", { occurrences: JSON.stringify(occurrences), model, case: letterCase });
+    const now = [encoded, token, theme(), this.keys.width(), this.vectors.width()];
+    if (this.drawn && now.every((value, i) => value === this.drawn[i])) return;
+    this.drawn = now;
+    this.#drawKeys(encoded, token);
+    this.#drawVectors(encoded, token);
+  }
+
+  #drawKeys(encoded, token) {
+    const word = shorten(encoded.words[token]), last = encoded.layers - 1;
+    const row = encoded.weights(last, "mean")[token];
+    const rows = ranked(row).slice(0, TOP).filter((i) => row[i] > 0).map((i) => ({ word: encoded.words[i], value: row[i] }));
+    this.keys.heading.replaceChildren(h("bdi", {}, word), " attends most to");
+    this.keys.caption.textContent = encoded.layers > 1
+      ? `Last layer (${last}), mean of heads.` : "Mean of heads.";
+    this.keys.show(bars(rows, {
+      width: this.keys.width(),
+      name: `${word} attends most to ${rows.map((one) => `${shorten(one.word)}: ${short(one.value)}`).join(", ")}`,
+    }));
+  }
+
+  #drawVectors(encoded, token) {
+    const word = shorten(encoded.words[token]);
+    const fixed = encoded.statics[token], contextual = encoded.contextual[token];
+    this.vectors.heading.replaceChildren(h("bdi", {}, word), ": static and contextual vector");
+    this.vectors.caption.textContent = `Each cell is one of the ${fixed.length} dimensions.`
+      + " Both vectors have unit length here and share one color scale.";
+    const known = fixed.some((number) => number !== 0);
+    this.shift.replaceChildren(...(known
+      ? [h("strong", {}, `Shift ${short(1 - cosine(fixed, contextual))}`),
+        ": 1 − cosine of the two vectors. At 0, the context does not change the direction."]
+      : ["This word has no static vector. Its contextual vector comes from the other words."]));
+    const { drawing, slider } = strips(
+      [{ name: "static", vector: unit(fixed) }, { name: "contextual", vector: unit(contextual) }],
+      {
+        width: this.vectors.width(),
+        label: `Dimensions of ${word}`,
+        onpoint: (sentence, announce) => this.readout.show(sentence, announce),
+      },
+    );
+    this.readout.show("Point at a dimension, or use the arrow keys.", false);
+    this.vectors.show(drawing, slider);
+  }
+}
+
+/** A vector divided by its length; a zero vector stays zero. */
+function unit(vector) {
+  const length = Math.hypot(...vector);
+  return length ? vector.map((number) => number / length) : vector;
+}
+
+/** The cosine of two vectors; 0 when one is zero. */
+function cosine(a, b) {
+  let product = 0, square = 0, other = 0;
+  for (let i = 0; i < a.length; i += 1) {
+    product += a[i] * b[i];
+    square += a[i] * a[i];
+    other += b[i] * b[i];
+  }
+  return square && other ? product / Math.sqrt(square) / Math.sqrt(other) : 0;
+}
+
+const STRIP = 34;
+const LABEL = 18;
+const FOOT = 34;
+/** The boxes of the color scale. */
+const STEPS = 24;
+
+/**
+ * Strips of `[{name, vector}]`, `width` pixels wide: the `drawing`, and a `slider` over it for the pointer
+ * and the arrows. `onpoint(sentence, announce)` gets the numbers of a dimension; `announce` is false when
+ * the focused slider announces them itself.
+ */
+function strips(vectors, { width, label, onpoint }) {
+  const most = max(vectors, ({ vector }) => max(vector, Math.abs)) || 1;
+  const size = vectors[0].vector.length;
+  const tall = vectors.length * (LABEL + STRIP), height = tall + FOOT;
+  const cell = width / size;
+  const drawing = s(
+    "svg",
+    { class: "strips", viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" },
+    vectors.flatMap(({ name, vector }, i) => {
+      const y = i * (LABEL + STRIP);
+      return [
+        s("text", { x: 0, y: y + LABEL / 2, "dominant-baseline": "central" }, name),
+        ...Array.from(vector, (number, j) => s("rect", {
+          x: j * cell, y: y + LABEL, width: cell, height: STRIP - 6, fill: signedColor(number, most),
+          "shape-rendering": "crispEdges",
+        })),
+      ];
+    }),
+    colorScale(tall + 12, Math.min(120, width / 3), most),
+  );
+  const describe = (at) => `Dimension ${at}: ${vectors
+    .map(({ name, vector }) => `${name} ${decimals(vector[at], 4)}`).join(", ")}`;
+  return { drawing, slider: dimensionSlider({ size, cell, tall, label, describe, onpoint }) };
+}
+
+function colorScale(y, wide, most) {
+  const end = decimals(most, 2), left = 44;
+  return [
+    s("text", { class: "muted", x: 0, y: y + 5, "dominant-baseline": "central" }, `−${end}`),
+    ...Array.from({ length: STEPS }, (_, i) => s("rect", {
+      x: left + (i * wide) / STEPS, y, width: wide / STEPS, height: 10,
+      fill: signedColor((2 * i) / (STEPS - 1) - 1), "shape-rendering": "crispEdges",
+    })),
+    s("text", { class: "muted", x: left + wide + 6, y: y + 5, "dominant-baseline": "central" }, end),
+  ];
+}
+
+function dimensionSlider({ size, cell, tall, label, describe, onpoint }) {
+  const mark = h("div", { class: "mark", "aria-hidden": "true", hidden: true });
+  const element = h(
+    "div",
+    {
+      class: "dimensions", role: "slider", tabindex: "0", "aria-label": label,
+      "aria-valuemin": "0", "aria-valuemax": size - 1, "aria-valuenow": 0, "aria-valuetext": describe(0),
+    },
+    mark,
+  );
+  let at = 0;
+  const move = (to) => {
+    at = Math.min(Math.max(to, 0), size - 1);
+    mark.hidden = false;
+    element.setAttribute("aria-valuenow", at);
+    element.setAttribute("aria-valuetext", describe(at));
+    mark.style.left = `${at * cell}px`;
+    mark.style.width = `${Math.max(cell, 2)}px`;
+    onpoint(describe(at), document.activeElement !== element);
+  };
+  element.style.height = `${tall}px`;
+  element.addEventListener("pointermove", (event) => {
+    const { left, width } = element.getBoundingClientRect();
+    move(Math.floor(((event.clientX - left) / width) * size));
+  });
+  element.addEventListener("keydown", (event) => {
+    const to = {
+      ArrowRight: at + 1, ArrowUp: at + 1, ArrowLeft: at - 1, ArrowDown: at - 1,
+      PageUp: at + 10, PageDown: at - 10, Home: 0, End: size - 1,
+    }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    move(to);
+  });
+  return element;
+}

@@ -1,0 +1,226 @@
+/** The view Attention: a sentence, its tokens, the attention between them, and their vectors. */
+
+import { EncodedSentence } from "./sentence.js";
+import { AttentionFigure, WeightTable } from "./weights.js";
+import { TokenFigures } from "./token.js";
+import {
+  caseField, h, labeled, modelAndCase, modelField, rovingTabindex, selectBox,
+} from "../elements.js";
+import { SENTENCES } from "../examples.js";
+import { Exchange } from "../exchange.js";
+import { count } from "../text.js";
+
+/** The most layers, and heads, whose small pictures fit beside the large one. */
+const BESIDE = 5;
+
+/** The view, made once. */
+export const build = (page) => new AttentionView(page);
+
+class AttentionView {
+  constructor(page) {
+    this.results = h("div", { class: "results attention" });
+    this.exchange = new Exchange("polyseme-encode", this.results);
+    this.form = new SentenceForm(page);
+    this.tokens = new TokenList((token) => page.update({ word: String(token) }));
+    this.attention = new AttentionFigure(page);
+    this.token = new TokenFigures(page);
+    this.table = new WeightTable();
+    this.main = h("div", { class: "main" },
+      this.attention.figure.element,
+      h("div", { class: "beside" }, this.attention.chooser, this.token.keys.element));
+    this.results.append(
+      this.tokens.element, this.main, this.token.vectors.element, this.table.element, this.exchange.source,
+    );
+    this.element = h(
+      "section",
+      { "aria-label": "Attention" },
+      h(
+        "div",
+        { class: "intro" },
+        h("h2", {}, "Attention"),
+        h("p", {}, "A word has one static vector in every sentence. Attention weighs the other words of the",
+          " sentence and gives each word a contextual vector for its place. Type a sentence to see these weights."),
+      ),
+      this.form.element,
+      this.exchange.problem,
+      this.results,
+    );
+  }
+
+  async show(state) {
+    this.form.show(state);
+    if (!state.text.trim()) return this.exchange.clear("Type a sentence to see the attention between its words.");
+    const response = await this.exchange.request("v1/encode", {
+      input: state.text, ...modelAndCase(state), ...(state.oov && { oov: state.oov }),
+    });
+    if (!response) return;
+    if (response !== this.response) this.encoded = new EncodedSentence(response, state.text);
+    this.response = response;
+    const { encoded } = this;
+    if (!encoded.words.length) return this.exchange.clear("This sentence contains no word.");
+    const token = encoded.token(state.word);
+    this.main.classList.toggle("many", encoded.heads >= BESIDE || encoded.layers > BESIDE);
+    this.tokens.show(encoded, token);
+    this.attention.show(encoded, state, token);
+    this.token.show(encoded, token, state);
+    this.table.show(encoded.words, this.attention.weights, this.attention.name);
+    this.exchange.reportDrawn();
+  }
+}
+
+/** Milliseconds after the last key until a sentence that is being typed is shown. */
+const PAUSE = 250;
+const UNKNOWN = [
+  ["", "model's default"],
+  ["zero", "zero vector"],
+  ["subword", "from subwords"],
+  ["error", "refuse"],
+];
+
+/** The sentence and how its words are looked up. */
+class SentenceForm {
+  constructor(page) {
+    this.page = page;
+    this.typed = null;
+    this.text = h("textarea", {
+      rows: 2, dir: "auto", spellcheck: "false", autocomplete: "off",
+      oninput: () => this.#wait(),
+      onkeydown: (event) => {
+        if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+        event.preventDefault();
+        this.#submit(this.text.value);
+      },
+    });
+    this.cases = caseField(page);
+    this.unknown = selectBox(UNKNOWN, "", (oov) => page.update({ oov }));
+    this.model = modelField(page);
+    const submit = (event) => {
+      event.preventDefault();
+      this.#submit(this.text.value);
+    };
+    this.element = h(
+      "form",
+      { class: "card sentence", onsubmit: submit },
+      labeled("Sentence", this.text),
+      h("div", { class: "controls" },
+        h("div", { class: "buttons grow", role: "group", "aria-label": "Examples" },
+          SENTENCES.map(([name, text]) =>
+            h("button", { type: "button", class: "quiet", onclick: () => this.#submit(text) }, name))),
+        this.cases.element,
+        labeled("Unknown words", this.unknown),
+        this.model.element,
+        h("button", {}, "Show attention")),
+    );
+  }
+
+  show(state) {
+    // What is being typed stays until the address has another sentence.
+    if (state.text !== this.shown) {
+      clearTimeout(this.timer);
+      this.timer = null;
+      this.text.value = state.text;
+      this.shown = state.text;
+    }
+    this.cases.show(state.case);
+    this.unknown.value = state.oov;
+    this.model.show(state.model);
+  }
+
+  #wait() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      const first = !this.#isTyping();
+      this.typed = this.text.value;
+      this.#update(this.typed, first && this.typed !== this.shown);
+    }, PAUSE);
+  }
+
+  /** Whether the page shows a sentence that is being typed. All its states are one history entry. */
+  #isTyping() {
+    return this.typed !== null && this.typed === this.shown;
+  }
+
+  /** Show a finished sentence, as a history entry of its own. */
+  #submit(text) {
+    const push = text !== this.shown && !this.#isTyping();
+    this.typed = null;
+    this.#update(text, push);
+  }
+
+  #update(text, push) {
+    clearTimeout(this.timer);
+    const changed = this.shown !== text;
+    // Writing the same text into the box again would move the caret.
+    if (this.text.value === text) this.shown = text;
+    // The chosen token and cell belong to the former sentence.
+    this.page.update(changed ? { text, word: "", row: "", column: "" } : {}, { push });
+  }
+}
+
+const RESOLUTIONS = [
+  ["exact", "exact", "found as it is written"],
+  ["lower", "other case", "found in lower case, capitalized or in upper case"],
+  ["subword", "subword", "composed of subwords"],
+  ["oov", "unknown", "not in the vocabulary"],
+];
+
+/** The tokens of the sentence with how each was found, to choose one. */
+class TokenList {
+  /** `onpick(token)` is called with the index of a pressed token. */
+  constructor(onpick) {
+    this.onpick = onpick;
+    this.list = h("ul", { class: "words" });
+    this.setStop = rovingTabindex(this.list);
+    this.usage = h("p", { class: "usage" });
+    this.element = h(
+      "section",
+      { class: "card", "aria-label": "Words" },
+      h("h3", {}, "Words"),
+      h("p", { class: "muted" }, "Choose a word to see its attention and its vectors."),
+      this.list,
+      this.usage,
+      h("ul", { class: "found" }, RESOLUTIONS.map(([resolution, name, meaning]) =>
+        h("li", {}, h("span", { class: `word ${resolution}` }, name), ` ${meaning}`))),
+    );
+  }
+
+  /** Show the tokens and mark the chosen one. */
+  show(encoded, chosen) {
+    if (encoded !== this.encoded) this.#draw(encoded);
+    this.encoded = encoded;
+    this.buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === chosen));
+    if (!this.list.contains(document.activeElement)) this.setStop(this.buttons[chosen]);
+  }
+
+  #draw({ tokens, usage, direction }) {
+    this.list.dir = direction;
+    this.buttons = tokens.map((token, i) => h(
+      "button",
+      { type: "button", class: `word ${token.resolution}`, onclick: () => this.onpick(i) },
+      h("bdi", {}, token.text),
+      h("small", {}, foundAs(token)),
+    ));
+    this.list.replaceChildren(...this.buttons.map((button) => h("li", {}, button)));
+    this.usage.textContent = usageText(tokens, usage.oov);
+  }
+}
+
+function foundAs({ text, key, resolution }) {
+  if (resolution === "oov") return "unknown";
+  return key !== null && key !== text ? `${resolution}: ${key}` : resolution;
+}
+
+/** How many words there are, and what happens to the unknown ones. */
+function usageText(tokens, unknown) {
+  const all = tokens.length;
+  const words = all === 1 ? "1 word" : `${count(all)} words`;
+  const composed = tokens.filter(({ resolution }) => resolution === "subword").length;
+  const subwords = composed ? ` ${count(composed)} composed of subwords.` : "";
+  if (!unknown) return `${words}, none unknown.${subwords}`;
+  // Attention falls back to the word itself when there is no known word.
+  let said = `${count(unknown)} of them unknown: their static vectors are zero and no word attends to them.`;
+  if (all === 1) said = "unknown: its static vector is zero and it attends to itself.";
+  else if (unknown === all) said = "all unknown: their static vectors are zero and each attends to itself.";
+  else if (unknown === 1) said = "1 of them unknown: its static vector is zero and no word attends to it.";
+  return `${words}, ${said}${subwords}`;
+}

@@ -1,0 +1,224 @@
+/** The attention weights of one head: the figure as heatmap or lines, and the table. */
+
+import { HeadControls, headName, Thumbnails } from "./heads.js";
+import { canvasHeatmap, HeatmapCursor, svgHeatmap } from "./heatmap.js";
+import { linesDrawing, QueryList } from "./lines.js";
+import { ranked } from "./sentence.js";
+import { theme } from "../colors.js";
+import { copyText, h } from "../elements.js";
+import { Figure, Readout } from "../figure.js";
+import { decimals, shorten } from "../text.js";
+
+/** The most words of an SVG heatmap; above it a canvas is faster. */
+const MOST_SVG = 150;
+/** Milliseconds between the last key and the change of the address, which browsers limit. */
+const PAUSE = 150;
+/** How many keys the readout names for a query token. */
+const TOP = 3;
+
+/** The figure of the chosen head, and the card to choose one. */
+export class AttentionFigure {
+  constructor(page) {
+    this.page = page;
+    this.heads = new HeadControls(page);
+    this.thumbnails = new Thumbnails((layer, head) =>
+      page.update({ layer: String(layer), head: String(head) }));
+    this.missing = h("p", { class: "missing", role: "status", hidden: true });
+    this.chooser = h("section", { class: "card chooser", "aria-label": "Layers and heads" },
+      h("h3", {}, "Layers and heads"),
+      h("p", { class: "muted" }, "Each scale runs from 0 to the head's largest weight."),
+      this.missing,
+      this.thumbnails.element);
+    this.figure = new Figure("polyseme-attention", "Attention");
+    this.figure.tools.append(...this.heads.controls);
+    this.readout = new Readout();
+    this.figure.body.before(this.heads.legend, this.readout.element);
+  }
+
+  /** Show an encoded sentence as the state says; `token` is the chosen one. */
+  show(encoded, state, token) {
+    this.#followAddress(encoded, state);
+    const layer = encoded.layer(state.layer), lines = state.picture === "lines";
+    const each = lines && state.head === "each";
+    const head = each ? "each" : encoded.head(state.head);
+    Object.assign(this, { encoded, token, weights: encoded.weights(layer, each ? "mean" : head) });
+    if (this.#changed("painted", [encoded, theme()])) this.thumbnails.draw(encoded);
+    this.thumbnails.choose(layer, head);
+    const missing = encoded.missing(state);
+    this.missing.hidden = !missing;
+    if (this.missing.textContent !== missing) this.missing.textContent = missing;
+    this.heads.show(encoded, { layer, head, lines, chosen: state.heads });
+    this.name = each ? `Layer ${layer}, each head` : headName(layer, head);
+    this.readout.element.classList.toggle("several", lines);
+    if (lines) this.#showLines(layer, head, state);
+    else this.#showHeatmap(state);
+  }
+
+  /** Forget the cell that the keyboard moved to once the address has another one. */
+  #followAddress(encoded, { row, column }) {
+    const same = encoded === this.encoded && row === this.addressed?.row && column === this.addressed.column;
+    if (!same) {
+      clearTimeout(this.timer);
+      this.moved = null;
+    }
+    this.addressed = { row, column };
+  }
+
+  /** Whether any of the values differs from those of the last call with this name. */
+  #changed(name, values) {
+    const before = this[name];
+    this[name] = values;
+    return !before || before.length !== values.length || values.some((value, i) => value !== before[i]);
+  }
+
+  #showHeatmap(state) {
+    const now = ["heatmap", this.weights, theme(), this.figure.width(), devicePixelRatio];
+    if (this.#changed("drawn", now)) this.#drawHeatmap(this.encoded.words);
+    this.cursor.show(this.moved ?? this.encoded.cell(state, this.token, this.weights), this.token);
+  }
+
+  #drawHeatmap(words) {
+    const draw = words.length > MOST_SVG ? canvasHeatmap : svgHeatmap;
+    const { drawing, layout, highlight } = draw(words, this.weights, this.figure.width());
+    this.figure.heading.textContent = `Attention: ${this.name}`;
+    this.figure.caption.textContent = "Rows are query tokens, columns are key tokens. Each row sums to 1."
+      + " Point at a cell, or focus the heatmap and use the arrow keys.";
+    this.cursor = new HeatmapCursor({
+      layout,
+      name: `Heatmap of attention between ${words.length} words. ${this.name}`,
+      describe: ({ row, column }) =>
+        `${shorten(words[row])} attends to ${shorten(words[column])}: ${this.#weight(row, column)}`,
+      onpoint: ({ row, column }, announce) => {
+        highlight(row, column);
+        this.readout.show(this.#sentence(row, [column]), announce);
+      },
+      // The cursor moves at once, the address after a pause.
+      onmove: (at) => {
+        this.moved = at;
+        this.cursor.show(at, this.token);
+        clearTimeout(this.timer);
+        this.timer = setTimeout(() => {
+          this.page.update({ row: String(this.moved.row), column: String(this.moved.column) });
+        }, PAUSE);
+      },
+      onpick: ({ row, column }) =>
+        this.page.update({ word: String(row), row: String(row), column: String(column) }),
+    });
+    this.#place(drawing, this.cursor.element);
+  }
+
+  /** Replace the drawing and keep the focus in it. */
+  #place(drawing, control) {
+    const inside = this.figure.body.contains(document.activeElement);
+    this.figure.show(drawing, control);
+    if (inside) control.focus({ preventScroll: true });
+  }
+
+  #showLines(layer, head, state) {
+    const heads = head === "each" ? this.heads.chosen : [head];
+    const now = ["lines", this.encoded, theme(), this.figure.width(), layer, ...heads];
+    // Without a chosen token, the lines of all tokens are shown.
+    this.chosen = state.word === "" ? null : this.token;
+    if (this.#changed("drawn", now)) this.#drawLines(layer, heads);
+    this.queries.choose(this.token);
+    this.#highlightLines(this.pointed ?? null);
+  }
+
+  #drawLines(layer, heads) {
+    const { words } = this.encoded;
+    const shown = heads.map((head) => ({ head, rows: this.encoded.weights(layer, head) }));
+    const lines = linesDrawing(words, shown, this.figure.width());
+    this.pointed = null;
+    this.highlight = lines.highlight;
+    this.figure.heading.textContent = `Attention: ${this.name}`;
+    this.figure.caption.textContent = "Query tokens are on the left, key tokens on the right. A stronger line"
+      + " is a larger weight; weights under 0.01 are not drawn."
+      + (words.length > MOST_SVG ? " In a sentence of this length, only one query token's lines are drawn." : "");
+    this.queries = new QueryList(words, lines, {
+      name: `Query tokens. ${this.name}`,
+      onpoint: (row) => this.#highlightLines(row),
+      // Choosing the chosen token again clears the choice.
+      onpick: (row) => this.page.update({ word: row === this.chosen ? "" : String(row) }),
+    });
+    this.#place(lines.drawing, this.queries.element);
+  }
+
+  /** Show the lines of the pointed row, else of the chosen one, else all. */
+  #highlightLines(pointed) {
+    this.pointed = pointed;
+    const row = pointed ?? this.chosen;
+    this.highlight(row);
+    if (row === null) this.readout.show("Point at a word on the left, or use the arrow keys.", false);
+    else this.readout.show(this.#sentence(row, ranked(this.weights[row]).slice(0, TOP)));
+  }
+
+  #weight(row, column) {
+    return decimals(this.weights[row][column], 4);
+  }
+
+  /** “Apple attends to phone: 0.5312”, with one or several keys. */
+  #sentence(row, columns) {
+    const word = (i) => h("strong", {}, h("bdi", {}, shorten(this.encoded.words[i])));
+    return [
+      word(row), " attends to ",
+      ...columns.flatMap((column, i) => [i ? ", " : "", word(column), `: ${this.#weight(row, column)}`]),
+      columns.length > 1 && this.name.endsWith("each head") ? " (mean of heads)" : "",
+    ];
+  }
+}
+
+/** The most words of a table. */
+const MOST_ROWS = 60;
+
+/** The weights of the chosen head as a table to read and to copy. */
+export class WeightTable {
+  constructor() {
+    this.content = h("div", {});
+    this.copied = h("span", { role: "status", class: "said" });
+    this.element = h("details", { class: "card numbers", ontoggle: () => this.#fill() },
+      h("summary", {}, "The weights as a table"), this.content);
+  }
+
+  /** Set the weights; the table is made when it is opened. */
+  show(words, rows, name) {
+    if (this.rows === rows && this.name === name) return;
+    Object.assign(this, { words, rows, name, filled: false });
+    this.#fill();
+  }
+
+  #fill() {
+    if (!this.element.open || this.filled || !this.rows) return;
+    this.filled = true;
+    this.copied.textContent = "";
+    const { words, rows, name } = this;
+    if (words.length > MOST_ROWS) {
+      this.content.replaceChildren(h("p", {}, `The table is limited to ${MOST_ROWS} words. Save the JSON instead.`));
+      return;
+    }
+    const heading = (scope, word) => h("th", { scope }, h("bdi", {}, word));
+    this.content.replaceChildren(
+      h("div", { class: "buttons" },
+        h("button", { type: "button", class: "quiet", onclick: () => this.#copy() }, "Copy as tab-separated text"),
+        this.copied),
+      h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Table of weights" }, h(
+        "table",
+        {},
+        h("caption", {}, `${name}: query tokens in rows, key tokens in columns`),
+        h("thead", {}, h("tr", {}, h("td", {}), words.map((word) => heading("col", word)))),
+        h("tbody", {}, words.map((word, i) => h("tr", {}, heading("row", word),
+          Array.from(rows[i], (weight) => h("td", { class: "number" }, decimals(weight, 3)))))),
+      )),
+    );
+  }
+
+  async #copy() {
+    const done = await copyText(tabSeparated([["", ...this.words], ...this.rows.map((row, i) => [this.words[i], ...row])]));
+    this.copied.textContent = done ? "Copied." : "The browser blocks copying. Select the table and copy it.";
+  }
+}
+
+/** Rows of cells as tab-separated text, with the quotes that spreadsheets need. */
+export function tabSeparated(rows) {
+  const quoted = (text) => (/["\t\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  return rows.map((cells) => cells.map((cell) => quoted(String(cell))).join("\t")).join("\n");
+}

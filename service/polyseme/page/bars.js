@@ -1,0 +1,54 @@
+/** A bar chart of words and numbers from 0 to 1. */
+
+import { categoryColor } from "./colors.js";
+import { rovingTabindex, s } from "./elements.js";
+import { fitTexts, maxTextWidth, short } from "./text.js";
+
+const { scaleLinear } = globalThis.d3;
+const ROW = 24;
+const FONT = 12;
+/** The largest fraction of the width for the words. */
+const WORDS = 0.6;
+
+/**
+ * Bars of `[{word, value, text}]`, `width` pixels wide; `text` is the value with two decimals by default.
+ * With `onpick(word)` the rows are buttons: Tab enters at row `stop`, the arrows move. `name` is the
+ * accessible name.
+ */
+export function bars(rows, { width, name, onpick, stop = 0 }) {
+  const labels = fitTexts(rows.map(({ word }) => word), FONT, width * WORDS - 12);
+  const left = Math.ceil(maxTextWidth(labels, FONT)) + 12;
+  const x = scaleLinear([0, 1], [left, width - 48]);
+  const element = s(
+    "svg",
+    {
+      class: "bars", viewBox: `0 0 ${width} ${rows.length * ROW}`, width, height: rows.length * ROW,
+      role: onpick ? "group" : "img",
+      "aria-label": onpick ? `${name}; the arrow keys move between words` : name,
+    },
+    rows.map(({ word, value, text = short(value) }, i) => {
+      const end = x(Math.max(value, 0));
+      return s(
+        "g",
+        {
+          class: "row", transform: `translate(0 ${i * ROW})`,
+          ...(onpick && {
+            role: "button", "aria-label": `${word}, ${text}: show its neighbors`,
+            onclick: () => onpick(word),
+            onkeydown: (event) => {
+              if (event.key !== "Enter" && event.key !== " ") return;
+              event.preventDefault();
+              onpick(word);
+            },
+          }),
+        },
+        s("rect", { class: "ring unsaved", x: 1, y: 1, width: width - 2, height: ROW - 2, rx: 3 }),
+        s("text", { x: left - 8, y: ROW / 2, "text-anchor": "end", "dominant-baseline": "central" }, labels[i]),
+        s("rect", { class: "bar", x: left, y: 4, width: end - left, height: ROW - 8, rx: 2, fill: categoryColor(0) }),
+        s("text", { class: "number", x: end + 6, y: ROW / 2, "dominant-baseline": "central" }, text),
+      );
+    }),
+  );
+  if (onpick) rovingTabindex(element)(element.children[stop]);
+  return element;
+}

@@ -1,0 +1,83 @@
+/**
+ * Colors of numbers and of categories, in light and dark. The ramps change in lightness throughout, so
+ * that they also read without hue; the diverging ramp runs from orange to blue, which people with a color
+ * vision deficiency tell apart. Category colors follow Okabe and Ito and always come with a letter or a shape.
+ */
+
+import { stored } from "./client.js";
+
+const { interpolateLab, lab, piecewise } = globalThis.d3;
+
+const RAMPS = {
+  light: table(["#f7fafc", "#c3dcec", "#6aa9d0", "#2567a0", "#08306b"]),
+  dark: table(["#171c23", "#1d3f63", "#2f78a8", "#74c3c4", "#f6f8cf"]),
+};
+const DIVERGING = {
+  light: table(["#8a4500", "#e3a765", "#f7f7f4", "#8ab2d8", "#08417c"]),
+  dark: table(["#ffb860", "#8d5c22", "#20262d", "#2f70b2", "#acd8ff"]),
+};
+const CATEGORIES = {
+  light: ["#0072b2", "#c25a00", "#00795a", "#a8478a", "#8a6d00", "#2f7fa8", "#5f5f5f", "#7a3fb0"],
+  dark: ["#56b4e9", "#f0a030", "#2fc49a", "#e08fc0", "#e8d94a", "#8fb7ff", "#b8b8b8", "#c39bff"],
+};
+
+/** A ramp in 256 steps: a heatmap asks for thousands of colors. */
+function table(stops) {
+  const ramp = piecewise(interpolateLab, stops);
+  return Array.from({ length: 256 }, (_, i) => ramp(i / 255));
+}
+
+const step = (colors, share) => colors[Math.round(255 * Math.min(Math.max(share, 0), 1))];
+
+/** The color of a weight from 0 to `largest`. */
+export function weightColor(weight, largest = 1) {
+  return step(RAMPS[theme()], largest > 0 ? weight / largest : 0);
+}
+
+/** The color of a number from −largest to largest; 0 is neutral. */
+export function signedColor(number, largest = 1) {
+  return step(DIVERGING[theme()], largest > 0 ? (number / largest + 1) / 2 : 0.5);
+}
+
+/** The color of category i; there are eight. */
+export function categoryColor(i) {
+  const colors = CATEGORIES[theme()];
+  return colors[i % colors.length];
+}
+
+/** Black or white, whichever has more contrast on a color: at least 4.5. */
+export function textColorOn(color) {
+  return lab(color).l > 49.5 ? "#000000" : "#ffffff";
+}
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const choice = stored("localStorage", "polyseme-theme");
+const listeners = new Set();
+
+/** The theme now: `light` or `dark`. */
+export function theme() {
+  return document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light");
+}
+
+/** Call `listener` when the theme changes. */
+export function onTheme(listener) {
+  listeners.add(listener);
+}
+
+/** Connect the select box for the theme, and remember the choice. */
+export function initTheme(select) {
+  const apply = (chosen) => {
+    if (chosen === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = chosen;
+  };
+  const notify = () => listeners.forEach((listener) => listener());
+  select.value = choice.get() || "auto";
+  if (!select.value) select.value = "auto";
+  apply(select.value);
+  select.addEventListener("change", () => {
+    choice.set(select.value);
+    apply(select.value);
+    notify();
+  });
+  dark.addEventListener("change", notify);
+}

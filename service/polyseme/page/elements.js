@@ -1,0 +1,193 @@
+/** DOM elements, controls that several views share, downloads and the clipboard. */
+
+import { fetchText } from "./client.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/**
+ * An HTML element. An attribute that is a function is a listener (`onclick`), `true` is an empty
+ * attribute; `null`, `undefined` and `false` are left out. Text children are never markup.
+ */
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** An SVG element; see `h`. */
+export function s(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== null && value !== undefined && value !== false) {
+      element.setAttribute(name, value);
+    }
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** An id that no other element has. */
+export function uniqueId(stem) {
+  counter += 1;
+  return `${stem}-${counter}`;
+}
+
+let counter = 0;
+
+/** A control under its label. */
+export function labeled(text, control) {
+  control.id ||= uniqueId("field");
+  return h("div", { class: "field" }, h("label", { for: control.id }, text), control);
+}
+
+/** A select box of `[value, text]` pairs. */
+export function selectBox(options, value, onchange) {
+  const select = h("select", { onchange: () => onchange(select.value) });
+  setOptions(select, options, value);
+  return select;
+}
+
+/** Replace the options of a select box; an unknown value selects the first. */
+export function setOptions(select, options, value) {
+  select.replaceChildren(...options.map(([key, text]) => h("option", { value: key }, text)));
+  if (options.some(([key]) => key === value)) select.value = value;
+}
+
+const CASES = [
+  ["auto", "as written, else another"],
+  ["exact", "as written"],
+  ["lower", "lower"],
+];
+
+/**
+ * The select box for `case`: `element` and `show(value)`. An unknown value of the address is listed
+ * too: the service says what is wrong with it.
+ */
+export function caseField(page) {
+  const select = selectBox(CASES, "auto", (value) => page.update({ case: value }));
+  return {
+    element: labeled("Case", select),
+    show(value) {
+      const known = CASES.some(([key]) => key === value);
+      setOptions(select, known ? CASES : [...CASES, [value, value]], value);
+    },
+  };
+}
+
+/** The select box for `k` with the `usual` numbers and that of the address: `element` and `show(k)`. */
+export function countField(page, label, usual) {
+  const select = selectBox([], "", (k) => page.update({ k }));
+  // What is not a number comes last.
+  const rank = (k) => (Number.isFinite(Number(k)) ? Number(k) : Number.MAX_VALUE);
+  return {
+    element: labeled(label, select),
+    show(k) {
+      const all = [...new Set([...usual, k])].toSorted((a, b) => rank(a) - rank(b));
+      setOptions(select, all.map((each) => [each, each]), k);
+    },
+  };
+}
+
+/** The number to send for `k`; what is not a number is sent as it is, and the service refuses it. */
+export function countOf(k) {
+  return k.trim() && Number.isFinite(Number(k)) ? Number(k) : k;
+}
+
+/** The select box for `model`, hidden when there is only one: `element` and `show(name)`. */
+export function modelField(page) {
+  const select = selectBox([["", "default"]], "", (model) => page.update({ model }));
+  const element = labeled("Model", select);
+  element.hidden = true;
+  let wanted = "";
+  return {
+    element,
+    async show(name) {
+      wanted = name;
+      const models = (await listModels()).filter((model) => model?.status === "ok");
+      const options = models.map(({ id, default: isDefault }) => (isDefault ? ["", `${id} (default)`] : [id, id]));
+      if (!options.some(([id]) => id === "")) options.unshift(["", "default"]);
+      // An unknown name of the address is listed too: the service says what is wrong with it.
+      if (wanted && !options.some(([id]) => id === wanted)) options.push([wanted, wanted]);
+      setOptions(select, options, wanted);
+      element.hidden = options.length < 2;
+    },
+  };
+}
+
+/** The request fields `model` and `case` of a view's state, without those at their default. */
+export function modelAndCase(state) {
+  return {
+    ...(state.model && { model: state.model }),
+    ...(state.case && state.case !== "auto" && { case: state.case }),
+  };
+}
+
+/** Milliseconds until models are requested again after an error. */
+const RETRY = 30_000;
+let models = null;
+
+/** What `/v1/models` lists, requested once for all views; empty when the service refuses. */
+export function listModels() {
+  models ??= fetchText("v1/models").then((text) => {
+    const { data } = JSON.parse(text);
+    return Array.isArray(data) ? data : [];
+  }).catch(() => {
+    setTimeout(forgetModels, RETRY);
+    return [];
+  });
+  return models;
+}
+
+/** Request the models again next time: another key may see others. */
+export function forgetModels() {
+  models = null;
+}
+
+const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+
+/**
+ * Make the buttons of an element one tab stop: arrows, Home and End move the focus among them.
+ * `across()` is how many buttons up and down move. Returns a function that sets the tab stop.
+ */
+export function rovingTabindex(element, across = () => 1) {
+  const buttons = () => [...element.querySelectorAll("button, [role=button]")];
+  const setStop = (chosen) => {
+    for (const button of buttons()) button.tabIndex = button === chosen ? 0 : -1;
+  };
+  element.addEventListener("keydown", (event) => {
+    const all = buttons(), at = all.indexOf(event.target);
+    // In text that runs from right to left, the button on the right is the one before.
+    const mirrored = getComputedStyle(element).direction === "rtl";
+    const key = (mirrored && { ArrowRight: "ArrowLeft", ArrowLeft: "ArrowRight" }[event.key]) || event.key;
+    let to;
+    if (key === "Home") to = 0;
+    else if (key === "End") to = all.length - 1;
+    else if (STEPS[key]) to = at + STEPS[key] * (key === "ArrowUp" || key === "ArrowDown" ? across() : 1);
+    if (at < 0 || to === undefined) return;
+    event.preventDefault();
+    const target = all[to] ?? all[at];
+    setStop(target);
+    target.focus();
+  });
+  return setStop;
+}
+
+/** Offer bytes or text as a file to download. */
+export function download(name, content, type) {
+  const url = URL.createObjectURL(new Blob([content], { type }));
+  h("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+/** Copy text; return whether the browser allows it. Over plain HTTP, only localhost has a clipboard. */
+export async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * The request and response of a view: the latest request wins, an error is shown as sentences, and
+ * the response can be saved together with the command that gives it.
+ */
+
+import { curl, fetchText, isSendableKey, key, ServiceError, unreadableResponse } from "./client.js";
+import { copyText, download, h, uniqueId } from "./elements.js";
+
+/** The most field errors that are listed. */
+const LISTED = 8;
+
+export class Exchange {
+  /** `file` names the saved response; the element `results` is hidden while there is none. */
+  constructor(file, results) {
+    this.file = file;
+    this.results = results;
+    this.results.hidden = true;
+    this.alert = h("div", { class: "problem", role: "alert", hidden: true });
+    this.waiting = h("p", { class: "muted", role: "status" });
+    this.problem = h("div", { class: "notices" }, this.alert, this.waiting);
+    this.code = h("code", {});
+    this.copied = h("span", { role: "status", class: "said" });
+    const button = (text, onclick) => h("button", { type: "button", class: "quiet", onclick }, text);
+    this.source = h(
+      "section",
+      { class: "source", "aria-label": "Request and response" },
+      h(
+        "div",
+        { class: "buttons" },
+        button("Save JSON", () => download(`${this.file}.json`, this.text, "application/json")),
+        button("Copy the command", () => this.#copy(curl(this.path, this.body))),
+        button("Copy the address", () => this.#copy(location.href)),
+        this.copied,
+      ),
+      h("details", {}, h("summary", {}, "The request as a command"),
+        h("pre", { tabindex: "0", "aria-label": "curl" }, this.code)),
+    );
+  }
+
+  /**
+   * Send a request and return the parsed response, or null after an error or when a later request
+   * overtook this one. The same request is not sent twice in a row.
+   */
+  request(path, body) {
+    const id = JSON.stringify([path, body]);
+    if (id === this.id) return this.pending;
+    this.id = id;
+    this.latest = { path, body };
+    this.pending = this.#send(path, body);
+    return this.pending;
+  }
+
+  async #send(path, body) {
+    this.aborter?.abort();
+    const aborter = new AbortController();
+    this.aborter = aborter;
+    this.results.setAttribute("aria-busy", "true");
+    if (this.results.hidden) this.waiting.textContent = "Waiting for the service…";
+    try {
+      const text = await fetchText(path, body, aborter.signal);
+      const arrived = performance.now();
+      const response = JSON.parse(text);
+      if (response === null || typeof response !== "object") throw unreadableResponse();
+      if (aborter.signal.aborted) return null;
+      Object.assign(this, { path, body, text, arrived });
+      this.code.textContent = curl(path, body);
+      this.results.hidden = false;
+      this.#notify();
+      return response;
+    } catch (error) {
+      if (aborter.signal.aborted || error.name === "AbortError") return null;
+      this.showError(error instanceof ServiceError ? error : unreadableResponse());
+      return null;
+    } finally {
+      if (this.aborter === aborter) this.#endWaiting();
+    }
+  }
+
+  #endWaiting() {
+    this.results.removeAttribute("aria-busy");
+    this.waiting.textContent = "";
+  }
+
+  /** Hide the results and show a sentence: there is nothing to request. */
+  clear(sentence) {
+    this.aborter?.abort();
+    this.id = null;
+    this.#endWaiting();
+    this.results.hidden = true;
+    this.#notify(...(sentence ? [h("p", {}, sentence)] : []));
+  }
+
+  /** Hide the results and show an error. The same request may be sent again. */
+  showError(error) {
+    this.id = null;
+    this.results.hidden = true;
+    const focused = this.alert.contains(document.activeElement);
+    this.#notify(...errorNotice(error, this.latest));
+    if (focused) this.alert.querySelector("input, button")?.focus();
+  }
+
+  #notify(...content) {
+    this.alert.hidden = !content.length;
+    this.alert.replaceChildren(...content);
+  }
+
+  /** Record the time from the response to the drawn view, for the benchmark of the page. */
+  reportDrawn() {
+    const { arrived } = this;
+    if (!arrived) return;
+    this.arrived = null;
+    requestAnimationFrame(() => setTimeout(() => {
+      performance.measure("polyseme-drawn", { start: arrived, end: performance.now() });
+    }));
+  }
+
+  async #copy(text) {
+    this.copied.textContent = (await copyText(text)) ? "Copied." : "The browser blocks copying. Select the text and copy it.";
+  }
+}
+
+/** An error with what the reader can do about it; `path` and `body` are the request's. */
+function errorNotice({ message, hint, errors, status }, { path, body }) {
+  const retry = status === 0 || status === 429 || status >= 500;
+  return [
+    h("p", {}, h("strong", {}, withCode(message)), " ", withCode(hint)),
+    errors.length
+      ? h("ul", {}, errors.slice(0, LISTED).map((error) =>
+        h("li", {}, error.pointer ? h("code", {}, error.pointer) : "", " ", withCode(error.message))))
+      : null,
+    status === 401 ? keyForm() : null,
+    retry
+      ? h("button", {
+        type: "button", class: "quiet", onclick: () => document.dispatchEvent(new CustomEvent("polyseme-again")),
+      }, "Try again")
+      : null,
+    h("details", {}, h("summary", {}, "The request as a command"), h("pre", {}, h("code", {}, curl(path, body)))),
+  ].filter(Boolean);
+}
+
+/** A sentence with its names in backticks as code. */
+const withCode = (text) => text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
+
+function keyForm() {
+  const id = uniqueId("key");
+  const field = h("input", {
+    type: "password", autocomplete: "off", id, required: true,
+    oninput: () => field.setCustomValidity(
+      !field.value || isSendableKey(field.value) ? "" : "A key contains only ASCII characters and no spaces.",
+    ),
+  });
+  const use = (event) => {
+    event.preventDefault();
+    key.set(field.value);
+    document.dispatchEvent(new CustomEvent("polyseme-key"));
+  };
+  return h(
+    "form",
+    { class: "key", onsubmit: use },
+    h("label", { for: id }, "API key (kept until you close this tab)"),
+    field,
+    h("button", {}, "Use key"),
+  );
+}

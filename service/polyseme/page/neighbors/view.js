@@ -1,0 +1,102 @@
+/** The view Neighbors: the words nearest to a word. */
+
+import { bars } from "../bars.js";
+import { caseField, countField, countOf, h, labeled, modelAndCase, modelField } from "../elements.js";
+import { Exchange } from "../exchange.js";
+import { Figure } from "../figure.js";
+import { short } from "../text.js";
+
+const COUNTS = ["5", "10", "20", "50", "100"];
+
+/** The view, made once. */
+export const build = (page) => new NeighborsView(page);
+
+class NeighborsView {
+  constructor(page) {
+    this.page = page;
+    this.results = h("div", { class: "results" });
+    this.exchange = new Exchange("polyseme-neighbors", this.results);
+    this.figure = new Figure("polyseme-neighbors", "Nearest words");
+    this.announcement = h("p", { class: "for-readers", role: "status" });
+    this.results.append(this.figure.element, this.exchange.source);
+    this.element = h(
+      "section",
+      { "aria-label": "Neighbors" },
+      h(
+        "div",
+        { class: "intro" },
+        h("h2", {}, "Neighbors"),
+        h("p", {}, "The words of the vocabulary whose static vectors have the largest cosine with the word's own.",
+          " Choose a word to see its neighbors."),
+      ),
+      this.#form(),
+      this.announcement,
+      this.exchange.problem,
+      this.results,
+    );
+  }
+
+  #form() {
+    this.word = h("input", { type: "text", autocomplete: "off", spellcheck: "false", dir: "auto" });
+    this.count = countField(this.page, "Number of neighbors", COUNTS);
+    this.cases = caseField(this.page);
+    this.model = modelField(this.page);
+    const submit = (event) => {
+      event.preventDefault();
+      this.page.update({ word: this.word.value }, { push: true });
+    };
+    return h(
+      "form",
+      { class: "controls card", onsubmit: submit },
+      h("div", { class: "grow" }, labeled("Word", this.word)),
+      this.count.element,
+      this.cases.element,
+      this.model.element,
+      h("button", {}, "Find neighbors"),
+    );
+  }
+
+  async show(state) {
+    // What is being typed stays until the address has another word.
+    if (state.word !== this.shown) this.word.value = state.word;
+    this.shown = state.word;
+    this.count.show(state.k);
+    this.cases.show(state.case);
+    this.model.show(state.model);
+    if (!state.word.trim()) {
+      this.response = null;
+      this.announcement.textContent = "";
+      return this.exchange.clear("Type a word to see its neighbors.");
+    }
+    const response = await this.exchange.request("v1/neighbors", {
+      word: state.word.trim(), k: countOf(state.k), ...modelAndCase(state),
+    });
+    if (!response) return;
+    const isNew = response !== this.response;
+    this.response = response;
+    this.#draw(response.neighbors, state.word, isNew);
+    if (isNew) this.#announce(response.neighbors, state.word);
+  }
+
+  #announce(neighbors, word) {
+    const [first] = neighbors;
+    this.announcement.textContent = `${neighbors.length} word${neighbors.length === 1 ? "" : "s"} nearest to ${word}${
+      first ? `, first ${first.word}: ${short(first.similarity)}` : ""}.`;
+  }
+
+  /** Draw the bars. The focus stays among them: on the first of a new response, else where it was. */
+  #draw(neighbors, word, isNew) {
+    const before = [...this.figure.body.querySelectorAll("[role=button]")];
+    const focused = before.includes(document.activeElement);
+    const stop = isNew ? 0 : Math.max(before.findIndex(({ tabIndex }) => tabIndex === 0), 0);
+    this.figure.heading.textContent = `Nearest to ${word}`;
+    this.figure.show(bars(neighbors.map((one) => ({ word: one.word, value: one.similarity })), {
+      width: this.figure.width(),
+      stop,
+      name: `Words nearest to ${word} and their cosines`,
+      onpick: (chosen) => this.page.update({ word: chosen }, { push: true }),
+    }));
+    if (focused) this.figure.body.querySelectorAll("[role=button]")[stop]?.focus();
+    this.exchange.reportDrawn();
+  }
+}

@@ -1,0 +1,125 @@
+"""The configuration of a training: every number that the result depends on."""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from polyseme.engine.layers import NormPlace
+
+Init: TypeAlias = Literal["model", "closed-form", "random"]
+Keep: TypeAlias = Literal["last", "best"]
+Share = Annotated[float, Field(ge=0, le=1)]
+Strength = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+
+MOST_OCCURRENCES = 16_384
+"""Occurrences in a step: their matrix of similarities takes 1 GiB."""
+COARSEWSD = (
+    *("apple", "arm", "bank", "bass", "bow", "chair", "club", "crane", "deck", "digit"),
+    *("hood", "java", "mole", "pitcher", "pound", "seal", "spring", "square", "trunk", "yard"),
+)
+"""The words of CoarseWSD-20, excluded from training because that set is for evaluation."""
+
+
+class TrainingConfig(BaseModel):
+    """Everything but the data. One configuration on the same data gives the same bits.
+
+    `--recipe` reads it, and the manifest of the new model keeps it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    # Initial weights.
+    init: Init = "model"
+    heads: int | None = Field(None, ge=1, le=1024)
+    key_width: int | None = Field(None, ge=1, le=4096)
+    """of one head"""
+    value_width: int | None = Field(None, ge=1, le=4096)
+    """of one head"""
+    layers: int | None = Field(None, ge=1, le=64)
+    norm: NormPlace = "none"
+    feed_forward: int | None = Field(None, ge=1, le=65_536)
+    """inner width; None for no feed-forward network"""
+    seed: int = Field(1, ge=0, lt=1 << 32)
+
+    # Duration and learning rate.
+    steps: int | None = Field(None, ge=0, le=100_000_000)
+    minutes: float | None = Field(None, gt=0, le=100_000, allow_inf_nan=False)
+    learning_rate: float = Field(1e-3, gt=0, le=1, allow_inf_nan=False)
+    schedule: Literal["constant", "cosine"] = "cosine"
+    threads: int = Field(1, ge=1, le=256)
+
+    # The batch of a step.
+    groups: int = Field(24, ge=1, le=4096)
+    """lemmas or pseudo-words in a step"""
+    occurrences: int = Field(16, ge=2, le=1024)
+    """occurrences of each group in a step, at most"""
+    pseudo_words: int = Field(3, ge=2, le=4096)
+    """words in a pseudo-word; each is told apart from all others in it"""
+    word_occurrences: int | None = Field(None, ge=2, le=1024)
+    """occurrences of each of these words in a step; None divides `occurrences` among them"""
+    commonest_words: int | None = Field(None, ge=2, le=100_000_000)
+    """form pseudo-words from this many of the corpus's most frequent words; None for all"""
+    mix: Share = 0.5
+    """the share of pseudo-words among the groups if there are tags as well"""
+    corpus_words: int = Field(4_000_000, ge=1, le=1_000_000_000)
+    """words of the corpus in memory: a random sample of its paragraphs"""
+    window: int = Field(30, ge=1, le=10_000)
+    """words of context on either side, at most"""
+    cut: Share = 0.3
+    """the share of contexts cut to 2 to 8 words on either side"""
+    key_dropout: float = Field(0.15, ge=0, lt=1)
+    """the share of context words hidden at random"""
+    hide: Share = 0.0
+    """the share of tagged words hidden themselves, which leaves only their context"""
+    lower: Share = 0.0
+    """the share of contexts in lower case"""
+    leave_out: tuple[str, ...] = COARSEWSD
+    """words that are never targets"""
+
+    # The loss.
+    temperature: float = Field(0.4, gt=0, le=100, allow_inf_nan=False)
+    """initial value of the learned temperature"""
+    anchor: Strength = 2e-4
+    """strength of the pull of each weight towards its initial value"""
+    tune_embeddings: bool = False
+    embedding_anchor: Strength = 0.1
+    """the same for the vectors, if they are trained"""
+    embedding_rate: float = Field(1e-3, gt=0, le=1, allow_inf_nan=False)
+    """learning rate of the vectors"""
+
+    # The result.
+    interpolate: Share = 0.6
+    """initial·(1 − t) + trained·t"""
+    keep: Keep = "last"
+    held_out: float = Field(0.1, ge=0, le=0.5)
+    """the share of lemmas, or words, that is never trained on"""
+    split: int = Field(1, ge=0, lt=1 << 32)
+    """seed that selects them"""
+    fewest: int = Field(8, ge=2, le=1000)
+    """occurrences that a held-out sense needs to be scored"""
+    score_every: int = Field(100, ge=1, le=1_000_000)
+    """steps"""
+
+    @property
+    def of_each_word(self) -> int:
+        """Occurrences of each word of a pseudo-word in a step."""
+        return self.word_occurrences or max(2, self.occurrences // self.pseudo_words)
+
+    @model_validator(mode="after")
+    def _small_enough(self) -> "TrainingConfig":
+        largest = max(self.occurrences, self.pseudo_words * self.of_each_word)
+        if self.groups * largest > MOST_OCCURRENCES:
+            raise ValueError(
+                f"groups · occurrences, and groups · pseudo_words · word_occurrences, have to be at"
+                f" most {MOST_OCCURRENCES}"
+            )
+        return self
+
+    def differences(self, other: "TrainingConfig") -> list[str]:
+        """The names of the fields that differ."""
+        mine, others = self.model_dump(), other.model_dump()
+        return [name for name in mine if mine[name] != others[name]]
+
+    def document(self) -> dict[str, Any]:
+        """The configuration as the manifest has it."""
+        return self.model_dump(mode="json")

@@ -1,0 +1,178 @@
+"""A training from beginning to end: reading, steps, checkpoints, and writing the new model."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from polyseme.command_error import CommandError
+from polyseme.engine.layers import Layer
+from polyseme.engine.quantization import QuantizedRows, Rows, quantize
+from polyseme.models.manifest import Manifest
+from polyseme.models.model import Model
+from polyseme.models.writer import write_model
+from polyseme.progress import Progress
+from polyseme.training.checkpoint import (
+    Checkpoint,
+    checkpoint_names,
+    load_checkpoint,
+    save_checkpoint,
+)
+from polyseme.training.config import TrainingConfig
+from polyseme.training.data import TokenizedData, TrainingFiles, read_training_files
+from polyseme.training.held_out import split_data
+from polyseme.training.initialization import initial_layers
+from polyseme.training.trainer import EMBEDDING, Trainer, TrainerState
+
+MOST_HISTORY = 40
+"""points of the learning curve that the manifest keeps"""
+
+Metrics: TypeAlias = dict[str, Any]
+"""`step`, after the first also `loss`, and at times the scores `auc` and `macro_f1`."""
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """The outcome of a training."""
+
+    layers: list[Layer]
+    facts: Metrics
+    """for the manifest"""
+    rows: NDArray[np.int64]
+    """[r], rows of the vocabulary with trained vectors"""
+    vectors: NDArray[np.float32]
+    """[r, d]"""
+
+
+@dataclass
+class TrainingRun:
+    """One training of one model."""
+
+    model: Model
+    files: TrainingFiles
+    config: TrainingConfig
+    checkpoints: Path | None = None
+    resume: bool = False
+
+    def run(self, progress: Progress, report: Callable[[float, Metrics], None]) -> TrainingResult:
+        """Train; `report` is called with the completed share and the metrics of each step.
+
+        Raises CommandError with one sentence on what is wrong.
+        """
+        hashes = {
+            "model": {n: entry.sha256 for n, entry in sorted(self.model.manifest.files.items())},
+            "files": self.files.document(),
+        }
+        saved = self._load_checkpoint(hashes)
+        data = read_training_files(self.model, self.files, self.config, progress)
+        training_data = split_data(data, self.config)
+        layers = initial_layers(self.model, self.config)
+        trainer = Trainer(layers, training_data, self.config)
+        if saved is not None:
+            found, tensors = saved
+            state = TrainerState(found.step, found.seconds, list(found.history), found.best_score)
+            trainer.restore(tensors, state)
+        for metrics in trainer.steps():
+            report(trainer.part_done(), metrics)
+            if "auc" in metrics and self.checkpoints is not None:
+                save_checkpoint(
+                    self.checkpoints,
+                    trainer.state_tensors(),
+                    step=trainer.state.step,
+                    seconds=trainer.state.seconds,
+                    recipe=self.config,
+                    material=hashes,
+                    history=trainer.state.history,
+                    best_score=trainer.state.best_score,
+                    torch=torch.__version__,
+                )
+        return self._result(trainer, data, hashes["files"])
+
+    def _load_checkpoint(self, hashes: dict[str, Any]) -> tuple[Checkpoint, dict[str, Any]] | None:
+        """The checkpoint to resume from, which has to be of this training; None to begin anew."""
+        if not self.resume:
+            if self.checkpoints is not None and checkpoint_names(self.checkpoints):
+                raise CommandError(
+                    "The folder has checkpoints already: give --resume to go on from the newest"
+                    " one, or another folder."
+                )
+            return None
+        if self.checkpoints is None:
+            raise CommandError("Give --checkpoints, the folder to go on from.")
+        found, tensors = load_checkpoint(self.checkpoints)
+        if differences := found.recipe.differences(self.config):
+            raise CommandError(
+                f"The checkpoint is of another recipe ({', '.join(differences)}): give the same"
+                " options, or leave --resume away."
+            )
+        if found.material != hashes:
+            raise CommandError(
+                "The checkpoint is of another model or of other files: leave --resume away."
+            )
+        return found, tensors
+
+    def _result(self, trainer: Trainer, data: TokenizedData, files: Any) -> TrainingResult:
+        tensors = trainer.result()
+        layers = trainer.layers(tensors)
+        history = trainer.state.history
+        # Points of the learning curve, evenly spread, with the first and the last.
+        points = np.linspace(0, len(history) - 1, min(len(history), MOST_HISTORY))
+        first, last = (
+            {name: history[point][name] for name in ("auc", "macro_f1")} for point in (0, -1)
+        )
+        facts = {
+            "attention": "trained",
+            "base": self.model.manifest.name,
+            "recipe": self.config.document(),
+            "data": {"files": files, **data.facts()},
+            "seed": self.config.seed,
+            "steps": trainer.state.step,
+            "seconds": round(trainer.state.seconds, 1),
+            "torch": torch.__version__,
+            "temperatures": [round(t, 4) for t in trainer.log_temperature.detach().exp().tolist()],
+            "held_out": {
+                "occurrences": len(trainer.data.held_out),
+                "before": first,
+                "trained": last,
+                "kept": trainer.scores(tensors).document(),
+            },
+            "history": [history[n] for n in np.unique(points.round().astype(int)).tolist()],
+        }
+        rows, vectors = np.zeros(0, np.int64), np.zeros((0, trainer.network.d), np.float32)
+        if EMBEDDING in tensors:
+            own = data.table.rows >= 0
+            rows, vectors = data.table.rows[own], tensors[EMBEDDING].numpy()[own]
+        return TrainingResult(layers, facts, rows, vectors)
+
+
+def write_trained_model(
+    folder: Path, model: Model, result: TrainingResult, *, replacing: bool
+) -> Manifest:
+    """Write the new model: words, vectors and facts of the base model, and the trained weights."""
+    manifest = model.manifest
+    words = [model.vocabulary.word(row) for row in range(manifest.vocabulary_size)]
+    uses_bias = any(layer.scoring.word_bias for layer in result.layers)
+    rows: Rows = model.rows
+    if len(result.rows):
+        vectors = np.array(model.vectors)
+        vectors[result.rows] = result.vectors.astype(vectors.dtype)
+        rows = quantize(vectors) if isinstance(model.rows, QuantizedRows) else vectors
+    of_base = {name: fact for name, fact in manifest.training.items() if name != "history"}
+    return write_model(
+        folder,
+        words,
+        rows,
+        result.layers,
+        model.word_bias if uses_bias else None,
+        subwords=model.subwords,
+        replace=replacing,
+        cased=manifest.cased,
+        languages=list(manifest.languages),
+        licence=manifest.licence,
+        source=manifest.source,
+        training={**result.facts, "of_base": of_base},
+    )

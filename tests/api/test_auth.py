@@ -1,0 +1,257 @@
+"""API keys and rate limits."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from limits.storage import MemoryStorage
+
+from polyseme.api.app import create_app
+from polyseme.api_keys import key_file_line
+from polyseme.observability.request_context import parse_address
+from polyseme.settings import Settings
+from tests.api.problem import SECRET, expect_problem
+
+# The same in every process that collects these tests.
+ALICE, BOB = "polyseme_" + "a" * 43, "polyseme_" + "b" * 43
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+@pytest.fixture(scope="module")
+def guarded(make_client, tmp_path_factory) -> httpx.Client:
+    """A service with a key of the environment, one that is given as a hash, and a file of keys."""
+    file = tmp_path_factory.mktemp("keys") / "keys"
+    file.write_text(f"# people\n{key_file_line('alice', ALICE)}\n")
+    hashed = key_file_line("x", BOB).split()[1]
+    return make_client(api_keys=f"plain-key,{hashed}", api_keys_file=file)
+
+
+@pytest.mark.parametrize("key", [ALICE, BOB, "plain-key"], ids=["file", "hash", "plain"])
+def test_each_right_key_opens(guarded: httpx.Client, key: str) -> None:
+    assert guarded.get("/v1/models", headers=bearer(key)).status_code == 200
+    for scheme in ("bearer", "BEARER"):
+        headers = {"Authorization": f"{scheme}   {key}"}
+        assert guarded.get("/v1/models", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/v1/models", {}),
+        ("/v1/models", bearer(SECRET)),
+        ("/v1/models", {"Authorization": "Bearer"}),
+        ("/v1/models", bearer("plain-ke")),
+        ("/v1/models", bearer("plain-key2")),
+        ("/v1/models", bearer("plain-key,plain-key")),
+        ("/v1/models", bearer("PLAIN-KEY")),
+        ("/v1/models", bearer(key_file_line("x", BOB).split()[1])),
+        ("/v1/models", {"Authorization": "Basic plain-key"}),
+        ("/v1/models", {"Authorization": "plain-key"}),
+        ("/v1/models", {"X-API-Key": "plain-key"}),
+        ("/v1/models", {"Cookie": "key=plain-key"}),
+        ("/v1/models?key=plain-key&access_token=plain-key", {}),
+        ("//v1/models", {}),
+        ("/v1%2Fmodels", {}),
+        ("/v1/nothing", {}),
+        ("/v1/", {}),
+    ],
+)
+def test_nothing_else_opens(guarded: httpx.Client, path: str, headers: dict[str, str]) -> None:
+    url = str(guarded.base_url).rstrip("/") + path
+    expect_problem(guarded.get(url, headers=headers), 401, "unauthorised")
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/", "/docs", "/openapi.json"])
+def test_health_the_page_and_the_description_need_no_key(guarded: httpx.Client, path: str) -> None:
+    assert guarded.get(path).status_code == 200
+    assert guarded.get(path, headers=bearer(SECRET)).status_code == 200
+
+
+def test_a_file_without_keys_is_no_open_door(make_client, tmp_path) -> None:
+    (tmp_path / "keys").write_text("# nobody yet\n")
+    client = make_client(api_keys_file=tmp_path / "keys")
+    expect_problem(client.get("/v1/models"), 401, "unauthorised")
+    expect_problem(
+        client.get("/v1/models", headers={"Authorization": "Bearer"}), 401, "unauthorised"
+    )
+
+
+@pytest.mark.parametrize(
+    ("metrics", "statuses"),
+    [("key", [401, 401, 200]), ("open", [200, 200, 200]), ("off", [404, 404, 404])],
+)
+def test_metrics_are_for_whom_the_setting_says(metrics: str, statuses: list[int]) -> None:
+    settings = Settings(metrics=metrics, api_keys="one", rate_limit="2/hour")
+    client = create_app(settings).test_client()
+    answers = [client.get("/metrics", headers=h) for h in ({}, bearer("two"), bearer("one"))]
+    assert [answer.status_code for answer in answers] == statuses
+    assert client.get("/livez").status_code == 200
+
+
+def test_metrics_are_open_where_there_are_no_keys() -> None:
+    assert create_app(Settings()).test_client().get("/metrics").status_code == 200
+
+
+MODELS = "/v1/models"
+
+
+def statuses(client, *headers: dict[str, str]) -> list[int]:
+    return [client.get(MODELS, headers=one).status_code for one in headers]
+
+
+def test_a_caller_waits_until_its_window_ends_and_no_longer(make_client) -> None:
+    limited = make_client(rate_limit="2/3second;1000/hour")
+    while (answer := limited.get(MODELS)).status_code == 200:
+        pass
+    expect_problem(answer, 429, "rate_limited")
+    seconds = int(answer.headers["retry-after"])
+    assert 1 <= seconds <= 3
+    time.sleep(seconds)
+    assert limited.get(MODELS).status_code == 200
+
+
+def test_the_rate_that_is_used_up_says_how_long_to_wait(make_client) -> None:
+    limited = make_client(rate_limit="100/second;2/hour")
+    assert statuses(limited, {}, {}) == [200, 200]
+    time.sleep(2)
+    seconds = int(limited.get(MODELS).headers["retry-after"])
+    assert 3500 < seconds < 3600
+
+
+@pytest.mark.parametrize(("ends_in", "said"), [(-5, 1), (7, 7), (1000, 60)])
+def test_whatever_the_clock_does_the_wait_is_a_second_to_the_window(
+    monkeypatch: pytest.MonkeyPatch, ends_in: int, said: int
+) -> None:
+    end = time.time() + ends_in - 0.01
+    monkeypatch.setattr(MemoryStorage, "get_expiry", lambda *_: end)
+    client = create_app(Settings(rate_limit="1/minute")).test_client()
+    answers = [client.get(MODELS) for _ in range(2)]
+    assert [one.headers.get("retry-after") for one in answers] == [None, str(said)]
+
+
+def test_requests_that_come_at_once_are_counted_one_by_one(make_client) -> None:
+    limited = make_client(rate_limit="20/day")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: limited.get(MODELS).status_code, range(40)))
+    assert (found.count(200), found.count(429)) == (20, 20)
+
+
+def test_who_tries_keys_is_stopped_and_who_has_one_is_not(make_client) -> None:
+    limited = make_client(rate_limit="3/hour", api_keys="right")
+    tries = [bearer(f"wrong-{i}") for i in range(5)]
+    assert statuses(limited, *tries) == [401] * 3 + [429] * 2
+    assert statuses(limited, bearer("right"), *[bearer("right")] * 3) == [200] * 3 + [429]
+
+
+def test_who_tries_keys_on_the_metrics_is_stopped_and_who_has_one_is_not(make_client) -> None:
+    limited = make_client(rate_limit="3/hour", api_keys="right", metrics="key")
+    tries = [bearer(f"wrong-{i}") for i in range(4)]
+    found = [limited.get("/metrics", headers=one).status_code for one in [{}, *tries]]
+    assert found == [401] * 3 + [429] * 2
+    found = [limited.get("/metrics", headers=bearer("right")).status_code for _ in range(5)]
+    assert found == [200] * 5
+    # To ask for the numbers is none of the requests that a key may make.
+    assert statuses(limited, *[bearer("right")] * 4) == [200] * 3 + [429]
+
+
+def test_health_and_metrics_and_the_page_have_no_rate(make_client) -> None:
+    limited = make_client(rate_limit="1/hour", api_keys="key", metrics="open")
+    for path in ("/livez", "/readyz", "/metrics", "/", "/page/start.js", "/openapi.json"):
+        assert [limited.get(path).status_code for _ in range(3)] == [200] * 3
+    assert statuses(limited, bearer("key")) == [200]
+
+
+@pytest.fixture
+def client_of():
+    """A client of an application whose caller has an address, and may say it has another."""
+
+    def make(**settings: object):
+        client = create_app(Settings(**settings)).test_client()
+
+        def ask(address: str, forwarded: str | None = None) -> int:
+            headers = {} if forwarded is None else {"X-Forwarded-For": forwarded}
+            place = {"REMOTE_ADDR": address}
+            return client.get(MODELS, headers=headers, environ_base=place).status_code
+
+        return ask
+
+    return make
+
+
+def test_what_a_caller_says_of_its_address_is_not_believed(client_of) -> None:
+    ask = client_of(rate_limit="2/hour")
+    found = [ask("10.0.0.1", said) for said in (None, "10.0.0.2", "10.0.0.3", "::1")]
+    assert found == [200, 200, 429, 429]
+    assert ask("10.0.0.2") == 200
+
+
+def test_behind_a_proxy_the_last_entry_is_the_caller(client_of) -> None:
+    ask = client_of(rate_limit="2/hour", proxies=1)
+    proxy = "10.9.9.9"
+    said = ["1.1.1.1, 5.5.5.5", "2.2.2.2, 5.5.5.5", "nonsense, 5.5.5.5", "5.5.5.5:4711"]
+    assert [ask(proxy, one) for one in said] == [200, 200, 429, 429]
+    assert ask(proxy, "5.5.5.5, 6.6.6.6") == 200
+
+
+@pytest.mark.parametrize(
+    "own", ['"', '"1.1.1.1', '[1.1.1.1]"', '1.1.1.1:"', "\\", ",", "1.1.1.1, "]
+)
+def test_a_caller_cannot_write_what_hides_the_entry_of_the_proxy(client_of, own: str) -> None:
+    ask = client_of(rate_limit="1/hour", proxies=1)
+    assert ask("10.9.9.9", f"{own}, 5.5.5.5") == 200
+    assert ask("10.9.9.9", "5.5.5.5") == 429
+    assert ask("10.9.9.9", None) == 200
+
+
+def test_behind_two_proxies_the_entry_before_the_last_is_the_caller(client_of) -> None:
+    ask = client_of(rate_limit="1/hour", proxies=2)
+    assert ask("10.9.9.9", "1.1.1.1, 5.5.5.5, 10.9.9.8") == 200
+    assert ask("10.9.9.9", "2.2.2.2, 5.5.5.5, 10.9.9.7") == 429
+    # One that has not come through both is who the connection is from.
+    assert ask("10.9.9.9", "5.5.5.5") == 200
+    assert ask("10.9.9.9", None) == 429
+
+
+@pytest.mark.parametrize("entry", ["nonsense", "", " ", "a" * 5000, "1.2.3", "[", "[::1", "%x"])
+def test_an_entry_that_is_no_address_makes_no_new_caller(client_of, entry: str) -> None:
+    ask = client_of(rate_limit="1/hour", proxies=1)
+    assert [ask("10.9.9.9", entry), ask("10.9.9.9", f"{entry}x")] in ([200, 429], [200, 200])
+    assert ask("10.9.9.9", "nonsense, still nonsense") == 429
+
+
+def test_a_network_of_ipv6_is_one_caller(client_of) -> None:
+    ask = client_of(rate_limit="1/hour")
+    assert [ask("2001:db8::1"), ask("2001:db8::2"), ask("2001:db8:0:1::1")] == [200, 429, 200]
+    assert [ask("::ffff:1.2.3.4"), ask("::ffff:1.2.3.5")] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("entry", "address"),
+    [
+        ("1.2.3.4", "1.2.3.4"),
+        (" 1.2.3.4:80 ", "1.2.3.4"),
+        ("[2001:db8::1]:80", "2001:db8::1"),
+        ("2001:DB8::1", "2001:db8::1"),
+        ("::ffff:1.2.3.4", "1.2.3.4"),
+        ("fe80::1%text of the caller's", "fe80::1"),
+        ("unknown", None),
+        ("_hidden:80", None),
+        ("1.2.3.4.5", None),
+        ("١.2.3.4", None),
+    ],
+)
+def test_addresses_of_entries(entry: str, address: str | None) -> None:
+    assert parse_address(entry) == address
+
+
+def test_the_rate_of_a_real_service_is_that_of_the_client_behind_its_proxy(make_client) -> None:
+    limited: httpx.Client = make_client(rate_limit="1/hour", proxies=1)
+    asked = [
+        limited.get(MODELS, headers={"X-Forwarded-For": f"9.9.9.9, 203.0.113.{i}"}).status_code
+        for i in (1, 1, 2)
+    ]
+    assert asked == [200, 429, 200]

@@ -1,0 +1,340 @@
+"""Every row of the contract's error table, and every limit."""
+
+import json
+import shutil
+
+import httpx
+import pytest
+
+from polyseme.models.registry import bundled_models
+from tests.api.problem import SECRET, expect_problem
+
+
+def pointers(document: dict) -> list[str]:
+    return [error["pointer"] for error in document["errors"]]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b'{"input": "s3cretqx",}',
+        b'{"input": NaN}',
+        b'{"input": "\\ud800"}',
+        b'{"input": "\xff\xfe"}',
+        '{"input": "s3cretqx"}'.encode("utf-16"),
+        b"[" * 10_000,
+        b'{"input": "a"} {"input": "b"}',
+    ],
+)
+def test_a_body_that_is_not_json_is_a_400(client: httpx.Client, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    expect_problem(client.post("/v1/encode", content=body, headers=headers), 400, "not_json")
+
+
+def test_a_missing_or_wrong_key_is_a_401(make_client) -> None:
+    guarded = make_client(api_keys="first-key,second-key")
+    body = {"input": "river"}
+    for sent in (None, "Bearer", f"Bearer {SECRET}", "Basic first-key", "first-key"):
+        headers = {"Authorization": sent} if sent else {}
+        answer = guarded.post("/v1/encode", json=body, headers=headers)
+        expect_problem(answer, 401, "unauthorised")
+        assert answer.headers["www-authenticate"] == "Bearer"
+    for key in ("first-key", "second-key"):
+        headers = {"Authorization": f"Bearer {key}"}
+        assert guarded.post("/v1/encode", json=body, headers=headers).status_code == 200
+    expect_problem(guarded.get("/v1/models"), 401, "unauthorised")
+    assert guarded.get("/livez").status_code == guarded.get("/readyz").status_code == 200
+
+
+@pytest.mark.parametrize("name", [SECRET, "no-such-model"])
+def test_an_unknown_model_is_a_404(client: httpx.Client, name: str) -> None:
+    for path, body in (
+        ("/v1/encode", {"input": "a"}),
+        ("/v1/neighbors", {"word": "a"}),
+        ("/v1/trace", {"text": "a"}),
+        ("/v1/compare", {"occurrences": [{"text": "a", "word": "a"}] * 2}),
+    ):
+        expect_problem(client.post(path, json={**body, "model": name}), 404, "unknown_model")
+    expect_problem(client.get(f"/v1/models/{name}"), 404, "unknown_model")
+
+
+@pytest.mark.parametrize(
+    "path", [f"/{SECRET}", "/v1/encode/", "/v1", "/v1/models/../../x", "/v2/encode"]
+)
+def test_an_unknown_route_is_a_404(client: httpx.Client, path: str) -> None:
+    document = expect_problem(client.get(path), 404, "unknown_route")
+    assert path not in json.dumps(document)
+
+
+def test_a_method_a_route_does_not_have_is_a_405_that_names_those_it_has(
+    client: httpx.Client,
+) -> None:
+    answer = client.get("/v1/encode")
+    expect_problem(answer, 405, "method_not_allowed")
+    assert set(answer.headers["allow"].split(", ")) == {"POST", "OPTIONS"}
+    expect_problem(client.request("DELETE", "/v1/models"), 405, "method_not_allowed")
+
+
+def test_an_answer_type_that_is_not_offered_is_a_406(client: httpx.Client) -> None:
+    headers = {"Accept": "text/html"}
+    expect_problem(
+        client.post("/v1/encode", json={"input": "a"}, headers=headers), 406, "not_acceptable"
+    )
+    npz = {"Accept": "application/x-npz"}
+    expect_problem(
+        client.post("/v1/neighbors", json={"word": "a"}, headers=npz), 406, "not_acceptable"
+    )
+    expect_problem(client.get("/v1/models", headers=headers), 406, "not_acceptable")
+    for fine in ("*/*", "application/*", "text/html, application/json;q=0.1", ""):
+        answer = client.post("/v1/encode", json={"input": "a"}, headers={"Accept": fine})
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        {"Content-Type": "application/json", "Content-Encoding": "gzip"},
+    ],
+)
+def test_a_body_that_is_not_declared_as_json_is_a_415(client: httpx.Client, headers: dict) -> None:
+    answer = client.post("/v1/encode", content=b'{"input": "s3cretqx"}', headers=headers)
+    expect_problem(answer, 415, "unsupported_media")
+
+
+@pytest.mark.parametrize(
+    "declared", ["application/json; charset=utf-8", "Application/JSON", "APPLICATION/json;x=y"]
+)
+def test_a_charset_beside_the_declaration_is_fine(client: httpx.Client, declared: str) -> None:
+    headers = {"Content-Type": declared}
+    answer = client.post("/v1/encode", content=b'{"input": "a"}', headers=headers)
+    assert answer.status_code == 200
+
+
+BAD_FIELDS = [
+    ("/v1/encode", {}, ["/input"]),
+    ("/v1/encode", {"input": None}, ["/input"]),
+    ("/v1/encode", {"input": []}, ["/input"]),
+    ("/v1/encode", {"input": 5}, ["/input"]),
+    ("/v1/encode", {"input": ["a", "b", "c", 4]}, ["/input/3"]),
+    ("/v1/encode", {"input": [["a"], ["b", 5]]}, ["/input/1/1"]),
+    ("/v1/encode", {"input": [["a"], "b"]}, ["/input/1"]),
+    ("/v1/encode", {"input": "a", "inputs": SECRET}, ["/inputs"]),
+    ("/v1/encode", {"input": "a", f"{SECRET} {SECRET}": 1}, [""]),
+    ("/v1/encode", {"input": "a", "include": ["static", SECRET]}, ["/include/1"]),
+    ("/v1/encode", {"input": "a", "include": "static"}, ["/include"]),
+    ("/v1/encode", {"input": "a", "layers": "first"}, ["/layers"]),
+    ("/v1/encode", {"input": "a", "layers": [0, -1]}, ["/layers/1"]),
+    ("/v1/encode", {"input": "a", "layers": [0, 99]}, ["/layers/1"]),
+    ("/v1/encode", {"input": "a", "layers": []}, ["/layers"]),
+    ("/v1/encode", {"input": "a", "layers": [True]}, ["/layers/0"]),
+    ("/v1/encode", {"input": "a", "heads": "none"}, ["/heads"]),
+    ("/v1/encode", {"input": "a", "oov": "random"}, ["/oov"]),
+    ("/v1/encode", {"input": "a", "oov": "subword"}, ["/oov"]),
+    ("/v1/encode", {"input": "a", "case": "title"}, ["/case"]),
+    ("/v1/encode", {"input": "a", "truncate": "yes"}, ["/truncate"]),
+    ("/v1/encode", {"input": "a", "encoding": "hex"}, ["/encoding"]),
+    ("/v1/encode", {"input": "a", "dtype": "float64"}, ["/dtype"]),
+    ("/v1/encode", {"input": "a", "model": "../../etc/passwd"}, ["/model"]),
+    ("/v1/compare", {"occurrences": []}, ["/occurrences"]),
+    ("/v1/compare", {"occurrences": [{"text": "a", "word": "a"}] * 65}, ["/occurrences"]),
+    ("/v1/compare", {"occurrences": [{"text": "a"}] * 2}, ["/occurrences/0", "/occurrences/1"]),
+    (
+        "/v1/compare",
+        {"occurrences": [{"text": "a", "word": "a"}, {"text": "a", "word": SECRET}]},
+        ["/occurrences/1/word"],
+    ),
+    (
+        "/v1/compare",
+        {"occurrences": [{"text": "a", "word": "a"}, {"text": "a", "word": "a", "nth": 1}]},
+        ["/occurrences/1/nth"],
+    ),
+    (
+        "/v1/compare",
+        {"occurrences": [{"text": "a", "word": "a"}, {"text": "a b", "start": 0, "end": 3}]},
+        ["/occurrences/1/start"],
+    ),
+    (
+        "/v1/compare",
+        {"occurrences": [{"text": "a", "word": "a"}, {"text": "a", "start": 0, "end": 2}]},
+        ["/occurrences/1"],
+    ),
+    (
+        "/v1/compare",
+        {
+            "occurrences": [
+                {"text": "a", "word": "a"},
+                {"text": "a", "start": 0, "end": 1, "nth": 0},
+            ]
+        },
+        ["/occurrences/1"],
+    ),
+    ("/v1/neighbors", {}, [""]),
+    ("/v1/neighbors", {"word": "river", "vector": [1.0]}, [""]),
+    ("/v1/neighbors", {"word": SECRET}, ["/word"]),
+    ("/v1/neighbors", {"vector": [1.0, 2.0]}, ["/vector"]),
+    ("/v1/neighbors", {"vector": [1.0, "2"]}, ["/vector/1"]),
+    ("/v1/neighbors", {"word": "river", "k": 0}, ["/k"]),
+    ("/v1/trace", {}, [""]),
+    ("/v1/trace", {"text": ""}, ["/text"]),
+    ("/v1/trace", {"text": "a", "layer": 99}, ["/layer"]),
+    ("/v1/trace", {"text": "a", "heads": 2}, [""]),
+    ("/v1/trace", {"tokens": ["a"], "embeddings": [[]]}, ["/embeddings/0"]),
+    ("/v1/trace", {"tokens": ["a"], "embeddings": [[1.0], [2.0]]}, ["/embeddings"]),
+    ("/v1/trace", {"tokens": ["a", "b"], "embeddings": [[1.0], [2.0, 3.0]]}, ["/embeddings/1"]),
+    ("/v1/trace", {"tokens": ["a"], "embeddings": [[1.0]], "heads": 2}, ["/heads"]),
+    (
+        "/v1/trace",
+        {"tokens": ["a"], "embeddings": [[1.0]], "weights": {"key": [[1.0], [2.0]]}},
+        ["/weights/key"],
+    ),
+    ("/v1/trace", {"tokens": ["a"], "queries": [[1.0]], "keys": [[1.0]]}, [""]),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "where"), BAD_FIELDS)
+def test_a_wrong_field_is_a_422_that_points_at_it(
+    client: httpx.Client, path: str, body: dict, where: list[str]
+) -> None:
+    answer = client.post(path, json=body)
+    document = expect_problem(answer, 422, answer.json()["code"])
+    assert pointers(document) == where
+    assert all(error["message"] for error in document["errors"])
+
+
+def test_numbers_that_no_float_can_hold_are_refused(client: httpx.Client) -> None:
+    for number in (b"1e999", b"-1e999"):
+        body = b'{"tokens": ["a"], "embeddings": [[' + number + b"]]}"
+        headers = {"Content-Type": "application/json"}
+        expect_problem(client.post("/v1/trace", content=body, headers=headers), 400, "not_json")
+
+
+def test_arithmetic_that_overflows_is_a_422_and_no_nan(client: httpx.Client) -> None:
+    body = {"tokens": ["a", "b"], "embeddings": [[1e300, 1.0], [1e300, -1.0]]}
+    document = expect_problem(client.post("/v1/trace", json=body), 422, "out_of_range")
+    assert pointers(document) == [""]
+
+
+def test_unknown_words_are_listed_when_they_are_an_error(client: httpx.Client) -> None:
+    body = {"input": ["the river", "the qzxqzx and wvwvxx"], "oov": "error"}
+    document = expect_problem(client.post("/v1/encode", json=body), 422, "unknown_word")
+    assert document["words"] == ["qzxqzx", "wvwvxx"]
+    assert pointers(document) == ["/input/1", "/input/1"]
+
+
+def test_a_service_whose_model_is_broken_is_not_ready_and_says_so(
+    make_client, broken_models
+) -> None:
+    broken = make_client(models_dir=broken_models, model="broken")
+    assert broken.get("/livez").json() == {"status": "alive"}
+    for answer, code in (
+        (broken.get("/readyz"), "not_ready"),
+        (broken.post("/v1/encode", json={"input": "a"}), "broken_model"),
+    ):
+        expect_problem(answer, 503, code)
+        assert int(answer.headers["retry-after"]) > 0
+    fine = broken.post("/v1/encode", json={"input": "a", "model": "wiki-en"})
+    assert fine.status_code == 200
+    listed = {m["id"]: m["status"] for m in broken.get("/v1/models").json()["data"]}
+    assert listed == {"broken": "broken", "wiki-en": "ok"}
+    one = broken.get("/v1/models/broken").json()
+    assert one["problem"] == "vectors.npy has another checksum than manifest.json says."
+
+
+def test_a_long_list_of_wrong_entries_ends_at_the_first(client: httpx.Client) -> None:
+    answer = client.post("/v1/encode", json={"input": [1] * 200_000})
+    assert pointers(expect_problem(answer, 422, "invalid")) == ["/input/0"]
+    body = {"tokens": ["a"], "embeddings": [["x"] * 100_000]}
+    answer = client.post("/v1/trace", json=body)
+    assert pointers(expect_problem(answer, 422, "invalid")) == ["/embeddings/0/0"]
+
+
+def test_slashes_too_many_lead_nowhere(client: httpx.Client) -> None:
+    expect_problem(client.get("//v1//models"), 404, "unknown_route")
+
+
+def test_a_model_folder_that_goes_away_does_not_hide_the_others(make_client, tmp_path) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(bundled_models() / "wiki-en", tmp_path / name)
+        manifest = (tmp_path / name / "manifest.json").read_text().replace('"wiki-en"', f'"{name}"')
+        (tmp_path / name / "manifest.json").write_text(manifest)
+    client = make_client(models_dir=tmp_path, model="one")
+    shutil.rmtree(tmp_path / "two")
+    listed = {m["id"]: m["status"] for m in client.get("/v1/models").json()["data"]}
+    assert listed == {"one": "ok", "two": "broken", "wiki-en": "ok"}
+    expect_problem(
+        client.post("/v1/encode", json={"input": "a", "model": "two"}), 503, "broken_model"
+    )
+
+
+LONG = " ".join(["river"] * 50)
+
+
+@pytest.mark.parametrize(
+    ("setting", "limit", "path", "body", "size"),
+    [
+        ("max_sentences", 3, "/v1/encode", {"input": ["a"] * 4}, 4),
+        ("max_sentence_tokens", 49, "/v1/encode", {"input": LONG}, 50),
+        ("max_tokens", 99, "/v1/encode", {"input": [LONG, LONG]}, 100),
+        ("max_answer_bytes", 4000, "/v1/encode", {"input": LONG, "include": ["attention"]}, 160000),
+        ("max_trace_tokens", 49, "/v1/trace", {"text": LONG}, 50),
+        (
+            *("max_trace_bytes", 100, "/v1/trace"),
+            *({"tokens": ["a"], "queries": [[1.0]], "keys": [[1.0]], "values": [[1.0]]}, 520),
+        ),
+        (
+            *("max_trace_tokens", 49, "/v1/trace"),
+            *({"tokens": ["a"] * 50, "embeddings": [[1.0]] * 50}, 50),
+        ),
+        (
+            *("max_sentence_tokens", 49, "/v1/compare"),
+            *({"occurrences": [{"text": LONG, "word": "river"}] * 2}, 50),
+        ),
+    ],
+)
+def test_what_is_over_a_limit_is_a_413_that_names_limit_and_size(
+    make_client, setting: str, limit: int, path: str, body: dict, size: int
+) -> None:
+    limited = make_client(**{setting: limit})
+    document = expect_problem(limited.post(path, json=body), 413, "too_large")
+    assert (document["limit"], document["size"], document["setting"]) == (limit, size, setting)
+    assert str(limit) in document["detail"] and str(size) in document["detail"]
+
+
+def test_an_answer_is_limited_where_no_estimate_was_made(make_client) -> None:
+    limited = make_client(max_answer_bytes=300)
+    for path, body in (
+        ("/v1/encode", {"input": LONG, "include": []}),
+        ("/v1/neighbors", {"word": "river", "k": 100}),
+        ("/v1/compare", {"occurrences": [{"text": "a river", "word": "river"}] * 2}),
+    ):
+        document = expect_problem(limited.post(path, json=body), 413, "too_large")
+        assert document["setting"] == "max_answer_bytes"
+        assert document["size"] > document["limit"] == 300
+
+
+def test_a_caller_over_its_rate_gets_a_429_that_says_when_to_come_back(make_client) -> None:
+    limited = make_client(rate_limit="3/hour")
+    answers = [
+        limited.post("/v1/encode", json={"input": "a"}, headers={"Authorization": f"Bearer {key}"})
+        for key in range(6)  # a key that is none does not make another caller
+    ]
+    assert [answer.status_code for answer in answers] == [200] * 3 + [429] * 3
+    for answer in answers[3:]:
+        expect_problem(answer, 429, "rate_limited")
+        assert 0 < int(answer.headers["retry-after"]) <= 3600
+    assert limited.get("/livez").status_code == 200
+
+
+def test_each_key_has_a_rate_of_its_own(make_client) -> None:
+    limited = make_client(rate_limit="2/hour", api_keys="one,two")
+    statuses = [
+        limited.get("/v1/models", headers={"Authorization": f"Bearer {key}"}).status_code
+        for key in ("one", "one", "one", "two")
+    ]
+    assert statuses == [200, 200, 429, 200]

@@ -1,0 +1,414 @@
+"""The Open Inference Protocol: tensors as JSON and as bytes, and what it refuses."""
+
+import io
+import json
+import math
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyseme.api import inference_schemas as replies
+from polyseme.api.responses import ReadyResponse
+from tests.api.problem import SECRET, expect_problem
+from tests.api.tensors import KEY, LENGTH, binary_request, packed, post, request, tensors_of
+from tests.observability.numbers import numbers, total
+from tests.tiny import VECTORS, full_layer, write_tiny
+
+TEXTS = ["apple Apple river.", "", "qzxqzx", "Zoë didn’t end the high-river bank!"]
+EVERY = ["static", "contextual", "attention", "offsets", "attention_offsets", "tokens"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Two models: one whose answers can be made on paper, one with two layers of three heads."""
+    place = tmp_path_factory.mktemp("models")
+    write_tiny(place / "tiny")
+    write_tiny(place / "deep", layers=[full_layer(1), full_layer(2)], word_bias=VECTORS[:, 0])
+    vectors = write_tiny(place / "cut") / "vectors.npy"
+    vectors.write_bytes(vectors.read_bytes()[:-4])
+    return place
+
+
+@pytest.fixture(scope="module")
+def guarded(make_client, place) -> httpx.Client:
+    """A service that wants a key."""
+    settings = {"models_dir": place, "model": "tiny"}
+    limits = {"max_sentences": 40, "max_sentence_tokens": 200}
+    return make_client(api_keys="plain-key", metrics="open", **settings, **limits)
+
+
+def infer(client, texts=TEXTS, model="tiny", **fields) -> dict[str, np.ndarray]:
+    return tensors_of(post(client, request(texts, **fields), model))
+
+
+def test_the_tensors_of_a_sentence_are_those_on_paper(guarded):
+    found = infer(guarded, ["apple bank", "river"])
+    assert list(found) == EVERY
+    np.testing.assert_array_equal(found["static"], VECTORS[[0, 3, 4]])
+    assert list(found["offsets"]) == [0, 2, 3]
+    assert list(found["tokens"]) == ["apple", "bank", "river"]
+    # apple·apple = apple·bank = 1, bank·bank = 2.
+    e = math.e
+    weights = [0.5, 0.5, 1 / (1 + e), e / (1 + e), 1]
+    np.testing.assert_allclose(found["attention"], weights, rtol=1e-6)
+    assert list(found["attention_offsets"]) == [0, 4, 5]
+    contextual = [[1, 0.5, 0, 0, 0], [1, e / (1 + e), 0, 0, 0], [0, 1, 0, 2, 0]]
+    np.testing.assert_allclose(found["contextual"], contextual, rtol=1e-6)
+
+
+@pytest.mark.parametrize("model", ["tiny", "deep", "wiki-en"])
+@pytest.mark.parametrize("heads", ["all", "mean"])
+def test_every_way_has_the_bits_of_encode(guarded, model, heads):
+    body = {"model": model, "input": TEXTS, "heads": heads}
+    accept = {"Accept": "application/x-npz", **KEY}
+    file = io.BytesIO(guarded.post("/v1/encode", json=body, headers=accept).content)
+    with np.load(file) as archive:
+        expected = dict(archive)
+    asked = {"parameters": {"heads": heads}}
+    in_json = infer(guarded, model=model, **asked)
+    asked["parameters"]["binary_data_output"] = True
+    body, length = binary_request(TEXTS, **asked)
+    answer = post(guarded, body, model, {LENGTH: str(length)})
+    assert answer.headers["content-type"] == "application/octet-stream"
+    for found in (in_json, tensors_of(answer)):
+        assert list(found) == EVERY
+        for part in ("offsets", "static", "contextual"):
+            np.testing.assert_array_equal(found[part], expected[part])
+            assert found[part].dtype == expected[part].dtype
+        for number, (start, end) in enumerate(spans(found["attention_offsets"])):
+            own = expected[f"attention_{number}"]
+            np.testing.assert_array_equal(found["attention"][start:end].reshape(own.shape), own)
+        words = [
+            t["text"] for one in json.loads(expected["tokens"].tobytes()) for t in one["tokens"]
+        ]
+        assert list(found["tokens"]) == words
+
+
+def spans(offsets: np.ndarray) -> list[tuple[int, int]]:
+    return list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
+
+
+def test_what_is_asked_for_comes_in_its_order_and_in_its_form(guarded):
+    outputs = [
+        {"name": "tokens", "parameters": {"binary_data": True}},
+        {"name": "static", "parameters": {"binary_data": False}},
+        {"name": "offsets"},
+    ]
+    body = request(outputs=outputs, id="seven", parameters={"binary_data_output": True})
+    answer = post(guarded, body)
+    document = json.loads(answer.content[: int(answer.headers[LENGTH])])
+    assert {name: document[name] for name in ("id", "model_name", "model_version")} == {
+        "id": "seven",
+        "model_name": "tiny",
+        "model_version": "1",
+    }
+    assert [list(one) for one in document["outputs"]] == [
+        ["name", "datatype", "shape", "parameters"],
+        ["name", "datatype", "shape", "data"],
+        ["name", "datatype", "shape", "parameters"],
+    ]
+    found = tensors_of(answer)
+    assert list(found) == ["tokens", "static", "offsets"]
+    assert list(found["tokens"]) == ["apple", "bank"]
+    np.testing.assert_array_equal(found["static"], VECTORS[[0, 3]])
+    assert "attention;" not in answer.headers["server-timing"]
+
+
+def test_parameters_do_what_the_fields_of_encode_do(guarded):
+    whole = infer(guarded, ["apple bank"], "deep")["attention"].reshape(2, 3, 2, 2)
+    for said, layers in (("last", [1]), (0, [0]), ("0,1", [0, 1]), ([1], [1])):
+        asked = {"layers": said, "heads": "all"}
+        answer = post(guarded, request(parameters=asked), "deep")
+        part = tensors_of(answer)["attention"].reshape(len(layers), 3, 2, 2)
+        np.testing.assert_array_equal(part, whole[layers])
+        assert answer.json()["parameters"]["layers"] == len(layers)
+    lower = infer(guarded, ["APPLE"], parameters={"case": "lower"})
+    np.testing.assert_array_equal(lower["static"], VECTORS[[0]])
+    answer = post(guarded, request(["apple qzxqzx"], parameters={"oov": "error"}))
+    document = expect_problem(answer, 422, "unknown_word")
+    assert document["errors"][0]["pointer"] == "/inputs/0/data/0"
+    long = ["apple " * 201]
+    expect_problem(post(guarded, request(long)), 413, "too_large")
+    answer = post(
+        guarded, request(long, parameters={"truncate": True}, outputs=[{"name": "offsets"}])
+    )
+    assert answer.json()["outputs"][0]["data"] == [0, 200]
+    usage = {name: answer.json()["parameters"][name] for name in ("tokens", "oov", "truncated")}
+    assert usage == {"tokens": 200, "oov": 0, "truncated": 1}
+
+
+def test_one_column_is_as_good_as_one_row(guarded):
+    expected = infer(guarded, TEXTS)
+    nested = infer(guarded, [[text] for text in TEXTS], shape=[4, 1])
+    flat = infer(guarded, TEXTS, shape=[4, 1])
+    for found in (nested, flat):
+        for name, tensor in expected.items():
+            np.testing.assert_array_equal(found[name], tensor)
+
+
+def test_the_server_and_its_models_say_what_they_are(guarded):
+    server = guarded.get("/v2").json()
+    replies.ServerResponse.model_validate(server)
+    assert "binary_tensor_data" in server["extensions"]
+    model = guarded.get("/v2/models/tiny", headers=KEY).json()
+    replies.ModelMetadataResponse.model_validate(model)
+    assert model["inputs"] == [{"name": "text", "datatype": "BYTES", "shape": [-1]}]
+    assert {one["name"]: (one["datatype"], one["shape"]) for one in model["outputs"]} == {
+        "static": ("FP32", [-1, 5]),
+        "contextual": ("FP32", [-1, 5]),
+        "attention": ("FP32", [-1]),
+        "offsets": ("INT64", [-1]),
+        "attention_offsets": ("INT64", [-1]),
+        "tokens": ("BYTES", [-1]),
+    }
+    ready = guarded.get("/v2/models/tiny/ready", headers=KEY).json()
+    assert ready == {"name": "tiny", "ready": True}
+    version = f"/v2/models/tiny/versions/{model['versions'][0]}"
+    assert guarded.get(version, headers=KEY).json() == model
+    assert guarded.get(f"{version}/ready", headers=KEY).json() == ready
+    answer = guarded.post(f"{version}/infer", json=request(), headers=KEY)
+    assert answer.content == post(guarded, request()).content
+    path = "/v2/models/tiny/versions/2"
+    expect_problem(guarded.get(path, headers=KEY), 404, "unknown_route")
+
+
+def test_health_and_the_server_want_no_key_and_everything_else_does(guarded):
+    assert guarded.get("/v2/health/live").json() == {"live": True}
+    assert guarded.get("/v2/health/ready").json() == {"ready": True}
+    assert guarded.get("/v2").status_code == 200
+    for path in ("/v2/models/tiny", "/v2/models/tiny/ready", "/v2/", "/v2/x", "/v2/models/tiny/x"):
+        document = expect_problem(guarded.get(path), 401, "unauthorised")
+        assert document["error"] == f"{document['detail']} {document['hint']}"
+    answer = guarded.post("/v2/models/tiny/infer", json=request())
+    expect_problem(answer, 401, "unauthorised")
+
+
+def test_a_model_that_is_broken_is_not_ready(guarded, make_client, place):
+    document = expect_problem(guarded.get("/v2/models/cut/ready", headers=KEY), 503, "broken_model")
+    assert "vectors.npy has another number of bytes" in document["error"]
+    expect_problem(post(guarded, request(), "cut"), 503, "broken_model")
+    broken = make_client(models_dir=place, model="cut")
+    assert broken.get("/v2/health/live").status_code == 200
+    document = expect_problem(broken.get("/v2/health/ready"), 503, "not_ready")
+    assert "vectors.npy" in document["detail"]
+    with pytest.raises(ValueError, match="status"):
+        ReadyResponse.model_validate(document)
+
+
+def test_sentences_count_towards_a_rate_and_health_does_not(make_client, place):
+    limited = make_client(models_dir=place, model="tiny", rate_limit="2/hour")
+    statuses = [limited.get(f"/v2{path}").status_code for path in ("", "/health/ready") * 3]
+    assert statuses == [200] * 6
+    assert [post(limited, request()).status_code for _ in "ab"] == [200, 200]
+    document = expect_problem(post(limited, request()), 429, "rate_limited")
+    replies.InferenceProblemResponse.model_validate(document)
+    assert limited.get("/v2/health/ready").status_code == 200
+
+
+def test_a_route_is_counted_by_its_rule(guarded):
+    labels = {"route": "/v2/models/<name>/infer", "method": "POST", "status": "200"}
+    before = total(numbers(guarded), "requests_total", **labels)
+    infer(guarded)
+    assert total(numbers(guarded), "requests_total", **labels) == before + 1
+    tokens = total(numbers(guarded), "tokens_total", model="tiny")
+    infer(guarded, ["apple bank river"])
+    assert total(numbers(guarded), "tokens_total", model="tiny") == tokens + 3
+
+
+@pytest.fixture(scope="module")
+def limited(make_client, tmp_path_factory) -> httpx.Client:
+    """A service that wants a key and takes 40 sentences at once."""
+    folder = write_tiny(tmp_path_factory.mktemp("models") / "tiny")
+    settings = {"models_dir": folder.parent, "model": "tiny"}
+    return make_client(api_keys="plain-key", max_sentences=40, **settings)
+
+
+def tensor(**changes) -> dict:
+    known = {"name": "text", "datatype": "BYTES", "shape": [1], "data": ["apple"], **changes}
+    return {"inputs": [{name: value for name, value in known.items() if value is not None}]}
+
+
+def after(**said) -> dict:
+    return {"data": None, "parameters": said}
+
+
+HOSTILE = {
+    "no inputs": ({"inputs": []}, 422),
+    "two inputs": ({"inputs": tensor()["inputs"] * 2}, 422),
+    "another input": (tensor(name=SECRET), 422),
+    "numbers": (tensor(datatype="FP32", data=[1.5]), 422),
+    "a number among texts": (tensor(shape=[2], data=["a", 1]), 422),
+    "no shape": (tensor(shape=None), 422),
+    "shape of nothing": (tensor(shape=[]), 422),
+    "no sentences": (tensor(shape=[0], data=[]), 422),
+    "negative shape": (tensor(shape=[-1]), 422),
+    "shape in texts": (tensor(shape=["1"]), 422),
+    "broken shape": (tensor(shape=[1.5]), 422),
+    "true shape": (tensor(shape=[True]), 422),
+    "huge shape": (tensor(shape=[10**30]), 422),
+    "large shape": (tensor(shape=[(1 << 31) - 1]), 413),
+    "deep shape": (tensor(shape=[1, 1, 1]), 422),
+    "wide shape": (tensor(shape=[1, 2], data=["a", "b"]), 422),
+    "too few": (tensor(shape=[2]), 422),
+    "too many": (tensor(data=["a", "b"]), 422),
+    "nested and flat": (tensor(shape=[2, 1], data=[["a"], "b"]), 422),
+    "nested in a row": (tensor(data=[["a"]]), 422),
+    "nested too wide": (tensor(shape=[1, 1], data=[["a", "b"]]), 422),
+    "nested too deep": (tensor(shape=[1, 1], data=[[["a"]]]), 422),
+    "data of no list": (tensor(data="apple"), 422),
+    "no data": (tensor(data=None), 422),
+    "data twice": (tensor(parameters={"binary_data_size": 9}), 422),
+    "bytes that are not there": (tensor(**after(binary_data_size=9)), 422),
+    "negative bytes": (tensor(**after(binary_data_size=-1)), 422),
+    "bytes in a text": (tensor(**after(binary_data_size="9")), 422),
+    "huge bytes": (tensor(**after(binary_data_size=(1 << 64) - 1)), 422),
+    "shared memory": (tensor(**after(shared_memory_region=SECRET)), 422),
+    "an unknown field": ({**tensor(), "unknown": 1}, 422),
+    "an unknown parameter": ({**tensor(), "parameters": {"unknown": 1}}, 422),
+    "an unknown output": ({**tensor(), "outputs": [{"name": SECRET}]}, 422),
+    "an output twice": ({**tensor(), "outputs": [{"name": "static"}] * 2}, 422),
+    "an unknown form": (
+        {**tensor(), "outputs": [{"name": "static", "parameters": {"classification": 1}}]},
+        422,
+    ),
+    "no such layer": ({**tensor(), "parameters": {"layers": 9}}, 422),
+    "no layer": ({**tensor(), "parameters": {"layers": SECRET}}, 422),
+    "no subwords": ({**tensor(), "parameters": {"oov": "subword"}}, 422),
+    "a long id": ({**tensor(), "id": SECRET * 100}, 422),
+    "an id of no text": ({**tensor(), "id": 7}, 422),
+    "no object": ([], 422),
+}
+
+
+@pytest.mark.parametrize(("body", "status"), HOSTILE.values(), ids=HOSTILE)
+def test_what_is_wrong_is_refused_with_one_sentence(limited, body, status):
+    sent = json.dumps(body).encode()
+    answer = post(limited, sent, headers={"Content-Type": "application/json"})
+    document = expect_problem(answer, status, "invalid" if status == 422 else "too_large")
+    replies.InferenceProblemResponse.model_validate(document)
+    for one in document.get("errors", []):
+        assert one["pointer"] in places(body)
+
+
+def places(value, pointer=""):
+    """The pointers to all there is in a document, and to what it may lack."""
+    yield pointer
+    entries = value.items() if isinstance(value, dict) else enumerate(value)
+    for name, below in entries:
+        if isinstance(below, dict | list):
+            yield from places(below, f"{pointer}/{name}")
+        yield f"{pointer}/{name}"
+    yield from (f"/inputs/0/{name}" for name in ("shape", "parameters/binary_data_size"))
+
+
+HEAD = json.dumps(tensor(**after(binary_data_size=9))).encode()
+NINE = packed(["apple"])
+BARE = json.dumps(tensor()).encode()
+BOTH = json.dumps(tensor(parameters={"binary_data_size": 9})).encode()
+
+
+@pytest.mark.parametrize(
+    ("length", "content", "status"),
+    [
+        (len(HEAD), HEAD + NINE, 200),
+        (None, HEAD + NINE, 400),
+        (0, HEAD + NINE, 400),
+        (len(HEAD) - 1, HEAD + NINE, 400),
+        (len(HEAD) + 1, HEAD + NINE, 400),
+        (len(HEAD + NINE) + 1, HEAD + NINE, 400),
+        (10**40, HEAD + NINE, 400),
+        (-1, HEAD + NINE, 400),
+        ("+5", HEAD + NINE, 400),
+        ("", HEAD + NINE, 400),
+        ("1e3", HEAD + NINE, 400),
+        ("\u0661".encode(), HEAD + NINE, 400),
+        (f"{len(HEAD)}, {len(HEAD)}", HEAD + NINE, 400),
+        (len(HEAD), HEAD + NINE + b"x", 422),
+        (len(HEAD), HEAD + NINE[:-1], 422),
+        (len(BARE), BARE, 200),
+        (len(BARE) + 1, BARE, 400),
+        (len(BARE), BARE + NINE, 422),
+        (len(BOTH), BOTH + NINE, 422),
+        (len(HEAD), HEAD, 422),
+        (len(HEAD), HEAD + b"\x06" + NINE[1:], 422),
+        (len(HEAD), HEAD + b"\xff\xff\xff\xff" + NINE[4:], 422),
+        (len(HEAD), HEAD + b"\x01\x00\x00\x00" + NINE[4:], 422),
+        (len(HEAD), HEAD + NINE[:-1] + b"\xff", 422),
+    ],
+)
+def test_lengths_that_do_not_fit_are_refused(limited, length, content, status):
+    said = length if isinstance(length, bytes) else str(length).encode()
+    answer = post(limited, content, headers={LENGTH: said} if length is not None else {})
+    if status == 200:
+        np.testing.assert_array_equal(tensors_of(answer)["static"], VECTORS[[0]])
+    else:
+        code = "invalid" if status == 422 else "not_json"
+        replies.InferenceProblemResponse.model_validate(expect_problem(answer, status, code))
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({"Content-Type": "text/plain"}, 415, "unsupported_media"),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415, "unsupported_media"),
+        ({"Content-Encoding": "gzip"}, 415, "unsupported_media"),
+        ({"Content-Encoding": "deflate"}, 415, "unsupported_media"),
+        ({"Accept": "text/html"}, 406, "not_acceptable"),
+    ],
+)
+def test_what_is_declared_as_something_else_is_refused(limited, headers, status, code):
+    answer = post(limited, json.dumps(request()).encode(), headers=headers)
+    document = expect_problem(answer, status, code)
+    assert document["error"] == f"{document['detail']} {document['hint']}"
+
+
+@pytest.mark.parametrize("kind", [None, "application/json", "application/octet-stream"])
+def test_a_body_may_be_declared_as_json_as_bytes_or_not_at_all(limited, kind):
+    headers = {"Content-Type": kind} if kind else {}
+    answer = post(limited, json.dumps(request()).encode(), headers=headers)
+    assert answer.content == post(limited, request()).content
+
+
+def test_more_than_a_limit_is_refused_whichever_way_it_comes(limited):
+    texts = ["a"] * 41
+    body, length = binary_request(texts)
+    for answer in (
+        post(limited, request(texts)),
+        post(limited, body, headers={LENGTH: str(length)}),
+        post(limited, b" " * (5 << 20)),
+    ):
+        document = expect_problem(answer, 413, "too_large")
+        assert document["detail"] in document["error"]
+
+
+SHORT = st.binary(max_size=3).map(lambda content: len(content).to_bytes(4, "little") + content)
+
+
+@given(
+    st.one_of(st.binary(max_size=64), st.lists(SHORT | st.binary(max_size=6)).map(b"".join)),
+    st.integers(1, 12),
+)
+@settings(deadline=None, max_examples=60)
+def test_any_bytes_are_the_elements_of_the_tensor_or_refused(client, data, count):
+    body = {
+        "inputs": [
+            {
+                **tensor(data=None, shape=[count])["inputs"][0],
+                "parameters": {"binary_data_size": len(data)},
+            }
+        ],
+        "outputs": [{"name": "tokens"}],
+    }
+    head = json.dumps(body).encode()
+    answer = post(client, head + data, "wiki-en", {LENGTH: str(len(head))})
+    if answer.status_code != 200:
+        expect_problem(answer, 422, "invalid")
+        return
+    found = 0
+    while data:
+        data = data[4 + int.from_bytes(data[:4], "little") :]
+        found += 1
+    assert found == count

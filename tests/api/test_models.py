@@ -1,0 +1,174 @@
+"""/v1/models, /readyz and /livez: the models and their states."""
+
+import httpx
+import pytest
+
+from polyseme.api.responses import (
+    LiveResponse,
+    ModelResponse,
+    ModelsResponse,
+    NotReadyResponse,
+    ReadyResponse,
+)
+from tests.api.conftest import in_process, registry
+from tests.api.problem import expect_problem
+from tests.tiny import VECTORS, write_tiny
+
+NAMES = ["five", "four", "one", "three", "two"]
+
+
+@pytest.fixture
+def started(place):
+    """Make a client of an application with these models."""
+
+    def make(**settings):
+        given = {"models_dir": place, "model": "one", **settings}
+        return in_process(**{name: value for name, value in given.items() if value is not None})
+
+    return make
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Five models, whose vectors are multiples of each other's."""
+    for factor, name in enumerate(NAMES, start=1):
+        write_tiny(tmp_path / "models" / name, vectors=VECTORS * factor, source=name)
+    return tmp_path / "models"
+
+
+def first_number(client, name):
+    body = {"input": [["apple"]], "include": ["static"], "model": name}
+    answer = client.post("/v1/encode", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["results"][0]["static"][0][0]
+
+
+def statuses(client):
+    return {one["id"]: one["status"] for one in client.get("/readyz").json()["models"]}
+
+
+def test_every_model_of_a_folder_answers_by_its_name(started) -> None:
+    client = started()
+    assert [first_number(client, name) for name in NAMES] == [1, 2, 3, 4, 5]
+    assert first_number(client, None) == 3
+    expect_problem(
+        client.post("/v1/encode", json={"input": "a", "model": "six"}), 404, "unknown_model"
+    )
+
+
+def test_the_default_model_is_read_at_the_start_and_another_at_its_first_use(started) -> None:
+    client = started()
+    before = {**dict.fromkeys([*NAMES, "wiki-en"], "unloaded"), "one": "loaded"}
+    assert statuses(client) == before
+    first_number(client, "two")
+    assert statuses(client) == {**before, "two": "loaded"}
+
+
+def test_all_models_are_read_at_the_start_where_that_is_asked_for(started) -> None:
+    client = started(preload_models=True)
+    assert statuses(client) == dict.fromkeys([*NAMES, "wiki-en"], "loaded")
+
+
+def test_the_list_has_every_model_and_says_what_is_wrong_with_one(started, place) -> None:
+    (place / "five" / "vocabulary.txt").unlink()
+    (place / "nothing").mkdir()
+    client = started()
+    listed = client.get("/v1/models").json()
+    ModelsResponse.model_validate(listed)
+    models = {one["id"]: one for one in listed["data"]}
+    assert list(models) == sorted([*NAMES, "nothing", "wiki-en"])
+    broken = {"object": "model", "owned_by": "polyseme", "default": False, "created": 0}
+    assert models["five"] == {
+        "id": "five",
+        **broken,
+        "status": "broken",
+        "problem": "vocabulary.txt cannot be read.",
+    }
+    assert models["nothing"]["problem"] == "manifest.json cannot be read."
+    assert (models["two"]["status"], models["two"]["source"]) == ("ok", "two")
+    assert models["two"]["created"] == int((place / "two" / "manifest.json").stat().st_mtime)
+    for name, model in models.items():
+        assert client.get(f"/v1/models/{name}").json() == model
+        ModelResponse.model_validate(model)
+    expect_problem(
+        client.post("/v1/encode", json={"input": "a", "model": "five"}), 503, "broken_model"
+    )
+    assert first_number(client, "two") == 5
+
+
+def test_a_model_found_broken_when_it_is_read_is_listed_so(started, place) -> None:
+    vectors = place / "two" / "vectors.npy"
+    vectors.write_bytes(vectors.read_bytes()[:-4] + b"\x01\x02\x03\x04")
+    client = started()
+    assert client.get("/v1/models/two").json()["status"] == "ok"
+    expect_problem(
+        client.post("/v1/encode", json={"input": "a", "model": "two"}), 503, "broken_model"
+    )
+    model = client.get("/v1/models/two").json()
+    assert model["status"] == "broken"
+    assert model["problem"] == "vectors.npy has another checksum than manifest.json says."
+
+
+def test_without_a_folder_the_models_of_the_user_are_served(started, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert set(statuses(started(models_dir=None, model=None))) == {"wiki-en"}
+    write_tiny(tmp_path / "data" / "polyseme" / "models" / "mine")
+    registry.cache_clear()
+    client = started(models_dir=None, model=None)
+    assert set(statuses(client)) == {"mine", "wiki-en"}
+    assert first_number(client, "mine") == 1
+
+
+SIZE = "vectors.npy has another number of bytes than manifest.json says."
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    """A model `tiny`, one whose vectors were cut, and a folder that is no model."""
+    damaged = tmp_path_factory.mktemp("models")
+    write_tiny(damaged / "tiny")
+    vectors = write_tiny(damaged / "cut") / "vectors.npy"
+    vectors.write_bytes(vectors.read_bytes()[:-4])
+    (damaged / "empty").mkdir()
+    return damaged
+
+
+def test_a_live_process_says_so(client: httpx.Client) -> None:
+    answer = client.get("/livez")
+    assert answer.status_code == 200
+    assert LiveResponse.model_validate(answer.json()).status == "alive"
+
+
+def test_broken_models_are_reported_and_keep_the_default_one_from_nothing(
+    make_client, damaged
+) -> None:
+    answer = make_client(models_dir=damaged, model="tiny").get("/readyz")
+    assert answer.status_code == 200
+    ReadyResponse.model_validate(answer.json())
+    cut = {"id": "cut", "default": False, "status": "broken", "problem": SIZE}
+    assert answer.json() == {
+        "status": "ready",
+        "models": [
+            cut,
+            {**cut, "id": "empty", "problem": "manifest.json cannot be read."},
+            {"id": "tiny", "default": True, "status": "loaded"},
+            {"id": "wiki-en", "default": False, "status": "unloaded"},
+        ],
+    }
+
+
+def test_a_default_model_that_is_broken_is_said_with_its_reason(make_client, damaged) -> None:
+    client = make_client(models_dir=damaged, model="cut")
+    answer = client.get("/readyz")
+    document = expect_problem(answer, 503, "not_ready")
+    NotReadyResponse.model_validate(document)
+    assert document["detail"] == f"The default model cannot be used: {SIZE}"
+    assert int(answer.headers["retry-after"]) > 0
+    assert {one["id"]: (one["default"], one["status"]) for one in document["models"]} == {
+        "cut": (True, "broken"),
+        "empty": (False, "broken"),
+        "tiny": (False, "unloaded"),
+        "wiki-en": (False, "unloaded"),
+    }
+    body = {"input": "apple", "model": "tiny"}
+    assert client.post("/v1/encode", json=body).status_code == 200

@@ -1,0 +1,274 @@
+"""Runs: processes, interruptions, and the next run that continues with the bytes of one run."""
+
+import fcntl
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from polyseme.bulk import BulkError
+from polyseme.bulk.run import write_in_processes
+from polyseme.bulk.sources import find_files, kept_schema, split_shards
+from polyseme.encoding.options import EncodeOptions
+from tests.bulk import job_of, many, run_inline, shards_of, write_lines
+from tests.conftest import ROOT
+from tests.signals import heard
+
+ROWS, SHARD = 6_000, 150
+SHARDS = ROWS // SHARD
+NARROW = {"choice": EncodeOptions(include=frozenset()), "pooling": "mean", "shard_rows": SHARD}
+"""Little to write, so that many runs take little time."""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return write_lines(tmp_path_factory.mktemp("in") / "in.txt", many(ROWS))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(source, tmp_path_factory):
+    """What one run in one process writes, without anything in its way."""
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    run_inline(source, out, **NARROW)
+    return shards_of(out)
+
+
+def begin(source, out):
+    """Begin the command in a session of its own, as at a terminal."""
+    command = [sys.executable, "-m", "polyseme", "bulk", source, out, "--workers", "2"]
+    return subprocess.Popen(
+        [*command, "--shard-rows", str(SHARD), "--include", "none", "--pooling", "mean"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def ended(process):
+    """Wait for the end: the exit code and what was said."""
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def until(true, process=None):
+    """Wait until something is so; an assertion where the process ends before."""
+    for _ in range(20_000):
+        if true():
+            return
+        assert process is None or process.poll() is None, process.communicate()
+        time.sleep(0.003)
+    raise AssertionError("it has not come about")
+
+
+def parts(out):
+    return sorted(Path(out).glob("part-*"))
+
+
+def begun(out):
+    """Whether a shard is being written: the job's own file is whole before."""
+    return (out / "_bulk.json").exists() and any(out.glob(".writing-*"))
+
+
+def workers_of(process):
+    """The worker processes of a run."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [int(pid) for pid in children if b"spawn_main" in command_of(pid)]
+
+
+def command_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.slow
+def test_runs_that_are_killed_again_and_again_leave_the_bytes_of_one_run(
+    source, undisturbed, tmp_path
+):
+    out = tmp_path / "out"
+    for stop in (0, 9, 20):
+        process = begin(source, out)
+        # The first one dies with a shard half-written, the others between and within them.
+        until(lambda s=stop: len(parts(out)) > s or (s == 0 and begun(out)))
+        workers = workers_of(process)
+        process.kill()
+        assert ended(process)[0] == -signal.SIGKILL
+        assert len(workers) == 2
+        until(lambda w=workers: not any(b"spawn_main" in command_of(pid) for pid in w))
+        assert not orjson.loads((out / "_bulk.json").read_bytes())["complete"]
+    assert len(parts(out)) < SHARDS
+    code, told, said = ended(begin(source, out))
+    assert (code, told.split("  ")[0]) == (0, f"{ROWS:,} rows")
+    assert int(said.split(" shards existed before")[0].split()[-1]) >= 20
+    assert shards_of(out) == undisturbed
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_it_at_once_and_leaves_nothing_half_written(source, undisturbed, tmp_path):
+    out = tmp_path / "out"
+    with heard(signal.SIGINT):
+        process = begin(source, out)
+    until(lambda: len(parts(out)) > 3, process)
+    os.killpg(process.pid, signal.SIGINT)
+    code, told, said = ended(process)
+    assert (code, told, said.split()[-1]) == (1, "", "Aborted!")
+    assert 3 < len(parts(out)) < SHARDS
+    assert not list(out.glob(".writing-*"))
+    assert ended(begin(source, out))[0] == 0
+    assert shards_of(out) == undisturbed
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_is_replaced_and_its_shards_written_again(source, undisturbed, tmp_path):
+    out = tmp_path / "out"
+    process = begin(source, out)
+    until(lambda: len(parts(out)) > 3, process)
+    os.kill(workers_of(process)[0], signal.SIGKILL)
+    code, told, _ = ended(process)
+    assert (code, told.split("  ")[0]) == (0, f"{ROWS:,} rows")
+    assert shards_of(out) == undisturbed
+
+
+@pytest.mark.slow
+def test_workers_that_die_every_time_end_the_run_with_one_sentence(tmp_path):
+    job = job_of(tmp_path)
+    with pytest.raises(BulkError, match=r"Workers die repeatedly, .* fewer --workers"):
+        # A task of the job's own that kills who takes it.
+        write_in_processes(job, [Deadly()], lambda _: None, workers=1)
+
+
+class Deadly:
+    """In place of a shard: who unpacks it in a worker, ends."""
+
+    number = 0
+
+    def __reduce__(self):
+        return os._exit, (9,)
+
+
+def test_a_finished_job_is_found_finished(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(50))
+    out = tmp_path / "out"
+    run_inline(source, out, shard_rows=10)
+    before = {one.name: one.stat().st_mtime_ns for one in parts(out)}
+    outcome = run_inline(source, out, shard_rows=10)
+    assert (outcome.progress.rows, outcome.progress.found) == (0, 5)
+    assert outcome.totals.rows == 50
+    assert {one.name: one.stat().st_mtime_ns for one in parts(out)} == before
+
+
+def test_a_shard_that_is_gone_is_written_again(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(50))
+    run_inline(source, tmp_path / "out", shard_rows=10)
+    before = shards_of(tmp_path / "out")
+    parts(tmp_path / "out")[2].unlink()
+    outcome = run_inline(source, tmp_path / "out", shard_rows=10)
+    assert (outcome.progress.rows, outcome.totals.rows) == (10, 50)
+    assert shards_of(tmp_path / "out") == before
+
+
+def test_another_job_is_refused_and_nothing_changes(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(20))
+    out = tmp_path / "out"
+    run_inline(source, out, shard_rows=10)
+    before = shards_of(out)
+    with pytest.raises(BulkError, match=r"another job's shards \(other options\)"):
+        run_inline(source, out, shard_rows=10, choice=EncodeOptions(include=frozenset({"static"})))
+    write_lines(source, [*many(19), "another last sentence"])
+    with pytest.raises(BulkError, match=r"another job's shards \(other input\)"):
+        run_inline(source, out, shard_rows=10)
+    assert shards_of(out) == before
+
+
+def test_a_shard_of_another_run_is_not_taken_for_one_of_this(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(20))
+    out = tmp_path / "out"
+    run_inline(source, out, shard_rows=10)
+    (out / "part-00007.parquet").write_bytes(parts(out)[0].read_bytes())
+    with pytest.raises(BulkError, match="shards that are not of this job"):
+        run_inline(source, out, shard_rows=10)
+    assert len(parts(out)) == 3
+
+
+def test_a_folder_of_other_files_is_refused(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(20))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "letter.txt").write_text("mine")
+    with pytest.raises(BulkError, match="contains other files"):
+        run_inline(source, tmp_path / "out")
+    assert (tmp_path / "out" / "letter.txt").read_text() == "mine"
+
+
+def test_input_within_the_output_is_refused(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(20))
+    with pytest.raises(BulkError, match="The input lies in the folder of the output"):
+        run_inline(source, tmp_path)
+
+
+def test_two_runs_do_not_write_into_one_folder(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(20))
+    out = tmp_path / "out"
+    out.mkdir()
+    with (out / "_lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(BulkError, match="Another run is writing"):
+            run_inline(source, out)
+    run_inline(source, out)
+
+
+@pytest.mark.parametrize(("kind", "data"), [("parquet", b"PAR1"), ("npz", b"PK")])
+def test_a_damaged_shard_is_named(tmp_path, kind, data):
+    source = write_lines(tmp_path / "in.txt", many(20))
+    out = tmp_path / "out"
+    run_inline(source, out, shard_rows=10, format=kind)
+    parts(out)[1].write_bytes(data)
+    with pytest.raises(BulkError, match=rf"part-00001\.{kind} is damaged: remove it"):
+        run_inline(source, out, shard_rows=10, format=kind)
+
+
+def cut(source, rows):
+    files = find_files(source)
+    return split_shards(files, "text", kept_schema(files[0], "text", ()), rows)
+
+
+def prepared(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    return replace(job_of(out), kept=pa.schema([]))
+
+
+def test_the_input_is_read_no_further_ahead_than_two_shards_for_each_worker(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(120))
+    read, written, ahead = [], [], []
+
+    def watched():
+        for shard in cut(source, 4):
+            read.append(shard.number)
+            ahead.append(len(read) - len(written))
+            yield shard
+
+    job = prepared(tmp_path)
+    write_in_processes(job, watched(), lambda one: written.append(one.number), workers=2)
+    assert sorted(written) == list(range(30))
+    # A shard that is done while the next is fetched may be told a moment later.
+    assert max(ahead) <= 2 * 2 + 1
+    assert len({one.name for one in job.out.iterdir()}) == 30
+
+
+def test_no_process_is_left_when_a_row_stops_the_work(tmp_path):
+    source = write_lines(tmp_path / "in.txt", [*many(40), "word " * 2000, *many(40)])
+    before = set(multiprocessing.active_children())
+    with pytest.raises(BulkError, match=r"Row 40 of in\.txt"):
+        write_in_processes(prepared(tmp_path), cut(source, 4), lambda _: None, workers=2)
+    assert set(multiprocessing.active_children()) == before

@@ -1,0 +1,286 @@
+"""Shards as Parquet and as NumPy archives: what is in them is what the service answers."""
+
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import polyseme
+from polyseme.bulk import BulkError
+from polyseme.encoding.options import EncodeOptions
+from tests.bulk import SENTENCES, job_of, run_inline, shards_of, table_of, write_lines
+
+ALL = frozenset({"static", "contextual", "attention"})
+
+
+@pytest.fixture(scope="module")
+def local():
+    return polyseme.load()
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("all")
+    source = write_lines(folder / "in.txt", SENTENCES)
+    wishes = {"choice": EncodeOptions(include=ALL), "pooling": "informativeness", "keep": ("text",)}
+    run_inline(source, folder / "out", shard_rows=2, **wishes)
+    return table_of(folder / "out")
+
+
+def test_every_row_is_there_once_and_in_its_order(table):
+    assert table["row"].to_pylist() == [0, 1, 2, 3, 4]
+    assert table["text"].to_pylist() == SENTENCES
+
+
+@pytest.mark.parametrize("part", ["static", "contextual"])
+def test_vectors_have_the_bits_that_the_service_answers(table, local, part):
+    answers = local.encode(SENTENCES)
+    for row, answer in zip(table[part], answers, strict=True):
+        found = np.array(row.as_py(), np.float32).reshape(-1, 300)
+        assert found.tobytes() == getattr(answer, part).tobytes()
+
+
+def test_attention_is_flat_in_the_order_of_layers_heads_and_tokens(table, local):
+    for row, answer in zip(table["attention"], local.encode(SENTENCES), strict=True):
+        found = np.array(row.as_py(), np.float32).reshape(answer.attention.shape)
+        assert found.tobytes() == answer.attention.tobytes()
+
+
+def test_tokens_point_into_the_text(table):
+    for row in table.select(["text", "tokens", "starts", "ends"]).to_pylist():
+        places = zip(row["starts"], row["ends"], strict=True)
+        assert [row["text"][start:end] for start, end in places] == row["tokens"]
+
+
+def test_how_a_word_was_found_is_told(table):
+    last = table.slice(4).to_pylist()[0]
+    place = last["tokens"].index("zxqvbnt")
+    assert (last["resolutions"][place], last["keys"][place]) == ("oov", None)
+    assert (last["resolutions"][place + 1], last["keys"][place + 1]) == ("exact", "is")
+
+
+def test_the_vector_of_a_sentence_is_that_of_embed(table, local):
+    found = np.array(table["vector"].to_pylist(), np.float32)
+    assert found.tobytes() == local.embed(SENTENCES).tobytes()
+
+
+def test_columns_have_the_types_that_are_documented(table):
+    vectors = pa.list_(pa.list_(pa.float32(), 300))
+    assert {field.name: field.type for field in table.schema} == {
+        "row": pa.int64(),
+        "text": pa.string(),
+        "truncated": pa.int32(),
+        **dict.fromkeys(("tokens", "keys", "resolutions"), pa.list_(pa.string())),
+        **dict.fromkeys(("starts", "ends"), pa.list_(pa.int32())),
+        **dict.fromkeys(("static", "contextual"), vectors),
+        "attention": pa.list_(pa.float32()),
+        "vector": pa.list_(pa.float32(), 300),
+    }
+
+
+def test_mean_pooling_and_no_tokens_leave_a_narrow_table(tmp_path, local):
+    source = write_lines(tmp_path / "in.txt", SENTENCES)
+    nothing = EncodeOptions(include=frozenset())
+    run_inline(source, tmp_path / "out", choice=nothing, pooling="mean")
+    table = table_of(tmp_path / "out")
+    assert table.column_names == ["row", "truncated", "vector"]
+    found = np.array(table["vector"].to_pylist(), np.float32)
+    assert found.tobytes() == local.embed(SENTENCES, pooling="mean").tobytes()
+
+
+def test_float16_is_the_float32_rounded_once(tmp_path, local):
+    source = write_lines(tmp_path / "in.txt", SENTENCES)
+    half = EncodeOptions(include=frozenset({"contextual"}), dtype="float16")
+    run_inline(source, tmp_path / "out", choice=half, pooling="informativeness")
+    table = table_of(tmp_path / "out")
+    assert table.schema.field("vector").type == pa.list_(pa.float16(), 300)
+    answers = local.encode(SENTENCES)
+    for row, answer in zip(table["contextual"], answers, strict=True):
+        found = np.array(row.as_py(), np.float16).reshape(-1, 300)
+        assert found.tobytes() == answer.contextual.astype(np.float16).tobytes()
+    vectors = np.array(table["vector"].to_pylist(), np.float16)
+    assert vectors.tobytes() == local.embed(SENTENCES).astype(np.float16).tobytes()
+
+
+def test_compression_changes_no_number_and_takes_less_room(tmp_path):
+    source = write_lines(tmp_path / "in.txt", SENTENCES * 50)
+    for packing in ("none", "zstd"):
+        run_inline(source, tmp_path / packing, compression=packing)
+    plain, packed = table_of(tmp_path / "none"), table_of(tmp_path / "zstd")
+    assert packed.equals(plain)
+    sizes = [
+        (tmp_path / packing / "part-00000.parquet").stat().st_size for packing in ("none", "zstd")
+    ]
+    assert sizes[1] < 0.95 * sizes[0]
+
+
+def test_a_row_without_a_text_has_nulls_and_shifts_no_other(tmp_path, local):
+    texts = ["the river bank", None, "", None, "the money bank"]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
+    outcome = run_inline(tmp_path / "in.parquet", tmp_path / "out", pooling="mean", batch_rows=2)
+    rows = table_of(tmp_path / "out").to_pylist()
+    assert [row["row"] for row in rows] == [0, 1, 2, 3, 4]
+    lengths = [None if row["tokens"] is None else len(row["tokens"]) for row in rows]
+    assert lengths == [3, None, 0, None, 3]
+    for number in (1, 3):
+        assert {value for name, value in rows[number].items() if name != "row"} == {None}
+    assert rows[2]["vector"] == [0.0] * 300
+    last = np.array(rows[4]["contextual"], np.float32)
+    assert last.tobytes() == local.encode(["the money bank"])[0].contextual.tobytes()
+    assert outcome.totals.missing == 2
+
+
+def test_words_that_are_already_cut_have_no_offsets(tmp_path, local):
+    words = [["the", "bank"], ["New York", "river"]]
+    pq.write_table(pa.table({"words": words}), tmp_path / "in.parquet")
+    run_inline(tmp_path / "in.parquet", tmp_path / "out", column="words")
+    rows = table_of(tmp_path / "out").to_pylist()
+    assert [row["tokens"] for row in rows] == words
+    assert rows[1]["starts"] == [None, None]
+    found = np.array(rows[1]["contextual"], np.float32)
+    assert found.tobytes() == local.encode(words)[1].contextual.tobytes()
+
+
+def test_a_sentence_over_the_limit_is_refused_by_its_row(tmp_path):
+    lines = ["short", "short", "a b c d e f g", "short"]
+    source = write_lines(tmp_path / "in.txt", lines)
+    with pytest.raises(BulkError) as caught:
+        run_inline(source, tmp_path / "out", max_sentence_tokens=5)
+    assert caught.value.sentence.startswith("Row 2 of in.txt: A sentence has too many tokens: 7")
+    assert "--truncate" in caught.value.sentence
+    assert not list((tmp_path / "out").glob("*part*"))
+
+
+def test_a_sentence_that_is_cut_says_by_how_much(tmp_path):
+    source = write_lines(tmp_path / "in.txt", ["short", "a b c d e f g"])
+    cut = EncodeOptions(include=frozenset({"contextual"}), truncate=True)
+    outcome = run_inline(source, tmp_path / "out", max_sentence_tokens=5, choice=cut)
+    assert table_of(tmp_path / "out")["truncated"].to_pylist() == [0, 2]
+    assert outcome.totals.truncated == 2
+
+
+def test_a_word_that_the_vocabulary_lacks_is_refused_by_its_row(tmp_path):
+    source = write_lines(tmp_path / "in.txt", ["the bank", "zxqvbnt"])
+    strict = EncodeOptions(include=frozenset({"contextual"}), oov="error")
+    with pytest.raises(BulkError, match=r"Row 1 of in.txt: The vocabulary lacks .* --oov zero"):
+        run_inline(source, tmp_path / "out", choice=strict)
+
+
+def test_columns_that_are_kept_are_passed_through(tmp_path):
+    table = pa.table({"id": pa.array([7, None, 9], pa.int16()), "text": ["a", "b", "c"]})
+    pq.write_table(table, tmp_path / "in.parquet")
+    run_inline(tmp_path / "in.parquet", tmp_path / "out", keep=("id", "text"), shard_rows=2)
+    kept = table_of(tmp_path / "out").select(["id", "text"])
+    assert kept.equals(table)
+
+
+def test_a_large_batch_is_written_in_pieces_with_the_same_rows(tmp_path, monkeypatch):
+    lines = [f"{text} {number}" for number, text in enumerate(SENTENCES * 4)]
+    source = write_lines(tmp_path / "in.txt", lines)
+    run_inline(source, tmp_path / "one", keep=("text",), pooling="mean")
+    monkeypatch.setattr("polyseme.bulk.shards._GROUP_NUMBERS", 7000)
+    monkeypatch.setattr("polyseme.bulk.shards._BATCH_CHARACTERS", 300)
+    run_inline(source, tmp_path / "many", keep=("text",), pooling="mean")
+    file = tmp_path / "many" / "part-00000.parquet"
+    assert pq.read_metadata(file).num_row_groups > 5
+    assert table_of(tmp_path / "many").equals(table_of(tmp_path / "one"))
+
+
+def test_the_totals_are_those_of_the_rows(tmp_path):
+    source = write_lines(tmp_path / "in.txt", SENTENCES)
+    outcome = run_inline(source, tmp_path / "out", shard_rows=2)
+    table = table_of(tmp_path / "out")
+    said = json.loads((tmp_path / "out" / "_bulk.json").read_bytes())
+    assert said["complete"]
+    assert said["totals"] == {
+        "shards": 3,
+        "rows": 5,
+        "tokens": sum(map(len, table["tokens"].to_pylist())),
+        "unknown": sum(row.count("oov") for row in table["resolutions"].to_pylist()),
+        "truncated": 0,
+        "missing": 0,
+    }
+    assert outcome.totals.tokens == said["totals"]["tokens"]
+
+
+def test_no_rows_make_one_shard_with_the_columns(tmp_path):
+    source = write_lines(tmp_path / "in.txt", [])
+    run_inline(source, tmp_path / "out", pooling="mean")
+    assert set(shards_of(tmp_path / "out")) == {"_bulk.json", "part-00000.parquet"}
+    table = table_of(tmp_path / "out")
+    assert len(table) == 0
+    assert {"tokens", "contextual", "vector"} <= set(table.column_names)
+
+
+def test_a_worker_with_another_model_refuses(tmp_path):
+    job = job_of(tmp_path)
+    other = replace(job, sha256="0" * 64)
+    with pytest.raises(BulkError, match="does not have the same model"):
+        other.load_model()
+
+
+def test_a_shard_is_the_answer_of_the_service_with_the_numbers_of_its_rows(tmp_path, client):
+    source = write_lines(tmp_path / "in.txt", SENTENCES)
+    outcome = run_inline(
+        source, tmp_path / "out", choice=EncodeOptions(include=ALL), format="npz", shard_rows=3
+    )
+    first = 0
+    for name in ("part-00000.npz", "part-00001.npz"):
+        texts = SENTENCES[first : first + 3]
+        answer = client.post(
+            "/v1/encode", json={"input": texts}, headers={"Accept": "application/x-npz"}
+        )
+        wanted = np.load(io.BytesIO(answer.content), allow_pickle=False)
+        found = np.load(tmp_path / "out" / name, allow_pickle=False)
+        assert {*found.files} == {*wanted.files, "rows"}
+        for member in wanted.files:
+            assert found[member].dtype == wanted[member].dtype
+            assert found[member].tobytes() == wanted[member].tobytes()
+        assert found["rows"].tolist() == list(range(first, first + len(texts)))
+        first += 3
+    assert outcome.totals.rows == 5
+
+
+def test_vectors_of_sentences_come_with_it_rounded_once(tmp_path):
+    source = write_lines(tmp_path / "in.txt", SENTENCES)
+    half = EncodeOptions(include=frozenset(), dtype="float16")
+    run_inline(source, tmp_path / "out", choice=half, format="npz", pooling="informativeness")
+    found = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
+    assert {*found.files} == {"offsets", "tokens", "rows", "vectors"}
+    wanted = polyseme.load().embed(SENTENCES).astype(np.float16)
+    assert found["vectors"].tobytes() == wanted.tobytes()
+    assert found["vectors"].shape == wanted.shape
+
+
+def test_of_several_files_it_names_the_one_of_each_row(tmp_path):
+    (tmp_path / "in").mkdir()
+    write_lines(tmp_path / "in" / "a.txt", SENTENCES[:2])
+    write_lines(tmp_path / "in" / "b.txt", SENTENCES[2:])
+    run_inline(tmp_path / "in", tmp_path / "out", format="npz")
+    found = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
+    assert found["files"].tolist() == ["a.txt", "a.txt", "b.txt", "b.txt", "b.txt"]
+    assert found["rows"].tolist() == [0, 1, 0, 1, 2]
+
+
+def test_a_row_without_a_text_has_no_tokens_in_an_archive(tmp_path):
+    pq.write_table(pa.table({"text": ["the bank", None, "the"]}), tmp_path / "in.parquet")
+    outcome = run_inline(tmp_path / "in.parquet", tmp_path / "out", format="npz")
+    found = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
+    assert found["offsets"].tolist() == [0, 2, 2, 3]
+    assert outcome.totals.missing == 1
+
+
+def test_a_shard_that_is_too_large_to_hold_has_the_same_bytes(tmp_path, monkeypatch):
+    lines = [f"{text} {number}" for number, text in enumerate(SENTENCES * 100)]
+    source = write_lines(tmp_path / "in.txt", lines)
+    run_inline(source, tmp_path / "held", format="npz")
+    monkeypatch.setattr("polyseme.bulk.job._NPZ_BYTES", 1 << 20)
+    run_inline(source, tmp_path / "streamed", format="npz")
+    held, streamed = (
+        tmp_path.joinpath(one, "part-00000.npz").read_bytes() for one in ("held", "streamed")
+    )
+    assert held == streamed

@@ -1,0 +1,278 @@
+"""The same texts out of every kind of file, and what is no such file is refused in one sentence."""
+
+import gzip
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from polyseme.bulk import BulkError
+from polyseme.bulk import sources as reading
+from polyseme.bulk.sources import find_files, kept_schema, read, split_shards
+from tests.bulk import SENTENCES, write_lines
+
+
+def texts_of(path, column="text", keep=()):
+    """Each row's text and what is kept of it."""
+    found = []
+    for source in find_files(path):
+        for piece in read(source, column, keep):
+            found += zip(*(one.to_pylist() for one in piece.rows.columns), strict=True)
+    return found
+
+
+def write(path, rows):
+    """Write rows of a text and an id in the kind that the path's name says."""
+    match path.suffix:
+        case ".parquet":
+            pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
+        case ".jsonl":
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        case ".csv" | ".tsv":
+            delimiter = {".csv": ",", ".tsv": "\t"}[path.suffix]
+            options = pyarrow.csv.WriteOptions(delimiter=delimiter)
+            pyarrow.csv.write_csv(pa.Table.from_pylist(rows), path, options)
+        case ".txt":
+            write_lines(path, [row["text"] for row in rows])
+    return path
+
+
+ROWS = [{"id": str(number), "text": text} for number, text in enumerate(SENTENCES)]
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.csv", "a.tsv", "a.txt"])
+def test_every_kind_of_file_gives_the_same_texts(tmp_path, name):
+    path = write(tmp_path / name, ROWS)
+    assert texts_of(path) == [(text,) for text in SENTENCES]
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.csv", "a.tsv"])
+def test_columns_are_kept_beside_them(tmp_path, name):
+    path = write(tmp_path / name, ROWS)
+    wanted = [(text, str(number), text) for number, text in enumerate(SENTENCES)]
+    assert texts_of(path, keep=("id", "text")) == wanted
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "txt"])
+@pytest.mark.parametrize("packed", ["gz", "zst"])
+def test_compressed_files_are_read_in_all_their_parts(tmp_path, kind, packed):
+    data = write(tmp_path / f"a.{kind}", ROWS).read_bytes()
+    pack = gzip.compress if packed == "gz" else zstandard.ZstdCompressor().compress
+    # Two members in one file, as `cat` makes them.
+    path = tmp_path / f"b.{kind}.{packed}"
+    path.write_bytes(pack(data[:50]) + pack(data[50:]))
+    assert texts_of(path) == [(text,) for text in SENTENCES]
+
+
+def test_lines_may_end_as_in_windows_begin_with_a_mark_and_not_end_at_all(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbfone\r\n\r\ntwo\nthree \r")
+    assert texts_of(path) == [("one",), ("",), ("two",), ("three ",)]
+
+
+def test_lines_that_lie_over_the_end_of_a_chunk_are_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_READ_BYTES", 7)
+    path = write_lines(tmp_path / "a.txt", SENTENCES)
+    assert texts_of(path) == [(text,) for text in SENTENCES]
+
+
+def test_csv_may_have_line_ends_and_quotes_in_a_text(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('id,text\n1,"two\nlines, ""quoted"""\n2,NA\n3,\n')
+    assert texts_of(path, keep=("id",)) == [('two\nlines, "quoted"', "1"), ("NA", "2"), ("", "3")]
+
+
+def test_json_values_that_are_kept_and_are_no_strings_stay_json(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": null, "of": {"a": [1]}}\n\n{"text": "b", "of": "c"}\n{"text": ""}\n')
+    assert texts_of(path, keep=("of",)) == [(None, '{"a":[1]}'), ("b", "c"), ("", None)]
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl"])
+def test_texts_may_be_lists_of_words(tmp_path, name):
+    path = write(tmp_path / name, [{"text": ["New York", "bank"]}, {"text": []}])
+    assert texts_of(path) == [(["New York", "bank"],), ([],)]
+
+
+def test_parquet_may_hold_texts_as_a_dictionary_or_as_large_strings(tmp_path):
+    for kind in (pa.dictionary(pa.int8(), pa.string()), pa.large_string()):
+        column = pa.array(["a", "b", "a", None]).cast(kind)
+        pq.write_table(pa.table({"text": column}), tmp_path / "a.parquet")
+        assert texts_of(tmp_path / "a.parquet") == [("a",), ("b",), ("a",), (None,)]
+
+
+def test_a_folder_is_read_file_by_file_and_a_pattern_too(tmp_path):
+    write_lines(tmp_path / "b.txt", ["three"])
+    write_lines(tmp_path / "a.txt", ["one", "two"])
+    (tmp_path / "deep").mkdir()
+    write_lines(tmp_path / "deep" / "c.txt", ["four"])
+    write_lines(tmp_path / "_SUCCESS", [""])
+    assert [one.name for one in find_files(tmp_path)] == ["a.txt", "b.txt", "deep/c.txt"]
+    assert texts_of(tmp_path) == [("one",), ("two",), ("three",), ("four",)]
+    assert [one.name for one in find_files(tmp_path / "?.txt")] == ["a.txt", "b.txt"]
+
+
+def cut(path, most, keep=()):
+    """Each shard's number and rows: file, row, text."""
+    files = find_files(path)
+    kept = kept_schema(files[0], "text", keep)
+    return [
+        (
+            shard.number,
+            [
+                (run.name, run.first + place, text)
+                for run in shard.ranges
+                for place, text in enumerate(run.rows.column(0).to_pylist())
+            ],
+        )
+        for shard in split_shards(files, "text", kept, most)
+    ]
+
+
+def test_shards_are_cut_at_the_same_rows_whatever_the_files_and_their_pieces(tmp_path, monkeypatch):
+    write_lines(tmp_path / "a.txt", ["0", "1", "2"])
+    write_lines(tmp_path / "b.txt", ["3", "4", "5", "6"])
+    wanted = [
+        (0, [("a.txt", 0, "0"), ("a.txt", 1, "1")]),
+        (1, [("a.txt", 2, "2"), ("b.txt", 0, "3")]),
+        (2, [("b.txt", 1, "4"), ("b.txt", 2, "5")]),
+        (3, [("b.txt", 3, "6")]),
+    ]
+    assert cut(tmp_path, 2) == wanted
+    monkeypatch.setattr(reading, "_READ_BYTES", 3)
+    assert cut(tmp_path, 2) == wanted
+
+
+def test_a_shard_of_long_texts_ends_before_it_has_all_its_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr("polyseme.bulk.sources._SHARD_BYTES", 40)
+    path = write_lines(tmp_path / "a.txt", ["x" * 100, "y", "z" * 10, "", "v" * 10])
+    # A row counts 8 bytes beside its text: 108 | 9 + 18 + 8 + 18.
+    sizes = [len(rows) for _, rows in cut(path, 100)]
+    assert sizes == [1, 4]
+    monkeypatch.setattr(reading, "_READ_BYTES", 5)
+    assert [len(rows) for _, rows in cut(path, 100)] == sizes
+
+
+REFUSED = {
+    "no such file": ("a.txt", None, "no such file"),
+    "an unknown kind": ("a.doc", b"", "not of a supported kind"),
+    "no Parquet": ("a.parquet", b"PAR1 but no more", "damaged, or is not Parquet"),
+    "no UTF-8": ("a.txt", b"fine\n\xff\xfe\n", "is not text in UTF-8"),
+    "no UTF-8 in CSV": ("a.csv", b"text\nfine\n\xff\xfe\n", "is not CSV in UTF-8"),
+    "a row of CSV that is too long": ("a.csv", b"text\na,b\n", "is not CSV"),
+    "a cut-off .gz": ("a.txt.gz", gzip.compress(b"text\n" * 999)[:-9], "damaged"),
+    "no JSON": ("a.jsonl", b'{"text": "a"}\n{"text": \n', "row 1 is not a JSON object"),
+    "a JSON list": ("a.jsonl", b'["a"]\n', "row 0 is not a JSON object"),
+    "a text that is a number": (
+        "a.jsonl",
+        b'{"text": 5}\n',
+        "the text of row 0 is neither a string",
+    ),
+    "half a character": ("a.jsonl", b'{"text": "\\ud800"}\n', "row 0 is not a JSON object"),
+    "no such field": ("a.jsonl", b'{"text": "a"}\n{"words": "b"}\n', "no column text in row 1"),
+    "both kinds of text": ("a.jsonl", b'{"text": "a"}\n{"text": ["b"]}\n', "lists of words"),
+    "no such column": ("a.csv", b"id,words\n1,a\n", "there is no column text"),
+}
+
+
+@pytest.mark.parametrize(("name", "data", "sentence"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_cannot_be_read_is_refused(tmp_path, name, data, sentence):
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(BulkError) as caught:
+        texts_of(tmp_path / name)
+    assert sentence in caught.value.sentence
+    assert str(tmp_path) not in caught.value.sentence
+
+
+def test_a_line_without_an_end_is_refused_before_it_is_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(reading, "_READ_BYTES", 100)
+    (tmp_path / "a.txt").write_bytes(b"x" * 2000)
+    with pytest.raises(BulkError, match="a line has more than 1000 bytes"):
+        texts_of(tmp_path / "a.txt")
+
+
+def test_a_column_of_numbers_is_no_column_of_texts(tmp_path):
+    pq.write_table(pa.table({"text": [1, 2]}), tmp_path / "a.parquet")
+    with pytest.raises(BulkError, match="the column of texts is int64; --column names one"):
+        texts_of(tmp_path / "a.parquet")
+
+
+def test_bytes_that_another_program_calls_strings_are_refused(tmp_path):
+    broken = pa.StringArray.from_buffers(
+        1, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")
+    )
+    pq.write_table(pa.table({"text": broken}), tmp_path / "a.parquet")
+    with pytest.raises(BulkError, match="damaged, or is not Parquet"):
+        texts_of(tmp_path / "a.parquet")
+
+
+def test_files_whose_kept_columns_differ_are_refused(tmp_path):
+    pq.write_table(pa.table({"text": ["a"], "id": [1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"text": ["a"], "id": ["x"]}), tmp_path / "b.parquet")
+    with pytest.raises(BulkError, match=r"b\.parquet: a column to keep has another type"):
+        cut(tmp_path, 10, keep=("id",))
+
+
+SHORT, LONG = 8_000, 128_000
+"""Rows of a thousand bytes."""
+ROOM = 64 << 20
+"""What 120 MB more of a file may take: nothing of it, but allocators and pages vary."""
+
+READ = """
+import re, sys
+from pathlib import Path
+from polyseme.bulk import sources
+from polyseme.bulk.sources import find_files, kept_schema, split_shards
+sources._CSV_BLOCK_BYTES = 1 << 18  # of which Arrow reads 32 ahead
+files = find_files(Path(sys.argv[1]))
+kept = kept_schema(files[0], "text", ("id",) if len(sys.argv) > 2 else ())
+rows = sum(len(shard) for shard in split_shards(files, "text", kept, 4096))
+# ru_maxrss would count the process that began this one.
+(peak,) = re.findall(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
+print(rows, int(peak) * 1024)
+"""
+
+
+def write_many(path, rows):
+    """A file of that many texts, which are all different."""
+    words = random.Random(1)
+    pool = " ".join(f"word{words.randrange(10**6)}" for _ in range(20_000))
+    texts = [pool[(at := words.randrange(len(pool) - 1000)) : at + 1000] for _ in range(rows)]
+    match path.suffix:
+        case ".parquet":
+            # As pandas writes it: all rows in one group.
+            table = pa.table({"text": texts, "id": range(rows)})
+            pq.write_table(table, path, row_group_size=rows, compression="zstd")
+        case ".csv":
+            pyarrow.csv.write_csv(pa.table({"text": texts, "id": range(rows)}), path)
+        case ".jsonl":
+            lines = (f"{json.dumps({'text': text, 'id': n})}\n" for n, text in enumerate(texts))
+            path.write_text("".join(lines))
+        case ".txt":
+            path.write_text("\n".join(texts))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl", "txt"])
+def test_a_long_file_takes_no_more_memory_than_a_short_one(tmp_path, kind):
+    peaks = []
+    for rows in (SHORT, LONG):
+        path = tmp_path / f"{rows}.{kind}"
+        write_many(path, rows)
+        keep = ["keep"] if kind != "txt" else []
+        command = [sys.executable, "-c", READ, str(path), *keep]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        found, peak = map(int, done.stdout.split())
+        assert found == rows
+        peaks.append(peak)
+    assert peaks[1] - peaks[0] < ROOM

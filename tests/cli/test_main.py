@@ -1,0 +1,203 @@
+"""The command `polyseme`: help, usage errors, settings, and `polyseme keys`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from polyseme import __version__
+from polyseme.api_keys import find_key, read_key_file
+from polyseme.cli.main import polyseme as root
+from tests.cli.conftest import run
+
+
+def commands(group, path=()):
+    """Every command with the words that call it."""
+    yield path, group
+    if isinstance(group, click.Group):
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            yield from commands(group.get_command(context, name), (*path, name))
+
+
+@pytest.mark.parametrize("path", [path for path, _ in commands(root)], ids=" ".join)
+def test_every_command_has_help(path):
+    done = run(*path, "--help")
+    assert (done.returncode, done.stderr) == (0, b"")
+    usage, text, *_ = done.stdout.decode().split("\n\n")
+    assert usage.startswith("Usage: ")
+    assert text.strip().endswith((".", ":"))
+    assert "-h, --help" in done.stdout.decode()
+
+
+@pytest.mark.parametrize(("path", "command"), list(commands(root)), ids=lambda x: str(x)[:30])
+def test_every_option_has_help(path, command):
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    assert [option.opts[-1] for option in options if not option.help] == [], path
+
+
+def test_the_version_is_said():
+    done = run("--version")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert __version__ in done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nothing"],
+        ["models", "show"],
+        ["encode", "--nothing", "bank"],
+        ["encode", "--include", "everything", "bank"],
+        ["serve", "--api-keys", "secret"],
+    ],
+    ids=" ".join,
+)
+def test_a_usage_error_exits_with_two_and_prints_no_result(polyseme, arguments):
+    done = polyseme(*arguments)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert "Error: " in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--port", "70000"),
+        ("--verify-models", "maybe"),
+        ("--model", "../tiny"),
+    ],
+)
+def test_a_bad_flag_of_serve_is_named(polyseme, flag, value):
+    done = polyseme("serve", flag, value)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert f"Error: {flag}: " in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("command", "variable", "value"),
+    [
+        ("serve", "POLYSEME_PORT", "http"),
+        ("serve", "POLYSEME_MAX_TOKENS", "0"),
+        ("models list", "POLYSEME_MODEL", "a b"),
+    ],
+)
+def test_a_bad_variable_is_named(models_dir, command, variable, value):
+    done = run(*command.split(), models_dir=models_dir, **{variable: value})
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert f"Error: {variable}: " in done.stderr.decode()
+
+
+def test_a_flag_wins_over_a_variable(polyseme):
+    done = polyseme("serve", "--port", "70000", POLYSEME_PORT="http")
+    assert "Error: --port: " in done.stderr.decode()
+    done = polyseme("serve", "--port", "8000", "--model", "nobody", POLYSEME_PORT="http")
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
+def test_keys_of_the_environment_are_never_shown(polyseme):
+    done = polyseme("serve", "--port", "http", POLYSEME_API_KEYS="hunter2")
+    assert b"hunter2" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("module", ["polyseme.settings", "polyseme.cli.models"])
+def test_an_interruption_while_modules_are_imported_leaves_no_traceback(module):
+    code = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == '{module}':\n"
+        "            raise KeyboardInterrupt\n"
+        "from polyseme.__main__ import main\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "models", "list"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (1, "", "Aborted!")
+
+
+def test_a_new_keys_line_goes_into_the_file_and_the_key_to_the_person(tmp_path):
+    file = tmp_path / "keys"
+    keys = {}
+    for name in ("alice", "bob"):
+        done = run("keys", "new", name)
+        assert done.returncode == 0
+        with file.open("ab") as out:
+            out.write(done.stdout)
+        said, key = done.stderr.decode().splitlines()
+        assert said == "The key, which is stored nowhere and shown only once:"
+        assert key not in done.stdout.decode()
+        keys[name] = key
+    read = read_key_file(file)
+    assert list(read) == ["alice", "bob"]
+    assert {name: find_key(read, key) for name, key in keys.items()} == {n: n for n in keys}
+
+
+@pytest.mark.parametrize("name", ["", "two words", "a/b", "key-1", "x" * 65, "naïve"])
+def test_a_name_that_the_file_would_not_take_is_a_usage_error(name):
+    done = run("keys", "new", name)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode().splitlines()[-1].startswith("Error: A name has 1 to 64 ")
+
+
+def test_a_key_whose_line_cannot_be_written_is_not_shown():
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "polyseme", "keys", "new", "alice"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert b"polyseme_" not in done.stderr
+
+
+FILES = {
+    "malformed": "alice s3cretqx\n",
+    "twice": "".join(f"a sha256:{'0' * 64}\n" for _ in range(2)),
+}
+
+
+@pytest.mark.parametrize("content", FILES.values(), ids=FILES)
+def test_serving_ends_with_one_sentence_where_the_file_is_bad(tmp_path, content):
+    file = tmp_path / "keys-s3cretqx"
+    file.write_text(content)
+    done = run("serve", POLYSEME_API_KEYS_FILE=str(file))
+    assert (done.returncode, done.stdout) == (2, b"")
+    last = done.stderr.decode().splitlines()[-1]
+    assert last.startswith("Error: POLYSEME_API_KEYS_FILE: Line ")
+    assert b"s3cretqx" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("API_KEYS_FILE", "/no/such/file", "Path does not point to a file"),
+        ("API_KEYS", " , ,", "there is nothing between the commas"),
+        ("API_KEYS", "sha256:s3cretqx", "a hash is `sha256:` and 64 hexadecimal digits"),
+        ("RATE_LIMIT_STORAGE", "mongodb://s3cretqx", "it begins with redis://"),
+        ("RATE_LIMIT_STORAGE", "redis://x:s3cretqx/0", "it is not an address of Redis"),
+    ],
+)
+def test_a_setting_of_keys_or_rates_that_is_wrong_is_named_and_not_shown(name, value, sentence):
+    done = run("serve", **{f"POLYSEME_{name}": value})
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert f"Error: POLYSEME_{name}: {sentence}" in done.stderr.decode()
+    assert b"s3cretqx" not in done.stderr
+
+
+def test_redis_without_its_package_ends_with_a_sentence_that_names_the_extra():
+    code = "import sys\nsys.modules['redis'] = None\nfrom polyseme.__main__ import main\nmain()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "serve"],
+        env={"POLYSEME_RATE_LIMIT_STORAGE": "redis://127.0.0.1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "polyseme[redis]" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr

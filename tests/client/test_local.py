@@ -1,0 +1,110 @@
+"""A model in this process has the bits of the service, however many threads BLAS has here."""
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from polyseme.client import LocalModel
+from polyseme.client.local import SINGLE_THREAD
+from polyseme.encoding.encode import encode
+from tests.client.same import require_same
+
+pytestmark = pytest.mark.usefixtures("two")
+
+WORDS = ["the", "bank", "of", "a", "river", "and", "one", "that", "lends", "money"]
+LONG = [(WORDS * 80)[:769], (WORDS * 80)[3:700]]
+"""Of so many words that two threads of BLAS take a sum in another order than one does."""
+
+
+def threads():
+    """How many threads NumPy's BLAS has; other tests may have loaded SciPy's, which is another."""
+    found = [one for one in threadpool_info() if one["user_api"] == "blas"]
+    return [one["num_threads"] for one in found if "scipy.libs" not in one["filepath"]]
+
+
+@pytest.fixture
+def two():
+    with threadpool_limits(2, "blas"):
+        if max(threads()) < 2:
+            pytest.skip("needs two processors")
+        yield
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    return LocalModel.of()
+
+
+def computed(model, texts):
+    """The contextual vectors, with the threads that there are."""
+    return [one.arrays["contextual"] for one in encode(model, texts)]
+
+
+def same(found, expected):
+    return all(map(np.array_equal, found, expected))
+
+
+@pytest.mark.parametrize("method", ["encode", "encode_each"])
+def test_long_sentences_have_the_bits_of_one_thread(bundled, method):
+    many = computed(bundled.model, LONG)
+    with threadpool_limits(1, "blas"):
+        one = computed(bundled.model, LONG)
+    assert same([sentence.contextual for sentence in getattr(bundled, method)(LONG)], one)
+    if same(many, one):
+        pytest.skip("the BLAS of this machine takes sums alike with two threads")
+
+
+def test_what_is_made_of_them_has_them_too(bundled):
+    given = [(" ".join(LONG[0]), "river"), (" ".join(LONG[1]), "lends")]
+    with threadpool_limits(1, "blas"):
+        vectors, comparison = bundled.embed(LONG), bundled.compare(given)
+    require_same(bundled.embed(LONG), vectors)
+    require_same(bundled.compare(given), comparison)
+
+
+@pytest.mark.parametrize("main_set_it", [False, True])
+def test_another_thread_than_the_main_one_may_ask(bundled, main_set_it):
+    with threadpool_limits(1, "blas"):
+        (expected,) = bundled.encode(LONG[:1])
+    if main_set_it:
+        threadpool_limits(2, "blas")
+    found = []
+    asking = threading.Thread(target=lambda: found.extend(bundled.encode(LONG[:1])))
+    asking.start()
+    asking.join()
+    require_same(found[0], expected)
+    assert set(threads()) == {2}
+
+
+def test_threads_are_given_back_by_the_last_who_leaves():
+    inside, go = threading.Barrier(2, timeout=20), threading.Barrier(2, timeout=20)
+
+    def other():
+        with SINGLE_THREAD:
+            inside.wait()
+            go.wait()
+
+    asking = threading.Thread(target=other)
+    before = threads()
+    with SINGLE_THREAD:
+        asking.start()
+        inside.wait()
+    assert set(threads()) == {1}
+    go.wait()
+    asking.join()
+    assert threads() == before
+
+
+def test_the_caller_has_his_threads_between_two_sentences(bundled):
+    before = threads()
+    for _ in bundled.encode_each(["river", "bank"]):
+        assert threads() == before
+
+
+def test_an_error_gives_them_back():
+    before = threads()
+    with pytest.raises(ValueError, match="wrong"), SINGLE_THREAD:
+        raise ValueError("wrong")
+    assert threads() == before

@@ -1,0 +1,98 @@
+"""Texts in batches: how large, in what order, and how far the texts are read ahead."""
+
+import asyncio
+from itertools import count, islice
+
+import pytest
+
+from polyseme.client.requests import Batch, BatchSize, async_batches, batches
+from polyseme.errors import InvalidError, TooLargeError
+
+
+def cut(texts, sentences=3, most=1000):
+    return list(batches(texts, BatchSize(sentences, most)))
+
+
+def test_a_batch_has_as_many_sentences_as_it_may_and_the_last_one_the_rest():
+    assert cut(["a", "b", "c", "d"]) == [
+        Batch(0, [b'"a"', b'"b"', b'"c"']),
+        Batch(3, [b'"d"']),
+    ]
+
+
+def test_a_batch_has_as_many_bytes_as_it_may_and_one_text_is_never_too_many():
+    # é is two bytes; with its quotation marks a text of three letters has five or more.
+    found = cut(["abc", "abé", "a", "abcdefghijkl", "b"], 10, 11)
+    assert [batch.texts for batch in found] == [
+        [b'"abc"', '"abé"'.encode()],
+        [b'"a"'],
+        [b'"abcdefghijkl"'],
+        [b'"b"'],
+    ]
+    assert [batch.first for batch in found] == [0, 2, 3, 4]
+
+
+def test_texts_and_texts_cut_into_words_do_not_go_together():
+    found = cut(["a", ["b", "c"], ("d",), "e"])
+    assert [batch.texts for batch in found] == [[b'"a"'], [b'["b","c"]', b'["d"]'], [b'"e"']]
+
+
+def test_a_batch_that_is_too_large_by_now_is_cut_in_order():
+    batch = Batch(5, [b"1", b"2", b"333", b"4"])
+    assert BatchSize(2, 100).split(batch) == [Batch(5, [b"1", b"2"]), Batch(7, [b"333", b"4"])]
+    assert BatchSize(9, 3).split(batch) == [
+        Batch(5, [b"1", b"2"]),
+        Batch(7, [b"333"]),
+        Batch(8, [b"4"]),
+    ]
+    assert BatchSize(9, 100).split(batch) == [batch]
+
+
+@pytest.mark.parametrize("setting", ["max_sentences", "max_tokens"])
+@pytest.mark.parametrize("limit", [-1, 0, 1, 2, 1000])
+def test_a_batch_that_was_refused_is_cut_whatever_the_limit_is_said_to_be(setting, limit):
+    sizes, batch = BatchSize(), Batch(0, [b'"aaaaaaa"', b'""'])
+    sizes.reduce(batch, TooLargeError("", 2, setting, limit))
+    assert len(sizes.split(batch)) == 2
+
+
+def test_no_text_is_read_before_its_batch_is_asked_for():
+    numbers = count()
+    texts = (str(next(numbers)) for _ in range(100))
+    list(islice(batches(texts, BatchSize(3, 1000)), 2))
+    assert next(numbers) == 2 * 3 + 1  # the first one of the third batch made the second full
+
+
+def test_what_a_service_refuses_makes_later_batches_smaller():
+    sizes = BatchSize(100, 1000)
+    made = batches(iter("a" * 1000), sizes)
+    first = next(made)
+    sizes.reduce(first, TooLargeError("", 100, "max_sentences", 20))
+    assert len(first.texts) == 100 and len(next(made).texts) == 20
+    sizes.reduce(Batch(0, [b'"a"'] * 20), TooLargeError("", 999, "max_tokens", 40))
+    assert len(next(made).texts) == 10  # half of 20 texts of three bytes each
+
+
+@pytest.mark.parametrize("text", [1, None, ["a", 1], [["a"]], b"bytes"])
+def test_what_is_no_text_is_refused_with_its_number(text):
+    with pytest.raises(TypeError, match=r"Text 2 is neither|not iterable"):
+        cut(["a", "b", text])
+
+
+@pytest.mark.parametrize("text", ["\ud800", ["a", "\udfff"]])
+def test_halves_of_letters_are_refused_with_their_place(text):
+    with pytest.raises(InvalidError) as caught:
+        cut(["a", text])
+    assert caught.value.errors[0].pointer == "/input/1"
+
+
+def test_asynchronous_texts_are_cut_alike():
+    async def ask(texts):
+        return [batch async for batch in async_batches(texts, BatchSize(3, 1000))]
+
+    async def slowly(texts):
+        for text in texts:
+            yield text
+
+    texts = ["a", "b", "c", "d", ["e"]]
+    assert asyncio.run(ask(texts)) == asyncio.run(ask(slowly(texts))) == cut(texts)

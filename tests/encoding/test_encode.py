@@ -1,0 +1,439 @@
+"""Encoding a tiny model whose numbers can be derived by hand, and what a request is refused for."""
+
+from dataclasses import replace
+from math import e, exp, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyseme.encoding.encode import Timings, TokenCounts, encode, tokenize
+from polyseme.encoding.options import EncodeOptions
+from polyseme.encoding.trace import trace_text
+from polyseme.engine.attention import Scoring
+from polyseme.engine.layers import Layer
+from polyseme.errors import MOST_ERRORS, InvalidError, TooLargeError, UnknownWordError
+from tests.encoding.asking import EVERY, ask, ask_one, same_bits
+from tests.tiny import LIMITS, VECTORS, WORDS, full_layer, normal, tiny_model
+
+NEAR = {"rtol": 0, "atol": 1e-6}
+
+
+def test_static_rows_are_the_rows_of_the_table(plain):
+    one = ask_one(plain, "bank Apple money")
+    assert [t.key for t in one.tokens] == ["bank", "Apple", "money"]
+    assert one.arrays["static"].tolist() == VECTORS[[3, 1, 5]].tolist()
+    assert one.arrays["static"].dtype == np.float32
+
+
+def test_attention_of_two_words_by_hand(plain):
+    # The dot products of apple and Apple are the identity; softmax of (1, 0) is (e, 1)/(e + 1).
+    one = ask_one(plain, "apple Apple")
+    more, less = e / (e + 1), 1 / (e + 1)
+    assert one.arrays["attention"].shape == (1, 1, 2, 2)
+    np.testing.assert_allclose(one.arrays["attention"][0, 0], [[more, less], [less, more]], **NEAR)
+    expected = [[more, less, 0, 0, 0], [less, more, 0, 0, 0]]
+    np.testing.assert_allclose(one.arrays["contextual"], expected, **NEAR)
+
+
+def test_scaling_divides_by_the_root_of_the_width(tmp_path):
+    model = tiny_model(tmp_path, layers=[Layer()])
+    one = ask_one(model, "apple Apple", include=EVERY)
+    peak = exp(1 / sqrt(5))
+    assert one.arrays["scores"][0, 0].tolist() == [[1, 0], [0, 1]]
+    expected = [peak / (peak + 1), 1 / (peak + 1)]
+    np.testing.assert_allclose(one.arrays["attention"][0, 0, 0], expected, **NEAR)
+
+
+def test_a_lone_word_sees_itself(plain):
+    one = ask_one(plain, "river")
+    assert one.arrays["attention"].tolist() == [[[[1]]]]
+    assert one.arrays["contextual"].tolist() == [VECTORS[4].tolist()]
+
+
+def test_queries_keys_and_values_without_weights_are_the_vectors(plain):
+    one = ask_one(plain, "bank river end", include=EVERY)
+    for part in ("queries", "keys", "values"):
+        assert one.arrays[part].tolist() == [[VECTORS[[3, 4, 10]].tolist()]]
+    assert one.arrays["scores"].tolist() == [[[[2, 1, 2], [1, 5, 2], [2, 2, 5]]]]
+
+
+def test_an_unknown_word_is_zero_and_never_attended_to(plain):
+    one = ask_one(plain, "apple zebra Apple")
+    attention = one.arrays["attention"][0, 0]
+    assert [t.resolution for t in one.tokens] == ["exact", "oov", "exact"]
+    assert one.arrays["static"][1].tolist() == [0] * 5
+    assert attention[:, 1].tolist() == [0, 0, 0]
+    # Its query is zero, so its weights on the two others are equal.
+    np.testing.assert_allclose(attention[1], [0.5, 0, 0.5], **NEAR)
+    np.testing.assert_allclose(one.arrays["contextual"][1], [0.5, 0.5, 0, 0, 0], **NEAR)
+    np.testing.assert_allclose(attention.sum(axis=1), 1, **NEAR)
+
+
+def test_a_sentence_of_unknown_words_is_zero(plain):
+    one = ask_one(plain, "zebra gnu")
+    assert one.arrays["attention"].tolist() == [[[[1, 0], [0, 1]]]]
+    assert not one.arrays["contextual"].any()
+    assert not one.arrays["static"].any()
+
+
+def test_an_empty_sentence_has_empty_arrays(deep):
+    for text in ("", "   \n", []):
+        one = ask_one(deep, text, include=EVERY)
+        shapes = {part: array.shape for part, array in one.arrays.items()}
+        assert one.tokens == []
+        assert shapes == {
+            "static": (0, 5),
+            "contextual": (0, 5),
+            "attention": (2, 3, 0, 0),
+            "scores": (2, 3, 0, 0),
+            "queries": (2, 3, 0, 2),
+            "keys": (2, 3, 0, 2),
+            "values": (2, 3, 0, 7),
+        }
+    mean = ask_one(deep, "", mean_heads=True, layers="last")
+    assert mean.arrays["attention"].shape == (1, 0, 0)
+
+
+def test_shapes_are_those_of_the_contract(deep):
+    one = ask_one(deep, "bank river zebra", include=EVERY)
+    shapes = {part: array.shape for part, array in one.arrays.items()}
+    assert shapes == {
+        "static": (3, 5),
+        "contextual": (3, 5),
+        "attention": (2, 3, 3, 3),
+        "scores": (2, 3, 3, 3),
+        "queries": (2, 3, 3, 2),
+        "keys": (2, 3, 3, 2),
+        "values": (2, 3, 3, 7),
+    }
+
+
+def test_the_mean_heads_by_hand(tmp_path):
+    # One head for each column: the first sees 1·1, the second 0·0, the others zeros alone.
+    model = tiny_model(tmp_path, layers=[Layer(heads=5, scoring=Scoring(scale=False))])
+    every = ask_one(model, "apple Apple").arrays["attention"]
+    np.testing.assert_allclose(every[0, 0], [[e / (e + 1), 1 / (e + 1)], [0.5, 0.5]], **NEAR)
+    np.testing.assert_allclose(every[0, 1], [[0.5, 0.5], [1 / (e + 1), e / (e + 1)]], **NEAR)
+    mean = ask_one(model, "apple Apple", mean_heads=True).arrays["attention"]
+    more = (e / (e + 1) + 4 * 0.5) / 5
+    assert mean.shape == (1, 2, 2)
+    np.testing.assert_allclose(mean[0], [[more, 1 - more], [1 - more, more]], **NEAR)
+
+
+def test_the_mean_is_of_attention_and_scores_alone(deep):
+    text = "bank river money"
+    every = ask_one(deep, text, include=EVERY).arrays
+    mean = ask_one(deep, text, include=EVERY, mean_heads=True).arrays
+    for part, array in mean.items():
+        expected = every[part].mean(axis=1) if part in {"attention", "scores"} else every[part]
+        assert array.dtype == np.float32
+        assert array.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        ("all", [0, 1]),
+        ("last", [1]),
+        ([0], [0]),
+        ([1], [1]),
+        ([0, 1], [0, 1]),
+        ([1, 0], [0, 1]),
+        ([1, 1], [1]),
+    ],
+)
+def test_layers_are_chosen_and_keep_their_order(deep, layers, expected):
+    text = "bank zebra river"
+    every = ask_one(deep, text, include=EVERY).arrays
+    chosen = ask_one(deep, text, include=EVERY, layers=layers).arrays
+    for part, array in chosen.items():
+        whole = part in {"static", "contextual"}
+        assert array.tobytes() == (every[part] if whole else every[part][expected]).tobytes()
+
+
+@pytest.mark.parametrize(("layers", "wrong"), [([2], [0]), ([0, 7, 1, -1], [1, 3])])
+def test_a_layer_that_is_not_there_is_named_by_its_place(deep, layers, wrong):
+    with pytest.raises(InvalidError) as caught:
+        ask(deep, ["bank"], layers=layers)
+    assert [error.pointer for error in caught.value.errors] == [f"/layers/{p}" for p in wrong]
+    assert {error.message for error in caught.value.errors} == {"the model's layers are 0 to 1"}
+
+
+def test_every_choice_of_arrays_gives_those_arrays_and_the_same_bits(deep):
+    text = "Bank of the river didn't"
+    every = ask_one(deep, text, include=EVERY).arrays
+    parts = sorted(EVERY)
+    for number in range(1 << len(parts)):
+        include = frozenset(part for bit, part in enumerate(parts) if number >> bit & 1)
+        arrays = ask_one(deep, text, include=include).arrays
+        assert set(arrays) == include
+        assert all(array.tobytes() == every[part].tobytes() for part, array in arrays.items())
+
+
+def test_rows_of_attention_sum_to_one_and_columns_of_unknown_words_are_zero(deep):
+    one = ask_one(deep, "zebra bank bank gnu river didn't APPLE emu")
+    attention = one.arrays["attention"]
+    unknown = [t.row is None for t in one.tokens]
+    assert sum(unknown) == 3
+    np.testing.assert_allclose(attention.sum(axis=-1), 1, **NEAR)
+    known_rows = attention[:, :, [not u for u in unknown]]
+    assert not known_rows[..., unknown].any()
+
+
+def test_spellings_of_one_word_are_one_word_to_attention(deep):
+    one = ask_one(deep, "Apple bank apple APPLE Bank")
+    visible = one.arrays["attention"][0, 0] > 0
+    assert visible.astype(int).tolist() == [
+        [0, 1, 0, 0, 1],
+        [1, 0, 1, 1, 0],
+        [0, 1, 0, 0, 1],
+        [0, 1, 0, 0, 1],
+        [1, 0, 1, 1, 0],
+    ]
+
+
+def test_pieces_of_words_are_tokens(plain):
+    one = ask_one(plain, "didn't high-end")
+    assert [(t.text, t.start, t.end, t.key) for t in one.tokens] == [
+        ("did", 0, 3, "did"),
+        ("n't", 3, 6, "n't"),
+        ("high", 7, 11, "high"),
+        ("-", 11, 12, "-"),
+        ("end", 12, 15, "end"),
+    ]
+
+
+def test_tokenized_words_stay_as_they_are(plain):
+    one = ask_one(plain, ["didn't", "bank"])
+    assert [(t.text, t.start, t.end, t.key) for t in one.tokens] == [
+        ("didn't", None, None, None),
+        ("bank", None, None, "bank"),
+    ]
+
+
+def test_the_case_chooses_the_spelling(plain):
+    auto = ask_one(plain, "Bank APPLE aPPle")
+    assert [t.key for t in auto.tokens] == ["bank", "APPLE", "apple"]
+    assert [t.resolution for t in auto.tokens] == ["lower", "exact", "lower"]
+    exact = ask_one(plain, "Bank APPLE aPPle", case="exact")
+    assert [t.key for t in exact.tokens] == [None, "APPLE", None]
+    lower = ask_one(plain, "Bank APPLE", case="lower")
+    assert [t.key for t in lower.tokens] == ["bank", "apple"]
+
+
+def test_unknown_words_are_listed_once_and_by_sentence(plain):
+    texts = ["bank zebra", "river", "gnu zebra apple"]
+    with pytest.raises(UnknownWordError) as caught:
+        ask(plain, texts, oov="error")
+    assert caught.value.words == ["zebra", "gnu"]
+    assert [(error.pointer, error.message) for error in caught.value.errors] == [
+        ("/input/0", "token 1 is not in the vocabulary"),
+        ("/input/2", "token 0 is not in the vocabulary"),
+        ("/input/2", "token 1 is not in the vocabulary"),
+    ]
+    assert same_bits(ask_one(plain, "bank", oov="error"), ask_one(plain, "bank"))
+
+
+def test_half_precision_vectors_give_float32_answers(tmp_path):
+    model = tiny_model(tmp_path, vectors=VECTORS.astype(np.float16))
+    one = ask_one(model, "apple Apple zebra", include=EVERY)
+    assert {array.dtype for array in one.arrays.values()} == {np.dtype(np.float32)}
+    assert one.arrays["static"][:2].tolist() == VECTORS[:2].tolist()
+
+
+def test_changing_a_result_does_not_change_the_model(deep):
+    before = deep.vectors.tobytes()
+    one = ask_one(deep, "bank zebra river")
+    for array in one.arrays.values():
+        array[...] = 7
+    assert deep.vectors.tobytes() == before
+    assert ask_one(deep, "bank").arrays["static"].tolist() == [VECTORS[3].tolist()]
+
+
+@pytest.fixture(scope="module")
+def broad(tmp_path_factory):
+    """A model as wide as real ones, where BLAS has different kernels for different shapes."""
+    rng = np.random.default_rng(5)
+    words = [f"w{n}" for n in range(211)]
+    layers = [full_layer(n, d=101, heads=2, k=53, v=47) for n in range(2)]
+    place = tmp_path_factory.mktemp("broad")
+    bias = normal(rng, 211)
+    return tiny_model(
+        place, words=words, vectors=normal(rng, 211, 101), layers=layers, word_bias=bias
+    )
+
+
+SENTENCE = st.lists(st.sampled_from([*WORDS, "zebra", "BANK"]), min_size=1, max_size=12)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(texts=st.lists(SENTENCE, min_size=1, max_size=6), data=st.data())
+def test_a_sentence_gets_the_same_bits_in_any_batch(deep, texts, data):
+    alone = [ask_one(deep, text, include=EVERY) for text in texts]
+    order = data.draw(st.permutations(range(len(texts))))
+    batch = ask(deep, texts, include=EVERY)
+    other = ask(deep, [texts[number] for number in order], include=EVERY)
+    assert all(same_bits(a, b) for a, b in zip(alone, batch, strict=True))
+    assert all(same_bits(alone[n], one) for n, one in zip(order, other, strict=True))
+
+
+def test_a_wide_model_gives_the_same_bits_in_any_batch(broad):
+    rng = np.random.default_rng(11)
+    texts = [[f"w{n}" for n in rng.integers(0, 220, size)] for size in (1, 2, 3, 7, 17, 64, 301, 1)]
+    alone = [ask_one(broad, text, include=EVERY) for text in texts]
+    batch = ask(broad, texts[::-1], include=EVERY)[::-1]
+    assert all(same_bits(a, b) for a, b in zip(alone, batch, strict=True))
+
+
+def test_two_times_the_same_sentence_gives_the_same_bits_twice(broad):
+    one, other = ask(broad, ["w1 w2 w3 w1"] * 2, include=EVERY)
+    assert same_bits(one, other)
+
+
+def test_an_empty_sentence_leaves_a_batch_in_float32(deep):
+    texts = ["bank river", "", "apple", []]
+    for one, text in zip(ask(deep, texts, include=EVERY), texts, strict=True):
+        assert same_bits(one, ask_one(deep, text, include=EVERY))
+        assert {array.dtype for array in one.arrays.values()} == {np.dtype(np.float32)}
+
+
+def test_two_occurrences_of_a_word_differ_where_the_model_has_positions(deep):
+    contextual = ask_one(deep, "bank river bank").arrays["contextual"]
+    assert not np.array_equal(contextual[0], contextual[2])
+
+
+TEXTS = ["bank river money", "bank", "river apple"]
+TIGHT = replace(LIMITS, max_sentence_tokens=7, max_tokens=11, max_trace_tokens=5)
+LONG = "bank river " * 50_000
+
+
+@pytest.mark.parametrize(
+    ("setting", "limit", "size"),
+    [("max_sentences", 2, 3), ("max_sentence_tokens", 2, 3), ("max_tokens", 5, 6)],
+)
+def test_one_over_a_limit_is_refused_before_any_vector_is_made(deep, setting, limit, size):
+    timings = Timings()
+    with pytest.raises(TooLargeError) as caught:
+        ask(deep, TEXTS, replace(LIMITS, **{setting: limit}), timings)
+    assert caught.value.members() == {"setting": setting, "limit": limit, "size": size}
+    assert f"over the limit {setting} of {limit}." in caught.value.sentence
+    assert timings.milliseconds == {}
+    assert ask(deep, TEXTS, replace(LIMITS, **{setting: size}))
+
+
+def test_what_is_over_the_limit_is_cut_and_counted(deep):
+    limits = replace(LIMITS, max_sentence_tokens=2)
+    encoded = ask(deep, ["bank river money apple", "bank river"], limits, truncate=True)
+    assert [one.truncated for one in encoded] == [2, 0]
+    assert [[t.text for t in one.tokens] for one in encoded] == [["bank", "river"]] * 2
+    assert same_bits(encoded[0], ask_one(deep, "bank river"))
+
+
+def test_words_that_are_cut_off_may_be_unknown(deep):
+    limits = replace(LIMITS, max_sentence_tokens=1)
+    assert ask(deep, ["bank zebra"], limits, truncate=True, oov="error")[0].truncated == 1
+
+
+def test_the_limit_on_tokens_counts_what_is_left(deep):
+    limits = replace(LIMITS, max_sentence_tokens=2, max_tokens=4)
+    assert len(ask(deep, ["bank river money", "river apple end"], limits, truncate=True)) == 2
+
+
+def test_stages_are_timed_in_their_order(deep):
+    timings = Timings()
+    ask(deep, TEXTS, timings=timings)
+    assert list(timings.milliseconds) == list(timings.spans) == ["static", "attention"]
+    assert all(spent >= 0 for spent in timings.milliseconds.values())
+    assert all(start <= end for start, end in timings.spans.values())
+    only_static = Timings()
+    ask(deep, TEXTS, timings=only_static, include=frozenset({"static"}))
+    assert "attention" not in only_static.milliseconds
+
+
+def test_tokens_are_counted_by_how_they_were_found(composing):
+    counts = TokenCounts(
+        tokenize(composing, ["Bank bank zebra", "APPLE ."], EncodeOptions(), LIMITS)
+    )
+    found = (counts.tokens, counts.oov, counts.subword, counts.case_fallbacks, counts.truncated)
+    assert found == (5, 0, 2, 1, 0)
+
+
+class Counting:
+    """A vocabulary that counts its lookups."""
+
+    def __init__(self, vocabulary):
+        self.vocabulary, self.lookups = vocabulary, 0
+
+    def row(self, word):
+        self.lookups += 1
+        return self.vocabulary.row(word)
+
+
+@pytest.fixture
+def counting(plain):
+    return replace(plain, vocabulary=Counting(plain.vocabulary))
+
+
+@pytest.mark.parametrize("text", [LONG, LONG.split()], ids=["text", "words"])
+def test_a_text_over_the_limit_is_refused_with_its_size_after_a_few_lookups(counting, text):
+    with pytest.raises(TooLargeError) as caught:
+        tokenize(counting, [text], EncodeOptions(), TIGHT)
+    assert caught.value.extra == {"limit": 7, "size": 100_000, "setting": "max_sentence_tokens"}
+    assert counting.vocabulary.lookups < 20
+
+
+@pytest.mark.parametrize("text", [LONG, LONG.split()], ids=["text", "words"])
+def test_a_text_is_truncated_and_the_rest_counted_after_a_few_lookups(counting, text):
+    ((tokens, truncated),) = tokenize(counting, [text], EncodeOptions(truncate=True), TIGHT)
+    assert [token.text for token in tokens] == ["bank", "river"] * 3 + ["bank"]
+    assert truncated == 100_000 - 7
+    assert counting.vocabulary.lookups < 20
+
+
+def test_texts_over_the_limit_together_are_refused_with_the_size_of_all(counting):
+    with pytest.raises(TooLargeError) as caught:
+        tokenize(counting, ["bank river money"] * 1000, EncodeOptions(), TIGHT)
+    assert caught.value.extra == {"limit": 11, "size": 3000, "setting": "max_tokens"}
+    assert counting.vocabulary.lookups < 20
+
+
+def test_a_trace_has_a_limit_of_its_own(counting):
+    assert len(trace_text(counting, "bank river money bank river", limits=TIGHT)[0].tokens) == 5
+    counting.vocabulary.lookups = 0
+    with pytest.raises(TooLargeError) as caught:
+        trace_text(counting, LONG, limits=TIGHT)
+    assert caught.value.extra == {"limit": 5, "size": 100_000, "setting": "max_trace_tokens"}
+    assert counting.vocabulary.lookups < 20
+
+
+def test_texts_at_their_limits_pass(counting):
+    found = tokenize(counting, ["bank " * 7, "river " * 4], EncodeOptions(), TIGHT)
+    assert [(len(tokens), truncated) for tokens, truncated in found] == [(7, 0), (4, 0)]
+
+
+def test_an_error_names_a_hundred_places_at_most_and_every_word(plain):
+    text = " ".join(f"qx{i}" for i in range(300))
+    with pytest.raises(UnknownWordError) as caught:
+        ask(plain, [text], oov="error")
+    assert len(caught.value.errors) == MOST_ERRORS == 100
+    assert caught.value.words == [f"qx{i}" for i in range(300)]
+
+
+def test_sentences_without_a_known_word_are_refused_where_that_is_asked_for(plain, composing):
+    texts = ["bank zebra", "zebra", ""]
+    with pytest.raises(UnknownWordError) as caught:
+        ask(plain, texts, wordless="refuse")
+    assert [(error.pointer, error.message) for error in caught.value.errors] == [
+        ("/input/1", "no word of it is in the vocabulary"),
+        ("/input/2", "it has no words"),
+    ]
+    assert len(ask(plain, texts)) == 3
+    assert len(ask(composing, texts[:2], wordless="refuse")) == 2
+
+
+def test_no_limits_apply_by_default(deep):
+    assert len(encode(deep, ["bank"] * 1001)) == 1001
+    (one,) = encode(deep, ["bank " * 1001], EncodeOptions(include=frozenset()))
+    assert len(one.tokens) == 1001

@@ -1,0 +1,96 @@
+"""The nearest words, against every cosine in float64."""
+
+import numpy as np
+import pytest
+
+from polyseme.encoding.neighbors import neighbors_of_vector, neighbors_of_word
+from polyseme.errors import InvalidError, UnknownWordError
+from tests.tiny import VECTORS, WORDS, tiny_model
+
+COUNT = 211
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model of random words, one of them zero."""
+    vectors = np.random.default_rng(2).standard_normal((COUNT, 7)).astype(np.float16)
+    vectors[13] = 0
+    words = [f"w{n}" for n in range(COUNT)]
+    return tiny_model(tmp_path_factory.mktemp("random"), words=words, vectors=vectors)
+
+
+def every_cosine(model, vector):
+    table = model.vectors.astype(np.float64)
+    lengths = np.linalg.norm(table, axis=1)
+    lengths[lengths == 0] = np.inf
+    return table @ vector / lengths / np.linalg.norm(vector)
+
+
+def assert_best(model, vector, found, k, without=()):
+    cosines = every_cosine(model, np.asarray(vector, np.float64))
+    order = [n for n in np.argsort(-cosines, kind="stable") if n not in {13, *without}][:k]
+    assert [word for word, _ in found] == [f"w{n}" for n in order]
+    assert [s for _, s in found] == pytest.approx(cosines[order].tolist(), abs=1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 5, 100, COUNT, 10_000])
+def test_a_word_has_the_neighbors_that_brute_force_finds(model, k):
+    for row in (0, 1, COUNT - 1):
+        found = neighbors_of_word(model, f"w{row}", k, "auto")
+        assert_best(model, model.vectors[row].astype(np.float64), found, k, [row])
+
+
+@pytest.mark.parametrize("scale", [1, 1e-320, 1e-30, 1e38, 1e300])
+def test_a_vector_of_any_length_has_the_neighbors_that_brute_force_finds(model, scale):
+    vector = np.array([1, -2, 3, 0, 5, 7, -11])
+    found = neighbors_of_vector(model, (vector * scale).tolist(), 10)
+    # At 1e-320 a number has few digits left, and the direction is theirs.
+    assert_best(model, (vector * scale) / (11 * scale), found, 10)
+
+
+def test_integers_are_a_vector(model):
+    assert neighbors_of_vector(model, [1, 0, 0, 0, 0, 0, 0], 1)
+
+
+def test_equal_cosines_are_ordered_by_row(tmp_path):
+    vectors = VECTORS.copy()
+    vectors[7] = 2 * vectors[0]
+    plain = tiny_model(tmp_path, vectors=vectors)
+    found = neighbors_of_vector(plain, [1, 0, 0, 0, 0], 2)
+    assert found == [("apple", 1), ("n't", 1)]
+
+
+def test_a_word_is_looked_up_in_the_case_that_is_asked_for(tmp_path):
+    plain = tiny_model(tmp_path)
+    assert neighbors_of_word(plain, "BANK", 3, "auto") == neighbors_of_word(
+        plain, "bank", 3, "exact"
+    )
+    with pytest.raises(UnknownWordError) as caught:
+        neighbors_of_word(plain, "BANK", 3, "exact")
+    assert caught.value.errors[0].pointer == "/word"
+    assert caught.value.members().get("words") is None
+
+
+def test_a_word_is_no_neighbor_of_itself(tmp_path):
+    found = neighbors_of_word(tiny_model(tmp_path), "bank", 20, "auto")
+    assert {word for word, _ in found} == set(WORDS) - {"bank"}
+
+
+def test_a_word_whose_vector_is_zero_has_no_neighbors(model):
+    assert neighbors_of_word(model, "w13", 5, "auto") == []
+
+
+@pytest.mark.parametrize(
+    ("vector", "message"),
+    [
+        ([1.0] * 5, "has 5 numbers, the model's vectors 7"),
+        ([], "has 0 numbers, the model's vectors 7"),
+        ([0.0] * 7, "a zero vector has no direction"),
+        ([-0.0] * 7, "a zero vector has no direction"),
+    ],
+)
+def test_a_vector_without_a_direction_or_of_another_width_is_refused(model, vector, message):
+    with pytest.raises(InvalidError) as caught:
+        neighbors_of_vector(model, vector, 5)
+    (error,) = caught.value.errors
+    assert (error.pointer, error.message) == ("/vector", message)

@@ -1,0 +1,120 @@
+"""Sentence vectors: weighted means of length 1, zero where no word is known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from polyseme.encoding.sentences import (
+    POOLED,
+    check_dimensions,
+    sentence_vector,
+    token_weights,
+    weighted_mean,
+)
+from polyseme.errors import InvalidError
+from tests.encoding.asking import ask, ask_one
+from tests.tiny import WORDS, tiny_model
+
+
+@pytest.fixture(scope="module")
+def weighted(tmp_path_factory):
+    """Parameter-free attention; each word weighs 1, 1/2, 1/4, … in their order."""
+    bias = -np.log(2, dtype=np.float32) * np.arange(len(WORDS), dtype=np.float32)
+    return tiny_model(tmp_path_factory.mktemp("weighted"), word_bias=bias)
+
+
+def vectors(model, *texts, dimensions=None, **how):
+    width = check_dimensions(model, dimensions)
+    encoded = ask(model, texts, include=POOLED.include)
+    return [sentence_vector(model, one, width=width, **how) for one in encoded]
+
+
+def test_a_sentence_vector_is_the_weighted_mean_of_contextual_vectors_of_length_1(weighted):
+    contextual = ask_one(weighted, "Apple apple bank").arrays["contextual"].astype(np.float64)
+    mean = (contextual[0] / 2 + contextual[1] + contextual[2] / 8) / (1 / 2 + 1 + 1 / 8)
+    (found,) = vectors(weighted, "Apple apple bank")
+    assert found == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
+    assert found.dtype == np.float32
+
+
+def test_the_plain_mean_is_used_by_name_and_where_words_have_no_weights(weighted, plain):
+    mean = ask_one(weighted, "Apple apple bank").arrays["contextual"].mean(axis=0)
+    (by_name,) = vectors(weighted, "Apple apple bank", pooling="mean")
+    (unweighted,) = vectors(plain, "Apple apple bank")
+    assert by_name == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
+    assert unweighted.tobytes() == by_name.tobytes()
+
+
+def test_fewer_dimensions_have_length_1_again(weighted):
+    (whole,), (cut,) = (
+        vectors(weighted, "river bank"),
+        vectors(weighted, "river bank", dimensions=2),
+    )
+    assert cut == pytest.approx(whole[:2] / np.linalg.norm(whole[:2]), abs=1e-6)
+
+
+@pytest.mark.parametrize("dimensions", [0, -1, 6])
+def test_dimensions_that_the_model_lacks_are_refused(weighted, dimensions):
+    with pytest.raises(InvalidError) as caught:
+        vectors(weighted, "bank", dimensions=dimensions)
+    assert caught.value.errors[0].pointer == "/dimensions"
+
+
+def test_words_without_a_vector_do_not_count(weighted):
+    contextual = ask_one(weighted, "apple qzx").arrays["contextual"][0]
+    (found,) = vectors(weighted, "apple qzx")
+    assert found == pytest.approx(contextual / np.linalg.norm(contextual), abs=1e-6)
+
+
+@pytest.mark.parametrize("text", ["", "qzx", "qzx qzy"])
+@pytest.mark.parametrize("pooling", ["informativeness", "mean"])
+def test_without_known_words_the_vector_is_zero(weighted, text, pooling):
+    (found,) = vectors(weighted, text, pooling=pooling)
+    assert found.tolist() == [0] * 5
+
+
+def test_a_composed_word_has_the_weight_of_a_word_of_frequency_0(deep_composing):
+    sentence = ask_one(deep_composing, "gnu bank")
+    assert [token.resolution for token in sentence.tokens] == ["subword", "exact"]
+    found = token_weights(deep_composing, sentence.tokens, "informativeness")
+    bank = deep_composing.word_bias[WORDS.index("bank")]
+    assert found[1] / found[0] == pytest.approx(np.exp(bank), rel=1e-6)
+
+
+def test_weights_of_any_size_are_relative_and_finite(weighted):
+    bias = np.full(len(WORDS), 1000, np.float32)
+    bias[WORDS.index("bank")] = -1000
+    tokens = ask_one(weighted, "apple bank").tokens
+    extreme = replace(weighted, word_bias=bias)
+    assert token_weights(extreme, tokens, "informativeness").tolist() == [1, 0]
+
+
+def test_a_sentence_has_the_same_vector_alone_and_in_a_batch(deep):
+    texts = ["river bank", "", "Apple did n't end", "bank"]
+    together = vectors(deep, *texts)
+    assert [one.tobytes() for one in together] == [vectors(deep, t)[0].tobytes() for t in texts]
+
+
+ROWS = np.array([[1, 2, 3], [5, 6, 7]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("weights", "mean"),
+    [((1, 1), (3, 4, 5)), ((3, 1), (2, 3, 4)), ((0, 2), (5, 6, 7)), ((0, 0), (0, 0, 0))],
+)
+def test_the_weighted_mean_by_hand(weights, mean):
+    found = weighted_mean(ROWS, np.array(weights, np.float32))
+    assert found.tolist() == list(mean)
+    assert found.dtype == np.float32
+
+
+def test_the_mean_of_no_rows_is_zero():
+    empty = np.zeros((0, 3), np.float32)
+    assert weighted_mean(empty, np.zeros(0, np.float32)).tolist() == [0, 0, 0]
+
+
+def test_weights_are_relative():
+    assert np.array_equal(
+        weighted_mean(ROWS, np.float32([1e-30, 3e-30])), weighted_mean(ROWS, np.float32([1, 3]))
+    )

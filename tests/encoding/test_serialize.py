@@ -1,0 +1,325 @@
+"""Responses as JSON, NDJSON and `.npz`."""
+
+import base64
+import io
+import json
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import orjson
+import pybase64
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hypothesis_arrays
+
+from polyseme.encoding.compare import Occurrence, compare, comparison_document
+from polyseme.encoding.encode import Encoded, tokenize
+from polyseme.encoding.options import EncodeOptions
+from polyseme.encoding.serialize import (
+    as_base64,
+    check_size,
+    manifest_document,
+    number_bytes,
+    sentence_json,
+)
+from polyseme.encoding.trace import trace_document, trace_text
+from polyseme.errors import OutOfRangeError, TooLargeError
+from tests.encoding.asking import EVERY, arrays_of, ask, document_of, json_of, npz_of
+from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
+
+TEXTS = ["Bank zebra didn't", "", "river", "apple bank"]
+COUNTS = [4, 0, 1, 2]
+SENTENCE = st.lists(st.sampled_from([*WORDS, "zebra", "Zoë", '"\\']), max_size=9)
+SMALL = np.arange(6, dtype=np.float32).reshape(2, 3)
+ANY = hypothesis_arrays.arrays(
+    st.sampled_from([np.float32, np.float16]),
+    hypothesis_arrays.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=7),
+    elements={"allow_nan": False, "allow_infinity": False},
+)
+
+
+def written(document):
+    """A document as orjson writes it, parsed."""
+    return json.loads(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY))
+
+
+def decoded(document):
+    """The array of a base64 document."""
+    data = pybase64.b64decode(document["data"], validate=True)
+    dtype = np.dtype(document["dtype"]).newbyteorder("<")
+    return np.frombuffer(data, dtype).reshape(document["shape"])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("mean", [True, False])
+def test_arrays_come_back_equal(deep, dtype, mean):
+    encoded = ask(deep, TEXTS, include=EVERY, mean_heads=mean)
+    options = {"include": EVERY, "mean_heads": mean, "dtype": dtype}
+    as_numbers = document_of(deep, TEXTS, **options)["results"]
+    in_base64 = document_of(deep, TEXTS, "base64", **options)["results"]
+    for one, numbers, packed in zip(encoded, as_numbers, in_base64, strict=True):
+        for part, array in one.arrays.items():
+            expected = array.astype(dtype)
+            found = np.array(numbers[part], dtype).reshape(array.shape)
+            assert found.tobytes() == expected.tobytes()
+            assert packed[part]["dtype"] == dtype
+            assert decoded(packed[part]).shape == array.shape
+            assert decoded(packed[part]).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("part", sorted(EVERY))
+def test_an_array_that_is_not_requested_is_absent(deep, part):
+    include = EVERY - {part}
+    for result in document_of(deep, TEXTS, include=include)["results"]:
+        assert set(result) == {"tokens", "truncated"} | include
+    names = set(arrays_of(deep, TEXTS, include=include))
+    assert not {name for name in names if name.rstrip("_0123") == part}
+    assert {"offsets", "tokens"} <= names
+
+
+def test_the_json_document_is_that_of_the_contract(deep):
+    limits = replace(LIMITS, max_sentence_tokens=2)
+    document = document_of(deep, ["Bank zebra river", "apple"], limits=limits, truncate=True)
+    assert {k: v for k, v in document.items() if k != "results"} == {
+        "model": "tiny",
+        "dimension": 5,
+        "layers": 2,
+        "heads": 3,
+        "usage": {"tokens": 3, "oov": 1, "truncated": 1},
+    }
+    assert list(document) == ["model", "dimension", "layers", "heads", "results", "usage"]
+    first, second = document["results"]
+    assert set(first) == {"tokens", "truncated", "static", "contextual", "attention"}
+    assert first["tokens"] == [
+        {"text": "Bank", "start": 0, "end": 4, "key": "bank", "resolution": "lower"},
+        {"text": "zebra", "start": 5, "end": 10, "key": None, "resolution": "oov"},
+    ]
+    assert (first["truncated"], second["truncated"]) == (1, 0)
+
+
+def test_tokenized_words_have_no_offsets(deep):
+    assert document_of(deep, [["bank"]])["results"][0]["tokens"] == [
+        {"text": "bank", "start": None, "end": None, "key": "bank", "resolution": "exact"}
+    ]
+
+
+def test_no_sentences_are_an_empty_list(deep):
+    document = document_of(deep, [])
+    assert document["results"] == []
+    assert document["usage"] == {"tokens": 0, "oov": 0, "truncated": 0}
+
+
+def test_the_json_of_a_sentence_is_an_entry_of_the_results_and_has_no_line_break(deep):
+    lines = [sentence_json(one) for one in ask(deep, TEXTS)]
+    assert not any(b"\n" in line for line in lines)
+    assert [json.loads(line) for line in lines] == document_of(deep, TEXTS)["results"]
+    assert b",".join(lines) in json_of(deep, TEXTS)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(texts=st.lists(SENTENCE, min_size=1, max_size=5))
+def test_json_and_npz_have_the_same_numbers(deep, texts):
+    document = document_of(deep, texts, "base64", include=EVERY)
+    arrays = arrays_of(deep, texts, include=EVERY)
+    facts = json.loads(arrays["tokens"].tobytes())
+    for number, result in enumerate(document["results"]):
+        assert facts[number] == {name: result[name] for name in ("tokens", "truncated")}
+        rows = slice(*arrays["offsets"][number : number + 2])
+        for part in EVERY:
+            name = f"{part}_{number}"
+            found = arrays[name] if name in arrays else arrays[part][rows]
+            assert found.tobytes() == decoded(result[part]).tobytes()
+            assert list(found.shape) == result[part]["shape"]
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(array=ANY)
+def test_any_array_can_be_written_as_numbers_and_as_base64(array):
+    one = Encoded([], 0, {"static": array, "values": array.T})
+    numbers = json.loads(sentence_json(one))
+    packed = json.loads(sentence_json(one, "base64"))
+    for part, expected in one.arrays.items():
+        assert np.array_equal(np.array(numbers[part], array.dtype).ravel(), expected.ravel())
+        assert packed[part] == {
+            "shape": list(expected.shape),
+            "dtype": array.dtype.name,
+            "data": base64.b64encode(expected.tobytes()).decode(),
+        }
+
+
+def test_base64_is_little_endian_in_c_order_whatever_the_array_is():
+    expected = b'{"shape":[2,3],"dtype":"float32","data":"AAAAAAAAgD8AAABAAABAQAAAgEAAAKBA"}'
+    for view in (
+        SMALL,
+        np.asfortranarray(SMALL),
+        SMALL.astype(">f4"),
+        np.repeat(SMALL, 2, 1)[:, ::2],
+    ):
+        assert orjson.dumps(as_base64(view)) == expected
+
+
+def test_numbers_are_written_whatever_the_array_is(tmp_path):
+    np.save(tmp_path / "array.npy", SMALL)
+    mapped = np.load(tmp_path / "array.npy", mmap_mode="r")
+    for view in (np.asfortranarray(SMALL), SMALL[::-1][::-1], mapped, mapped[:, :3]):
+        line = sentence_json(Encoded([], 0, {"static": view}))
+        assert json.loads(line)["static"] == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_float16_that_cannot_hold_a_number_is_refused(tmp_path):
+    vectors = VECTORS.copy()
+    vectors[WORDS.index("end")] *= 1e6
+    model = tiny_model(tmp_path, vectors=vectors)
+    assert ask(model, ["bank"], dtype="float16")
+    with pytest.raises(OutOfRangeError) as caught:
+        ask(model, ["bank", "end"], dtype="float16")
+    assert caught.value.errors[0].pointer == "/dtype"
+
+
+def test_the_arrays_of_an_npz_are_those_of_the_contract(deep):
+    arrays = arrays_of(deep, TEXTS)
+    numbers = range(len(TEXTS))
+    expected = {"offsets", "tokens", "static", "contextual", *(f"attention_{n}" for n in numbers)}
+    assert set(arrays) == expected
+    assert arrays["offsets"].dtype == np.int64
+    assert arrays["offsets"].tolist() == [0, 4, 4, 5, 7]
+    for part in ("static", "contextual"):
+        assert (arrays[part].shape, arrays[part].dtype) == ((7, 5), np.float32)
+    for number, count in enumerate(COUNTS):
+        assert arrays[f"attention_{number}"].shape == (2, 3, count, count)
+    mean = arrays_of(deep, TEXTS, mean_heads=True, dtype="float16")["attention_0"]
+    assert (mean.shape, mean.dtype) == ((2, 4, 4), np.float16)
+
+
+def test_tokens_of_an_npz_are_the_json_of_what_is_no_array(deep):
+    tokens = arrays_of(deep, TEXTS)["tokens"]
+    assert (tokens.dtype, tokens.ndim) == (np.uint8, 1)
+    results = document_of(deep, TEXTS, include=frozenset())["results"]
+    assert json.loads(tokens.tobytes().decode()) == results
+
+
+def test_an_npz_is_not_compressed(deep):
+    archive = zipfile.ZipFile(io.BytesIO(npz_of(deep, TEXTS, include=EVERY)))
+    assert archive.testzip() is None
+    assert {one.compress_type for one in archive.infolist()} == {zipfile.ZIP_STORED}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_an_npz_of_nothing_has_empty_arrays(deep, dtype):
+    arrays = arrays_of(deep, ["", []], include=EVERY, dtype=dtype)
+    assert arrays["offsets"].tolist() == [0, 0, 0]
+    assert arrays["static"].shape == (0, 5)
+    assert arrays["attention_1"].shape == (2, 3, 0, 0)
+    none = arrays_of(deep, [], dtype=dtype)
+    assert none["offsets"].tolist() == [0]
+    assert (none["static"].shape, none["static"].dtype) == ((0, 5), dtype)
+
+
+SIZES = [
+    {},
+    {"include": EVERY},
+    {"include": EVERY, "mean_heads": True},
+    {"include": EVERY, "layers": "last"},
+    {"include": EVERY, "layers": [0], "mean_heads": True},
+    {"include": frozenset({"static"})},
+    {"include": frozenset({"values"})},
+    {"include": frozenset({"keys", "scores"})},
+]
+
+
+@pytest.mark.parametrize("options", SIZES, ids=str)
+def test_the_size_of_the_arrays_is_known_before_they_are_made(deep, options):
+    texts = [*TEXTS, "zebra bank"]
+    per_token, per_pair = EncodeOptions(**options).array_numbers(deep)
+    for one in ask(deep, texts, **options):
+        n = len(one.tokens)
+        size = sum(array.size for array in one.arrays.values())
+        assert size == n * per_token + n * n * per_pair
+
+
+@pytest.mark.parametrize("options", SIZES, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_no_response_over_the_limit_passes_the_check(tmp_path, options, dtype):
+    # Numbers that take as many characters as a number can.
+    model = tiny_model(tmp_path, vectors=VECTORS * np.float32(-1.1754944e-5))
+    texts = ["bank river money did high", "end " * 20]
+    options = {**options, "dtype": dtype}
+    sentences = tokenize(model, texts, EncodeOptions(**options), LIMITS)
+    for form, encoding, size in (
+        ("json", "float", len(json_of(model, texts, **options))),
+        ("json", "base64", len(json_of(model, texts, "base64", **options))),
+        ("npz", "float", len(npz_of(model, texts, **options))),
+    ):
+        number = number_bytes(form, encoding, dtype)
+        # What does not grow with the tokens: names, shapes, the directory of the archive.
+        limits = replace(LIMITS, max_answer_bytes=size - 5000)
+        with pytest.raises(TooLargeError) as caught:
+            check_size(model, sentences, EncodeOptions(**options), number, limits)
+        error = caught.value.members()
+        assert error["setting"] == "max_answer_bytes"
+        limits = replace(LIMITS, max_answer_bytes=error["size"])
+        check_size(model, sentences, EncodeOptions(**options), number, limits)
+
+
+def test_the_limit_is_on_the_whole_response_or_on_each_line(deep):
+    options = EncodeOptions()
+    one = tokenize(deep, ["bank river money"], options, LIMITS)
+    with pytest.raises(TooLargeError) as caught:
+        check_size(deep, one, options, 4, replace(LIMITS, max_answer_bytes=1))
+    size = caught.value.members()["size"]
+    assert size == 4 * (3 * 5 * 2 + 9 * 3 * 2) + 3 * 128
+    limits = replace(LIMITS, max_answer_bytes=size)
+    check_size(deep, one * 10, options, 4, limits, streamed=True)
+    with pytest.raises(TooLargeError) as caught:
+        check_size(deep, one * 10, options, 4, limits)
+    assert caught.value.members()["size"] == 10 * size
+    assert "application/x-ndjson" in str(caught.value.hint)
+
+
+def test_tokens_alone_count_too(deep):
+    options = EncodeOptions(include=frozenset())
+    sentences = tokenize(deep, [["bank"]] * 1000, options, LIMITS)
+    check_size(deep, sentences, options, 16, replace(LIMITS, max_answer_bytes=200_000))
+    with pytest.raises(TooLargeError):
+        check_size(deep, sentences, options, 16, replace(LIMITS, max_answer_bytes=100_000))
+
+
+def test_the_document_of_a_comparison_is_that_of_the_contract(plain):
+    occurrences = [Occurrence("zebra bank", "bank"), Occurrence("bank river", "bank")]
+    document = written(comparison_document("tiny", compare(plain, occurrences, 2)))
+    assert set(document) == {
+        *("model", "occurrences", "static_similarity", "contextual_similarity", "notes")
+    }
+    one = document["occurrences"][0]
+    assert set(one) == {
+        *("token", "shift", "static_neighbors", "contextual_neighbors", "attends_to")
+    }
+    token = {"text": "bank", "start": 6, "end": 10, "key": "bank", "resolution": "exact"}
+    assert one["token"] == token
+    assert one["attends_to"] == [{"text": "bank", "start": 6, "end": 10, "weight": 1}]
+    assert [set(neighbor) for neighbor in one["static_neighbors"]] == [{"word", "similarity"}] * 2
+    assert np.shape(document["contextual_similarity"]) == (2, 2)
+    assert len(document["notes"]) == 1
+    mapped = written(comparison_document("tiny", compare(plain, occurrences, 2, with_map=True)))
+    assert set(mapped["map"]) == {
+        *("explained_variance_ratio", "static", "contextual", "neighbors")
+    }
+    assert set(mapped["map"]["neighbors"][0]) == {"word", "position"}
+
+
+def test_the_document_of_a_trace_has_the_shape_and_formula_of_each_step(deep):
+    sentence, steps = trace_text(deep, "bank zebra river", 1)
+    document = written(trace_document([token.text for token in sentence.tokens], steps))
+    assert document["tokens"] == ["bank", "zebra", "river"]
+    for step, found in zip(steps, document["steps"], strict=True):
+        assert set(found) == {"name", "formula", "shape", "values"}
+        assert found["shape"] == list(np.shape(found["values"])) == list(step.values.shape)
+        assert np.array_equal(found["values"], step.values)
+
+
+def test_the_document_of_a_manifest_can_be_written(deep):
+    document = written(manifest_document(deep.manifest))
+    assert (document["dimension"], document["vocabulary_size"]) == (5, 11)
+    assert (document["layers"], document["heads"], document["dtype"]) == (2, 3, "float32")

@@ -1,0 +1,344 @@
+"""Traces of given numbers and of texts: shapes, heads, conventions, limits, and the arithmetic."""
+
+from dataclasses import replace
+
+import numpy as np
+import orjson
+import pytest
+
+from polyseme.encoding.trace import Numbers, trace_document, trace_numbers, trace_text
+from polyseme.engine.arrays import unit
+from polyseme.engine.layers import FeedForward, Residual
+from polyseme.engine.positions import sinusoids
+from polyseme.errors import InvalidError, TooLargeError
+from tests.encoding.asking import EVERY, ask_one
+from tests.tiny import LIMITS, deep_model, full_layer, projection
+
+RNG = np.random.default_rng(17)
+N, D, K, V = 3, 5, 2, 7
+
+
+def rows(*shape):
+    return RNG.standard_normal(shape).tolist()
+
+
+def embeddings(n=N, d=D, **options):
+    return Numbers(["a"] * n, {"embeddings": rows(n, d)}, **options)
+
+
+def projected(q=(N, 6), k=(N, 6), v=(N, 21), **options):
+    matrices = {"queries": rows(*q), "keys": rows(*k), "values": rows(*v)}
+    return Numbers(["a"] * N, matrices, **options)
+
+
+def weights(**shapes):
+    return {name: rows(*shape) for name, shape in shapes.items()}
+
+
+def trace(numbers, limits=LIMITS):
+    return {step.name: step.values for step in trace_numbers(numbers, limits)}
+
+
+RAGGED = [[1.0, 2.0], [3.0], [4.0, 5.0]]
+MISFITS = {
+    "too few embeddings": (
+        Numbers(["a", "b"], {"embeddings": rows(3, 5)}),
+        "/embeddings",
+        "has 3 rows for 2 tokens",
+    ),
+    "too few values": (projected(v=(2, 21)), "/values", "has 2 rows for 3 tokens"),
+    "ragged embeddings": (
+        Numbers(["a"] * 3, {"embeddings": RAGGED}),
+        "/embeddings/1",
+        "has 1 numbers, not 2",
+    ),
+    "a ragged weight": (
+        embeddings(d=3, weights={"value": RAGGED}),
+        "/weights/value/1",
+        "has 1 numbers, not 2",
+    ),
+    "keys of another width": (
+        projected(k=(N, 4)),
+        "/keys",
+        "keys have 4 columns where queries have 6",
+    ),
+    "key weights of another width": (
+        embeddings(weights=weights(query=(D, 3), key=(D, K))),
+        "/weights/key",
+        "keys have 2 columns where queries have 3",
+    ),
+    "query weights for other vectors": (
+        embeddings(weights=weights(query=(V, K), key=(D, K))),
+        "/weights/query",
+        "takes vectors of width 7, the embeddings have 5",
+    ),
+    "value weights for other vectors in columns": (
+        embeddings(weights=weights(value=(D, V)), transposed=True),
+        "/weights/value",
+        "takes vectors of width 7, the embeddings have 5",
+    ),
+    "an output for other values": (
+        embeddings(weights=weights(value=(D, V), output=(D, D))),
+        "/weights/output",
+        "has to be 7 by 5: [h·v, d]",
+    ),
+    "an output for other values in columns": (
+        embeddings(weights=weights(output=(D, V)), transposed=True),
+        "/weights/output",
+        "has to be 5 by 5: [h·v, d]",
+    ),
+    "heads for the queries": (
+        embeddings(weights=weights(query=(D, 4), key=(D, 4)), heads=3),
+        "/heads",
+        "3 heads do not divide 4 columns",
+    ),
+    "heads for the values": (
+        projected(q=(N, 4), k=(N, 4), heads=2),
+        "/heads",
+        "2 heads do not divide 21 columns",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISFITS)
+def test_shapes_that_do_not_fit_are_refused_by_their_place(case):
+    numbers, pointer, message = MISFITS[case]
+    with pytest.raises(InvalidError) as caught:
+        trace_numbers(numbers, LIMITS)
+    (error,) = caught.value.errors
+    assert (error.pointer, error.message) == (pointer, message)
+
+
+def test_weights_of_columns_are_the_transposed_weights_of_rows():
+    given = weights(query=(D, 6), key=(D, 6), value=(D, 21), output=(21, D))
+    transposed = {name: np.transpose(matrix).tolist() for name, matrix in given.items()}
+    row = embeddings(weights=given, heads=3)
+    column = replace(row, weights=transposed, transposed=True)
+    for name, values in trace(row).items():
+        np.testing.assert_allclose(trace(column)[name], values, rtol=0, atol=1e-14)
+
+
+def test_a_column_weight_takes_a_column_vector_to_its_query():
+    # W·x by hand: [[1, 2], [3, 4]]·(5, 6) = (17, 39), and in rows (5, 6)·W = (23, 34).
+    given = Numbers(["a"], {"embeddings": [[5.0, 6.0]]}, {"query": [[1.0, 2.0], [3.0, 4.0]]})
+    assert trace(given)["queries"].tolist() == [[23, 34]]
+    assert trace(replace(given, transposed=True))["queries"].tolist() == [[17, 39]]
+
+
+def test_each_head_is_the_attention_of_its_columns():
+    numbers = projected(heads=3)
+    whole = trace(numbers)
+    for head in range(3):
+        cut = {"queries": (2 * head, 2), "keys": (2 * head, 2), "values": (7 * head, 7)}
+        matrices = {
+            name: [row[start : start + width] for row in numbers.matrices[name]]
+            for name, (start, width) in cut.items()
+        }
+        alone = trace(Numbers(numbers.tokens, matrices))
+        assert list(alone) == list(whole)
+        for name, values in alone.items():
+            np.testing.assert_allclose(whole[name][head], values, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize("heads", [1, 3])
+def test_the_steps_are_the_arithmetic_of_attention(heads, scale):
+    given = weights(query=(D, 6), key=(D, 6), value=(D, 21), output=(21, D))
+    numbers = embeddings(weights=given, heads=heads, scale=scale)
+    steps = trace(numbers)
+    x = np.array(numbers.matrices["embeddings"])
+    q, k, v = (
+        (x @ np.array(given[name])).reshape(N, heads, -1).transpose(1, 0, 2)
+        for name in ("query", "key", "value")
+    )
+    scores = q @ k.transpose(0, 2, 1)
+    scaled = scores / np.sqrt(6 // heads) if scale else scores
+    a = np.exp(scaled) / np.exp(scaled).sum(axis=-1, keepdims=True)
+    context = a @ v
+    output = context.transpose(1, 0, 2).reshape(N, 21) @ np.array(given["output"])
+    expected = {
+        "embeddings": x[None],
+        "queries": q,
+        "keys": k,
+        "values": v,
+        "scores": scores,
+        "scaled_scores": scaled,
+        "weights": a,
+        "weighted_values": a[..., None] * v[:, None],
+        "context": context,
+        "output": output[None],
+    }
+    if not scale:
+        del expected["scaled_scores"]
+    assert list(steps) == list(expected)
+    for name, values in expected.items():
+        by_head = heads > 1 and name not in {"embeddings", "output"}
+        found = steps[name] if by_head else steps[name][None]
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, values, rtol=0, atol=1e-12)
+
+
+def test_without_weights_everything_is_the_embeddings():
+    steps = trace(embeddings())
+    for name in ("queries", "keys", "values"):
+        assert np.array_equal(steps[name], steps["embeddings"])
+
+
+def test_a_trace_of_too_many_tokens_is_refused():
+    limits = replace(LIMITS, max_trace_tokens=2)
+    for numbers in (embeddings(), projected()):
+        with pytest.raises(TooLargeError) as caught:
+            trace_numbers(numbers, limits)
+        assert caught.value.members() == {"setting": "max_trace_tokens", "limit": 2, "size": 3}
+    assert trace_numbers(embeddings(n=2), limits)
+
+
+LARGE = {
+    "many narrow tokens": embeddings(n=61, d=1),
+    "embeddings": embeddings(n=31, d=41),
+    "weights": embeddings(
+        n=23, d=29, weights=weights(query=(29, 34), key=(29, 34), value=(29, 38)), heads=2
+    ),
+    "an output": embeddings(n=2, d=97, weights=weights(value=(97, 6), output=(6, 97)), heads=1),
+    "projected": projected(q=(N, 2), k=(N, 2), v=(N, 202), heads=2),
+}
+
+
+@pytest.mark.parametrize("case", LARGE)
+def test_no_trace_is_larger_than_its_limit(case):
+    numbers = LARGE[case]
+    document = trace_document(numbers.tokens, trace_numbers(numbers, LIMITS))
+    only_numbers = [step["values"] for step in document["steps"]]
+    size = len(orjson.dumps(only_numbers, option=orjson.OPT_SERIALIZE_NUMPY))
+    for setting in ("max_trace_bytes", "max_answer_bytes"):
+        with pytest.raises(TooLargeError) as caught:
+            trace_numbers(numbers, replace(LIMITS, **{setting: size - 1}))
+        assert caught.value.members()["setting"] == setting
+
+
+TEXT = "bank zebra river didn't apple Apple"
+
+
+def trace_of(model, layer, text=TEXT, limits=LIMITS):
+    return {step.name: step.values for step in trace_text(model, text, layer, limits=limits)[1]}
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_a_trace_is_what_the_engine_does_in_float32(deep, layer):
+    arrays = ask_one(deep, TEXT, include=EVERY).arrays
+    steps = trace_of(deep, layer)
+    for part, name in (
+        ("attention", "weights"),
+        ("scores", "scores"),
+        ("queries", "queries"),
+        ("keys", "keys"),
+        ("values", "values"),
+    ):
+        assert steps[name].dtype == np.float64
+        np.testing.assert_allclose(arrays[part][layer], steps[name], rtol=1e-5, atol=1e-5)
+    last = trace_of(deep, 1)["contextual"]
+    np.testing.assert_allclose(arrays["contextual"], last, rtol=1e-5, atol=1e-5)
+
+
+def test_a_layer_begins_where_the_one_before_it_ends(deep):
+    first, second = trace_of(deep, 0), trace_of(deep, 1)
+    np.testing.assert_allclose(first["contextual"], second["embeddings"], rtol=0, atol=1e-12)
+    static = ask_one(deep, TEXT).arrays["static"]
+    assert np.array_equal(first["embeddings"], static)
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_the_steps_follow_from_one_another(deep, layer):
+    s, parts = trace_of(deep, layer), deep.layers[layer].astype(np.float64)
+    near = {"rtol": 0, "atol": 1e-12}
+    np.testing.assert_allclose(s["scaled_scores"], s["scores"] / np.sqrt(2), **near)
+    factors = parts.scoring.word_bias_scale
+    np.testing.assert_allclose(s["scaled_word_bias"], np.outer(factors, s["word_bias"]), **near)
+    logits = s["scaled_scores"] + s["position_bias"] + s["scaled_word_bias"][:, None]
+    e = np.exp(logits - logits.max(axis=-1, keepdims=True)) * s["visible"]
+    np.testing.assert_allclose(s["weights"], e / e.sum(axis=-1, keepdims=True), **near)
+    weighted = s["weights"][..., None] * s["values"][:, None]
+    np.testing.assert_allclose(s["weighted_values"], weighted, **near)
+    np.testing.assert_allclose(s["weighted_values"].sum(axis=2), s["context"], **near)
+    joined = s["context"].transpose(1, 0, 2).reshape(len(s["embeddings"]), -1)
+    output = joined @ parts.output.weight + parts.output.bias
+    np.testing.assert_allclose(s["output"], output, **near)
+
+
+def test_pre_norm_adds_what_it_changes(deep):
+    s = trace_of(deep, 0)
+    near = {"rtol": 0, "atol": 1e-12}
+    np.testing.assert_allclose(s["residual"], s["embeddings"] + s["output"], **near)
+    np.testing.assert_allclose(s["contextual"], s["residual"] + s["feed_forward"], **near)
+
+
+def test_post_norm_ends_with_the_norm(deep):
+    s, layer = trace_of(deep, 1), deep.layers[1].astype(np.float64)
+    near = {"rtol": 0, "atol": 1e-9}
+    place = 0.25 * sinusoids(*s["embeddings"].shape)
+    residual = unit(s["output"]) + 0.5 * unit(s["embeddings"]) + place
+    np.testing.assert_allclose(s["residual"], residual, **near)
+    np.testing.assert_allclose(s["attention_norm"], layer.attention_norm(residual), **near)
+    end = layer.feed_forward_norm(s["attention_norm"] + s["feed_forward"])
+    np.testing.assert_allclose(s["feed_forward_norm"], end, **near)
+    np.testing.assert_allclose(s["contextual"], end, **near)
+
+
+def test_masked_words_are_shown_in_the_trace(deep):
+    s = trace_of(deep, 0, "bank Bank zebra river")
+    assert s["visible"].tolist() == [[0, 0, 0, 1], [0, 0, 0, 1], [1, 1, 0, 1], [1, 1, 0, 0]]
+
+
+def test_a_model_without_weights_has_no_head_axis(plain):
+    sentence, steps = trace_text(plain, "apple Apple")
+    assert [token.text for token in sentence.tokens] == ["apple", "Apple"]
+    shapes = {step.name: step.values.shape for step in steps}
+    assert "scaled_scores" not in shapes
+    assert shapes["weights"] == (2, 2)
+    assert shapes["weighted_values"] == (2, 2, 5)
+
+
+@pytest.mark.parametrize("layer", [2, 64])
+def test_a_layer_that_is_not_there_is_refused(deep, layer):
+    with pytest.raises(InvalidError) as caught:
+        trace_text(deep, TEXT, layer, limits=LIMITS)
+    (error,) = caught.value.errors
+    assert (error.pointer, error.message) == ("/layer", "the model's layers are 0 to 1")
+
+
+@pytest.mark.parametrize("text", ["", "  \t\n"])
+def test_a_text_without_a_word_is_refused(deep, text):
+    with pytest.raises(InvalidError) as caught:
+        trace_text(deep, text, 0, limits=LIMITS)
+    assert caught.value.errors[0].pointer == "/text"
+
+
+def test_a_text_of_too_many_words_is_refused(deep):
+    with pytest.raises(TooLargeError) as caught:
+        trace_text(deep, "bank bank bank", 0, limits=replace(LIMITS, max_trace_tokens=2))
+    assert caught.value.members()["setting"] == "max_trace_tokens"
+
+
+def feed_forward(width):
+    rng = np.random.default_rng(4)
+    return FeedForward(projection(rng, 53, width), projection(rng, width, 53))
+
+
+BROAD = {
+    "attention": full_layer(3, d=53, heads=2, k=17, v=23, residual=Residual("unit", 0.5, 0.25)),
+    "the network": full_layer(3, d=53, heads=1, feed_forward=feed_forward(997)),
+}
+
+
+@pytest.mark.parametrize("part", BROAD)
+def test_no_trace_of_a_model_is_larger_than_its_limit(tmp_path, part):
+    vectors = np.random.default_rng(3).standard_normal((11, 53)).astype(np.float32)
+    broad = deep_model(tmp_path, vectors=vectors, layers=[BROAD[part]])
+    for text in ("bank", " ".join(["river bank money did"] * 7)):
+        _, steps = trace_text(broad, text, 0, limits=LIMITS)
+        values = [step["values"] for step in trace_document(text.split(), steps)["steps"]]
+        size = len(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY))
+        for setting in ("max_trace_bytes", "max_answer_bytes"):
+            with pytest.raises(TooLargeError) as caught:
+                trace_text(broad, text, 0, limits=replace(LIMITS, **{setting: size - 1}))
+            assert caught.value.members()["setting"] == setting

@@ -1,0 +1,219 @@
+"""Attention by hand; each derivation stands beside its test."""
+
+import math
+
+import numpy as np
+import pytest
+
+from polyseme.engine.attention import Scoring, Sentence, masked_keys, softmax
+from polyseme.engine.layers import Layer, Projection, contextualize
+from polyseme.engine.positions import relative_bias
+
+
+def assert_close(actual, expected):
+    np.testing.assert_allclose(actual, expected, atol=1e-12)
+
+
+def sentence(vectors, known=None, words=None, word_bias=None):
+    vectors = np.array(vectors, np.float64)
+    n = len(vectors)
+    return Sentence(
+        vectors,
+        np.ones(n, np.bool_) if known is None else np.array(known, np.bool_),
+        np.arange(n) if words is None else np.array(words),
+        None if word_bias is None else np.array(word_bias, np.float64),
+    )
+
+
+def run(start, layer):
+    """The result and the weights of the first head."""
+    done = contextualize(start, [layer], ["weights"])
+    return done.contextual, done.records[0]["weights"][0]
+
+
+def test_softmax_of_zero_and_log_three():
+    # e^0 = 1 and e^(ln 3) = 3, together 4: a quarter and three quarters.
+    assert_close(softmax(np.array([0.0, math.log(3)])), [0.25, 0.75])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("peak", [1.0, 59.0, 61.0, 88.0, 89.0, 1e4, 1e30])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_softmax_of_scores_of_any_size(dtype, peak, sign):
+    # Row 0: the peak twice, the other visible score 1 below it, so 1 : 1 : 1/e. Row 1: equal
+    # scores.
+    scores = np.array([[peak, peak, peak - 1], [3 - peak] * 3], dtype) * dtype(sign)
+    first = np.exp(scores[0].astype(np.float64) - float(scores[0].max()))
+    found = softmax(scores.copy())
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found[0], first / first.sum(), rtol=1e-5)
+    np.testing.assert_allclose(found[1], [1 / 3] * 3, rtol=1e-6)
+    hidden = softmax(scores.copy(), np.array([[True, False, False], [False, True, True]]))
+    np.testing.assert_allclose(hidden[0], [0, *first[1:] / first[1:].sum()], rtol=1e-5)
+    assert hidden[1].tolist() == [1, 0, 0]
+
+
+def test_softmax_of_equal_scores_is_even():
+    # Any score, four times: each gets 1/4, however large the score.
+    for score in (-1e300, -7.0, 0.0, 1e300):
+        assert_close(softmax(np.full(4, score)), [0.25] * 4)
+
+
+def test_softmax_ignores_masked_scores_however_large():
+    # The hidden 5000 neither counts nor pushes the others into underflow: 1 : 3 as before.
+    scores = np.array([[5000.0, 0.0, math.log(3)]])
+    assert_close(softmax(scores, np.array([[True, False, False]])), [[0, 0.25, 0.75]])
+
+
+def test_softmax_does_not_change_when_the_same_number_is_added_to_all_scores():
+    assert_close(softmax(np.array([1000.0, 1000.0 + math.log(3)])), [0.25, 0.75])
+
+
+def test_softmax_works_along_the_last_axis():
+    # Rows 1 : 1 : 2 and 1 : 4 : 5.
+    scores = np.log(np.array([[[1.0, 1.0, 2.0], [1.0, 4.0, 5.0]]]))
+    assert_close(softmax(scores), [[[0.25, 0.25, 0.5], [0.1, 0.4, 0.5]]])
+
+
+def test_relative_bias_of_rows_in_the_middle_of_a_sentence():
+    # R = 1, table (-1: 7, 0: 8, +1: 9). Rows 1 and 2 of four; entry (i, j) goes by j - i.
+    table = np.array([[7.0, 8.0, 9.0]])
+    assert_close(relative_bias(table, range(1, 3), 4), [[[7, 8, 9, 9], [7, 7, 8, 9]]])
+
+
+def test_masked_keys_of_a_block_of_rows():
+    # Row 1 of three, words 0 1 0, token 2 unknown.
+    known = np.array([True, True, False])
+    words = np.array([0, 1, 0])
+    assert masked_keys(known, words, "all", range(1, 2)).tolist() == [[False, False, True]]
+    assert masked_keys(known, words, "others", range(1, 2)).tolist() == [[False, True, True]]
+    others = masked_keys(known, words, "other-words", range(3))
+    assert others.tolist() == [[True, False, True], [False, True, True], [True, False, True]]
+    assert masked_keys(None, words, "all", range(3)) is None
+    assert masked_keys(None, words, "others", range(1, 2)).tolist() == [[False, True, False]]
+
+
+def test_a_token_beside_its_own_word_alone_sees_itself():
+    for words in ([4], [4, 4], [4, 4, 4]):
+        hidden = masked_keys(None, np.array(words), "other-words", range(len(words)))
+        assert np.array_equal(hidden, ~np.eye(len(words), dtype=bool))
+    # Rows 2 and 3 of five: each sees itself, in columns 2 and 3.
+    later = masked_keys(None, np.full(5, 4), "other-words", range(2, 4))
+    assert np.array_equal(later, ~np.eye(2, 5, 2, dtype=bool))
+
+
+def test_two_tokens_with_identity_weights():
+    # x0 = (a, 0), x1 = (0, a) with a² = ln 3: own score ln 3, the other's 0, so 3/4 and 1/4.
+    a = math.sqrt(math.log(3))
+    context, weights = run(sentence([[a, 0], [0, a]]), Layer(scoring=Scoring(scale=False)))
+    assert_close(weights, [[0.75, 0.25], [0.25, 0.75]])
+    assert_close(context, [[0.75 * a, 0.25 * a], [0.25 * a, 0.75 * a]])
+
+
+def test_scores_are_divided_by_the_square_root_of_the_width_of_a_head():
+    # k = 4, so √k = 2. Own score 2·ln 3, divided by 2 is ln 3: 3/4 and 1/4 again.
+    a = math.sqrt(2 * math.log(3))
+    _, weights = run(sentence([[a, 0, 0, 0], [0, a, 0, 0]]), Layer())
+    assert_close(weights, [[0.75, 0.25], [0.25, 0.75]])
+
+
+def test_the_scale_uses_the_width_of_one_head_not_of_all():
+    # Two heads of k = 4. The first head sees (a,0,0,0) and (0,a,0,0) as above; the second zeros.
+    a = math.sqrt(2 * math.log(3))
+    start = sentence([[a, 0, 0, 0, 0, 0, 0, 0], [0, a, 0, 0, 0, 0, 0, 0]])
+    weights = contextualize(start, [Layer(heads=2)], ["weights"]).records[0]["weights"]
+    assert_close(weights, [[[0.75, 0.25], [0.25, 0.75]], [[0.5, 0.5], [0.5, 0.5]]])
+
+
+def test_rows_of_the_scores_are_queries_and_columns_are_keys():
+    # q = 1 for token 0 and 0 for token 1; k = 0 for token 0 and ln 3 for token 1.
+    # Row 0: scores 0, ln 3 -> 1/4, 3/4. Row 1: scores 0, 0 -> 1/2, 1/2.
+    layer = Layer(
+        query=Projection(np.array([[1.0], [0.0]])),
+        key=Projection(np.array([[0.0], [math.log(3)]])),
+        value=Projection(np.array([[4.0], [8.0]])),
+        output=Projection(np.array([[1.0, 10.0]])),
+    )
+    context, weights = run(sentence([[1, 0], [0, 1]]), layer)
+    assert_close(weights, [[0.25, 0.75], [0.5, 0.5]])
+    # Values 4 and 8: 1/4·4 + 3/4·8 = 7 and 1/2·4 + 1/2·8 = 6; the output widens them to two.
+    assert_close(context, [[7, 70], [6, 60]])
+
+
+def test_a_position_bias_favors_the_neighbor_to_the_right():
+    # R = 1, the table is for distances -1, 0, +1: ln 1, ln 1, ln 8. All scores are 0.
+    # Row 0: weights 1 : 8 : 8 (distance 2 counts as 1). Row 1: 1 : 1 : 8. Row 2: 1 : 1 : 1.
+    bias = np.array([[0, 0, math.log(8)]])
+    start = sentence(np.zeros((3, 2)))
+    _, weights = run(start, Layer(scoring=Scoring(position_bias=bias)))
+    rows = [[1 / 17, 8 / 17, 8 / 17], [0.1, 0.1, 0.8], [1 / 3, 1 / 3, 1 / 3]]
+    assert_close(weights, rows)
+
+
+def test_a_word_bias_is_added_to_the_column_of_its_word():
+    # All scores 0; biases ln 2, 0, ln 5: every row is 2 : 1 : 5.
+    start = sentence(np.zeros((3, 2)), word_bias=[math.log(2), 0, math.log(5)])
+    _, weights = run(start, Layer(scoring=Scoring(word_bias=True)))
+    assert_close(weights, [[0.25, 0.125, 0.625]] * 3)
+    _, plain = run(start, Layer(scoring=Scoring(word_bias=False)))
+    assert_close(plain, [[1 / 3] * 3] * 3)
+
+
+def test_each_head_adds_the_word_bias_by_its_own_factor():
+    # Biases 0 and ln 3. Factor 2: 1 : 9; factor 1: 1 : 3; factor 0: 1 : 1; factor -1: 3 : 1.
+    start = sentence(np.zeros((2, 4)), word_bias=[0, math.log(3)])
+    scoring = Scoring(word_bias=True, word_bias_scale=np.array([2.0, 1.0, 0.0, -1.0]))
+    weights = contextualize(start, [Layer(4, scoring=scoring)], ["weights"]).records[0]["weights"]
+    assert_close(weights[:, 0], [[0.1, 0.9], [0.25, 0.75], [0.5, 0.5], [0.75, 0.25]])
+    assert_close(weights[:, 1], weights[:, 0])
+
+
+def test_a_factor_without_a_word_bias_adds_nothing():
+    for bias, asked in ((None, True), ([5.0, 7.0], False)):
+        start = sentence(np.zeros((2, 2)), word_bias=bias)
+        scoring = Scoring(word_bias=asked, word_bias_scale=np.array([3.0]))
+        assert_close(run(start, Layer(scoring=scoring))[1], [[0.5, 0.5]] * 2)
+
+
+def test_others_masks_the_token_itself_only():
+    _, weights = run(
+        sentence(np.zeros((3, 2)), words=[4, 4, 9]), Layer(scoring=Scoring(looks_at="others"))
+    )
+    assert_close(weights, [[0, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0]])
+
+
+def test_other_words_masks_every_occurrence_of_the_word():
+    # Tokens: apple eats apple. "apple" sees "eats" alone; "eats" sees both apples.
+    start = sentence(np.zeros((3, 2)), words=[4, 9, 4])
+    _, weights = run(start, Layer(scoring=Scoring(looks_at="other-words")))
+    assert_close(weights, [[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]])
+
+
+def test_a_word_without_another_word_beside_it_sees_itself():
+    # apple apple: neither sees another word, so each sees itself and not at the other one.
+    start = sentence([[1, 2], [1, 2]], words=[4, 4])
+    _, weights = run(start, Layer(scoring=Scoring(looks_at="other-words")))
+    assert_close(weights, np.eye(2))
+
+
+@pytest.mark.parametrize("looks_at", ["all", "others", "other-words"])
+def test_a_lone_token_is_its_own_context(looks_at):
+    context, weights = run(sentence([[3, 4]]), Layer(scoring=Scoring(looks_at=looks_at)))
+    assert_close(weights, [[1]])
+    assert_close(context, [[3, 4]])
+
+
+def test_an_unknown_token_is_no_key_but_a_query():
+    # Tokens: known, unknown, known. The unknown one has a zero row, so its scores are equal.
+    start = sentence([[2, 0], [0, 0], [0, 4]], known=[True, False, True])
+    context, weights = run(start, Layer(scoring=Scoring(looks_at="others")))
+    assert_close(weights, [[0, 0, 1], [0.5, 0, 0.5], [1, 0, 0]])
+    assert_close(context, [[0, 4], [1, 2], [2, 0]])
+
+
+def test_unknown_tokens_alone_see_themselves_and_stay_zero():
+    # Their value is zero even where the projection has a bias of 5.
+    layer = Layer(value=Projection(np.eye(2), np.array([5.0, 5.0])))
+    context, weights = run(sentence(np.zeros((2, 2)), known=[False, False]), layer)
+    assert_close(weights, np.eye(2))
+    assert_close(context, np.zeros((2, 2)))

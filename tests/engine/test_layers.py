@@ -1,0 +1,186 @@
+"""Layers and their parts by hand; each derivation stands beside its test."""
+
+import math
+
+import numpy as np
+import pytest
+
+from polyseme.engine.arrays import unit
+from polyseme.engine.attention import Sentence
+from polyseme.engine.layers import (
+    IDENTITY,
+    FeedForward,
+    Layer,
+    LayerNorm,
+    Projection,
+    Residual,
+    contextualize,
+    split_heads,
+)
+from polyseme.engine.positions import relative_bias, sinusoids
+
+
+def assert_close(actual, expected):
+    np.testing.assert_allclose(actual, expected, atol=1e-12)
+
+
+def activate(x, activation):
+    """The activation alone."""
+    return FeedForward(IDENTITY, IDENTITY, activation).activate(x)
+
+
+def test_a_rectangular_projection_with_bias_multiplies_from_the_right():
+    # [1, 2, 3]·[[1, 4], [2, 5], [3, 6]] = [1+4+9, 4+10+18] = [14, 32], plus [10, -1].
+    p = Projection(np.array([[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]), np.array([10.0, -1.0]))
+    assert_close(p(np.array([[1.0, 2.0, 3.0]])), [[24, 31]])
+
+
+def test_heads_are_blocks_of_adjacent_columns():
+    # Two tokens of width 6 in three heads of two columns.
+    x = np.array([[0, 1, 2, 3, 4, 5], [10, 11, 12, 13, 14, 15]])
+    cut = split_heads(x, 3)
+    assert_close(cut, [[[0, 1], [10, 11]], [[2, 3], [12, 13]], [[4, 5], [14, 15]]])
+
+
+def test_residual_none_and_add():
+    x, output = np.array([[1.0, 2.0]]), np.array([[10.0, 20.0]])
+    assert_close(Residual("none", share=9)(x, output), [[10, 20]])
+    assert_close(Residual("add", share=9)(x, output), [[11, 22]])
+
+
+def test_unit_residual_of_three_four_five_vectors():
+    # (3, 4)/5 = (0.6, 0.8) is the output; (8, 6)/10 = (0.8, 0.6) the start, of which half.
+    result = Residual("unit", share=0.5)(np.array([[8.0, 6.0]]), np.array([[3.0, 4.0]]))
+    assert_close(result, [[0.6 + 0.4, 0.8 + 0.3]])
+
+
+def test_unit_residual_adds_the_position_to_rows_with_content_only():
+    # Position 0 with d = 2 is (sin 0, cos 0) = (0, 1), of which 3; position 1 has no content.
+    x = np.array([[8.0, 6.0], [0.0, 0.0]])
+    output = np.array([[3.0, 4.0], [0.0, 0.0]])
+    result = Residual("unit", share=0.5, position_share=3)(x, output)
+    assert_close(result, [[1.0, 1.1 + 3], [0, 0]])
+
+
+def test_unit_keeps_zero_and_sets_other_lengths_to_one():
+    rows = np.array([[0.0, 0.0], [-3.0, 4.0], [0.0, 7.0]])
+    assert_close(unit(rows), [[0, 0], [-0.6, 0.8], [0, 1]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("other", [0, 1e-30, 1e30, np.inf])
+def test_unit_gives_a_row_the_same_bits_whatever_the_other_rows_are(dtype, other):
+    rows = np.random.default_rng(3).standard_normal((7, 101)).astype(dtype)
+    expected = unit(rows)
+    with_other = np.concatenate([np.full((1, 101), other, dtype), rows])
+    assert unit(with_other)[1:].tobytes() == expected.tobytes()
+    assert unit(rows[2:3]).tobytes() == expected[2:3].tobytes()
+
+
+def test_layer_norm_of_one_and_three():
+    # Mean 2, deviations -1 and 1, variance (1 + 1)/2 = 1: (-1, 1), times (10, 20) plus (5, 7).
+    norm = LayerNorm(np.array([10.0, 20.0]), np.array([5.0, 7.0]), epsilon=0.0)
+    assert_close(norm(np.array([[1.0, 3.0]])), [[-5, 27]])
+
+
+def test_layer_norm_adds_epsilon_under_the_root():
+    # Variance 1 and epsilon 3: divided by √4 = 2.
+    norm = LayerNorm(np.ones(2), np.zeros(2), epsilon=3.0)
+    assert_close(norm(np.array([[1.0, 3.0]])), [[-0.5, 0.5]])
+
+
+def test_feed_forward_with_relu():
+    # [1, -2]·[[1, 0, 2], [0, 1, 1]] = [1, -2, 0], plus [0, 1, 5] = [1, -1, 5], relu: [1, 0, 5].
+    # [1, 0, 5]·[[1, 2], [3, 4], [5, 6]] = [1 + 25, 2 + 30] = [26, 32], plus [100, 0].
+    network = FeedForward(
+        Projection(np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]]), np.array([0.0, 1.0, 5.0])),
+        Projection(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.array([100.0, 0.0])),
+        "relu",
+    )
+    assert_close(network(np.array([[1.0, -2.0]])), [[126, 32]])
+
+
+def test_relu():
+    assert activate(np.array([-2.0, 0.0, 3.0]), "relu").tolist() == [0, 0, 3]
+
+
+def test_gelu_from_its_formula_at_a_point_where_the_tanh_is_known():
+    # √(2/π)·(x + 0.044715·x³) = artanh(1/2) = ln(3)/2 has its root at x ≈ 0.6745 (the quartile
+    # of the normal distribution is near); there gelu(x) = 0.5·x·(1 + 1/2) = 0.75·x.
+    x = 0.6
+    for _ in range(50):  # Newton's method
+        value = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3) - math.log(3) / 2
+        x -= value / (math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2))
+    assert x == pytest.approx(0.6745, abs=1e-3)
+    assert_close(activate(np.array([x, -x]), "gelu"), [0.75 * x, -0.25 * x])
+
+
+def test_gelu_of_large_numbers_is_the_number_or_zero():
+    # tanh is 1 or -1 there; gelu(x) - gelu(-x) = x everywhere.
+    assert_close(activate(np.array([0.0, 50.0, -50.0]), "gelu"), [0, 50, 0])
+    x = np.linspace(0, 4, 9)
+    assert_close(activate(x, "gelu") - activate(-x, "gelu"), x)
+
+
+def test_gelu_at_one():
+    # e^(2y) with y = √(2/π)·1.044715 = 0.833560… : tanh y = (e^(2y) - 1)/(e^(2y) + 1).
+    e = math.exp(2 * math.sqrt(2 / math.pi) * 1.044715)
+    assert_close(activate(np.array([1.0]), "gelu"), [0.5 * (1 + (e - 1) / (e + 1))])
+    assert activate(np.array([1.0]), "gelu")[0] == pytest.approx(0.8412, abs=5e-5)
+
+
+def test_sinusoids_of_the_first_positions():
+    # d = 4: rates 1 and 10000^(-1/2) = 0.01. Position p: sin p, cos p, sin 0.01p, cos 0.01p,
+    # and since each pair has sin² + cos² = 1, the length is √2.
+    place = sinusoids(3, 4)
+    assert_close(place[0], np.array([0, 1, 0, 1]) / math.sqrt(2))
+    for p in (1, 2):
+        row = [math.sin(p), math.cos(p), math.sin(0.01 * p), math.cos(0.01 * p)]
+        assert_close(place[p], np.array(row) / math.sqrt(2))
+
+
+def test_sinusoids_of_an_odd_width_end_with_a_sine():
+    # d = 3: rates 1 and 10000^(-2/3). The last cosine is cut off, so position 0 is (0, 1, 0).
+    place = sinusoids(2, 3)
+    assert_close(place[0], [0, 1, 0])
+    row = np.array([math.sin(1), math.cos(1), math.sin(10_000 ** (-2 / 3))])
+    assert_close(place[1], row / math.sqrt(row @ row))
+
+
+def test_cached_position_vectors_are_read_only():
+    with pytest.raises(ValueError, match="read-only"):
+        sinusoids(2, 4)[0, 0] = 7
+    with pytest.raises(ValueError, match="read-only"):
+        relative_bias(np.zeros((1, 3)), range(2), 2)[0, 0, 0] = 7
+
+
+def run(vectors, layers):
+    """The contextual vectors of known tokens."""
+    x = np.array(vectors, np.float64)
+    return contextualize(
+        Sentence(x, np.ones(len(x), np.bool_), np.arange(len(x))), layers
+    ).contextual
+
+
+def test_pre_norm_normalizes_the_input_of_the_projections_and_not_the_residual():
+    # One token (1, 3): normed (-1, 1), sees itself, plus the residual (1, 3): (0, 4).
+    norm = LayerNorm(np.ones(2), np.zeros(2), epsilon=0.0)
+    layer = Layer(residual=Residual("add"), norm="before", attention_norm=norm)
+    assert_close(run([[1, 3]], [layer]), [[0, 4]])
+
+
+def test_post_norm_normalizes_the_sum():
+    # (1, 3) sees itself, sum (2, 6), mean 4, deviations -2 and 2, variance 4: (-1, 1).
+    norm = LayerNorm(np.ones(2), np.zeros(2), epsilon=0.0)
+    layer = Layer(residual=Residual("add"), norm="after", attention_norm=norm)
+    assert_close(run([[1, 3]], [layer]), [[-1, 1]])
+
+
+def test_the_second_layer_starts_from_the_result_of_the_first():
+    # Each layer doubles by adding itself to itself: 1 -> 2 -> 4 -> 8.
+    layer = Layer(residual=Residual("add"))
+    assert_close(run([[1, 5]], [layer] * 3), [[8, 40]])
+
+
+def test_no_layers_give_the_static_vectors():
+    assert_close(run([[1, 5]], []), [[1, 5]])

@@ -1,0 +1,218 @@
+"""Rows of integers with a scale each: by hand, by their promises, and beside as_floats."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from polyseme.engine.arrays import NonFiniteError
+from polyseme.engine.quantization import (
+    LARGEST_SCALE,
+    QuantizedRows,
+    as_floats,
+    empty_rows,
+    quantize,
+    row_bytes,
+    stored,
+)
+from polyseme.engine.similarity import lengths, nearest
+from polyseme.engine.subwords import Subwords
+
+PROPERTY = settings(deadline=None, max_examples=100)
+LARGEST, SMALLEST = np.finfo(np.float32).max, np.finfo(np.float32).smallest_subnormal
+NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+TABLES = arrays(np.float32, array_shapes(min_dims=2, max_dims=2, max_side=7), elements=NUMBERS)
+
+
+def table(rows=101, d=7, seed=0):
+    return np.random.default_rng(seed).standard_normal((rows, d)).astype(np.float32)
+
+
+def test_a_row_is_rounded_to_127_steps_each_way():
+    # Largest 127: the scale is 1. Largest 254: it is 2, and 1/2, 3/2 are rounded to the even one.
+    vectors = np.array([[127, -64, 0.4, 0.6], [1, 3, -254, -253]], np.float32)
+    rows = quantize(vectors)
+    assert rows.scales.tolist() == [1, 2]
+    assert rows.integers.tolist() == [[127, -64, 0, 1], [0, 2, -127, -126]]
+    assert rows[:].tolist() == [[127, -64, 0, 1], [0, 4, -254, -252]]
+    assert (rows.integers.dtype, rows.scales.dtype) == (np.int8, np.float32)
+
+
+def test_a_row_of_zeros_has_the_scale_one():
+    rows = quantize(np.array([[0, -0.0], [0, 5]], np.float32))
+    assert rows.scales[0] == 1
+    assert rows[0].tobytes() == np.zeros(2, np.float32).tobytes()
+
+
+@PROPERTY
+@given(TABLES)
+@example(np.array([[LARGEST, -LARGEST, 1]], np.float32))
+@example(np.array([[SMALLEST, 0], [190 * SMALLEST, 3 * SMALLEST], [127 * SMALLEST, 0]], np.float32))
+def test_no_number_is_wrong_by_more_than_half_a_step(vectors):
+    rows = quantize(vectors)
+    scales, integers = rows.scales.astype(np.float64), rows.integers.astype(np.float64)
+    wrong = np.abs(vectors - scales[:, None] * integers)
+    # The largest scale is rounded downwards, so that its product is finite.
+    assert (wrong <= scales[:, None] * (0.5 + 1e-5)).all()
+    assert (scales > 0).all() and (rows.scales <= LARGEST_SCALE).all()
+    assert np.abs(integers).max() <= 127
+    assert np.isfinite(rows[:]).all()
+
+
+@PROPERTY
+@given(TABLES)
+def test_the_largest_number_of_a_row_takes_every_step(vectors):
+    peaks = np.abs(vectors).max(axis=1)
+    usual = peaks > 1e-30
+    steps = np.abs(quantize(vectors).integers.astype(int)).max(axis=1)
+    assert (steps[usual] == 127).all()
+    assert ((steps == 0) == (peaks == 0)).all()
+
+
+def test_the_largest_scale_is_the_largest_that_gives_finite_numbers():
+    with np.errstate(over="ignore"):
+        assert np.isfinite(np.float32(127) * LARGEST_SCALE)
+        assert not np.isfinite(np.float32(127) * np.nextafter(LARGEST_SCALE, np.float32(np.inf)))
+
+
+def test_what_was_quantized_is_quantized_to_the_same_integers():
+    rows = quantize(table(1009, 31))
+    again = quantize(rows[:])
+    assert np.array_equal(again.integers, rows.integers)
+    np.testing.assert_allclose(again.scales, rows.scales, rtol=2e-7)
+
+
+@pytest.mark.parametrize("rows", [1, 1023, 1024, 1025, 2 * 1024 + 1])
+def test_each_row_is_quantized_by_itself(rows):
+    vectors = table(rows, 3) * 10.0 ** (np.arange(rows) % 7)[:, None]
+    whole = quantize(vectors)
+    for row in {0, rows // 2, 1023, 1024, rows - 1} & set(range(rows)):
+        alone = quantize(vectors[row : row + 1])
+        assert np.array_equal(alone[0], whole[row])
+        assert alone.scales[0] == whole.scales[row]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_other_floats_are_taken_as_float32(dtype):
+    vectors = table().astype(dtype)
+    one, other = quantize(vectors), quantize(vectors.astype(np.float32))
+    assert np.array_equal(one.integers, other.integers)
+    assert np.array_equal(one.scales, other.scales)
+
+
+@pytest.mark.parametrize(
+    "view", [np.asfortranarray, lambda x: np.repeat(x, 2, axis=1)[:, ::2], lambda x: x[::-1]]
+)
+def test_the_order_in_memory_is_no_matter(view):
+    vectors = view(table())
+    one, other = quantize(vectors), quantize(np.ascontiguousarray(vectors))
+    assert np.array_equal(one[:], other[:])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
+def test_what_is_not_finite_in_float32_is_not_quantized(bad):
+    vectors = table().astype(np.float64)
+    vectors[100, 3] = bad
+    with pytest.raises(NonFiniteError):
+        quantize(vectors)
+
+
+INDICES = [
+    *(0, -1, slice(None), slice(2, 7), slice(7, 2), slice(None, None, -3)),
+    *(np.array([3, 3, -1, 0]), np.array([], np.int64), np.arange(11) % 2 == 0),
+]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_rows_are_taken_as_from_an_array(index):
+    rows = quantize(table(11))
+    whole = rows.integers.astype(np.float32) * rows.scales[:, None]
+    found = rows[index]
+    assert type(found) is np.ndarray
+    assert found.dtype == np.float32
+    assert found.flags.c_contiguous and found.flags.writeable
+    assert found.shape == whole[index].shape
+    assert found.tobytes() == np.ascontiguousarray(whole[index]).tobytes()
+
+
+def test_a_table_knows_its_size():
+    rows = quantize(table(11, 5))
+    assert (len(rows), rows.shape, rows.dtype) == (11, (11, 5), np.int8)
+    assert rows.nbytes == 11 * row_bytes(5, "int8") == 11 * (5 + 4)
+    for dtype in ("float16", "float32"):
+        assert table(11, 5).astype(dtype).nbytes == 11 * row_bytes(5, dtype)
+
+
+def test_an_array_is_kept_as_it_is():
+    vectors = table()
+    assert as_floats(vectors) is vectors
+    numbers, scales = stored(vectors)
+    assert numbers is vectors
+    assert scales is None
+
+
+def test_of_quantized_rows_the_integers_are_kept_and_all_floats_are_a_copy():
+    rows = quantize(table())
+    numbers, scales = stored(rows)
+    assert numbers is rows.integers
+    assert scales is rows.scales
+    assert np.array_equal(as_floats(rows), rows[:])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
+def test_a_table_may_be_filled_some_rows_at_a_time(dtype):
+    vectors = table()
+    filled = empty_rows(*vectors.shape, dtype)
+    for start in range(0, len(vectors), 13):
+        filled[start : start + 13] = vectors[start : start + 13]
+    whole = quantize(vectors) if dtype == "int8" else vectors.astype(dtype)
+    assert filled.dtype == dtype
+    assert np.array_equal(filled[:], whole[:])
+
+
+def test_no_table_of_floats_is_made_on_the_way():
+    vectors = table(60_000, 64).astype(np.float16)
+    tracemalloc.start()
+    try:
+        rows = quantize(vectors)
+        nearest(np.ones(64, np.float32), rows.integers, lengths(rows.integers), 5)
+        assert tracemalloc.get_traced_memory()[1] < vectors.size * 4
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("d", [1, 5, 300])
+def test_the_nearest_of_the_integers_are_the_nearest_of_the_vectors(d):
+    sizes = 10.0 ** np.random.default_rng(1).integers(-30, 30, 8300)
+    rows = quantize(table(8300, d) * sizes[:, None].astype(np.float32))
+    rows.integers[[0, 70]] = 0
+    whole = rows[:].astype(np.float64)
+    directions = whole / np.where(whole.any(axis=1), np.linalg.norm(whole, axis=1), 1)[:, None]
+    vector = table(1, d, seed=3)[0]
+    found, similarities = nearest(vector, rows.integers, lengths(rows.integers), 8300, [5])
+    truth = directions @ vector / np.linalg.norm(vector)
+    assert set(found.tolist()) == set(range(8300)) - {0, 5, 70}
+    np.testing.assert_allclose(similarities, truth[found], rtol=0, atol=1e-6)
+    assert (np.diff(similarities) <= 0).all()
+
+
+def test_subwords_are_composed_of_quantized_rows():
+    rows = quantize(table())
+    small, wide = Subwords(rows, 3, 6), Subwords(rows[:], 3, 6)
+    for word in ("apple", "größer", "日本語"):
+        assert small.vectors([word]).tobytes() == wide.vectors([word]).tobytes()
+
+
+def test_rows_may_be_mapped_from_the_disk_and_are_not_written_to(tmp_path):
+    rows = quantize(table())
+    for name, numbers in (("integers", rows.integers), ("scales", rows.scales)):
+        np.save(tmp_path / f"{name}.npy", numbers)
+    mapped = QuantizedRows(
+        *(np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("integers", "scales"))
+    )
+    for index in INDICES[:8]:
+        assert type(mapped[index]) is np.ndarray
+        assert np.array_equal(mapped[index], rows[index])

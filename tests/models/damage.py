@@ -1,0 +1,136 @@
+"""Changes to the files of a model, as an attacker makes them, and the index by its definition."""
+
+import hashlib
+import io
+import json
+from zlib import crc32
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from polyseme.errors import ModelFolderError
+from polyseme.models.reader import read_model
+
+MANIFEST, VECTORS = "manifest.json", "vectors.npy"
+VOCABULARY, ATTENTION = "vocabulary.txt", "attention.safetensors"
+INDEX, SUBWORDS = "index.npy", "subwords.npy"
+SCALES, SUBWORD_SCALES = "scales.npy", "subword_scales.npy"
+
+
+def said_of(folder, *, verify=True):
+    """The one sentence that refuses a folder; any other exception is a failure."""
+    with pytest.raises(ModelFolderError) as caught:
+        read_model(folder, verify=verify)
+    sentence = caught.value.sentence
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    assert str(folder.parent) not in sentence
+    return sentence
+
+
+def beside(scales, table):
+    """What refuses scales that are lacking, or that belong to no int8 table."""
+    return (
+        f"manifest.json, top: Value error, the manifest has to name {scales} where {table} is int8,"
+        " and nowhere else."
+    )
+
+
+def manifest_of(folder):
+    return json.loads((folder / MANIFEST).read_text("utf-8"))
+
+
+def change_manifest(folder, change):
+    """Change the manifest's document in place, or by what `change` returns."""
+    document = manifest_of(folder)
+    document = change(document) or document
+    (folder / MANIFEST).write_text(json.dumps(document), "utf-8")
+
+
+def sign(folder):
+    """Make the manifest's sizes and checksums those of the files."""
+
+    def entries(document):
+        for name in document["files"]:
+            content = (folder / name).read_bytes()
+            digest = hashlib.sha256(content).hexdigest()
+            document["files"][name] = {"sha256": digest, "bytes": len(content)}
+
+    change_manifest(folder, entries)
+
+
+def replace(folder, name, content):
+    """Put another content into a file and sign."""
+    (folder / name).write_bytes(content)
+    sign(folder)
+
+
+def drop(folder, name):
+    """Take a file away, and out of the manifest."""
+    (folder / name).unlink()
+    change_manifest(folder, lambda document: document["files"].pop(name) and None)
+
+
+def change_tensors(folder, change):
+    """Change the dict of tensors in place, and what the manifest says of them."""
+    tensors = {k: v.copy() for k, v in load_file(folder / ATTENTION).items()}
+    change(tensors)
+    save_file(tensors, folder / ATTENTION)
+    shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
+    change_manifest(folder, lambda document: document.update(tensors=shapes))
+    sign(folder)
+
+
+def npy(header, data=b"", version=1, padding=0):
+    """An .npy file with a header as it is given."""
+    text = header.encode("latin1")
+    text += b" " * (-(len(text) + 11) % 64 + padding) + b"\n"
+    return b"\x93NUMPY" + bytes([version, 0]) + len(text).to_bytes(2, "little") + text + data
+
+
+def safetensors(entries, data=b"", length=None):
+    """A safetensors file with a header as it is given."""
+    header = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
+    length = len(header) if length is None else length
+    return length.to_bytes(8, "little") + header + data
+
+
+def saved(array, **options):
+    """An array as NumPy saves it."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, **options)
+    return buffer.getvalue()
+
+
+def snapshot(folder):
+    """Every file below a folder with its bytes."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def zeros(count, dtype="<f4"):
+    return np.zeros(count, dtype).tobytes()
+
+
+def by_definition(text):
+    """The three arrays of a text's index, number by number."""
+    words = text.split(b"\n")[:-1]
+    starts = [0]
+    for word in words:
+        starts.append(starts[-1] + len(word) + 1)
+    buckets = [[] for _ in range(len(words) + 1 - len(words) % 2)]
+    for row, word in enumerate(words):
+        buckets[crc32(word) % len(buckets)].append(row)
+    firsts = [0]
+    for bucket in buckets:
+        firsts.append(firsts[-1] + len(bucket))
+    return starts, firsts, [row for bucket in buckets for row in bucket]
+
+
+def index_of(text):
+    """What stands in `index.npy`."""
+    return np.concatenate(by_definition(text)).astype("<u4")

@@ -1,0 +1,79 @@
+"""Any damage to any file is either refused in one sentence or does no harm."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyseme.errors import ModelFolderError
+from polyseme.models.reader import read_model
+from tests.models.damage import (
+    ATTENTION,
+    INDEX,
+    MANIFEST,
+    SCALES,
+    SUBWORD_SCALES,
+    SUBWORDS,
+    VECTORS,
+    VOCABULARY,
+    replace,
+    snapshot,
+)
+
+DAMAGE = st.tuples(
+    st.sampled_from(["flip", "cut", "insert", "double"]), st.floats(0, 1), st.binary(max_size=9)
+)
+
+
+def damaged(content, kind, place, extra):
+    at = round(place * (len(content) - 1))
+    if kind == "flip":
+        return content[:at] + extra + content[at + len(extra) :]
+    if kind == "cut":
+        return content[:at] + content[at + 1 + len(extra) :]
+    return content[:at] + (extra if kind == "insert" else content[at:]) + content[at:]
+
+
+@pytest.mark.parametrize("name", [MANIFEST, VOCABULARY, INDEX, VECTORS, SUBWORDS, ATTENTION])
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(damages=st.lists(DAMAGE, min_size=1, max_size=3), early=st.booleans())
+def test_a_damaged_file_is_refused_in_one_sentence_or_does_no_harm(original, name, damages, early):
+    refuse_or_do_no_harm(original, name, damages, early=early)
+
+
+@pytest.mark.parametrize("name", [MANIFEST, VECTORS, SCALES, SUBWORDS, SUBWORD_SCALES])
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(damages=st.lists(DAMAGE, min_size=1, max_size=3), early=st.booleans())
+def test_so_is_a_damaged_file_of_quantised_rows(quantised_original, name, damages, early):
+    refuse_or_do_no_harm(quantised_original, name, damages, early=early)
+
+
+def refuse_or_do_no_harm(original, name, damages, *, early):
+    content = snapshot(original)[name]
+    for kind, place, extra in damages:
+        content = damaged(content, kind, place * (128 / len(content) if early else 1), extra)
+    with tempfile.TemporaryDirectory() as parent:
+        folder = shutil.copytree(original, Path(parent) / "tiny")
+        if name == MANIFEST:
+            (folder / name).write_bytes(content)
+        else:
+            replace(folder, name, content)
+        refused, model = None, None
+        try:
+            model = read_model(folder)
+        except ModelFolderError as error:
+            refused = error.sentence
+    if model is None:
+        assert refused.endswith(".")
+        assert "\n" not in refused
+    else:
+        assert model.vectors.shape == (len(model.vocabulary), model.manifest.dimension)
+        assert model.subwords.table.shape[1] == model.manifest.dimension
+        assert np.isfinite(model.vectors).all()
+        assert np.isfinite(model.subwords.table[:]).all()
+        for row in range(len(model.vocabulary)):
+            assert model.vocabulary.row(model.vocabulary.word(row)) == row

@@ -1,0 +1,202 @@
+"""A model's vectors in other programs' formats: they read back to the same bits."""
+
+import numpy as np
+import pytest
+from gensim.models import KeyedVectors
+
+from polyseme.importing.importer import ImportOptions, import_vectors
+from polyseme.models.export import export_projector, export_word2vec
+from polyseme.models.reader import read_model
+from polyseme.progress import Progress
+from tests.tiny import VECTORS, WORDS, tiny_model
+
+AWKWARD = (
+    *("naïve", "日本語", "👩🏽\u200d🚒", "e\u0301", '"', "\\", "-0.0", "1,5", "#", "<s>", "</s>"),
+    *("\u200b", "a\u0000b", "word2vec", "5 7"[:1], "ﬃ", "\ufeffmark", "'"),
+)
+SPACED = ("two words", "a\tb", "a\u00a0b", "line\u2028end", "next\x85line", "\x1cfile", "\u3000")
+BROKEN = ("a\tb", "line\u2028end", "next\x85line", "\x1cfile")
+"""Those of `SPACED` that break lines or columns; a space does not."""
+
+
+def extremes(dtype, count=997, d=7):
+    """Numbers of every size that a dtype has, with signed zeros, the smallest and the largest."""
+    bits = {np.float16: np.uint16, np.float32: np.uint32}[dtype]
+    rng = np.random.default_rng(2)
+    drawn = rng.integers(0, np.iinfo(bits).max, (count, d), bits, endpoint=True).view(dtype)
+    table = np.where(np.isfinite(drawn), drawn, dtype(0.1))
+    info = np.finfo(dtype)
+    table[0] = [0, -0.0, info.max, info.min, info.smallest_subnormal, info.tiny, 1 / 3]
+    return table
+
+
+def word2vec(path):
+    return KeyedVectors.load_word2vec_format(path)
+
+
+def left(folder):
+    return sorted(path.name for path in folder.iterdir() if path.name != "tiny")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_gensim_reads_the_same_bits(tmp_path, dtype):
+    vectors = extremes(dtype)
+    words = [f"word{row}" for row in range(len(vectors))]
+    out = tmp_path / "out.txt"
+    model = tiny_model(tmp_path, words=words, vectors=vectors)
+    assert export_word2vec(model, out) == 0
+    read = word2vec(out)
+    assert read.index_to_key == words
+    assert read.vectors.tobytes() == vectors.astype(np.float32).tobytes()
+    assert left(tmp_path) == ["out.txt"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_an_import_reads_the_same_bits(tmp_path, dtype):
+    vectors = extremes(dtype)
+    words = [f"word{row}" for row in range(len(vectors))]
+    model = tiny_model(tmp_path, words=words, vectors=vectors)
+    export_word2vec(model, tmp_path / "out.txt")
+    wishes = ImportOptions(dtype=np.dtype(dtype).name, attention=False)
+    import_vectors(tmp_path / "out.txt", tmp_path / "again", wishes, Progress())
+    again = read_model(tmp_path / "again")
+    assert [again.vocabulary.word(row) for row in range(len(words))] == words
+    assert again.vectors.dtype == dtype
+    assert again.vectors.tobytes() == vectors.tobytes()
+
+
+def test_words_of_any_script_come_back(tmp_path):
+    words = list(dict.fromkeys(AWKWARD))
+    vectors = np.arange(2.0 * len(words), dtype=np.float32).reshape(-1, 2)
+    export_word2vec(tiny_model(tmp_path, words=words, vectors=vectors), tmp_path / "out.txt")
+    assert word2vec(tmp_path / "out.txt").index_to_key == words
+
+
+def test_the_file_is_what_the_format_says(tmp_path):
+    words, vectors = ("one", "two"), np.array([[1, -0.5], [1e-10, 3e38]], np.float32)
+    export_word2vec(tiny_model(tmp_path, words=words, vectors=vectors), tmp_path / "out.txt")
+    content = (tmp_path / "out.txt").read_bytes()
+    assert content == b"2 2\none 1.0 -0.5\ntwo 1e-10 3e+38\n"
+
+
+def test_who_may_read_the_file_is_as_for_any_other(tmp_path):
+    (tmp_path / "any").touch()
+    export_word2vec(tiny_model(tmp_path), tmp_path / "out.txt")
+    assert (tmp_path / "out.txt").stat().st_mode == (tmp_path / "any").stat().st_mode
+
+
+def test_words_with_white_space_have_no_place_in_word2vec_text(tmp_path):
+    words = ["first", *SPACED, "last"]
+    vectors = np.arange(2.0 * len(words), dtype=np.float32).reshape(-1, 2)
+    out = tmp_path / "out.txt"
+    model = tiny_model(tmp_path, words=words, vectors=vectors)
+    assert export_word2vec(model, out) == len(SPACED)
+    read = word2vec(out)
+    assert read.index_to_key == ["first", "last"]
+    assert np.array_equal(read.vectors, vectors[[0, -1]])
+
+
+def test_a_model_of_nothing_but_white_space_makes_an_empty_table(tmp_path):
+    model = tiny_model(tmp_path, words=["a b"], vectors=np.ones((1, 3), np.float32))
+    assert export_word2vec(model, tmp_path / "out.txt") == 1
+    assert (tmp_path / "out.txt").read_bytes() == b"0 3\n"
+
+
+def projected(model, folder, limit=None):
+    """The projector's two files as it reads them: lines, and columns parted by tabs."""
+    files = folder / "vectors.tsv", folder / "metadata.tsv"
+    count = export_projector(model, *files, limit)
+    numbers, labels = (file.read_bytes().decode() for file in files)
+    assert numbers.endswith("\n") and labels.endswith("\n")
+    rows = [line.split("\t") for line in numbers.splitlines()]
+    return np.array(rows, np.float32), labels.splitlines(), count
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_the_projector_gets_vectors_and_labels_line_by_line(tmp_path, dtype):
+    vectors = extremes(dtype)
+    words = [f"word {row}" for row in range(len(vectors))]
+    model = tiny_model(tmp_path, words=words, vectors=vectors)
+    table, labels, count = projected(model, tmp_path)
+    assert (labels, count) == (words, 0)
+    assert table.tobytes() == vectors.astype(np.float32).tobytes()
+    assert left(tmp_path) == ["metadata.tsv", "vectors.tsv"]
+
+
+def test_words_that_break_lines_or_columns_have_no_place_in_the_projector(tmp_path):
+    words = ["first", *SPACED, *AWKWARD[:4], "last"]
+    vectors = np.arange(2.0 * len(words), dtype=np.float32).reshape(-1, 2)
+    model = tiny_model(tmp_path, words=words, vectors=vectors)
+    table, labels, count = projected(model, tmp_path)
+    assert labels == [word for word in words if word not in BROKEN]
+    assert count == len(BROKEN)
+    assert np.array_equal(table, vectors[[word not in BROKEN for word in words]])
+
+
+def test_a_limit_takes_the_first_words(tmp_path):
+    words = ["a b", *WORDS[1:]]
+    model = tiny_model(tmp_path, words=words)
+    assert export_word2vec(model, tmp_path / "out.txt", 3) == 1
+    read = word2vec(tmp_path / "out.txt")
+    assert read.index_to_key == list(WORDS[1:3])
+    assert np.array_equal(read.vectors, VECTORS[1:3])
+    table, labels, count = projected(model, tmp_path, 3)
+    assert (labels, count) == (words[:3], 0)
+    assert np.array_equal(table, VECTORS[:3])
+    assert export_word2vec(model, tmp_path / "out.txt", 1000) == 1
+    assert len(word2vec(tmp_path / "out.txt")) == len(WORDS) - 1
+
+
+class Interrupted:
+    """Vectors that come to an end before all of them are read."""
+
+    def __init__(self, vectors, error):
+        self.vectors, self.error = vectors, error
+
+    def __getitem__(self, row):
+        if row == 7:
+            raise self.error
+        return self.vectors[row]
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), SystemExit(143), OSError(28, "full")], ids=repr
+)
+def test_what_is_interrupted_leaves_nothing_and_what_was_there(tmp_path, error):
+    model = tiny_model(tmp_path)
+    object.__setattr__(model, "rows", Interrupted(VECTORS, error))
+    (tmp_path / "out.txt").write_text("before")
+    with pytest.raises(type(error)):
+        export_word2vec(model, tmp_path / "out.txt")
+    with pytest.raises(type(error)):
+        export_projector(model, tmp_path / "vectors.tsv", tmp_path / "metadata.tsv")
+    assert left(tmp_path) == ["out.txt"]
+    assert (tmp_path / "out.txt").read_text() == "before"
+
+
+def test_both_files_of_the_projector_appear_or_none(tmp_path):
+    """The second has no place to go, so the first is not written either."""
+    model = tiny_model(tmp_path)
+    (tmp_path / "metadata.tsv").mkdir()
+    with pytest.raises(FileExistsError):
+        export_projector(model, tmp_path / "vectors.tsv", tmp_path / "metadata.tsv")
+    with pytest.raises(FileNotFoundError):
+        export_projector(model, tmp_path / "vectors.tsv", tmp_path / "nowhere" / "metadata.tsv")
+    assert left(tmp_path) == ["metadata.tsv"]
+
+
+def test_a_file_takes_the_place_of_one_that_is_there(tmp_path):
+    model = tiny_model(tmp_path)
+    (tmp_path / "out.txt").write_text("before")
+    export_word2vec(model, tmp_path / "out.txt")
+    assert word2vec(tmp_path / "out.txt").index_to_key == list(WORDS)
+
+
+def test_a_link_is_followed_and_not_replaced(tmp_path):
+    """As /dev/stdout is one, which has to stay."""
+    model = tiny_model(tmp_path)
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "out.txt")
+    export_word2vec(model, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert word2vec(tmp_path / "real" / "out.txt").index_to_key == list(WORDS)

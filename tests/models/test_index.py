@@ -1,0 +1,224 @@
+"""`index.npy`: a wrong one is refused or fails to find; it never finds what is not there."""
+
+from zlib import crc32
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from polyseme.models.reader import read_model
+from polyseme.models.vocabulary import Index, Vocabulary, count_lines
+from tests.models.damage import (
+    INDEX,
+    VOCABULARY,
+    by_definition,
+    drop,
+    index_of,
+    npy,
+    replace,
+    said_of,
+    saved,
+)
+from tests.tiny import WORDS, write_tiny
+
+BOTH = pytest.mark.parametrize("verify", [True, False])
+TEXT = "".join(f"{word}\n" for word in WORDS).encode()
+LENGTH = "index.npy has another length than vocabulary.txt needs."
+BUCKETS = "index.npy has buckets that are not 0 to 64 rows one after another."
+ROWS = "index.npy does not have every row of vocabulary.txt once."
+UNMAPPED = "index.npy is not an array that can be mapped."
+DTYPE = "index.npy has not the dtype uint32."
+
+
+STARTS, FIRSTS, ROWS_OF = (np.array(part, "<u4") for part in by_definition(TEXT))
+
+
+def indexed(folder, starts=STARTS, firsts=FIRSTS, rows=ROWS_OF):
+    """Give a folder another index, signed."""
+    replace(folder, INDEX, saved(np.concatenate([starts, firsts, rows]).astype("<u4")))
+
+
+def changed(array, place, number):
+    array = array.copy()
+    array[place] = number
+    return array
+
+
+def test_the_index_of_three_words_can_be_followed_by_hand(tmp_path):
+    folder = write_tiny(tmp_path / "tiny", words=["b", "é", "a"], vectors=np.ones((3, 1), "f4"))
+    # CRC-32 of b, é (c3 a9) and a: 0x71beeff9, 0x0e048d3e, 0xe8b7be43; modulo 3 they are 2, 2, 0.
+    assert [crc32(word.encode()) % 3 for word in ("b", "é", "a")] == [2, 2, 0]
+    numbers = np.load(folder / INDEX)
+    assert numbers.dtype == np.dtype("<u4")
+    assert numbers.tolist() == [*(0, 2, 5, 7), *(0, 1, 1, 3), *(2, 0, 1)]
+
+
+def test_the_index_that_is_written_is_that_of_the_definition(whole, bundled):
+    assert np.load(whole / INDEX).tolist() == index_of(TEXT).tolist()
+    text = b"".join(bundled.vocabulary.word(row).encode() + b"\n" for row in range(70_000))
+    assert np.array_equal(built_of(text), index_of(text))
+
+
+def built_of(text):
+    size = count_lines(text)
+    vocabulary = Vocabulary.of(text)
+    parts = (vocabulary._starts, vocabulary._firsts, vocabulary._rows)
+    assert len(vocabulary) == size
+    return np.concatenate([np.asarray(part) for part in parts])
+
+
+@BOTH
+def test_a_folder_without_an_index_has_the_same_one_built(whole, verify):
+    mapped = read_model(whole, verify=verify).vocabulary
+    drop(whole, INDEX)
+    built = read_model(whole, verify=verify).vocabulary
+    for word in (*WORDS, "zebra", "", "\n", "a\nb", "\udcff", "appl", "\0"):
+        assert mapped.row(word) == built.row(word)
+    assert [built.word(row) for row in range(11)] == list(WORDS)
+    assert np.array_equal(built._firsts, mapped._firsts)
+
+
+MISSHAPEN = {
+    "one number more": (saved(np.append(index_of(TEXT), np.uint32(0))), LENGTH),
+    "one number less": (saved(index_of(TEXT)[:-1]), LENGTH),
+    "the index of more words": (saved(index_of(TEXT + b"more\n")), LENGTH),
+    "no numbers": (saved(np.empty(0, "<u4")), LENGTH),
+    "a table": (saved(index_of(TEXT)[:, None]), UNMAPPED),
+    "a number alone": (saved(np.uint32(3)), UNMAPPED),
+    "signed": (saved(index_of(TEXT).astype("<i4")), DTYPE),
+    "wider": (saved(index_of(TEXT).astype("<u8")), DTYPE),
+    "big-endian": (saved(index_of(TEXT).astype(">u4")), DTYPE),
+    "floats": (saved(index_of(TEXT).astype("<f4")), DTYPE),
+    "objects": (saved(index_of(TEXT).astype(object), allow_pickle=True), DTYPE),
+    "a dtype that is a call": (
+        npy("{'descr': exit(), 'fortran_order': False, 'shape': (36,), }", bytes(144)),
+        UNMAPPED,
+    ),
+    "more numbers than there are": (
+        npy("{'descr': '<u4', 'fortran_order': False, 'shape': (999999999999,), }", bytes(144)),
+        "index.npy has another number of numbers than its header says.",
+    ),
+    "nothing": (b"", UNMAPPED),
+    "text": (TEXT, UNMAPPED),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("case", MISSHAPEN)
+def test_a_file_that_is_no_index_of_so_many_words_is_refused(whole, case, verify):
+    content, expected = MISSHAPEN[case]
+    replace(whole, INDEX, content)
+    assert said_of(whole, verify=verify) == expected
+
+
+LAST = "index.npy has another end of line 11 than vocabulary.txt."
+WRONG = {
+    "a start in the middle of a word": (
+        {"starts": changed(STARTS, 3, STARTS[3] + 1)},
+        "index.npy has another end of line 3 than vocabulary.txt.",
+    ),
+    "a first line that starts later": (
+        {"starts": changed(STARTS, 0, 1)},
+        "index.npy has another start of line 1 than vocabulary.txt.",
+    ),
+    "an end beyond the end": ({"starts": changed(STARTS, 11, 2**32 - 1)}, LAST),
+    "an end before the end": ({"starts": changed(STARTS, 11, STARTS[10])}, LAST),
+    "starts backwards": (
+        {"starts": STARTS[::-1]},
+        "index.npy has another start of line 1 than vocabulary.txt.",
+    ),
+    "buckets that start later": ({"firsts": changed(FIRSTS, 0, 1)}, BUCKETS),
+    "buckets that end earlier": ({"firsts": changed(FIRSTS, 11, 10)}, BUCKETS),
+    "buckets that end later": ({"firsts": changed(FIRSTS, 11, 12)}, BUCKETS),
+    "a bucket that ends before it starts": ({"firsts": changed(FIRSTS, 5, 11)}, BUCKETS),
+    "a bucket beyond the end": ({"firsts": changed(FIRSTS, 5, 2**32 - 1)}, BUCKETS),
+    "a row twice": ({"rows": changed(ROWS_OF, 4, ROWS_OF[5])}, ROWS),
+    "a row that is not there": ({"rows": changed(ROWS_OF, 4, 11)}, ROWS),
+    "a row after the last in its place": (
+        {"rows": np.where(ROWS_OF == 10, 11, ROWS_OF).astype("<u4")},
+        ROWS,
+    ),
+    "the largest row": ({"rows": changed(ROWS_OF, 0, 2**32 - 1)}, ROWS),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("case", WRONG)
+def test_an_index_with_wrong_numbers_is_refused(whole, case, verify):
+    changes, expected = WRONG[case]
+    indexed(whole, **changes)
+    assert said_of(whole, verify=verify) == expected
+
+
+def test_buckets_follow_each_other_through_the_whole_index(tmp_path):
+    text = b"".join(b"%d\n" % number for number in range(33_001))
+    words = text.decode().split("\n")[:-1]
+    folder = write_tiny(tmp_path / "tall", words=words, vectors=np.ones((33_001, 1), np.float16))
+    starts, firsts, rows = by_definition(text)
+    for bucket in (16_383, 16_384, 16_385, 32_768):
+        wrong = changed(np.array(firsts), bucket, firsts[bucket - 1] - 1)
+        indexed(folder, starts, wrong, rows)
+        assert said_of(folder, verify=False) == BUCKETS, bucket
+
+
+def test_the_index_of_other_words_of_the_same_lengths_only_fails_to_find(whole):
+    indexed(whole, rows=np.roll(ROWS_OF, 1))
+    vocabulary = read_model(whole, verify=False).vocabulary
+    found = [vocabulary.row(word) for word in WORDS]
+    assert None in found
+    assert all(row in {None, place} for place, row in enumerate(found))
+    assert [vocabulary.word(row) for row in range(11)] == list(WORDS)
+    lost = min(row for row in range(11) if row not in own_bucket(np.roll(ROWS_OF, 1), row))
+    assert said_of(whole) == f"index.npy lacks the word of line {lost + 1} in its bucket."
+
+
+def own_bucket(rows, row):
+    """The rows that stand where those with the hash of a row's word would be."""
+    bucket = crc32(WORDS[row].encode()) % 11
+    return rows[FIRSTS[bucket] : FIRSTS[bucket + 1]].tolist()
+
+
+def test_the_rows_of_a_bucket_may_come_in_any_order(whole):
+    rows = ROWS_OF.copy()
+    crowded = int(np.argmax(np.diff(FIRSTS)))
+    place = slice(FIRSTS[crowded], FIRSTS[crowded + 1])
+    assert len(rows[place]) > 1
+    rows[place] = rows[place][::-1].copy()
+    indexed(whole, rows=rows)
+    vocabulary = read_model(whole).vocabulary
+    assert [vocabulary.row(word) for word in WORDS] == list(range(11))
+
+
+NUMBERS = st.integers(0, 35), st.integers(0, 2**32 - 1) | st.integers(0, 12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(*NUMBERS), min_size=1, max_size=3))
+@example([(24, 11)])
+def test_any_change_of_the_numbers_is_refused_or_only_fails_to_find(changes):
+    numbers = index_of(TEXT)
+    for place, number in changes:
+        numbers[place % len(numbers)] = number
+    index = Index.of(numbers, 11)
+    # Even where nothing has been checked, as after a change to the file of a model that is served.
+    vocabulary = Vocabulary(TEXT, index)
+    for row, word in enumerate(WORDS):
+        try:
+            found = vocabulary.row(word)
+        except IndexError:
+            continue
+        assert found in {None, row} or TEXT.split(b"\n")[row].decode() == word
+
+
+TWICE = [*WORDS[:7], "bank", *WORDS[8:]]
+
+
+@pytest.mark.parametrize("with_index", [True, False])
+def test_a_word_that_is_there_twice_is_refused_by_its_second_line(whole, with_index):
+    text = "".join(f"{word}\n" for word in TWICE).encode()
+    (whole / VOCABULARY).write_bytes(text)
+    replace(whole, INDEX, saved(index_of(text)))
+    if not with_index:
+        drop(whole, INDEX)
+    assert said_of(whole) == "vocabulary.txt has a word twice, in line 8."

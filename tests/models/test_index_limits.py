@@ -1,0 +1,110 @@
+"""How slow a lookup can be made, and how much memory of its own an index takes."""
+
+import random
+import subprocess
+import sys
+from itertools import count, islice
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from polyseme.errors import ModelFolderError
+from polyseme.models.vocabulary import MAX_BUCKET_SIZE, Vocabulary
+from tests.models.damage import INDEX, VOCABULARY, index_of, manifest_of, replace, said_of, saved
+from tests.tiny import write_tiny
+
+BOTH = pytest.mark.parametrize("verify", [True, False])
+BUCKETS = "index.npy has buckets that are not 0 to 64 rows one after another."
+
+
+def crowd(size, words):
+    """Words that share a bucket of a vocabulary of some size."""
+    names = (f"word{number}" for number in count())
+    return list(islice((name for name in names if crc32(name.encode()) % size == 7), words))
+
+
+def crowded_text(words):
+    others = (f"other{number}" for number in count())
+    rest = [o for o in islice(others, 300) if crc32(o.encode()) % 201 != 7]
+    words = [*crowd(201, words), *rest][:201]
+    assert len(words) == 201
+    random.Random(1).shuffle(words)
+    return "".join(f"{word}\n" for word in words).encode()
+
+
+def test_a_bucket_holds_64_words_and_no_more():
+    assert MAX_BUCKET_SIZE == 64
+    text = crowded_text(64)
+    vocabulary = Vocabulary.of(text)
+    for row, word in enumerate(text.decode().split("\n")[:-1]):
+        assert vocabulary.row(word) == row
+    with pytest.raises(ModelFolderError) as caught:
+        Vocabulary.of(crowded_text(65))
+    lines = crowded_text(65).split(b"\n")
+    line = max(n for n, word in enumerate(lines, 1) if word.startswith(b"word"))
+    expected = f"vocabulary.txt has more than 64 words of one hash, one in line {line}."
+    assert caught.value.sentence == expected
+
+
+@BOTH
+def test_a_crowded_bucket_of_a_file_is_refused(tmp_path, verify):
+    words = crowded_text(64).decode().split("\n")[:-1]
+    folder = write_tiny(tmp_path / "tiny", words=words, vectors=np.ones((201, 1), np.float32))
+    text = crowded_text(65)
+    (folder / VOCABULARY).write_bytes(text)
+    replace(folder, INDEX, saved(index_of(text)))
+    assert said_of(folder, verify=verify) == BUCKETS
+
+
+def test_a_word_that_fills_the_vocabulary_is_refused_as_one_that_is_there_twice():
+    with pytest.raises(ModelFolderError) as caught:
+        Vocabulary.of(b"a\n" * 100_000)
+    assert caught.value.sentence == "vocabulary.txt has a word twice, in line 2."
+
+
+MEMORY = """
+import ctypes
+import sys
+from pathlib import Path
+from polyseme.models.reader import read_model
+
+def private():
+    # What was freed is given back: the allocator may hold on to a buffer of a megabyte.
+    getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
+
+models, verify = Path(sys.argv[1]), sys.argv[2] == "True"
+read_model(models / "few", verify=verify)
+before = private()
+model = read_model(models / "many", verify=verify)
+print(private() - before)
+assert model.vocabulary.row("word399999") == 399_999
+"""
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """A folder of models: one with 400,000 words and one with a few."""
+    models = tmp_path_factory.mktemp("models")
+    words = [f"word{number}" for number in range(400_000)]
+    write_tiny(models / "many", words=words, vectors=np.ones((400_000, 1), np.float16))
+    write_tiny(models / "few")
+    return models
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="Linux tells it")
+@BOTH
+def test_a_process_keeps_less_than_a_megabyte_of_400_000_words(many, verify):
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, many, str(verify)],
+        capture_output=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    on_disk = sum(entry["bytes"] for entry in manifest_of(many / "many")["files"].values())
+    assert on_disk > 9_000_000
+    assert int(done.stdout) < 1000

@@ -1,0 +1,193 @@
+"""Layers of every kind come back from the disk array by array."""
+
+from dataclasses import fields, is_dataclass, replace
+
+import numpy as np
+import pytest
+
+from polyseme.engine.attention import Scoring
+from polyseme.engine.layers import (
+    FeedForward,
+    Layer,
+    LayerNorm,
+    Projection,
+    Residual,
+    contextualize,
+)
+from polyseme.errors import ModelFolderError
+from polyseme.tokenizer import tokenize
+from tests.tiny import full_layer, normal, projection, tiny_model
+
+RNG = np.random.default_rng(3)
+SQUARE = {name: projection(RNG, 5, 5) for name in ("query", "key", "value")}
+
+
+def bias_free(part):
+    return Projection(part.weight)
+
+
+KINDS = {
+    "parameter-free": [Layer()],
+    "parameter-free, a head for each column": [Layer(heads=5)],
+    "one head": [Layer(**SQUARE)],
+    "queries and keys of another width": [
+        Layer(query=projection(RNG, 5, 3), key=projection(RNG, 5, 3))
+    ],
+    "values of another width": [
+        Layer(value=projection(RNG, 5, 7), output=projection(RNG, 7, 5)),
+    ],
+    "several heads": [full_layer(4)],
+    "no biases": [
+        Layer(
+            heads=3,
+            query=bias_free(projection(RNG, 5, 6)),
+            key=bias_free(projection(RNG, 5, 6)),
+            value=bias_free(projection(RNG, 5, 21)),
+            output=bias_free(projection(RNG, 21, 5)),
+        )
+    ],
+    "biases alone": [
+        Layer(query=Projection(bias=normal(RNG, 5)), output=Projection(bias=normal(RNG, 5)))
+    ],
+    "a stack": [full_layer(5), full_layer(6), full_layer(7)],
+    "a stack without weights": [Layer(), Layer(scoring=Scoring(scale=False))],
+    "norm before": [full_layer(8, norm="before")],
+    "norm after": [full_layer(9, norm="after")],
+    "norm of attention alone": [full_layer(10, feed_forward_norm=None)],
+    "norm of the network alone": [full_layer(11, attention_norm=None, norm="after")],
+    "relu": [full_layer(12, feed_forward=FeedForward(*[projection(RNG, 5, 5)] * 2, "relu"))],
+    "gelu": [full_layer(13, feed_forward=FeedForward(*[projection(RNG, 5, 5)] * 2, "gelu"))],
+    "residual add": [Layer(residual=Residual("add"))],
+    "residual unit": [Layer(residual=Residual("unit"))],
+    "residual shares": [Layer(residual=Residual("unit", 0.3, 0.1 + 0.2))],
+    "position bias": [Layer(heads=5, scoring=Scoring(position_bias=normal(RNG, 5, 7)))],
+    "position bias of one distance": [Layer(scoring=Scoring(position_bias=normal(RNG, 1, 1)))],
+    "looks at others": [Layer(scoring=Scoring(False, "others"))],
+    "looks at other words": [Layer(scoring=Scoring(True, "other-words"))],
+    "word bias": [Layer(scoring=Scoring(word_bias=True))],
+    "word bias by head": [
+        Layer(5, scoring=Scoring(word_bias=True, word_bias_scale=normal(RNG, 5)))
+    ],
+    "word bias by head in one layer alone": [
+        Layer(scoring=Scoring(word_bias=True)),
+        Layer(scoring=Scoring(word_bias=True, word_bias_scale=normal(RNG, 1))),
+    ],
+}
+SENTENCE = "apple Apple bank zebra river apple didn't high-end"
+
+
+def leaves(part, path=""):
+    """Every value of nested dataclasses by its path."""
+    if is_dataclass(part):
+        for field in fields(part):
+            yield from leaves(getattr(part, field.name), f"{path}.{field.name}")
+    else:
+        yield path, part
+
+
+def assert_same(written, read):
+    for (path, a), (other, b) in zip(leaves(written), leaves(read), strict=True):
+        assert path == other
+        if isinstance(a, np.ndarray):
+            assert b.dtype == np.float32, path
+            assert np.array_equal(a, b), path
+        else:
+            assert a == b, path
+
+
+BIAS = np.linspace(-1, 1, 11, dtype=np.float32)
+
+
+def model_and_sentence(tmp_path, layers, **changes):
+    model = tiny_model(tmp_path, layers=layers, word_bias=BIAS, **changes)
+    return model, model.sentence(tokenize(SENTENCE, model.vocabulary))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_layer_comes_back_array_by_array(tmp_path, kind):
+    model, _ = model_and_sentence(tmp_path, KINDS[kind])
+    assert len(model.layers) == len(KINDS[kind])
+    for written, read in zip(KINDS[kind], model.layers, strict=True):
+        assert_same(written, read)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_layer_that_was_read_gives_the_bits_of_the_one_that_was_written(tmp_path, kind):
+    model, sentence = model_and_sentence(tmp_path, KINDS[kind])
+    written = contextualize(sentence, KINDS[kind], ["weights", "values"])
+    read = contextualize(sentence, model.layers, ["weights", "values"])
+    assert written.contextual.tobytes() == read.contextual.tobytes()
+    for a, b in zip(written.records, read.records, strict=True):
+        assert {n: x.tobytes() for n, x in a.items()} == {n: x.tobytes() for n, x in b.items()}
+
+
+@pytest.mark.parametrize(
+    "view", [np.asfortranarray, lambda x: np.repeat(x, 2, axis=-1)[..., ::2], lambda x: x[::-1]]
+)
+def test_weights_come_back_from_any_order_in_memory(tmp_path, view):
+    def seen(part):
+        return Projection(view(part.weight), view(part.bias))
+
+    layer = full_layer(1)
+    inner, outer = seen(layer.feed_forward.inner), seen(layer.feed_forward.outer)
+    layer = replace(
+        layer,
+        **{name: seen(getattr(layer, name)) for name in ("query", "key", "value", "output")},
+        scoring=replace(layer.scoring, position_bias=view(layer.scoring.position_bias)),
+        feed_forward=FeedForward(inner, outer),
+    )
+    assert_same(layer, tiny_model(tmp_path, layers=[layer], word_bias=BIAS).layers[0])
+
+
+def test_the_word_bias_comes_back_and_reaches_the_sentence(tmp_path):
+    model, sentence = model_and_sentence(tmp_path, [Layer(scoring=Scoring(word_bias=True))])
+    assert np.array_equal(model.word_bias, np.linspace(-1, 1, 11, dtype=np.float32))
+    tokens = tokenize(SENTENCE, model.vocabulary)
+    expected = [0 if t.row is None else model.word_bias[t.row] for t in tokens]
+    assert sentence.word_bias.tolist() == expected
+    assert sentence.word_bias.dtype == np.float32
+
+
+def test_the_widths_of_a_head_are_known(tmp_path):
+    model = tiny_model(tmp_path, layers=[full_layer()], word_bias=BIAS)
+    assert (model.manifest.heads, model.key_width, model.value_width) == (3, 2, 7)
+    plain = tiny_model(tmp_path, layers=[Layer(heads=5)])
+    assert (plain.manifest.heads, plain.key_width, plain.value_width) == (5, 1, 1)
+
+
+def test_weights_in_float64_are_stored_as_float32(tmp_path):
+    layer = full_layer(2).astype(np.float64)
+    assert_same(full_layer(2), tiny_model(tmp_path, layers=[layer], word_bias=BIAS).layers[0])
+
+
+UNFIT = {
+    "other numbers of heads": [full_layer(1), full_layer(2, heads=1, k=6, v=21)],
+    "other numbers of heads without weights": [Layer(heads=1), Layer(heads=5)],
+    "two epsilons": [full_layer(1, feed_forward_norm=LayerNorm(*[np.ones(5)] * 2, 0.5))],
+    "a network of biases alone": [
+        Layer(feed_forward=FeedForward(*[Projection(bias=np.ones(5, np.float32))] * 2))
+    ],
+    "norms that stand nowhere": [full_layer(1, norm="none")],
+    "other head widths": [full_layer(1), full_layer(2, k=5)],
+    "other value widths": [full_layer(1), full_layer(2, v=11)],
+    "heads that do not divide": [Layer(heads=2)],
+    "heads that do not divide the keys": [
+        Layer(heads=5, query=projection(RNG, 5, 7), key=projection(RNG, 5, 7))
+    ],
+    "a position bias without a middle": [Layer(scoring=Scoring(position_bias=normal(RNG, 1, 4)))],
+    "factors on a word bias that is not asked for": [
+        Layer(scoring=Scoring(word_bias_scale=np.ones(1, np.float32)))
+    ],
+    "factors for other heads": [
+        Layer(5, scoring=Scoring(word_bias=True, word_bias_scale=normal(RNG, 1)))
+    ],
+    "weights with a NaN": [Layer(query=Projection(np.full((5, 5), np.nan)), key=SQUARE["key"])],
+    "a share that is not finite": [Layer(residual=Residual("unit", float("nan")))],
+}
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_what_the_format_cannot_hold_is_refused_and_not_changed(tmp_path, case):
+    with pytest.raises(ModelFolderError):
+        tiny_model(tmp_path, layers=UNFIT[case], word_bias=BIAS)
+    assert not list(tmp_path.iterdir())

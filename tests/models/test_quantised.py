@@ -1,0 +1,192 @@
+"""Models of int8 rows answer as float32 rows of the same numbers do, or are not written."""
+
+import numpy as np
+import pytest
+
+from polyseme.encoding.compare import Occurrence, compare
+from polyseme.encoding.encode import Timings
+from polyseme.engine.quantization import QuantizedRows, quantize
+from polyseme.engine.subwords import Subwords
+from polyseme.errors import ModelFolderError
+from polyseme.models.export import export_projector, export_word2vec
+from polyseme.models.reader import read_model
+from polyseme.models.registry import Registry
+from tests.encoding.asking import EVERY, ask_one, same_bits
+from tests.models.damage import (
+    SCALES,
+    SUBWORD_SCALES,
+    SUBWORDS,
+    VECTORS,
+    beside,
+    manifest_of,
+    snapshot,
+)
+from tests.tiny import (
+    LIMITS,
+    QUANTISED,
+    QUANTISED_SUBWORDS,
+    WORDS,
+    deep_model,
+    tiny_model,
+    write_tiny,
+)
+from tests.tiny import SUBWORDS as FLOAT_SUBWORDS
+
+BOTH = pytest.mark.parametrize("verify", [True, False])
+TEXT = "bank zebra river didn't apple Apple gnu"
+WIDE_SUBWORDS = Subwords(QUANTISED_SUBWORDS.table[:], 3, 3)
+
+
+def both_models(place):
+    """The deep model with int8 rows, and with float32 rows of the same numbers."""
+    small = deep_model(place / "small", vectors=QUANTISED, subwords=QUANTISED_SUBWORDS)
+    return small, deep_model(place / "wide", vectors=QUANTISED[:], subwords=WIDE_SUBWORDS)
+
+
+@BOTH
+def test_quantised_rows_come_back_mapped(quantised_original, verify):
+    model = read_model(quantised_original, verify=verify)
+    for rows, written in (
+        (model.rows, QUANTISED),
+        (model.subwords.table, QUANTISED_SUBWORDS.table),
+    ):
+        for found, right in ((rows.integers, written.integers), (rows.scales, written.scales)):
+            assert isinstance(found.base, np.memmap)
+            assert not found.flags.writeable
+            assert found.dtype == right.dtype
+            assert np.array_equal(found, right)
+    assert model.manifest.dtype == "int8"
+    assert (model.manifest.vocabulary_size, model.manifest.dimension) == (11, 5)
+    named = set(manifest_of(quantised_original)["files"])
+    assert {VECTORS, SCALES, SUBWORDS, SUBWORD_SCALES} <= named
+
+
+def test_without_subwords_there_is_one_file_of_scales(tmp_path):
+    folder = write_tiny(tmp_path / "tiny", vectors=QUANTISED)
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"manifest.json", "vectors.npy", "scales.npy", "vocabulary.txt", "index.npy"}
+
+
+def test_the_same_rows_are_written_as_the_same_bytes(tmp_path):
+    for place in ("one", "two"):
+        rows = quantize(np.random.default_rng(3).standard_normal((11, 5)))
+        write_tiny(tmp_path / place / "tiny", vectors=rows)
+    assert snapshot(tmp_path / "one") == snapshot(tmp_path / "two")
+
+
+def test_answers_have_the_bits_of_a_float_model_of_the_same_numbers(tmp_path):
+    small, wide = both_models(tmp_path)
+    assert ask_one(small, TEXT).tokens[-1].composed == "gnu"
+    assert same_bits(ask_one(small, TEXT, include=EVERY), ask_one(wide, TEXT, include=EVERY))
+
+
+def test_a_static_vector_is_the_scale_times_the_integers(tmp_path):
+    model = tiny_model(tmp_path, vectors=QUANTISED)
+    static = ask_one(model, "river bank").arrays["static"]
+    for row, word in zip(static, ("river", "bank"), strict=True):
+        place = WORDS.index(word)
+        right = QUANTISED.scales[place] * QUANTISED.integers[place].astype(np.float32)
+        assert row.tobytes() == right.tobytes()
+
+
+def test_neighbours_are_those_of_a_float_model_of_the_same_numbers(tmp_path):
+    small, wide = both_models(tmp_path)
+    for vector in (*np.eye(5), QUANTISED[3], np.full(5, -1e-30)):
+        found, right = (dict(model.neighbors(vector, 20, [2])) for model in (small, wide))
+        assert found == pytest.approx(right, abs=1e-6)
+    assert len(right) == len(WORDS) - 1
+
+
+def test_rows_of_zeros_are_no_neighbours(tmp_path):
+    vectors = QUANTISED[:]
+    vectors[[0, 4]] = 0
+    model = tiny_model(tmp_path, vectors=quantize(vectors))
+    found = [word for word, _ in model.neighbors(np.ones(5), 20)]
+    assert set(found) == set(WORDS) - {"apple", "river"}
+
+
+def test_exports_are_those_of_a_float_model_of_the_same_numbers(tmp_path):
+    for name, model in zip(("small", "wide"), both_models(tmp_path), strict=True):
+        place = tmp_path / name
+        assert export_word2vec(model, place / "vectors.txt") == 0
+        assert export_projector(model, place / "vectors.tsv", place / "metadata.tsv") == 0
+    for file in ("vectors.txt", "vectors.tsv", "metadata.tsv"):
+        exported = [(tmp_path / name / file).read_bytes() for name in ("small", "wide")]
+        assert exported[0] == exported[1]
+
+
+def test_nothing_that_serves_makes_floats_of_the_whole_table(tmp_path):
+    model, _ = both_models(tmp_path)
+    ask_one(model, TEXT, include=EVERY)
+    occurrences = [Occurrence("river bank", "bank"), Occurrence("bank gnu", "bank")]
+    compare(model, occurrences, 5, "auto", LIMITS, Timings())
+    export_word2vec(model, tmp_path / "vectors.txt")
+    assert "vectors" not in vars(model)
+    assert np.array_equal(model.vectors, QUANTISED[:])
+    assert model.vectors is model.vectors
+    assert type(model.vectors) is np.ndarray
+
+
+def test_a_model_may_become_int8_and_float_again_while_it_serves(tmp_path):
+    folder = write_tiny(tmp_path / "tiny", vectors=QUANTISED[:])
+    registry = Registry([tmp_path], "tiny")
+    answers = [ask_one(registry.model(), "bank river")]
+    for vectors in (QUANTISED, QUANTISED[:]):
+        write_tiny(folder, vectors=vectors)
+        registry.refresh()
+        assert registry.model().manifest.dtype == vectors.dtype.name
+        answers.append(ask_one(registry.model(), "bank river"))
+    assert same_bits(answers[0], answers[1]) and same_bits(answers[0], answers[2])
+    assert not (folder / SCALES).exists()
+
+
+def with_scales(scales):
+    return QuantizedRows(QUANTISED.integers, np.asarray(scales))
+
+
+def with_integers(integers):
+    return QuantizedRows(np.asarray(integers), QUANTISED.scales)
+
+
+UNFIT = {
+    "integers without scales": (
+        {"vectors": QUANTISED.integers},
+        beside(SCALES, VECTORS),
+    ),
+    "subwords of floats": (
+        {"vectors": QUANTISED, "subwords": FLOAT_SUBWORDS},
+        beside(SUBWORD_SCALES, SUBWORDS),
+    ),
+    "subwords alone": (
+        {"subwords": QUANTISED_SUBWORDS},
+        beside(SUBWORD_SCALES, SUBWORDS),
+    ),
+    "too few scales": (
+        {"vectors": with_scales(QUANTISED.scales[:-1])},
+        "scales.npy has another shape than manifest.json says.",
+    ),
+    "scales of float64": (
+        {"vectors": with_scales(QUANTISED.scales.astype(np.float64))},
+        "scales.npy has not the dtype float32.",
+    ),
+    "a scale of zero": (
+        {"vectors": with_scales([*QUANTISED.scales[:-1], np.float32(0)])},
+        "scales.npy has no scale above 0 and finite in row 10.",
+    ),
+    "-128": (
+        {"vectors": with_integers(np.full((11, 5), -128, np.int8))},
+        "vectors.npy has -128 in row 0.",
+    ),
+    "integers of another dtype": ({"vectors": with_integers(np.ones((11, 5), np.uint8))}, None),
+    "one axis": ({"vectors": with_integers(np.ones(11, np.int8))}, None),
+    "no rows": ({"vectors": QuantizedRows(np.ones((0, 5), np.int8), np.ones(0, np.float32))}, None),
+}
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_rows_that_the_format_cannot_hold_are_not_written(tmp_path, case):
+    changes, sentence = UNFIT[case]
+    with pytest.raises(ModelFolderError) as caught:
+        write_tiny(tmp_path / "tiny", **changes)
+    assert sentence in {None, caught.value.sentence}
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,274 @@
+"""A registry that is refreshed: what is new, changed, spoiled, repaired or gone is noticed."""
+
+import gc
+import json
+import threading
+import weakref
+
+import pytest
+
+from polyseme.errors import ModelFolderError, UnknownModelError
+from polyseme.models import registry as registry_module
+from polyseme.models.registry import Registry
+from tests.models.damage import MANIFEST, VECTORS
+from tests.models.versions import interrupted, spoil, version_of, write
+
+
+def test_a_new_model_is_found_and_one_that_is_gone_is_unknown(place, registry):
+    registry.model("two")
+    write(place / "three", 3)
+    (place / "two").rename(place / ".two")
+    assert registry.names == ["one", "two"]
+    registry.refresh()
+    assert registry.names == ["one", "three"]
+    assert version_of(registry.model("three")) == 3
+    with pytest.raises(UnknownModelError):
+        registry.model("two")
+
+
+def test_a_changed_model_is_read_anew_and_an_unchanged_one_kept(place, registry):
+    one, two = registry.model("one"), registry.model("two")
+    write(place / "two", 2)
+    assert registry.model("two") is two
+    registry.refresh()
+    assert registry.model("one") is one
+    assert version_of(registry.model("two")) == 2
+    assert version_of(two) == 1
+
+
+def test_a_model_that_nobody_asked_for_is_not_read(place, registry):
+    registry.refresh()
+    write(place / "two", 2)
+    registry.refresh()
+    assert registry.state("two").status == "unloaded"
+    assert version_of(registry.model("two")) == 2
+
+
+def test_a_new_model_is_read_at_once_where_all_are(place):
+    registry = Registry([place], "one", preload=True)
+    write(place / "three", 3)
+    registry.refresh()
+    assert registry.state("three").status == "loaded"
+
+
+def test_where_the_new_folder_is_broken_the_model_read_before_answers(place, registry):
+    before = registry.model("two")
+    spoil(place / "two")
+    registry.refresh()
+    assert registry.model("two") is before
+    state = registry.state("two")
+    assert (state.status, state.manifest.source) == ("loaded", "version 1")
+    assert state.problem == (
+        "the folder has changed, and the previous model is in use:"
+        " vectors.npy has another number of bytes than manifest.json says."
+    )
+    write(place / "two", 3)
+    registry.refresh()
+    assert version_of(registry.model("two")) == 3
+    assert registry.state("two").problem is None
+
+
+def test_a_folder_that_comes_back_as_it_was_is_not_read_again(place, registry, monkeypatch):
+    before = registry.model("two")
+    (place / "two" / MANIFEST).rename(place / "two" / "away")
+    registry.refresh()
+    assert "manifest.json cannot be read." in registry.state("two").problem
+    (place / "two" / "away").rename(place / "two" / MANIFEST)
+    interrupted(monkeypatch, place / "two", pytest.fail)
+    registry.refresh()
+    assert registry.model("two") is before
+    assert registry.state("two").problem is None
+
+
+def test_a_broken_model_is_tried_anew(place, registry):
+    content = (place / "one" / VECTORS).read_bytes()
+    (place / "one" / VECTORS).write_bytes(content[:-4])
+    assert not registry.ready()
+    (place / "one" / VECTORS).write_bytes(content)
+    assert registry.state("one").status == "broken"
+    registry.refresh()
+    assert registry.state("one").status == "loaded"
+    assert registry.ready()
+
+
+def test_the_default_model_is_read_when_it_appears(place, registry):
+    (place / "one").rename(place / ".one")
+    registry.refresh()
+    assert not registry.ready()
+    (place / ".one").rename(place / "one")
+    registry.refresh()
+    assert registry.state("one").status == "loaded"
+
+
+def test_a_model_of_a_later_place_takes_over_and_gives_back(place, registry, tmp_path):
+    registry = Registry([place, tmp_path / "later"], "one")
+    assert version_of(registry.model()) == 1
+    write(tmp_path / "later" / "one", 2)
+    registry.refresh()
+    assert version_of(registry.model()) == 2
+    assert registry.folder("one") == tmp_path / "later" / "one"
+    (tmp_path / "later").rename(tmp_path / "away")
+    registry.refresh()
+    assert version_of(registry.model()) == 1
+
+
+def test_a_folder_that_is_away_between_two_renames_is_not_gone(place, registry, monkeypatch):
+    before = registry.model("two")
+    (place / "two").rename(place / ".old")
+    moments = iter([lambda: None, lambda: write(place / "two", 2)])
+    monkeypatch.setattr(registry_module.time, "sleep", lambda _: next(moments)())
+    registry.refresh()
+    assert registry.model("two") is not before
+    assert version_of(registry.model("two")) == 2
+
+
+def test_a_folder_between_two_renames_does_not_give_way_to_one_of_an_earlier_place(
+    place, tmp_path, monkeypatch
+):
+    write(tmp_path / "later" / "one", 2)
+    registry = Registry([place, tmp_path / "later"], "one")
+    before = registry.model()
+    (tmp_path / "later" / "one").rename(tmp_path / "later" / ".one")
+    back = (tmp_path / "later" / ".one").rename
+    monkeypatch.setattr(registry_module.time, "sleep", lambda _: back(tmp_path / "later" / "one"))
+    registry.refresh()
+    assert registry.model() is before
+
+
+def test_a_first_use_waits_for_a_folder_between_two_renames(place, registry, monkeypatch):
+    (place / "two").rename(place / ".old")
+    monkeypatch.setattr(registry_module.time, "sleep", lambda _: write(place / "two", 2))
+    assert version_of(registry.model("two")) == 2
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_folder_replaced_while_it_is_read_is_read_again(place, monkeypatch, verify):
+    registry = Registry([place], "one", verify=verify)
+    changes = iter([2, 3])
+    interrupted(
+        monkeypatch,
+        place / "one",
+        lambda: write(place / "one", version) if (version := next(changes, None)) else None,
+    )
+    assert version_of(registry.model()) == 3
+    registry.refresh()
+    assert version_of(registry.model()) == 3
+
+
+def test_a_folder_that_never_stops_changing_is_broken_until_it_does(place, registry, monkeypatch):
+    registry.model("two")
+    with monkeypatch.context() as patch:
+        interrupted(patch, place / "one", lambda: write(place / "one", 2))
+        with pytest.raises(ModelFolderError) as caught:
+            registry.model()
+        assert caught.value.sentence == "the folder changes while it is read."
+    registry.refresh()
+    assert version_of(registry.model()) == 2
+
+
+def test_files_that_cannot_be_mapped_make_a_model_broken(registry, monkeypatch):
+    def full(_folder, **_options):
+        raise MemoryError
+
+    monkeypatch.setattr(registry_module, "read_model", full)
+    with pytest.raises(ModelFolderError) as caught:
+        registry.model()
+    assert caught.value.sentence == "its files cannot be read, or do not fit into memory."
+
+
+def test_what_is_said_of_a_loaded_model_is_what_answers(place, registry):
+    registry.model("two")
+    document = json.loads((place / "two" / MANIFEST).read_text())
+    (place / "two" / MANIFEST).write_text(json.dumps({**document, "source": "unsigned"}))
+    assert registry.manifest("two").source == "version 1"
+    registry.refresh()
+    assert registry.manifest("two").source == "unsigned"
+
+
+WAIT = 30
+
+
+def test_the_old_model_answers_while_the_new_one_is_read(place, registry, monkeypatch):
+    before = registry.model("two")
+    write(place / "two", 2)
+    reading, go_on = threading.Event(), threading.Event()
+
+    def pause():
+        reading.set()
+        assert go_on.wait(WAIT)
+
+    interrupted(monkeypatch, place / "two", pause)
+    refreshing = threading.Thread(target=registry.refresh)
+    refreshing.start()
+    assert reading.wait(WAIT)
+    assert registry.model("two") is before
+    assert version_of(registry.model("one")) == 1
+    assert registry.state("two").status == "loaded"
+    go_on.set()
+    refreshing.join(WAIT)
+    assert version_of(registry.model("two")) == 2
+
+
+def test_a_model_that_is_read_holds_up_no_other(place, registry, monkeypatch):
+    reading, go_on = threading.Event(), threading.Event()
+
+    def pause():
+        reading.set()
+        assert go_on.wait(WAIT)
+
+    interrupted(monkeypatch, place / "two", pause)
+    asking = threading.Thread(target=registry.model, args=("two",))
+    asking.start()
+    assert reading.wait(WAIT)
+    assert version_of(registry.model("one")) == 1
+    assert registry.state("two").status == "unloaded"
+    go_on.set()
+    asking.join(WAIT)
+    assert registry.state("two").status == "loaded"
+
+
+def test_the_old_model_goes_when_nobody_uses_it(place, registry):
+    used = registry.model("two")
+    tables = weakref.ref(used.vectors), weakref.ref(registry.model("one").vectors)
+    write(place / "two", 2)
+    write(place / "one", 2)
+    gc.disable()
+    try:
+        registry.refresh()
+        assert [table() is None for table in tables] == [False, True]
+        del used
+        assert [table() is None for table in tables] == [True, True]
+    finally:
+        gc.enable()
+
+
+def test_threads_that_refresh_and_ask_at_once_see_whole_models(place, registry):
+    """The version of a model never goes back, and manifest and vectors are of one version."""
+    stop, wrong = threading.Event(), []
+
+    def ask():
+        last = 0
+        while not stop.is_set():
+            try:
+                version = version_of(registry.model("two"))
+                assert version >= last
+                last = version
+            except Exception as error:  # noqa: BLE001 - it has to reach the test
+                wrong.append(error)
+                return
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for version in range(2, 8):
+        write(place / "two", version)
+        both = [threading.Thread(target=registry.refresh) for _ in range(2)]
+        for thread in both:
+            thread.start()
+        for thread in both:
+            thread.join(WAIT)
+        assert version_of(registry.model("two")) == version
+    stop.set()
+    for thread in threads:
+        thread.join(WAIT)
+    assert wrong == []

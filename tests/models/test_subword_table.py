@@ -1,0 +1,100 @@
+"""`subwords.npy`: a table like that of the vectors, of any number of rows."""
+
+import numpy as np
+import pytest
+
+from polyseme.engine.subwords import Subwords
+from polyseme.errors import ModelFolderError
+from polyseme.models.reader import read_model
+from tests.models.damage import SUBWORDS, manifest_of, replace, said_of, saved
+from tests.tiny import SUBWORDS as TINY
+from tests.tiny import VECTORS, tiny_model, write_tiny
+
+BOTH = pytest.mark.parametrize("verify", [True, False])
+SHAPE = "subwords.npy has another shape than manifest.json says."
+DTYPE = "subwords.npy has not the dtype float32."
+UNMAPPED = "subwords.npy is not an array that can be mapped."
+
+
+@BOTH
+def test_subwords_come_back_mapped(tmp_path, verify):
+    folder = write_tiny(tmp_path / "tiny", subwords=TINY)
+    found = read_model(folder, verify=verify).subwords
+    assert isinstance(found.table.base, np.memmap)
+    assert not found.table.flags.writeable
+    assert found.table.dtype == np.float32
+    assert np.array_equal(found.table, TINY.table)
+    assert (found.min_n, found.max_n) == (3, 3)
+    assert manifest_of(folder)["subwords"] == {"min_n": 3, "max_n": 3}
+
+
+def test_a_model_without_subwords_has_none(tmp_path):
+    assert tiny_model(tmp_path).subwords is None
+
+
+@pytest.mark.parametrize("rows", [1, 7, 5000])
+def test_a_table_may_have_any_number_of_rows_in_any_order_in_memory(tmp_path, rows):
+    table = np.asfortranarray(np.random.default_rng(rows).standard_normal((rows, 5)), np.float16)
+    changes = {"vectors": VECTORS.astype(np.float16), "subwords": Subwords(table, 1, 64)}
+    found = tiny_model(tmp_path, **changes).subwords
+    assert np.array_equal(found.table, table)
+    assert (found.min_n, found.max_n) == (1, 64)
+
+
+UNFIT = {
+    "another width": (Subwords(np.ones((7, 3), np.float32), 3, 6), SHAPE),
+    "no rows": (Subwords(np.ones((0, 5), np.float32), 3, 6), SHAPE),
+    "one axis": (Subwords(np.ones(5, np.float32), 3, 6), UNMAPPED),
+    "another dtype than the vectors": (Subwords(np.ones((7, 5), np.float16), 3, 6), DTYPE),
+    "NaN": (
+        Subwords(np.array([[0] * 5, [0, 0, 0, 0, np.nan]], np.float32), 3, 6),
+        "subwords.npy is not finite in row 1.",
+    ),
+    "n-grams of nothing": (Subwords(TINY.table, 0, 6), None),
+    "n-grams too long": (Subwords(TINY.table, 3, 65), None),
+    "n-grams from long to short": (Subwords(TINY.table, 6, 3), None),
+}
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_subwords_that_the_format_cannot_hold_are_not_written(tmp_path, case):
+    subwords, sentence = UNFIT[case]
+    with pytest.raises(ModelFolderError) as caught:
+        write_tiny(tmp_path / "tiny", subwords=subwords)
+    assert sentence in {None, caught.value.sentence}
+    assert not list(tmp_path.iterdir())
+
+
+ATTACKS = {
+    "another width": (saved(np.ones((2, 7), np.float32)), SHAPE),
+    "no rows": (saved(np.ones((0, 5), np.float32)), SHAPE),
+    "one axis": (saved(np.ones(10, np.float32)), UNMAPPED),
+    "another dtype": (saved(np.ones((2, 5), np.float16)), DTYPE),
+    "objects": (saved(np.ones((2, 5), object), allow_pickle=True), DTYPE),
+    "Fortran order": (
+        saved(np.asfortranarray(np.ones((2, 5), np.float32))),
+        "subwords.npy is not in C order.",
+    ),
+    "cut short": (
+        saved(np.ones((2, 5), np.float32))[:-1],
+        "subwords.npy has another number of numbers than its header says.",
+    ),
+    "nothing": (b"", UNMAPPED),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("case", ATTACKS)
+def test_a_file_that_is_no_such_table_is_refused(whole, case, verify):
+    content, expected = ATTACKS[case]
+    replace(whole, SUBWORDS, content)
+    assert said_of(whole, verify=verify) == expected
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_number_that_is_not_finite_is_refused_by_row(whole, value):
+    table = np.ones((100_000, 5), np.float32)
+    table[[70_001, 90_000], [4, 0]] = value
+    replace(whole, SUBWORDS, saved(table))
+    assert said_of(whole) == "subwords.npy is not finite in row 70001."
+    assert not np.isfinite(read_model(whole, verify=False).subwords.table[70_001, 4])

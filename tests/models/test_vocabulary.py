@@ -1,0 +1,164 @@
+"""The words of a model: any text without a line feed, each one once."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from polyseme.errors import ModelFolderError
+from polyseme.models.reader import read_model
+from polyseme.models.vocabulary import Vocabulary, count_lines
+from tests.models.damage import VOCABULARY, change_manifest, replace, said_of
+from tests.tiny import VECTORS, WORDS, tiny_model
+
+CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\n")
+WORD = st.text(CHARACTERS | st.sampled_from("ab\0\r\x85\u2028 "), min_size=1, max_size=6)
+BOTH = pytest.mark.parametrize("verify", [True, False])
+
+ATTACKS = {
+    "bad UTF-8": (b"apple\nApple\n\xff\n", "vocabulary.txt is not UTF-8 in line 3."),
+    "half a character": (b"a\n\xe2\x82\nb\n", "vocabulary.txt is not UTF-8 in line 2."),
+    "an overlong slash": (b"\xc0\xaf\n", "vocabulary.txt is not UTF-8 in line 1."),
+    "a surrogate": (b"a\nb\nc\n\xed\xa0\x80\n", "vocabulary.txt is not UTF-8 in line 4."),
+    "an empty line": (b"a\n\nc\n", "vocabulary.txt has no word in line 2."),
+    "an empty last line": (b"a\nb\n\n", "vocabulary.txt has no word in line 3."),
+    "a line feed alone": (b"\n", "vocabulary.txt has no word in line 1."),
+    "no final line feed": (
+        b"a\nb",
+        "vocabulary.txt is empty or does not end with a line feed.",
+    ),
+    "no line feed at all": (b"a", "vocabulary.txt is empty or does not end with a line feed."),
+    "empty": (b"", "vocabulary.txt is empty."),
+    "too few words": (
+        b"a\nb\n",
+        "vocabulary.txt has another number of words than manifest.json says.",
+    ),
+    "too many words": (
+        b"".join(b"%d\n" % n for n in range(13)),
+        "vocabulary.txt has another number of words than manifest.json says.",
+    ),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("case", ATTACKS)
+def test_a_vocabulary_that_is_none_is_refused_by_line(whole, case, verify):
+    content, expected = ATTACKS[case]
+    replace(whole, VOCABULARY, content)
+    assert said_of(whole, verify=verify) == expected
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "a\0b",
+        "\0",
+        "\0a",
+        "a\0",
+        "a\x85b",
+        "a\u2028b",
+        "a\xa0b",
+        "\r",
+        "a\r",
+        " ",
+        "\ufeff",
+        "👩‍👩‍👧",
+        "a" * 5000,
+    ],
+)
+def test_a_word_may_hold_any_character_but_the_line_feed(tmp_path, word):
+    words = [word, *WORDS[1:-1], "a"]
+    model = tiny_model(tmp_path, words=words)
+    assert [model.vocabulary.row(w) for w in words] == list(range(11))
+    assert [model.vocabulary.word(row) for row in range(11)] == words
+
+
+BLOCK = 1 << 14
+
+
+@pytest.mark.parametrize("bad", [b"\xe2\x82", b"", b"x" * (1 << 16)])
+@pytest.mark.parametrize("line", [1, 4096, 4097, 8191, 8192, 10_000])
+def test_lines_are_counted_from_block_to_block(bad, line):
+    lines = [b"%03x" % (n % 4096) for n in range(10_000)]  # 4 bytes each: 4096 in a block
+    lines[line - 1] = bad
+    with pytest.raises(ModelFolderError) as caught:
+        count_lines(b"".join(one + b"\n" for one in lines))
+    assert caught.value.sentence.endswith(f" in line {line}.")
+
+
+@pytest.mark.parametrize("length", [BLOCK - 2, BLOCK - 1, BLOCK, BLOCK + 1, (1 << 16) - 1])
+@pytest.mark.parametrize("letter", ["a", "é", "€", "🚒"])
+def test_a_word_may_be_longer_than_what_is_read_at_once(length, letter):
+    many = letter * (length // len(letter.encode()))
+    words = ["first", f"{many}{'b' * (length - len(many.encode()))}", "last", f"{many[:-1]}x"]
+    vocabulary = vocabulary_of(words)
+    assert [vocabulary.row(word) for word in words] == [0, 1, 2, 3]
+    assert [vocabulary.word(row) for row in range(4)] == words
+
+
+def test_a_word_of_64_kib_is_refused():
+    with pytest.raises(ModelFolderError) as caught:
+        vocabulary_of(["first", "a" * (1 << 16), "last"])
+    assert caught.value.sentence == "vocabulary.txt has a word of 64 KiB or more, in line 2."
+
+
+def test_a_vocabulary_of_4_gib_is_refused_before_it_is_read(whole):
+    os.truncate(whole / VOCABULARY, 1 << 32)
+    change_manifest(whole, lambda m: m["files"][VOCABULARY].update(bytes=1 << 32))
+    assert said_of(whole, verify=False) == "vocabulary.txt has 4 GiB or more."
+
+
+def vocabulary_of(words):
+    return Vocabulary.of("".join(f"{word}\n" for word in words).encode())
+
+
+@given(st.lists(WORD, min_size=1, max_size=30, unique=True), st.lists(WORD, max_size=5))
+@example(["a", "a\0"], ["a\0b", "\0"])
+@example(["a", "ab", "abc"], ["", "abcd", "b"])
+def test_rows_and_words_are_inverse(words, others):
+    vocabulary = vocabulary_of(words)
+    assert len(vocabulary) == len(words)
+    assert [vocabulary.row(word) for word in words] == list(range(len(words)))
+    assert [vocabulary.word(row) for row in range(len(words))] == words
+    for other in others:
+        assert (vocabulary.row(other) is None) == (other not in words)
+
+
+@pytest.mark.parametrize(
+    "word", ["", "zebra", "appl", "apples", "APPLe", "apple ", "apple\0", "\n"]
+)
+def test_a_word_that_is_lacking_has_no_row(word):
+    assert vocabulary_of(WORDS).row(word) is None
+
+
+def test_half_a_character_is_a_word_that_is_lacking():
+    assert vocabulary_of(WORDS).row("\udcff") is None
+
+
+@given(st.lists(WORD, min_size=2, max_size=8, unique=True), st.data())
+def test_a_word_given_twice_is_refused_by_its_second_line(words, data):
+    first = data.draw(st.integers(0, len(words) - 1))
+    second = data.draw(st.integers(first + 1, len(words)))
+    doubled = [*words[:second], words[first], *words[second:]]
+    with pytest.raises(ModelFolderError) as caught:
+        vocabulary_of(doubled)
+    assert caught.value.sentence == f"vocabulary.txt has a word twice, in line {second + 1}."
+
+
+def test_of_several_words_that_are_there_twice_the_first_is_named():
+    with pytest.raises(ModelFolderError) as caught:
+        vocabulary_of(["a", "b", "c", "c", "a", "b", "b"])
+    assert caught.value.sentence == "vocabulary.txt has a word twice, in line 4."
+
+
+def test_normal_forms_of_one_word_are_two_words():
+    vocabulary = vocabulary_of(["\u00e9", "e\u0301"])
+    assert (vocabulary.row("\u00e9"), vocabulary.row("e\u0301")) == (0, 1)
+
+
+def test_a_word_of_the_model_leads_to_its_vector(tmp_path):
+    model = read_model(tiny_model(tmp_path) and tmp_path / "tiny", verify=False)
+    for row, word in enumerate(WORDS):
+        assert np.array_equal(model.vectors[model.vocabulary.row(word)], VECTORS[row])

@@ -1,0 +1,322 @@
+"""Writers that are killed, race each other or replace a model: a folder is complete or absent."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from polyseme.errors import ModelFolderError
+from polyseme.models.reader import read_manifest, read_model
+from tests.models.damage import snapshot
+from tests.tiny import VECTORS, WORDS, write_tiny
+
+THERE = "a model of this name is there already."
+ROOT = Path(__file__).parents[2]
+
+WAITING = """
+import sys
+from pathlib import Path
+from tests.tiny import WORDS, write_tiny
+
+class Words(tuple):
+    def __iter__(self):
+        yield from self[:7]
+        print("writing", flush=True)
+        sys.stdin.readline()
+        yield from self[7:]
+
+write_tiny(Path(sys.argv[1]), words=Words(WORDS), source="the waiting one")
+"""
+
+STOPPED_AT_A_RENAME = """
+import os, signal, sys
+from pathlib import Path
+from tests.tiny import write_tiny
+
+folder = Path(sys.argv[1])
+
+def stop(event, arguments):
+    if event == "os.rename" and str(arguments[int(sys.argv[2])]) == str(folder):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(stop)
+write_tiny(folder, source="the new one")
+"""
+
+MANY_TIMES = """
+import sys
+from pathlib import Path
+from tests.tiny import write_tiny
+
+for number in range(20):
+    write_tiny(Path(sys.argv[1]), source=sys.argv[2])
+"""
+
+NEW_ONES = """
+import sys
+from pathlib import Path
+from polyseme.errors import ModelFolderError
+from tests.tiny import write_tiny
+
+won = 0
+for number in range(20):
+    try:
+        write_tiny(Path(sys.argv[1]) / f"model{number}", source=sys.argv[2], replace=False)
+        won += 1
+    except ModelFolderError as error:
+        assert error.sentence == "a model of this name is there already."
+print(won)
+"""
+
+RIVAL_AT_THE_LAST_MOMENT = """
+import sys
+from pathlib import Path
+from polyseme.errors import ModelFolderError
+from tests.tiny import write_tiny
+
+folder, replace, came = Path(sys.argv[1]), sys.argv[2] == "True", []
+
+def come(event, arguments):
+    # A writer that may not replace may not move a folder away either.
+    ends = arguments[1:2] if replace else arguments[:2]
+    if event == "os.rename" and str(folder) in map(str, ends) and not came:
+        came.append(True)
+        write_tiny(folder, source="the rival")
+
+sys.addaudithook(come)
+try:
+    write_tiny(folder, source="the slower one", replace=replace)
+except ModelFolderError as error:
+    print(error.sentence, end="")
+assert came
+"""
+
+STOPPED_WHILE_IT_TIDIES = """
+import os, signal, sys
+from pathlib import Path
+from tests.tiny import write_tiny
+
+def stop(event, arguments):
+    if event == "shutil.rmtree":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(stop)
+write_tiny(Path(sys.argv[1]), source="the new one")
+"""
+
+
+def python(code, *arguments):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def writing(tmp_path):
+    """A process in the middle of writing the model `slow`."""
+    process = python(WAITING, tmp_path / "slow")
+    assert process.stdout.readline() == "writing\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def drafts(folder):
+    return list(folder.glob(".writing-*"))
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path, writing):
+    assert len(drafts(tmp_path)) == 1
+    assert list(tmp_path.glob(".writing-*/new/slow/vocabulary.txt"))
+    writing.kill()
+    writing.wait()
+    assert len(drafts(tmp_path)) == 1
+    write_tiny(tmp_path / "tiny")
+    assert names(tmp_path) == ["tiny"]
+
+
+def test_what_a_living_writer_has_written_is_left_to_it(tmp_path, writing):
+    before = snapshot(drafts(tmp_path)[0])
+    for _ in range(3):
+        write_tiny(tmp_path / "tiny")
+    assert snapshot(drafts(tmp_path)[0]) == before
+    writing.communicate("go on\n")
+    assert writing.returncode == 0
+    assert names(tmp_path) == ["slow", "tiny"]
+    assert read_model(tmp_path / "slow").vocabulary.row("end") == 10
+
+
+@pytest.mark.parametrize("stage", ["empty", "locked", "begun"])
+def test_a_writer_that_died_early_leaves_nothing_either(tmp_path, stage):
+    left = tmp_path / ".writing-early"
+    left.mkdir()
+    if stage != "empty":
+        (left / "lock").touch()
+    if stage == "begun":
+        (left / "new").mkdir()
+    write_tiny(tmp_path / "tiny")
+    assert names(tmp_path) == ["tiny"]
+
+
+def test_what_no_writer_has_left_is_not_touched(tmp_path):
+    (tmp_path / ".writing-notes").mkdir()
+    (tmp_path / ".writing-notes" / "chapter").write_text("one")
+    (tmp_path / ".writing-file").write_text("x")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".writing-link").symlink_to(tmp_path / "elsewhere")
+    before = names(tmp_path)
+    write_tiny(tmp_path / "tiny")
+    assert names(tmp_path) == sorted([*before, "tiny"])
+    assert names(tmp_path / ".writing-notes") == ["chapter"]
+    assert not names(tmp_path / "elsewhere")
+
+
+def killed_at_a_rename(folder, argument):
+    process = python(STOPPED_AT_A_RENAME, folder, argument)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["before the old one goes", "before the new one"])
+def test_a_writer_killed_while_it_replaces_a_model_loses_none(tmp_path, place):
+    write_tiny(tmp_path / "tiny", source="the older one")
+    before = snapshot(tmp_path)
+    killed_at_a_rename(tmp_path / "tiny", place)
+    assert (tmp_path / "tiny").exists() == (place == 0)
+    write_tiny(tmp_path / "other")
+    assert names(tmp_path) == ["other", "tiny"]
+    assert {f"tiny/{name}": content for name, content in snapshot(tmp_path / "tiny").items()} == (
+        before
+    )
+
+
+def test_a_model_that_was_moved_aside_does_not_come_back_over_another(tmp_path):
+    write_tiny(tmp_path / "tiny", source="the older one")
+    killed_at_a_rename(tmp_path / "tiny", 1)
+    another = write_tiny(tmp_path / "elsewhere" / "tiny", source="another")
+    another.rename(tmp_path / "tiny")
+    write_tiny(tmp_path / "other")
+    assert read_manifest(tmp_path / "tiny").source == "another"
+    assert names(tmp_path) == ["elsewhere", "other", "tiny"]
+
+
+def test_a_model_that_was_replaced_does_not_come_back(tmp_path):
+    folder = write_tiny(tmp_path / "tiny", source="the older one")
+    process = python(STOPPED_WHILE_IT_TIDIES, folder)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert read_manifest(folder).source == "the new one"
+    assert list(tmp_path.glob(".writing-*/old-*/tiny"))
+    folder.rename(tmp_path / "elsewhere")
+    write_tiny(tmp_path / "other")
+    assert names(tmp_path) == ["elsewhere", "other"]
+
+
+def test_a_model_that_was_moved_aside_counts_as_there(tmp_path):
+    write_tiny(tmp_path / "tiny", source="the older one")
+    killed_at_a_rename(tmp_path / "tiny", 1)
+    with pytest.raises(ModelFolderError) as caught:
+        write_tiny(tmp_path / "tiny", replace=False)
+    assert caught.value.sentence == THERE
+    assert read_manifest(tmp_path / "tiny").source == "the older one"
+
+
+@pytest.mark.parametrize("name", ["lock", "new", "old-000001", "replaced"])
+def test_a_model_may_have_the_name_of_a_part_of_a_draft(tmp_path, name):
+    for source in ("one", "two"):
+        write_tiny(tmp_path / name, source=source)
+    assert read_manifest(tmp_path / name).source == "two"
+    assert names(tmp_path) == [name]
+
+
+@pytest.mark.slow
+def test_of_two_writers_at_once_each_writes_whole_models(tmp_path):
+    processes = [python(MANY_TIMES, tmp_path / "tiny", source) for source in ("one", "two")]
+    sources, refusals = set(), set()
+    while any(process.poll() is None for process in processes):
+        try:
+            sources.add(read_manifest(tmp_path / "tiny").source)
+        except ModelFolderError as error:  # before the first, or between two renames
+            refusals.add(error.sentence)
+        time.sleep(0.001)
+    assert [process.returncode for process in processes] == [0, 0]
+    assert sources
+    assert sources <= {"one", "two"}
+    assert refusals <= {"manifest.json cannot be read."}
+    assert names(tmp_path) == ["tiny"]
+    assert len(read_model(tmp_path / "tiny").vocabulary) == 11
+    for process in processes:
+        process.communicate()
+
+
+@pytest.mark.slow
+def test_of_two_writers_of_one_new_name_one_wins(tmp_path):
+    processes = [python(NEW_ONES, tmp_path, source) for source in ("one", "two")]
+    won = [int(process.communicate()[0]) for process in processes]
+    assert sum(won) == 20
+    sources = [read_model(path).manifest.source for path in tmp_path.iterdir()]
+    assert [sources.count(source) for source in ("one", "two")] == won
+
+
+def test_a_model_that_is_there_is_not_replaced_where_that_is_not_wanted(tmp_path):
+    write_tiny(tmp_path / "tiny", source="the older one")
+    before = snapshot(tmp_path)
+    with pytest.raises(ModelFolderError) as caught:
+        write_tiny(tmp_path / "tiny", replace=False)
+    assert caught.value.sentence == THERE
+    assert snapshot(tmp_path) == before
+    assert names(tmp_path) == ["tiny"]
+
+
+def test_a_model_that_came_while_another_was_written_is_not_replaced(tmp_path):
+    class Words(tuple):
+        __slots__ = ()
+
+        def __iter__(self):
+            write_tiny(tmp_path / "tiny", source="the quicker one")
+            return super().__iter__()
+
+    with pytest.raises(ModelFolderError) as caught:
+        write_tiny(tmp_path / "tiny", words=Words(WORDS), replace=False)
+    assert caught.value.sentence == THERE
+    assert read_manifest(tmp_path / "tiny").source == "the quicker one"
+    assert names(tmp_path) == ["tiny"]
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_a_model_that_comes_at_the_last_moment_is_replaced_only_where_that_is_wanted(
+    tmp_path, replace
+):
+    process = python(RIVAL_AT_THE_LAST_MOMENT, tmp_path / "tiny", replace)
+    assert process.communicate()[0] == ("" if replace else THERE)
+    assert process.returncode == 0
+    source = read_model(tmp_path / "tiny").manifest.source
+    assert source == ("the slower one" if replace else "the rival")
+    assert names(tmp_path) == ["tiny"]
+
+
+def test_a_new_name_is_written_where_nothing_is_to_be_replaced(tmp_path):
+    folder = write_tiny(tmp_path / "tiny", vectors=-VECTORS, replace=False)
+    assert read_model(folder).vectors[4].tolist() == [0, -1, 0, -2, 0]
+
+
+def test_a_model_that_another_writer_moves_away_meanwhile_is_no_file(tmp_path, monkeypatch):
+    folder, look = write_tiny(tmp_path / "tiny", source="the older one"), Path.stat
+
+    def look_and_lose(path, **options):
+        found = look(path, **options)
+        if path == folder:
+            monkeypatch.undo()
+            folder.rename(tmp_path / "aside")
+        return found
+
+    monkeypatch.setattr(Path, "stat", look_and_lose)
+    write_tiny(folder, source="the newer one")
+    assert read_manifest(folder).source == "the newer one"

@@ -1,0 +1,245 @@
+"""What watches the service: alerts and dashboard, run by a real Prometheus over a real service."""
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from contextlib import contextmanager
+
+import httpx
+import pytest
+import yaml
+from polyseme.http import logs, tally
+from polyseme.http.accounts import Account
+
+from polyseme.encoding.encode import Timings, TokenCounts
+from tests.conftest import ROOT, free_port
+from tests.server.service import until
+
+PROMETHEUS = ROOT / "deploy" / "prometheus"
+GRAFANA = ROOT / "deploy" / "grafana"
+PAGE = (ROOT / "docs" / "watching.md").read_text("utf-8")
+DASHBOARD = json.loads((GRAFANA / "polyseme.json").read_text("utf-8"))
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+RULES = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text("utf-8"))["groups"][0]["rules"]
+
+EXPRESSIONS = [
+    *((rule["alert"], rule["expr"]) for rule in RULES),
+    *((panel["title"], target["expr"]) for panel in PANELS for target in panel["targets"]),
+]
+
+needs_prometheus = pytest.mark.skipif(
+    shutil.which("prometheus") is None or shutil.which("promtool") is None,
+    reason="needs Prometheus and promtool (Debian's package prometheus)",
+)
+
+
+def known():
+    """Every series there is, by its name."""
+    names = set()
+    for family in tally.REGISTRY.collect():
+        if family.type == "histogram":
+            names |= {f"{family.name}{end}" for end in ("_bucket", "_sum", "_count")}
+        else:
+            names.add(f"{family.name}_total" if family.type == "counter" else family.name)
+    return names
+
+
+def named(expression):
+    return set(re.findall(r"\bpolyseme_\w+", expression))
+
+
+@pytest.mark.parametrize(("where", "expression"), EXPRESSIONS)
+def test_what_an_expression_names_is_counted(where, expression):
+    assert named(expression) <= known(), where
+
+
+def test_every_metric_is_on_the_dashboard():
+    shown = set().union(*(named(expression) for _, expression in EXPRESSIONS))
+    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
+    assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in known()} == families
+
+
+def test_the_page_lists_every_metric_with_its_labels_and_no_other():
+    rows = re.findall(r"^\| `(polyseme_\w+)` \| (\w+) \|([^|]*)\|", PAGE, re.MULTILINE)
+    listed = {name: (kind, re.findall(r"`(\w+)`", labels)) for name, kind, labels in rows}
+    there = {}
+    for metric in set(tally.REGISTRY._collector_to_names):
+        kind = metric._type
+        name = f"{metric._name}_total" if kind == "counter" else metric._name
+        there[name] = (kind, list(metric._labelnames))
+    assert listed == there
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_every_alert_says_how_bad_it_is_and_what_to_do(rule):
+    assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+    assert set(rule["annotations"]) == {"summary", "description", "runbook"}
+    page, _, anchor = rule["annotations"]["runbook"].partition("#")
+    assert page == "docs/watching.md"
+    assert anchor == rule["alert"].lower()
+    assert f"\n### {rule['alert']}\n" in PAGE
+
+
+def test_every_alert_is_tested_both_ways():
+    tests = yaml.safe_load((PROMETHEUS / "alerts-tests.yml").read_text("utf-8"))["tests"]
+    tried = {}
+    for test in tests:
+        for one in test["alert_rule_test"]:
+            tried.setdefault(one["alertname"], set()).add(bool(one["exp_alerts"]))
+    assert tried == {rule["alert"]: {True, False} for rule in RULES}
+
+
+def promtool(*arguments, text=None, folder=PROMETHEUS):
+    done = subprocess.run(
+        ["promtool", *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@needs_prometheus
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "config", "prometheus.yml"),
+        ("check", "rules", "--lint-fatal", "alerts.yml"),
+        ("test", "rules", "alerts-tests.yml"),
+    ],
+    ids=" ".join,
+)
+def test_promtool_finds_nothing_wrong(arguments):
+    code, said = promtool(*arguments)
+    assert code == 0, said
+
+
+@needs_prometheus
+def test_promtool_finds_nothing_wrong_with_what_a_live_service_says(client):
+    client.post("/v1/encode", json={"input": "a bank"})
+    code, said = promtool("check", "metrics", text=client.get("/metrics").text)
+    assert (code, said) == (0, "")
+
+
+@contextmanager
+def prometheus(folder, target):
+    """A Prometheus with the configuration of the repository, that asks one service each second."""
+    settings = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text("utf-8"))
+    settings["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    settings["scrape_configs"][0]["static_configs"] = [{"targets": [target]}]
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(settings), "utf-8")
+    shutil.copy(PROMETHEUS / "alerts.yml", folder)
+    port = free_port()
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                *(
+                    "prometheus",
+                    "--config.file=prometheus.yml",
+                    f"--storage.tsdb.path={folder}/data",
+                ),
+                f"--web.listen-address=127.0.0.1:{port}",
+            ],
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as api:
+            until(lambda: ready(api), True)
+            yield api
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def ready(api):
+    try:
+        return api.get("/-/ready").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def answered(api, expression):
+    """What an expression gives, with the variables that Grafana fills in."""
+    filled = expression.replace("$__rate_interval", "30s").replace("$instance", ".*")
+    answer = api.get("/api/v1/query", params={"query": filled}).json()
+    assert answer["status"] == "success", answer
+    return answer["data"]["result"]
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory, serve):
+    """A Prometheus that has seen a service answer for a moment."""
+    client = serve()
+    with prometheus(tmp_path_factory.mktemp("prometheus"), client.base_url.netloc.decode()) as api:
+        until(lambda: bool(answered(api, "polyseme_workers")), True)
+        for _ in range(5):
+            client.post("/v1/encode", json={"input": "A BANK of zzzqqq", "truncate": True})
+            client.get("/v1/models/nothing")
+            time.sleep(0.5)
+        until(lambda: bool(answered(api, "rate(polyseme_tokens_total[30s]) > 0")), True)
+        yield api
+
+
+QUIET = {rule["alert"] for rule in RULES}
+
+
+@needs_prometheus
+@pytest.mark.parametrize(("where", "expression"), EXPRESSIONS)
+def test_a_real_prometheus_takes_every_expression(watched, where, expression):
+    found = answered(watched, expression)
+    if where in QUIET:
+        assert found == []
+    else:
+        assert found, f"{where} shows nothing"
+
+
+@needs_prometheus
+def test_a_real_prometheus_evaluates_every_alert(watched):
+    until(lambda: all_evaluated(watched), True)
+    groups = watched.get("/api/v1/rules").json()["data"]["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    assert {rule["name"]: rule["health"] for rule in rules} == {
+        rule["alert"]: "ok" for rule in RULES
+    }
+
+
+def all_evaluated(api):
+    groups = api.get("/api/v1/rules").json()["data"]["groups"]
+    return all(rule["health"] != "unknown" for group in groups for rule in group["rules"])
+
+
+def test_the_dashboard_asks_the_source_that_is_provisioned():
+    path = GRAFANA / "provisioning" / "datasources" / "prometheus.yml"
+    (source,) = yaml.safe_load(path.read_text("utf-8"))["datasources"]
+    asked = {target["datasource"]["uid"] for panel in PANELS for target in panel["targets"]}
+    assert asked == {panel["datasource"]["uid"] for panel in PANELS} == {source["uid"]}
+
+
+def test_the_panels_of_the_dashboard_neither_overlap_nor_share_a_number():
+    taken = set()
+    for panel in DASHBOARD["panels"]:
+        at = panel["gridPos"]
+        cells = {(at["x"] + i, at["y"] + j) for i in range(at["w"]) for j in range(at["h"])}
+        assert at["x"] + at["w"] <= 24
+        assert not cells & taken, panel["title"]
+        taken |= cells
+    numbers = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(set(numbers)) == len(numbers)
+    rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
+    assert rows == ["Traffic", "Latency", "Timings", "Words", "Workers and models", "Limits"]
+
+
+def test_the_page_names_every_field_of_a_line_of_the_log():
+    account = Account("", Timings(), 0.0)
+    account.code = account.model = account.caller = account.trace_id = "x"
+    account.counts = TokenCounts()
+    fields = {*logs._fields(account, 0.0, 0), "cut", "reason", "error", "places"}
+    section = PAGE.partition("## The log")[2].partition("\n## ")[0]
+    listed = set(re.findall(r"^\| `(\w+)` ", section, re.MULTILINE))
+    assert listed == fields | {"time", "level", "message", "pid"}

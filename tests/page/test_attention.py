@@ -1,0 +1,638 @@
+"""The view Attention: the sentence, its words, its addresses, and models of every kind."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import httpx
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Route, expect
+
+from tests.page.attention import (
+    APPLE_WORDS,
+    APPLES,
+    HEBREW,
+    attention,
+    attention_address,
+    choose,
+    encoded,
+    grid,
+    point,
+    readout,
+    sentence,
+    weights,
+    words,
+)
+from tests.page.conftest import Open
+from tests.page.reader import Reader, hold
+
+pytestmark = pytest.mark.slow
+
+
+def written(reader: Reader) -> list[str]:
+    return [word.locator("bdi").text_content() for word in words(reader).all()]
+
+
+def test_the_first_look_is_at_two_apples(open_page: Open) -> None:
+    reader = open_page()
+    assert sentence(reader).input_value() == APPLES
+    assert written(reader) == APPLE_WORDS
+    assert words(reader).nth(0).get_attribute("aria-pressed") == "true"
+
+
+def test_typing_shows_the_new_sentence_after_a_pause(open_page: Open) -> None:
+    reader = open_page()
+    sentence(reader).fill("The river bank")
+    expect(words(reader)).to_have_count(3)
+    assert reader.address == "#attention?text=The+river+bank"
+    sentence(reader).press_sequentially(" too")
+    expect(words(reader)).to_have_count(4)
+    assert sentence(reader).input_value() == "The river bank too"
+
+
+def test_back_leads_to_the_sentence_before_and_forward_to_the_one_after(open_page: Open) -> None:
+    reader = open_page()
+    sentence(reader).fill("The river bank")
+    expect(words(reader)).to_have_count(3)
+    sentence(reader).fill("A river")
+    reader.page.keyboard.press("Enter")
+    expect(words(reader)).to_have_count(2)
+    reader.page.get_by_role("button", name="A pronoun").click()
+    expect(words(reader).first).to_contain_text("The")
+    seen = []
+    for _ in range(2):
+        reader.page.go_back()
+        reader.settle()
+        seen.append(sentence(reader).input_value())
+    assert seen == ["A river", APPLES]
+    assert written(reader) == APPLE_WORDS
+    reader.page.go_forward()
+    reader.settle()
+    assert written(reader) == ["A", "river"]
+
+
+def test_enter_sends_and_shift_enter_begins_a_line(open_page: Open) -> None:
+    reader = open_page()
+    sentence(reader).fill("one")
+    reader.page.keyboard.press("Shift+Enter")
+    reader.page.keyboard.type("two")
+    reader.page.keyboard.press("Enter")
+    expect(words(reader)).to_have_count(2)
+    assert sentence(reader).input_value() == "one\ntwo"
+    assert reader.address == "#attention?text=one%0Atwo"
+
+
+def test_the_button_sends_too(open_page: Open) -> None:
+    reader = open_page()
+    before = reader.page.evaluate("history.length")
+    sentence(reader).fill("one two three")
+    reader.page.get_by_role("button", name="Show attention").click()
+    expect(words(reader)).to_have_count(3)
+    assert reader.page.evaluate("history.length") == before + 1
+
+
+def test_no_sentence_is_no_question(open_page: Open) -> None:
+    reader = open_page()
+    asked: list[str] = []
+    reader.page.on("request", lambda request: asked.append(request.url))
+    for text, count in [("", 1), ("  \n ", 2)]:
+        asked.clear()
+        sentence(reader).fill(text)
+        reader.page.keyboard.press("Enter")
+        expect(reader.problem).to_have_text(
+            "Type a sentence to see the attention between its words."
+        )
+        assert not grid(reader).is_visible()
+        assert [url for url in asked if "/v1/" in url] == []
+        sentence(reader).fill("river " * count)
+        expect(words(reader)).to_have_count(count)
+        assert not reader.problem.is_visible()
+
+
+def test_a_sentence_over_the_limit_is_refused_in_the_services_words(
+    open_page: Open, client: httpx.Client
+) -> None:
+    long = "river " * 20_000
+    reader = open_page()
+    sentence(reader).fill(long)
+    expect(reader.problem).to_be_visible()
+    told = client.post("/v1/encode", json={"input": long}).json()
+    assert told["status"] == 413
+    assert told["detail"] in reader.problem.text_content()
+    assert not words(reader).first.is_visible()
+
+
+def test_a_model_that_is_not_there_is_said_in_the_services_words(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page(attention_address(model="nobody"))
+    told = client.post("/v1/encode", json={"input": "a", "model": "nobody"}).json()
+    assert told["detail"] in reader.problem.text_content()
+    choose(reader, "Model", "")
+    assert written(reader) == APPLE_WORDS
+
+
+def test_unknown_words_can_be_refused(open_page: Open) -> None:
+    reader = open_page(attention_address(text="river qqzx"))
+    choose(reader, "Unknown words", "error")
+    assert "vocabulary" in reader.problem.text_content()
+    choose(reader, "Unknown words", "zero")
+    assert written(reader) == ["river", "qqzx"]
+    assert "oov=zero" in reader.address
+
+
+def test_case_changes_the_key_of_a_word(open_page: Open) -> None:
+    reader = open_page(attention_address(text="Apple"))
+    choose(reader, "Case", "lower")
+    assert words(reader).first.locator("small").text_content() == "lower: apple"
+    assert reader.address == "#attention?text=Apple&case=lower"
+
+
+def test_an_address_opened_afresh_gives_the_same_view(open_page: Open) -> None:
+    address = attention_address(
+        text=APPLES, case="lower", layer=0, head=2, picture="heatmap", word=4, row=3, column=1
+    )
+    reader = open_page(address)
+    assert words(reader).nth(4).get_attribute("aria-pressed") == "true"
+    assert readout(reader).startswith("new attends to launched: ")
+    assert reader.page.get_by_label("Head", exact=True).input_value() == "2"
+    assert reader.page.get_by_label("Case", exact=True).input_value() == "lower"
+
+
+def test_an_address_that_names_what_is_not_there_shows_the_first(open_page: Open) -> None:
+    reader = open_page(attention_address(word=99))
+    for state in ({"word": 99}, {"layer": 7, "head": "x"}, {"row": -1, "word": "e"}):
+        reader.go(attention_address(**state))
+        assert words(reader).nth(0).get_attribute("aria-pressed") == "true", state
+        assert reader.page.get_by_role("heading", name="Layer 0, mean of heads").is_visible(), state
+        reader.go(attention_address(word=4, head=2))
+        assert words(reader).nth(0).get_attribute("aria-pressed") == "false"
+        assert reader.page.get_by_role("heading", name="Layer 0, head 2").is_visible()
+
+
+def test_what_is_typed_is_never_in_an_address_that_the_server_sees(open_page: Open) -> None:
+    reader = open_page()
+    asked: list[str] = []
+    reader.page.on("request", lambda request: asked.append(request.url))
+    sentence(reader).fill("a secret sentence")
+    reader.page.keyboard.press("Enter")
+    expect(words(reader)).to_have_count(3)
+    reader.page.reload()
+    reader.settle()
+    assert written(reader) == ["a", "secret", "sentence"]
+    assert len(asked) > 2
+    assert [url for url in asked if "secret" in url.split("#")[0]] == []
+
+
+def test_markup_stays_text(open_page: Open) -> None:
+    text = "<img src=x onerror=alert(1)> <script>alert(2)</script>"
+    reader = open_page()
+    reader.page.on("dialog", lambda dialog: reader.wrong.append(f"dialog: {dialog.message}"))
+    sentence(reader).fill(text)
+    reader.page.keyboard.press("Enter")
+    expect(words(reader).nth(1)).to_contain_text("img")
+    words(reader).nth(1).click()
+    reader.page.get_by_text("The weights as a table").click()
+    assert reader.page.locator("main img, main script").count() == 0
+    assert reader.page.get_by_role("heading", name="img attends most to").is_visible()
+
+
+def test_astral_letters_and_emoji_are_words_too(open_page: Open, client: httpx.Client) -> None:
+    text = "👩‍🚀 𝔘𝔫𝔦 river 😀"
+    reader = open_page(attention_address(text=text))
+    assert written(reader) == [token["text"] for token in encoded(client, text)["tokens"]]
+
+
+def test_a_very_long_word_fits(open_page: Open) -> None:
+    reader = open_page(attention_address(text="river " + "long" * 500), width=320)
+    assert len(written(reader)) == 2
+    assert not reader.scrolls_sideways()
+    reader.go(attention_address(text="river " + "long" * 500, picture="lines"))
+    assert not reader.scrolls_sideways()
+
+
+def test_the_answer_and_its_command_say_the_same(open_page: Open, tmp_path: Path) -> None:
+    reader = open_page(attention_address(text="It's the bank's \"river\" — $HOME `x`"))
+    assert reader.saved_json(tmp_path) == reader.run_command()
+    assert '{"input":' in reader.command()
+    assert "model" not in reader.command()
+
+
+def test_the_arrows_go_from_word_to_word(open_page: Open) -> None:
+    reader = open_page()
+    words(reader).nth(0).focus()
+    for key in ["ArrowRight", "ArrowRight", "Home", "End", "ArrowLeft", "Enter"]:
+        reader.page.keyboard.press(key)
+    reader.settle()
+    assert reader.address == "#attention?word=10"
+    assert reader.page.get_by_role("heading", name="apple attends most to").is_visible()
+    assert [word.get_attribute("tabindex") for word in words(reader).all()].count("0") == 1
+
+
+HEARD = """(line) => {
+  const told = [];
+  new MutationObserver(() => {
+    if (line.getAttribute("aria-live") !== "off") told.push(line.textContent);
+  }).observe(line, { childList: true, characterData: true, subtree: true });
+  line.told = told;
+}"""
+
+
+def status(reader: Reader, figure: str) -> Locator:
+    return reader.page.get_by_role("figure", name=figure).get_by_role("status")
+
+
+def compared(reader: Reader) -> dict[str, str]:
+    link = reader.page.get_by_role("link", name="Compare this occurrence")
+    asked = parse_qs(link.get_attribute("href").partition("?")[2], keep_blank_values=True)
+    return {name: values[0] for name, values in asked.items()}
+
+
+def test_an_occurrence_alone_goes_to_compare_with_an_empty_one(
+    open_page: Open, tiny_models: httpx.Client
+) -> None:
+    reader = open_page(
+        attention_address(text="apple bank", word=1, model="four", case="exact"),
+        service=tiny_models,
+    )
+    asked = compared(reader)
+    rows = json.loads(asked.pop("occurrences"))
+    assert rows == [["apple bank", "bank", 0], ["", "", 0]]
+    assert asked == {"model": "four", "case": "exact"}
+    choose(reader, "Case", "auto")
+    assert "case" not in compared(reader)
+
+
+def test_what_is_typed_is_sent_though_the_view_is_left(open_page: Open) -> None:
+    reader = open_page()
+    sentence(reader).evaluate(
+        """(box) => {
+            box.value = "The river bank";
+            box.dispatchEvent(new Event("input"));
+            document.querySelector("[data-view=models]").click();
+        }"""
+    )
+    expect(reader.page.get_by_role("heading", name="Models", level=2)).to_be_visible()
+    reader.page.wait_for_timeout(400)
+    reader.page.get_by_role("navigation").get_by_role("link", name="Attention").click()
+    expect(words(reader)).to_have_count(3)
+    assert sentence(reader).input_value() == "The river bank"
+    assert reader.address == "#attention?text=The+river+bank"
+
+
+def test_the_address_has_the_cell_though_the_view_was_left(open_page: Open) -> None:
+    reader = open_page(attention_address(row=2, column=2))
+    grid(reader).evaluate(
+        """(grid) => {
+            grid.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true }));
+            document.querySelector("[data-view=models]").click();
+        }"""
+    )
+    expect(reader.page.get_by_role("heading", name="Models", level=2)).to_be_visible()
+    reader.page.wait_for_timeout(300)
+    reader.page.get_by_role("navigation").get_by_role("link", name="Attention").click()
+    reader.page.wait_for_url("**#attention?row=3&column=2")
+
+
+def test_a_cell_is_kept_where_the_next_view_is_slow_to_come(open_page: Open) -> None:
+    reader = open_page(attention_address(row=2, column=2))
+    held: list[Route] = []
+    reader.page.route("**/page/models/view.js", hold(held))
+    grid(reader).press("ArrowDown")
+    reader.page.get_by_role("link", name="Models").click()
+    expect(reader.page.locator("main[aria-busy]")).to_have_count(1)
+    reader.page.wait_for_timeout(300)
+    assert reader.address == "#models"
+    back = reader.page.get_by_role("navigation").get_by_role("link", name="Attention")
+    assert back.get_attribute("href") == "#attention?row=3&column=2"
+    held[0].continue_()
+    reader.settle()
+    assert reader.address == "#models"
+    back.click()
+    reader.settle()
+    assert reader.address == "#attention?row=3&column=2"
+
+
+def test_back_leads_to_a_sentence_that_was_typed_over(open_page: Open) -> None:
+    reader = open_page()
+    sentence(reader).fill("A river")
+    reader.page.keyboard.press("Enter")
+    expect(words(reader)).to_have_count(2)
+    before = reader.page.evaluate("history.length")
+    for text, count in [("one two three", 3), ("one two three four", 4)]:
+        sentence(reader).fill(text)
+        expect(words(reader)).to_have_count(count)
+    assert reader.page.evaluate("history.length") == before + 1
+    for text in ("A river", APPLES):
+        reader.page.go_back()
+        expect(sentence(reader)).to_have_value(text)
+
+
+def test_very_long_words_are_never_wider_than_the_page(open_page: Open) -> None:
+    reader = open_page(width=320)
+    for length in (25, 60, 100_000):
+        long = "m" * length
+        for picture in ("heatmap", "lines"):
+            reader.go(attention_address(text=f"river {long}", word=1, picture=picture))
+            assert not reader.scrolls_sideways(), (length, picture)
+        heading = reader.page.get_by_role("heading", name="attends most to").text_content()
+        name = heading.removesuffix(" attends most to")
+        assert name == (long if length == 25 else f"{long[:39]}…")
+        labels = reader.page.locator(".attention [aria-label]").evaluate_all(
+            "(all) => all.map((one) => one.getAttribute('aria-label').length)"
+        )
+        assert max(labels) < 1000
+
+
+def test_letters_of_several_signs_stay_whole_in_shortened_words(open_page: Open) -> None:
+    family = "👩‍👩‍👧‍👦"
+    reader = open_page()
+    inside = "async (family) => [await import('/page/bars.js')].map(({ bars }) =>"
+    inside += " bars([{ word: family.repeat(9), value: 1 }], { width: 150, name: '' }))"
+    label = reader.page.evaluate(f"{inside}[0].querySelector('text').textContent", family)
+    lettering = "async ([family, most]) => (await import('/page/text.js'))"
+    fitted = reader.page.evaluate(
+        f"{lettering}.fitTexts([family.repeat(9)], 12, most)[0]", [family, 60]
+    )
+    for cut in (label, fitted):
+        assert cut.endswith("…")
+        assert cut.rstrip("…").replace(family, "") == ""
+        assert len(cut) > len(family)
+    for count, shown in [(3, family * 3), (4, f"{family * 2}…")]:
+        text = family * count
+        assert reader.page.evaluate(f"{lettering}.shorten(family, most)", [text, 3]) == shown
+
+
+def test_a_copied_table_reads_as_it_was_in_a_spreadsheet(
+    open_page: Open, client: httpx.Client
+) -> None:
+    text = 'He said "no" " to it.'
+    reader = open_page(attention_address(text=text))
+    reader.page.get_by_text("The weights as a table").click()
+    reader.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    reader.page.get_by_role("button", name="tab-separated").click()
+    expect(reader.page.get_by_text("Copied.")).to_be_visible()
+    copied = reader.page.evaluate("navigator.clipboard.readText()")
+    table = list(csv.reader(io.StringIO(copied), "excel-tab"))
+    expected = [token["text"] for token in encoded(client, text)["tokens"]]
+    assert '"' in expected
+    assert table[0] == ["", *expected]
+    assert [row[0] for row in table[1:]] == expected
+    assert {len(row) for row in table} == {len(expected) + 1}
+    cells = reader.page.evaluate(
+        """async (cells) => (await import("/page/attention/weights.js")).tabSeparated([cells])""",
+        ['a\t"b"', "c\nd", "e"],
+    )
+    assert list(csv.reader(io.StringIO(cells, newline=""), "excel-tab")) == [
+        ['a\t"b"', "c\nd", "e"]
+    ]
+
+
+def heard(line: Locator) -> list[str]:
+    """What a live region said since it was last asked."""
+    return line.evaluate("(line) => line.told.splice(0)")
+
+
+def test_each_cell_is_said_once(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page(attention_address(row=0, column=0))
+    line = status(reader, "Attention:")
+    line.evaluate(HEARD)
+    grid(reader).focus()
+    cells = set()
+    for column in (1, 2):
+        reader.page.keyboard.press("ArrowRight")
+        reader.page.wait_for_url(f"**column={column}")
+        reader.settle()
+        cell = reader.page.get_by_role("gridcell")
+        assert cell.get_attribute("aria-label") == line.text_content()
+        active = grid(reader).get_attribute("aria-activedescendant")
+        assert active == cell.get_attribute("id")
+        cells.add(active)
+    # A cell that is not the one before: its name is read as that of any new place.
+    assert len(cells) == 2
+    assert heard(line) == []
+    reader.page.evaluate("document.activeElement.blur()")
+    box = grid(reader).bounding_box()
+    reader.page.mouse.move(box["x"] + box["width"] - 3, box["y"] + 3)
+    reader.settle()
+    expected = weights(client, APPLES, heads="mean")[0, 0, 11]
+    assert heard(line) == [f"Apple attends to .: {expected:.4f}"]
+
+
+def test_each_dimension_is_said_once_and_how_to_point_never(open_page: Open) -> None:
+    reader = open_page()
+    line = status(reader, "static and contextual vector")
+    line.evaluate(HEARD)
+    slider = reader.page.get_by_role("slider")
+    slider.focus()
+    reader.page.keyboard.press("ArrowRight")
+    assert slider.get_attribute("aria-valuetext") == line.text_content()
+    assert heard(line) == []
+    reader.page.evaluate("document.activeElement.blur()")
+    box = slider.bounding_box()
+    reader.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
+    reader.settle()
+    assert heard(line) == [slider.get_attribute("aria-valuetext")]
+    reader.page.mouse.move(0, 0)
+    for text in ("A river", "The river bank"):
+        sentence(reader).fill(text)
+        reader.page.keyboard.press("Enter")
+        expect(words(reader)).to_have_count(len(text.split()))
+    expect(line).to_have_text("Point at a dimension, or use the arrow keys.")
+    assert heard(line) == []
+    reader.page.get_by_role("button", name="Lines").click()
+    line = status(reader, "Attention:")
+    expect(line).to_contain_text("Point at a word")
+    line.evaluate(HEARD)
+    sentence(reader).fill("A river bank")
+    expect(words(reader).first).to_contain_text("A")
+    assert heard(line) == []
+
+
+def test_what_is_said_of_unknown_words_is_what_the_weights_say(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page()
+    zero = "their static vectors are zero and"
+    for text, said in [
+        ("qqzx", "1 word, unknown: its static vector is zero and it attends to itself."),
+        ("qqzx vvwk", f"2 words, all unknown: {zero} each attends to itself."),
+        (
+            "river qqzx",
+            "2 words, 1 of them unknown: its static vector is zero and no word attends to it.",
+        ),
+        ("river qqzx vvwk", f"3 words, 2 of them unknown: {zero} no word attends to them."),
+    ]:
+        given = weights(client, text)[0]
+        unknown = [token["resolution"] == "oov" for token in encoded(client, text)["tokens"]]
+        assert (given[:, :, unknown].max() == 0) == (not all(unknown))
+        reader.go(attention_address(text=text))
+        expect(reader.page.locator(".usage")).to_have_text(said)
+
+
+def test_a_layer_or_a_head_that_is_not_there_is_said(
+    open_page: Open, tiny_models: httpx.Client
+) -> None:
+    reader = open_page(service=tiny_models)
+    layers = "This model has layers 0 to 1: layer 0 is shown."
+    heads = "This model has heads 0 to 2: the mean of heads is shown."
+    for state, said in [
+        ({"layer": 5, "head": 9}, f"{layers} {heads}"),
+        ({"layer": "x"}, layers),
+        ({"head": 3}, heads),
+        ({"head": 3, "picture": "lines"}, heads),
+        ({"layer": 1, "model": "four", "head": 3}, "This model has one layer: layer 0 is shown."),
+        ({"model": "four", "head": 3}, None),
+        ({"layer": 1, "head": 2}, None),
+        ({"head": "each"}, None),
+        ({"head": "each", "picture": "lines"}, None),
+    ]:
+        reader.go(attention_address(text="apple bank", **{"model": "deep", **state}))
+        told = reader.page.locator(".chooser .missing")
+        if said is None:
+            expect(told).to_be_hidden()
+        else:
+            expect(told).to_have_text(said)
+
+
+def test_the_list_of_heads_is_made_anew_where_they_differ_alone(
+    open_page: Open, tiny_models: httpx.Client
+) -> None:
+    reader = open_page(attention_address(text="apple bank", model="four"), service=tiny_models)
+    offered = attention(reader).get_by_label("Head", exact=True).locator("option")
+    assert offered.all_text_contents() == ["mean of heads", "0", "1", "2", "3"]
+    offered.first.evaluate("(option) => { option.dataset.kept = 'true'; }")
+    choose(reader, "Head", "2")
+    words(reader).nth(1).click()
+    reader.settle()
+    expect(offered.first).to_have_attribute("data-kept", "true")
+    reader.go(attention_address(text="apple bank", model="deep", picture="lines"))
+    assert offered.all_text_contents() == ["mean of heads", "0", "1", "2", "each in its color"]
+
+
+TEXT = "apple bank river money did high end"
+
+
+WORDS = TEXT.split()
+
+
+def test_each_head_of_each_layer_is_shown(open_page: Open, tiny_models: httpx.Client) -> None:
+    given = weights(tiny_models, TEXT, model="deep")
+    reader = open_page(attention_address(text=TEXT, model="deep"), service=tiny_models)
+    for layer, head in [(0, 0), (0, 2), (1, 0), (1, 1)]:
+        reader.page.get_by_role("button", name=f"Layer {layer}, head {head}", exact=True).click()
+        reader.settle()
+        expected = given[layer, head]
+        for row, column in [(0, 3), (5, 2)]:
+            point(reader, row, column, len(WORDS))
+            assert readout(reader) == (
+                f"{WORDS[row]} attends to {WORDS[column]}: {expected[row, column]:.4f}"
+            ), (layer, head)
+
+
+def test_the_mean_of_the_last_layer_is_what_a_word_attends_most_to(
+    open_page: Open, tiny_models: httpx.Client
+) -> None:
+    row = weights(tiny_models, TEXT, model="deep", heads="mean")[-1, 2]
+    reader = open_page(attention_address(text=TEXT, model="deep", word=2), service=tiny_models)
+    choose(reader, "Layer", "1")
+    assert "layer=1" in reader.address
+    name = reader.page.get_by_role("img", name="river attends most to").get_attribute("aria-label")
+    best = np.argmax(row)
+    assert name.startswith(f"river attends most to {WORDS[best]}: {row[best]:.2f}")
+
+
+def test_twelve_layers_of_twelve_heads_fit(open_page: Open, tiny_models: httpx.Client) -> None:
+    reader = open_page(
+        attention_address(text=TEXT, model="many", layer=11, head=11),
+        service=tiny_models,
+        width=360,
+    )
+    small = reader.page.get_by_role("group", name="Layers and heads").get_by_role("button")
+    assert small.count() == 12 * 13
+    assert not reader.scrolls_sideways()
+    small.first.focus()
+    for key in ["ArrowDown", "ArrowDown", "ArrowRight", "Enter"]:
+        reader.page.keyboard.press(key)
+    reader.settle()
+    assert "layer=2&head=0" in reader.address
+
+
+def test_the_layers_of_another_model_need_not_be_there(
+    open_page: Open, tiny_models: httpx.Client
+) -> None:
+    reader = open_page(
+        attention_address(text=TEXT, model="many", layer=9, head=9), service=tiny_models
+    )
+    choose(reader, "Model", "deep")
+    assert reader.page.get_by_role("heading", name="Layer 0, mean of heads").is_visible()
+    assert readout(reader).startswith("apple attends to ")
+
+
+def test_a_word_says_in_which_form_it_was_found(open_page: Open, tiny_models: httpx.Client) -> None:
+    reader = open_page(attention_address(text="river", model="deep"), service=tiny_models)
+    for model, text in [
+        ("small", "Apple bank x"),
+        ("parts", "gnu apple"),
+        ("deep", "aPPLE Bank BANK x MONEY"),
+    ]:
+        reader.go(attention_address(text=text, model=model))
+        tokens = encoded(tiny_models, text, model=model)["tokens"]
+        found = reader.page.locator("button.word small").all_text_contents()
+        assert found == [
+            "unknown" if token["resolution"] == "oov"
+            else f"{token['resolution']}: {token['key']}"
+            if token["key"] not in {None, token["text"]}
+            else token["resolution"]
+            for token in tokens
+        ], model  # fmt: skip
+
+
+def test_a_lower_case_model_and_subwords_are_said(
+    open_page: Open, tiny_models: httpx.Client
+) -> None:
+    reader = open_page(attention_address(text="Apple gnu", model="small"), service=tiny_models)
+    found = reader.page.locator("button.word small")
+    assert found.all_text_contents() == ["lower: apple", "unknown"]
+    choose(reader, "Model", "parts")
+    assert found.all_text_contents() == ["exact", "subword"]
+    assert reader.page.get_by_text("1 composed of subwords").is_visible()
+
+
+def test_words_that_run_from_right_to_left(open_page: Open, tiny_models: httpx.Client) -> None:
+    text = " ".join(HEBREW)
+    reader = open_page(attention_address(text=text, model="hebrew"), service=tiny_models)
+    expected = weights(tiny_models, text, model="hebrew")[0, 0]
+    point(reader, 1, 2, 3)
+    assert readout(reader) == f"{HEBREW[1]} attends to {HEBREW[2]}: {expected[1, 2]:.4f}"
+    words = reader.page.locator("button.word")
+    places = [word.bounding_box()["x"] for word in words.all()]
+    assert places == sorted(places, reverse=True)
+    words.first.focus()
+    reader.page.keyboard.press("ArrowLeft")
+    expect(words.nth(1)).to_be_focused()
+    assert not reader.scrolls_sideways()
+
+
+def test_one_word_alone_is_a_picture_too(open_page: Open, tiny_models: httpx.Client) -> None:
+    reader = open_page(attention_address(text="apple", model="deep"), service=tiny_models)
+    assert readout(reader) == "apple attends to apple: 1.0000"
+    grid(reader).focus()
+    reader.page.keyboard.press("ArrowDown")
+    assert readout(reader) == "apple attends to apple: 1.0000"
+
+
+def test_what_is_known_is_not_asked_again(open_page: Open, tiny_models: httpx.Client) -> None:
+    """A head, a word or a picture is chosen without a question to the service."""
+    reader = open_page(attention_address(text=TEXT, model="deep"), service=tiny_models)
+    asked: list[str] = []
+    reader.page.on("request", lambda request: asked.append(request.url))
+    reader.page.get_by_role("button", name="Layer 1, head 0", exact=True).click()
+    reader.page.get_by_role("button", name="Lines").click()
+    reader.page.locator("button.word").nth(3).click()
+    reader.settle()
+    assert [url for url in asked if "/v1/" in url] == []
+    assert "word=3" in reader.address

@@ -1,0 +1,544 @@
+"""The view Attention: heatmap, lines, vectors and table, also of long sentences; accessibility."""
+
+import json
+import random
+import re
+from io import BytesIO
+from pathlib import Path
+from urllib.parse import parse_qs
+from xml.etree import ElementTree as ET
+
+import httpx
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from matplotlib.image import imread
+from playwright.sync_api import expect
+
+from tests.page.attention import (
+    APPLE_WORDS,
+    APPLES,
+    attention,
+    attention_address,
+    choose,
+    encoded,
+    grid,
+    number,
+    point,
+    readout,
+    weights,
+)
+from tests.page.conftest import Open
+
+pytestmark = pytest.mark.slow
+
+
+COUNT = len(APPLE_WORDS)
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def said(row: int, column: int, expected: np.ndarray) -> str:
+    return f"{APPLE_WORDS[row]} attends to {APPLE_WORDS[column]}: {expected[row, column]:.4f}"
+
+
+def test_the_cell_under_the_pointer_is_read_out(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page()
+    given = weights(client, APPLES)[0]
+    for head in (0, 3):
+        reader.go(attention_address(head=head))
+        for row, column in [(0, 1), (11, 0), (4, 4), (7, 11)]:
+            point(reader, row, column, COUNT)
+            assert readout(reader) == said(row, column, given[head]), head
+        assert reader.address == attention_address(head=head)
+
+
+def test_the_mean_of_heads_is_the_services(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page()
+    expected = weights(client, APPLES, heads="mean")[0]
+    for row, column in [(0, 1), (10, 8)]:
+        point(reader, row, column, COUNT)
+        assert number(readout(reader)) == pytest.approx(expected[row, column], abs=0.00006)
+
+
+def test_numbers_stand_in_the_cells_where_they_fit(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page(attention_address(head=1))
+    expected = weights(client, APPLES)[0, 1].ravel()
+    shown = attention(reader).locator("text.in-cell").all_text_contents()
+    np.testing.assert_allclose([float(text) for text in shown], expected, atol=0.0051)
+    reader.page.set_viewport_size({"width": 360, "height": 800})
+    expect(attention(reader).locator("text.in-cell")).to_have_count(0)
+
+
+def test_a_darker_cell_is_a_greater_weight(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page(attention_address(head=1))
+    expected = weights(client, APPLES)[0, 1].ravel()
+    cells = reader.page.evaluate(
+        """() => [...document.querySelectorAll(".heatmap path")].flatMap((path) => {
+            const { l } = d3.lab(path.getAttribute("fill"));
+            return [...path.getAttribute("d").matchAll(/M([\\d.]+) ([\\d.]+)/g)]
+              .map(([, x, y]) => [Number(y), Number(x), l]);
+        })"""
+    )
+    lightness = np.array([cell[2] for cell in sorted(cells)])
+    assert len(lightness) == COUNT * COUNT
+    assert (np.diff(lightness[np.argsort(expected)]) <= 1e-9).all()
+
+
+def test_a_click_chooses_the_cell_and_the_word_of_its_row(open_page: Open) -> None:
+    reader = open_page()
+    point(reader, 4, 3, COUNT)
+    reader.page.mouse.down()
+    reader.page.mouse.up()
+    reader.settle()
+    assert reader.address == "#attention?word=4&row=4&column=3"
+    assert reader.page.get_by_role("heading", name="phone attends most to").is_visible()
+    reader.page.mouse.move(0, 0)
+    assert readout(reader).startswith("phone attends to new: ")
+
+
+def test_the_keyboard_gets_from_the_top_of_the_page_to_a_cell(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page(attention_address(row=0, column=0))
+    expected = weights(client, APPLES, heads="mean")[0]
+    for _ in range(60):
+        reader.page.keyboard.press("Tab")
+        if reader.page.evaluate("document.activeElement.getAttribute('role')") == "grid":
+            break
+    expect(grid(reader)).to_be_focused()
+    steps = {
+        "ArrowDown": (1, 0), "ArrowRight": (1, 1), "End": (1, 11), "ArrowUp": (0, 11),
+        "PageDown": (10, 11), "ArrowLeft": (10, 10), "Home": (10, 0), "PageUp": (0, 0),
+        "ArrowLeft ": (0, 0), "Control+End": (11, 11), "ArrowRight ": (11, 11),
+        "Control+Home": (0, 0),
+    }  # fmt: skip
+    for key, (row, column) in steps.items():
+        reader.page.keyboard.press(key.strip())
+        assert readout(reader).startswith(said(row, column, expected)[:-3])
+        cell = reader.page.get_by_role("gridcell")
+        assert cell.get_attribute("aria-label") == readout(reader)
+        assert cell.get_attribute("aria-colindex") == str(column + 1)
+        assert grid(reader).get_attribute("aria-activedescendant") == cell.get_attribute("id")
+    reader.page.keyboard.press("ArrowDown")
+    reader.page.keyboard.press("Enter")
+    reader.settle()
+    assert reader.address == "#attention?word=1&row=1&column=0"
+    expect(grid(reader)).to_be_focused()
+
+
+def test_the_address_follows_the_keyboard(open_page: Open) -> None:
+    reader = open_page(attention_address(row=2, column=2))
+    before = reader.page.evaluate("history.length")
+    grid(reader).focus()
+    reader.page.keyboard.press("ArrowDown")
+    reader.page.keyboard.press("ArrowDown")
+    reader.page.wait_for_url(re.compile(r"#attention\?row=4&column=2$"))
+    assert reader.page.evaluate("history.length") == before
+
+
+def test_moving_does_not_draw_anew(open_page: Open) -> None:
+    reader = open_page()
+    reader.page.evaluate("document.querySelector('svg.heatmap').mark = true")
+    grid(reader).focus()
+    reader.page.keyboard.press("ArrowDown")
+    reader.page.keyboard.press("Enter")
+    point(reader, 3, 3, COUNT)
+    reader.settle()
+    assert reader.page.evaluate("document.querySelector('svg.heatmap').mark") is True
+
+
+def test_a_small_picture_is_chosen_and_shown_in_large(open_page: Open) -> None:
+    reader = open_page()
+    small = reader.page.get_by_role("group", name="Layers and heads").get_by_role("button")
+    assert [one.get_attribute("aria-label") for one in small.all()] == [
+        "Layer 0, mean of heads",
+        *(f"Layer 0, head {head}" for head in range(4)),
+    ]
+    small.nth(3).click()
+    reader.settle()
+    assert reader.address == "#attention?head=2"
+    assert [one.get_attribute("aria-pressed") for one in small.all()].index("true") == 3
+    assert reader.page.get_by_role("heading", name="Attention: Layer 0, head 2").is_visible()
+    reader.page.keyboard.press("ArrowLeft")
+    reader.page.keyboard.press("Enter")
+    reader.settle()
+    assert reader.address == "#attention?head=1"
+
+
+def lines(reader) -> list[dict]:
+    return reader.page.evaluate(
+        """() => [...document.querySelectorAll("svg.lines line")]
+          .filter((line) => line.getClientRects().length && !line.closest("[display=none]"))
+          .map((line) => ({
+            ...line.dataset, opacity: Number(line.getAttribute("stroke-opacity")),
+            width: Number(line.getAttribute("stroke-width")), color: line.getAttribute("stroke"),
+          }))"""
+    )
+
+
+def test_a_stronger_line_is_a_greater_weight(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page(attention_address(picture="lines", head=1))
+    expected = weights(client, APPLES)[0, 1]
+    drawn = lines(reader)
+    assert {(int(one["row"]), int(one["column"])) for one in drawn} == {
+        (int(i), int(j)) for i, j in np.argwhere(expected >= 0.01)
+    }
+    drawn.sort(key=lambda one: expected[int(one["row"]), int(one["column"])])
+    for measure in ("opacity", "width"):
+        assert (np.diff([one[measure] for one in drawn]) >= 0).all()
+        assert drawn[0][measure] < 0.5 * drawn[-1][measure]
+
+
+def test_a_word_under_the_pointer_shows_its_own_lines(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page(attention_address(picture="lines"))
+    assert len({one["row"] for one in lines(reader)}) == COUNT
+    reader.page.get_by_role("option", name="phone").hover()
+    assert {one["row"] for one in lines(reader)} == {"4"}
+    row = weights(client, APPLES, heads="mean")[0, 4]
+    best = np.argsort(-row)[:3]
+    told = ", ".join(f"{APPLE_WORDS[i]}: {row[i]:.4f}" for i in best)
+    assert readout(reader) == f"phone attends to {told}"
+    reader.page.mouse.move(0, 0)
+    assert len({one["row"] for one in lines(reader)}) == COUNT
+
+
+def test_the_arrows_go_through_the_query_tokens(open_page: Open) -> None:
+    reader = open_page(attention_address(picture="lines"))
+    queries = reader.page.get_by_role("listbox", name="Query tokens")
+    queries.focus()
+    assert {one["row"] for one in lines(reader)} == {"0"}
+    for key in ["ArrowDown", "ArrowDown", "End", "ArrowUp"]:
+        reader.page.keyboard.press(key)
+    assert {one["row"] for one in lines(reader)} == {"10"}
+    reader.page.keyboard.press("Enter")
+    reader.settle()
+    assert reader.address == "#attention?picture=lines&word=10"
+    assert reader.page.get_by_role("option", name="apple", exact=True).get_attribute(
+        "aria-selected"
+    ) == "true"  # fmt: skip
+    expect(queries).to_be_focused()
+    reader.page.keyboard.press("Tab")
+    assert {one["row"] for one in lines(reader)} == {"10"}
+
+
+def test_each_head_has_its_color_and_its_squares(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page(attention_address(picture="lines", word=4))
+    choose(reader, "Head", "each")
+    expected = weights(client, APPLES)[0]
+    theme = {one["head"]: one["color"] for one in lines(reader)}
+    assert len(set(theme.values())) == len(theme) == 4
+    squares = reader.page.evaluate(
+        """() => [...document.querySelectorAll("svg.lines rect")].map((square) => (
+            [Number(square.dataset.head), Number(square.dataset.column),
+             Number(square.getAttribute("fill-opacity"))]))"""
+    )
+    assert len(squares) == 4 * COUNT
+    for head, column, opacity in squares:
+        share = expected[head, 4, column] / expected.max()
+        assert opacity == pytest.approx(share, abs=0.0002)
+
+
+def test_heads_are_switched_on_and_off(open_page: Open) -> None:
+    reader = open_page(attention_address(picture="lines", head="each"))
+    reader.page.get_by_role("checkbox", name="Head 1").uncheck()
+    reader.page.get_by_role("checkbox", name="Head 3").uncheck()
+    reader.settle()
+    assert {one["head"] for one in lines(reader)} == {"0", "2"}
+    assert "heads=0%2C2" in reader.address
+    for head in (0, 2):
+        reader.page.get_by_role("checkbox", name=f"Head {head}").uncheck()
+    reader.settle()
+    assert lines(reader) == []
+    for head in range(4):
+        reader.page.get_by_role("checkbox", name=f"Head {head}").check()
+    reader.settle()
+    assert len({one["head"] for one in lines(reader)}) == 4
+    assert "heads" not in reader.address
+
+
+def test_each_head_is_the_mean_in_the_heatmap(open_page: Open) -> None:
+    reader = open_page(attention_address(picture="lines", head="each"))
+    reader.page.get_by_role("button", name="Heatmap").click()
+    reader.settle()
+    assert reader.page.get_by_role("heading", name="Layer 0, mean of heads").is_visible()
+    assert reader.page.get_by_label("Head", exact=True).input_value() == "mean"
+    reader.page.get_by_role("button", name="Lines").click()
+    reader.settle()
+    assert reader.page.get_by_label("Head", exact=True).input_value() == "each"
+
+
+@pytest.mark.parametrize("picture", ["heatmap", "lines"])
+def test_a_picture_is_saved_with_its_words(open_page: Open, tmp_path: Path, picture: str) -> None:
+    reader = open_page(attention_address(picture=picture))
+    figure = attention(reader)
+    saved = reader.saved(figure.get_by_role("button", name="Save SVG"), tmp_path)
+    texts = [text.text for text in ET.parse(saved).iter(f"{SVG}text")]
+    for word in APPLE_WORDS:
+        assert texts.count(word) == 2 * APPLE_WORDS.count(word)
+    png = reader.saved(figure.get_by_role("button", name="Save PNG"), tmp_path).read_bytes()
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_only_the_lines_that_are_seen_are_saved_as_seen(open_page: Open, tmp_path: Path) -> None:
+    reader = open_page(attention_address(picture="lines", word=4))
+    button = attention(reader).get_by_role("button", name="Save SVG")
+    tree = ET.parse(reader.saved(button, tmp_path))
+    groups = [group for group in tree.iter(f"{SVG}g") if group.find(f"{SVG}line") is not None]
+    assert len(groups) == COUNT
+    assert [i for i, group in enumerate(groups) if group.get("display") != "none"] == [4]
+
+
+def test_a_chosen_word_has_its_shift_and_what_it_attends_most_to(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page(attention_address(word=10))
+    result = encoded(client, APPLES, heads="mean")
+    static, contextual = np.array(result["static"][10]), np.array(result["contextual"][10])
+    cosine = static @ contextual / np.linalg.norm(static) / np.linalg.norm(contextual)
+    assert reader.page.get_by_text(f"Shift {1 - cosine:.2f}").is_visible()
+    row = np.array(result["attention"][-1][10])
+    name = (
+        reader.page.get_by_role("figure", name="attends most to")
+        .get_by_role("img")
+        .get_attribute("aria-label")
+    )
+    best = np.argsort(-row, kind="stable")[:8]
+    expected = ", ".join(f"{APPLE_WORDS[i]}: {row[i]:.2f}" for i in best)
+    assert name == f"apple attends most to {expected}"
+
+
+def test_the_strips_say_the_numbers_of_each_dimension(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page(attention_address(word=10))
+    result = encoded(client, APPLES)
+    static, contextual = (
+        np.array(vector) / np.linalg.norm(vector)
+        for vector in (result["static"][10], result["contextual"][10])
+    )
+
+    def said(at: int) -> str:
+        numbers = f"static {static[at]:.4f}, contextual {contextual[at]:.4f}".replace("-", "−")
+        return f"Dimension {at}: {numbers}"
+
+    figure = reader.page.get_by_role("figure", name="static and contextual vector")
+    slider = figure.get_by_role("slider")
+    slider.focus()
+    for key in ["PageDown", "End", "ArrowLeft"]:
+        reader.page.keyboard.press(key)
+    assert figure.get_by_role("status").text_content() == said(298)
+    assert slider.get_attribute("aria-valuetext") == said(298)
+    box = slider.bounding_box()
+    reader.page.mouse.move(box["x"] + 120.5 / 300 * box["width"], box["y"] + 20)
+    assert figure.get_by_role("status").text_content() == said(120)
+
+
+def test_a_word_without_a_static_vector_says_so(open_page: Open) -> None:
+    reader = open_page(attention_address(text="qqzx river bank"))
+    assert reader.page.get_by_text("This word has no static vector").is_visible()
+
+
+def test_an_occurrence_goes_on_to_compare_with_its_other_spelling(open_page: Open) -> None:
+    reader = open_page(attention_address(word=10))
+    link = reader.page.get_by_role("link", name="Compare this occurrence")
+    said = parse_qs(link.get_attribute("href").split("?")[1])
+    assert json.loads(said["occurrences"][0]) == [[APPLES, "apple", 0], [APPLES, "Apple", 0]]
+    reader.go(attention_address(text="bank river bank", word=2))
+    said = parse_qs(link.get_attribute("href").split("?")[1])
+    text = "bank river bank"
+    assert json.loads(said["occurrences"][0]) == [[text, "bank", 1], [text, "bank", 0]]
+
+
+def test_the_numbers_are_a_table_to_read_and_to_copy(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page(attention_address(head=1))
+    assert reader.page.get_by_role("table").count() == 0
+    reader.page.get_by_text("The weights as a table").click()
+    expected = np.array(encoded(client, APPLES)["attention"][0][1])
+    expect(reader.page.get_by_role("table")).to_be_visible()
+    rows = reader.page.get_by_role("table").locator("tbody tr").all()
+    assert [row.locator("th").text_content() for row in rows] == APPLE_WORDS
+    shown = [[float(cell) for cell in row.locator("td").all_text_contents()] for row in rows]
+    np.testing.assert_allclose(shown, expected, atol=0.00051)
+    reader.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    reader.page.get_by_role("button", name="tab-separated").click()
+    expect(reader.page.get_by_text("Copied.")).to_be_visible()
+    lines = reader.page.evaluate("navigator.clipboard.readText()").split("\n")
+    assert lines[0].split("\t") == ["", *APPLE_WORDS]
+    assert [line.split("\t")[0] for line in lines[1:]] == APPLE_WORDS
+    copied = [[float(cell) for cell in line.split("\t")[1:]] for line in lines[1:]]
+    np.testing.assert_array_equal(copied, expected)
+    choose(reader, "Head", "2")
+    assert "Layer 0, head 2" in reader.page.get_by_role("table").locator("caption").text_content()
+
+
+COMMON = ["the", "bank", "of", "river", "and", "money", "was", "closed", "came", "apple", "to"]
+
+
+LONG = " ".join(random.Random(1).choices(COMMON, k=200))
+
+
+WORDS = LONG.split()
+
+
+def said_of_long(row: int, column: int, expected: np.ndarray) -> str:
+    return f"{WORDS[row]} attends to {WORDS[column]}: {expected[row, column]:.4f}"
+
+
+def test_above_150_words_the_heatmap_is_painted(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page(attention_address(text=LONG, head=2), device_scale_factor=2, height=1200)
+    expected = weights(client, LONG)[0, 2]
+    canvas = attention(reader).locator("canvas")
+    assert canvas.count() == 1
+    wide = canvas.evaluate("(canvas) => [canvas.width, canvas.getBoundingClientRect().width]")
+    assert wide[0] == pytest.approx(wide[1] * 2, abs=1.5)
+    for row, column in [(0, 1), (100, 101), (199, 0), (57, 190)]:
+        point(reader, row, column, 200)
+        assert readout(reader) == said_of_long(row, column, expected)
+    grid(reader).focus()
+    reader.page.keyboard.press("Control+End")
+    assert readout(reader) == said_of_long(199, 199, expected)
+    assert "200 words" in grid(reader).get_attribute("aria-label")
+
+
+def test_a_painted_cell_has_the_color_of_its_weight(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page(attention_address(text=LONG, head=0))
+    expected = weights(client, LONG)[0, 0]
+    theme = attention(reader).locator("canvas").evaluate(
+        """(canvas) => {
+            const cells = document.querySelector("[role=grid]").getBoundingClientRect();
+            const { left, top } = canvas.getBoundingClientRect();
+            const side = cells.width / 200;
+            const { data, width } = canvas.getContext("2d")
+              .getImageData(0, 0, canvas.width, canvas.height);
+            const at = (i, from) => Math.floor(from + (i + 0.5) * side);
+            return Array.from({ length: 40000 }, (_, k) => {
+              const x = at(k % 200, cells.left - left);
+              const y = at(Math.floor(k / 200), cells.top - top);
+              const from = 4 * (y * width + x);
+              return d3.lab(d3.rgb(data[from], data[from + 1], data[from + 2])).l;
+            });
+        }"""
+    )  # fmt: skip
+    lightness = np.array(theme).reshape(200, 200)
+    strong, weak = expected > 0.5 * expected.max(), expected < 0.02 * expected.max()
+    assert strong.any()
+    assert lightness[strong].max() < lightness[weak].min()
+
+
+def test_the_painted_picture_is_saved_as_png(open_page: Open, tmp_path: Path) -> None:
+    reader = open_page(attention_address(text=LONG))
+    figure = attention(reader)
+    assert not figure.get_by_role("button", name="Save SVG").is_visible()
+    saved = reader.saved(figure.get_by_role("button", name="Save PNG"), tmp_path).read_bytes()
+    assert saved.startswith(b"\x89PNG\r\n\x1a\n")
+    picture = imread(BytesIO(saved))
+    assert picture.shape[0] > 200
+    assert len(np.unique(picture[..., :3].reshape(-1, 3), axis=0)) > 20
+
+
+def test_in_lines_only_one_words_lines_are_drawn(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page(attention_address(text=LONG, picture="lines", head=1))
+    expected = weights(client, LONG)[0, 1]
+    line = attention(reader).locator("line")
+    assert line.count() == 0
+    reader.page.get_by_role("listbox").get_by_role("option").nth(150).hover()
+    assert line.count() == (expected[150] >= 0.01).sum()
+
+
+def test_too_many_words_for_a_table_are_left_to_the_json(open_page: Open) -> None:
+    reader = open_page(attention_address(text=LONG))
+    reader.page.get_by_text("The weights as a table").click()
+    expect(reader.page.get_by_text("Save the JSON instead")).to_be_visible()
+    assert reader.page.get_by_role("table").count() == 0
+
+
+def test_150_words_are_drawn_and_151_painted(open_page: Open) -> None:
+    reader = open_page("#models")
+    for count in (150, 151):
+        reader.go(attention_address(text=" ".join(WORDS[:count])))
+        assert attention(reader).locator("svg").count() == (count == 150)
+        assert attention(reader).locator("canvas").count() == (count == 151)
+
+
+def test_a_long_sentence_is_accessible_and_fits(open_page: Open, axe: Axe) -> None:
+    reader = open_page(attention_address(text=LONG), width=320, theme="dark")
+    assert reader.violations(axe) == []
+    assert not reader.scrolls_sideways()
+    reader.page.get_by_role("button", name="Lines").click()
+    choose(reader, "Head", "each")
+    assert not reader.scrolls_sideways()
+
+
+@pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (1600, "light")])
+def test_it_is_accessible_and_fits(open_page: Open, axe: Axe, width: int, theme: str) -> None:
+    reader = open_page(width=width, theme=theme)
+    reader.page.get_by_text("The weights as a table").click()
+    expect(reader.page.get_by_role("table")).to_be_visible()
+    for state in ({}, {"picture": "lines"}, {"picture": "lines", "head": "each", "word": 4}):
+        reader.go(attention_address(**state))
+        expect(reader.page.get_by_role("table")).to_be_visible()
+        assert reader.violations(axe) == [], state
+        assert not reader.scrolls_sideways(), state
+
+
+def test_what_cannot_be_shown_is_accessible_too(open_page: Open, axe: Axe) -> None:
+    reader = open_page()
+    for text, said in [("", "Type a sentence"), ("river qqzx Zebra", "vocabulary")]:
+        reader.go(attention_address(text=text, oov="error"))
+        expect(reader.problem).to_contain_text(said)
+        assert reader.violations(axe) == [], text
+
+
+def test_the_picture_is_never_wider_than_its_room(open_page: Open) -> None:
+    reader = open_page(attention_address(text=" ".join(["river bank"] * 20)), width=500)
+    for width in (320, 900, 1200):
+        reader.resize(width)
+        room = attention(reader).bounding_box()
+        drawn = attention(reader).locator("svg").bounding_box()
+        cells = grid(reader).bounding_box()
+        assert drawn["x"] + drawn["width"] <= room["x"] + room["width"], width
+        assert drawn["x"] <= cells["x"], width
+        assert cells["x"] + cells["width"] <= drawn["x"] + drawn["width"] + 0.5, width
+        assert cells["width"] / 40 <= 34, width
+
+
+def test_the_theme_follow_the_reader(open_page: Open) -> None:
+    reader = open_page()
+    theme = (
+        "[...document.querySelectorAll('.heatmap path')].map((path) => path.getAttribute('fill'))"
+    )
+    light = reader.page.evaluate(theme)
+    reader.page.get_by_label("Theme").select_option("dark")
+    reader.settle()
+    assert set(reader.page.evaluate(theme)).isdisjoint(light)
+
+
+def test_what_is_read_out_does_not_push_the_picture(open_page: Open) -> None:
+    text = f"river {'long' * 30} bank of {'longer' * 30} money"
+    reader = open_page(width=320)
+    for picture in ("heatmap", "lines"):
+        reader.go(attention_address(text=text, picture=picture))
+        target = grid(reader) if picture == "heatmap" else reader.page.get_by_role("listbox")
+        target.focus()
+        places = set()
+        for key in ["Home", *["ArrowDown", "ArrowRight"] * 6]:
+            reader.page.keyboard.press(key)
+            places.add(
+                target.evaluate("(element) => element.getBoundingClientRect().top + window.scrollY")
+            )
+        assert len(places) == 1, picture
+
+
+@pytest.mark.parametrize("picture", ["heatmap", "lines"])
+def test_the_focus_stays_in_a_picture_that_is_drawn_anew(open_page: Open, picture: str) -> None:
+    reader = open_page(attention_address(picture=picture))
+    target = grid(reader) if picture == "heatmap" else reader.page.get_by_role("listbox")
+    target.focus()
+    target.evaluate("(element) => { element.dataset.before = true; }")
+    reader.page.set_viewport_size({"width": 400, "height": 800})
+    expect(target).not_to_have_attribute("data-before", "true")
+    expect(target).to_be_focused()

@@ -1,0 +1,316 @@
+"""The view Compare: sentences that are typed, added and removed, and what is announced."""
+
+import json
+import re
+
+import httpx
+import pytest
+from playwright.sync_api import Route, expect
+
+from tests.page.compare import (
+    APPLES,
+    BANKS,
+    EIGHT,
+    Row,
+    address,
+    asked,
+    card,
+    cosines,
+    example,
+    kept,
+    pressed,
+    sentence,
+    typed,
+    words,
+)
+from tests.page.conftest import Open
+from tests.page.reader import Reader, hold
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_sentence_that_is_typed_keeps_its_word(open_page: Open) -> None:
+    reader = open_page(address(BANKS))
+    typed(reader, 1, "The green bank of a river")
+    assert kept(reader)[0] == ["The green bank of a river", "bank", 0]
+    assert pressed(reader, 1) == [2]
+    assert sentence(reader, 1).input_value() == "The green bank of a river"
+
+
+KEPT = [
+    ("bank", 1, "A bank on the bank", "A bank on a bank", ["bank", 1]),
+    ("bank", 1, "A bank", "A bank on the bank", ["bank", 0]),
+    ("bank", 0, "My Bank is open", "River bank flows", ["Bank", 0]),
+    ("bank", 0, "River banks flows", "River bank flows", ["banks", 0]),
+    ("bank", 0, "A longer sentence without", "River bank flows", ["sentence", 0]),
+    ("weather", 0, "Extraordinary banking at my bank", "Extraordinary weather", ["bank", 0]),
+]
+KEEP = """async (cases) => {
+  const { keepWord } = await import("/page/compare/occurrences.js");
+  const tokens = (text) => text.split(" ").map((word) => ({ text: word }));
+  return cases.map(([word, nth, text, before]) => {
+    const around = { before: tokens(before), others: ["bank"] };
+    const kept = keepWord({ word, nth }, tokens(text), around);
+    return [kept.word, kept.nth];
+  });
+}"""
+
+
+def test_an_edited_sentence_keeps_its_word_or_takes_a_similar_one(open_page: Open) -> None:
+    found = open_page("#models").page.evaluate(KEEP, KEPT)
+    assert found == [case[-1] for case in KEPT]
+
+
+def test_a_chosen_word_comes_back_when_it_is_typed_again(open_page: Open) -> None:
+    reader = open_page(address([("River bank flows", "flows"), BANKS[1]]))
+    typed(reader, 1, "River bank")
+    assert kept(reader)[0][1] == "bank"
+    typed(reader, 1, "River bank flows")
+    assert kept(reader)[0][1] == "flows"
+
+
+def test_a_sentence_that_is_typed_is_there_though_the_view_is_left(open_page: Open) -> None:
+    reader = open_page(address(BANKS))
+    sentence(reader, 1).fill("The green bank of a river")
+    reader.page.get_by_role("link", name="Models", exact=True).click()
+    reader.settle()
+    reader.page.wait_for_timeout(500)
+    assert reader.address == "#models"
+    reader.page.get_by_role("navigation").get_by_role("link", name="Compare").click()
+    reader.settle()
+    assert sentence(reader, 1).input_value() == "The green bank of a river"
+    assert kept(reader)[0] == ["The green bank of a river", "bank", 0]
+    assert pressed(reader, 1) == [2]
+
+
+def test_typing_makes_no_step_to_go_back_to(open_page: Open) -> None:
+    reader = open_page("#compare")
+    example(reader, "bank / bank")
+    typed(reader, 1, "River bank flow")
+    typed(reader, 1, "River bank flow on")
+    reader.page.go_back()
+    reader.settle()
+    expect(sentence(reader, 1)).to_have_value("Apple launched a new phone")
+
+
+def test_what_is_typed_while_the_service_answers_is_not_lost(open_page: Open) -> None:
+    reader = open_page(address(BANKS))
+    sentence(reader, 1).focus()
+    reader.page.keyboard.press("End")
+    reader.page.keyboard.type(" down to the wide sea", delay=45)
+    expect(sentence(reader, 1)).to_have_value("River bank flows down to the wide sea")
+    expect(reader.page).to_have_url(re.compile(r"wide\+sea"))
+    reader.settle()
+    assert kept(reader)[0] == ["River bank flows down to the wide sea", "bank", 0]
+
+
+def test_sentences_are_added_up_to_eight_and_removed_down_to_two(open_page: Open) -> None:
+    reader = open_page(address(EIGHT[:6]))
+    add = reader.page.get_by_role("button", name="Add a sentence")
+    for number in (7, 8):
+        add.click()
+        expect(sentence(reader, number)).to_be_focused()
+        expect(reader.problem).to_contain_text(f"Sentence {number} ({'ABCDEFGH'[number - 1]})")
+        typed(reader, number, f"The bank has {number} doors")
+        assert kept(reader)[number - 1] == [f"The bank has {number} doors", "bank", 0]
+    assert add.is_disabled()
+    assert reader.page.get_by_text("Compare shows at most eight sentences").is_visible()
+    assert len(cosines(reader)) == 2 * 64
+    reader.go(address(EIGHT[:4]))
+    for number in (4, 3):
+        reader.page.get_by_role("button", name="Remove sentence 1").click()
+        reader.settle()
+        expect(reader.page.locator(".occurrence")).to_have_count(number - 1)
+    assert [row[0] for row in kept(reader)] == [row[0] for row in EIGHT[2:4]]
+    removers = reader.page.get_by_role("button", name="Remove sentence")
+    assert [button.is_disabled() for button in removers.all()] == [True, True]
+    assert reader.page.get_by_text("Compare needs at least two sentences").is_visible()
+    reader.page.go_back()
+    reader.settle()
+    expect(reader.page.locator(".occurrence")).to_have_count(3)
+
+
+def test_a_sentence_that_was_added_is_gone_after_a_step_back(open_page: Open) -> None:
+    reader = open_page("#compare")
+    reader.page.get_by_role("button", name="Add a sentence").click()
+    expect(reader.page.locator(".occurrence")).to_have_count(3)
+    reader.page.go_back()
+    expect(reader.page.locator(".occurrence")).to_have_count(2)
+    expect(reader.problem).to_be_hidden()
+
+
+def test_an_empty_sentence_is_named_and_nothing_is_asked(open_page: Open) -> None:
+    reader = open_page(address(BANKS))
+    questions: list[str] = []
+    reader.page.on("request", lambda request: questions.append(request.url))
+    sentence(reader, 2).fill("  ")
+    expect(reader.problem).to_have_text("Sentence 2 (B) is empty. Type a sentence.")
+    assert not [url for url in questions if url.endswith("/v1/compare")]
+    assert not reader.page.get_by_role("figure").first.is_visible()
+    typed(reader, 2, "My bank")
+    assert not reader.problem.is_visible()
+    assert kept(reader)[1] == ["My bank", "bank", 0]
+
+
+SHORT: list[tuple[list[list], str]] = [
+    ([list(BANKS[0])], "Sentence 2 (B) is empty. Type a sentence."),
+    ([list(BANKS[0]), ["", "", 0]], "Sentence 2 (B) is empty. Type a sentence."),
+    ([["", "", 0], list(BANKS[0])], "Sentence 1 (A) is empty. Type a sentence."),
+    ([["", ""]], "Sentence 1 (A) is empty. Type a sentence."),
+]
+
+
+def test_an_address_with_one_sentence_waits_for_the_other(open_page: Open) -> None:
+    reader = open_page("#models")
+    questions: list[str] = []
+    reader.page.on("request", lambda request: questions.append(request.post_data or request.url))
+    for rows, said in SHORT:
+        questions.clear()
+        reader.go(address(rows))
+        expect(reader.problem).to_have_text(said)
+        assert reader.page.locator(".occurrence").count() == 2, rows
+        assert not reader.page.get_by_text("The address does not").is_visible(), rows
+        assert not [one for one in questions if one.startswith("{") and "occurrences" in one], rows
+        assert not [one for one in questions if '""' in one], rows
+    reader.go(address(SHORT[0][0]))
+    assert pressed(reader, 1) == [1]
+    typed(reader, 2, "The Bank was shut")
+    assert kept(reader) == [["River bank flows", "bank", 0], ["The Bank was shut", "Bank", 0]]
+    assert not reader.problem.is_visible()
+
+
+def test_a_setting_that_changes_while_a_sentence_is_read_does_not_lose_it(open_page: Open) -> None:
+    reader = open_page(address(BANKS))
+    held: list[Route] = []
+    reader.page.route("**/v1/encode", hold(held))
+    with reader.page.expect_request("**/v1/encode"):
+        sentence(reader, 1).fill("My bank is open")
+    with reader.page.expect_request("**/v1/encode"):
+        reader.page.get_by_label("Case").select_option("lower")
+    for route in reversed(held):
+        route.continue_()
+    reader.page.unroute("**/v1/encode")
+    expect(reader.page).to_have_url(re.compile(r"My\+bank\+is\+open.*case=lower"))
+    reader.settle()
+    assert kept(reader)[0] == ["My bank is open", "bank", 0]
+    assert pressed(reader, 1) == [1]
+
+
+def caption(reader: Reader) -> str:
+    figure = reader.page.get_by_role("figure", name="Similarity")
+    return figure.locator("figcaption").text_content() or ""
+
+
+def test_what_context_does_to_the_pairs_is_said_as_it_is(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page(address([BANKS[0]] * 3))
+    assert caption(reader) == "Cosines of every pair. Context does not change any pair."
+    expect(reader.page.locator(".notes li")).to_have_text(
+        "A, B and C share one vocabulary key, so their static vectors are equal and context"
+        " does not tell them apart either."
+    )
+    reader.go(address([BANKS[0]] * 2))
+    assert caption(reader) == (
+        "Cosine of A and B: 1.00 static, 1.00 in context. Context changes nothing."
+    )
+    river = "The river and the stream and the lake"
+    nearer: list[Row] = [(river, "river"), (river, "stream"), (river, "lake")]
+    answer = asked(client, nearer)
+    before, after = answer["static_similarity"], answer["contextual_similarity"]
+    gains = {(i, j): after[i][j] - before[i][j] for i in range(3) for j in range(i + 1, 3)}
+    assert min(gains.values()) > 0.01
+    i, j = max(gains, key=gains.__getitem__)
+    reader.go(address(nearer))
+    assert caption(reader) == (
+        f"Cosines of every pair. Context brings all pairs closer, {'ABC'[i]} and {'ABC'[j]} most:"
+        f" {before[i][j]:.2f} static, {after[i][j]:.2f} in context."
+    )
+
+
+def test_an_unknown_word_is_not_said_to_have_moved(open_page: Open) -> None:
+    rows: list[Row] = [("River qqzzxx", "qqzzxx"), BANKS[0], BANKS[1]]
+    reader = open_page(address(rows))
+    unknown = card(reader, "A: qqzzxx")
+    assert "Shift " not in unknown.text_content()
+    assert unknown.get_by_text("This word has no static vector. Its contextual vector").is_visible()
+    assert "Shift " in card(reader, "B: bank").text_content()
+    # Its static cosines are zero for want of a vector: no pair with it comes nearer.
+    assert "Context separates B and C most: 1.00 static" in caption(reader)
+    reader.go(address([*rows[:2], rows[1]]))
+    assert caption(reader) == (
+        "Cosines of every pair. Context does not change the only pair with static vectors, B and C."
+    )
+
+
+HEARD = """() => {
+  globalThis.heard = [];
+  const live = "output, [role=status], [role=alert]";
+  new MutationObserver((changes) => {
+    const said = changes.filter(({ target, addedNodes }) => addedNodes.length
+      && (target.closest?.(live) || [...addedNodes].some((node) => node.matches?.(live))));
+    globalThis.heard.push(...new Set(said.map(({ target }) => target.textContent.trim())));
+  }).observe(document.body, { childList: true, subtree: true });
+}"""
+
+
+def test_a_result_is_heard_once_and_a_redraw_not_at_all(open_page: Open) -> None:
+    reader = open_page(address(BANKS))
+    reader.page.evaluate(HEARD)
+    reader.page.get_by_label("Theme").select_option("dark")
+    reader.resize(900)
+    heard = "globalThis.heard.filter(Boolean)"
+    assert reader.page.evaluate(heard) == []
+    reader.page.evaluate("globalThis.heard.length = 0")
+    example(reader, "Apple / apple")
+    said = [one for one in reader.page.evaluate(heard) if "osine" in one or "Point" in one]
+    assert len(said) == 1
+    assert said[0].startswith("Compared: ")
+    assert said[0].endswith(caption(reader))
+    hint = reader.page.get_by_text("Point at a mark")
+    assert hint.is_visible()
+    reader.page.locator(".flat-map .static.point").first.hover()
+    assert not hint.is_visible()
+
+
+def test_cards_are_named_and_their_links_are_large_enough_to_touch(open_page: Open) -> None:
+    reader = open_page(address(APPLES), width=390)
+    heading = card(reader, "A: Apple").get_by_role("heading", level=3)
+    assert heading.text_content() == "A: Apple"
+    boxes = [one.bounding_box() for one in reader.page.locator(".near a").all()]
+    assert len(boxes) == 32
+    assert min(min(box["height"], box["width"]) for box in boxes) >= 24
+
+
+def test_how_many_neighbors_an_address_asks_for_is_what_is_asked(open_page: Open) -> None:
+    reader = open_page(address(BANKS, k="7"))
+    many = reader.page.get_by_label("Number of neighbors")
+    assert many.locator("option").all_text_contents() == ["3", "5", "7", "8", "12", "20"]
+    assert len(card(reader, "A: bank").get_by_role("list").first.locator("li").all()) == 7
+    reader.go(address(BANKS, k="0"))
+    assert many.input_value() == "0"
+    assert card(reader, "A: bank").get_by_text("None requested.").count() == 2
+    assert json.loads(sent(reader))["neighbors"] == 0
+    for odd in ("5000", "many", "1e999"):
+        reader.go(address(BANKS, k=odd))
+        expect(reader.problem).to_contain_text("/neighbors")
+        assert many.input_value() == odd
+    words(reader, 1).first.wait_for()
+    many.select_option("8")
+    reader.settle()
+    assert not reader.problem.is_visible()
+    assert len(cosines(reader)) == 8
+
+
+def sent(reader: Reader) -> str:
+    return reader.command().partition("-d '")[2].removesuffix("'")
+
+
+def test_tables_that_were_opened_stay_open(open_page: Open) -> None:
+    reader = open_page("#compare")
+    tables = reader.page.locator("details", has_text="The cosines as tables")
+    tables.locator("summary").click()
+    reader.page.get_by_label("Theme").select_option("dark")
+    reader.settle()
+    assert tables.get_attribute("open") is not None
+    assert tables.locator("table").first.is_visible()

@@ -1,0 +1,167 @@
+"""The view Neighbors."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.page.conftest import Open
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_word_has_the_neighbors_the_service_gives(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page("#neighbors?word=Apple&k=5")
+    given = client.post("/v1/neighbors", json={"word": "Apple", "k": 5}).json()["neighbors"]
+    rows = reader.page.get_by_role("group", name="Words nearest to Apple").get_by_role("button")
+    assert [row.split(",")[0] for row in labels(rows)] == [one["word"] for one in given]
+    assert [float(row.split(",")[1].split(":")[0]) for row in labels(rows)] == [
+        round(one["similarity"], 2) for one in given
+    ]
+
+
+def labels(rows) -> list[str]:
+    return [row.get_attribute("aria-label") for row in rows.all()]
+
+
+def test_a_word_is_typed_and_sent_and_the_address_keeps_it(open_page: Open) -> None:
+    reader = open_page("#neighbors")
+    reader.page.get_by_label("Word", exact=True).fill("river")
+    reader.page.keyboard.press("Enter")
+    reader.settle()
+    assert reader.address == "#neighbors?word=river"
+    assert reader.page.get_by_role("heading", name="Nearest to river").is_visible()
+    reader.page.go_back()
+    reader.settle()
+    assert reader.page.get_by_role("heading", name="Nearest to bank").is_visible()
+
+
+def test_the_keyboard_goes_on_from_a_neighbor(open_page: Open) -> None:
+    reader = open_page("#neighbors?word=river")
+    row = reader.page.get_by_role("button", name="rivers, ")
+    row.focus()
+    reader.page.keyboard.press("Enter")
+    reader.settle()
+    assert reader.address == "#neighbors?word=rivers"
+
+
+def test_a_word_that_is_not_there_is_said_in_the_services_sentence(open_page: Open) -> None:
+    reader = open_page("#neighbors?word=qqzzxx")
+    assert "vocabulary" in reader.problem.text_content()
+    assert not reader.page.get_by_role("figure").is_visible()
+    reader.page.get_by_label("Word", exact=True).fill("bank")
+    reader.page.keyboard.press("Enter")
+    reader.settle()
+    assert not reader.problem.is_visible()
+
+
+def test_no_word_is_no_question(open_page: Open) -> None:
+    reader = open_page("#neighbors?word=")
+    assert reader.problem.text_content() == "Type a word to see its neighbors."
+
+
+def test_what_is_shown_can_be_taken_away(open_page: Open, tmp_path: Path) -> None:
+    reader = open_page("#neighbors?word=l%27amour&case=lower&k=5")
+    reader.page.get_by_label("Word", exact=True).fill("bank")
+    reader.page.keyboard.press("Enter")
+    reader.settle()
+    assert reader.saved_json(tmp_path) == reader.run_command()
+    svg = reader.saved(reader.page.get_by_role("button", name="Save SVG"), tmp_path).read_text()
+    assert svg.startswith("<?xml") and ">banks</text>" in svg
+    png = reader.saved(reader.page.get_by_role("button", name="Save PNG"), tmp_path).read_bytes()
+    assert png.startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("width", "theme"), [(360, "dark"), (1200, "light")])
+def test_it_is_accessible_and_fits(open_page: Open, axe: Axe, width: int, theme: str) -> None:
+    reader = open_page("#neighbors?word=bank", width=width, theme=theme)
+    assert reader.violations(axe) == []
+    assert not reader.scrolls_sideways()
+
+
+def test_what_is_typed_stays_while_other_things_change(open_page: Open) -> None:
+    reader = open_page("#neighbors?word=river")
+    word = reader.page.get_by_label("Word", exact=True)
+    word.fill("half a wo")
+    reader.page.get_by_label("Theme").select_option("dark")
+    reader.page.get_by_label("Number of neighbors").select_option("5")
+    reader.settle()
+    reader.page.get_by_label("Case").select_option("lower")
+    reader.resize(800)
+    expect(word).to_have_value("half a wo")
+    assert reader.page.get_by_role("heading", name="Nearest to river").is_visible()
+    reader.page.get_by_role("button", name="rivers, ").click()
+    expect(word).to_have_value("rivers")
+
+
+def test_the_focus_stays_among_the_bars_and_a_result_is_heard_once(open_page: Open) -> None:
+    reader = open_page("#neighbors?word=river")
+    bars = reader.page.locator(".bars [role=button]")
+    reader.page.evaluate(HEARD)
+    bars.nth(2).focus()
+    with reader.page.expect_response("**/v1/neighbors") as response:
+        reader.page.keyboard.press("Enter")
+    reader.settle()
+    expect(bars.first).to_be_focused()
+    chosen = response.value.request.post_data_json["word"]
+    first = response.value.json()["neighbors"][0]
+    said = f"10 words nearest to {chosen}, first {first['word']}: {first['similarity']:.2f}."
+    assert reader.page.evaluate("globalThis.heard") == [said]
+    reader.page.keyboard.press("ArrowDown")
+    reader.page.keyboard.press("ArrowDown")
+    expect(bars.nth(2)).to_be_focused()
+    reader.page.emulate_media(color_scheme="dark")
+    reader.settle()
+    expect(bars.nth(2)).to_be_focused()
+    assert reader.page.evaluate("globalThis.heard") == [said]
+    reader.page.get_by_label("Word", exact=True).fill("bank")
+    reader.page.get_by_role("button", name="Find neighbors").press("Enter")
+    reader.settle()
+    expect(reader.page.get_by_role("button", name="Find neighbors")).to_be_focused()
+    assert len(reader.page.evaluate("globalThis.heard")) == 2
+
+
+HEARD = """() => {
+  globalThis.heard = [];
+  new MutationObserver((changes) => {
+    for (const { target } of changes) {
+      if (target.closest?.("[role=status]")) globalThis.heard.push(target.textContent);
+    }
+  }).observe(document.querySelector("main"), { childList: true, subtree: true });
+}"""
+
+
+def test_a_hundred_bars_are_one_stop_of_the_tab_key(open_page: Open) -> None:
+    reader = open_page("#neighbors?word=river&k=100")
+    bars = reader.page.locator(".bars [role=button]")
+    assert bars.count() == 100
+    reader.page.get_by_role("button", name="Save PNG").focus()
+    reader.page.keyboard.press("Tab")
+    expect(bars.first).to_be_focused()
+    reader.page.keyboard.press("End")
+    expect(bars.last).to_be_focused()
+    reader.page.keyboard.press("ArrowUp")
+    expect(bars.nth(98)).to_be_focused()
+    reader.page.keyboard.press("Tab")
+    assert not reader.page.evaluate("document.activeElement.closest('.bars')")
+    reader.page.keyboard.press("Shift+Tab")
+    expect(bars.nth(98)).to_be_focused()
+
+
+def test_how_many_an_address_asks_for_is_what_is_asked(open_page: Open) -> None:
+    reader = open_page("#neighbors?k=7")
+    many = reader.page.get_by_label("Number of neighbors")
+    expect(many).to_have_value("7")
+    options = many.locator("option").all_text_contents()
+    assert options == ["5", "7", "10", "20", "50", "100"]
+    assert reader.page.locator(".bars [role=button]").count() == 7
+    for odd in ("0", "1001", "7.5", "many", "-3"):
+        reader.go(f"#neighbors?k={odd}")
+        expect(reader.problem).to_contain_text("/k")
+        expect(many).to_have_value(odd)
+    many.select_option("20")
+    reader.settle()
+    assert not reader.problem.is_visible()
+    assert reader.page.locator(".bars [role=button]").count() == 20

@@ -1,0 +1,360 @@
+"""A real service under test: its processes, raw connections to it, and clients that keep asking."""
+
+import os
+import shutil
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
+from pathlib import Path
+from subprocess import Popen
+from typing import Any, NamedTuple, Self
+
+import h11
+import numpy as np
+import orjson
+
+from tests.conftest import start
+from tests.tiny import VECTORS as TABLE
+from tests.tiny import WORDS, write_tiny
+
+WAIT = 60
+SHORT = {"input": "Apple sold the river bank an apple."}
+TRACE = {"tokens": ["a"] * 700, "embeddings": [[0.1] * 20] * 700}
+"""A request that holds a thread for seconds, on a service with the limits TRACES."""
+TRACES = {"max_trace_tokens": 700, "max_trace_bytes": 1 << 30}
+_TRUE = object()
+
+
+def until(get: Callable[[], Any], wanted: Any = _TRUE, seconds: float = WAIT) -> None:
+    """Wait until a call returns what is wanted, or anything true."""
+    end = time.monotonic() + seconds
+    while not (found := get()) if wanted is _TRUE else (found := get()) != wanted:
+        assert time.monotonic() < end, f"still {found!r} after {seconds} s"
+        time.sleep(0.02)
+
+
+class Service(NamedTuple):
+    """A service of its own for one test."""
+
+    process: Popen[bytes]
+    port: int
+    log: Path
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return "127.0.0.1", self.port
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def master(self) -> int:
+        return self.process.pid
+
+    def workers(self) -> list[int]:
+        """The process ids of the workers, sorted."""
+        with suppress(FileNotFoundError):
+            children = Path(f"/proc/{self.master}/task/{self.master}/children").read_text()
+            program = Path(f"/proc/{self.master}/exe").readlink()
+            return sorted(pid for pid in map(int, children.split()) if runs(pid, program))
+        return []
+
+    def wait_for_workers(self, number: int = 2, but: set[int] = frozenset()) -> list[int]:
+        """Wait until exactly `number` workers run, none of `but`; return them."""
+        until(lambda: len(self.workers()) == number and not set(self.workers()) & but)
+        return self.workers()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the master."""
+        os.kill(self.master, number)
+
+    def reload(self) -> None:
+        """Send SIGHUP and wait until every worker is a new one."""
+        before = set(self.workers())
+        self.signal(signal.SIGHUP)
+        self.wait_for_workers(len(before), but=before)
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+        """Send a request on a connection of its own; return the status and the document."""
+        connection = HTTPConnection(*self.address, timeout=WAIT)
+        content = None if body is None else orjson.dumps(body)
+        try:
+            connection.request(
+                method, path, content, {"Content-Type": "application/json", **headers}
+            )
+            response = connection.getresponse()
+            return response.status, orjson.loads(response.read())
+        finally:
+            connection.close()
+
+    def every_worker(self, ask: Callable[[], Any]) -> list[Any]:
+        """The result of a request to each worker; the others are stopped meanwhile."""
+        found = []
+        for worker in self.workers():
+            others = [other for other in self.workers() if other != worker]
+            for other in others:
+                os.kill(other, signal.SIGSTOP)
+            try:
+                found.append(ask())
+            finally:
+                for other in others:
+                    os.kill(other, signal.SIGCONT)
+        return found
+
+
+def runs(pid: int, program: Path) -> bool:
+    """Whether a process runs a program and has not ended."""
+    try:
+        return Path(f"/proc/{pid}/exe").readlink() == program
+    except OSError:
+        return False
+
+
+@contextmanager
+def running(folder: Path, command: Any = None, **settings: object) -> Iterator[Service]:
+    """Start a service; stop it at the end."""
+    log = folder / "log"
+    process, url = start(log, *([command] if command else []), **settings)
+    service = Service(process, int(url.rpartition(":")[2]), log)
+    try:
+        service.wait_for_workers(int(str(settings.get("workers", 2))))
+        yield service
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        try:
+            process.wait(WAIT)
+        finally:
+            process.kill()
+
+
+def memory(pid: int, *names: str) -> int:
+    """The sum of fields of /proc/PID/smaps_rollup, in bytes."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()[1:]
+    fields = dict(line.split(":") for line in lines)
+    return sum(int(fields[name].split()[0]) * 1024 for name in names)
+
+
+def private_bytes(pid: int) -> int:
+    """The memory that a process shares with no other."""
+    return memory(pid, "Private_Clean", "Private_Dirty")
+
+
+def descriptors(pid: int) -> int:
+    """The number of open files and sockets of a process."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def client_ports(service: Service, pid: int) -> set[int]:
+    """The clients' ports of the connections that a worker has."""
+    inodes = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            inodes.add(str(link.readlink()))
+    ports = set()
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, _state, *rest = line.split()
+        if int(local.partition(":")[2], 16) == service.port and f"socket:[{rest[5]}]" in inodes:
+            ports.add(int(remote.partition(":")[2], 16))
+    return ports - {0}
+
+
+def posted(body: Any, path: str = "/v1/encode", extra: str = "") -> bytes:
+    """The bytes of a POST request."""
+    content = orjson.dumps(body)
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(content)}\r\n{extra}\r\n"
+    )
+    return head.encode() + content
+
+
+def get(path: str, extra: str = "") -> bytes:
+    """The bytes of a GET request."""
+    return f"GET {path} HTTP/1.1\r\nHost: a\r\n{extra}\r\n".encode()
+
+
+def raw(address: tuple[str, int], sent: bytes) -> bytes:
+    """Send bytes, end the sending side, and read until the service closes."""
+    received = b""
+    with socket.create_connection(address, 30) as connection:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            connection.sendall(sent)
+            connection.shutdown(socket.SHUT_WR)
+        with suppress(ConnectionResetError):
+            while chunk := connection.recv(1 << 16):
+                received += chunk
+    return received
+
+
+class Caller:
+    """A client on one connection; h11 reads its responses."""
+
+    def __init__(self, service: Service) -> None:
+        self.socket = socket.create_connection(service.address, WAIT)
+        self._read = h11.Connection(h11.CLIENT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def ask(self, data: bytes) -> tuple[int, dict[str, str], bytes]:
+        """Send a request and read its response."""
+        self.send(data)
+        return self.response()
+
+    def response(self) -> tuple[int, dict[str, str], bytes]:
+        """The next response: status, headers and body."""
+        if self._read.their_state is h11.DONE:
+            self._read.start_next_cycle()
+        if self._read.our_state is h11.IDLE:
+            self._read.send(h11.Request(method="GET", target="/", headers=[("Host", "a")]))
+            self._read.send(h11.EndOfMessage())
+        head, body = None, bytearray()
+        while True:
+            event = self._read.next_event()
+            if event is h11.NEED_DATA:
+                self._read.receive_data(self.socket.recv(1 << 16))
+            elif isinstance(event, h11.Response):
+                head = event
+            elif isinstance(event, h11.Data):
+                body += event.data
+            elif isinstance(event, h11.EndOfMessage):
+                headers = {name.decode(): value.decode() for name, value in head.headers}
+                return head.status_code, headers, bytes(body)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the service has ended the connection; waits until it does."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionError:
+            return True
+
+
+class Asker(threading.Thread):
+    """Sends one request after the other, on a kept connection or on a new one for each.
+
+    A kept connection is made anew after `Connection: close`, and after its end between two
+    requests.
+    """
+
+    def __init__(self, service: Service, *, kept: bool) -> None:
+        super().__init__(daemon=True)
+        self.service, self.kept = service, kept
+        self.stopping = threading.Event()
+        self.answered = self.refused = 0
+        self.bodies: set[bytes] = set()
+        self.lost: list[tuple[int, str]] = []
+        """the client's port and the reason, for each request without its response"""
+
+    def run(self) -> None:
+        caller = None
+        while not self.stopping.is_set():
+            if caller is None:
+                try:
+                    caller = Caller(self.service)
+                except ConnectionError:
+                    self.refused += 1
+                    self.stopping.wait(0.01)
+                    continue
+            port = caller.socket.getsockname()[1]
+            try:
+                status, headers, body = caller.ask(posted(SHORT))
+            except (OSError, h11.RemoteProtocolError) as error:
+                self.lost.append((port, repr(error)))
+                caller.socket.close()
+                caller = None
+                continue
+            self.answered += 1
+            self.bodies.add(body if status == 200 else str(status).encode())
+            if not self.kept or headers.get("connection") == "close":
+                caller.socket.close()
+                caller = None
+        if caller is not None:
+            caller.socket.close()
+
+
+class Load:
+    """Several askers."""
+
+    def __init__(self, askers: list[Asker]) -> None:
+        self.askers = askers
+
+    @property
+    def answered(self) -> int:
+        return sum(one.answered for one in self.askers)
+
+    @property
+    def lost(self) -> list[tuple[int, str]]:
+        return [lost for one in self.askers for lost in one.lost]
+
+    def go_on(self, number: int = 50) -> None:
+        """Wait for further responses."""
+        before = self.answered
+        until(lambda: self.answered >= before + number)
+
+
+@contextmanager
+def load(service: Service, kept: int = 6, new: int = 3) -> Iterator[Load]:
+    """Clients that ask while the block runs; every response has the same body."""
+    askers = [Asker(service, kept=number < kept) for number in range(kept + new)]
+    for one in askers:
+        one.start()
+    try:
+        yield Load(askers)
+    finally:
+        for one in askers:
+            one.stopping.set()
+        for one in askers:
+            one.join(WAIT)
+    assert len(set().union(*(one.bodies for one in askers))) == 1
+
+
+SENTENCE = ["apple", "river", "money", "did"]
+
+
+def write_version(folder: Path, version: int) -> Path:
+    """Write a version of a model; no other version has its rows and words in this order."""
+    order = np.roll(np.arange(len(WORDS)), version)
+    words = [WORDS[i] for i in order]
+    return write_tiny(folder, words=words, vectors=TABLE[order] * version, source=str(version))
+
+
+def damage(folder: Path, made: Path) -> None:
+    """Replace a model by a damaged one, as an importer replaces it: by renaming."""
+    new = write_version(made / folder.name, 99)
+    with (new / "vectors.npy").open("r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(np.float32(0.5).tobytes())
+    folder.rename(made / "old")
+    new.rename(folder)
+    shutil.rmtree(made / "old")
+
+
+def version_of(service: Service, model: str) -> int | None:
+    """The version of a model that answers, checked by its arrays; None without such a model."""
+    status, document = service.ask("POST", "/v1/encode", {"input": [SENTENCE], "model": model})
+    if status == 404:
+        return None
+    assert status == 200, document
+    result = document["results"][0]
+    static = np.array(result["static"])
+    version = int(static.max() / 2)
+    rows = [WORDS.index(word) for word in SENTENCE]
+    assert static.tolist() == (TABLE[rows] * version).tolist()
+    scores = np.exp(static @ static.T - (static @ static.T).max(axis=1, keepdims=True))
+    attention = scores / scores.sum(axis=1, keepdims=True)
+    assert np.allclose(np.array(result["attention"])[0, 0], attention, atol=1e-6)
+    assert np.allclose(result["contextual"], attention @ static, atol=1e-4)
+    return version

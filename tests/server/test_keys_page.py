@@ -1,0 +1,135 @@
+"""docs/keys.md: its commands, run as they stand in their order, and what it says comes of them."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from polyseme.api_keys import find_key, key_file_line, read_key_file
+from polyseme.observability.request_context import SECURITY_HEADERS
+from tests.conftest import ROOT, free_port
+from tests.server.service import WAIT, until
+
+PAGE = (ROOT / "docs" / "keys.md").read_text("utf-8")
+BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+MAKE, SERVE, ASK, ADD, REMOVE, SERVE_RATES, SERVE_ORIGINS, ASK_LEAVE = BLOCKS
+SAID = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+
+pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+
+
+class Shell:
+    """Commands of the page in one folder, with `polyseme` and a port of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.given = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "POLYSEME_PORT": str(self.port),
+            "POLYSEME_WORKERS": "1",
+            "POLYSEME_DRAIN_SECONDS": "0",
+        }
+
+    def run(self, block: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", "-ec", block.replace("localhost:8000", f"localhost:{self.port}")],
+            cwd=self.folder,
+            env={**self.given, **variables},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+    @contextmanager
+    def serving(self, block: str) -> Iterator[tuple[int, httpx.Client]]:
+        """Serve as a block says: the process, and a client."""
+        variables, _, command = block.rpartition(" polyseme ")
+        with (self.folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                ["sh", "-ec", f"{variables} exec polyseme {command}"],
+                cwd=self.folder,
+                env=self.given,
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            with httpx.Client(base_url=f"http://localhost:{self.port}") as client:
+                until(lambda: self._answers(client), True)
+                yield process.pid, client
+        finally:
+            process.terminate()
+            process.wait(WAIT)
+
+    @staticmethod
+    def _answers(client: httpx.Client) -> bool:
+        try:
+            return client.get("/livez").status_code == 200
+        except httpx.TransportError:
+            return False
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def shape(text: str) -> str:
+    """What an ellipsis of the page stands for."""
+    return re.escape(text.strip()).replace("…", "[A-Za-z0-9_-]{43,64}")
+
+
+def test_a_key_is_made_used_replaced_and_taken_away_as_the_page_says(shell: Shell) -> None:
+    made = shell.run(MAKE)
+    assert re.fullmatch(shape(SAID[0]), made.stderr.strip())
+    assert re.fullmatch(shape(SAID[1]), (shell.folder / "keys").read_text().strip())
+    old = made.stderr.split()[-1]
+    with shell.serving(SERVE) as (pid, client):
+
+        def status(key: str) -> int:
+            headers = {"Authorization": f"Bearer {key}"}
+            return client.get("/v1/models", headers=headers).status_code
+
+        assert '"wiki-en"' in shell.run(ASK, KEY=old).stdout
+        assert client.get("/v1/models").status_code == 401
+        new = shell.run(ADD, PID=str(pid)).stderr.split()[-1]
+        until(lambda: status(new), 200)
+        assert status(old) == 200
+        shell.run(REMOVE, PID=str(pid))
+        until(lambda: status(old), 401)
+        assert status(new) == 200
+        assert find_key(read_key_file(shell.folder / "keys"), new) == "alice-2"
+
+
+def test_a_rate_in_redis_is_set_as_the_page_says(shell: Shell) -> None:
+    with shell.serving(SERVE_RATES) as (_, client):
+        # Whether there is a Redis at this place or not.
+        assert client.get("/v1/models").status_code in {200, 429}
+    rates = "POLYSEME_RATE_LIMIT='10/second;1000/hour' polyseme serve"
+    assert rates.split("'")[1] in PAGE
+    with shell.serving(rates) as (_, client):
+        assert client.get("/v1/models").status_code == 200
+
+
+def test_an_origin_is_let_in_as_the_page_says(shell: Shell) -> None:
+    with shell.serving(SERVE_ORIGINS):
+        lines = shell.run(ASK_LEAVE).stdout.splitlines()
+        assert set(SAID[2].splitlines()) <= {line.strip() for line in lines}
+
+
+def test_the_page_names_every_header_that_answers_have() -> None:
+    text = PAGE.replace("\n", " ")
+    for name, value in SECURITY_HEADERS.items():
+        assert f"{name}: {value}" in text
+
+
+def test_lines_that_the_page_shows_are_those_of_the_file() -> None:
+    assert re.fullmatch(shape(SAID[1]), key_file_line("alice", "key"))

@@ -1,0 +1,223 @@
+"""The reverse proxy: a real nginx, configured as in `deploy/nginx`, before a real service."""
+
+import json
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from polyseme.observability.request_context import SECURITY_HEADERS
+from polyseme.settings import Settings
+from tests.api.problem import SECRET, expect_problem
+from tests.conftest import start
+from tests.server.proxy import CONFIGURATION, NGINX, proxied
+
+SENTENCE = {"input": "The bank of the river"}
+NOBODY = "127.0.0.1:1"
+
+pytestmark = pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the proxy that the tests share logs."""
+    return tmp_path_factory.mktemp("proxy") / "log"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service behind one proxy."""
+    settings = {"proxies": 1, "workers": 1, "metrics": "open"}
+    process, address = start(tmp_path_factory.mktemp("service") / "log", **settings)
+    yield address
+    process.terminate()
+    assert process.wait(40) == 0
+
+
+@pytest.fixture(scope="module")
+def proxy(service: str, log: Path) -> Iterator[httpx.Client]:
+    """A client of the proxy before it."""
+    with proxied(log.parent, service) as client:
+        yield client
+
+
+def raw(proxy: httpx.Client, request: bytes) -> httpx.Response:
+    """Send bytes as they are, and read the answer to the end of the connection."""
+    place = proxy.base_url.host, proxy.base_url.port
+    with closing(socket.create_connection(place, timeout=20)) as line:
+        line.sendall(request)
+        answer = b"".join(iter(lambda: line.recv(65536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *lines = head.decode("latin-1").split("\r\n")
+    headers = [tuple(one.split(": ", 1)) for one in lines]
+    return httpx.Response(int(status.split()[1]), headers=headers, content=body)
+
+
+def test_an_answer_is_the_services_own(proxy: httpx.Client, service: str) -> None:
+    through = proxy.post("/v1/encode", json=SENTENCE, headers={"X-Request-ID": "mine.1"})
+    direct = httpx.post(f"{service}/v1/encode", json=SENTENCE)
+    assert through.content == direct.content
+    assert through.headers["x-request-id"] == "mine.1"
+    assert "server-timing" in through.headers
+    apart = {"server", "date", "x-request-id", "server-timing", "connection"}
+    assert {k: v for k, v in through.headers.items() if k not in apart} == {
+        k: v for k, v in direct.headers.items() if k not in apart
+    }
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "application/x-ndjson"])
+def test_a_long_response_is_the_services_own(
+    proxy: httpx.Client, service: str, media_type: str
+) -> None:
+    body = {"input": ["The bank of the river is near the bank of the city"] * 400}
+    headers = {"Accept": media_type}
+    direct = httpx.post(f"{service}/v1/encode", json=body, headers=headers, timeout=60)
+    assert len(direct.content) > 20e6
+    assert proxy.post("/v1/encode", json=body, headers=headers).content == direct.content
+
+
+def test_the_services_own_413_says_its_limit(proxy: httpx.Client) -> None:
+    limit = Settings.model_fields["max_body_bytes"].default
+    body = json.dumps({"input": "x" * limit})
+    answer = proxy.post("/v1/encode", content=body, headers={"Content-Type": "application/json"})
+    document = expect_problem(answer, 413, "too_large")
+    assert (document["limit"], document["setting"]) == (limit, "max_body_bytes")
+
+
+def test_a_body_over_the_proxys_limit_is_a_problem(proxy: httpx.Client) -> None:
+    answer = proxy.post("/v1/encode", content=b" " * 9_000_000)
+    document = expect_problem(answer, 413, "too_large")
+    assert "9000000" in document["detail"] and "8388608" in document["detail"]
+
+
+def test_the_proxy_takes_larger_bodies_than_the_service() -> None:
+    (size,) = re.findall(r"client_max_body_size (\d+)m;", CONFIGURATION.read_text())
+    assert int(size) << 20 > Settings.model_fields["max_body_bytes"].default
+    assert str(int(size) << 20) in CONFIGURATION.read_text()
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/readyz"])
+def test_what_is_for_the_inside_alone_is_not_found(
+    proxy: httpx.Client, service: str, path: str
+) -> None:
+    assert httpx.get(f"{service}{path}").status_code == 200
+    for way in (
+        path,
+        f"/{path}",
+        f"{path}?x",
+        f"/page/..{path}",
+        f"/.{path}",
+        f"/%{ord(path[1]):x}{path[2:]}",
+    ):
+        head = f"GET {way} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        expect_problem(raw(proxy, head.encode()), 404, "unknown_route")
+    head = f"GET http://x{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    expect_problem(raw(proxy, head.encode()), 404, "unknown_route")
+    for way in (f"{path}/", path.upper(), f"{path}%2f", f"{path};x", f"{path}%00", f"{path}%20"):
+        assert raw(
+            proxy, f"GET {way} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+        ).status_code in {400, 404}
+
+
+def test_its_own_pages_cannot_be_asked_for(proxy: httpx.Client) -> None:
+    for name in ("internal", "malformed", "not_ready", ""):
+        expect_problem(proxy.get(f"/problem/{name}"), 404, "unknown_route")
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code"),
+    [
+        (
+            b"GET /v1/models HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 40_000 + b"\r\n\r\n",
+            400,
+            "malformed",
+        ),
+        (b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 400, "malformed"),
+        (b"nothing of HTTP s3cretqx\r\n\r\n", 400, "malformed"),
+        (b"GET /v1/models HTTP/1.1\r\n\r\n", 400, "malformed"),
+        (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", 400, "malformed"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: s3cretqx\r\n\r\n", 400, "malformed"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400, "malformed"),
+        (
+            b"TRACE /s3cretqx HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+            405,
+            "method_not_allowed",
+        ),
+    ],
+)
+def test_what_the_proxy_refuses_is_a_problem(
+    proxy: httpx.Client, request_: bytes, status: int, code: str
+) -> None:
+    answer = raw(proxy, request_)
+    expect_problem(answer, status, code)
+    for name, value in SECURITY_HEADERS.items():
+        assert answer.headers[name] == value
+
+
+def test_without_a_service_it_says_when_to_come_again(tmp_path: Path) -> None:
+    with proxied(tmp_path, NOBODY) as client:
+        headers = {"X-Request-ID": "mine"}
+        answer = client.post(f"/v1/encode?{SECRET}", json=SENTENCE, headers=headers)
+        expect_problem(answer, 503, "not_ready")
+        assert answer.headers["x-request-id"] == "mine"
+        assert int(answer.headers["retry-after"]) > 0
+    # Read when the proxy has ended: a line is written after its answer.
+    log = (tmp_path / "log").read_text()
+    assert SECRET not in log
+    last = json.loads(log.splitlines()[-1])
+    assert (last["route"], last["status"]) == ("/v1/encode", 503)
+
+
+def test_one_caller_cannot_take_every_connection(service: str, tmp_path: Path) -> None:
+    head = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+    with ExitStack() as stack:
+        few = stack.enter_context(proxied(tmp_path, service, ("callers 256", "callers 2")))
+        place = few.base_url.host, few.base_url.port
+        # As many as it takes: one that comes while another request is answered is refused.
+        for _ in range(100):
+            stack.enter_context(closing(socket.create_connection(place))).sendall(head)
+            time.sleep(0.1)
+            answer = few.get("/livez")
+            if answer.status_code == 503:
+                break
+        expect_problem(answer, 503, "overloaded")
+        assert int(answer.headers["retry-after"]) > 0
+
+
+def test_its_log_is_json_without_keys_queries_and_texts(proxy: httpx.Client, log: Path) -> None:
+    authorization = {"Authorization": f"Bearer {SECRET}", "User-Agent": SECRET, "Cookie": SECRET}
+    paths = [f"/v1/encode?key={SECRET}", f"/v1/models/{SECRET}", f"/{SECRET}", f"/page/{SECRET}"]
+    paths += [f"/v2/models/{SECRET}/infer?{SECRET}", f"/v2/models/{SECRET}", f"/v2/{SECRET}"]
+    for path in paths:
+        proxy.post(path, json={"input": SECRET}, headers={**authorization, "Referer": SECRET})
+    raw(proxy, f"{SECRET} /{SECRET} HTTP/1.1\r\nHost: {SECRET}\r\n\r\n".encode())
+    proxy.get("/livez", headers={"X-Request-ID": "last-of-all"})
+    for _ in range(200):
+        # A line is written after its answer.
+        text = log.read_text()
+        if '"last-of-all"' in text:
+            break
+        time.sleep(0.05)
+    assert SECRET not in text
+    lines = [json.loads(line) for line in text.splitlines()]
+    routes = {"/v1/encode", "/v1/models/<name>", "/v2/models/<name>", "/v2/models/<name>/infer"}
+    assert routes | {"unmatched"} <= {line["route"] for line in lines}
+    (last,) = (line for line in lines if line["request_id"] == "last-of-all")
+    assert (last["status"], last["method"], last["route"]) == (200, "GET", "/livez")
+
+
+def test_the_configuration_is_one_that_nginx_takes(tmp_path: Path) -> None:
+    text = (
+        CONFIGURATION.read_text().replace("polyseme:8000", NOBODY).replace("/tmp/", f"{tmp_path}/")
+    )
+    (tmp_path / "nginx.conf").write_text(text)
+    command = [NGINX, "-t", "-c", tmp_path / "nginx.conf"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "warn" not in done.stderr

@@ -1,0 +1,237 @@
+"""The worker: fair accepting, a bounded queue, malformed requests and connections."""
+
+import json
+import threading
+import time
+from contextlib import ExitStack
+
+import httpx
+import pytest
+
+from polyseme.api.responses import OpenAIProblemResponse
+from polyseme.observability.request_context import SECURITY_HEADERS
+from tests.api.problem import SECRET
+from tests.server.service import (
+    SHORT,
+    TRACE,
+    TRACES,
+    Caller,
+    Service,
+    client_ports,
+    get,
+    posted,
+    raw,
+    running,
+    until,
+)
+
+LIVE = get("/livez")
+LONG = posted(TRACE, "/v1/trace")
+"""A request that holds its thread for seconds."""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """One worker with one thread and room for three waiting requests."""
+    settings = {"workers": 1, "threads": 1, "max_waiting": 3, "max_body_bytes": 1 << 20, **TRACES}
+    with running(tmp_path_factory.mktemp("service"), **settings) as made:
+        yield made
+
+
+def test_a_full_queue_answers_503_with_a_time_to_come_back(service: Service) -> None:
+    with ExitStack() as stack:
+        busy = stack.enter_context(Caller(service))
+        busy.send(LONG)
+        time.sleep(0.1)
+        callers = [stack.enter_context(Caller(service)) for _ in range(10)]
+        for caller in callers:
+            caller.send(posted(SHORT))
+        responses = [caller.response() for caller in callers]
+        assert [status for status, _, _ in responses].count(200) == 3
+        assert busy.response()[0] == 200
+    for status, headers, body in responses:
+        if status == 503:
+            document = json.loads(body)
+            OpenAIProblemResponse.model_validate(document)
+            assert document["code"] == document["error"]["code"] == "overloaded"
+            assert headers["retry-after"] == "1"
+            assert headers["content-type"] == "application/problem+json"
+            assert headers["x-request-id"] == document["request_id"]
+            assert headers["connection"] == "close"
+    with Caller(service) as caller:
+        assert caller.ask(posted(SHORT))[0] == 200
+    assert '"code":"overloaded"' in service.log.read_text()
+
+
+def test_the_worker_counts_its_connections_and_refusals(service: Service) -> None:
+    with Caller(service) as caller:
+        metrics = caller.ask(get("/metrics"))[2].decode()
+        assert 'polyseme_refused_total{reason="overloaded"}' in metrics
+        until(lambda: len(client_ports(service, service.workers()[0])), 1)
+        caller.ask(LIVE)
+        time.sleep(0.1)
+        metrics = caller.ask(get("/metrics"))[2].decode()
+        assert "\npolyseme_connections 1.0\n" in metrics
+
+
+def test_a_client_that_does_not_close_holds_nobody_up(service: Service) -> None:
+    with Caller(service) as lazy, Caller(service) as kept:
+        assert kept.ask(LIVE)[0] == 200
+        assert lazy.ask(get("/livez", "Connection: close\r\n"))[0] == 200
+        # The worker waits up to 2 s for the end of the client: in a thread, so that its loop goes
+        # on.
+        refused = []
+        for _ in range(4):
+            with Caller(service) as other:
+                other.send(get("/livez", "Connection: close\r\n"))
+                refused.append(other)
+        (worker,) = service.workers()
+        until(lambda: len(client_ports(service, worker)) <= 3, seconds=1.5)
+        assert kept.ask(LIVE)[0] == 200
+
+
+def test_connections_that_are_kept_busy_let_others_in(service: Service) -> None:
+    answered = [0] * 4
+    enough = threading.Event()
+
+    def keep_asking(number: int) -> None:
+        with Caller(service) as caller:
+            while not enough.is_set():
+                assert caller.ask(LIVE)[0] == 200
+                answered[number] += 1
+                if sum(answered) >= 400:
+                    enough.set()
+
+    threads = [threading.Thread(target=keep_asking, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert min(answered) > 20, answered
+
+
+def test_pipelined_requests_are_answered_in_their_order(service: Service) -> None:
+    inputs = ["Apple", "river", "money bank"]
+    with Caller(service) as caller:
+        wanted = [caller.ask(posted({"input": one}))[2] for one in inputs]
+        caller.send(b"".join(posted({"input": one}) for one in inputs))
+        assert [caller.response()[2] for _ in inputs] == wanted
+
+
+def test_a_client_that_expects_100_is_told_to_send(service: Service) -> None:
+    head, _, body = posted(SHORT, extra="Expect: 100-continue\r\n").partition(b"\r\n\r\n")
+    with Caller(service) as caller:
+        caller.send(head + b"\r\n\r\n")
+        assert caller.socket.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        caller.send(body)
+        assert caller.response()[0] == 200
+
+
+def test_a_client_that_leaves_in_the_middle_harms_nobody(service: Service) -> None:
+    for _ in range(8):
+        with Caller(service) as half:
+            half.send(posted(SHORT)[:-5])
+    with Caller(service) as caller:
+        assert caller.ask(posted(SHORT))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"s3cretqx\r\n\r\n",
+        b"GET /" + b"s3cretqx" * 1000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /livez HTTP/9.9\r\nHost: s3cretqx\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Long: " + b"s3cretqx" * 2000 + b"\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\ns3cretqx s3cretqx: s3cretqx\r\n\r\n",
+        b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Length: s3cretqx\r\n\r\n",
+        b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: s3cretqx\r\n\r\ns3cretqx",
+        b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+    ],
+)
+def test_a_malformed_request_gets_a_problem_without_any_of_its_text(
+    service: Service, sent: bytes
+) -> None:
+    head, _, body = raw(service.address, sent).partition(b"\r\n\r\n")
+    lines = head.decode().lower().split("\r\n")
+    assert lines[0] == "http/1.1 400 bad request"
+    headers = dict(line.split(": ", 1) for line in lines[1:])
+    assert len(headers) == len(lines) - 1
+    document = json.loads(body)
+    OpenAIProblemResponse.model_validate(document)
+    assert (document["code"], document["status"]) == ("malformed", 400)
+    assert headers["content-type"] == "application/problem+json"
+    assert headers["x-request-id"] == document["request_id"]
+    assert headers["server-timing"] == "total;dur=0"
+    for name, value in SECURITY_HEADERS.items():
+        assert headers[name.lower()] == value.lower()
+    assert SECRET not in body.decode()
+    until(lambda: document["request_id"] in service.log.read_text())
+    assert SECRET not in service.log.read_text()
+
+
+@pytest.mark.parametrize("path", ["/v1/encode", "/v1/nothing"])
+def test_malformed_chunks_end_the_connection_with_one_response(service: Service, path: str) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    sent = f"{head}Transfer-Encoding: chunked\r\n\r\ns3cretqx\r\n".encode()
+    received = raw(service.address, sent)
+    assert received.count(b"HTTP/1.1 ") == 1
+    code = b'"code":"not_json"' if path == "/v1/encode" else b'"code":"unknown_route"'
+    assert code in received
+    assert SECRET.encode() not in received
+
+
+def test_a_chunked_body_is_read_and_limited(service: Service) -> None:
+    def chunks(size: int):
+        body = json.dumps({"input": "a" * size}).encode()
+        for start in range(0, len(body), 65_536):
+            yield body[start : start + 65_536]
+
+    headers = {"Content-Type": "application/json"}
+    for size, status in ((1000, 200), (3_000_000, 413)):
+        response = httpx.post(f"{service.url}/v1/encode", content=chunks(size), headers=headers)
+        assert response.status_code == status, response.text
+
+
+def test_a_body_that_ends_too_soon_is_refused_though_it_is_json(service: Service) -> None:
+    head, _, body = posted(SHORT).partition(b"\r\n\r\n")
+    short = head.replace(b": %d" % len(body), b": %d" % (len(body) + 1))
+    assert raw(service.address, posted(SHORT)).startswith(b"HTTP/1.1 200 ")
+    assert raw(service.address, short + b"\r\n\r\n" + body).startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_body_that_is_refused_unread_never_becomes_a_request(service: Service) -> None:
+    head = b"POST /v1/encode HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    sent = head + b"Content-Length: 2000000\r\n\r\n" + LIVE * 100
+    received = raw(service.address, sent)
+    assert received.startswith(b"HTTP/1.1 413 ")
+    assert received.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize("path", [b"/v1//models", b"/docs//", b"/page/%2e%2e/api/app.py"])
+def test_a_path_with_a_trick_leads_nowhere(service: Service, path: bytes) -> None:
+    assert raw(service.address, get(path.decode())).startswith(b"HTTP/1.1 404 ")
+
+
+def test_a_response_to_http_1_0_ends_with_the_connection(service: Service) -> None:
+    body = {"input": ["a river"] * 3}
+    request = posted(body, extra="Accept: application/x-ndjson\r\n").replace(
+        b"HTTP/1.1", b"HTTP/1.0"
+    )
+    head, _, content = raw(service.address, request).partition(b"\r\n\r\n")
+    assert b"200 OK" in head and b"chunked" not in head
+    assert [json.loads(line) for line in content.splitlines()][-1]["complete"] is True
+
+
+def test_a_worker_without_a_free_thread_leaves_connections_to_the_others(tmp_path) -> None:
+    with running(tmp_path, workers=2, threads=1, **TRACES) as service, ExitStack() as stack:
+        busy = stack.enter_context(Caller(service))
+        busy.send(LONG)
+        time.sleep(0.3)
+        port = busy.socket.getsockname()[1]
+        (first,) = [one for one in service.workers() if port in client_ports(service, one)]
+        callers = [stack.enter_context(Caller(service)) for _ in range(6)]
+        for caller in callers:
+            assert caller.ask(posted(SHORT))[0] == 200
+        # The busy worker may have looked in the moment in which a connection came.
+        assert len(client_ports(service, first)) <= 2
+        assert busy.response()[0] == 200

@@ -1,0 +1,174 @@
+"""Key files: what is taken, and what is refused without being shown."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from polyseme.api_keys import (
+    MAX_KEYS,
+    KeyFileError,
+    digests_of_keys,
+    find_key,
+    generate_key,
+    is_valid_name,
+    key_file_line,
+    read_key_file,
+)
+
+HASH = "sha256:" + "a1" * 32
+SECRET = "s3cretqx"
+
+
+def written(folder: Path, content: str | bytes) -> Path:
+    file = folder / f"keys-{SECRET}"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return file
+
+
+def test_a_file_has_a_key_in_each_line_beside_comments_and_blank_lines(tmp_path: Path) -> None:
+    one, other = generate_key(), generate_key()
+    lines = [
+        "# keys",
+        "",
+        key_file_line("one", one),
+        "  \t",
+        f"  {key_file_line('Other.2_x-y', other)} \r",
+    ]
+    keys = read_key_file(written(tmp_path, "\n".join(lines)))
+    assert list(keys) == ["one", "Other.2_x-y"]
+    assert find_key(keys, one) == "one"
+    assert find_key(keys, other) == "Other.2_x-y"
+    assert find_key(keys, one[:-1]) is find_key(keys, "") is find_key(keys, "\xff") is None
+
+
+def test_a_file_without_a_key_is_a_file_of_no_keys(tmp_path: Path) -> None:
+    assert read_key_file(written(tmp_path, "")) == read_key_file(written(tmp_path, "#\n\n")) == {}
+
+
+def test_what_is_kept_of_a_key_does_not_open(tmp_path: Path) -> None:
+    key = generate_key()
+    keys = read_key_file(written(tmp_path, key_file_line("one", key)))
+    kept = keys["one"].hex()
+    assert key not in key_file_line("one", key)
+    assert find_key(keys, kept) is find_key(keys, f"sha256:{kept}") is None
+
+
+def test_keys_are_random_and_of_256_bits() -> None:
+    keys = {generate_key() for _ in range(100)}
+    assert len(keys) == 100
+    assert all(re.fullmatch(r"polyseme_[A-Za-z0-9_-]{43}", key) for key in keys)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        SECRET,
+        f"{SECRET} {SECRET}",
+        HASH,
+        f"one {SECRET}",
+        f"one {HASH[:-1]}",
+        f"one {HASH}0",
+        f"one {HASH} more",
+        f"one,{HASH}",
+        f"one {HASH.replace('sha256', 'md5')}",
+        f"one {HASH.replace('a1', 'g1')}",
+        f"o\N{LATIN SMALL LETTER E WITH ACUTE} {HASH}",
+        f"{'x' * 65} {HASH}",
+        f"../one {HASH}",
+        f"key-1 {HASH}",
+        f"one {HASH}\0",
+        f"one {HASH}\N{LINE SEPARATOR}two {HASH}",
+        f"one {HASH} # mine",
+    ],
+)
+def test_a_line_that_is_not_a_name_and_a_hash_is_refused_by_its_number(
+    tmp_path: Path, line: str
+) -> None:
+    file = written(tmp_path, f"# first\nfine sha256:{'b2' * 32}\n{line}\n")
+    with pytest.raises(KeyFileError) as caught:
+        read_key_file(file)
+    assert str(caught.value) == (
+        "Line 3 of the key file is not a name and a hash, as `polyseme keys new` prints them"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [(f"one sha256:{'b2' * 32}", "name"), (f"two {HASH.replace('a1', 'A1')}", "key")],
+)
+def test_a_name_or_a_key_that_comes_twice_is_refused(tmp_path: Path, line: str, what: str) -> None:
+    with pytest.raises(KeyFileError) as caught:
+        read_key_file(written(tmp_path, f"one {HASH}\n{line}"))
+    assert str(caught.value) == f"Line 2 of the key file has the {what} of an earlier line"
+
+
+def spoiled(folder: Path, how: str) -> Path:
+    file = folder / f"keys-{SECRET}"
+    if how == "pipe":
+        os.mkfifo(file)
+    elif how == "folder":
+        file.mkdir()
+    elif how == "loop":
+        file.symlink_to(file)
+    elif how == "device":
+        file.symlink_to("/dev/zero")
+    elif how == "large":
+        with file.open("wb") as sparse:
+            sparse.truncate(1 << 40)
+    elif how == "latin":
+        file.write_bytes(b"# \xe9\n")
+    elif how == "many":
+        file.write_text("".join(f"n{i} sha256:{i:064x}\n" for i in range(MAX_KEYS + 1)))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("pipe", "is not a regular file"),
+        ("folder", "cannot be read"),
+        ("device", "is not a regular file"),
+        ("loop", "cannot be read"),
+        ("missing", "cannot be read"),
+        ("large", "has more than 262144 bytes"),
+        ("latin", "is not UTF-8"),
+        ("many", "has more than 1000 keys"),
+    ],
+)
+def test_what_is_not_a_small_file_of_text_is_refused(
+    tmp_path: Path, how: str, sentence: str
+) -> None:
+    with pytest.raises(KeyFileError) as caught:
+        read_key_file(spoiled(tmp_path, how))
+    assert str(caught.value) == f"The key file {sentence}"
+
+
+def test_as_many_keys_as_there_may_be_are_read(tmp_path: Path) -> None:
+    lines = "".join(f"n{i} sha256:{i:064x}\n" for i in range(MAX_KEYS))
+    assert len(read_key_file(written(tmp_path, lines))) == MAX_KEYS
+
+
+def test_keys_without_names_are_numbered_and_may_be_hashes() -> None:
+    key = generate_key()
+    keys = digests_of_keys(
+        ["plain", key_file_line("x", key).split()[1], "caf\N{LATIN SMALL LETTER E}"]
+    )
+    assert list(keys) == ["key-1", "key-2", "key-3"]
+    assert find_key(keys, "plain") == "key-1"
+    assert find_key(keys, key) == "key-2"
+    with pytest.raises(ValueError, match="64 hexadecimal digits"):
+        digests_of_keys(["plain", f"sha256:{SECRET}"])
+
+
+def test_a_key_is_compared_by_the_bytes_that_were_sent() -> None:
+    key = "cl\N{LATIN SMALL LETTER E WITH ACUTE}"
+    assert find_key(digests_of_keys([key]), key.encode().decode("latin-1")) == "key-1"
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 65, "key-1", "key-007", "a\n"])
+def test_a_name_is_one_word_and_none_of_those_of_keys_without_names(name: str) -> None:
+    assert not is_valid_name(name)
+    assert is_valid_name("x" * 64)
+    assert is_valid_name("key-1a")

@@ -1,0 +1,127 @@
+"""Files that are there whole, or not at all: real files, a real full disk, a process that dies."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_files, atomic_write
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def break_off(error, *places):
+    with atomic_files(*places) as (file, *_):
+        file.write(b"half")
+        raise error
+
+
+def elsewhere(place, *lines):
+    """What becomes of another process that runs these lines."""
+    known = (
+        "import os, signal, sys; from pathlib import Path",
+        "from polyseme.atomic_files import atomic_files, atomic_write",
+        "place = Path(sys.argv[1])",
+    )
+    command = [sys.executable, "-c", "\n".join((*known, *lines)), place]
+    return subprocess.run(command, capture_output=True, check=False)
+
+
+def test_until_they_are_whole_what_was_there_stays(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_bytes(b"before")
+    with atomic_files(one, two) as (first, second):
+        first.write(b"after")
+        second.write(b"new")
+        assert (one.read_bytes(), two.exists()) == (b"before", False)
+        assert all(name.startswith(TEMPORARY_PREFIX) for name in names(tmp_path) if name != "one")
+    assert (one.read_bytes(), two.read_bytes()) == (b"after", b"new")
+    assert names(tmp_path) == ["one", "two"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_what_is_broken_off_leaves_nothing(tmp_path, error):
+    place = tmp_path / "file"
+    place.write_bytes(b"before")
+    with pytest.raises(error):
+        break_off(error, place, tmp_path / "other")
+    assert (names(tmp_path), place.read_bytes()) == (["file"], b"before")
+
+
+def test_a_disk_that_is_full_leaves_what_was_there(tmp_path):
+    """The kernel refuses what goes over the limit of a file's size, as a full disk does."""
+    place = tmp_path / "file"
+    place.write_bytes(b"before")
+    found = elsewhere(
+        place,
+        "import resource",
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)",
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))",
+        "atomic_write(place, bytes(100_000))",
+    )
+    assert b"File too large" in found.stderr
+    assert (names(tmp_path), place.read_bytes()) == (["file"], b"before")
+
+
+def test_a_process_that_is_killed_leaves_what_was_there(tmp_path):
+    place = tmp_path / "file"
+    place.write_bytes(b"before")
+    found = elsewhere(
+        place,
+        "with atomic_files(place) as (file,):",
+        "    file.write(bytes(100_000)); file.flush(); os.kill(os.getpid(), signal.SIGKILL)",
+    )
+    assert found.returncode == -signal.SIGKILL
+    assert place.read_bytes() == b"before"
+    [left] = [name for name in names(tmp_path) if name != "file"]
+    assert left.startswith(TEMPORARY_PREFIX)
+
+
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
+    (tmp_path / "far").mkdir()
+    target, link = tmp_path / "far" / "target", tmp_path / "link"
+    target.write_bytes(b"before")
+    link.symlink_to(target)
+    atomic_write(link, b"after")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"after"
+    assert names(tmp_path / "far") == ["target"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_permissions_stay(tmp_path, mode):
+    place = tmp_path / "file"
+    place.write_bytes(b"before")
+    place.chmod(mode)
+    atomic_write(place, b"after")
+    assert place.stat().st_mode & 0o777 == mode
+
+
+def test_a_new_file_has_the_permissions_that_the_user_gives_new_files(tmp_path):
+    before = os.umask(0o027)
+    try:
+        atomic_write(tmp_path / "file", b"new")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_name_as_long_as_names_may_be(tmp_path):
+    atomic_write(tmp_path / ("n" * 255), b"new")
+    assert names(tmp_path) == ["n" * 255]
+
+
+def test_what_is_no_file_and_where_no_folder_is_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place, refused in (
+        (tmp_path, FileExistsError),
+        (tmp_path / "pipe", FileExistsError),
+        (tmp_path / "none" / "file", FileNotFoundError),
+    ):
+        with pytest.raises(refused):
+            atomic_write(place, b"new")
+    assert names(tmp_path) == ["pipe"]

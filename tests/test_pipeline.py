@@ -1,0 +1,48 @@
+"""docs/pipeline.md: its blocks, run in order with real GloVe rows, print what the page shows."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import COMMAND, ROOT, start
+
+PAGE = (ROOT / "docs/pipeline.md").read_text("utf-8")
+VECTORS = ROOT.parent / "shared/data/vectors"
+BLOCKS = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
+COMMANDS = [line.split() for line in re.findall(r"^polyseme .*$", PAGE, re.MULTILINE)]
+
+
+def test_every_block_of_the_page_is_run():
+    assert PAGE.count("```python") == PAGE.count("```text") == len(BLOCKS)
+    assert [command[1] for command in COMMANDS] == ["models", "serve"]
+
+
+@pytest.mark.slow
+def test_the_page_prints_what_it_shows(tmp_path):
+    for module in ("sklearn", "spacy"):
+        pytest.importorskip(module, reason=f"needs the extra [{module}]")
+    if not VECTORS.is_dir():
+        pytest.skip("needs the vectors in shared/data")
+    (_, *importing), (_, _, *serving) = COMMANDS
+    models = {**os.environ, "POLYSEME_MODELS_DIR": str(tmp_path)}
+    file = importing.index("glove.6B.50d.9k.txt.gz")
+    importing[file] = str(VECTORS / importing[file])
+    subprocess.run([*COMMAND, *importing], env=models, check=True, capture_output=True)
+    process, address = start(tmp_path / "log", models_dir=tmp_path, model=serving[-1])
+    program = "".join(block for block, _ in BLOCKS).replace("http://localhost:8000", address)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program],
+            env={**models, "POLYSEME_URL": address},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        process.terminate()
+        process.wait(30)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "".join(printed for _, printed in BLOCKS)

@@ -1,0 +1,49 @@
+"""The words of the code and the docs: standard terms, one meaning each."""
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "service").rglob("*.py"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+PRIVATE = (
+    *("doorkeeper", "ledger", "keyring", "upkeep", "hangups", "tally", "dialects?", "whole_files"),
+    *("unlisted", "chosen_oov", "hidden_keys", "LooksAt", "looks_at", "visibility", "at_the_end"),
+    *("`Wish`", "`Lesson`", "`Telling`", "`Told`", "`Slot`", "`Draft`", "`Course`", "`Shares`"),
+    *("look(?:s|ed|ing)? at", "looking word", "who looks", "word that looks", "Look with it"),
+    *("take(?:n|s)? apart", "already cut", "surer", "oftener", "nought"),
+    *("neighbours?", "tokenis(?:e[drs]?|ing|ation)", "normalise[ds]?", "quantise[ds]?", "colours?"),
+)
+"""Private words and spellings; a reader of Flask, NumPy and transformers knows another one."""
+
+
+def public_classes(file: Path) -> list[str]:
+    tree = ast.parse(file.read_text("utf-8"))
+    names = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    return [name for name in names if not name.startswith("_")]
+
+
+@pytest.mark.xfail(reason="several packages are being renamed", strict=False)
+def test_no_public_class_name_is_used_twice():
+    counts = Counter(name for file in SOURCES for name in public_classes(file))
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
+def page_parameter(page: Path):
+    name = str(page.relative_to(ROOT))
+    later = "decisions/" in name or page.name in {"keys.md", "reliability.md", "watching.md"}
+    mark = [pytest.mark.xfail(reason="being rewritten", strict=False)] if later else []
+    return pytest.param(page, marks=mark, id=name)
+
+
+@pytest.mark.parametrize("page", [page_parameter(page) for page in PAGES])
+def test_a_page_has_no_private_words(page):
+    code = r"^```.*?^```$|`[^`\n]*/[^`\n]*`|\]\([^)]*\)"
+    text = re.sub(code, "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    found = re.findall(rf"\b(?:{'|'.join(PRIVATE)})\b", text, re.IGNORECASE)
+    assert found == []

@@ -1,0 +1,151 @@
+"""Words that the vocabulary lacks, in a model that composes vectors from subwords."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyseme.tokenizer import no_subwords, resolve_all, tokenize, words
+from tests.tokenizer.vocabularies import (
+    PROPERTY,
+    Vocabulary,
+    texts,
+    texts_with_vocabularies,
+    unbroken,
+)
+
+CASES = ["auto", "exact", "lower"]
+cases = st.sampled_from(CASES)
+KNOWN = ("did", "n't", "high", "-", "end", "!")
+
+
+def any_word(_):
+    return True
+
+
+def short(word):
+    return len(word) <= 6
+
+
+def cut(text, *known, case="auto", composes=any_word):
+    """The texts of the tokens, a composed one in round brackets, an unknown one in square ones."""
+    forms = {"subword": "({})", "oov": "[{}]"}
+    tokens = tokenize(text, Vocabulary(*known), case, composes)
+    return [forms.get(token.resolution, "{}").format(token.text) for token in tokens]
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("did", ["did"]),
+        ("DID", ["DID"]),
+        ("zebra", ["(zebra)"]),
+        ("didn't", ["did", "n't"]),
+        ("high-end", ["high", "-", "end"]),
+        ("high-zebra", ["(high-zebra)"]),
+        ("zebran't", ["(zebran't)"]),
+        ("high-", ["high", "-"]),
+        ("!!!", ["!", "!", "!"]),
+        ("...", ["(...)"]),
+        ("high-end's", ["(high-end's)"]),
+    ],
+)
+def test_a_word_is_taken_apart_where_every_piece_is_known_and_else_composed_whole(word, expected):
+    assert cut(word, *KNOWN) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("high-zebra", ["high", "-", "(zebra)"]),
+        ("high-hippopotamus", ["high", "-", "[hippopotamus]"]),
+        ("high-zebra's", ["high", "-", "(zebra)", "('s)"]),
+        ("zebra-gnu", ["[zebra-gnu]"]),
+        ("hippopotamus", ["[hippopotamus]"]),
+    ],
+)
+def test_a_word_that_cannot_be_composed_is_taken_apart_by_a_known_word(word, expected):
+    assert cut(word, "high", "-", composes=short) == expected
+
+
+@PROPERTY
+@given(texts_with_vocabularies(), cases)
+def test_what_is_known_without_subwords_is_known_in_the_same_way_with_them(both, case):
+    text, vocabulary = both
+    without = tokenize(text, vocabulary, case)
+    composed = tokenize(text, vocabulary, case, any_word)
+    assert not [token for token in composed if token.resolution == "oov"]
+    for start, end in words(text):
+        before, after = ([t for t in ts if start <= t.start < end] for ts in (without, composed))
+        if all(token.row is not None for token in before):
+            assert after == before
+        else:
+            assert [(t.start, t.end, t.resolution) for t in after] == [(start, end, "subword")]
+
+
+@PROPERTY
+@given(texts_with_vocabularies(), cases)
+def test_a_token_has_an_entry_or_a_composed_spelling_or_neither(both, case):
+    text, vocabulary = both
+    for token in tokenize(text, vocabulary, case, short):
+        composed, listed = token.resolution == "subword", token.row is not None
+        assert (token.composed is not None) == composed
+        assert (token.key is not None) == listed
+        assert [composed, listed, token.resolution == "oov"].count(True) == 1
+
+
+@PROPERTY
+@given(texts, cases)
+def test_composing_nothing_is_as_without_subwords(text, case):
+    vocabulary = Vocabulary(*KNOWN)
+    assert tokenize(text, vocabulary, case, no_subwords) == tokenize(text, vocabulary, case)
+
+
+@PROPERTY
+@given(st.lists(unbroken), cases)
+def test_words_already_cut_are_composed_whole(given_words, case):
+    tokens = resolve_all(given_words, Vocabulary("did", "-"), case, any_word)
+    assert [t.text for t in tokens] == given_words
+    assert {t.resolution for t in tokens} <= {"exact", "lower", "capitalised", "upper", "subword"}
+
+
+@pytest.mark.parametrize(
+    ("word", "case", "composed"),
+    [
+        ("Zebra", "auto", "Zebra"),
+        ("Zebra", "exact", "Zebra"),
+        ("Zebra", "lower", "zebra"),
+        ("ZEBRA’s", "auto", "ZEBRA’s"),
+        ("ZEBRA’s", "lower", "zebra’s"),
+        ("cafe\u0301", "auto", "cafe\u0301"),
+    ],
+)
+def test_the_spelling_that_is_composed_is_the_one_written_or_in_lower_case(word, case, composed):
+    (token,) = resolve_all([word], Vocabulary(), case, any_word)
+    assert (token.text, token.composed) == (word, composed)
+    assert (token.key, token.row) == (None, None)
+
+
+def test_another_normal_form_is_composed_where_the_one_written_cannot_be():
+    (token,) = resolve_all(["cafe\u0301’s’"], Vocabulary(), "auto", short)
+    assert token.composed is None
+    (token,) = resolve_all(["cafe\u0301’s"], Vocabulary(), "auto", short)
+    assert token.composed == "caf\u00e9's"
+
+
+def test_a_composed_word_stands_in_its_sentence():
+    tokens = tokenize("A zebra didn't.", Vocabulary("did", "n't", "."), "auto", any_word)
+    assert [(t.text, t.start, t.end, t.key, t.resolution, t.row, t.composed) for t in tokens] == [
+        ("A", 0, 1, None, "subword", None, "A"),
+        ("zebra", 2, 7, None, "subword", None, "zebra"),
+        ("did", 8, 11, "did", "exact", 0, None),
+        ("n't", 11, 14, "n't", "exact", 1, None),
+        (".", 14, 15, ".", "exact", 2, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("case", "composed"), [("auto", None), ("exact", None), ("lower", "zebra")]
+)
+def test_a_word_is_not_composed_in_another_case_than_is_asked_for(case, composed):
+    (token,) = resolve_all(["Zebra"], Vocabulary(), case, str.islower)
+    assert token.composed == composed

@@ -1,0 +1,312 @@
+"""Tokens: words that found their vocabulary entry, whole or in pieces."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyseme.tokenizer import resolve, resolve_all, tokenize, words
+from tests.tokenizer.vocabularies import (
+    AWKWARD,
+    PROPERTY,
+    Vocabulary,
+    texts,
+    texts_with_vocabularies,
+    unbroken,
+)
+
+CASES = ["auto", "exact", "lower"]
+cases = st.sampled_from(CASES)
+
+
+@PROPERTY
+@given(texts_with_vocabularies(), cases)
+def test_tokens_slice_back_from_the_text_and_leave_out_only_white_space(both, case):
+    text, vocabulary = both
+    reached = 0
+    for token in tokenize(text, vocabulary, case):
+        assert reached <= token.start < token.end <= len(text)
+        assert text[token.start : token.end] == token.text
+        assert not text[reached : token.start].strip()
+        reached = token.end
+    assert not text[reached:].strip()
+
+
+@PROPERTY
+@given(texts_with_vocabularies(), cases)
+def test_pieces_cover_their_word_and_tokens_cross_no_word(both, case):
+    text, vocabulary = both
+    tokens = tokenize(text, vocabulary, case)
+    for start, end in words(text):
+        inside = [t for t in tokens if start <= t.start < end]
+        edges = [start, *(t.end for t in inside)]
+        assert [t.start for t in inside] == edges[:-1]
+        assert edges[-1] == end
+
+
+@PROPERTY
+@given(texts_with_vocabularies(), cases)
+def test_a_token_has_an_entry_or_is_reported_as_unknown(both, case):
+    text, vocabulary = both
+    for token in tokenize(text, vocabulary, case):
+        if token.resolution == "oov":
+            assert token.key is None
+            assert token.row is None
+        else:
+            assert vocabulary.rows[token.key] == token.row
+
+
+@PROPERTY
+@given(texts_with_vocabularies(), cases)
+def test_a_word_that_is_known_whole_is_not_taken_apart(both, case):
+    text, vocabulary = both
+    tokens = tokenize(text, vocabulary, case)
+    for start, end in words(text):
+        whole = resolve(text[start:end], vocabulary, case, start)
+        inside = [t for t in tokens if start <= t.start < end]
+        if whole.row is not None:
+            assert inside == [whole]
+        elif len(inside) > 1:
+            assert any(t.row is not None for t in inside)
+
+
+@PROPERTY
+@given(texts, cases)
+def test_without_a_vocabulary_words_stay_whole_and_unknown(text, case):
+    tokens = tokenize(text, Vocabulary(), case)
+    assert [(t.start, t.end) for t in tokens] == list(words(text))
+    assert {t.resolution for t in tokens} <= {"oov"}
+
+
+@PROPERTY
+@given(st.lists(st.one_of(unbroken, st.sampled_from(AWKWARD), st.just("two words"))), cases)
+def test_words_that_come_already_cut_are_never_split(given_words, case):
+    vocabulary = Vocabulary("did", "n't", "two", "words", "a", "-")
+    tokens = resolve_all(given_words, vocabulary, case)
+    assert [t.text for t in tokens] == given_words
+    assert {(t.start, t.end) for t in tokens} <= {(None, None)}
+
+
+def cut(text, *known, case="auto"):
+    """The texts of the tokens, an unknown one in square brackets."""
+    tokens = tokenize(text, Vocabulary(*known), case)
+    return [f"[{t.text}]" if t.row is None else t.text for t in tokens]
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "expected"),
+    [
+        ("didn't", ["did", "n't", "didn't"], ["didn't"]),
+        ("didn't", ["did", "n't", "didn", "t", "'"], ["did", "n't"]),
+        ("can't", ["ca", "n't", "can"], ["ca", "n't"]),
+        ("won't", ["wo", "n't"], ["wo", "n't"]),
+        ("DIDN'T", ["did", "n't"], ["DID", "N'T"]),
+        ("didn’t", ["did", "n't"], ["did", "n’t"]),
+        ("John's", ["John", "'s"], ["John", "'s"]),
+        ("John’s", ["John", "'s"], ["John", "’s"]),
+        ("they're", ["they", "'re"], ["they", "'re"]),
+        ("I've", ["I", "'ve"], ["I", "'ve"]),
+        ("we'll", ["we", "'ll"], ["we", "'ll"]),
+        ("he'd", ["he", "'d"], ["he", "'d"]),
+        ("I'm", ["I", "'m"], ["I", "'m"]),
+        ("she'd've", ["she", "'", "d", "'ve"], ["she", "'", "d", "'ve"]),
+        ("Qzx's", ["'s", "hat"], ["[Qzx's]"]),
+        ("qzxn't", ["n't"], ["[qzx]", "n't"]),
+        ("high-end's", ["high", "-", "end", "'s"], ["high", "-", "end", "'s"]),
+        ("high-end's", ["high-end", "'s", "high", "end"], ["high-end", "'s"]),
+        ("o'clock", ["o", "'", "clock"], ["o", "'", "clock"]),
+        ("high-end", ["high-end", "high", "-", "end"], ["high-end"]),
+        ("high-end", ["high", "-", "end"], ["high", "-", "end"]),
+        ("high-end", ["high", "end"], ["high", "[-]", "end"]),
+        ("high-qzx", ["high", "-"], ["high", "-", "[qzx]"]),
+        ("qzx-xzq", ["-"], ["[qzx-xzq]"]),
+        ("out-of-date", ["out", "of", "date", "-"], ["out", "-", "of", "-", "date"]),
+        ("3.14", ["3.14", "3", ".", "14"], ["3.14"]),
+        ("3.14", ["3", ".", "14"], ["3", ".", "14"]),
+        ("1,000", ["1", ",", "000"], ["1", ",", "000"]),
+        ("10:30", ["10", ":", "30"], ["10", ":", "30"]),
+        ("1990s", ["1990", "s"], ["1990", "s"]),
+        ("1990s", ["1990s", "1990", "s"], ["1990s"]),
+        ("5km", ["5", "km"], ["5", "km"]),
+        ("B2B", ["B", "2"], ["B", "2", "B"]),
+        ("AT&T", ["AT", "&", "T"], ["AT", "&", "T"]),
+        ("snake_case", ["snake", "_", "case"], ["snake", "_", "case"]),
+        ("end.Start", ["end", ".", "start"], ["end", ".", "Start"]),
+        ("U.S.", ["U.S."], ["U.S."]),
+        ("u.s.", ["U.S."], ["u.s."]),
+        ("U.S.", ["U", "S", "."], ["U", ".", "S", "."]),
+        ("e.g.", ["e.g"], ["[e.g.]"]),
+        ("...", ["...", "."], ["..."]),
+        ("...", ["."], [".", ".", "."]),
+        ("--", ["-"], ["-", "-"]),
+        ("!!!", ["!"], ["!", "!", "!"]),
+        ("!!!", ["?"], ["[!!!]"]),
+        ("…", ["..."], ["[…]"]),
+        ("aaa", ["a"], ["[aaa]"]),
+        ("111", ["1"], ["[111]"]),
+        ("https://a.example/b", ["qzx"], ["[https://a.example/b]"]),
+        ("me@mail.example", ["qzx"], ["[me@mail.example]"]),
+        ("👩🏽\u200d🚒", ["👩", "🚒"], ["[👩🏽\u200d🚒]"]),
+        ("👍🏽", ["👍🏽"], ["👍🏽"]),
+        ("unknown", ["un", "known"], ["[unknown]"]),
+    ],
+)
+def test_a_word_in_its_pieces(word, known, expected):
+    assert cut(word, *known) == expected
+
+
+def test_a_split_word_stands_in_its_sentence():
+    tokens = tokenize("He didn't.", Vocabulary("he", "did", "n't", "."))
+    assert [(t.text, t.start, t.end, t.key, t.resolution, t.row) for t in tokens] == [
+        ("He", 0, 2, "he", "lower", 0),
+        ("did", 3, 6, "did", "exact", 1),
+        ("n't", 6, 9, "n't", "exact", 2),
+        (".", 9, 10, ".", "exact", 3),
+    ]
+
+
+def test_offsets_count_code_points():
+    tokens = tokenize("𝔘 👩🏽\u200d🚒 cafe\u0301 x", Vocabulary("x"))
+    assert [(t.start, t.end) for t in tokens] == [(0, 1), (2, 6), (7, 12), (13, 14)]
+
+
+def test_words_already_cut_are_looked_up_in_every_case_but_not_apart():
+    tokens = resolve_all(
+        ["Didn't", "DID", "high-end"], Vocabulary("did", "n't", "high", "-", "end")
+    )
+    assert [(t.key, t.resolution) for t in tokens] == [
+        (None, "oov"),
+        ("did", "lower"),
+        (None, "oov"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("case", "resolution"), [("auto", "lower"), ("exact", "oov"), ("lower", "lower")]
+)
+def test_words_already_cut_follow_the_case_policy(case, resolution):
+    assert [t.resolution for t in resolve_all(["Did"], Vocabulary("did"), case)] == [resolution]
+    assert resolve_all(["Did"], Vocabulary("DID"), "auto")[0].resolution == "upper"
+
+
+@pytest.mark.parametrize("policy", CASES)
+def test_pieces_follow_the_case_policy(policy):
+    expected = {
+        "auto": ["High", "-", "END"],
+        "exact": ["[High-END]"],
+        "lower": ["High", "-", "END"],
+    }[policy]
+    assert cut("High-END", "high", "-", "end", case=policy) == expected
+
+
+HOSTILE = {
+    "one letter": "a",
+    "hyphens": "a-",
+    "only hyphens": "-",
+    "dots": "a.",
+    "apostrophes": "a'",
+    "contractions": "n't",
+    "digits and letters": "1a",
+    "exclamations": "!",
+    "marks": "a\u0301",
+    "addresses": "http://a.",
+    "mail": "a@b.",
+    "flags": "🇩",
+    "commas": "1,",
+    "long unknown words": "x" * 99 + "-y ",
+    "many forms": "É’",
+}
+
+
+def work(unit, size, *known):
+    """How many characters a vocabulary is asked about for so many characters of text."""
+    vocabulary = Vocabulary(*known)
+    tokenize((unit * (size // len(unit) + 1))[:size], vocabulary)
+    return vocabulary.asked
+
+
+@pytest.mark.parametrize("known", [[], ["a", "-", ".", "1"]])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_twice_the_text_asks_the_vocabulary_twice_as_much(name, known):
+    small, large = (work(HOSTILE[name], size, *known) for size in (5_000, 10_000))
+    assert large <= 2.1 * small + 100
+    assert large <= 40 * 10_000
+
+
+def first_of(word, known, case):
+    """The order of the contract once more, for words in one normal form without apostrophes."""
+    ways = {
+        "auto": [
+            (word, "exact"),
+            (word.lower(), "lower"),
+            (word.capitalize(), "capitalised"),
+            (word.upper(), "upper"),
+        ],
+        "exact": [(word, "exact")],
+        "lower": [(word.lower(), "exact" if word == word.lower() else "lower")],
+    }[case]
+    return next(((s, r) for s, r in ways if s in known), (None, "oov"))
+
+
+@PROPERTY
+@given(st.from_regex(r"\A[a-cA-C]{1,3}\Z"), st.sets(st.from_regex(r"\A[a-cA-C]{1,3}\Z")), cases)
+def test_spellings_are_looked_up_in_the_order_of_the_contract(word, other, case):
+    for known in ({*other}, {word.lower(), word.upper()}, {word.capitalize(), word.upper()}):
+        token = resolve(word, Vocabulary(*known), case)
+        assert (token.key, token.resolution) == first_of(word, known, case)
+
+
+@pytest.mark.parametrize(
+    ("case", "word", "known", "key", "resolution"),
+    [
+        ("auto", "Apple", ["APPLE", "Apple", "apple"], "Apple", "exact"),
+        ("auto", "Apple", ["APPLE", "apple"], "apple", "lower"),
+        ("auto", "apple", ["APPLE", "Apple"], "Apple", "capitalised"),
+        ("auto", "aPPLE", ["APPLE", "Apple", "apple"], "apple", "lower"),
+        ("auto", "aPPLE", ["APPLE", "Apple"], "Apple", "capitalised"),
+        ("auto", "nato", ["NATO"], "NATO", "upper"),
+        ("auto", "Nato", ["NATO"], "NATO", "upper"),
+        ("auto", "NATO", ["NATO", "nato"], "NATO", "exact"),
+        ("auto", "mcdonald", ["McDonald"], None, "oov"),
+        ("auto", "high-End", ["High-end"], "High-end", "capitalised"),
+        ("auto", "STRASSE", ["straße"], None, "oov"),
+        ("auto", "straße", ["STRASSE"], "STRASSE", "upper"),
+        ("exact", "Apple", ["apple", "APPLE"], None, "oov"),
+        ("exact", "Apple", ["Apple"], "Apple", "exact"),
+        ("lower", "Apple", ["Apple", "apple"], "apple", "lower"),
+        ("lower", "apple", ["Apple", "apple"], "apple", "exact"),
+        ("lower", "Apple", ["Apple", "APPLE"], None, "oov"),
+    ],
+)
+def test_case(case, word, known, key, resolution):
+    token = resolve(word, Vocabulary(*known), case)
+    assert (token.key, token.resolution) == (key, resolution)
+    assert token.text == word
+
+
+NFD, NFC = "cafe\u0301", "caf\u00e9"
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "key", "resolution"),
+    [
+        (NFD, NFC, NFC, "exact"),
+        (NFD, NFD, NFD, "exact"),
+        (NFD.upper(), NFC, NFC, "lower"),
+        (NFD, NFC.upper(), NFC.upper(), "upper"),
+        ("\u1112\u1161\u11ab", "\ud55c", "\ud55c", "exact"),
+        ("o’clock", "o'clock", "o'clock", "exact"),
+        ("o’clock", "o’clock", "o’clock", "exact"),
+        ("O’Clock", "o'clock", "o'clock", "lower"),
+    ],
+)
+def test_normal_forms_and_apostrophes_count_as_written_the_same(word, known, key, resolution):
+    for token in (tokenize(word, Vocabulary(known))[0], resolve(word, Vocabulary(known))):
+        assert (token.text, token.key, token.resolution) == (word, key, resolution)
+    assert tokenize(f"a {word}", Vocabulary(known))[1].start == 2
+    assert tokenize(f"a {word}", Vocabulary(known))[1].end == 2 + len(word)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_as_written_wins_over_its_normal_form(case):
+    token = resolve(NFD, Vocabulary(NFC, NFD), case)
+    assert (token.key, token.resolution) == (NFD, "exact")

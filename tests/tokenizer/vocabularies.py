@@ -1,0 +1,115 @@
+"""Vocabularies and texts to tokenize."""
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+PROPERTY = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+"""No clock decides whether a test passes."""
+
+
+class Vocabulary:
+    """Words and their rows, and how much was asked of it."""
+
+    def __init__(self, *known):
+        self.rows = {word: row for row, word in enumerate(dict.fromkeys(known))}
+        self.asked = 0
+
+    def row(self, word):
+        self.asked += 1 + len(word)
+        return self.rows.get(word)
+
+
+AWKWARD = [
+    *("e\u0301", "\u0301", "\u0300\u0301", "n\u0303o", "ﬁ", "ß", "İ", "ı", "ſ", "Ǆ", "Σς"),
+    *(
+        "👩🏽\u200d🚒",
+        "🏳\ufe0f\u200d🌈",
+        "👨\u200d👩\u200d👧",
+        "🇩🇪",
+        "🇩🇪🇫",
+        "1\ufe0f\u20e3",
+        "❤\ufe0f",
+        "🏽",
+        "\u200d",
+    ),
+    *(
+        "שלום",
+        "ש\u05b8לו\u05b9ם",
+        "מנכ״ל",
+        "سلام",
+        "مُحَمَّد",
+        "\u200f",
+        "\u202e",
+        "हिन्दी",
+        "ไทย",
+        "한국어",
+        "\u1112\u1161\u11ab",
+    ),
+    *("𝔘𝔫𝔦", "𐍈", "𠮷野家", "\U0010ffff", "\ud800", "\udfff", "\ue000", "\x00", "\ufeff", "\u200b"),
+    *(" ", "\n", "\t", "\xa0", "\u2003", "\u3000", "\x85", "\u2028", "\x1c", "\x1f"),
+    *("didn't", "can’t", "John's", "'s", "’", "''", "``", "'", "n't", "N’T", "rock'n'roll", "'90s"),
+    *(
+        "high-end",
+        "state-of-the-art",
+        "-",
+        "--",
+        "‑",
+        "3.14",
+        "1,000",
+        "10:30",
+        "1990s",
+        "5km",
+        "½",
+        "٣",
+    ),
+    *(
+        "https://a.b/c?d=e.",
+        "www.",
+        "http://",
+        "a.b+c@d.example",
+        "@",
+        "U.S.",
+        "e.g.",
+        "U.S",
+        "Ph.D.",
+    ),
+    *(
+        "...",
+        "…",
+        "....",
+        "!!!",
+        "?!",
+        "(",
+        ")",
+        "&",
+        "AT&T",
+        "_",
+        "a_b",
+        "#tag",
+        "$5.99",
+        "50%",
+        "a/b",
+    ),
+]
+
+characters = st.characters(exclude_categories=())
+texts = st.lists(st.one_of(st.sampled_from(AWKWARD), st.text(characters, max_size=5)), max_size=12)
+texts = texts.map("".join)
+"""Any Unicode, lone surrogates too, and often what tokenizers stumble over."""
+
+unbroken = texts.map(lambda text: "".join(text.split())).filter(bool)
+"""The same without white space."""
+
+
+@st.composite
+def texts_with_vocabularies(draw):
+    """A text, and a vocabulary of its own substrings, some of them in another case."""
+    text = draw(texts)
+    place = st.integers(0, len(text))
+    words = set()
+    for start, end in draw(st.lists(st.tuples(place, place), max_size=25)):
+        word = text[min(start, end) : max(start, end)][:12]
+        change = draw(st.sampled_from([str, str, str.lower, str.upper, str.capitalize]))
+        words.add(change(word))
+    words |= set(draw(st.lists(st.sampled_from(text), max_size=12))) if text else set()
+    return text, Vocabulary(*sorted(words))
