@@ -13,9 +13,7 @@ import click
 import orjson
 from models.ablation import fingerprints
 
-from polyseme.encoding.compare import Compared, Occurrence, compare
-from polyseme.encoding.encode import Timings
-from polyseme.encoding.options import Limits
+from polyseme.encoding.compare import ComparedOccurrence, Occurrence, compare
 from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
@@ -43,8 +41,7 @@ WORDS = (
     ("spring", "the flowers come out in early spring"),
 )
 """A word and a sentence; the third has the fruit's spelling."""
-NEIGHBOURS, LOOKED_AT, DIGITS = 6, 3, 3
-_NO_LIMITS = Limits(1 << 20, 1 << 20, 1 << 20, 1 << 10, 1 << 30)
+NEIGHBORS, MOST_ATTENDED, DIGITS = 6, 3, 3
 
 
 def attention(model: Model, text: str) -> dict[str, Any]:
@@ -55,24 +52,24 @@ def attention(model: Model, text: str) -> dict[str, Any]:
     return {"text": text, "tokens": [token.text for token in tokens], "weights": weights}
 
 
-def neighbours(model: Model) -> list[dict[str, Any]]:
+def neighbors(model: Model) -> list[dict[str, Any]]:
     """The words before and after context."""
     asked = [Occurrence(text, word) for word, text in WORDS]
-    found = compare(model, asked, NEIGHBOURS, "auto", _NO_LIMITS, Timings())
+    found = compare(model, asked, NEIGHBORS)
     similar = found.contextual_similarity.round(DIGITS).tolist()
     told = [_told(one, text) for one, (_, text) in zip(found.occurrences, WORDS, strict=True)]
     return [{**one, "similarity": row} for one, row in zip(told, similar, strict=True)]
 
 
-def _told(one: Compared, text: str) -> dict[str, Any]:
-    looked_at = [(token.text, weight) for token, weight in one.attends_to[:LOOKED_AT]]
+def _told(one: ComparedOccurrence, text: str) -> dict[str, Any]:
+    attended = [(key.text, key.weight) for key in one.attends_to[:MOST_ATTENDED]]
     return {
         "text": text,
         "word": one.token.text,
         "shift": round(one.shift, DIGITS),
-        "static": _rounded(one.static_neighbours),
-        "contextual": _rounded(one.contextual_neighbours),
-        "looks_at": _rounded(looked_at),
+        "static": _rounded([(near.word, near.similarity) for near in one.static_neighbors]),
+        "contextual": _rounded([(near.word, near.similarity) for near in one.contextual_neighbors]),
+        "looks_at": _rounded(attended),
     }
 
 
@@ -91,7 +88,7 @@ def main(name: str, models_dir: Path | None, output: Path) -> None:
         "model": name,
         "files": fingerprints(model),
         "sentences": {slug: attention(model, text) for slug, text in SENTENCES.items()},
-        "words": neighbours(model),
+        "words": neighbors(model),
     }
     # Not indented: a number a line would be ten thousand lines.
     output.write_bytes(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))

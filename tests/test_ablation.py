@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 
 from models.ablation import OF_LEMMA, embed, held_out, run, sample, sentences_of
-from models.examples import SENTENCES, attention, neighbours
+from models.examples import SENTENCES, attention, neighbors
 from models.variants import (
     THE_MODEL,
     attracting,
@@ -228,7 +228,7 @@ def test_examples_have_a_square_for_each_head_and_rows_that_sum_to_one(three_hea
 
 
 def test_neighbours_of_examples_are_words_without_the_sentences_own(bundled):
-    for one in neighbours(bundled):
+    for one in neighbors(bundled):
         own = {word.casefold() for word in one["text"].split()}
         assert not own & {word.casefold() for word, _ in one["contextual"]}
         assert one["word"] not in [word for word, _ in one["static"]]

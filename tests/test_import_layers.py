@@ -94,7 +94,7 @@ def module_of(path):
 
 
 def package_of(module):
-    """`polyseme.store` for every module in it; a module that is in no package for itself."""
+    """`polyseme.models` for every module in it; a module that is in no package for itself."""
     return ".".join(module.split(".")[:2])
 
 

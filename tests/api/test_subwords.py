@@ -13,7 +13,7 @@ from polyseme.api.responses import CompareResponse, EncodeResponse, NeighborsRes
 from polyseme.engine.subwords import LONGEST, Subwords
 from polyseme.models.writer import write_model
 from polyseme.settings import BUNDLED
-from tests.text.vocabularies import AWKWARD
+from tests.tokenizer.vocabularies import AWKWARD
 
 LACKING = [
     "qz",

@@ -193,22 +193,20 @@ def test_json_is_the_answer_of_the_service(polyseme, compared):
     for one, found in zip(compared.occurrences, document["occurrences"], strict=True):
         assert found["shift"] == one.shift
         words = [(n["word"], n["similarity"]) for n in found["contextual_neighbors"]]
-        assert words == one.contextual_neighbours
+        assert words == [tuple(near) for near in one.contextual_neighbors]
 
 
-def test_the_table_names_what_each_occurrence_looks_at_and_its_neighbours(polyseme, compared):
+def test_the_table_names_what_each_occurrence_attends_to_and_its_neighbors(polyseme, compared):
     done = polyseme("compare", "--neighbors", "2", "--word", "bank", *PAIR)
     assert (done.returncode, done.stderr) == (0, b"")
     lines = [line.strip() for line in done.stdout.decode().splitlines()]
     for number, one in enumerate(compared.occurrences):
         start = lines.index(f"{number}  bank  (exact, shift {one.shift:.2f})")
         attends_to, static, contextual = (line.split(maxsplit=2) for line in lines[start + 1 :][:3])
-        assert attends_to[2] == ", ".join(f"{t.text} {w:.2f}" for t, w in one.attends_to)
-        assert static == [
-            "static",
-            *", ".join(w for w, _ in one.static_neighbours).split(maxsplit=1),
-        ]
-        assert contextual[1].rstrip(",") == one.contextual_neighbours[0][0]
+        assert attends_to[2] == ", ".join(f"{key.text} {key.weight:.2f}" for key in one.attends_to)
+        near = ", ".join(word for word, _ in one.static_neighbors)
+        assert static == ["static", *near.split(maxsplit=1)]
+        assert contextual[1].rstrip(",") == one.contextual_neighbors[0].word
     assert "static       1.00  1.00" in lines
     assert lines[-1] == f"note: {compared.notes[0]}"
 

@@ -229,7 +229,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("options", SIZES, ids=str)
+@pytest.mark.parametrize("options", SIZES)
 def test_the_size_of_the_arrays_is_known_before_they_are_made(deep, options):
     texts = [*TEXTS, "zebra bank"]
     per_token, per_pair = EncodeOptions(**options).array_numbers(deep)
@@ -239,7 +239,7 @@ def test_the_size_of_the_arrays_is_known_before_they_are_made(deep, options):
         assert size == n * per_token + n * n * per_pair
 
 
-@pytest.mark.parametrize("options", SIZES, ids=str)
+@pytest.mark.parametrize("options", SIZES)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_no_response_over_the_limit_passes_the_check(tmp_path, options, dtype):
     # Numbers that take as many characters as a number can.

@@ -5,7 +5,7 @@ import json
 import pytest
 from gensim import downloader
 
-from tests.cli.conftest import run as run_process
+from tests.cli.conftest import run_process
 from tests.conftest import free_port
 from tests.importing import files
 from tests.importing.mirror import NAME

@@ -11,7 +11,7 @@ import pytest
 from gensim import downloader
 
 from polyseme.models.reader import read_model
-from tests.cli.conftest import run as run_process
+from tests.cli.conftest import run_process
 from tests.conftest import ROOT
 from tests.importing import files
 from tests.importing.mirror import NAME

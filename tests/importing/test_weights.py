@@ -278,7 +278,7 @@ def test_weights_and_no_weights_are_not_both_had(importer, vectors):
 def test_what_says_how_weights_are_needs_weights(importer, vectors, option):
     done = importer.run(vectors, *option)
     assert (done.code, done.out) == (2, "")
-    assert "--heads and --convention say what --weights are" in done.err
+    assert "--heads and --convention describe --weights" in done.err
 
 
 def test_weights_that_do_not_fit_are_refused_before_any_number_is_converted(importer, tmp_path):
