@@ -1,6 +1,6 @@
-"""As much of kustomize as `deploy/kubernetes` uses: what `kubectl kustomize` would give.
+"""The part of kustomize that `deploy/kubernetes` uses: the documents of `kubectl kustomize`.
 
-Debian's kubectl is too old for components; a test compares the two where a newer one is installed.
+Debian's kubectl is too old for components; a test compares the two if a newer one is installed.
 """
 
 import copy
@@ -13,7 +13,7 @@ Document = dict[str, Any]
 
 
 def build(folder: Path) -> list[Document]:
-    """The documents that a kustomization makes."""
+    """The documents of a kustomization."""
     said = yaml.safe_load((folder / "kustomization.yaml").read_text("utf-8"))
     documents = _resources(folder, said)
     _generate(said, documents)
@@ -37,7 +37,7 @@ def _resources(folder: Path, said: Document) -> list[Document]:
 
 
 def _add(folder: Path, documents: list[Document]) -> list[Document]:
-    """What a component makes of documents."""
+    """The documents with a component added."""
     said = yaml.safe_load((folder / "kustomization.yaml").read_text("utf-8"))
     documents = documents + _resources(folder, said)
     _generate(said, documents)
@@ -66,7 +66,7 @@ def _generate(said: Document, documents: list[Document]) -> None:
 
 
 def _merge(document: Document, change: Document) -> None:
-    """A strategic merge: lists of things with names are joined by the names."""
+    """Apply a strategic merge patch: lists of named items are merged by name."""
     for key, value in change.items():
         there = document.get(key)
         if isinstance(value, dict) and isinstance(there, dict):

@@ -1,5 +1,6 @@
-"""The Dockerfile, the compose file and the scripts beside them, checked without an engine."""
+"""The Dockerfile, the compose file, nginx.conf and the scripts, checked without an engine."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -8,14 +9,29 @@ from pathlib import Path
 
 import pytest
 
+from polyseme import errors
+from polyseme.api.errors import problem_document
 from polyseme.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted(path for path in (ROOT / "containers").iterdir() if not path.suffix)
 OURS = ["polyseme", "tools"]
 OTHERS = ["proxy", "redis", "prometheus", "grafana"]
-# What the image fixes: where it listens, inside, and where the volume of models is.
+# The address inside the container and the mount point of the models.
 FIXED_BY_THE_IMAGE = {"host", "port", "models_dir"}
+NGINX_CONF = (ROOT / "deploy/nginx/nginx.conf").read_text("utf-8")
+UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def directive(name):
+    """The values of an nginx directive, sizes in bytes."""
+    (line,) = re.findall(rf"^ *{name} (.+);$", NGINX_CONF, re.MULTILINE)
+    return [size(value) for value in line.split()]
+
+
+def size(value):
+    """A number with a unit, such as 256m."""
+    return int(value[:-1]) * UNITS[value[-1]] if value[-1] in UNITS else int(value)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +73,8 @@ def test_the_services_are_hardened(services, name):
     service = services[name]
     assert not service["user"].startswith(("0", "root"))
     assert service["read_only"] is True
-    assert service["tmpfs"].split(":")[0] == "/tmp"
+    # The proxy's /tmp is a volume: what it buffers does not fit in memory.
+    assert name == "proxy" or service["tmpfs"] == "/tmp"
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["pids_limit"] > 0
@@ -77,7 +94,7 @@ def test_images_of_others_are_named_in_full_and_with_a_version(services, name):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_the_others_are_watched_and_come_back(services, name):
+def test_the_others_have_health_checks_and_restart(services, name):
     assert services[name]["healthcheck"]["test"][0] == "CMD"
     assert services[name]["restart"] == "unless-stopped"
     for volume in services[name].get("volumes", ()):
@@ -95,23 +112,60 @@ def test_the_proxy_alone_is_reached_from_outside(services):
         assert published.startswith("127.0.0.1:")
 
 
-def test_the_service_believes_the_one_proxy_there_is(services):
+def test_the_service_trusts_exactly_one_proxy(services):
     assert services["polyseme"]["environment"]["POLYSEME_PROXIES"] == "${POLYSEME_PROXIES:-1}"
 
 
-def test_the_proxys_memory_holds_what_it_keeps(services):
-    kept = services["proxy"]["tmpfs"].removeprefix("/tmp:size=").removesuffix("m")
-    assert int(kept) < int(services["proxy"]["mem_limit"].removesuffix("m")) / 2
+def test_the_proxy_has_memory_for_the_buffers_of_all_connections(services):
+    (workers,), (connections,) = directive("worker_processes"), directive("worker_connections")
+    (first,), (number, further) = directive("proxy_buffer_size"), directive("proxy_buffers")
+    buffers = workers * connections * (first + number * further)
+    assert buffers < size(services["proxy"]["mem_limit"]) * 0.6
 
 
-def test_up_starts_the_service_and_the_proxy_and_profiles_the_rest(services):
+def test_the_proxy_buffers_a_whole_response_on_disk(services):
+    assert "spool:/tmp" in services["proxy"]["volumes"]
+    assert "proxy_buffering on;" in NGINX_CONF and "proxy_request_buffering on;" in NGINX_CONF
+    assert "proxy_temp_path /tmp/" in NGINX_CONF and "client_body_temp_path /tmp/" in NGINX_CONF
+    largest = Settings.model_fields["max_answer_bytes"].default
+    assert directive("proxy_max_temp_file_size") == [largest]
+
+
+PROXY_LIMIT = directive("client_max_body_size")[0]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.MalformedError(),
+        errors.UnknownRouteError(),
+        errors.MethodNotAllowedError(),
+        errors.TooLargeError(
+            *("The body has too many bytes", "$size", "client_max_body_size", PROXY_LIMIT),
+            "Split the request, or raise the limits of the proxy and of the service.",
+        ),
+        errors.PolysemeError(),
+        errors.NotReadyError(),
+        errors.OverloadedError(),
+    ],
+    ids=lambda error: error.code,
+)
+def test_an_error_of_the_proxy_is_the_services_document(error):
+    pattern = rf"location = /problem/{error.code} {{\s+return {error.status} '(.*)';"
+    (document,) = re.findall(pattern, NGINX_CONF)
+    assert json.loads(document) == problem_document(error, "$id")
+    retry = re.findall(rf"^ +/problem/{error.code} (\d+);$", NGINX_CONF, re.MULTILINE)
+    assert retry == [value for name, value in error.headers().items() if name == "Retry-After"]
+
+
+def test_up_starts_the_service_and_the_proxy_and_profiles_start_the_rest(services):
     profiles = {name: one.get("profiles") for name, one in services.items()}
     assert {name for name, chosen in profiles.items() if chosen is None} == {"polyseme", "proxy"}
     assert profiles["prometheus"] == profiles["grafana"] == ["watch"]
     assert profiles["redis"] == ["redis"]
 
 
-def test_what_is_mounted_is_there(services):
+def test_mounted_files_exist(services):
     mounted = [v for one in services.values() for v in one.get("volumes", ()) if v[:2] == "./"]
     assert mounted
     for volume in mounted:
@@ -122,7 +176,7 @@ def test_the_service_only_reads_the_volume_of_models(services):
     assert services["polyseme"]["volumes"] == ["models:/models:ro"]
 
 
-def test_the_tools_write_models_where_the_service_reads_them_and_start_by_name_alone(services):
+def test_the_tools_write_models_where_the_service_reads_them_and_start_only_by_name(services):
     tools = services["tools"]
     assert "models:/models" in tools["volumes"]
     assert tools["image"] == services["polyseme"]["image"]
@@ -131,20 +185,20 @@ def test_the_tools_write_models_where_the_service_reads_them_and_start_by_name_a
     assert "ports" not in tools
 
 
-def test_the_tools_keep_what_they_download_on_a_disk(services):
+def test_the_tools_keep_downloads_on_disk(services):
     tools = services["tools"]
     assert "downloads:/var/tmp" in tools["volumes"]
     assert tools["environment"]["TMPDIR"] == "/var/tmp"
     assert tools["environment"]["GENSIM_DATA_DIR"].startswith("/var/tmp/")
 
 
-def test_signals_reach_the_service_and_not_a_shell_before_it():
+def test_signals_reach_the_service_without_a_shell_in_between():
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     assert 'ENTRYPOINT ["polyseme"]' in lines
     assert 'CMD ["serve"]' in lines
 
 
-def test_the_service_can_be_checked_restarted_and_stopped_in_order(services):
+def test_the_service_has_a_health_check_restarts_and_has_time_to_stop(services):
     service = services["polyseme"]
     assert "/readyz" in service["healthcheck"]["test"][-1]
     assert service["restart"] == "unless-stopped"
@@ -159,7 +213,7 @@ def test_the_compose_file_passes_every_setting_on(services):
     assert passed == set(Settings.model_fields) - FIXED_BY_THE_IMAGE
 
 
-def test_the_build_is_sent_nothing_but_what_the_image_is_made_of():
+def test_the_build_context_has_only_the_files_of_the_image():
     rules = (ROOT / ".dockerignore").read_text().split("\n")
     assert [rule for rule in rules if rule and not rule.startswith("#")] == [
         "*",

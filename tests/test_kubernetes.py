@@ -1,4 +1,4 @@
-"""The manifests of `deploy/kubernetes`: valid, hardened, and at one with the service's settings."""
+"""The manifests of `deploy/kubernetes`: valid, hardened and consistent with the settings."""
 
 import json
 import re
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from polyseme import create_app
 from polyseme.settings import PREFIX, Settings
 from tests.kustomize import Document, build
 
@@ -77,20 +78,20 @@ def test_every_manifest_follows_its_schema(with_component, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["", "example", *COMPONENTS])
-def test_kubectl_makes_the_same_of_them(with_component, name: str) -> None:
+def test_kubectl_builds_the_same_documents(with_component, name: str) -> None:
     kubectl = shutil.which("kubectl") or pytest.skip("needs kubectl")
     command = [kubectl, "kustomize", with_component[name]]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "unknown field" in done.stderr or "unknown flag" in done.stderr:
         pytest.skip("needs a newer kubectl")
     assert done.returncode == 0, done.stderr
-    # A map that is made has a hash in its name.
+    # A generated map has a hash in its name.
     said = re.sub(r"(name: polyseme)-[a-z0-9]{10}$", r"\1", done.stdout, flags=re.MULTILINE)
     assert unordered([*yaml.safe_load_all(said)]) == unordered(build(with_component[name]))
 
 
 def unordered(value: Any) -> Any:
-    """The same with its lists in one order: a merge puts what is added first, or last."""
+    """The same with its lists sorted: kubectl merges new items first, others last."""
     if isinstance(value, dict):
         return {key: unordered(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -108,7 +109,7 @@ def test_each_file_is_part_of_a_kustomization() -> None:
 
 
 @pytest.mark.parametrize("pod", pods())
-def test_a_pod_is_what_the_restricted_profile_asks_for(pod: Document) -> None:
+def test_a_pod_satisfies_the_restricted_profile(pod: Document) -> None:
     assert pod["automountServiceAccountToken"] is False
     security = pod["securityContext"]
     assert security["runAsNonRoot"] is True and security["runAsUser"] > 0
@@ -120,7 +121,7 @@ def test_a_pod_is_what_the_restricted_profile_asks_for(pod: Document) -> None:
 
 
 @pytest.mark.parametrize("container", containers(), ids=lambda one: one["name"])
-def test_a_container_can_change_nothing_and_has_its_bounds(container: Document) -> None:
+def test_a_container_is_read_only_and_has_resource_limits(container: Document) -> None:
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
@@ -131,7 +132,7 @@ def test_a_container_can_change_nothing_and_has_its_bounds(container: Document) 
 
 
 @pytest.mark.parametrize("name", ["", "example", *COMPONENTS])
-def test_what_is_set_is_a_setting_with_a_value_it_may_have(
+def test_the_settings_exist_and_have_valid_values(
     with_component, name: str, tmp_path: Path
 ) -> None:
     data = documents(with_component[name], "ConfigMap")["data"]
@@ -154,19 +155,19 @@ def settings() -> dict[str, str]:
     return data
 
 
-def test_a_pod_is_given_the_time_the_service_takes_to_stop(deployment, settings) -> None:
+def test_a_pod_has_the_time_that_the_service_takes_to_stop(deployment, settings) -> None:
     grace, drain = (
         int(settings.get(f"{PREFIX}{name.upper()}", seconds(name)))
         for name in ("graceful_timeout", "drain_seconds")
     )
     probe = deployment["containers"][0]["readinessProbe"]
     assert deployment["terminationGracePeriodSeconds"] > grace
-    # Endpoints are gone before the service takes no more; then there is time for answers.
+    # The endpoint is gone before the service stops accepting; then there is time for responses.
     assert probe["periodSeconds"] * probe["failureThreshold"] + probe["timeoutSeconds"] < drain
     assert grace - drain >= seconds("graceful_timeout")
 
 
-def test_the_probes_ask_what_they_mean(deployment) -> None:
+def test_the_probes_request_the_health_routes(deployment) -> None:
     (container,) = deployment["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {"http": seconds("port")}
@@ -175,7 +176,7 @@ def test_the_probes_ask_what_they_mean(deployment) -> None:
         assert container[f"{kind}Probe"]["httpGet"] == {"path": path, "port": "http"}
 
 
-def test_what_the_service_writes_is_in_memory_or_bounded(deployment) -> None:
+def test_writable_folders_are_bounded(deployment) -> None:
     mounts = {m["mountPath"]: m for m in deployment["containers"][0]["volumeMounts"]}
     volumes = {v["name"]: v for v in deployment["volumes"]}
     assert {path for path, mount in mounts.items() if not mount.get("readOnly")} == {
@@ -186,7 +187,7 @@ def test_what_the_service_writes_is_in_memory_or_bounded(deployment) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "example", *COMPONENTS])
-def test_selectors_find_what_they_are_for(with_component, name: str) -> None:
+def test_each_selector_matches_one_kind_of_pod(with_component, name: str) -> None:
     made = build(with_component[name])
     pods = [d["spec"]["template"]["metadata"]["labels"] for d in made if d["kind"] == "Deployment"]
     for one in made:
@@ -197,7 +198,7 @@ def test_selectors_find_what_they_are_for(with_component, name: str) -> None:
             assert sum(wanted.items() <= pod.items() for pod in pods) == 1, one["metadata"]
 
 
-def test_the_service_reaches_names_the_counter_and_the_collector_alone() -> None:
+def test_the_service_connects_only_to_dns_redis_and_the_collector() -> None:
     rules = documents(PLACE / "base", "NetworkPolicy")["spec"]
     assert set(rules["policyTypes"]) == {"Ingress", "Egress"}
     ports = [[(p["port"], p["protocol"]) for p in rule["ports"]] for rule in rules["egress"]]
@@ -211,7 +212,7 @@ def test_the_service_reaches_names_the_counter_and_the_collector_alone() -> None
     assert ingress["from"] and ingress["ports"] == [{"port": "http", "protocol": "TCP"}]
 
 
-def test_there_are_two_and_one_may_go_at_a_time() -> None:
+def test_there_are_two_replicas_and_one_at_a_time_may_be_disrupted() -> None:
     autoscaler = documents(PLACE / "base", "HorizontalPodAutoscaler")["spec"]
     assert autoscaler["minReplicas"] >= 2
     assert autoscaler["scaleTargetRef"]["name"] == "polyseme"
@@ -222,7 +223,7 @@ def test_there_are_two_and_one_may_go_at_a_time() -> None:
     assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
 
 
-def test_models_come_by_a_volume_or_are_fetched_and_the_service_only_reads_them(
+def test_models_are_on_a_volume_or_pulled_and_the_service_only_reads_them(
     with_component,
 ) -> None:
     for name, kind in (("models-volume", "persistentVolumeClaim"), ("models-pulled", "emptyDir")):
@@ -234,6 +235,35 @@ def test_models_come_by_a_volume_or_are_fetched_and_the_service_only_reads_them(
     (first,) = pod["initContainers"]
     assert {"name": "models", "mountPath": "/models"} in first["volumeMounts"]
     assert first["args"][:2] == ["models", "pull"]
+
+
+def test_the_ingress_buffers_as_the_proxy_of_the_compose_file_does() -> None:
+    conf = (PLACE.parents[1] / "deploy/nginx/nginx.conf").read_text("utf-8")
+    annotations = documents(PLACE / "example", "Ingress")["metadata"]["annotations"]
+    community, f5 = "nginx.ingress.kubernetes.io/", "nginx.org/"
+    for directive, value in re.findall(r"^ *((?:proxy|client)_\w+) (.+);$", conf, re.MULTILINE):
+        name = directive.replace("_", "-")
+        assert annotations.get(f5 + name, value).replace("true", "on") == value
+        assert annotations.get(community + name, value).rstrip("s") == value.rstrip("s")
+    for prefix, size in ((community, "proxy-body-size"), (f5, "client-max-body-size")):
+        assert f"client_max_body_size {annotations[prefix + size]};" in conf
+        assert {prefix + "proxy-buffering", prefix + "proxy-max-temp-file-size"} <= set(annotations)
+    buffers = f"{annotations[community + 'proxy-buffers-number']} 4k"
+    assert annotations[f5 + "proxy-buffers"] == buffers and f"proxy_buffers {buffers};" in conf
+    assert f"limit_conn callers {annotations[community + 'limit-connections']};" in conf
+
+
+def test_the_ingress_has_every_route_but_those_for_the_cluster() -> None:
+    (rule,) = documents(PLACE / "example", "Ingress")["spec"]["rules"]
+    paths = rule["http"]["paths"]
+    port = documents(PLACE / "base", "Service")["spec"]["ports"][0]["name"]
+    backends = [one["backend"]["service"] for one in paths]
+    assert backends == [{"name": "polyseme", "port": {"name": port}}] * len(paths)
+    exact = {one["path"] for one in paths if one["pathType"] == "Exact"}
+    prefixes = tuple(one["path"] for one in paths if one["pathType"] == "Prefix")
+    rules = create_app(Settings(metrics="open")).url_map.iter_rules()
+    missing = {r.rule for r in rules if r.rule not in exact and not r.rule.startswith(prefixes)}
+    assert missing == {"/metrics", "/readyz"}
 
 
 def test_the_images_of_others_are_those_of_the_compose_file() -> None:

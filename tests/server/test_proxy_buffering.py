@@ -1,0 +1,122 @@
+"""The reverse proxy takes responses from the service at once, however slowly clients read."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.conftest import start
+from tests.server.proxy import NGINX, proxied
+
+REQUEST = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+pytestmark = pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)")
+
+
+@contextmanager
+def upstream(respond: Callable[[socket.socket], None]) -> Iterator[str]:
+    """The address of a server that answers each connection with `respond`."""
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=256)) as listener:
+
+        def answer(connection: socket.socket) -> None:
+            with closing(connection):
+                connection.recv(65536)
+                respond(connection)
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=answer, args=[connection], daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def slow_reader(stack: ExitStack, client: httpx.Client, body: bytes = b"{}") -> socket.socket:
+    """Send a request on a new connection without reading the response."""
+    line = stack.enter_context(closing(socket.socket()))
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    line.connect((client.base_url.host, client.base_url.port))
+    line.sendall(REQUEST + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    return line
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked"])
+def test_a_client_that_does_not_read_does_not_hold_the_service(
+    tmp_path: Path, framing: str
+) -> None:
+    size = 16 << 20
+    sent = threading.Semaphore(0)
+
+    def respond(connection: socket.socket) -> None:
+        headers = {
+            "length": f"Content-Length: {size}\r\n\r\n",
+            "chunked": f"Transfer-Encoding: chunked\r\n\r\n{size:x}\r\n",
+        }
+        connection.sendall(f"HTTP/1.1 200 OK\r\n{headers[framing]}".encode())
+        connection.sendall(bytes(size))
+        connection.sendall(b"\r\n0\r\n\r\n" if framing == "chunked" else b"")
+        sent.release()
+
+    with upstream(respond) as address, proxied(tmp_path, address) as client, ExitStack() as stack:
+        for _ in range(5):
+            slow_reader(stack, client)
+        for _ in range(5):
+            assert sent.acquire(timeout=20)
+        response = client.post("/v1/encode", json={})
+        assert response.content == bytes(size)
+
+
+def test_ndjson_lines_are_passed_on_while_further_ones_are_computed(tmp_path: Path) -> None:
+    line = json.dumps({"contextual": [0.125] * 2000}).encode() + b"\n"
+    received = threading.Event()
+
+    def respond(connection: socket.socket) -> None:
+        connection.sendall(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
+        )
+        for _ in range(3):
+            connection.sendall(b"%x\r\n%b\r\n" % (len(line), line))
+            assert received.wait(20)
+        connection.sendall(b"0\r\n\r\n")
+
+    with upstream(respond) as address, proxied(tmp_path, address) as client:
+        content = b""
+        with client.stream("POST", "/v1/encode", json={}, timeout=20) as response:
+            for part in response.iter_raw():
+                content += part
+                # Less than one buffer of 4 KiB waits for the next line.
+                if len(content) > len(line) - 4096:
+                    received.set()
+    assert content == line * 3
+
+
+@pytest.mark.slow
+def test_a_service_answers_while_200_clients_do_not_read(tmp_path: Path) -> None:
+    sentences = ["The bank of the river is near the bank of the city"] * 12
+    body = json.dumps({"input": sentences}).encode()
+    process, address = start(tmp_path / "service", proxies=1, threads=2)
+    try:
+        with proxied(tmp_path, address) as client, ExitStack() as stack:
+            assert len(client.post("/v1/encode", json={"input": sentences}).content) > 600_000
+            for _ in range(200):
+                slow_reader(stack, client, body)
+            for _ in range(20):
+                before = time.monotonic()
+                assert client.post("/v1/encode", json={"input": "a bank"}).status_code == 200
+                latest = time.monotonic() - before
+            assert latest < 1
+    finally:
+        process.terminate()
+        assert process.wait(40) == 0
