@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from polyseme.observability.request_context import SECURITY_HEADERS
 from polyseme.keyring import line_of, name_of, read_keys
+from polyseme.observability.request_context import SECURITY_HEADERS
 from tests.conftest import ROOT, free_port
 from tests.server.service import WAIT, until
 

@@ -5,9 +5,9 @@ import shutil
 import subprocess
 
 import pytest
+from polyseme.http.dialects import openai
 
 from polyseme.errors import InvalidError, OutOfRangeError, PolysemeError, TooLargeError
-from polyseme.http.dialects import openai
 from tests.conftest import ROOT
 from tests.environments import python_of
 from tests.test_readme import require_fragments

@@ -13,11 +13,11 @@ import httpx
 import pytest
 
 from polyseme import errors
-from polyseme.observability.request_context import SECURITY_HEADERS
 from polyseme.api.errors import problem_document
+from polyseme.observability.request_context import SECURITY_HEADERS
 from polyseme.settings import Settings
-from tests.conftest import start
 from tests.api.problem import SECRET, expect_problem
+from tests.conftest import start
 from tests.server.proxy import CONFIGURATION, NGINX, proxied
 
 SENTENCE = {"input": "The bank of the river"}

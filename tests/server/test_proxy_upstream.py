@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from polyseme.settings import Settings
-from tests.conftest import start
 from tests.api.problem import expect_problem
+from tests.conftest import start
 from tests.server.proxy import CONFIGURATION, NGINX, proxied
 
 SENTENCE = {"input": "The bank of the river"}
