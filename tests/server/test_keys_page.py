@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from polyseme.keyring import line_of, name_of, read_keys
+from polyseme.api_keys import find_key, key_file_line, read_key_file
 from polyseme.observability.request_context import SECURITY_HEADERS
 from tests.conftest import ROOT, free_port
 from tests.server.service import WAIT, until
