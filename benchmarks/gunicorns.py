@@ -14,7 +14,7 @@ from typing import NamedTuple
 import httpx
 
 HERE = Path(__file__).parent
-SERVICE = "polyseme.api.app:create_app()"
+SERVICE = "polyseme:create_app()"
 _OPEN = "01"
 """How /proc/net/tcp writes that a connection is established."""
 

@@ -272,15 +272,3 @@ def test_a_row_without_a_text_has_no_tokens_in_an_archive(tmp_path):
     found = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
     assert found["offsets"].tolist() == [0, 2, 2, 3]
     assert outcome.totals.missing == 1
-
-
-def test_a_shard_that_is_too_large_to_hold_has_the_same_bytes(tmp_path, monkeypatch):
-    lines = [f"{text} {number}" for number, text in enumerate(SENTENCES * 100)]
-    source = write_lines(tmp_path / "in.txt", lines)
-    run_inline(source, tmp_path / "held", format="npz")
-    monkeypatch.setattr("polyseme.bulk.job._NPZ_BYTES", 1 << 20)
-    run_inline(source, tmp_path / "streamed", format="npz")
-    held, streamed = (
-        tmp_path.joinpath(one, "part-00000.npz").read_bytes() for one in ("held", "streamed")
-    )
-    assert held == streamed

@@ -2,8 +2,8 @@
 
 import os
 import runpy
-import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings
 
 _STANDARD_ERROR = 2
-_APPLICATION = "polyseme.api.app:create_app()"
+_APPLICATION = "polyseme:create_app()"
 SECRET = ("api_keys", "rate_limit_storage")
 """Settings without a flag: every user of the machine can read a command line."""
 
@@ -34,18 +34,32 @@ def _flags(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def _create_metrics_directory() -> None:
+    """Make an empty directory in which the workers count, before prometheus_client is imported.
+
+    In PROMETHEUS_MULTIPROC_DIR, /dev/shm or the temporary directory. Without any, each worker
+    reports only its own numbers. gunicorn's `on_exit` removes it.
+    """
+    given = os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
+    for parent in filter(None, (given, "/dev/shm", tempfile.gettempdir())):  # noqa: S108 - private
+        with suppress(OSError):
+            made = tempfile.mkdtemp(prefix="polyseme-metrics-", dir=parent)
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = made
+            return
+
+
 def _announce(settings: Settings) -> None:
-    """Say where the service will be, as the log of what serves would say it."""
-    said = f"polyseme: http://{settings.host}:{settings.port}"
+    """Print the address of the service in the form of the log."""
+    line = f"polyseme: http://{settings.host}:{settings.port}"
     if settings.log_format == "json" or (
         settings.log_format == "auto" and not os.isatty(_STANDARD_ERROR)
     ):
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = {"time": now, "level": "info", "message": said, "pid": os.getpid()}
-        said = orjson.dumps(line).decode()
-    # Past Python's buffer: what it cannot write now, it would try again at the end, and fail then.
+        fields = {"time": now, "level": "info", "message": line, "pid": os.getpid()}
+        line = orjson.dumps(fields).decode()
+    # Unbuffered: Python would try to write its buffer again at the end, and fail then.
     with suppress(OSError):
-        os.write(_STANDARD_ERROR, f"{said}\n".encode())
+        os.write(_STANDARD_ERROR, f"{line}\n".encode())
 
 
 @click.command()
@@ -57,12 +71,12 @@ def serve(**flags: str | None) -> None:
     """
     settings = settings_from(**flags)
     registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
-    registry.folder(settings.model)  # gunicorn reads it, and says what is wrong with it
+    registry.folder(settings.model)  # an unknown name ends the command; gunicorn reads the model
     given = {PREFIX + name.upper(): value for name, value in flags.items() if value is not None}
     os.environ.update(given)
-    # It would end the process until gunicorn's master takes it.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    if settings.metrics != "off":
+        _create_metrics_directory()
     _announce(settings)
-    # `python -m gunicorn`, in this process: what both import is imported once.
+    # `python -m gunicorn` in this process: modules that both need are imported once.
     sys.argv = ["gunicorn", "--config", "python:polyseme.server.config", _APPLICATION]
     runpy.run_module("gunicorn", run_name="__main__", alter_sys=True)
