@@ -4,7 +4,6 @@ from functools import partial
 from pathlib import Path
 
 from flask import Flask, Response, request
-
 from polyseme.http.app import create_app
 from polyseme.http.reading import JSON, NPZ
 
