@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from flask import Flask, Response, request
+
 from polyseme.http.app import create_app
 from polyseme.http.reading import JSON, NPZ
 

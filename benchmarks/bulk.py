@@ -78,13 +78,12 @@ def sentences(corpus: Path) -> Iterator[str]:
 
 def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     """Encode the lines of a file in one process and keep nothing; print the seconds it took."""
+    from polyseme.bulk.workers import settle  # noqa: PLC0415
+    from polyseme.client.local import UNLIMITED, LocalModel  # noqa: PLC0415
     from polyseme.encoding.choice import Choice  # noqa: PLC0415 - only in a process of its own
     from polyseme.encoding.encoder import Batch  # noqa: PLC0415
     from polyseme.encoding.pooling import sentence_vectors  # noqa: PLC0415
     from polyseme.encoding.stages import Stages  # noqa: PLC0415
-
-    from polyseme.bulk.workers import settle  # noqa: PLC0415
-    from polyseme.client.local import UNLIMITED, LocalModel  # noqa: PLC0415
 
     model = LocalModel.of().model
     if settled:

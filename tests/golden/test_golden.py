@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
 KERNELS = {
     "OPENBLAS_CORETYPE": "Haswell",
