@@ -20,10 +20,9 @@ import zstandard
 from benchmarks.record import record
 from benchmarks.sentences import bundled
 
-from polyseme.client.local import UNLIMITED
-from polyseme.encoding.encode import Batch, Timings
+from polyseme.encoding.encode import encode
 from polyseme.encoding.options import EncodeOptions
-from polyseme.encoding.sentences import Pooling, weighted_mean, word_weights
+from polyseme.encoding.sentences import Pooling, token_weights, weighted_mean
 from polyseme.engine.arrays import Floats, unit
 from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme.evaluation.datasets import Files, OccurrenceVectors, number_occurrences, read_archive
@@ -56,11 +55,11 @@ def _fits(sentence: str) -> bool:
 
 def vectors(model: Model, texts: Sequence[str | Sequence[str]]) -> Systems:
     """Every way to the vectors of sentences: what is pooled, and how."""
-    choice = EncodeOptions(include=frozenset({"static", "contextual"}))
+    options = EncodeOptions(include=frozenset({"static", "contextual"}))
     found: dict[str, list[Floats]] = {}
-    for one in Batch(model, texts, choice, UNLIMITED, Timings()):
+    for one in encode(model, texts, options):
         for pooling in get_args(Pooling):
-            weights = word_weights(model, one.tokens, pooling)
+            weights = token_weights(model, one.tokens, pooling)
             for kind in ("contextual", "static"):
                 mean = weighted_mean(one.arrays[kind], weights)
                 found.setdefault(f"{kind}, {pooling}", []).append(mean)

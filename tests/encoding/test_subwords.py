@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from polyseme.encoding.compare import Occurrence, compare, comparison_document
 from polyseme.encoding.neighbors import neighbors_of_vector, neighbors_of_word
@@ -14,6 +14,7 @@ from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.subwords import LONGEST, Subwords
 from polyseme.errors import InvalidError, UnknownWordError
 from tests.encoding.asking import EVERY, ask, ask_one, document_of, npz_of, same_bits
+from tests.text.vocabularies import texts
 from tests.tiny import SUBWORDS, WORDS, tiny_model
 from tests.tokenizer.vocabularies import PROPERTY, texts
 
@@ -158,7 +159,7 @@ def test_a_sentence_with_composed_words_gets_the_same_bits_alone_and_in_a_batch(
         assert same_bits(one, ask_one(wide, text, include=EVERY))
 
 
-@PROPERTY
+@settings(max_examples=60, deadline=None)
 @given(texts)
 def test_any_text_gives_finite_numbers(composing, text):
     for min_n, max_n in ((1, 1), (3, 3), (5, 64)):

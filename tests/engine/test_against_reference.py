@@ -25,7 +25,7 @@ from tests.engine.reference import (
     run_stack,
 )
 
-SEEDS = range(120)
+SEEDS = range(80)
 RECORDED = ("queries", "keys", "values", "scores", "weights")
 BY_HEAD = {*RECORDED, "scaled_scores", "weighted_values", "context"}
 

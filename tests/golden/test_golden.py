@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
 KERNELS = {
     "OPENBLAS_CORETYPE": "Haswell",
-    # The names of NumPy 2.4 and those before it; NumPy ignores names that it does not know.
+    # By the names of NumPy 2.4, and by those before it; NumPy ignores names it does not know.
     "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR"
     if np.lib.NumpyVersion(np.__version__) >= "2.4.0"
     else "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR",
