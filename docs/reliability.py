@@ -82,7 +82,8 @@ def _memory(soak: Document) -> list[str]:
 models, refusals) at {soak["rate"]:,} a second: {soak["share"]:.0%} of the {soak["capacity"]:,}
 that the same clients reach without a pause. {soak["answered"]:,} responses, each compared;
 {soak["lost"]} lost. The memory of the master and its workers (PSS) grows by
-{soak["growth_percent"]} % from the first minute to the last, without mapped files, whose share depends on other processes. Goal: at most 2 %.
+{soak["growth_percent"]} % from the first minute to the last, without mapped files, whose
+share depends on other processes. Goal: at most 2 %.
 """
     picture = f"![memory under load](images/{PICTURE})"
     return ["## Memory", "", *paragraph(text), "", picture]
@@ -94,7 +95,8 @@ def _hostile(hostile: Document) -> list[str]:
 (`tests/server/hostile.py`): malformed requests, false lengths, hidden second requests, bombs,
 paths, other protocols, flipped bits. Each gets a response of the contract or the end of its
 connection, no response repeats anything of a request, ordinary requests in between get correct
-responses, and no worker ends. In the second half, a worker grows by {hostile["grown_mb"]} MB at most; after the largest
+responses, and no worker ends.
+In the second half, a worker grows by {hostile["grown_mb"]} MB at most; after the largest
 accepted bodies, which come last, it has {hostile["largest_mb"]:,} MB of its own.
 """
     statuses = hostile["statuses"]
