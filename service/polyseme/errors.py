@@ -55,9 +55,6 @@ class PolysemeError(Exception):
         self.hint = hint or self.hint
         super().__init__(self.detail)
 
-    sentence = property(lambda self: self.detail)
-    advice = property(lambda self: self.hint)
-
     def members(self) -> dict[str, Any]:
         """Further members of the problem document."""
         return {}

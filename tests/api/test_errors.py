@@ -281,7 +281,7 @@ LONG = " ".join(["river"] * 50)
         ("max_sentences", 3, "/v1/encode", {"input": ["a"] * 4}, 4),
         ("max_sentence_tokens", 49, "/v1/encode", {"input": LONG}, 50),
         ("max_tokens", 99, "/v1/encode", {"input": [LONG, LONG]}, 100),
-        ("max_answer_bytes", 4000, "/v1/encode", {"input": LONG, "include": ["attention"]}, 160000),
+        ("max_answer_bytes", 4000, "/v1/encode", {"input": LONG, "include": ["attention"]}, 166400),
         ("max_trace_tokens", 49, "/v1/trace", {"text": LONG}, 50),
         (
             *("max_trace_bytes", 100, "/v1/trace"),

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from polyseme.bulk import BulkError
 from polyseme.bulk.cluster import write_on_cluster
+from polyseme.command_error import CommandError
 from polyseme.encoding.options import EncodeOptions
 from tests.bulk import job_of, many, run_inline, shards_of, table_of, write_lines
 from tests.conftest import ROOT, free_port
@@ -99,5 +99,5 @@ def test_a_row_that_stops_the_work_is_named_as_without_a_cluster(cluster, tmp_pa
 
 def test_where_no_scheduler_answers_one_sentence_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("polyseme.bulk.cluster._TIMEOUT", 1)
-    with pytest.raises(BulkError, match="No Dask scheduler answers"):
+    with pytest.raises(CommandError, match="No Dask scheduler answers"):
         write_on_cluster(job_of(tmp_path), [], print, address=f"tcp://127.0.0.1:{free_port()}")

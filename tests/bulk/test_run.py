@@ -14,9 +14,9 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from polyseme.bulk import BulkError
 from polyseme.bulk.run import write_in_processes
 from polyseme.bulk.sources import find_files, kept_schema, split_shards
+from polyseme.command_error import CommandError
 from polyseme.encoding.options import EncodeOptions
 from tests.bulk import job_of, many, run_inline, shards_of, write_lines
 from tests.conftest import ROOT
@@ -143,7 +143,7 @@ def test_a_worker_that_dies_is_replaced_and_its_shards_written_again(source, und
 @pytest.mark.slow
 def test_workers_that_die_every_time_end_the_run_with_one_sentence(tmp_path):
     job = job_of(tmp_path)
-    with pytest.raises(BulkError, match=r"Workers die repeatedly, .* fewer --workers"):
+    with pytest.raises(CommandError, match=r"Workers die repeatedly, .* fewer --workers"):
         # A task of the job's own that kills who takes it.
         write_in_processes(job, [Deadly()], lambda _: None, workers=1)
 
@@ -183,10 +183,10 @@ def test_another_job_is_refused_and_nothing_changes(tmp_path):
     out = tmp_path / "out"
     run_inline(source, out, shard_rows=10)
     before = shards_of(out)
-    with pytest.raises(BulkError, match=r"another job's shards \(other options\)"):
+    with pytest.raises(CommandError, match=r"another job's shards \(other options\)"):
         run_inline(source, out, shard_rows=10, choice=EncodeOptions(include=frozenset({"static"})))
     write_lines(source, [*many(19), "another last sentence"])
-    with pytest.raises(BulkError, match=r"another job's shards \(other input\)"):
+    with pytest.raises(CommandError, match=r"another job's shards \(other input\)"):
         run_inline(source, out, shard_rows=10)
     assert shards_of(out) == before
 
@@ -196,7 +196,7 @@ def test_a_shard_of_another_run_is_not_taken_for_one_of_this(tmp_path):
     out = tmp_path / "out"
     run_inline(source, out, shard_rows=10)
     (out / "part-00007.parquet").write_bytes(parts(out)[0].read_bytes())
-    with pytest.raises(BulkError, match="shards that are not of this job"):
+    with pytest.raises(CommandError, match="shards that are not of this job"):
         run_inline(source, out, shard_rows=10)
     assert len(parts(out)) == 3
 
@@ -205,14 +205,14 @@ def test_a_folder_of_other_files_is_refused(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(20))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "letter.txt").write_text("mine")
-    with pytest.raises(BulkError, match="contains other files"):
+    with pytest.raises(CommandError, match="contains other files"):
         run_inline(source, tmp_path / "out")
     assert (tmp_path / "out" / "letter.txt").read_text() == "mine"
 
 
 def test_input_within_the_output_is_refused(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(20))
-    with pytest.raises(BulkError, match="The input lies in the folder of the output"):
+    with pytest.raises(CommandError, match="The input lies in the folder of the output"):
         run_inline(source, tmp_path)
 
 
@@ -222,7 +222,7 @@ def test_two_runs_do_not_write_into_one_folder(tmp_path):
     out.mkdir()
     with (out / "_lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(BulkError, match="Another run is writing"):
+        with pytest.raises(CommandError, match="Another run is writing"):
             run_inline(source, out)
     run_inline(source, out)
 
@@ -233,7 +233,7 @@ def test_a_damaged_shard_is_named(tmp_path, kind, data):
     out = tmp_path / "out"
     run_inline(source, out, shard_rows=10, format=kind)
     parts(out)[1].write_bytes(data)
-    with pytest.raises(BulkError, match=rf"part-00001\.{kind} is damaged: remove it"):
+    with pytest.raises(CommandError, match=rf"part-00001\.{kind} is damaged: remove it"):
         run_inline(source, out, shard_rows=10, format=kind)
 
 
@@ -269,6 +269,6 @@ def test_the_input_is_read_no_further_ahead_than_two_shards_for_each_worker(tmp_
 def test_no_process_is_left_when_a_row_stops_the_work(tmp_path):
     source = write_lines(tmp_path / "in.txt", [*many(40), "word " * 2000, *many(40)])
     before = set(multiprocessing.active_children())
-    with pytest.raises(BulkError, match=r"Row 40 of in\.txt"):
+    with pytest.raises(CommandError, match=r"Row 40 of in\.txt"):
         write_in_processes(prepared(tmp_path), cut(source, 4), lambda _: None, workers=2)
     assert set(multiprocessing.active_children()) == before

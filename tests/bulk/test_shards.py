@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import polyseme
-from polyseme.bulk import BulkError
+from polyseme.command_error import CommandError
 from polyseme.encoding.options import EncodeOptions
 from tests.bulk import SENTENCES, job_of, run_inline, shards_of, table_of, write_lines
 
@@ -148,7 +148,7 @@ def test_words_that_are_already_cut_have_no_offsets(tmp_path, local):
 def test_a_sentence_over_the_limit_is_refused_by_its_row(tmp_path):
     lines = ["short", "short", "a b c d e f g", "short"]
     source = write_lines(tmp_path / "in.txt", lines)
-    with pytest.raises(BulkError) as caught:
+    with pytest.raises(CommandError) as caught:
         run_inline(source, tmp_path / "out", max_sentence_tokens=5)
     assert caught.value.sentence.startswith("Row 2 of in.txt: A sentence has too many tokens: 7")
     assert "--truncate" in caught.value.sentence
@@ -166,7 +166,7 @@ def test_a_sentence_that_is_cut_says_by_how_much(tmp_path):
 def test_a_word_that_the_vocabulary_lacks_is_refused_by_its_row(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["the bank", "zxqvbnt"])
     strict = EncodeOptions(include=frozenset({"contextual"}), oov="error")
-    with pytest.raises(BulkError, match=r"Row 1 of in.txt: The vocabulary lacks .* --oov zero"):
+    with pytest.raises(CommandError, match=r"Row 1 of in.txt: The vocabulary lacks .* --oov zero"):
         run_inline(source, tmp_path / "out", choice=strict)
 
 
@@ -219,7 +219,7 @@ def test_no_rows_make_one_shard_with_the_columns(tmp_path):
 def test_a_worker_with_another_model_refuses(tmp_path):
     job = job_of(tmp_path)
     other = replace(job, sha256="0" * 64)
-    with pytest.raises(BulkError, match="does not have the same model"):
+    with pytest.raises(CommandError, match="does not have the same model"):
         other.load_model()
 
 

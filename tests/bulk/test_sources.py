@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from polyseme.bulk import BulkError
 from polyseme.bulk import sources as reading
 from polyseme.bulk.sources import find_files, kept_schema, read, split_shards
+from polyseme.command_error import CommandError
 from tests.bulk import SENTENCES, write_lines
 
 
@@ -186,7 +186,7 @@ REFUSED = {
 def test_what_cannot_be_read_is_refused(tmp_path, name, data, sentence):
     if data is not None:
         (tmp_path / name).write_bytes(data)
-    with pytest.raises(BulkError) as caught:
+    with pytest.raises(CommandError) as caught:
         texts_of(tmp_path / name)
     assert sentence in caught.value.sentence
     assert str(tmp_path) not in caught.value.sentence
@@ -196,13 +196,13 @@ def test_a_line_without_an_end_is_refused_before_it_is_in_memory(tmp_path, monke
     monkeypatch.setattr(reading, "MAX_LINE_BYTES", 1000)
     monkeypatch.setattr(reading, "_READ_BYTES", 100)
     (tmp_path / "a.txt").write_bytes(b"x" * 2000)
-    with pytest.raises(BulkError, match="a line has more than 1000 bytes"):
+    with pytest.raises(CommandError, match="a line has more than 1000 bytes"):
         texts_of(tmp_path / "a.txt")
 
 
 def test_a_column_of_numbers_is_no_column_of_texts(tmp_path):
     pq.write_table(pa.table({"text": [1, 2]}), tmp_path / "a.parquet")
-    with pytest.raises(BulkError, match="the column of texts is int64; --column names one"):
+    with pytest.raises(CommandError, match="the column of texts is int64; --column names one"):
         texts_of(tmp_path / "a.parquet")
 
 
@@ -211,14 +211,14 @@ def test_bytes_that_another_program_calls_strings_are_refused(tmp_path):
         1, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")
     )
     pq.write_table(pa.table({"text": broken}), tmp_path / "a.parquet")
-    with pytest.raises(BulkError, match="damaged, or is not Parquet"):
+    with pytest.raises(CommandError, match="damaged, or is not Parquet"):
         texts_of(tmp_path / "a.parquet")
 
 
 def test_files_whose_kept_columns_differ_are_refused(tmp_path):
     pq.write_table(pa.table({"text": ["a"], "id": [1]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"text": ["a"], "id": ["x"]}), tmp_path / "b.parquet")
-    with pytest.raises(BulkError, match=r"b\.parquet: a column to keep has another type"):
+    with pytest.raises(CommandError, match=r"b\.parquet: a column to keep has another type"):
         cut(tmp_path, 10, keep=("id",))
 
 

@@ -318,7 +318,7 @@ def test_one_over_a_limit_is_refused_before_any_vector_is_made(deep, setting, li
     with pytest.raises(TooLargeError) as caught:
         ask(deep, TEXTS, replace(LIMITS, **{setting: limit}), timings)
     assert caught.value.members() == {"setting": setting, "limit": limit, "size": size}
-    assert f"over the limit {setting} of {limit}." in caught.value.sentence
+    assert f"over the limit {setting} of {limit}." in caught.value.detail
     assert timings.milliseconds == {}
     assert ask(deep, TEXTS, replace(LIMITS, **{setting: size}))
 

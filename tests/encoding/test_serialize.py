@@ -198,6 +198,9 @@ def test_tokens_of_an_npz_are_the_json_of_what_is_no_array(deep):
     assert (tokens.dtype, tokens.ndim) == (np.uint8, 1)
     results = document_of(deep, TEXTS, include=frozenset())["results"]
     assert json.loads(tokens.tobytes().decode()) == results
+    limits = replace(LIMITS, max_sentence_tokens=1)
+    facts = json.loads(arrays_of(deep, TEXTS, limits, truncate=True)["tokens"].tobytes())
+    assert [one["truncated"] for one in facts] == [2, 0, 0, 1]
 
 
 def test_an_npz_is_not_compressed(deep):

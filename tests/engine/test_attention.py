@@ -40,8 +40,7 @@ def test_softmax_of_zero_and_log_three():
 @pytest.mark.parametrize("peak", [1.0, 59.0, 61.0, 88.0, 89.0, 1e4, 1e30])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_softmax_of_scores_of_any_size(dtype, peak, sign):
-    # Row 0: the peak twice, the other visible score 1 below it, so 1 : 1 : 1/e. Row 1: equal
-    # scores.
+    # Row 0: the peak twice, and a score 1 below it, so 1 : 1 : 1/e. Row 1: equal scores.
     scores = np.array([[peak, peak, peak - 1], [3 - peak] * 3], dtype) * dtype(sign)
     first = np.exp(scores[0].astype(np.float64) - float(scores[0].max()))
     found = softmax(scores.copy())
@@ -79,6 +78,17 @@ def test_relative_bias_of_rows_in_the_middle_of_a_sentence():
     # R = 1, table (-1: 7, 0: 8, +1: 9). Rows 1 and 2 of four; entry (i, j) goes by j - i.
     table = np.array([[7.0, 8.0, 9.0]])
     assert_close(relative_bias(table, range(1, 3), 4), [[[7, 8, 9, 9], [7, 7, 8, 9]]])
+
+
+def test_the_cached_position_bias_of_each_length_is_that_of_its_distances():
+    table = np.random.default_rng(2).standard_normal((2, 9))
+    scoring = Scoring(position_bias=table)
+    for n in (2, 3, 62, 63, 64, 65, 3, 64, 1, 2, 0):
+        expected = relative_bias(table, range(n), n)
+        found = scoring.bias(range(n), n)
+        assert np.array_equal(found, expected)
+        assert n == 0 or not found.flags.writeable
+    assert Scoring().bias(range(3), 3) is None
 
 
 def test_masked_keys_of_a_block_of_rows():

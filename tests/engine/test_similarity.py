@@ -140,7 +140,7 @@ def hostile(seed, rows, d, dtype, spread):
     return np.clip(table, *((-127, 127) if dtype == np.int8 else (-3e38, 3e38))).astype(dtype)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     seed=st.integers(0, 1 << 32),
     rows=st.integers(1, 200),
@@ -168,7 +168,7 @@ def test_nearest_gives_the_bits_of_float64_whatever_the_table(
     assert cosine.tobytes() == truth.tobytes()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     seed=st.integers(0, 1 << 32),
     d=st.sampled_from([1, 3, 50, 300, 3000]),

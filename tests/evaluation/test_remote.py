@@ -91,7 +91,7 @@ def test_figures_through_http_are_the_local_ones(address, models_dir, tmp_path, 
     "limits",
     [
         {"max_sentences": 3, "max_tokens": 130},
-        {"max_body_bytes": 900, "max_answer_bytes": 20_000},
+        {"max_body_bytes": 1000, "max_answer_bytes": 20_000},
     ],
     ids=" ".join,
 )

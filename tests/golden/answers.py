@@ -1,4 +1,4 @@
-"""What the engine and the service answer, as digests of the bytes and as some of the numbers.
+"""Results of the engine and responses of the service, as digests and as some of the numbers.
 
     OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES='…' python -m tests.golden.answers FOLDER
 
@@ -21,7 +21,7 @@ from polyseme.engine.attention import Scoring, Sentence
 from polyseme.engine.layers import Layer, Residual, contextualize
 from tests.engine.cases import projection, random_case, random_layer, random_sentence
 
-STEPS = ("queries", "keys", "values", "scores", "scaled_scores", "weights", "context", "residual")
+RECORDED = ("queries", "keys", "values", "scores", "weights")
 LENGTHS = (0, 1, 2, 3, 8, 20, 33, 64, 255, 256, 257, 513)
 PARTS = ["static", "contextual", "attention", "queries", "keys", "values", "scores"]
 TEXTS = [
@@ -57,20 +57,20 @@ COMPARED = {
 
 
 def of_engine():
-    """Every step of random layers, small ones of every kind and some as wide as real ones."""
-    for seed in range(200):
+    """Random layers, small ones of every kind and some as wide as real ones."""
+    for seed in range(60):
         case = random_case(seed)
         yield f"case {seed}", case.sentence, case.layers
     for n in LENGTHS:
         rng = np.random.default_rng([7, n])
         yield f"wide {n}", random_sentence(rng, n, 100), [random_layer(rng, 100) for _ in range(2)]
     for n in (5, 64, 255):
-        for heads, width in ((1, 4), (2, 4), (4, 1), (4, 4)):
+        for heads, width in ((1, 4), (4, 1), (4, 4)):
             yield f"float64 {n} {heads} {width}", *in_float64(n, heads, width)
 
 
 def in_float64(n, heads, width):
-    """A sentence and a layer as a trace has them."""
+    """A sentence and a layer in float64."""
     rng = np.random.default_rng([n, heads, width])
     query, key, value = (projection(rng, 20, heads * width) for _ in range(3))
     output = projection(rng, heads * width, 20)
@@ -82,7 +82,7 @@ def in_float64(n, heads, width):
 
 def engine_digest(sentence, layers):
     found = hashlib.sha256()
-    result = contextualize(sentence, layers, STEPS)
+    result = contextualize(sentence, layers, RECORDED)
     for array in (result.contextual, *(r[name] for r in result.records for name in sorted(r))):
         found.update(
             f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(array).tobytes()

@@ -1,7 +1,9 @@
-"""Answers stay the same to the last bit, from one version to the next.
+"""Results and responses keep their bits until a change of the arithmetic is intended.
 
-The golden files are written by `python -m tests.golden.test_golden`, with the kernels below, and
-only where an answer is meant to change.
+Polyseme promises equal bits for a sentence alone, in a batch and in any worker of one version, and
+agreement with the formulas within rounding; it does not promise equal bits across versions. These
+digests show that a change which should not touch the arithmetic did not. After one that should,
+`python -m tests.golden.test_golden` writes the golden files again, with the kernels below.
 """
 
 import json
@@ -17,7 +19,7 @@ import pytest
 HERE = Path(__file__).parent
 KERNELS = {
     "OPENBLAS_CORETYPE": "Haswell",
-    # By the names of NumPy 2.4, and by those before it; what a NumPy does not know is ignored.
+    # By the names of NumPy 2.4, and by those before it; NumPy ignores the names that it does not know.
     "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR"
     if np.lib.NumpyVersion(np.__version__) >= "2.4.0"
     else "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR",
@@ -25,7 +27,7 @@ KERNELS = {
 
 
 def answers(folder):
-    """What `answers.py` finds on the kernels of AVX2: digests and numbers."""
+    """The digests and numbers of `answers.py` on the kernels of AVX2."""
     environment = {n: v for n, v in os.environ.items() if not n.startswith("POLYSEME_")}
     subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.golden.answers", str(folder)],
@@ -46,7 +48,7 @@ def has_avx2():
     return platform.machine() == "x86_64" and facts.is_file() and " avx2 " in facts.read_text()
 
 
-def test_every_answer_has_the_bits_it_had(found):
+def test_every_result_has_the_golden_bits(found):
     if not has_avx2():
         pytest.skip("the golden bits are those of AVX2, which this processor lacks")
     digests, _ = found
@@ -58,7 +60,7 @@ def test_every_answer_has_the_bits_it_had(found):
     assert digests["digests"].keys() == golden["digests"].keys()
 
 
-def test_answers_on_any_kernels_are_the_golden_numbers_within_rounding(found):
+def test_results_on_any_kernels_are_the_golden_numbers_within_rounding(found):
     _, numbers = found
     golden = np.load(HERE / "numbers.npz")
     assert set(numbers) == set(golden) == {"contextual", "attention"}

@@ -18,10 +18,13 @@ FILES = {
 }
 TEXTS = ["He sat on the bank of the river.", "She took the money to the bank.", "bank bank"]
 
-pytestmark = pytest.mark.skipif(
-    not all((GENUINE / file).exists() for file, _, _ in FILES.values()),
-    reason="needs rows of published vectors (POLYSEME_TEST_DATA)",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not all((GENUINE / file).exists() for file, _, _ in FILES.values()),
+        reason="needs rows of published vectors (POLYSEME_TEST_DATA)",
+    ),
+]
 
 
 def import_all(folder):

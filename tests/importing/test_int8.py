@@ -187,6 +187,7 @@ def test_an_import_never_has_all_numbers_as_floats(tmp_path, monkeypatch):
         "GoogleNews.8k.300d.bin.gz",
     ],
 )
+@pytest.mark.slow
 def test_genuine_vectors_keep_their_directions(importer, file):
     wide = imported(importer, GENUINE / file).vectors.astype(np.float64)
     model = imported(importer, GENUINE / file, *INT8)

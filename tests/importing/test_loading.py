@@ -66,6 +66,7 @@ def pieces(monkeypatch):
 @given(table=tables(), packing=st.sampled_from(PACKINGS), size=st.integers(1, 40))
 @example((["\x1c", "\x85", "\u2028", "a\r", "\ta"], np.ones((5, 2), np.float32)), "plain", 1)
 @example((["nan", "1e5", "-", "#", '"'], np.eye(5, dtype=np.float32)), "gz", 7)
+@pytest.mark.slow
 def test_any_words_and_numbers_come_back(lasting_importer, pieces, kind, table, packing, size):
     pieces(size)
     words, vectors = table

@@ -152,6 +152,7 @@ def test_the_mirror_may_come_from_the_environment(mirror, puller, monkeypatch):
     assert puller.pull(NAME).code == 0
 
 
+@pytest.mark.slow
 def test_an_interrupted_download_leaves_nothing(mirror, tmp_path):
     """A server that never ends its answer, and a person who does not want to wait."""
     mirror.put(files.text())

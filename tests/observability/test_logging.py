@@ -314,7 +314,7 @@ def log(tmp_path_factory) -> str:
     (folder / "keys").write_text(key_file_line("alice", KEY))
     settings = {"api_keys": GIVEN, "api_keys_file": folder / "keys", "proxies": 1}
     settings |= {"cors_origins": "https://example.org", "rate_limit": "100000/hour"}
-    with running(folder, workers=1, log_level="debug", **settings) as service:
+    with running(folder, workers=1, log_level="debug", **settings) as service:  # noqa: SIM117
         with httpx.Client(base_url=service.url, timeout=60) as client:
             ask_rightly(client)
             ask_oddly(client)

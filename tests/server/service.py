@@ -23,9 +23,8 @@ from tests.tiny import WORDS, write_tiny
 
 WAIT = 60
 SHORT = {"input": "Apple sold the river bank an apple."}
-TRACE = {"tokens": ["a"] * 700, "embeddings": [[0.1] * 20] * 700}
-"""A request that holds a thread for seconds, on a service with the limits TRACES."""
-TRACES = {"max_trace_tokens": 700, "max_trace_bytes": 1 << 30}
+LARGE = {"input": ["the river bank is near the money bank and the boats lie there"] * 300}
+"""A request whose response is larger than what sockets buffer."""
 _TRUE = object()
 
 
@@ -212,6 +211,11 @@ class Caller:
         """Send a request and read its response."""
         self.send(data)
         return self.response()
+
+    def hold_thread(self) -> None:
+        """Hold a thread of a worker until `response` is called: it waits for this client."""
+        self.send(posted(LARGE))
+        self.socket.recv(1, socket.MSG_PEEK)
 
     def response(self) -> tuple[int, dict[str, str], bytes]:
         """The next response: status, headers and body."""

@@ -17,8 +17,6 @@ from tests.api.problem import SECRET
 from tests.conftest import ROOT, free_port
 from tests.observability.numbers import numbers, total
 from tests.server.service import (
-    TRACE,
-    TRACES,
     WAIT,
     Caller,
     Service,
@@ -26,7 +24,6 @@ from tests.server.service import (
     damage,
     get,
     load,
-    posted,
     running,
     until,
     version_of,
@@ -38,14 +35,14 @@ ALICE, BOB = "polyseme_" + "a" * 43, "polyseme_" + "b" * 43
 
 
 def test_no_request_is_lost_over_three_reloads_and_the_end(tmp_path) -> None:
-    with running(tmp_path, graceful_timeout=20, drain_seconds=1) as service:
+    with running(tmp_path, graceful_timeout=20, drain_seconds=3) as service:
         with load(service) as asking:
             for _ in range(3):
                 asking.go_on()
                 service.reload()
             asking.go_on()
             service.signal(signal.SIGTERM)
-            until(lambda: httpx.get(f"{service.url}/readyz").status_code, 503)
+            until(lambda: service.ask("GET", "/readyz")[0], 503)
             asking.go_on(10)  # draining: new requests are still answered
             assert service.process.wait(WAIT) == 0
             until(lambda: all(one.refused for one in asking.askers))
@@ -214,19 +211,20 @@ def test_a_worker_that_is_told_to_end_right_after_the_fork_ends(tmp_path, moment
 
 
 def test_requests_on_their_way_are_answered_at_the_end(tmp_path) -> None:
-    with running(tmp_path, threads=1, workers=1, **TRACES) as service:
+    with running(tmp_path, threads=1, workers=1) as service:
         with Caller(service) as busy, Caller(service) as kept:
             assert kept.ask(get("/livez"))[0] == 200
-            busy.send(posted(TRACE, "/v1/trace"))
+            busy.hold_thread()
             waiting = [Caller(service) for _ in range(5)]
             for caller in waiting:
                 caller.send(get("/livez"))
             service.signal(signal.SIGTERM)
             kept.send(get("/livez"))
-            for caller in (busy, kept, *waiting):
-                status, headers, _ = caller.response()
-                assert status == 200
+            responses = [caller.response() for caller in (busy, kept, *waiting)]
+            for caller in waiting:
                 caller.socket.close()
+        assert [status for status, _, _ in responses] == [200] * 7
+        headers = responses[-1][1]
         assert headers["connection"] == "close"
         assert service.process.wait(WAIT) == 0
 
@@ -262,7 +260,7 @@ def test_the_not_ready_document_while_draining(tmp_path) -> None:
     with running(tmp_path, workers=1, drain_seconds=60) as service, Caller(service) as kept:
         assert kept.ask(get("/readyz"))[0] == 200
         service.signal(signal.SIGTERM)
-        until(lambda: httpx.get(f"{service.url}/v2/health/ready").status_code, 503)
+        until(lambda: service.ask("GET", "/v2/health/ready")[0], 503)
         status, headers, body = kept.ask(get("/readyz"))
         assert (status, json.loads(body)["code"], headers["retry-after"]) == (503, "draining", "5")
         assert httpx.get(f"{service.url}/livez").status_code == 200

@@ -13,8 +13,6 @@ from polyseme.observability.request_context import SECURITY_HEADERS
 from tests.api.problem import SECRET
 from tests.server.service import (
     SHORT,
-    TRACE,
-    TRACES,
     Caller,
     Service,
     client_ports,
@@ -26,14 +24,12 @@ from tests.server.service import (
 )
 
 LIVE = get("/livez")
-LONG = posted(TRACE, "/v1/trace")
-"""A request that holds its thread for seconds."""
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     """One worker with one thread and room for three waiting requests."""
-    settings = {"workers": 1, "threads": 1, "max_waiting": 3, "max_body_bytes": 1 << 20, **TRACES}
+    settings = {"workers": 1, "threads": 1, "max_waiting": 3, "max_body_bytes": 1 << 20}
     with running(tmp_path_factory.mktemp("service"), **settings) as made:
         yield made
 
@@ -41,23 +37,23 @@ def service(tmp_path_factory):
 def test_a_full_queue_answers_503_with_a_time_to_come_back(service: Service) -> None:
     with ExitStack() as stack:
         busy = stack.enter_context(Caller(service))
-        busy.send(LONG)
-        time.sleep(0.1)
+        busy.hold_thread()
         callers = [stack.enter_context(Caller(service)) for _ in range(10)]
         for caller in callers:
             caller.send(posted(SHORT))
-        responses = [caller.response() for caller in callers]
-        assert [status for status, _, _ in responses].count(200) == 3
+        # They are accepted in their order; those that wait are answered when the thread is free.
+        responses = [caller.response() for caller in callers[3:]]
+        assert [status for status, _, _ in responses] == [503] * 7
         assert busy.response()[0] == 200
-    for status, headers, body in responses:
-        if status == 503:
-            document = json.loads(body)
-            OpenAIProblemResponse.model_validate(document)
-            assert document["code"] == document["error"]["code"] == "overloaded"
-            assert headers["retry-after"] == "1"
-            assert headers["content-type"] == "application/problem+json"
-            assert headers["x-request-id"] == document["request_id"]
-            assert headers["connection"] == "close"
+        assert [caller.response()[0] for caller in callers[:3]] == [200] * 3
+    for _, headers, body in responses:
+        document = json.loads(body)
+        OpenAIProblemResponse.model_validate(document)
+        assert document["code"] == document["error"]["code"] == "overloaded"
+        assert headers["retry-after"] == "1"
+        assert headers["content-type"] == "application/problem+json"
+        assert headers["x-request-id"] == document["request_id"]
+        assert headers["connection"] == "close"
     with Caller(service) as caller:
         assert caller.ask(posted(SHORT))[0] == 200
     assert '"code":"overloaded"' in service.log.read_text()
@@ -223,10 +219,9 @@ def test_a_response_to_http_1_0_ends_with_the_connection(service: Service) -> No
 
 
 def test_a_worker_without_a_free_thread_leaves_connections_to_the_others(tmp_path) -> None:
-    with running(tmp_path, workers=2, threads=1, **TRACES) as service, ExitStack() as stack:
+    with running(tmp_path, workers=2, threads=1) as service, ExitStack() as stack:
         busy = stack.enter_context(Caller(service))
-        busy.send(LONG)
-        time.sleep(0.3)
+        busy.hold_thread()
         port = busy.socket.getsockname()[1]
         (first,) = [one for one in service.workers() if port in client_ports(service, one)]
         callers = [stack.enter_context(Caller(service)) for _ in range(6)]

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from polyseme.bulk import BulkError
 from polyseme.bulk.job import Job
 from polyseme.bulk.run import OnShard
 from polyseme.bulk.shards import ShardResult, write_shard
 from polyseme.bulk.sources import Shard
+from polyseme.command_error import CommandError
 
 _SHARDS_AHEAD = 2
 """Shards in memory for each thread of a worker."""
@@ -20,7 +20,7 @@ _TIMEOUT = 60
 def write_on_cluster(job: Job, shards: Iterable[Shard], on_shard: OnShard, *, address: str) -> None:
     """Write shards as Dask tasks; the scheduler gives those of a lost worker to another one.
 
-    Raises BulkError if the scheduler does not answer, or if a row cannot be encoded.
+    Raises CommandError if the scheduler does not answer, or if a row cannot be encoded.
     """
     import distributed  # noqa: PLC0415 - an extra
 
@@ -46,12 +46,12 @@ def _result(dask: Any, future: Any) -> ShardResult:
     try:
         result: ShardResult = future.result()
     except dask.KilledWorker:
-        raise BulkError(
+        raise CommandError(
             "Workers die repeatedly over one shard, perhaps for lack of memory: use a smaller"
             " --batch-rows; finished shards are kept."
         ) from None
     except dask.CancelledError:
-        raise BulkError("The scheduler is gone: run again when it is back.") from None
+        raise CommandError("The scheduler is gone: run again when it is back.") from None
     return result
 
 
@@ -60,12 +60,12 @@ def _connect(dask: Any, address: str) -> Iterator[Any]:
     try:
         client = dask.Client(address, timeout=_TIMEOUT, set_as_default=False)
     except (OSError, TimeoutError, ValueError):
-        raise BulkError(
+        raise CommandError(
             "No Dask scheduler answers: --scheduler takes its address, such as tcp://host:8786."
         ) from None
     with client:
         try:
             client.wait_for_workers(1, timeout=_TIMEOUT)
         except TimeoutError:
-            raise BulkError("The scheduler has no workers: start some, and run again.") from None
+            raise CommandError("The scheduler has no workers: start some, and run again.") from None
         yield client

@@ -14,7 +14,7 @@ import orjson
 from threadpoolctl import threadpool_limits
 
 from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
-from polyseme.bulk import BulkError
+from polyseme.command_error import CommandError
 from polyseme.encoding.options import EncodeOptions, Limits, Part
 from polyseme.encoding.sentences import Pooling
 from polyseme.errors import ModelFolderError
@@ -100,7 +100,7 @@ class Job:
     """whether each worker verifies the model's checksums"""
 
     def load_model(self) -> Model:
-        """Map the model into this process, once. Raises BulkError if it is another model."""
+        """Map the model into this process, once. Raises CommandError if it is another model."""
         return _load_model(self.model_folders, self.model, self.sha256, self.verify)
 
     def shard_path(self, number: int) -> Path:
@@ -116,7 +116,7 @@ class Job:
 def _load_model(folders: tuple[Path, ...], name: str, sha256: str, verify: bool) -> Model:
     folder = find_models(folders).get(name)
     if folder is None or fingerprint(folder) != sha256:
-        raise BulkError(
+        raise CommandError(
             f"A worker does not have the same model {name}: copy the model to each of them."
         )
     threadpool_limits(1)  # as in the service: the same bits, and one worker for each processor
@@ -135,14 +135,14 @@ def fingerprint(folder: Path) -> str:
 def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[None]:
     """Reserve the output folder for a job, and remove unfinished files of earlier runs.
 
-    Raises BulkError if the folder has the shards of another job, or another run is writing there.
+    Raises CommandError if the folder has shards of another job, or another run writes there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with folder.joinpath(_LOCK).open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BulkError(
+            raise CommandError(
                 "Another run is writing into this folder: wait until it ends."
             ) from None
         except OSError:
@@ -156,21 +156,21 @@ def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[None]:
 
 
 def _require_same_job(folder: Path, document: dict[str, Any]) -> None:
-    """Write the manifest into an empty folder. Raises BulkError for a folder with other content."""
+    """Write the manifest into an empty folder; raise CommandError for other content."""
     path = folder / MANIFEST
     if not path.exists():
         others = [one for one in folder.iterdir() if one.name != _LOCK]
         if any(not one.name.startswith(TEMPORARY_PREFIX) for one in others):
-            raise BulkError("The folder contains other files: use an empty or a new folder.")
+            raise CommandError("The folder contains other files: use an empty or a new folder.")
         write_manifest(folder, document, None)
         return
     try:
         before = orjson.loads(path.read_bytes()).pop("job")
         changed = sorted(name for name in document if before.get(name) != document[name])
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise BulkError(f"{MANIFEST} in the folder is damaged: use another folder.") from None
+        raise CommandError(f"{MANIFEST} in the folder is damaged: use another folder.") from None
     if before != document:
-        raise BulkError(
+        raise CommandError(
             f"The folder contains another job's shards (other {' and '.join(changed)}): use another"
             " folder, or remove it."
         )

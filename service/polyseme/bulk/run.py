@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from polyseme import __version__
-from polyseme.bulk import BulkError
 from polyseme.bulk.job import Job, lock_folder, write_manifest
 from polyseme.bulk.shards import COLUMNS, ShardResult, Totals, read_totals, write_shard
 from polyseme.bulk.sources import InputFile, Shard, kept_schema, split_shards
+from polyseme.command_error import CommandError
 from polyseme.errors import PolysemeError
 
 OnShard: TypeAlias = Callable[[ShardResult], None]
@@ -70,15 +70,15 @@ def run(
 ) -> Outcome:
     """Write the missing shards of a job, and mark it as complete.
 
-    Raises BulkError, after which the same run continues where it stopped.
+    Raises CommandError, after which the same run continues where it stopped.
     """
     options = job.options
     for name in options.keep:
         if name in COLUMNS or options.keep.count(name) > 1:
-            raise BulkError(f"--keep {name}: the output has a column of this name already.")
+            raise CommandError(f"--keep {name}: the output has a column of this name already.")
     out = job.out.resolve()
     if any(out in file.path.resolve().parents for file in files):
-        raise BulkError("The input lies in the folder of the output: use another folder.")
+        raise CommandError("The input lies in the folder of the output: use another folder.")
     kept = kept_schema(files[0], options.column, options.keep)
     job = replace(job, kept=kept, several_files=len(files) > 1)
     document = {
@@ -113,7 +113,9 @@ def run(
         write(job, missing_shards(), on_shard)
         paths = [job.shard_path(number) for number in numbers]
         if job.finished_shards() != {path.name for path in paths}:
-            raise BulkError("The folder has shards that are not of this job: use another folder.")
+            raise CommandError(
+                "The folder has shards that are not of this job: use another folder."
+            )
         totals = sum((read_totals(path) for path in paths), Totals())
         size = sum(path.stat().st_size for path in paths)
         write_manifest(job.out, document, {"shards": len(paths), **asdict(totals)})
@@ -125,7 +127,7 @@ def write_in_processes(
 ) -> None:
     """Write shards with processes of this machine. The shards of a worker that dies are rewritten.
 
-    Raises BulkError if a row cannot be encoded, or if workers die over one shard repeatedly.
+    Raises CommandError if a row cannot be encoded, or if workers die over one shard repeatedly.
     """
     remaining = iter(shards)
     pending: dict[int, Shard] = {}
@@ -137,7 +139,7 @@ def write_in_processes(
         except BrokenProcessPool:
             deaths.update(pending.keys() or {-1})
             if max(deaths.values()) >= _MAX_DEATHS:
-                raise BulkError(
+                raise CommandError(
                     "Workers die repeatedly, perhaps for lack of memory: use fewer --workers or a"
                     " smaller --batch-rows; finished shards are kept."
                 ) from None
@@ -207,7 +209,7 @@ def _start_worker(job: Job) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     pa.set_cpu_count(1)
-    with suppress(BulkError, PolysemeError):  # the first shard raises it again
+    with suppress(CommandError, PolysemeError):  # the first shard raises it again
         job.load_model()
     tune_garbage_collector()
 

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from polyseme.atomic_files import atomic_files
-from polyseme.bulk import BulkError
 from polyseme.bulk.job import BulkOptions, Job
 from polyseme.bulk.sources import Shard
+from polyseme.command_error import CommandError
 from polyseme.encoding.encode import (
     Encoded,
     Text,
@@ -89,7 +89,7 @@ class ShardResult:
 
 
 def write_shard(job: Job, shard: Shard) -> ShardResult:
-    """Encode the sentences of a shard and write it. Raises BulkError for a row that cannot be."""
+    """Encode the sentences of a shard and write it; raise CommandError for a row that fails."""
     model = job.load_model()
     write = _write_npz if job.options.format == "npz" else _write_parquet
     with atomic_files(job.shard_path(shard.number)) as (file,):
@@ -98,7 +98,7 @@ def write_shard(job: Job, shard: Shard) -> ShardResult:
         except PolysemeError as error:
             raise _bulk_error(error, _range(shard)) from None
         except MemoryError:
-            raise BulkError(
+            raise CommandError(
                 f"{_range(shard)}: there is not enough memory: use fewer --workers or a smaller"
                 " --batch-rows; finished shards are kept."
             ) from None
@@ -113,7 +113,7 @@ def _range(shard: Shard) -> str:
 
 
 def read_totals(path: Path) -> Totals:
-    """The totals that a shard contains. Raises BulkError if it is damaged."""
+    """The totals that a shard contains. Raises CommandError if it is damaged."""
     try:
         if path.suffix == ".npz":
             with ZipFile(path) as archive:
@@ -122,7 +122,7 @@ def read_totals(path: Path) -> Totals:
             totals = pq.read_metadata(path).metadata[_TOTALS_KEY.encode()]
         return Totals(**orjson.loads(totals))
     except (OSError, ValueError, TypeError, KeyError, BadZipFile, pa.ArrowException):
-        raise BulkError(f"{path.name} is damaged: remove it and run again.") from None
+        raise CommandError(f"{path.name} is damaged: remove it and run again.") from None
 
 
 # Encoding
@@ -143,7 +143,7 @@ class _Rows:
 
 
 def _tokenize(job: Job, model: Model, rows: _Rows, options: EncodeOptions) -> list[Tokenized]:
-    """Tokenize the rows that have a text. Raises BulkError, which names the row."""
+    """Tokenize the rows that have a text. Raises CommandError, which names the row."""
     texts = [text for text in rows.texts if text is not None]
     limits = job.options.limits
     try:
@@ -164,12 +164,12 @@ _HINTS = {
 }
 
 
-def _bulk_error(error: PolysemeError, where: str) -> BulkError:
+def _bulk_error(error: PolysemeError, where: str) -> CommandError:
     """An error that names the rows, and that can be pickled from one process to another."""
     sentence = error.detail
     if isinstance(error, InvalidError) and not isinstance(error, UnknownWordError):
         sentence = "; ".join(one.message for one in error.errors) + "."
-    return BulkError(f"{where}: {sentence} {_HINTS.get(error.code, error.hint)}")
+    return CommandError(f"{where}: {sentence} {_HINTS.get(error.code, error.hint)}")
 
 
 def _count(sentences: Sequence[Tokenized], texts: Sequence[Text | None]) -> Totals:

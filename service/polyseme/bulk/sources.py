@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from polyseme.bulk import BulkError
+from polyseme.command_error import CommandError
 
 Kind: TypeAlias = Literal["parquet", "jsonl", "csv", "tsv", "text"]
 _KINDS: dict[str, Kind] = {
@@ -65,7 +65,7 @@ class InputFile:
 def find_files(path: Path) -> list[InputFile]:
     """The file at a path, all files in a folder, or all that match a pattern, sorted by path.
 
-    Raises BulkError if there are none, or for a file of an unknown kind.
+    Raises CommandError if there are none, or for a file of an unknown kind.
     """
     if path.is_dir():
         # Names like `_SUCCESS` and `.crc` stand beside the data.
@@ -82,7 +82,7 @@ def find_files(path: Path) -> list[InputFile]:
         shared = set.intersection(*(set(one.parents) for one in found)) if found else set()
         base = max(shared, key=lambda one: len(one.parts), default=Path())
     if not found:
-        raise BulkError("There is no such file, and no folder or pattern that names one.")
+        raise CommandError("There is no such file, and no folder or pattern that names one.")
     return [_input_file(one, base) for one in sorted(found)]
 
 
@@ -91,7 +91,7 @@ def _input_file(path: Path, base: Path) -> InputFile:
     inner = path.with_suffix("") if compression else path
     kind = _KINDS.get(inner.suffix.lower())
     if kind is None or (compression and kind == "parquet"):
-        raise BulkError(
+        raise CommandError(
             f"{path.name} is not of a supported kind: .parquet, .jsonl, .csv, .tsv or .txt, the"
             " latter four also with .gz, .zst or .bz2."
         )
@@ -113,7 +113,7 @@ class Chunk:
 def read(file: InputFile, column: str, keep: Sequence[str]) -> Iterator[Chunk]:
     """Yield the rows of a file: a column of texts or of lists of words, and the columns to keep.
 
-    Raises BulkError if the file is not what its name says, or has no such column.
+    Raises CommandError if the file is not what its name says, or has no such column.
     """
     readers = {"parquet": _read_parquet, "jsonl": _read_jsonl, "text": _read_text}
     with _explaining_errors(file):
@@ -135,7 +135,7 @@ def _explaining_errors(file: InputFile) -> Iterator[None]:
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         kinds = {"text": "text in UTF-8", "jsonl": "lines of JSON", "parquet": "Parquet"}
         kind = kinds.get(file.kind, f"{file.kind.upper()} in UTF-8")
-        raise BulkError(
+        raise CommandError(
             f"{file.name} is damaged, or is not {kind}: repair it, or remove it from the input."
         ) from None
 
@@ -147,7 +147,7 @@ def _record_batch(file: InputFile, columns: list[Any], keep: Sequence[str]) -> A
     lists = pa.types.is_list(texts.type) or pa.types.is_large_list(texts.type)
     inner = texts.type.value_type if lists else texts.type
     if not (pa.types.is_string(inner) or pa.types.is_large_string(inner)):
-        raise BulkError(
+        raise CommandError(
             f"{file.name}: the column of texts is {texts.type}; --column names one of strings, or"
             " of lists of them."
         )
@@ -157,8 +157,10 @@ def _record_batch(file: InputFile, columns: list[Any], keep: Sequence[str]) -> A
     return batch
 
 
-def _missing_column(file: InputFile, column: str) -> BulkError:
-    return BulkError(f"{file.name}: there is no column {column}; --column and --keep name columns.")
+def _missing_column(file: InputFile, column: str) -> CommandError:
+    return CommandError(
+        f"{file.name}: there is no column {column}; --column and --keep name columns."
+    )
 
 
 def _read_parquet(file: InputFile, names: list[str]) -> Iterator[_Columns]:
@@ -213,7 +215,7 @@ def _read_jsonl(file: InputFile, names: list[str]) -> Iterator[_Columns]:
         texts = [record[0] for record in records]
         types = {type(text) for text in texts if text is not None}
         if len(types) > 1:
-            raise BulkError(
+            raise CommandError(
                 f"{file.name}: before row {row}, some texts are strings and some are lists of"
                 " words; put them into separate files."
             )
@@ -234,14 +236,14 @@ def _read_record(line: bytes, file: InputFile, row: int, names: list[str]) -> li
     except orjson.JSONDecodeError:
         found = None
     if not isinstance(found, dict):
-        raise BulkError(f"{file.name}: row {row} is not a JSON object.")
+        raise CommandError(f"{file.name}: row {row} is not a JSON object.")
     # An absent text is a mistake in --column far more often than a missing value.
     if names[0] not in found:
         raise _missing_column(file, f"{names[0]} in row {row}")
     text = found[names[0]]
     words = isinstance(text, list) and all(isinstance(word, str) for word in text)
     if not (text is None or isinstance(text, str) or words):
-        raise BulkError(
+        raise CommandError(
             f"{file.name}: the text of row {row} is neither a string nor a list of them."
         )
     return [found.get(name) for name in names]
@@ -257,7 +259,7 @@ def _read_lines(file: InputFile) -> Iterator[tuple[list[bytes], int]]:
                 chunk, first = chunk.removeprefix(b"\xef\xbb\xbf"), False
             *lines, rest = (rest + chunk).split(b"\n")
             if len(rest) > MAX_LINE_BYTES:
-                raise BulkError(
+                raise CommandError(
                     f"{file.name}: a line has more than {MAX_LINE_BYTES} bytes; put each sentence"
                     " on a line of its own."
                 )
@@ -346,7 +348,7 @@ def _cast_kept(chunk: Chunk, kept: Any, file: InputFile) -> Any:
     try:
         columns = [rows.column(place + 1).cast(one.type) for place, one in enumerate(kept)]
     except pa.ArrowException:
-        raise BulkError(
+        raise CommandError(
             f"{file.name}: a column to keep has another type than in the first file."
         ) from None
     return pa.RecordBatch.from_arrays([rows.column(0), *columns], names=[TEXTS, *kept.names])

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from polyseme.bulk import BulkError
 from polyseme.cli.options import (
     case_option,
     exit_on_signals,
@@ -18,6 +17,7 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.cli.progress import ConsoleProgress
+from polyseme.command_error import CommandError
 from polyseme.encoding.options import Dtype, EncodeOptions, OovPolicy
 from polyseme.encoding.sentences import Pooling
 from polyseme.models.registry import Registry, bundled_models
@@ -146,9 +146,9 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
 def _check_options(options: dict[str, Any]) -> None:
     """Check that the libraries are installed and that the options go together."""
     if not find_spec("pyarrow"):
-        raise BulkError("Bulk work needs pyarrow: pip install 'polyseme[bulk]'.")
+        raise CommandError("Bulk work needs pyarrow: pip install 'polyseme[bulk]'.")
     if options["scheduler"] and not find_spec("distributed"):
-        raise BulkError("A cluster needs Dask: pip install 'polyseme[cluster]'.")
+        raise CommandError("A cluster needs Dask: pip install 'polyseme[cluster]'.")
     if "none" in options["include"]:
         if len(options["include"]) > 1:
             raise click.UsageError("--include none cannot be combined with arrays.")

@@ -8,7 +8,6 @@ import click
 
 from polyseme import __version__
 from polyseme.api_keys import generate_key, is_valid_name, key_file_line
-from polyseme.bulk import BulkError
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import (
@@ -77,7 +76,7 @@ class _Commands(click.Group):
             _fail(_sentence(OutOfRangeError()))
         except PolysemeError as error:
             _fail(_sentence(error))
-        except (CommandError, BulkError) as error:
+        except CommandError as error:
             _fail(error.sentence)
         except OSError as error:
             place = f" ({error.filename})" if error.filename else ""
@@ -88,7 +87,7 @@ def _sentence(error: PolysemeError) -> str:
     """What is wrong, and what to do."""
     if isinstance(error, InvalidError) and not isinstance(error, UnknownWordError):
         return "; ".join(f"{one.message} ({one.pointer})" for one in error.errors) + "."
-    sentence, hint = error.sentence, _HINTS.get(error.code, error.advice)
+    sentence, hint = error.detail, _HINTS.get(error.code, error.hint)
     if isinstance(error, UnknownWordError):
         sentence = f"{sentence[:-1]}: {', '.join(error.words)}."
     if isinstance(error, TooLargeError):

@@ -51,7 +51,7 @@ def list_models(registry: Registry, settings: Settings) -> None:
         try:
             one = registry.manifest(name)
         except ModelFolderError as error:
-            click.echo(f"{mark} {name}  broken: {error.sentence}")
+            click.echo(f"{mark} {name}  broken: {error.detail}")
             continue
         shape = f"{one.vocabulary_size} words  {one.dimension} wide  {one.dtype}"
         click.echo(f"{mark} {name}  {shape}  {one.heads} heads  {len(one.layers)} layers")
@@ -77,7 +77,7 @@ def verify(names: tuple[str, ...], registry: Registry, settings: Settings) -> No
             read_model(registry.folder(name), verify=True)
         except ModelFolderError as error:
             broken = True
-            click.echo(f"{name}: {error.sentence}")
+            click.echo(f"{name}: {error.detail}")
         else:
             click.echo(f"{name}: whole")
     sys.exit(1 if broken else 0)

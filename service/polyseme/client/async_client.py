@@ -32,7 +32,7 @@ from polyseme.client.requests import (
     Response,
     async_batches,
 )
-from polyseme.client.results import Comparison, ModelFacts, Neighbor, Sentence, Trace
+from polyseme.client.results import Comparison, ModelFacts, Sentence, Trace
 from polyseme.client.transport import (
     TransportError,
     TransportOptions,
@@ -43,6 +43,7 @@ from polyseme.client.transport import (
     unreachable,
 )
 from polyseme.encoding.compare import Occurrence
+from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.sentences import Pooling
 from polyseme.errors import TooLargeError
 from polyseme.tokenizer import Case

@@ -6,8 +6,9 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polyseme.client.results import Comparison, ModelFacts, Neighbor, Sentence, Trace
+from polyseme.client.results import Comparison, ModelFacts, Sentence, Trace
 from polyseme.encoding.compare import Occurrence
+from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import Dtype, EncodeOptions, OovPolicy, Part
 from polyseme.encoding.sentences import Pooling
 from polyseme.errors import FieldError, InvalidError

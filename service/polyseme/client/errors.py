@@ -152,7 +152,7 @@ def _notes(error: PolysemeError, document: dict[str, Any]) -> Iterator[str]:
     """The lines that a traceback shows below the message."""
     if isinstance(error, InvalidError):
         yield from (f"{one.pointer or '/'}: {one.message}" for one in error.errors)
-    yield error.advice
+    yield error.hint
     if request_id := _text(document.get("request_id")):
         yield f"Request {request_id}"
 

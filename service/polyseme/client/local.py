@@ -24,7 +24,6 @@ from polyseme.client.errors import shift_pointers
 from polyseme.client.results import (
     Comparison,
     ModelFacts,
-    Neighbor,
     Sentence,
     Token,
     Trace,
@@ -35,7 +34,7 @@ from polyseme.client.results import (
 )
 from polyseme.encoding.compare import Occurrence, compare, comparison_document
 from polyseme.encoding.encode import Timings, encode_sentence, tokenize
-from polyseme.encoding.neighbors import neighbors_of_vector, neighbors_of_word
+from polyseme.encoding.neighbors import Neighbor, neighbors_of_vector, neighbors_of_word
 from polyseme.encoding.options import EncodeOptions, Limits
 from polyseme.encoding.sentences import POOLED, Pooling, check_dimensions, sentence_vector
 from polyseme.encoding.serialize import manifest_document

@@ -29,7 +29,6 @@ from polyseme.client.errors import error_of_response, malformed_response
 from polyseme.client.results import (
     Comparison,
     ModelFacts,
-    Neighbor,
     Sentence,
     Trace,
     read_comparison,
@@ -40,6 +39,7 @@ from polyseme.client.results import (
     read_trace,
 )
 from polyseme.encoding.compare import Occurrence
+from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import EncodeOptions
 from polyseme.encoding.sentences import Pooling
 from polyseme.errors import FieldError, InvalidError, TooLargeError

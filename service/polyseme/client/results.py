@@ -16,6 +16,8 @@ from numpy.lib.format import read_array_header_1_0
 from numpy.typing import NDArray
 
 from polyseme.client.errors import malformed_response
+from polyseme.encoding.compare import AttendedToken
+from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import PER_LAYER, PER_PAIR, EncodeOptions, Part
 from polyseme.tokenizer import Resolution
 
@@ -62,24 +64,6 @@ class Sentence:
     def words(self) -> list[str]:
         """The texts of the tokens."""
         return [token.text for token in self.tokens]
-
-
-@dataclass(frozen=True)
-class Neighbor:
-    """A word and its cosine similarity."""
-
-    word: str
-    similarity: float
-
-
-@dataclass(frozen=True)
-class AttendedToken:
-    """A key token and the attention weight it gets."""
-
-    text: str
-    start: int | None
-    end: int | None
-    weight: float
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class Occurrence:
 
 
 @dataclass(frozen=True)
-class Attended:
+class AttendedToken:
     """A token that an occurrence attends to."""
 
     text: str
@@ -57,7 +57,7 @@ class ComparedOccurrence:
     """1 − cosine of its static and its contextual vector"""
     static_neighbors: list[Neighbor]
     contextual_neighbors: list[Neighbor]
-    attends_to: list[Attended]
+    attends_to: list[AttendedToken]
     """the tokens with the largest attention weights in the last layer, as a mean of the heads"""
 
 
@@ -180,7 +180,7 @@ def _compared(model: Model, one: _Vectors, k: int) -> ComparedOccurrence:
         1 - float(cosines(one.static[None], one.contextual[None])[0, 0]),
         _neighbors(model, one.static, k, [one.token]),
         _neighbors(model, _for_reading(one), k, one.tokens),
-        [Attended(token.text, token.start, token.end, weight) for token, weight in attended],
+        [AttendedToken(token.text, token.start, token.end, weight) for token, weight in attended],
     )
 
 
@@ -241,8 +241,8 @@ def _notes(tokens: Sequence[Token]) -> list[str]:
             " tells them apart."
         )
     return notes + [
-        f"Occurrence {i} is not in the vocabulary; its static vector is"
-        f" {_SUBSTITUTE[t.resolution]}."
+        f"Occurrence {i} is not in the vocabulary;"
+        f" its static vector is {_SUBSTITUTE[t.resolution]}."
         for i, t in enumerate(tokens)
         if t.resolution in _SUBSTITUTE
     ]

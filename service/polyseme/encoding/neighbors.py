@@ -28,7 +28,7 @@ def neighbors_of_word(model: Model, word: str, k: int, case: Case = "auto") -> l
 
 
 def neighbors_of_vector(model: Model, vector: Sequence[float], k: int) -> list[Neighbor]:
-    """The k words nearest to a vector [d]; raise InvalidError for a wrong width or zero vector."""
+    """The k words nearest to a vector [d]; raise InvalidError for a wrong width or a zero one."""
     if len(vector) != model.manifest.dimension:
         message = f"has {len(vector)} numbers, the model's vectors {model.manifest.dimension}"
         raise InvalidError([FieldError("/vector", message)])

@@ -44,7 +44,7 @@ def check_size(
     *,
     streamed: bool = False,
 ) -> None:
-    """Raise TooLargeError if a response could be over `max_answer_bytes`, before it is made.
+    """Raise TooLargeError if a response could exceed `max_answer_bytes`, before encoding starts.
 
     The limit is on the whole response, on each line if it is streamed.
     """

@@ -27,18 +27,25 @@ def require_finite(array: Floats) -> Floats:
 
 
 def unit(x: Floats) -> Floats:
-    """Divide each row by its length; a zero row stays zero. [..., d] -> [..., d]
+    """Divide each row by its length; a zero row stays zero. [..., d] -> [..., d]"""
+    with np.errstate(all="ignore"):
+        return rescale(x, 1)
+
+
+def rescale(x: Floats, length: float) -> Floats:
+    """Scale each row to a length; a zero row stays zero. [..., d] -> [..., d]
 
     A row whose squares overflow or vanish is first divided by its largest entry. The other rows of
-    the array have no influence on the bits of a row.
+    the array have no influence on the bits of a row. NumPy's warnings have to be off.
     """
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        length: Floats = np.sqrt(np.vecdot(x, x))[..., None]
-        if length.size and not (_SAFE[0] <= length.min() and length.max() <= _SAFE[1]):
-            unsafe = ~((length >= _SAFE[0]) & (length <= _SAFE[1]))
-            peak = np.abs(x).max(axis=-1, keepdims=True, initial=0)
-            x = x / np.where(unsafe & (peak > 0), peak, 1).astype(x.dtype)
-            length = np.sqrt(np.vecdot(x, x))[..., None]
-            length[length == 0] = 1
-        result: Floats = x / length
-    return result
+    norms: Floats = np.sqrt(np.vecdot(x, x))[..., None]
+    if norms.size and not (_SAFE[0] <= norms.min() and norms.max() <= _SAFE[1]):
+        unsafe = ~((norms >= _SAFE[0]) & (norms <= _SAFE[1]))
+        peak = np.abs(x).max(axis=-1, keepdims=True, initial=0)
+        x = x / np.where(unsafe & (peak > 0), peak, 1).astype(x.dtype)
+        norms = np.sqrt(np.vecdot(x, x))[..., None]
+        norms[norms == 0] = 1
+    if length != 1:
+        norms /= x.dtype.type(length)
+    scaled: Floats = x / norms
+    return scaled

@@ -104,15 +104,15 @@ def softmax(scores: Floats, masked: Flags | None = None) -> Floats:
     exp(s_j) / Σ exp(s_j) over the visible entries; masked entries become exactly 0. Every row needs
     a visible entry (`masked_keys` leaves one).
     """
-    # Between these bounds no exponential overflows or vanishes. Otherwise the maximum of each row
-    # is subtracted first, which does not change the quotient but takes longer than all other steps.
+    # Subtracting the maximum of each row changes no quotient and takes longer than the exponential,
+    # so it is left out where no exponential can overflow or vanish.
     safe = scores.size and scores.min() > -_SAFE_SCORE and scores.max() < _SAFE_SCORE
     if masked is not None:
         np.copyto(scores, -np.inf, where=masked)
     if not safe:
         scores -= scores.max(axis=-1, keepdims=True, initial=-np.inf)
     np.exp(scores, out=scores)
-    scores /= np.add.reduce(scores, axis=-1, keepdims=True)
+    scores /= (scores @ np.ones(scores.shape[-1], scores.dtype))[..., None]
     return scores
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from polyseme.engine.arrays import Floats, require_finite, unit
+from polyseme.engine.arrays import Floats, require_finite, rescale
 from polyseme.engine.attention import Scoring, Sentence, attend, key_scale
 from polyseme.engine.positions import scaled_sinusoids
 
@@ -107,12 +107,8 @@ class Residual:
             return output
         if self.kind == "add":
             return x + output
-        both = np.empty((2, *x.shape), x.dtype)  # one call of unit() for both costs half of two
-        both[0], both[1] = output, x
-        total: Floats
-        total, start = unit(both)
-        start *= self.share
-        total += start
+        total = rescale(output, 1)
+        total += rescale(x, self.share)
         if self.position_share:
             n, d = x.shape
             position = scaled_sinusoids(n, d, self.position_share, x.dtype)

@@ -92,8 +92,7 @@ def quantize(vectors: Floats) -> QuantizedRows:
 def stored(rows: Rows) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
     """The stored numbers, and the scale of each row if they have scales. -> [V, d], [V]
 
-    Scales are positive, so the numbers alone have the directions of the vectors: enough for
-    cosines.
+    Scales are positive, so the numbers alone have the directions of the vectors, as cosines need.
     """
     return (rows.integers, rows.scales) if isinstance(rows, QuantizedRows) else (rows, None)
 

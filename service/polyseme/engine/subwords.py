@@ -64,8 +64,7 @@ class Subwords:
 def ngram_hashes(words: Sequence[str], min_n: int, max_n: int) -> list[NDArray[np.uint32]]:
     """The hash of each n-gram of each `<word>`, shorter n-grams first. -> [g] for each word
 
-    All hashes advance together: the hashes of n letters, extended by one letter, are those of n +
-    1.
+    All hashes advance together: hashes of n letters, extended by one letter, are those of n + 1.
     """
     letters = _letters(words)
     at, hashes = np.arange(len(letters.word)), np.full(len(letters.word), _OFFSET)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from polyseme.client.results import Sentence as EncodedSentence
 
 
-_TIMEOUT, _RETRIES, _LONGEST_WAIT = 120.0, 8, 120.0
+_TIMEOUT, _RETRIES, _LONGEST_WAIT = 120.0, 5, 120.0
 """Seconds without a byte, further tries of a request, and seconds between two tries."""
 
 
@@ -72,9 +73,15 @@ class ServiceSource:
         with _refusals():
             from polyseme.client.client import Client  # noqa: PLC0415 - only for --url
 
-            with Client(
-                url, key or "", timeout=_TIMEOUT, retries=_RETRIES, longest_wait=_LONGEST_WAIT
-            ) as client:
+            self._connect = partial(
+                Client,
+                url,
+                key or "",
+                timeout=_TIMEOUT,
+                retries=_RETRIES,
+                longest_wait=_LONGEST_WAIT,
+            )
+            with self._connect() as client:
                 names = {one.name: one.default for one in client.models()}
             name = model or next((name for name, default in names.items() if default), None)
             if name is None or name not in names:
@@ -82,14 +89,11 @@ class ServiceSource:
                     f"The service has no such model; it has {', '.join(sorted(names)) or 'none'}."
                 )
             self.model = name
-            self._client = Client(
-                url, key or "", name, timeout=_TIMEOUT, retries=_RETRIES, longest_wait=_LONGEST_WAIT
-            )
 
     def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
         """Read sentences, many in each request."""
-        with _refusals():
-            encoded = self._client.encode_each(sentences, include=("static", "contextual"))
+        with _refusals(), self._connect(self.model) as client:
+            encoded = client.encode_each(sentences, include=("static", "contextual"))
             for words, one in zip(sentences, encoded, strict=True):
                 yield _static_sentence(words, one)
 
@@ -105,10 +109,10 @@ def _refusals() -> Iterator[None]:
         yield
     except TooLargeError as error:
         raise CommandError(
-            f"The service refuses a sentence: {error.sentence} Raise its limit."
+            f"The service refuses a sentence: {error.detail} Raise its limit."
         ) from None
     except PolysemeError as error:
-        raise CommandError(f"The service answers {error.status}: {error.sentence}") from None
+        raise CommandError(f"The service answers {error.status}: {error.detail}") from None
     except (ClientError, ModuleNotFoundError, ValueError) as error:
         raise CommandError(str(error)) from None
 

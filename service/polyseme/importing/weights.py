@@ -172,7 +172,7 @@ def read_weights(
     try:
         layers = layers_from_tensors(oriented, entries, heads, dimension)
     except ModelFolderError as error:
-        sentence = error.sentence.replace("attention.safetensors", "The weights")
+        sentence = error.detail.replace("attention.safetensors", "The weights")
         raise CommandError(sentence.replace("the manifest does", "the metadata do")) from None
     bias = oriented.get(WORD_BIAS)
     if bias is not None and bias.shape != (vocabulary_size,):

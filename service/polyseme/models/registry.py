@@ -259,7 +259,7 @@ class ModelHandle:
                 size = _require_file(version, name).bytes
                 require_agreement(size == entry.bytes, name, "number of bytes")
         except ModelFolderError as error:
-            return ModelStatus("broken", error.sentence)
+            return ModelStatus("broken", error.detail)
         return ModelStatus("unloaded", None, manifest, _created(version))
 
     def _read(self) -> LoadedModel:
@@ -274,7 +274,7 @@ class ModelHandle:
                 _require_file(version, MANIFEST)
                 loaded = LoadedModel(version, read_model(self.folder, verify=self._verify))
             except ModelFolderError as error:
-                loaded = LoadedModel(version, None, error.sentence)
+                loaded = LoadedModel(version, None, error.detail)
             except (OSError, MemoryError):
                 problem = "its files cannot be read, or do not fit into memory."
                 loaded = LoadedModel(version, None, problem)

@@ -49,7 +49,12 @@ def logging_config(settings: Settings) -> dict[str, Any]:
         "loggers": {
             "polyseme": {"level": level},
             # gunicorn's own default handlers would print every line a second time.
-            "gunicorn.error": {"level": level, "handlers": [], "propagate": True},
+            # At debug level it logs paths, which are the caller's text.
+            "gunicorn.error": {
+                "level": "INFO" if level == "DEBUG" else level,
+                "handlers": [],
+                "propagate": True,
+            },
             "gunicorn.access": {"level": "CRITICAL", "handlers": [], "propagate": False},
         },
     }

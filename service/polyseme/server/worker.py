@@ -74,8 +74,9 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
             self.nr_conns -= 1
             self.tpool.submit(conn.close, graceful=True)
 
-    def handle_error(self, _: Any, sock: Any, address: Any, error: Exception) -> None:
+    def handle_error(self, req: Any, sock: Any, address: Any, error: Exception) -> None:
         """Send an error as the last response; it repeats nothing of the request."""
-        error = MalformedError() if isinstance(error, ParseException) else error
-        with suppress(OSError):  # the client has gone
-            sock.sendall(raw_response(error, address[0]))
+        malformed = isinstance(error, ParseException)
+        if not (malformed and req):  # an unread body is parsed after the response
+            with suppress(OSError):  # the client has gone
+                sock.sendall(raw_response(MalformedError() if malformed else error, address[0]))
