@@ -1,13 +1,13 @@
-# docs/containers.md says how this image is built, run and verified, and what it weighs.
+# docs/containers.md says how to build, run and verify this image.
 ARG BASE=python:3.11-slim
 
-# From the package index. Nothing but pyproject.toml makes this stage anew.
+# Dependencies from the package index. Only a change of pyproject.toml rebuilds this stage.
 FROM ${BASE} AS dependencies
 WORKDIR /build
-# pip stays beside the environment that is shipped.
+# pip has an environment of its own, which is not shipped.
 RUN python -m venv /opt/pip && python -m venv --without-pip /opt/polyseme
 COPY pyproject.toml ./
-# Both secrets are optional: a pip.conf and a CA bundle, for a package index of one's own.
+# Both secrets are optional: a pip.conf and a CA bundle for a private package index.
 # hadolint ignore=DL3042
 RUN --mount=type=cache,target=/root/.cache/pip \
     --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
@@ -22,15 +22,15 @@ print(*project["build-system"]["requires"], *project["dependency-groups"]["image
     && /opt/pip/bin/pip install --quiet --requirement build.txt \
     && /opt/pip/bin/pip --python /opt/polyseme/bin/python install \
        --quiet --no-compile --requirement runtime.txt
-# Tests, C sources and type stubs: 66 of 249 MB, which neither serving nor importing reads.
-# Bytecode is compiled here, since the file system is read-only later, and is never compared
+# Remove tests, C sources and type stubs: 66 of 249 MB, which neither serving nor importing reads.
+# Compile bytecode now, because the file system is read-only later; Python does not compare it
 # with the sources, whose times an image may change.
 RUN find /opt/polyseme -depth -type d \( -name tests -o -name test \) -exec rm -r {} + \
     && find /opt/polyseme -type f -regextype posix-extended \
        -regex '.*\.(a|c|cpp|h|hpp|pxd|pxi|pyi|pyx)' -delete \
     && python -m compileall -q --invalidation-mode unchecked-hash /opt/polyseme/lib
 
-# The project itself, with its bundled model; needs no network.
+# The project with its bundled model; this stage needs no network.
 FROM dependencies AS project
 COPY README.md LICENSE ./
 COPY service service/
@@ -40,7 +40,7 @@ RUN /opt/pip/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir wh
        --quiet --no-deps --no-index --no-compile --prefix /project wheel/*.whl \
     && python -m compileall -q --invalidation-mode unchecked-hash \
        -s /project -p /opt/polyseme /project/lib
-# The bill of materials of all this and of the base, which the last stage starts from as well.
+# The bill of materials of these packages and of the base, which is also that of the last stage.
 COPY containers/sbom.py ./
 RUN PYTHONPATH=$(echo /project/lib/python3*/site-packages) && export PYTHONPATH \
     && /opt/pip/bin/cyclonedx-py environment -o environment.json /opt/polyseme/bin/python \
@@ -54,11 +54,11 @@ RUN groupadd --gid 10001 polyseme \
 COPY --from=dependencies /opt/polyseme /opt/polyseme
 COPY --from=project /project /opt/polyseme
 ENV PATH=/opt/polyseme/bin:$PATH
-# The official base has no bytecode of the standard library: running once writes what is used.
+# The official base has no bytecode of the standard library: one run writes the files in use.
 RUN polyseme serve --help >/dev/null \
     && python -c 'import gunicorn.app.wsgiapp, gunicorn.workers.gthread, http.client'
 
-# One BLAS thread in each worker: two made a request five times slower on two cores.
+# One BLAS thread per worker: two make a request five times slower on two cores.
 ENV OPENBLAS_NUM_THREADS=1 \
     OMP_NUM_THREADS=1 \
     PYTHONDONTWRITEBYTECODE=1 \

@@ -1,9 +1,9 @@
-"""Writes the image's bill of materials (CycloneDX JSON): all that is installed, and what it brings.
+"""Write the image's bill of materials (CycloneDX JSON).
 
     cyclonedx-py environment PYTHON | python containers/sbom.py SITE-PACKAGES > sbom.cdx.json
 
-What cyclonedx-bom says of the environment's packages comes in. Debian's packages, the base's own
-Python with its packages, the bundled model and the page's d3 are added here.
+The input is cyclonedx-bom's list of the environment's packages. This adds Debian's packages, the
+base's own Python with its packages, the bundled model and d3 of the page.
 """
 
 import json
@@ -27,7 +27,7 @@ RELEASE = Path("/etc/os-release")
 
 
 def bill(environment: Bom, site_packages: Path) -> Bom:
-    """The whole bill, of what is known of an environment."""
+    """The complete bill, from that of an environment."""
     (project,) = (one for one in environment.components if one.name == "polyseme")
     image = Component(
         type=ComponentType.CONTAINER,
@@ -61,7 +61,7 @@ def _of_debian() -> Iterator[Component]:
 
 
 def _of_base() -> Iterator[Component]:
-    """Python itself and what lies beside it, where they are no packages of Debian."""
+    """Python and the packages beside it, unless they are Debian packages."""
     if sys.base_prefix == "/usr":
         return
     version = platform.python_version()

@@ -1,4 +1,4 @@
-"""The page on what breaks and what does not, from `benchmarks/results/reliability.json`."""
+"""The page on faults, load and memory, from `benchmarks/results/reliability.json`."""
 
 import io
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ PICTURE = "soak.svg"
 HEAD = """\
 # Reliability
 
-Made by `make docs` from `benchmarks/results/reliability.json`, which the tests in `tests/faults`
-write when `make reliability` runs them at full size. `make test` runs the same tests with fewer
-rounds. Every service in them is a real gunicorn with two workers and the bundled model; clients
-and service share the processors."""
+`make reliability` runs the fault tests in `tests/server` at full size and writes
+`benchmarks/results/reliability.json`; `make docs` writes this page from it. `make test-all` runs
+the same tests with fewer rounds. Each runs a real gunicorn with two workers and the bundled model;
+clients and service share the processors."""
 
 
 def reliability() -> str:
@@ -40,7 +40,7 @@ def reliability() -> str:
 def _tried_less(kinds: list[str]) -> list[str]:
     names = {"fault": "faults", "schema": "requests as described", "hostile": "hostile requests"}
     which = " and ".join(names.get(kind, kind) for kind in kinds)
-    return [f"**In this record, {which} were tried as often as in `make test`.**"]
+    return [f"**In this record, {which} ran as often as in `make test-all`.**"]
 
 
 def _load(found: Document) -> list[str]:
@@ -48,22 +48,22 @@ def _load(found: Document) -> list[str]:
         [one["accept"], one["connections"], f"{one['rate']:,}", one["p50_ms"], one["p99_ms"]]
         for one in found["load"]
     ]
-    text = "Sentences of 20 words to `/v1/encode`, with all that it gives by default, sent by wrk."
-    head = ("answer", "connections", "requests/s", "ms, half", "ms, 99 %")
-    return ["## Load held", "", *paragraph(text), "", *table(head, rows)]
+    text = "Sentences of 20 words to `/v1/encode` with its default options, sent by wrk."
+    head = ("response", "connections", "requests/s", "p50, ms", "p99, ms")
+    return ["## Load", "", *paragraph(text), "", *table(head, rows)]
 
 
 def _faults(found: Document) -> list[str]:
     text = """\
-Clients on kept and on new connections ask without pause while a fault happens; each answer is
-compared, bit for bit, with the one known before. Lost are requests that were sent on a connection
-that then ended. Goal: none but those inside a process that was killed or stood still.
+Clients on kept and on new connections send requests without pause while a fault happens. Each
+response is compared, bit for bit, with the expected one. A request is lost if its connection ends
+before the response. Goal: no lost requests except those inside a process that is killed or stopped.
 """
     rows = [
         [one["name"], f"{one['tried']:,}", _count(one), _lost(one)]
         for one in sorted(found["fault"], key=lambda one: str(one["name"]))
     ]
-    head = ("fault", "times", "answers compared", "requests lost")
+    head = ("fault", "times", "responses compared", "requests lost")
     return ["## Faults", "", *paragraph(text), "", *table(head, rows)]
 
 
@@ -78,45 +78,45 @@ def _lost(one: Document) -> str:
 def _memory(soak: Document) -> list[str]:
     minutes = soak["seconds"] / 60
     text = f"""\
-{minutes:.3g} minutes of mixed requests (JSON, base64, npz, lines, streamed, comparisons, traces,
-neighbours, models, refusals) at {soak["rate"]:,} a second: {soak["share"]:.0%} of the
-{soak["capacity"]:,} that the same clients got answered without a pause. {soak["answered"]:,}
-answers, each compared; {soak["lost"]} lost. The memory of the master and its workers (PSS) grew by
-{soak["growth_percent"]} % from the first minute to the last, not counting pages of mapped files,
-whose share moves with the processes beside; goal: at most 2.
+{minutes:.3g} minutes of mixed requests (JSON, base64, npz, NDJSON, comparisons, traces, neighbors,
+models, refusals) at {soak["rate"]:,} a second: {soak["share"]:.0%} of the {soak["capacity"]:,}
+that the same clients reach without a pause. {soak["answered"]:,} responses, each compared;
+{soak["lost"]} lost. The memory of the master and its workers (PSS) grows by
+{soak["growth_percent"]} % from the first minute to the last, without mapped files, whose
+share depends on other processes. Goal: at most 2 %.
 """
-    picture = f"![memory while the load is held](images/{PICTURE})"
+    picture = f"![memory under load](images/{PICTURE})"
     return ["## Memory", "", *paragraph(text), "", picture]
 
 
 def _hostile(hostile: Document) -> list[str]:
     text = f"""\
 {hostile["sent"]:,} requests of {hostile["kinds"]} kinds from a seeded generator
-(`tests/faults/hostile.py`): what no parser should take, what lies about its length, what hides a
-second request, bombs, paths, other protocols, bits turned. Each got answers of the contract or the
-end of its connection, nothing of it came back, and ordinary requests in between were answered
-right; the workers were the same ones at the end. In the second half of them a worker grew by
-{hostile["grown_mb"]} MB at most; after the largest bodies that are let in, which came last, it had
-{hostile["largest_mb"]:,} MB of its own.
+(`tests/server/hostile.py`): malformed requests, false lengths, hidden second requests, bombs,
+paths, other protocols, flipped bits. Each gets a response of the contract or the end of its
+connection, no response repeats anything of a request, ordinary requests in between get correct
+responses, and no worker ends.
+In the second half, a worker grows by {hostile["grown_mb"]} MB at most; after the largest
+accepted bodies, which come last, it has {hostile["largest_mb"]:,} MB of its own.
 """
     statuses = hostile["statuses"]
     rows = [[name, f"{count:,}"] for name, count in sorted(statuses.items()) if name != "ended"]
     ended = f"{statuses.get('ended', 0):,}"
-    rows.append(["the connection ended: no request, or not a whole one", ended])
-    return ["## Hostile requests", "", *paragraph(text), "", *table(("answer", "times"), rows)]
+    rows.append(["the connection ended: no request, or an incomplete one", ended])
+    return ["## Hostile requests", "", *paragraph(text), "", *table(("response", "times"), rows)]
 
 
 def _described(schema: list[Document]) -> list[str]:
     cases = sum(one["cases"] for one in schema)
     text = f"""\
-schemathesis, with all of its checks, sent {cases:,} requests that the OpenAPI document allows or
-forbids, to a service with keys and to one without, and found no answer that is not as described.
+schemathesis, with all of its checks, sends {cases:,} requests that the OpenAPI document allows or
+forbids, to a service with keys and to one without, and finds every response as described.
 """
-    return ["## As described", "", *paragraph(text)]
+    return ["## Conformance", "", *paragraph(text)]
 
 
 def images() -> dict[str, bytes]:
-    """The picture of the page, where there are results."""
+    """The picture of the page, if there are results."""
     return {PICTURE: _drawn(benchmark(NAME)["soak"][0])} if _measured() else {}
 
 
@@ -132,7 +132,7 @@ def _drawn(soak: Document) -> bytes:
         canvas = Figure(figsize=(6, 3), layout="constrained")
         panel = canvas.subplots()
         minutes = [second / 60 for second, _, _ in soak["samples"]]
-        for number, label in enumerate(("with the files that are mapped (PSS)", "of no file")):
+        for number, label in enumerate(("with mapped files (PSS)", "without mapped files")):
             memory = [one[1 + number] for one in soak["samples"]]
             panel.plot(minutes, memory, color=COLOURS[number], label=label)
         panel.set_ylim(bottom=0)

@@ -1,4 +1,4 @@
-"""What tests of containers share: the engine, and the image."""
+"""Fixtures of the container tests: the engine and the images."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ from tests.containers.engine import ENGINE, IMAGE, ROOT, Podman
 
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment in which podman and what runs it find their configuration."""
+    """The environment with podman's configuration."""
     configuration = tmp_path_factory.mktemp("engine") / "containers.conf"
     configuration.write_text(ENGINE)
     return {**os.environ, "CONTAINERS_CONF": str(configuration)}
@@ -21,7 +21,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def podman(engine: dict[str, str]) -> Podman:
-    """A function that runs podman and returns what it prints."""
+    """A function that runs podman and returns the finished process."""
 
     def run(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -40,7 +40,7 @@ def podman(engine: dict[str, str]) -> Podman:
 
 
 def _made(*command: object, **environment: str) -> None:
-    """Run a script that makes images: one at a time, whichever process of the tests asks."""
+    """Run a script that makes images, one at a time over all test processes."""
     with (Path(tempfile.gettempdir()) / "polyseme-images.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = subprocess.run(
@@ -56,13 +56,13 @@ def _made(*command: object, **environment: str) -> None:
 
 @pytest.fixture(scope="session")
 def image() -> str:
-    """The image, made by the script that `make image` runs."""
+    """The image, made by the script of `make image`."""
     _made(ROOT / "containers/build", TAG="test")
     return IMAGE
 
 
 @pytest.fixture(scope="session")
 def others(image: str) -> str:
-    """The images beside ours that the compose file names, or stand-ins of Debian's packages."""
+    """The other images of the compose file, or stand-ins from Debian's packages."""
     _made(ROOT / "containers/stand-ins")
     return image

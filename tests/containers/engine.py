@@ -1,4 +1,4 @@
-"""podman, as it runs on machines without systemd, bridges and the newer control groups."""
+"""podman on machines without systemd, bridge networks and cgroups version 2."""
 
 import os
 import shutil
@@ -33,4 +33,4 @@ NEEDS_AN_ENGINE = [
     pytest.mark.container,
     pytest.mark.skipif(bool(_missing()), reason=_missing() or "nothing is missing"),
 ]
-"""Marks of a file whose tests run containers."""
+"""The marks of a file whose tests run containers."""

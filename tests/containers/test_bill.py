@@ -1,4 +1,4 @@
-"""The image's bill of materials: what it lists is what is there."""
+"""The image's bill of materials lists what the image contains."""
 
 import json
 import re
@@ -23,7 +23,7 @@ pytestmark = NEEDS_AN_ENGINE
 
 @pytest.fixture(scope="module")
 def text(image: str, engine: dict[str, str]) -> str:
-    """The bill, as `make sbom` gets it out."""
+    """The bill, as `make sbom` prints it."""
     done = subprocess.run(
         [ROOT / "containers/show-sbom"],
         env={**engine, "TAG": image.rsplit(":", 1)[1]},
@@ -59,7 +59,7 @@ def test_it_follows_the_schema(text: str) -> None:
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
 
 
-def test_it_lists_the_packages_of_python_that_are_installed(
+def test_it_lists_the_installed_python_packages(
     bill: dict[str, Any], podman: Podman, image: str
 ) -> None:
     installed = {(n.lower(), v) for n, v in inside(podman, image, "python", "-c", INSTALLED)}
@@ -68,14 +68,14 @@ def test_it_lists_the_packages_of_python_that_are_installed(
     assert listed(bill, "pypi") == installed - {("polyseme", __version__)}
 
 
-def test_it_lists_the_packages_of_debian_that_are_installed(
+def test_it_lists_the_installed_debian_packages(
     bill: dict[str, Any], podman: Podman, image: str
 ) -> None:
     form = ("-W", "-f", "${Package} ${Version}\n")
     assert listed(bill, "deb") == inside(podman, image, "dpkg-query", *form)
 
 
-def test_it_lists_what_the_project_brings_along(bill: dict[str, Any]) -> None:
+def test_it_lists_the_project_the_model_and_the_scripts(bill: dict[str, Any]) -> None:
     named = {one["name"]: one for one in bill["components"]}
     manifest = json.loads((ROOT / "models/wiki-en/manifest.json").read_text())
     digest = manifest["files"]["vectors.npy"]["sha256"]
@@ -87,7 +87,7 @@ def test_it_lists_what_the_project_brings_along(bill: dict[str, Any]) -> None:
     assert bill["metadata"]["component"]["type"] == "container"
 
 
-def test_a_label_says_where_it_is(podman: Podman, image: str) -> None:
+def test_a_label_has_its_path(podman: Podman, image: str) -> None:
     label = '{{index .Labels "io.polyseme.sbom"}}'
     place = podman("image", "inspect", "--format", label, image).stdout.strip()
     assert re.fullmatch(r"/opt/polyseme/\S+\.json", place)

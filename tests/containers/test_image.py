@@ -1,4 +1,4 @@
-"""The image: built for real, run as docs/containers.md says, asked, and stopped."""
+"""The image: built, run as docs/containers.md says, used and stopped."""
 
 import json
 import os
@@ -40,7 +40,7 @@ pytestmark = NEEDS_AN_ENGINE
 
 @contextmanager
 def running(image, podman, name, *more):
-    """The address of the service in a hardened container, removed afterwards."""
+    """The address of a service in a hardened container, which is removed afterwards."""
     port = free_port()
     settings = {"HOST": "127.0.0.1", "PORT": port, "WORKERS": 2}
     options = [f"--env=POLYSEME_{setting}={value}" for setting, value in settings.items()]
@@ -55,7 +55,7 @@ def running(image, podman, name, *more):
 
 @pytest.fixture(scope="module")
 def service(image, podman):
-    """The address of a service that the tests share."""
+    """The address of the shared service."""
     with running(image, podman, NAME) as address:
         yield address
 
@@ -79,7 +79,7 @@ def _wait_until_ready(address, podman, name, seconds=90):
             break
         time.sleep(0.3)
     logs = podman("logs", name, check=False)
-    pytest.fail(f"the service did not get ready:\n{(logs.stdout + logs.stderr)[-4000:]}")
+    pytest.fail(f"the service is not ready:\n{(logs.stdout + logs.stderr)[-4000:]}")
 
 
 def test_the_image_is_small(image, podman):
@@ -93,7 +93,7 @@ def test_the_image_names_a_fixed_user_that_is_not_root(image, podman):
     )
 
 
-def test_the_image_says_which_version_it_is(image, podman):
+def test_a_label_has_the_version(image, podman):
     from polyseme import __version__
 
     label = '{{index .Labels "org.opencontainers.image.version"}}'
@@ -128,12 +128,29 @@ def test_a_sentence_is_encoded_in_the_container(service):
         assert [[len(row) for row in head] for head in layer] == [[n] * n] * body["heads"]
 
 
+def test_the_package_is_imported_beside_a_folder_named_service(image, podman):
+    program = "mkdir -p /tmp/service && touch /tmp/service/__init__.py && cd /tmp && exec python -c"
+    code = "import polyseme; print(len(polyseme.load().encode(['a bank'])))"
+    run = ("run", "--rm", *HARDENING, "--entrypoint", "sh", image, "-c", f'{program} "$0"', code)
+    assert podman(*run).stdout.strip() == "1"
+
+
+def test_sighup_reloads_the_workers(service, podman):
+    podman("kill", "--signal", "HUP", NAME)
+    for _ in range(100):
+        metrics = httpx.get(f"{service}/metrics").text
+        if "polyseme_worker_starts_total 4.0" in metrics:
+            break
+        time.sleep(0.1)
+    assert "polyseme_worker_starts_total 4.0" in metrics
+
+
 def test_the_page_is_in_the_image(service):
     for path in ("", "page/start.js", "page/attention/view.js", "page/worked-examples.json"):
         assert httpx.get(f"{service}/{path}").status_code == 200
 
 
-def test_the_process_is_not_root_and_can_gain_nothing(inside):
+def test_the_process_is_not_root_and_can_gain_no_privileges(inside):
     status = inside("cat", "/proc/1/status").stdout
     fields = dict(line.split(":\t", 1) for line in status.splitlines())
     assert fields["Uid"].split() == ["10001"] * 4
@@ -149,7 +166,7 @@ def test_the_file_system_is_read_only(inside, folder):
     assert "Read-only file system" in attempt.stderr
 
 
-def test_the_bytecode_is_there_since_it_cannot_be_written(inside):
+def test_the_image_contains_bytecode_because_it_cannot_be_written_later(inside):
     question = "import polyseme, os; print(os.path.exists(polyseme.__cached__))"
     assert inside("python", "-c", question).stdout.strip() == "True"
 
@@ -159,7 +176,7 @@ def test_the_health_check_passes_while_the_service_is_ready(service, podman):
     podman("healthcheck", "run", NAME)
 
 
-def test_the_health_check_fails_where_nothing_listens(image, podman):
+def test_the_health_check_fails_if_nothing_listens(image, podman):
     check = podman("image", "inspect", "--format", "{{json .HealthCheck.Test}}", image).stdout
     _, program, *arguments = json.loads(check)
     attempt = podman(
@@ -171,14 +188,14 @@ def test_the_health_check_fails_where_nothing_listens(image, podman):
     assert "ConnectionRefusedError" in attempt.stderr
 
 
-def test_sigterm_ends_it_in_order(image, podman):
+def test_sigterm_ends_the_service_with_code_0(image, podman):
     name = f"{NAME}-stopped"
     with running(image, podman, name):
         podman("stop", "--time", "40", name)
         assert podman("inspect", "--format", "{{.State.ExitCode}}", name).stdout.strip() == "0"
 
 
-def test_it_serves_without_memory_that_it_may_write_and_stops_in_order(image, podman, tmp_path):
+def test_the_service_runs_without_a_writable_dev_shm(image, podman, tmp_path):
     name = f"{NAME}-bare"
     tmp_path.chmod(0o777)
     nowhere = ("--read-only-tmpfs=false", f"--volume={tmp_path}:/dev/shm:ro")
