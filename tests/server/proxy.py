@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import free_port
 
-CONFIGURATION = Path(__file__).parents[1] / "deploy/nginx/nginx.conf"
+CONFIGURATION = Path(__file__).parents[2] / "deploy/nginx/nginx.conf"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
 
