@@ -16,7 +16,7 @@ from polyseme.errors import InvalidError, UnknownWordError
 from tests.encoding.asking import EVERY, ask, ask_one, document_of, npz_of, same_bits
 from tests.text.vocabularies import texts
 from tests.tiny import SUBWORDS, WORDS, tiny_model
-from tests.tokenizer.vocabularies import PROPERTY, texts
+from tests.tokenizer.vocabularies import texts
 
 GNU, ZEBRA, BANK = [2, 0, 0, 0, 1], [3, 0, 0, 0, 0], [1, 1, 0, 0, 0]
 

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import httpx
 import pytest
 import yaml
-from polyseme.http import logs, tally
-from polyseme.http.accounts import Account
 
-from polyseme.encoding.encode import Timings, TokenCounts
+from polyseme.encoding.encode import TokenCounts
+from polyseme.observability import metrics
+from polyseme.observability.request_context import RequestContext, _log_fields
 from tests.conftest import ROOT, free_port
 from tests.server.service import until
 
@@ -38,7 +38,7 @@ needs_prometheus = pytest.mark.skipif(
 def known():
     """Every series there is, by its name."""
     names = set()
-    for family in tally.REGISTRY.collect():
+    for family in metrics.METRICS.collect():
         if family.type == "histogram":
             names |= {f"{family.name}{end}" for end in ("_bucket", "_sum", "_count")}
         else:
@@ -65,7 +65,7 @@ def test_the_page_lists_every_metric_with_its_labels_and_no_other():
     rows = re.findall(r"^\| `(polyseme_\w+)` \| (\w+) \|([^|]*)\|", PAGE, re.MULTILINE)
     listed = {name: (kind, re.findall(r"`(\w+)`", labels)) for name, kind, labels in rows}
     there = {}
-    for metric in set(tally.REGISTRY._collector_to_names):
+    for metric in set(metrics.METRICS._collector_to_names):
         kind = metric._type
         name = f"{metric._name}_total" if kind == "counter" else metric._name
         there[name] = (kind, list(metric._labelnames))
@@ -236,10 +236,10 @@ def test_the_panels_of_the_dashboard_neither_overlap_nor_share_a_number():
 
 
 def test_the_page_names_every_field_of_a_line_of_the_log():
-    account = Account("", Timings(), 0.0)
-    account.code = account.model = account.caller = account.trace_id = "x"
-    account.counts = TokenCounts()
-    fields = {*logs._fields(account, 0.0, 0), "cut", "reason", "error", "places"}
+    context = RequestContext("x", "/", "GET", "x")
+    context.code = context.model = context.caller = context.trace_id = "x"
+    context.counts, context.aborted = TokenCounts([]), True
+    fields = {*_log_fields(context), "error", "places"}
     section = PAGE.partition("## The log")[2].partition("\n## ")[0]
     listed = set(re.findall(r"^\| `(\w+)` ", section, re.MULTILINE))
     assert listed == fields | {"time", "level", "message", "pid"}

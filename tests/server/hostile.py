@@ -1,27 +1,15 @@
-"""Hostile requests, as bytes: the same for the same seed and number, wherever they are made."""
+"""Hostile requests, as bytes: the same for the same seed and number."""
 
-from collections.abc import Iterator
 from random import Random
 
-from tests.faults import (
-    hostile_bodies,
-    hostile_framing,
-    hostile_lines,
-    hostile_paths,
-    hostile_tensors,
-    hostile_values,
-)
-from tests.faults.requests import MARK, Hostile
+from tests.server.hostile_bodies import BODY_MAKERS, LARGE, TENSORS, VALUES, Hostile
+from tests.server.hostile_http import FRAMING, LINES, PATH_MAKERS
 
 KINDS = {
     maker.__name__: maker
-    for module in (
-        *(hostile_values, hostile_bodies, hostile_paths, hostile_framing, hostile_lines),
-        hostile_tensors,
-    )
-    for maker in module.MAKERS
+    for maker in (*VALUES, *BODY_MAKERS, *PATH_MAKERS, *FRAMING, *LINES, *TENSORS)
 }
-RARE = {maker.__name__: maker for maker in hostile_bodies.RARE}
+RARE = {maker.__name__: maker for maker in LARGE}
 """Those that are megabytes, or cost the service as much as hundreds of others."""
 SELDOM = 400
 """Each so many is a rare one."""
@@ -35,11 +23,3 @@ def hostile(seed: int, number: int) -> Hostile:
     names = list(kinds)
     name = names[(turn if seldom == 0 else number) % len(names)]
     return kinds[name](rng)._replace(kind=name)
-
-
-def requests(seed: int, start: int, stop: int) -> Iterator[bytes]:
-    """The bytes of some of them, in order."""
-    return (hostile(seed, number).sent for number in range(start, stop))
-
-
-__all__ = ["KINDS", "MARK", "RARE", "Hostile", "hostile", "requests"]

@@ -1,14 +1,374 @@
-"""Hostile bodies in requests that are well-formed HTTP."""
+"""Hostile bodies in requests that are well-formed HTTP, and the parts that they are made of."""
 
 import gzip
 import json
 import zlib
+from collections.abc import Iterator
+from copy import deepcopy
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import zstandard
 
-from tests.faults.requests import JSON, MARK, ROUTES, Hostile, body_of, sent, text_of
+from tests.api.problem import SECRET
+
+MARK = SECRET
+"""Stands in every hostile request that has room for it, and in no refusal."""
+
+
+class Hostile(NamedTuple):
+    """A request, and what may become of it."""
+
+    sent: bytes
+    answers: int = 1
+    """how many answers it may have at most"""
+    kept: bool = False
+    """whether it is well-formed HTTP, so that its connection goes on"""
+    head: bool = False
+    """whether its answer has no body"""
+    kind: str = ""
+
+
+NAME, JSON = "wiki-en", "application/json"
+INFER = f"/v2/models/{NAME}/infer"
+TEXT = f"Apple launched a phone {MARK} while I ate an apple."
+BODIES: dict[str, list[dict[str, Any]]] = {
+    "/v1/encode": [
+        {"input": TEXT},
+        {"input": [TEXT, "the bank"], "include": ["static"], "encoding": "base64"},
+        {
+            "input": [["the", MARK, "bank"], ["river"]],
+            "model": NAME,
+            "include": ["contextual", "attention", "queries", "keys", "values", "scores"],
+            "layers": [0],
+            "heads": "mean",
+            "oov": "zero",
+            "case": "lower",
+            "truncate": True,
+            "encoding": "float",
+            "dtype": "float16",
+        },
+        {"input": TEXT, "oov": "error", "layers": "last", "case": "exact"},
+    ],
+    "/v1/compare": [
+        {
+            "occurrences": [
+                {"text": "an apple a day", "word": "apple", "nth": 0},
+                {"text": f"{MARK} apple", "start": 9, "end": 14},
+            ],
+            "neighbors": 0,
+            "map": True,
+            "model": NAME,
+            "case": "auto",
+        }
+    ],
+    "/v1/trace": [
+        {"text": "the bank", "model": NAME, "layer": 0, "case": "auto"},
+        {
+            "tokens": ["a", MARK],
+            "embeddings": [[1.0, 0.5], [0.25, 2.0]],
+            "weights": {
+                "query": [[1, 0], [0, 1]],
+                "key": [[1, 2], [3, 4]],
+                "output": [[1, 0], [0, 1]],
+            },
+            "heads": 2,
+            "scale": True,
+            "convention": "column",
+        },
+        {"tokens": ["a"], "queries": [[1.5]], "keys": [[2]], "values": [[3, 4]]},
+    ],
+    "/v1/neighbors": [
+        {"word": "apple", "k": 2, "model": NAME, "case": "auto"},
+        {"vector": [0.5] * 300, "k": 1},
+        {"word": MARK},
+    ],
+    "/v1/embeddings": [
+        {"input": TEXT},
+        {
+            "input": [TEXT, "the bank"],
+            "model": NAME,
+            "encoding_format": "base64",
+            "dimensions": 7,
+            "user": MARK,
+        },
+    ],
+    INFER: [
+        {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": [TEXT]}]},
+        {
+            "id": "seven",
+            "inputs": [
+                {"name": "text", "datatype": "BYTES", "shape": [2, 1], "data": [[TEXT], ["a"]]},
+            ],
+            "outputs": [
+                {"name": "attention", "parameters": {"binary_data": True}},
+                {"name": "tokens"},
+            ],
+            "parameters": {"layers": "0", "heads": "mean", "case": "lower", "truncate": True},
+        },
+    ],
+}
+ROUTES = tuple(BODIES)
+PATHS = (
+    *ROUTES,
+    *("/v1/models", f"/v1/models/{NAME}", "/livez", "/readyz", "/openapi.json", "/docs", "/"),
+    *("/v2", "/v2/health/ready", f"/v2/models/{NAME}", f"/v2/models/{NAME}/ready"),
+)
+
+
+def body_of(rng: Random, path: str | None = None) -> tuple[str, dict[str, Any]]:
+    """A route, and a copy of a well-formed body for it."""
+    path = path or rng.choice(ROUTES)
+    return path, json.loads(json.dumps(rng.choice(BODIES[path])))
+
+
+def text_of(document: Any) -> bytes:
+    """A document as JSON."""
+    return json.dumps(document).encode()
+
+
+def places(document: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place in a document: what it is in, and its key or index."""
+    inside = document.items() if isinstance(document, dict) else enumerate(document)
+    for key, value in list(inside)[:8]:
+        yield document, key
+        if isinstance(value, dict | list):
+            yield from places(value)
+
+
+def headed(
+    method: str, target: str, headers: tuple[tuple[str, str], ...] = (), body: bytes = b""
+) -> bytes:
+    """A request with such headers, whatever is in them."""
+    lines = [f"{method} {target} HTTP/1.1", "Host: x", *(f"{name}: {one}" for name, one in headers)]
+    return "\r\n".join([*lines, "\r\n"]).encode("latin-1", "replace") + body
+
+
+def posted(path: str, body: bytes, *headers: tuple[str, str], kind: str = JSON) -> bytes:
+    """A request with a body that is declared as it is."""
+    declared = (("Content-Type", kind), ("Content-Length", str(len(body))))
+    return headed("POST", path, (*declared, *headers), body)
+
+
+def sent(path: str, body: bytes, *headers: tuple[str, str], kind: str = JSON) -> Hostile:
+    """A body in a request that is well-formed HTTP."""
+    return Hostile(posted(path, body, *headers, kind=kind), kept=True)
+
+
+def valid(rng: Random) -> bytes:
+    """A request that nothing is wrong with."""
+    if rng.random() < 0.2:
+        return headed("GET", rng.choice(PATHS[len(ROUTES) :]))
+    path, document = body_of(rng)
+    return posted(path, text_of(document))
+
+
+_HERE = "@here@"
+"""Stands in a document where text is put that JSON's writer would not write."""
+
+
+def _with(rng: Random, raw: bytes, path: str | None = None) -> Hostile:
+    """A well-formed body with some bytes in the place of one of its values."""
+    path, document = body_of(rng, path)
+    where, key = rng.choice(list(places(document)))
+    where[key] = _HERE
+    return sent(path, text_of(document).replace(f'"{_HERE}"'.encode(), raw))
+
+
+def deep(rng: Random) -> Hostile:
+    """Brackets in brackets: a few, as many as a parser takes, and far too many."""
+    depth = rng.choice([3, 100, 500, 1000, 1023, 1024, 1025, 10_000, 100_000])
+    inner, (left, right) = rng.choice(
+        [(b"1", (b"[", b"]")), (b"", (b"[", b"]")), (b"null", (b'{"input":', b"}"))]
+    )
+    cut = rng.choice([depth, depth - 1, 0])
+    nested = left * depth + inner + right * cut
+    if rng.random() < 0.5:
+        return sent(rng.choice(ROUTES), nested)
+    return _with(rng, nested)
+
+
+def surrogates(rng: Random) -> Hostile:
+    """Halves of surrogate pairs, NUL and control characters, escaped."""
+    odd = ["\\ud800", "\\udfff", "\\udc00\\ud800", "\\u0000", "\\u001b[31m", "\\ufffe", "\\u202e"]
+    text = "".join(
+        rng.choice([*odd, MARK, " ", "\\ud83d\\ude00"]) for _ in range(rng.randint(1, 9))
+    )
+    return _with(rng, f'"{text}"'.encode())
+
+
+def raw_bytes(rng: Random) -> Hostile:
+    """Bytes that are no UTF-8, and control bytes as they are."""
+    odd = [b"\xff\xfe", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\x80"]
+    odd += [bytes([rng.randrange(32)]), b"\x00", b"\x7f", b"\xef\xbb\xbf"]
+    return _with(rng, b'"%b%b"' % (MARK.encode(), rng.choice(odd)))
+
+
+def numbers(rng: Random) -> Hostile:
+    """Numbers that are huge, tiny, long, or none."""
+    odd = ["1e400", "-1e400", "1e308", "-1.8e308", "1e-400", "NaN", "Infinity", "-Infinity", "nan"]
+    odd += [
+        "9" * 20,
+        "-" + "9" * 400,
+        "0." + "1" * 5000,
+        "9" * 100_000,
+        "1e999999999",
+        "-0",
+        "-0.0",
+    ]
+    odd += [
+        "01",
+        "+1",
+        "1.",
+        ".5",
+        "0x10",
+        "1_000",
+        "1e",
+        "--1",
+        "4294967296",
+        "18446744073709551616",
+    ]
+    return _with(rng, rng.choice(odd).encode())
+
+
+def vectors(rng: Random) -> Hostile:
+    """Numbers that JSON has, in matrices whose products nothing can hold."""
+    huge = [[rng.choice([1e308, -1e308, 1e154, 5e-324, 0.0, 3.5e38])] * 2 for _ in range(2)]
+    document = {"tokens": ["a", MARK], "embeddings": huge}
+    if rng.random() < 0.5:
+        document = {"tokens": ["a", MARK], "queries": huge, "keys": huge, "values": huge}
+    if rng.random() < 0.3:
+        return sent("/v1/neighbors", text_of({"vector": [huge[0][0]] * 300, "k": 1}))
+    return sent("/v1/trace", text_of(document))
+
+
+_ODD: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 2, 1.5, -0.5, 1e308, 2**31, 2**53, 2**63, 2**64, "", MARK, " "),
+    *(
+        [],
+        [[]],
+        [[], []],
+        {},
+        [None],
+        [MARK],
+        [[MARK]],
+        [0],
+        [[0]],
+        [[[0]]],
+        [1, MARK],
+        {MARK: MARK},
+    ),
+    *({"shape": [1], "dtype": "float32", "data": "AAAA"}, "all", "0", "null", [True], [["a"], "b"]),
+    *(["a", ["b"]], "\n", "\u2028", "a" * 5000, [""], [" "], [["", " "]], -(2**63), {"": 0}),
+)
+
+
+def _odd(rng: Random) -> Any:
+    return deepcopy(rng.choice(_ODD))
+
+
+def types(rng: Random) -> Hostile:
+    """Another type in some field, wherever it stands."""
+    path, document = body_of(rng)
+    for _ in range(rng.choice([1, 1, 1, 2, 4])):
+        where, key = rng.choice(list(places(document)))
+        where[key] = _odd(rng)
+    return sent(path, text_of(document))
+
+
+def fields(rng: Random) -> Hostile:
+    """A field that is missing, unknown, there twice, or strangely named."""
+    path, document = body_of(rng)
+    name = rng.choice([MARK, "", "__proto__", "constructor", "Input", "input ", "a" * 3000, "$ref"])
+    change = rng.randrange(4)
+    if change == 0:
+        document[name] = _odd(rng)
+    elif change == 1:
+        del document[rng.choice(list(document))]
+    elif change == 2:
+        where, _ = rng.choice(list(places(document)))
+        target = where if isinstance(where, dict) else document
+        target[name] = MARK
+    text = text_of(document)
+    if change == 3:
+        key = rng.choice([*document, MARK])
+        text = text[:-1] + b", %b: %b}" % (text_of(key), text_of(_odd(rng)))
+    return sent(path, text)
+
+
+def lists(rng: Random) -> Hostile:
+    """Lists that are long, and of the wrong things at their ends."""
+    many = rng.choice([63, 64, 65, 300, 2000])
+    one = rng.choice([None, MARK, 1, [], {}, [MARK]])
+    path, document = body_of(rng)
+    key = rng.choice(list(document))
+    document[key] = [deepcopy(one) for _ in range(many)]
+    if rng.random() < 0.5:
+        document[key][-1] = _odd(rng)
+    return sent(path, text_of(document))
+
+
+def base64_junk(rng: Random) -> Hostile:
+    """Base64 and pickles where vectors are wanted, and an `encoding` that is none."""
+    junk = rng.choice(["AAAA", "====", MARK, "gASVAAAAAAAAAAB9lC4=", "\x80\x04K\x01.", "!" * 99])
+    key, path = rng.choice(
+        [
+            *(("encoding", "/v1/encode"), ("dtype", "/v1/encode"), ("input", "/v1/encode")),
+            *(("vector", "/v1/neighbors"), ("embeddings", "/v1/trace"), ("queries", "/v1/trace")),
+        ]
+    )
+    _, document = body_of(rng, path)
+    return sent(path, text_of({**document, key: junk}))
+
+
+def names(rng: Random) -> Hostile:
+    """Model names that would be paths if a path were made of them."""
+    odd = [
+        "../",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "%2e%2e%2f",
+        "..%2f",
+        "\u0000",
+        ".",
+        "..",
+        "~root",
+    ]
+    odd += [
+        f"{NAME}/",
+        f"{NAME}\u0000",
+        f"./{NAME}",
+        f"{NAME}/../{NAME}",
+        "\uff57iki-en",
+        "wiki\u2010en",
+    ]
+    odd += [
+        NAME.upper(),
+        "con",
+        "C:\\",
+        "file:///etc/passwd",
+        "${HOME}",
+        "`id`",
+        "$(id)",
+        "a" * 5000,
+    ]
+    odd += [
+        "wiki-en\n",
+        " wiki-en",
+        "w\u0456ki-en",
+        "{{7*7}}",
+        "%s%n",
+        "\u202ewiki-en",
+        "*",
+        ".hidden",
+    ]
+    path, document = body_of(rng)
+    document["model"] = rng.choice(odd) + rng.choice(["", MARK])
+    return sent(path, text_of(document))
+
+
+VALUES = (deep, surrogates, raw_bytes, numbers, vectors, types, fields, lists, base64_junk, names)
+
 
 _NDJSON = "application/x-ndjson"
 
@@ -258,5 +618,55 @@ _BOMBS = (
     MARK.encode(),
 )
 
-MAKERS = (texts, not_json, lines, encoded, declared, accepted, mutated)
-RARE = (huge_list, huge_text, huge_body, huge_depth)
+BODY_MAKERS = (texts, not_json, lines, encoded, declared, accepted, mutated)
+LARGE = (huge_list, huge_text, huge_body, huge_depth)
+
+
+LENGTH = "Inference-Header-Content-Length"
+BYTES = "application/octet-stream"
+_LENGTHS = (0, 1, 4, 255, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
+_ODD = ("", "-1", "+1", "1e1", "0x10", "1.0", " 1", "1, 1", "9" * 40, "nan", MARK)
+
+
+def _element(rng: Random) -> bytes:
+    held = rng.choice([MARK.encode(), b"", b"\xff\xfe", b"\x00", b"\xc3", b"a" * 300])
+    length = len(held) if rng.random() < 0.6 else rng.choice(_LENGTHS)
+    return length.to_bytes(4, "little") + held
+
+
+def _head(rng: Random, number: int, size: Any) -> bytes:
+    shape = rng.choice([[number], [number], [number, 1], [1, number], [number + 1]])
+    tensor = {"name": "text", "datatype": "BYTES", "shape": shape}
+    tensor["parameters"] = {"binary_data_size": size}
+    whole = {"inputs": [tensor], "outputs": [{"name": "offsets"}]}
+    whole["parameters"] = {"binary_data_output": rng.random() < 0.5}
+    return text_of(whole)
+
+
+def elements_that_lie(rng: Random) -> Hostile:
+    """Elements of which some have another length than they say, and JSON that fits them."""
+    number = rng.randrange(1, 6)
+    data = b"".join(_element(rng) for _ in range(number))
+    data = data[: rng.randrange(len(data) + 1)] if rng.random() < 0.3 else data
+    head = _head(rng, number, len(data))
+    return sent(INFER, head + data, (LENGTH, str(len(head))), kind=BYTES)
+
+
+def sizes_that_lie(rng: Random) -> Hostile:
+    """Bytes of which the JSON, or the header, says another number than there are."""
+    data = b"\x05\x00\x00\x00Apple"
+    size = rng.choice([0, 8, 9, 9, 10, -1, 1 << 40, 1 << 63, 9.0, "9", None, True, [9]])
+    head = _head(rng, 1, size)
+    near = [len(head) + step for step in (-1, 0, 0, 1, 9, 10)]
+    said = rng.choice([*_ODD, *map(str, near)])
+    return sent(INFER, head + data, (LENGTH, said), kind=BYTES)
+
+
+def bytes_without_json(rng: Random) -> Hostile:
+    """Bytes that have no JSON before them, however long it is said to be."""
+    data = rng.randbytes(rng.randrange(64))
+    said = rng.choice(["0", str(len(data)), "1", *_ODD])
+    return sent(INFER, data, (LENGTH, said), kind=BYTES)
+
+
+TENSORS = (elements_that_lie, sizes_that_lie, bytes_without_json)

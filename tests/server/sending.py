@@ -1,23 +1,216 @@
-"""Sends hostile requests from several processes, and tells what became of each."""
+"""Sends hostile requests from several threads, and checks every response by the contract."""
 
+import io
+import math
+import re
 import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from typing import NamedTuple
 
 import h11
+import numpy as np
+import orjson
 
-from tests.faults.answers import Answer, Reader, all_answers, fault_of
-from tests.faults.hostile import Hostile, hostile
-from tests.faults.requests import posted
+from polyseme.errors import PolysemeError
+from tests.conftest import ROOT
+from tests.server.hostile import Hostile, hostile
+from tests.server.hostile_bodies import MARK, posted
+
+PROBLEM = "application/problem+json"
+_MEMBERS = {"type": str, "title": str, "status": int, "detail": str, "code": str, "hint": str}
+_SANE = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_STAGE = re.compile(r"[a-z_]+;dur=(\d+(?:\.\d+)?)")
+_POINTER = re.compile(r"(/(\d{1,9}|[A-Za-z_][A-Za-z0-9_]{0,31}))*")
+_INSIDE = re.compile(
+    rb"Traceback|\.py\b|File \\?\"|site-packages|/proc/|/home/|/root/|/tmp/|"
+    + re.escape(str(ROOT).encode())
+)
+_ORDINARY = {200, 204, 206, 304}
+
+
+def _codes(error: type[PolysemeError] = PolysemeError) -> set[tuple[int, str]]:
+    below = [_codes(one) for one in error.__subclasses__()]
+    return {(error.status, error.code)}.union(*below)
+
+
+CODES = _codes()
+
+
+class Answer(NamedTuple):
+    """One answer."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def kind(self) -> str:
+        return self.headers.get("content-type", "").partition(";")[0]
+
+
+class Reader:
+    """Reads the answers of a connection; raises h11.RemoteProtocolError where they are no HTTP."""
+
+    def __init__(self) -> None:
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 17)
+
+    def expect(self, method: str = "GET") -> None:
+        """Begin with the next answer."""
+        if self._http.our_state is h11.DONE:
+            self._http.start_next_cycle()
+        self._http.send(h11.Request(method=method, target="/", headers=[("Host", "x")]))
+        self._http.send(h11.EndOfMessage())
+        self._head: h11.Response | None = None
+        self._body: list[bytes] = []
+
+    def feed(self, received: bytes) -> Answer | None:
+        """Take what was received, `b""` for the end; give the answer once it is whole."""
+        self._http.receive_data(received)
+        return self.next()
+
+    def next(self) -> Answer | None:
+        while True:
+            event = self._http.next_event()
+            if isinstance(event, h11.Response):
+                self._head = event
+            elif isinstance(event, h11.Data):
+                self._body.append(bytes(event.data))
+            elif isinstance(event, h11.EndOfMessage):
+                return self._whole()
+            elif event is h11.NEED_DATA or isinstance(event, h11.ConnectionClosed | h11.PAUSED):
+                return None
+
+    def _whole(self) -> Answer:
+        assert self._head is not None
+        names = [name.decode().lower() for name, _ in self._head.headers]
+        assert len(set(names)) == len(names), f"headers that are there twice: {names}"
+        values = [value.decode("ascii") for _, value in self._head.headers]
+        headers = dict(zip(names, values, strict=True))
+        return Answer(self._head.status_code, headers, b"".join(self._body))
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of an answer has come."""
+        return self._head is not None or bool(self.left)
+
+    @property
+    def going_on(self) -> bool:
+        """Whether the connection has room for another request."""
+        return self._http.their_state is h11.DONE and self._http.our_state is h11.DONE
+
+    @property
+    def left(self) -> bytes:
+        """What came behind the answer."""
+        return self._http.trailing_data[0]
+
+
+def all_answers(received: bytes, *, head: bool = False) -> list[Answer]:
+    """Every answer in all that a connection gave until it ended."""
+    found = []
+    while received:
+        reader = Reader()
+        reader.expect("HEAD" if head else "GET")
+        answer = reader.feed(received) or reader.feed(b"")
+        assert answer is not None, "an answer that breaks off"
+        found.append(answer)
+        received = reader.left
+    return found
+
+
+def fault_of(answer: Answer, *, head: bool = False) -> str | None:
+    """What the contract would not have in an answer; None where all is well."""
+    try:
+        _judge_headers(answer)
+        if answer.status in _ORDINARY:
+            if not head:
+                _judge_success(answer)
+        else:
+            assert answer.status < 500 or answer.status == 503, f"status {answer.status}"
+            assert answer.kind == PROBLEM, f"{answer.status} as {answer.kind!r}"
+            if not head:
+                _judge_problem(answer)
+    except (AssertionError, ValueError, KeyError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _judge_headers(answer: Answer) -> None:
+    sent_id = answer.headers["x-request-id"]
+    assert _SANE.fullmatch(sent_id), f"request id {sent_id!r}"
+    for stage in answer.headers["server-timing"].split(", "):
+        found = _STAGE.fullmatch(stage)
+        assert found and math.isfinite(float(found[1])), f"stage {stage!r}"
+    others = [value for name, value in answer.headers.items() if name != "x-request-id"]
+    assert not any(MARK in value.lower() for value in others), "a header repeats the request"
+    if answer.status in {429, 503}:
+        assert int(answer.headers["retry-after"]) >= 1
+
+
+def _judge_success(answer: Answer) -> None:
+    if answer.kind == "application/json":
+        orjson.loads(answer.body)
+    elif answer.kind == "application/x-ndjson":
+        assert all(map(_line_is_right, answer.body.splitlines()))
+    elif answer.kind == "application/x-npz":
+        with np.load(io.BytesIO(answer.body), allow_pickle=False) as arrays:
+            assert all(np.isfinite(arrays[name]).all() for name in arrays)
+    elif answer.kind == "application/octet-stream":
+        _judge_tensors(answer)
+
+
+def _line_is_right(line: bytes) -> bool:
+    document = orjson.loads(line)
+    return document.keys() >= {"tokens", "truncated"} or "complete" in document
+
+
+def _judge_tensors(answer: Answer) -> None:
+    length = int(answer.headers["inference-header-content-length"])
+    outputs = orjson.loads(answer.body[:length])["outputs"]
+    sizes = [one.get("parameters", {}).get("binary_data_size", 0) for one in outputs]
+    assert length + sum(sizes) == len(answer.body), "bytes that no tensor has"
+
+
+def _judge_problem(answer: Answer) -> None:
+    document = orjson.loads(answer.body)
+    for member, kind in _MEMBERS.items():
+        assert type(document[member]) is kind, f"{member}: {document[member]!r}"
+    assert document["status"] == answer.status
+    assert (answer.status, document["code"]) in CODES, document["code"]
+    assert document["type"] == f"urn:polyseme:error:{document['code']}"
+    assert document["request_id"] == answer.headers["x-request-id"]
+    assert document["detail"].endswith(".") and document["hint"].endswith(".")
+    if answer.status == 422:
+        assert all({"pointer", "message"} == set(one) for one in document["errors"])
+    said = answer.body.replace(document["request_id"].encode(), b"")
+    for one in document.get("errors", ()):
+        # A pointer leads to a field that is not one; it ends before what is not a plain name.
+        assert _POINTER.fullmatch(one["pointer"]), one["pointer"]
+        said = said.replace(b'"pointer":"%b"' % one["pointer"].encode(), b"")
+    if isinstance(document.get("error"), dict) and document["error"]["param"]:
+        # The first of them once more, as OpenAI writes it: in a member, and before a sentence.
+        parameter = document["error"]["param"]
+        first = document["errors"][0]["pointer"]
+        assert re.split(r"\W+", parameter.rstrip("]")) == first.split("/")[1:]
+        said = said.replace(b'"param":"%b"' % parameter.encode(), b"")
+        said = said.replace(b'"message":"`%b`' % parameter.encode(), b"")
+    if isinstance(document.get("error"), str) and document.get("errors"):
+        # The same as a text.
+        parameter = re.match(r"`([^`]*)`", document["error"])
+        if parameter:
+            first = document["errors"][0]["pointer"]
+            assert re.split(r"\W+", parameter[1].rstrip("]")) == first.split("/")[1:]
+            said = said.replace(b'"error":"%b' % parameter[0].encode(), b"")
+    assert not _INSIDE.search(said), "a path or a traceback"
+    assert document["code"] == "unknown_word" or MARK.encode() not in said.lower(), "an echo"
+
 
 WAIT = 60
-PROCESSES, THREADS = 2, 4
+THREADS = 4
 _BETWEEN = 250
 """Hostile requests of a thread between two ordinary ones."""
 _IDLE = 1.0
@@ -138,33 +331,12 @@ def _faults(kept: Kept, address: Address, one: Hostile, outcome: Outcome) -> Ite
     yield from filter(None, (fault_of(answer, head=one.head) for answer in answers))
 
 
-def _in_threads(address: Address, seed: int, numbers: Sequence[int]) -> Outcome:
-    """Send in some threads; one that fails makes a fault of it."""
-    outcomes: list[Outcome] = []
-
-    def run(first: int) -> None:
-        try:
-            outcomes.append(send(address, seed, numbers[first::THREADS]))
-        except Exception as error:  # noqa: BLE001 - it has to reach the test
-            outcomes.append(Outcome(faults=[f"{type(error).__name__}: {error}"]))
-
-    threads = [threading.Thread(target=run, args=(first,)) for first in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def send_all(address: Address, seed: int, numbers: Sequence[int]) -> Outcome:
+    """Send the requests of these numbers from some threads."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        parts = [numbers[first::THREADS] for first in range(THREADS)]
+        outcomes = list(pool.map(lambda part: send(address, seed, part), parts))
     whole = Outcome()
     for outcome in outcomes:
         whole.add(outcome)
-    return whole
-
-
-def send_all(address: Address, seed: int, numbers: Sequence[int]) -> Outcome:
-    """Send the requests of these numbers from all processes."""
-    parts = [numbers[process::PROCESSES] for process in range(PROCESSES)]
-    whole = Outcome()
-    with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
-        given = [pool.submit(_in_threads, address, seed, part) for part in parts]
-        for one in given:
-            whole.add(one.result())
     return whole

@@ -1,15 +1,17 @@
-"""The reverse proxy: a real nginx, configured as in `deploy/nginx`, before a real service."""
+"""The reverse proxy: nginx as deploy/nginx configures it, before a real service."""
 
 import json
 import re
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import httpx
+import orjson
 import pytest
 
 from polyseme.observability.request_context import SECURITY_HEADERS
@@ -17,11 +19,9 @@ from polyseme.settings import Settings
 from tests.api.problem import SECRET, expect_problem
 from tests.conftest import start
 from tests.server.proxy import CONFIGURATION, NGINX, proxied
+from tests.server.service import running
 
-SENTENCE = {"input": "The bank of the river"}
 NOBODY = "127.0.0.1:1"
-
-pytestmark = pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A service behind one proxy."""
+    """A service that trusts one proxy."""
     settings = {"proxies": 1, "workers": 1, "metrics": "open"}
     process, address = start(tmp_path_factory.mktemp("service") / "log", **settings)
     yield address
@@ -76,10 +76,14 @@ def test_a_long_response_is_the_services_own(
     proxy: httpx.Client, service: str, media_type: str
 ) -> None:
     body = {"input": ["The bank of the river is near the bank of the city"] * 400}
-    headers = {"Accept": media_type}
-    direct = httpx.post(f"{service}/v1/encode", json=body, headers=headers, timeout=60)
-    assert len(direct.content) > 20e6
-    assert proxy.post("/v1/encode", json=body, headers=headers).content == direct.content
+    whole = httpx.post(f"{service}/v1/encode", json=body, timeout=60)
+    assert len(whole.content) > 20e6
+    with proxy.stream("POST", "/v1/encode", json=body) as answer:
+        assert b"".join(answer.iter_raw()) == whole.content
+    lines = {"Accept": "application/x-ndjson"}
+    with proxy.stream("POST", "/v1/encode", json=body, headers=lines) as answer:
+        assert answer.headers["transfer-encoding"] == "chunked"
+        assert sum(chunk.count(b"\n") for chunk in answer.iter_raw()) == 400 + 1
 
 
 def test_the_services_own_413_says_its_limit(proxy: httpx.Client) -> None:
@@ -212,6 +216,27 @@ def test_its_log_is_json_without_keys_queries_and_texts(proxy: httpx.Client, log
     assert (last["status"], last["method"], last["route"]) == (200, "GET", "/livez")
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(errors.MalformedError, errors.UnknownRouteError, errors.MethodNotAllowedError),
+        *(errors.NotReadyError, errors.OverloadedError, errors.PolysemeError),
+    ],
+)
+def test_its_problems_are_named_as_the_services_are(error: type[errors.PolysemeError]) -> None:
+    written = {
+        document["code"]: document
+        for document in map(
+            json.loads, re.findall(r"return \d+ '(.*)';", CONFIGURATION.read_text())
+        )
+    }
+    ours, its = problem_document(error(), "$id"), written[error.code]
+    ours.pop("error", None)
+    assert ours.keys() == its.keys()
+    for member in ("type", "title", "status", "code", "request_id"):
+        assert ours[member] == its[member]
+
+
 def test_the_configuration_is_one_that_nginx_takes(tmp_path: Path) -> None:
     text = (
         CONFIGURATION.read_text().replace("polyseme:8000", NOBODY).replace("/tmp/", f"{tmp_path}/")
@@ -221,3 +246,124 @@ def test_the_configuration_is_one_that_nginx_takes(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "warn" not in done.stderr
+
+
+SENTENCE = {"input": "The bank of the river"}
+
+pytestmark = pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)")
+
+
+def test_it_lets_idle_connections_go_before_the_service_does() -> None:
+    (seconds,) = re.findall(r"keepalive_timeout (\d+)s;\n    }", CONFIGURATION.read_text())
+    assert int(seconds) < Settings.model_fields["keep_alive"].default
+
+
+def test_a_slow_client_is_not_heard_of_by_the_service(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        listener.settimeout(0.5)
+        with proxied(tmp_path, f"127.0.0.1:{listener.getsockname()[1]}") as client:
+            place = client.base_url.host, client.base_url.port
+            with closing(socket.create_connection(place)) as line:
+                line.sendall(b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n")
+                line.sendall(b"ab")
+                with pytest.raises(TimeoutError):
+                    listener.accept()
+                line.sendall(b"c")
+                connection, _ = listener.accept()
+                with closing(connection):
+                    assert connection.recv(4096).endswith(b"abc")
+
+
+def test_a_request_that_may_have_been_heard_is_not_sent_again(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+
+    def hear(listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            heard.append(connection.recv(65536))
+            connection.close()
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        threading.Thread(target=hear, args=[listener], daemon=True).start()
+        place = f"127.0.0.1:{listener.getsockname()[1]}"
+        # Where there is a second one, to which it could be sent.
+        two = (f"server {place} max_fails=0;", f"server {place}; server {place};")
+        with proxied(tmp_path, place, two) as client:
+            expect_problem(client.post("/v1/encode", json=SENTENCE), 503, "not_ready")
+        listener.shutdown(socket.SHUT_RDWR)
+    assert len(heard) == 1
+
+
+def test_what_the_service_is_told_of_a_caller_is_the_proxys_word(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        place = f"127.0.0.1:{listener.getsockname()[1]}"
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with closing(connection):
+                heard.append(connection.recv(65536).decode())
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        heard: list[str] = []
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        sent = {"X-Forwarded-For": "10.1.1.1", "X-Real-IP": "10.1.1.1", "Forwarded": "for=10.1.1.1"}
+        with proxied(tmp_path, place) as client:
+            client.post("/v1/encode", json=SENTENCE, headers={**sent, "X-Request-ID": "a b"})
+            thread.join(10)
+    (request,) = heard
+    assert "10.1.1.1" not in request
+    assert "\r\nX-Forwarded-For: 127.0.0.1\r\n" in request
+    (request_id,) = re.findall(r"(?i)\r\nX-Request-ID: (.*)\r\n", request)
+    assert re.fullmatch("[0-9a-f]{32}", request_id)
+
+
+def test_a_service_that_is_stopped_loses_no_request_it_took(tmp_path: Path) -> None:
+    process, address = start(tmp_path / "service", drain_seconds=0, workers=1)
+    statuses: list[int] = []
+    with proxied(tmp_path, address) as client:
+        for number in range(200):
+            if number == 100:
+                process.terminate()
+            statuses.append(client.post("/v1/encode", json=SENTENCE).status_code)
+        assert process.wait(40) == 0
+    assert set(statuses) <= {200, 503}
+    assert set(statuses[:100]) == {200}
+
+
+def test_slow_clients_cost_the_others_nothing(tmp_path: Path) -> None:
+    """200 clients that send or read slowly, beside one that measures."""
+    large = orjson.dumps({"input": ["the river bank is near the money bank"] * 600})
+    head = "POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    request = f"{head}Content-Length: {len(large)}\r\n\r\n".encode() + large
+    (tmp_path / "service").mkdir()
+    with (
+        running(tmp_path / "service", workers=2, proxies=1) as service,
+        proxied(tmp_path, service.url) as client,
+        ExitStack() as stack,
+    ):
+        place = client.base_url.host, client.base_url.port
+
+        def slowest() -> float:
+            seconds = []
+            for _ in range(20):
+                began = time.monotonic()
+                assert client.post("/v1/encode", json=SENTENCE).status_code == 200
+                seconds.append(time.monotonic() - began)
+            return max(seconds)
+
+        alone = slowest()
+        for number in range(200):
+            slow = stack.enter_context(closing(socket.socket()))
+            if number % 10 == 0:
+                slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                slow.connect(place)
+                slow.sendall(request)  # reads nothing of a response of megabytes
+            else:
+                slow.connect(place)
+                slow.sendall(request[: 40 + number])  # sends no more
+        time.sleep(1)
+        assert slowest() < 10 * alone + 1

@@ -89,6 +89,8 @@ def _init_rate_limit(app: Flask, settings: Settings) -> None:
     While Redis is unreachable, each worker counts in memory.
     """
     uri = settings.rate_limit_storage.get_secret_value()
+    # Redis reports whole seconds, rounded.
+    rounding = 0 if uri == "memory://" else 1
     redis: dict[str, Any] = {}
     if uri != "memory://":
         redis = {
@@ -114,7 +116,7 @@ def _init_rate_limit(app: Flask, settings: Settings) -> None:
         """Name the whole seconds until the exhausted window ends."""
         limit, seconds = limiter.current_limit, None
         if limit:
-            rest = math.ceil(limit.window.reset_time - time.time())
+            rest = math.ceil(limit.window.reset_time - time.time()) + rounding
             seconds = min(max(rest, 1), limit.limit.get_expiry())
         return problem(RateLimitedError(retry_after=seconds))
 

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -117,11 +118,19 @@ def read_body() -> bytes:
     except Exception:  # noqa: BLE001 - each server has its own exceptions for a broken body
         raise NotJsonError("The body is incomplete or not well-formed HTTP.") from None
     if len(body) > limit or (declared or 0) > limit:
+        _discard(environ["wsgi.input"], min(declared or limit, 4 * limit))
         size = declared if declared and declared <= _LARGEST else f"more than {limit}"
         raise TooLargeError("The body has too many bytes", size, "max_body_bytes", limit)
     if declared is not None and len(body) < declared:
         raise NotJsonError("The body is incomplete or not well-formed HTTP.")
     return body
+
+
+def _discard(stream: Any, size: int) -> None:
+    """Read the rest of a body: a client or a proxy that still sends would miss the response."""
+    with suppress(Exception):
+        while size > 0 and (read := len(stream.read(min(size, 1 << 16)))):
+            size -= read
 
 
 def _parse(text: bytes) -> Any:

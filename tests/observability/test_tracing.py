@@ -1,0 +1,212 @@
+"""Traces: what workers send to a collector, and that a collector cannot hold a request up."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.conftest import ROOT, free_port
+
+if importlib.util.find_spec("opentelemetry") is None:
+    pytest.skip("needs the extra `telemetry`", allow_module_level=True)
+
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from polyseme.api.app import create_app
+from polyseme.models.registry import Registry
+from polyseme.observability import tracing
+from polyseme.settings import Settings
+from tests.api.problem import SECRET
+from tests.observability.collector import attributes, collecting
+from tests.server.service import running
+from tests.tiny import write_tiny
+
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+SERVER, INTERNAL, FAULTY = 2, 1, 2
+BODY = {"input": [SECRET, "apple", "bank"]}
+CALLER = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": f"x={SECRET}"}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A folder with the tiny model."""
+    return write_tiny(tmp_path_factory.mktemp("models") / "tiny").parent
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory, models):
+    """What a service of two workers sent, its log, and the time before and after."""
+    folder = tmp_path_factory.mktemp("traced")
+    with pytest.MonkeyPatch.context() as patch, collecting() as collector:
+        patch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.namespace=words,team=blue")
+        patch.setenv("OTEL_SERVICE_NAME", "words-for-all")
+        patch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=seven")
+        begun = time.time_ns()
+        settings = {"models_dir": models, "model": "tiny", "otlp_endpoint": collector.endpoint}
+        with running(folder, **settings) as service:
+
+            def ask(path, body=None, **headers):
+                return service.ask("POST" if body else "GET", path, body, **headers)[0]
+
+            assert service.every_worker(lambda: ask("/v1/encode", BODY)) == [200] * 2
+            ask("/v1/encode", BODY, **{"X-Request-ID": "mine"}, **CALLER)
+            ask(f"/v1/{SECRET}?{SECRET}", BODY)
+            ask("/v1/encode", {SECRET: SECRET})
+            ask("/livez")
+        # The service has ended: everything was sent.
+        yield collector, service.log.read_text(), (begun, time.time_ns())
+
+
+def servers(collector):
+    """The spans of requests."""
+    return [span for _, span in collector.spans() if span.kind == SERVER]
+
+
+def test_each_request_has_a_span_that_names_its_route(sent) -> None:
+    collector, _, _ = sent
+    assert sorted(span.name for span in servers(collector)) == ["POST", *["POST /v1/encode"] * 4]
+    processes = {process["service.instance.id"] for process, _ in collector.spans()}
+    assert len(processes) == 2
+
+
+def test_a_span_has_what_is_known_of_its_request(sent) -> None:
+    collector, _, _ = sent
+    (span,) = [one for one in servers(collector) if one.trace_id.hex() == TRACE]
+    assert span.parent_span_id.hex() == PARENT
+    assert attributes(span.attributes) == {
+        "http.request.method": "POST",
+        "http.route": "/v1/encode",
+        "http.response.status_code": 200,
+        "polyseme.request_id": "mine",
+        "polyseme.model": "tiny",
+        "polyseme.tokens": 3,
+    }
+    errors = {attributes(one.attributes).get("error.type") for one in servers(collector)}
+    assert errors == {None, "unknown_route", "invalid"}
+    assert all(one.status.code != FAULTY for one in servers(collector))
+
+
+def test_the_stages_are_children_within_their_request(sent) -> None:
+    collector, _, (begun, ended) = sent
+    spans = [span for _, span in collector.spans()]
+    parents = {span.span_id: span for span in spans if span.kind == SERVER}
+    stages = [span for span in spans if span.kind == INTERNAL]
+    assert {stage.name for stage in stages} == {"parse", "tokens", "static", "attention", "write"}
+    for stage in stages:
+        parent = parents[stage.parent_span_id]
+        assert stage.trace_id == parent.trace_id
+        assert begun < parent.start_time_unix_nano <= stage.start_time_unix_nano
+        assert stage.start_time_unix_nano <= stage.end_time_unix_nano
+        assert stage.end_time_unix_nano <= parent.end_time_unix_nano < ended
+
+
+def test_nothing_of_the_text_is_sent(sent) -> None:
+    collector, _, _ = sent
+    assert collector.requests
+    assert all(SECRET.encode() not in one.SerializeToString() for one in collector.requests)
+
+
+def test_the_standard_variables_name_the_service_and_the_tenant(sent) -> None:
+    collector, _, _ = sent
+    for process, _ in collector.spans():
+        assert process["service.name"] == "words-for-all"
+        assert (process["service.namespace"], process["team"]) == ("words", "blue")
+        assert process["service.version"]
+    assert all(headers["x-tenant"] == "seven" for headers in collector.headers)
+
+
+def test_the_log_names_the_trace(sent) -> None:
+    collector, log, _ = sent
+    lines = [json.loads(line) for line in log.splitlines()]
+    named = [line["trace_id"] for line in lines if "trace_id" in line]
+    assert sorted(named) == sorted(span.trace_id.hex() for span in servers(collector))
+
+
+def traced(models, endpoint):
+    """A client of an application that sends traces, and its tracer."""
+    settings = Settings(models_dir=models, model="tiny", otlp_endpoint=endpoint)
+    app = create_app(settings, Registry([models], "tiny"))
+    return app.test_client(), app.extensions["polyseme-tracer"]
+
+
+def test_a_sampler_decides_which_requests_are_traced(models, monkeypatch) -> None:
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off")
+    with collecting() as collector:
+        client, tracer = traced(models, collector.endpoint)
+        client.post("/v1/encode", json=BODY, buffered=True)
+        client.post("/v1/encode", json=BODY, headers=CALLER, buffered=True)
+        tracer.close()
+        assert [span.trace_id.hex() for span in servers(collector)] == [TRACE]
+
+
+@pytest.mark.parametrize("trouble", ["absent", "fails", "hangs"])
+def test_a_collector_that_takes_nothing_costs_no_request_anything(
+    models, monkeypatch, trouble
+) -> None:
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+    monkeypatch.setattr(tracing, "_LAST_SECONDS", 0.2)
+    with collecting(503 if trouble == "fails" else 200) as collector:
+        if trouble == "hangs":
+            collector.awake.clear()
+        endpoint = f"http://127.0.0.1:{free_port()}" if trouble == "absent" else collector.endpoint
+        client, tracer = traced(models, endpoint)
+        began = time.monotonic()
+        for _ in range(10):
+            assert client.post("/v1/encode", json=BODY, buffered=True).status_code == 200
+        tracer.close()
+        assert time.monotonic() - began < 5
+
+
+def test_a_fault_of_the_service_is_an_error_and_a_fault_of_the_caller_is_none(monkeypatch) -> None:
+    kept = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    monkeypatch.setattr(tracing, "_provider", lambda _: provider)
+    app = create_app(Settings(otlp_endpoint="http://127.0.0.1:9"))
+
+    @app.get("/v1/fault")
+    def fault():
+        raise RuntimeError(SECRET)
+
+    client = app.test_client()
+    assert client.get("/v1/fault", buffered=True).status_code == 500
+    assert client.get("/nothing", buffered=True).status_code == 404
+    found = [
+        (one.status.status_code, one.attributes["error.type"]) for one in kept.get_finished_spans()
+    ]
+    assert found == [(StatusCode.ERROR, "internal"), (StatusCode.UNSET, "unknown_route")]
+    assert all(not one.events and not one.status.description for one in kept.get_finished_spans())
+
+
+HIDDEN = """
+import sys
+sys.modules["opentelemetry"] = None
+sys.argv = ["polyseme", "serve"]
+from polyseme.__main__ import main
+main()
+"""
+
+
+def test_a_service_without_the_extra_ends_with_one_sentence_that_names_it(tmp_path) -> None:
+    given = {"OTLP_ENDPOINT": "http://127.0.0.1:9", "PORT": free_port()}
+    environment = {f"POLYSEME_{name}": str(value) for name, value in given.items()}
+    done = subprocess.run(
+        [sys.executable, "-c", HIDDEN],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, **environment, "PYTHONPATH": str(ROOT / "service")},
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    (said,) = [line for line in done.stderr.splitlines() if not line.startswith("{")]
+    assert "telemetry" in said

@@ -1,0 +1,133 @@
+"""Model folders that change while they serve, and disks and logs that nobody may write to."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import COMMAND, ROOT
+from tests.server.service import WAIT, Service, load, running, version_of, write_version
+
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc"),
+]
+PROGRAM = ("env", f"PYTHONPATH={ROOT / 'service'}", *COMMAND)
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def make_a_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def make_a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def link_to_itself(file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file.name)
+
+
+def link_to_zeros(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("/dev/zero")
+
+
+def replace_by_half(file: Path) -> None:
+    half = file.read_bytes()[: file.stat().st_size // 2]
+    file.unlink()
+    file.write_bytes(half)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [remove, make_a_pipe, make_a_folder, link_to_itself, link_to_zeros, replace_by_half],
+    ids=lambda change: change.__name__,
+)
+def test_a_file_that_is_replaced_changes_no_response(tmp_path, change) -> None:
+    place, version = tmp_path / "models" / "one", 1
+    write_version(place, version)
+
+    def versions(service: Service) -> list[int | None]:
+        return service.every_worker(lambda: version_of(service, "one"))
+
+    with running(tmp_path, models_dir=place.parent, model="one") as service:
+        for name in ("vectors.npy", "vocabulary.txt", "manifest.json"):
+            change(place / name)
+            assert versions(service) == [version] * 2
+            service.reload()
+            for status, document in service.every_worker(lambda: service.ask("GET", "/readyz")):
+                assert status == 200
+                assert "problem" in document["models"][0]
+            assert versions(service) == [version] * 2
+            version += 1
+            shutil.rmtree(place)
+            write_version(place, version)
+            service.reload()
+            assert versions(service) == [version] * 2
+        assert "Traceback" not in service.log.read_text()
+
+
+def may_mount() -> bool:
+    """Whether this user may have mounts of its own."""
+    if shutil.which("unshare") is None or os.getuid() != 0:
+        return False
+    tried = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], check=False)
+    return tried.returncode == 0
+
+
+def after(script: str, *arguments: object) -> tuple[str, ...]:
+    """The program, started by a shell that has run a script; it stays the same process."""
+    rest = f'{script}\nexec "${{@:{len(arguments) + 1}}}"'
+    return ("bash", "-ec", rest, "bash", *map(str, arguments), *PROGRAM)
+
+
+def serves(folder: Path, command: tuple[str, ...]) -> None:
+    """Check that a service started by a command answers, and reloads."""
+    with running(folder, command=command) as service:
+        with load(service, kept=3, new=2) as asking:
+            asking.go_on(100)
+            service.reload()
+            asking.go_on(100)
+        assert asking.lost == []
+        service.process.terminate()
+        assert service.process.wait(WAIT) == 0
+
+
+@pytest.mark.skipif(not may_mount(), reason="needs root and mounts of its own")
+@pytest.mark.parametrize(
+    "script",
+    [
+        "mount --make-rprivate /\nmount -t tmpfs -o size=4k none /dev/shm",
+        """
+mount --make-rprivate /
+for place in $(awk '{print $5}' /proc/self/mountinfo | sort -ru); do
+    case $place in
+        /proc* | /sys* | /dev | /dev/*) ;;
+        *) mount -o remount,bind,ro "$place" ;;
+    esac
+done
+! touch "$1/new" 2>/dev/null""",
+    ],
+    ids=["/dev/shm is full", "nothing can be written"],
+)
+def test_disks_that_take_nothing_stop_nobody(tmp_path, script) -> None:
+    serves(tmp_path, ("unshare", "-m", *after(script, tmp_path)))
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["exec >/dev/full 2>&1", "exec > >(true) 2>&1", "exec >&- 2>&-"],
+    ids=["a full device", "a closed pipe", "closed"],
+)
+def test_a_log_that_takes_nothing_stops_nobody(tmp_path, script) -> None:
+    serves(tmp_path, after(script))
