@@ -59,12 +59,10 @@ def test_lines_of_standard_input_are_sentences_and_the_npz_has_the_same_bits(
 
 
 @pytest.mark.parametrize("kind", ["json", "ndjson", "npz"])
-def test_an_answer_is_the_same_as_it_is_made_and_at_once(polyseme, tmp_path, kind):
+def test_a_file_has_the_bytes_of_standard_output(polyseme, tmp_path, kind):
     whole = polyseme("encode", "--format", kind, *TEXTS * 50).stdout
-    for place, streamed in (("-", True), (tmp_path / "answer", True), (tmp_path / "other", False)):
-        options = ["--format", kind, "--output", place]
-        given = {"POLYSEME_STREAM_BYTES": "1"} if streamed else {}
-        done = polyseme("encode", *options, *TEXTS * 50, **given)
+    for place in ("-", tmp_path / "answer"):
+        done = polyseme("encode", "--format", kind, "--output", place, *TEXTS * 50)
         assert (done.returncode, done.stderr) == (0, b"")
         assert (done.stdout or place.read_bytes()) == whole
 
@@ -75,8 +73,7 @@ def test_each_sentence_is_a_line_where_that_is_asked_for(polyseme):
     assert [json.loads(line) for line in lines] == document["results"]
 
 
-@pytest.mark.parametrize("stream_bytes", ["1", "1000000"])
-def test_a_file_is_there_once_it_is_whole(tmp_path, stream_bytes):
+def test_a_file_is_there_once_it_is_whole(tmp_path):
     place = write_tiny(tmp_path / "models" / "far", vectors=FAR)
     target = tmp_path / "answer"
     target.write_bytes(b"before")
@@ -85,7 +82,6 @@ def test_a_file_is_there_once_it_is_whole(tmp_path, stream_bytes):
         *("bank river", "river end end"),
         models_dir=place.parent,
         POLYSEME_MODEL="far",
-        POLYSEME_STREAM_BYTES=stream_bytes,
     )
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"not finite" in done.stderr
