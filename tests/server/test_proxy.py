@@ -14,6 +14,7 @@ import httpx
 import orjson
 import pytest
 
+from polyseme import errors
 from polyseme.observability.request_context import SECURITY_HEADERS
 from polyseme.settings import Settings
 from tests.api.problem import SECRET, expect_problem
