@@ -15,6 +15,7 @@ import orjson
 import pytest
 
 from polyseme import errors
+from polyseme.api.errors import problem_document
 from polyseme.observability.request_context import SECURITY_HEADERS
 from polyseme.settings import Settings
 from tests.api.problem import SECRET, expect_problem
