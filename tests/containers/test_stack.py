@@ -143,7 +143,7 @@ def stack(
 ) -> Iterator[Stack]:
     """The service behind its proxy."""
     assert others
-    with up(tmp_path_factory.mktemp("stack"), engine, stream_bytes=1 << 20) as running:
+    with up(tmp_path_factory.mktemp("stack"), engine, max_waiting=256) as running:
         yield running
 
 

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from tests.api.test_openai import BIAS, by_hand
 from tests.environments import run_in
-from tests.http.test_embeddings import BIAS, by_hand
 from tests.tiny import write_tiny
 
 pytestmark = pytest.mark.clients
@@ -62,7 +62,7 @@ def test_openais_client_lists_models(told):
         ("wrong key", "AuthenticationError", "invalid_api_key", None, "Authorization: Bearer"),
         ("wrong model", "NotFoundError", "model_not_found", None, "/v1/models"),
         ("no such model", "NotFoundError", "model_not_found", None, "/v1/models"),
-        ("no such route", "NotFoundError", "unknown_route", None, "Nothing is served"),
+        ("no such route", "NotFoundError", "unknown_route", None, "There is nothing"),
         ("dimensions", "UnprocessableEntityError", "invalid", "dimensions", "1 to 5"),
         ("empty", "UnprocessableEntityError", "unknown_word", "input[1]", "no words"),
         ("tokens", "UnprocessableEntityError", "invalid", "input", "send texts"),
