@@ -232,7 +232,7 @@ def test_the_panels_of_the_dashboard_neither_overlap_nor_share_a_number():
     numbers = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(numbers)) == len(numbers)
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
-    assert rows == ["Traffic", "Latency", "Timings", "Words", "Workers and models", "Limits"]
+    assert rows == ["Traffic", "Latency", "Stages", "Words", "Workers and models", "Limits"]
 
 
 def test_the_page_names_every_field_of_a_line_of_the_log():
