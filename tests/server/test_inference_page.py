@@ -5,8 +5,8 @@ import shutil
 import subprocess
 
 import pytest
-from polyseme.http.inference_answers import DATATYPES
 
+from polyseme.api.inference_schemas import DATATYPES
 from tests.conftest import ROOT
 from tests.environments import python_of
 from tests.test_readme import require_fragments

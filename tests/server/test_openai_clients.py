@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from tests.api.test_openai import BIAS, by_hand
 from tests.environments import run_in
-from tests.http.test_embeddings import BIAS, by_hand
 from tests.tiny import write_tiny
 
 pytestmark = pytest.mark.clients

@@ -5,8 +5,8 @@ import shutil
 import subprocess
 
 import pytest
-from polyseme.http.dialects import openai
 
+from polyseme.api.errors import openai_error
 from polyseme.errors import InvalidError, OutOfRangeError, PolysemeError, TooLargeError
 from tests.conftest import ROOT
 from tests.environments import python_of
@@ -54,7 +54,7 @@ def test_the_codes_of_the_page_are_those_of_the_errors():
         waiting += one.__subclasses__()
         given = ([],) if issubclass(one, InvalidError) and one is not OutOfRangeError else ()
         error = one(*sizes) if one is TooLargeError else one(*given)
-        there.add((one.status, openai(error)["error"]["code"]))
+        there.add((one.status, openai_error(error)["code"]))
     rows = re.findall(r"^\| (\d{3}) \| (`[^|]*) \|", PAGE, re.MULTILINE)
     listed = {(int(status), code) for status, row in rows for code in re.findall("`(.*?)`", row)}
     assert len(listed) == 9

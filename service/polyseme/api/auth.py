@@ -7,7 +7,6 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 from flask import Flask, Response, request
-from flask_limiter import Limiter, RateLimitExceeded
 
 from polyseme.api.errors import problem
 from polyseme.api_keys import KeyFileError, digests_of_keys, find_key, read_key_file
@@ -88,6 +87,8 @@ def _init_rate_limit(app: Flask, settings: Settings) -> None:
 
     While Redis is unreachable, each worker counts in memory.
     """
+    from flask_limiter import Limiter, RateLimitExceeded  # noqa: PLC0415 - only with a rate limit
+
     uri = settings.rate_limit_storage.get_secret_value()
     # Redis reports whole seconds, rounded.
     rounding = 0 if uri == "memory://" else 1
