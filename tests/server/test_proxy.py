@@ -13,7 +13,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from polyseme import errors
 from polyseme.observability.request_context import SECURITY_HEADERS
 from polyseme.settings import Settings
 from tests.api.problem import SECRET, expect_problem
