@@ -126,8 +126,7 @@ def test_the_rate_that_is_used_up_says_how_long_to_wait(make_client) -> None:
 def test_whatever_the_clock_does_the_wait_is_a_second_to_the_window(
     monkeypatch: pytest.MonkeyPatch, ends_in: int, said: int
 ) -> None:
-    end = time.time() + ends_in - 0.01
-    monkeypatch.setattr(MemoryStorage, "get_expiry", lambda *_: end)
+    monkeypatch.setattr(MemoryStorage, "get_expiry", lambda *_: time.time() + ends_in - 0.01)
     client = create_app(Settings(rate_limit="1/minute")).test_client()
     answers = [client.get(MODELS) for _ in range(2)]
     assert [one.headers.get("retry-after") for one in answers] == [None, str(said)]

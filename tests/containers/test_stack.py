@@ -144,7 +144,7 @@ def stack(
 ) -> Iterator[Stack]:
     """The service behind its proxy."""
     assert others
-    with up(tmp_path_factory.mktemp("stack"), engine) as running:
+    with up(tmp_path_factory.mktemp("stack"), engine, max_waiting=256) as running:
         yield running
 
 

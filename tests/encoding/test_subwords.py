@@ -14,7 +14,6 @@ from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.subwords import LONGEST, Subwords
 from polyseme.errors import InvalidError, UnknownWordError
 from tests.encoding.asking import EVERY, ask, ask_one, document_of, npz_of, same_bits
-from tests.text.vocabularies import texts
 from tests.tiny import SUBWORDS, WORDS, tiny_model
 from tests.tokenizer.vocabularies import texts
 

@@ -208,4 +208,4 @@ def test_a_service_without_the_extra_ends_with_one_sentence_that_names_it(tmp_pa
     )
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-    assert "pip install 'polyseme[telemetry]'" in done.stderr.splitlines()[-1]
+    assert done.stderr.splitlines()[-1].endswith("pip install 'polyseme[telemetry]'.")

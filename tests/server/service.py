@@ -42,6 +42,8 @@ class Service(NamedTuple):
     process: Popen[bytes]
     port: int
     log: Path
+    number: int
+    """of workers"""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -65,8 +67,14 @@ class Service(NamedTuple):
 
     def wait_for_workers(self, number: int = 2, but: set[int] = frozenset()) -> list[int]:
         """Wait until exactly `number` workers run, none of `but`; return them."""
-        until(lambda: len(self.workers()) == number and not set(self.workers()) & but)
-        return self.workers()
+        found: list[int] = []
+
+        def there() -> bool:
+            found[:] = self.workers()
+            return len(found) == number and not set(found) & but
+
+        until(there)
+        return found
 
     def signal(self, number: int) -> None:
         """Send a signal to the master."""
@@ -74,9 +82,9 @@ class Service(NamedTuple):
 
     def reload(self) -> None:
         """Send SIGHUP and wait until every worker is a new one."""
-        before = set(self.workers())
+        before = set(self.wait_for_workers(self.number))
         self.signal(signal.SIGHUP)
-        self.wait_for_workers(len(before), but=before)
+        self.wait_for_workers(self.number, but=before)
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         """Send a request on a connection of its own; return the status and the document."""
@@ -94,8 +102,9 @@ class Service(NamedTuple):
     def every_worker(self, ask: Callable[[], Any]) -> list[Any]:
         """The result of a request to each worker; the others are stopped meanwhile."""
         found = []
-        for worker in self.workers():
-            others = [other for other in self.workers() if other != worker]
+        workers = self.wait_for_workers(self.number)
+        for worker in workers:
+            others = [other for other in workers if other != worker]
             for other in others:
                 os.kill(other, signal.SIGSTOP)
             try:
@@ -119,9 +128,10 @@ def running(folder: Path, command: Any = None, **settings: object) -> Iterator[S
     """Start a service; stop it at the end."""
     log = folder / "log"
     process, url = start(log, *([command] if command else []), **settings)
-    service = Service(process, int(url.rpartition(":")[2]), log)
+    number = int(str(settings.get("workers", 2)))
+    service = Service(process, int(url.rpartition(":")[2]), log, number)
     try:
-        service.wait_for_workers(int(str(settings.get("workers", 2))))
+        service.wait_for_workers(number)
         yield service
     finally:
         if process.poll() is None:

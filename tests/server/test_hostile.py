@@ -1,4 +1,4 @@
-"""Hostile requests get the contract's responses or the connection's end, and leave nothing behind."""
+"""Hostile requests get a response of the contract or the end of the connection."""
 
 import orjson
 import pytest

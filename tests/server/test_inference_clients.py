@@ -83,8 +83,8 @@ def test_triton_gets_what_it_asks_for_in_the_form_it_asks_for(told):
     ("what", "status", "said"),
     [
         ("no key", "401", "The key is missing or wrong. Send `Authorization: Bearer KEY`"),
-        ("no model", "404", "No model of this name is here."),
-        ("no version", "404", "Nothing is served at this path."),
+        ("no model", "404", "There is no model of this name."),
+        ("no version", "404", "There is nothing at this path."),
         ("broken model", "503", "vectors.npy has another number of bytes"),
         ("wrong name", "422", "`inputs[0].name`: Input should be 'text'."),
         ("wrong kind", "422", "`inputs[0].datatype`: Input should be 'BYTES'."),

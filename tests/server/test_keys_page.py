@@ -33,7 +33,7 @@ class Shell:
         self.given = {
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": str(ROOT / "service"),
             "POLYSEME_PORT": str(self.port),
             "POLYSEME_WORKERS": "1",
             "POLYSEME_DRAIN_SECONDS": "0",

@@ -62,7 +62,7 @@ def test_openais_client_lists_models(told):
         ("wrong key", "AuthenticationError", "invalid_api_key", None, "Authorization: Bearer"),
         ("wrong model", "NotFoundError", "model_not_found", None, "/v1/models"),
         ("no such model", "NotFoundError", "model_not_found", None, "/v1/models"),
-        ("no such route", "NotFoundError", "unknown_route", None, "Nothing is served"),
+        ("no such route", "NotFoundError", "unknown_route", None, "There is nothing"),
         ("dimensions", "UnprocessableEntityError", "invalid", "dimensions", "1 to 5"),
         ("empty", "UnprocessableEntityError", "unknown_word", "input[1]", "no words"),
         ("tokens", "UnprocessableEntityError", "invalid", "input", "send texts"),

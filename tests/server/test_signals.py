@@ -6,6 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -227,6 +229,21 @@ def test_requests_on_their_way_are_answered_at_the_end(tmp_path) -> None:
         headers = responses[-1][1]
         assert headers["connection"] == "close"
         assert service.process.wait(WAIT) == 0
+
+
+def test_connections_in_the_queue_of_the_system_are_answered_at_the_end(tmp_path) -> None:
+    with running(tmp_path, workers=1) as service, ExitStack() as stack:
+        (worker,) = service.workers()
+        os.kill(worker, signal.SIGSTOP)
+        callers = [stack.enter_context(Caller(service)) for _ in range(8)]
+        for caller in callers:
+            caller.send(get("/livez"))
+        service.signal(signal.SIGTERM)
+        # The master closes its listener before it tells the worker.
+        until(lambda: "signal: term" in service.log.read_text())
+        time.sleep(0.5)
+        os.kill(worker, signal.SIGCONT)
+        assert [caller.response()[0] for caller in callers] == [200] * 8
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Le"])

@@ -3,10 +3,12 @@
 import select
 import time
 from contextlib import suppress
+from functools import partial
+from selectors import EVENT_READ
+from socket import SHUT_WR
 from typing import Any
 
 from gunicorn.http.errors import ParseException
-from gunicorn.util import close_graceful
 from gunicorn.workers.gthread import ThreadWorker
 
 from polyseme.api.errors import raw_response
@@ -60,19 +62,39 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
             self.busy += 1
             super().enqueue_req(conn)
         else:
-            self.nr_conns -= 1
             self.handle_error(None, conn.sock, conn.client, OverloadedError())
-            close_graceful(conn.sock, timeout=0.01)  # unread bytes would reset the connection
+            self.linger(conn)
 
     def finish_request(self, conn: Any, future: Any) -> None:
-        """Count the response; close in a thread, since gunicorn waits for the client's end."""
+        """Count the response, and keep or close the connection."""
         self.busy, self.finished = self.busy - 1, self.finished + 1
         self.last_response = time.monotonic()
         if future.exception() or future.result():
             super().finish_request(conn, future)
         else:
-            self.nr_conns -= 1
-            self.tpool.submit(conn.close, graceful=True)
+            self.linger(conn)
+
+    def linger(self, conn: Any) -> None:
+        """Close when the client does; gunicorn waits for that up to 2 s in this loop."""
+        with suppress(OSError):
+            conn.sock.shutdown(SHUT_WR)
+            conn.sock.setblocking(False)
+            self.poller.register(conn.sock, EVENT_READ, partial(self.on_lingering, conn))
+            conn.set_timeout()
+            self.pending_conns.append(conn)
+            return
+        self.nr_conns -= 1  # the client has gone
+        conn.close()
+
+    def on_lingering(self, conn: Any, sock: Any) -> None:
+        """Discard what the client sends: unread bytes would reset the connection."""
+        with suppress(OSError):
+            if sock.recv(1 << 16):
+                return
+        self.poller.unregister(sock)
+        self.pending_conns.remove(conn)
+        self.nr_conns -= 1
+        conn.close()
 
     def handle_error(self, req: Any, sock: Any, address: Any, error: Exception) -> None:
         """Send an error as the last response; it repeats nothing of the request."""
