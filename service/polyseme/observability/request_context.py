@@ -96,6 +96,8 @@ def init_app(app: Flask, settings: Settings) -> None:
             method if method in _METHODS else "other",
             client_address(environ, settings.proxies),
         )
+        if counted:
+            metrics.IN_PROGRESS.inc()
         if tracer and context.route not in PROBES:
             tracer.start_span(context, environ.get("HTTP_TRACEPARENT", ""))
 
@@ -124,6 +126,7 @@ def init_app(app: Flask, settings: Settings) -> None:
         """Log, count and trace a request whose response was sent or given up."""
         context.seconds = time.perf_counter() - context.started
         if counted:
+            metrics.IN_PROGRESS.dec()
             metrics.observe(context)
         if tracer and context.span:
             tracer.end_span(context)
