@@ -22,7 +22,7 @@ def said_of(folder, *, verify=True):
     """The one sentence that refuses a folder; any other exception is a failure."""
     with pytest.raises(ModelFolderError) as caught:
         read_model(folder, verify=verify)
-    sentence = caught.value.sentence
+    sentence = caught.value.detail
     assert sentence.endswith(".")
     assert "\n" not in sentence
     assert str(folder.parent) not in sentence

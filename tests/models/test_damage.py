@@ -66,7 +66,7 @@ def refuse_or_do_no_harm(original, name, damages, *, early):
         try:
             model = read_model(folder)
         except ModelFolderError as error:
-            refused = error.sentence
+            refused = error.detail
     if model is None:
         assert refused.endswith(".")
         assert "\n" not in refused

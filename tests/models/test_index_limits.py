@@ -45,7 +45,7 @@ def test_a_bucket_holds_64_words_and_no_more():
     lines = crowded_text(65).split(b"\n")
     line = max(n for n, word in enumerate(lines, 1) if word.startswith(b"word"))
     expected = f"vocabulary.txt has more than 64 words of one hash, one in line {line}."
-    assert caught.value.sentence == expected
+    assert caught.value.detail == expected
 
 
 @BOTH
@@ -61,7 +61,7 @@ def test_a_crowded_bucket_of_a_file_is_refused(tmp_path, verify):
 def test_a_word_that_fills_the_vocabulary_is_refused_as_one_that_is_there_twice():
     with pytest.raises(ModelFolderError) as caught:
         Vocabulary.of(b"a\n" * 100_000)
-    assert caught.value.sentence == "vocabulary.txt has a word twice, in line 2."
+    assert caught.value.detail == "vocabulary.txt has a word twice, in line 2."
 
 
 MEMORY = """

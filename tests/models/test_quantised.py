@@ -188,5 +188,5 @@ def test_rows_that_the_format_cannot_hold_are_not_written(tmp_path, case):
     changes, sentence = UNFIT[case]
     with pytest.raises(ModelFolderError) as caught:
         write_tiny(tmp_path / "tiny", **changes)
-    assert sentence in {None, caught.value.sentence}
+    assert sentence in {None, caught.value.detail}
     assert not list(tmp_path.iterdir())

@@ -161,7 +161,7 @@ def test_a_folder_that_never_stops_changing_is_broken_until_it_does(place, regis
         interrupted(patch, place / "one", lambda: write(place / "one", 2))
         with pytest.raises(ModelFolderError) as caught:
             registry.model()
-        assert caught.value.sentence == "the folder changes while it is read."
+        assert caught.value.detail == "the folder changes while it is read."
     registry.refresh()
     assert version_of(registry.model()) == 2
 
@@ -173,7 +173,7 @@ def test_files_that_cannot_be_mapped_make_a_model_broken(registry, monkeypatch):
     monkeypatch.setattr(registry_module, "read_model", full)
     with pytest.raises(ModelFolderError) as caught:
         registry.model()
-    assert caught.value.sentence == "its files cannot be read, or do not fit into memory."
+    assert caught.value.detail == "its files cannot be read, or do not fit into memory."
 
 
 def test_what_is_said_of_a_loaded_model_is_what_answers(place, registry):

@@ -91,7 +91,7 @@ def test_a_name_that_is_not_there_is_unknown_whatever_it_holds(place):
         for name in HOSTILE:
             with pytest.raises(UnknownModelError) as caught:
                 ask(name)
-            assert caught.value.sentence == "No model of this name is here."
+            assert caught.value.detail == "No model of this name is here."
 
 
 def test_a_later_place_wins(place, tmp_path):
@@ -143,7 +143,7 @@ def test_a_place_that_cannot_be_read_is_said_so(place, monkeypatch):
     for ask in (registry.refresh, lambda: registry_of(place)):
         with pytest.raises(ModelFolderError) as caught:
             ask()
-        assert caught.value.sentence == "The folder of models cannot be read by this user."
+        assert caught.value.detail == "The folder of models cannot be read by this user."
     assert registry.names == ["one", "two"]
 
 
@@ -170,7 +170,7 @@ def test_a_broken_model_is_reported_again_without_being_read_again(place, reads)
     for _ in range(3):
         with pytest.raises(ModelFolderError) as caught:
             registry.model()
-        said.add(caught.value.sentence)
+        said.add(caught.value.detail)
     assert said == {"vectors.npy has another number of bytes than manifest.json says."}
     assert reads == ["one"]
     assert not registry.ready()
@@ -216,7 +216,7 @@ def test_what_can_be_seen_without_reading_the_arrays_is_seen(place, reads, sente
     assert reads == []
     with pytest.raises(ModelFolderError) as caught:
         registry_of(place).model("two")
-    assert caught.value.sentence == sentence
+    assert caught.value.detail == sentence
 
 
 def test_a_manifest_is_parsed_again_only_where_it_has_changed(place, monkeypatch):

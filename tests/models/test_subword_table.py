@@ -61,7 +61,7 @@ def test_subwords_that_the_format_cannot_hold_are_not_written(tmp_path, case):
     subwords, sentence = UNFIT[case]
     with pytest.raises(ModelFolderError) as caught:
         write_tiny(tmp_path / "tiny", subwords=subwords)
-    assert sentence in {None, caught.value.sentence}
+    assert sentence in {None, caught.value.detail}
     assert not list(tmp_path.iterdir())
 
 

@@ -85,7 +85,7 @@ def test_lines_are_counted_from_block_to_block(bad, line):
     lines[line - 1] = bad
     with pytest.raises(ModelFolderError) as caught:
         count_lines(b"".join(one + b"\n" for one in lines))
-    assert caught.value.sentence.endswith(f" in line {line}.")
+    assert caught.value.detail.endswith(f" in line {line}.")
 
 
 @pytest.mark.parametrize("length", [BLOCK - 2, BLOCK - 1, BLOCK, BLOCK + 1, (1 << 16) - 1])
@@ -101,7 +101,7 @@ def test_a_word_may_be_longer_than_what_is_read_at_once(length, letter):
 def test_a_word_of_64_kib_is_refused():
     with pytest.raises(ModelFolderError) as caught:
         vocabulary_of(["first", "a" * (1 << 16), "last"])
-    assert caught.value.sentence == "vocabulary.txt has a word of 64 KiB or more, in line 2."
+    assert caught.value.detail == "vocabulary.txt has a word of 64 KiB or more, in line 2."
 
 
 def test_a_vocabulary_of_4_gib_is_refused_before_it_is_read(whole):
@@ -144,13 +144,13 @@ def test_a_word_given_twice_is_refused_by_its_second_line(words, data):
     doubled = [*words[:second], words[first], *words[second:]]
     with pytest.raises(ModelFolderError) as caught:
         vocabulary_of(doubled)
-    assert caught.value.sentence == f"vocabulary.txt has a word twice, in line {second + 1}."
+    assert caught.value.detail == f"vocabulary.txt has a word twice, in line {second + 1}."
 
 
 def test_of_several_words_that_are_there_twice_the_first_is_named():
     with pytest.raises(ModelFolderError) as caught:
         vocabulary_of(["a", "b", "c", "c", "a", "b", "b"])
-    assert caught.value.sentence == "vocabulary.txt has a word twice, in line 4."
+    assert caught.value.detail == "vocabulary.txt has a word twice, in line 4."
 
 
 def test_normal_forms_of_one_word_are_two_words():

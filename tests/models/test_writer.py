@@ -144,7 +144,7 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path, case, older):
     before = snapshot(tmp_path)
     with pytest.raises(ModelFolderError) as caught:
         write_tiny(tmp_path / "tiny", **changes)
-    assert sentence in {None, caught.value.sentence}
+    assert sentence in {None, caught.value.detail}
     assert snapshot(tmp_path) == before
     assert {path.name for path in tmp_path.iterdir()} == ({"tiny"} if older else set())
 

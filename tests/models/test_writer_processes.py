@@ -67,7 +67,7 @@ for number in range(20):
         write_tiny(Path(sys.argv[1]) / f"model{number}", source=sys.argv[2], replace=False)
         won += 1
     except ModelFolderError as error:
-        assert error.sentence == "a model of this name is there already."
+        assert error.detail == "a model of this name is there already."
 print(won)
 """
 
@@ -90,7 +90,7 @@ sys.addaudithook(come)
 try:
     write_tiny(folder, source="the slower one", replace=replace)
 except ModelFolderError as error:
-    print(error.sentence, end="")
+    print(error.detail, end="")
 assert came
 """
 
@@ -224,7 +224,7 @@ def test_a_model_that_was_moved_aside_counts_as_there(tmp_path):
     killed_at_a_rename(tmp_path / "tiny", 1)
     with pytest.raises(ModelFolderError) as caught:
         write_tiny(tmp_path / "tiny", replace=False)
-    assert caught.value.sentence == THERE
+    assert caught.value.detail == THERE
     assert read_manifest(tmp_path / "tiny").source == "the older one"
 
 
@@ -244,7 +244,7 @@ def test_of_two_writers_at_once_each_writes_whole_models(tmp_path):
         try:
             sources.add(read_manifest(tmp_path / "tiny").source)
         except ModelFolderError as error:  # before the first, or between two renames
-            refusals.add(error.sentence)
+            refusals.add(error.detail)
         time.sleep(0.001)
     assert [process.returncode for process in processes] == [0, 0]
     assert sources
@@ -270,7 +270,7 @@ def test_a_model_that_is_there_is_not_replaced_where_that_is_not_wanted(tmp_path
     before = snapshot(tmp_path)
     with pytest.raises(ModelFolderError) as caught:
         write_tiny(tmp_path / "tiny", replace=False)
-    assert caught.value.sentence == THERE
+    assert caught.value.detail == THERE
     assert snapshot(tmp_path) == before
     assert names(tmp_path) == ["tiny"]
 
@@ -285,7 +285,7 @@ def test_a_model_that_came_while_another_was_written_is_not_replaced(tmp_path):
 
     with pytest.raises(ModelFolderError) as caught:
         write_tiny(tmp_path / "tiny", words=Words(WORDS), replace=False)
-    assert caught.value.sentence == THERE
+    assert caught.value.detail == THERE
     assert read_manifest(tmp_path / "tiny").source == "the quicker one"
     assert names(tmp_path) == ["tiny"]
 

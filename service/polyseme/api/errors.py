@@ -28,7 +28,6 @@ from polyseme.errors import (
 from polyseme.observability import metrics
 from polyseme.observability.request_context import (
     SECURITY_HEADERS,
-    UNMATCHED,
     RequestContext,
     current_context,
     log_request,
@@ -93,7 +92,7 @@ def raw_response(error: Exception, address: str) -> bytes:
 
     The document has the `error` member of OpenAI's API, whose clients show nothing else.
     """
-    context = RequestContext(secrets.token_hex(16), UNMATCHED, "other", address)
+    context = RequestContext(secrets.token_hex(16), "other", address)
     if not isinstance(error, PolysemeError):
         log_fault(error, context.request_id)
         error = PolysemeError()

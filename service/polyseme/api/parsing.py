@@ -69,7 +69,7 @@ def read_json(schema: type[_Body]) -> _Body:
     """
     if not is_content_type(JSON):
         raise UnsupportedMediaError
-    return _validate(schema, _parse(read_body()))
+    return _validate_json(schema, read_body())
 
 
 def read_ndjson(schema: type[_Body], max_lines: Callable[[int], None]) -> _Body:
@@ -100,7 +100,7 @@ def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]
     if not _SIZE.fullmatch(said) or int(said) > len(content):
         hint = "Leave the header out if no bytes follow the JSON."
         raise NotJsonError(f"The header {header} is not a number of bytes that the body has.", hint)
-    return _validate(schema, _parse(content[: int(said)])), content[int(said) :]
+    return _validate_json(schema, content[: int(said)]), content[int(said) :]
 
 
 def read_body() -> bytes:
@@ -140,12 +140,24 @@ def _parse(text: bytes) -> Any:
         raise NotJsonError from None
 
 
+def _validate_json(schema: type[_Body], text: bytes) -> _Body:
+    try:
+        return schema.model_validate_json(text)
+    except ValidationError as error:
+        _parse(text)  # pydantic's parser also takes NaN, and names its own errors
+        raise _invalid(error) from None
+
+
 def _validate(schema: type[_Body], value: Any) -> _Body:
     try:
         return schema.model_validate(value)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-    raise InvalidError([FieldError(_pointer(one), _message(one)) for one in found[:MOST_ERRORS]])
+        raise _invalid(error) from None
+
+
+def _invalid(error: ValidationError) -> InvalidError:
+    found = error.errors(include_url=False, include_input=False)
+    return InvalidError([FieldError(_pointer(one), _message(one)) for one in found[:MOST_ERRORS]])
 
 
 def _pointer(error: ErrorDetails) -> str:

@@ -61,14 +61,8 @@ def check_size(
 def token_documents(tokens: Sequence[Token]) -> list[dict[str, Any]]:
     """Tokens as JSON has them, without their rows in the vocabulary."""
     return [
-        {
-            "text": token.text,
-            "start": token.start,
-            "end": token.end,
-            "key": token.key,
-            "resolution": token.resolution,
-        }
-        for token in tokens
+        {"text": text, "start": start, "end": end, "key": key, "resolution": resolution}
+        for text, start, end, key, resolution, *_ in tokens
     ]
 
 
@@ -117,19 +111,15 @@ def usage(counts: TokenCounts) -> dict[str, int]:
 
 def json_document(manifest: Manifest, results: Sequence[bytes], counts: TokenCounts) -> bytes:
     """The whole response of /v1/encode, from the JSON of each sentence."""
-    head = {
+    document = {
         "model": manifest.name,
         "dimension": manifest.dimension,
         "layers": len(manifest.layers),
         "heads": manifest.heads,
+        "results": [orjson.Fragment(one) for one in results],
+        "usage": usage(counts),
     }
-    tail = {"usage": usage(counts)}
-    # The two documents become one: `{head, "results":[…], tail}`.
-    return b'%b,"results":[%b],%b' % (
-        orjson.dumps(head)[:-1],
-        b",".join(results),
-        orjson.dumps(tail)[1:],
-    )
+    return orjson.dumps(document)
 
 
 def npz_archive(manifest: Manifest, sentences: Sequence[Encoded], options: EncodeOptions) -> bytes:

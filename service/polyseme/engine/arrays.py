@@ -10,7 +10,7 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 Flags: TypeAlias = NDArray[np.bool_]
 Integers: TypeAlias = NDArray[np.integer[Any]]
 
-_SAFE = (2.0**-50, 2.0**50)
+SAFE_LENGTHS = (2.0**-50, 2.0**50)
 """Lengths between which float32 holds every square and every sum of squares."""
 
 
@@ -39,8 +39,8 @@ def rescale(x: Floats, length: float) -> Floats:
     the array have no influence on the bits of a row. NumPy's warnings have to be off.
     """
     norms: Floats = np.sqrt(np.vecdot(x, x))[..., None]
-    if norms.size and not (_SAFE[0] <= norms.min() and norms.max() <= _SAFE[1]):
-        unsafe = ~((norms >= _SAFE[0]) & (norms <= _SAFE[1]))
+    if norms.size and not (SAFE_LENGTHS[0] <= norms.min() and norms.max() <= SAFE_LENGTHS[1]):
+        unsafe = ~((norms >= SAFE_LENGTHS[0]) & (norms <= SAFE_LENGTHS[1]))
         peak = np.abs(x).max(axis=-1, keepdims=True, initial=0)
         x = x / np.where(unsafe & (peak > 0), peak, 1).astype(x.dtype)
         norms = np.sqrt(np.vecdot(x, x))[..., None]

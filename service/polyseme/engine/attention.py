@@ -15,8 +15,8 @@ BLOCK = 256
 matrix product decides its last bits."""
 _CACHED_LENGTH = 64
 """Position biases of sentences up to this length stay in memory: at most 1.4 MB for four heads."""
-_SAFE_SCORE = 60.0
-"""exp(±60) and sums of such numbers stay far inside the range of float32."""
+_SAFE_TOTALS = (1e-26, 1e30)
+"""Sums of exponentials between which float32 holds every term that counts."""
 
 Mask: TypeAlias = Literal["all", "others", "other-words"]
 """Which keys a query sees: `all`; `others`: not its own token; `other-words`: neither its own token
@@ -99,21 +99,24 @@ def masked_keys(known: Flags | None, words: Integers, mask: Mask, rows: range) -
 
 
 def softmax(scores: Floats, masked: Flags | None = None) -> Floats:
-    """Softmax over the last axis, in place. [..., n] -> [..., n]
+    """Softmax over the last axis; `scores` is overwritten. [..., n] -> [..., n]
 
     exp(s_j) / Σ exp(s_j) over the visible entries; masked entries become exactly 0. Every row needs
-    a visible entry (`masked_keys` leaves one).
+    a visible entry (`masked_keys` leaves one). NumPy's warnings have to be off.
     """
-    # Subtracting the maximum of each row changes no quotient and takes longer than the exponential,
-    # so it is left out where no exponential can overflow or vanish.
-    safe = scores.size and scores.min() > -_SAFE_SCORE and scores.max() < _SAFE_SCORE
     if masked is not None:
         np.copyto(scores, -np.inf, where=masked)
-    if not safe:
-        scores -= scores.max(axis=-1, keepdims=True, initial=-np.inf)
-    np.exp(scores, out=scores)
-    scores /= (scores @ np.ones(scores.shape[-1], scores.dtype))[..., None]
-    return scores
+    ones = np.ones(scores.shape[-1], scores.dtype)
+    weights: Floats = np.exp(scores)
+    totals = weights @ ones
+    # Subtracting the maximum of each row changes no quotient and takes longer than the exponential,
+    # so it is done only where an exponential overflowed or vanished.
+    if totals.size and not (_SAFE_TOTALS[0] < totals.min() and totals.max() < _SAFE_TOTALS[1]):
+        scores -= scores.max(axis=-1, keepdims=True)
+        np.exp(scores, out=weights)
+        totals = weights @ ones
+    weights /= totals[..., None]
+    return weights
 
 
 def attend(
@@ -153,7 +156,7 @@ def attend(
             weights += bias
         if word_bias is not None:
             weights += word_bias
-        softmax(weights, masked_keys(known, sentence.words, scoring.looks_at, rows))
+        weights = softmax(weights, masked_keys(known, sentence.words, scoring.looks_at, rows))
         if kept is not None:
             kept[:, rows.start : rows.stop] = weights
         np.matmul(weights, values, out=by_head[:, rows.start : rows.stop])

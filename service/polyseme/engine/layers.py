@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from polyseme.engine.arrays import Floats, require_finite, rescale
+from polyseme.engine.arrays import SAFE_LENGTHS, Floats, require_finite, rescale
 from polyseme.engine.attention import Scoring, Sentence, attend, key_scale
 from polyseme.engine.positions import scaled_sinusoids
 
@@ -107,16 +107,22 @@ class Residual:
             return output
         if self.kind == "add":
             return x + output
-        total = rescale(output, 1)
-        total += rescale(x, self.share)
+        n, d = x.shape
+        norms = np.empty((2, n), x.dtype)
+        np.vecdot(output, output, out=norms[0])
+        np.vecdot(x, x, out=norms[1])
+        np.sqrt(norms, out=norms)
+        content: Any = True
+        if n and SAFE_LENGTHS[0] <= norms.min() and norms.max() <= SAFE_LENGTHS[1]:
+            total = output / norms[0][:, None]
+            total += x * (self.share / norms[1])[:, None]
+        else:
+            total = rescale(output, 1)
+            total += rescale(x, self.share)
+            content = total.any(axis=1, keepdims=True)
         if self.position_share:
-            n, d = x.shape
             position = scaled_sinusoids(n, d, self.position_share, x.dtype)
-            # A row whose first number is not zero has content; only the others are examined whole.
-            if np.count_nonzero(total[:, 0]) == n:
-                total += position
-            else:
-                np.add(total, position, out=total, where=total.any(axis=1, keepdims=True))
+            np.add(total, position, out=total, where=content)
         return total
 
 

@@ -84,7 +84,7 @@ class Model:
         vectors, rows, listed = self._look_up(tokens)
         ids: dict[str, int] = {}
         folded = [(token.key or token.text).casefold() for token in tokens]
-        words = np.array([ids.setdefault(word, len(ids)) for word in folded], np.int64)
+        words = np.array([ids.setdefault(word, n) for n, word in enumerate(folded)], np.int64)
         bias = None if self.word_bias is None else self.word_bias[rows]
         if listed is None:
             return Sentence(vectors, np.ones(len(tokens), np.bool_), words, bias)
