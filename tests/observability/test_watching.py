@@ -236,7 +236,7 @@ def test_the_panels_of_the_dashboard_neither_overlap_nor_share_a_number():
 
 
 def test_the_page_names_every_field_of_a_line_of_the_log():
-    context = RequestContext("x", "/", "GET", "x")
+    context = RequestContext("x", "GET", "x")
     context.code = context.model = context.caller = context.trace_id = "x"
     context.counts, context.aborted = TokenCounts([]), True
     fields = {*_log_fields(context), "error", "places"}

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header, parse_options_header
+from werkzeug.wsgi import get_content_length
 
 from polyseme.api.schemas import TAGS, parse_query_value
 from polyseme.errors import (
@@ -109,7 +110,7 @@ def read_body() -> bytes:
     if environ.get("HTTP_CONTENT_ENCODING", "") not in {"", "identity"}:
         raise UnsupportedMediaError("The body has a Content-Encoding; none is supported.")
     limit: int = current_app.config["MAX_CONTENT_LENGTH"]
-    declared = request.content_length
+    declared = get_content_length(environ)
     most = limit + 1 if declared is None else declared
     # A chunked body declares no length; a server marks that it sees the end of one.
     readable = environ.get("wsgi.input_terminated") if declared is None else declared <= limit

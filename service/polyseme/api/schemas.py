@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from polyseme.encoding.options import Dtype, EncodeOptions, OovPolicy, Part
+from polyseme.encoding.options import DEFAULT_PARTS, Dtype, EncodeOptions, OovPolicy, Part
 from polyseme.encoding.sentences import Pooling
 from polyseme.encoding.serialize import Encoding
 from polyseme.models.manifest import NAME_PATTERN
@@ -75,7 +75,7 @@ class EncodeRequest(_Body):
     input: Input
     model: ModelName = None
     include: list[Part] = Field(
-        ["static", "contextual", "attention"],
+        DEFAULT_PARTS,  # type: ignore[arg-type] - pydantic would copy a list for each request
         fail_fast=True,
         description="the arrays to return",
     )

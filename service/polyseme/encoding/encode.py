@@ -1,6 +1,5 @@
 """Sentences to tokens, static vectors, contextual vectors and attention."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from time import perf_counter
@@ -32,15 +31,15 @@ class TokenCounts:
     """How many tokens some sentences have, and how their words were found."""
 
     def __init__(self, sentences: Iterable[Tokenized]) -> None:
-        self.tokens = self.truncated = 0
-        found: Counter[Resolution] = Counter()
+        self.truncated = 0
+        found: list[Resolution] = []
         for tokens, truncated in sentences:
-            self.tokens += len(tokens)
             self.truncated += truncated
-            found.update(map(_resolution, tokens))
-        self.oov = found["oov"]
-        self.subword = found["subword"]
-        self.case_fallbacks = self.tokens - found["exact"] - self.oov - self.subword
+            found += map(_resolution, tokens)
+        self.tokens = len(found)
+        self.oov = found.count("oov")
+        self.subword = found.count("subword")
+        self.case_fallbacks = self.tokens - found.count("exact") - self.oov - self.subword
 
 
 class Timings:

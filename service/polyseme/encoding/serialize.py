@@ -81,7 +81,7 @@ def as_base64(array: Floats) -> dict[str, Any]:
     return {
         "shape": array.shape,
         "dtype": f"float{8 * array.itemsize}",
-        "data": orjson.Fragment(b'"' + pybase64.b64encode(little.data) + b'"'),
+        "data": pybase64.b64encode_as_string(little.data),
     }
 
 

@@ -106,16 +106,15 @@ def softmax(scores: Floats, masked: Flags | None = None) -> Floats:
     """
     if masked is not None:
         np.copyto(scores, -np.inf, where=masked)
-    ones = np.ones(scores.shape[-1], scores.dtype)
     weights: Floats = np.exp(scores)
-    totals = weights @ ones
+    totals = weights.sum(axis=-1, keepdims=True)
     # Subtracting the maximum of each row changes no quotient and takes longer than the exponential,
     # so it is done only where an exponential overflowed or vanished.
     if totals.size and not (_SAFE_TOTALS[0] < totals.min() and totals.max() < _SAFE_TOTALS[1]):
         scores -= scores.max(axis=-1, keepdims=True)
         np.exp(scores, out=weights)
-        totals = weights @ ones
-    weights /= totals[..., None]
+        totals = weights.sum(axis=-1, keepdims=True)
+    weights /= totals
     return weights
 
 

@@ -15,15 +15,15 @@ from polyseme.api.errors import raw_response
 from polyseme.errors import MalformedError, OverloadedError
 from polyseme.observability import metrics
 
-_STALL = 0.2
-"""Seconds without a response after which a busy worker takes the connections that wait."""
+_STALL = 0.5
+"""Seconds that connections wait before a busy worker takes them: no other worker does."""
 
 
 class FairWorker(ThreadWorker):  # type: ignore[misc]
     """Leaves new connections to workers with a free thread; a busy one accepts some in turn."""
 
     busy = finished = 0
-    last_response = 0.0
+    waiting_since: float | None = None
 
     def set_accept_enabled(self, enabled: bool) -> None:
         """At the end, answer what waits and close: later connections are refused, not reset."""
@@ -35,9 +35,14 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
 
     def accept_waiting(self) -> None:
         """Accept every connection that waits, to queue or refuse it."""
-        for listener in self.sockets:
-            while listener.sock and select.select([listener], [], [], 0)[0]:
+        while listeners := self.waiting_listeners():
+            for listener in listeners:
                 self.accept(listener)
+
+    def waiting_listeners(self) -> list[Any]:
+        """The listeners with a connection that no worker has taken."""
+        open_ones = [listener for listener in self.sockets if listener.sock]
+        return select.select(open_ones, [], [], 0)[0]
 
     def accept(self, listener: Any) -> None:
         """Accept one connection."""
@@ -51,9 +56,12 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
         self.set_accept_enabled(free and room)
         metrics.CONNECTIONS.set(self.nr_conns)
         super().wait_for_and_dispatch_events(timeout if free else min(timeout, _STALL))
-        if room and not free and time.monotonic() - self.last_response > _STALL:
+        if free or not room or not self.waiting_listeners():
+            self.waiting_since = None
+        elif self.waiting_since is None:
+            self.waiting_since = time.monotonic()
+        elif time.monotonic() - self.waiting_since > _STALL:
             self.accept_waiting()
-            self.last_response = time.monotonic()
 
     def enqueue_req(self, conn: Any) -> None:
         """Queue a request, or refuse it if the queue is full."""
@@ -68,7 +76,6 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
     def finish_request(self, conn: Any, future: Any) -> None:
         """Count the response, and keep or close the connection."""
         self.busy, self.finished = self.busy - 1, self.finished + 1
-        self.last_response = time.monotonic()
         if future.exception() or future.result():
             super().finish_request(conn, future)
         else:
