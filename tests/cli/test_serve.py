@@ -27,6 +27,7 @@ def test_the_models_are_read_by_the_server_alone_and_only_once(tmp_path, monkeyp
     monkeypatch.setattr(sys, "argv", [])
     monkeypatch.setattr(registry, "read_model", lambda *_, **__: pytest.fail("it was read"))
     monkeypatch.setattr(runpy, "run_module", lambda *names, **_: started.append((names, sys.argv)))
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))  # the command replaces it
     environment = {"POLYSEME_MODELS_DIR": str(tmp_path), "POLYSEME_MODEL": "tiny"}
     done = CliRunner(env=environment).invoke(polyseme, ["serve"], catch_exceptions=False)
     assert done.exit_code == 0

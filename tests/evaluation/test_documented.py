@@ -49,7 +49,7 @@ def test_every_option_and_every_system_is_there():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_runs(place, monkeypatch, serve, command):
     monkeypatch.chdir(place)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "service"))
     first, *arguments = shlex.split(command)
     assert first == "polyseme"
     client = (
@@ -71,7 +71,7 @@ def test_the_program_runs(place):
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=place,
-        env={"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"},
+        env={"PYTHONPATH": str(Path(__file__).parents[2] / "service"), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -171,8 +171,8 @@ class Handler(BaseHTTPRequestHandler):
     [
         ((200, b"<html>"), "not Polyseme"),
         ((200, b'{"data": [{}]}'), "not Polyseme"),
-        ((400, b'{"detail": "\\u001b[2J"}'), "answers 400 and does not say why"),
-        ((307, b""), "answers 307, a redirection"),
+        ((400, b'{"detail": "\\u001b[2J"}'), "responds with 400 and no error document"),
+        ((307, b""), "responds with 307, a redirect"),
     ],
 )
 def test_an_answer_of_something_else_is_told(answer, sentence):

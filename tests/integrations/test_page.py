@@ -33,7 +33,7 @@ def test_a_block_prints_what_the_page_says(code, said, tmp_path, monkeypatch):
 @pytest.mark.clients
 def test_the_block_for_bertviz_runs_where_bertviz_is(tmp_path):
     # What BertViz brings comes first, then what this environment has.
-    places = [str(ROOT), sysconfig.get_path("purelib")]
+    places = [str(ROOT / "service"), sysconfig.get_path("purelib")]
     script = f"import sys\nsys.path += {places}\n{BERTVIZ}"
     done = subprocess.run(
         [python_of("bertviz"), "-c", script],

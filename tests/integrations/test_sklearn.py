@@ -142,9 +142,9 @@ def test_each_column_has_a_name(dimensions):
 
 
 @pytest.mark.clients
-def test_a_data_frame_is_had_for_the_asking():
+def test_a_data_frame_is_returned_on_request():
     packages = sysconfig.get_path("purelib")
-    shown = json.loads(run_in("pandas", "pandas_frames.py", str(ROOT), packages))
+    shown = json.loads(run_in("pandas", "pandas_frames.py", str(ROOT / "service"), packages))
     expected = LocalModel.of("tiny").embed(["river bank", "qzx"], dimensions=2)
     assert shown["columns"] == ["contextualvectorizer0", "contextualvectorizer1"]
     assert shown["index"] == ["a", "b"]

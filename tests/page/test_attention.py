@@ -91,7 +91,8 @@ def test_the_button_sends_too(open_page: Open) -> None:
     sentence(reader).fill("one two three")
     reader.page.get_by_role("button", name="Show attention").click()
     expect(words(reader)).to_have_count(3)
-    assert reader.page.evaluate("history.length") == before + 1
+    # Chromium keeps 50 entries.
+    assert reader.page.evaluate("history.length") == min(before + 1, 50)
 
 
 def test_no_sentence_is_no_question(open_page: Open) -> None:
@@ -325,7 +326,8 @@ def test_back_leads_to_a_sentence_that_was_typed_over(open_page: Open) -> None:
     for text, count in [("one two three", 3), ("one two three four", 4)]:
         sentence(reader).fill(text)
         expect(words(reader)).to_have_count(count)
-    assert reader.page.evaluate("history.length") == before + 1
+    # Chromium keeps 50 entries.
+    assert reader.page.evaluate("history.length") == min(before + 1, 50)
     for text in ("A river", APPLES):
         reader.page.go_back()
         expect(sentence(reader)).to_have_value(text)

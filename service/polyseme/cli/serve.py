@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings
 
 _STANDARD_ERROR = 2
+_METRICS_BYTES = 16 << 20
+"""Free bytes that the directory of metrics needs: some 200 kB for each worker that starts."""
 _APPLICATION = "polyseme:create_app()"
 SECRET = ("api_keys", "rate_limit_storage")
 """Settings without a flag: every user of the machine can read a command line."""
@@ -34,18 +37,32 @@ def _flags(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def _open_standard_streams() -> None:
+    """Open /dev/null where a standard stream is closed: a socket would get its number."""
+    for number in range(_STANDARD_ERROR + 1):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
 def _create_metrics_directory() -> None:
     """Make an empty directory in which the workers count, before prometheus_client is imported.
 
-    In PROMETHEUS_MULTIPROC_DIR, /dev/shm or the temporary directory. Without any, each worker
-    reports only its own numbers. gunicorn's `on_exit` removes it.
+    In PROMETHEUS_MULTIPROC_DIR, /dev/shm or the temporary directory, the first with room: the files
+    are mapped, and a full disk would end the process that writes to them. Without any, each worker
+    reports only its own numbers. gunicorn's `on_exit` removes the directory.
     """
     given = os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
-    for parent in filter(None, (given, "/dev/shm", tempfile.gettempdir())):  # noqa: S108 - private
+    for parent in (*filter(None, (given, "/dev/shm")), None):  # noqa: S108 - private
         with suppress(OSError):
-            made = tempfile.mkdtemp(prefix="polyseme-metrics-", dir=parent)
-            os.environ["PROMETHEUS_MULTIPROC_DIR"] = made
-            return
+            place = parent or tempfile.gettempdir()
+            if shutil.disk_usage(place).free >= _METRICS_BYTES:
+                made = tempfile.mkdtemp(prefix="polyseme-metrics-", dir=place)
+                os.environ["PROMETHEUS_MULTIPROC_DIR"] = made
+                return
 
 
 def _announce(settings: Settings) -> None:
@@ -69,6 +86,7 @@ def serve(**flags: str | None) -> None:
 
     Every option can also be set by an environment variable: POLYSEME_ and its name in upper case.
     """
+    _open_standard_streams()
     settings = settings_from(**flags)
     registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
     registry.folder(settings.model)  # an unknown name ends the command; gunicorn reads the model
