@@ -77,8 +77,8 @@ CONNECTIONS = _gauge("connections", "Open connections.", "livesum")
 WORKERS = _gauge("workers", "Live workers.", "livesum")
 LOADED = _gauge("models_loaded", "Models in memory, in the worker with most.", "livemax")
 MAPPED = _gauge("mapped_bytes", "Bytes of mapped files, in the worker with most.", "livemax")
-BROKEN = _gauge("models_broken", "Models whose folder has a problem.", "mostrecent")
-READY = _gauge("ready", "Whether the default model can answer.", "mostrecent")
+BROKEN = _gauge("models_broken", "Models whose folder has a problem.", "livemostrecent")
+READY = _gauge("ready", "Whether the default model can answer.", "livemostrecent")
 INFO = _gauge("info", "The version of the service.", "livemax", "version")
 
 
