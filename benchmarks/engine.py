@@ -23,7 +23,7 @@ from rivals import MiniLM, TorchLayer, Way, products, static_mean, tensors
 from sentences import bundled, lengths, sentences
 from threadpoolctl import threadpool_limits
 
-from polyseme.engine.attention import Sentence
+from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
 from polyseme.tokenizer import resolve_all
@@ -66,7 +66,7 @@ def _seconds(work: Work, times: int) -> float:
 
 
 def from_vectors(
-    model: Model, some: Sequence[Sentence], torch_layer: TorchLayer
+    model: Model, some: Sequence[SentenceArrays], torch_layer: TorchLayer
 ) -> dict[str, Work]:
     """The systems that start from static vectors."""
     words, given = sum(len(one.words) for one in some), [tensors(one) for one in some]
@@ -133,12 +133,14 @@ def from_text(
 _STEP = -(-MANY // BATCH) // PART
 
 
-def ready(model: Model, texts: Sequence[Sequence[str]]) -> list[Sentence]:
+def ready(model: Model, texts: Sequence[Sequence[str]]) -> list[SentenceArrays]:
     """The sentences as the engine sees them."""
     return [model.sentence(resolve_all(text, model.vocabulary)) for text in texts]
 
 
-def require_agreement(model: Model, some: Sequence[Sentence], torch_layer: TorchLayer) -> None:
+def require_agreement(
+    model: Model, some: Sequence[SentenceArrays], torch_layer: TorchLayer
+) -> None:
     """Compare torch's answers with the engine's."""
     for one in some:
         ours = contextualize(one, model.layers).contextual

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.attention import Sentence
+from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import IDENTITY, Projection
 from polyseme.engine.positions import relative_bias, scaled_sinusoids
 from polyseme.models.model import Model
@@ -59,7 +59,7 @@ class TorchLayer:
         layer, width = model.layers[0], model.manifest.dimension
         scoring, residual = layer.scoring, layer.residual
         same = (layer.value, layer.output) == (IDENTITY, IDENTITY) and scoring.scale is False
-        if not (same and residual.kind == "unit" and scoring.looks_at == "other-words"):
+        if not (same and residual.kind == "unit" and scoring.mask == "other-words"):
             raise SystemExit(
                 "The bundled model's layer is another one; this script is for the old."
             )
@@ -95,7 +95,7 @@ class TorchLayer:
         return output.add_(self.place[:n])
 
 
-def tensors(sentence: Sentence) -> tuple[Tensor, Tensor, Tensor]:
+def tensors(sentence: SentenceArrays) -> tuple[Tensor, Tensor, Tensor]:
     """What the layer in torch takes of a sentence."""
     bias = np.array(sentence.word_bias, np.float32)
     return tuple(map(torch.from_numpy, (sentence.vectors, sentence.words, bias)))

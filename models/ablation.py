@@ -35,7 +35,7 @@ from models.variants import THE_MODEL, variants
 from tqdm import tqdm
 
 from polyseme.engine.arrays import Floats, unit
-from polyseme.engine.attention import Sentence
+from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
@@ -124,7 +124,7 @@ def sample(tagged: list[Tagged], most: int) -> list[Tagged]:
 
 
 def embed(
-    sentences: Mapping[int, Sentence],
+    sentences: Mapping[int, SentenceArrays],
     tagged: Sequence[Tagged],
     stacks: Mapping[str, Sequence[Layer]],
 ) -> dict[str, Floats]:
@@ -145,7 +145,7 @@ def embed(
 
 def sentences_of(
     model: Model, texts: list[list[str]], tagged: Sequence[Tagged], fold: Callable[[str], str] = str
-) -> dict[int, Sentence]:
+) -> dict[int, SentenceArrays]:
     """The sentences of the tagged words as the engine sees them, passed through `fold` first."""
     numbers = sorted({sentence for sentence, *_ in tagged})
     return {

@@ -13,7 +13,7 @@ import click
 import orjson
 from models.ablation import fingerprints
 
-from polyseme.encoding.compare import ComparedOccurrence, Occurrence, compare
+from polyseme.encoding.compare import Occurrence, OccurrenceResult, compare
 from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
@@ -61,7 +61,7 @@ def neighbors(model: Model) -> list[dict[str, Any]]:
     return [{**one, "similarity": row} for one, row in zip(told, similar, strict=True)]
 
 
-def _told(one: ComparedOccurrence, text: str) -> dict[str, Any]:
+def _told(one: OccurrenceResult, text: str) -> dict[str, Any]:
     attended = [(key.text, key.weight) for key in one.attends_to[:MOST_ATTENDED]]
     return {
         "text": text,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from xml.etree import ElementTree as ET
 
-from polyseme.evaluation.results import Results, Row
+from polyseme.evaluation.results import ResultRow, Results
 from polyseme.evaluation.statistics import Figure
 
 CELL, LETTER, MARGIN = 20, 7.2, 8
@@ -140,7 +140,7 @@ def bars(
     from polyseme.evaluation.results import Published  # noqa: PLC0415
 
     rows = [
-        Row(name, one["title"], one["kind"], {key: Figure(**one[key]) for key in columns})
+        ResultRow(name, one["title"], one["kind"], {key: Figure(**one[key]) for key in columns})
         for name, one in document["systems"].items()
     ]
     published = [

@@ -51,7 +51,7 @@ def variants(model: Model) -> dict[str, Layers]:
         add(f"query {name}", lambda layer, times=times: attracting(layer, times, d))
     add("no nearness", lambda layer: scored(layer, position_bias=None))
     add("no informativeness", lambda layer: scored(layer, word_bias=False, word_bias_scale=None))
-    add("attends to itself too", lambda layer: scored(layer, looks_at="all"))
+    add("attends to itself too", lambda layer: scored(layer, mask="all"))
     found |= _of_shares(layers)
     found |= _of_closed_form(layers, model)
     if len(layers) > 1:

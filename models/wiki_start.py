@@ -54,7 +54,7 @@ def start(vectors: Floats, frequencies: Floats) -> Layer:
         value=Projection(value.weight * strengths, value.bias * strengths),
         scoring=Scoring(
             scale=False,
-            looks_at="other-words",
+            mask="other-words",
             position_bias=np.concatenate([nearness(), nearness(), beside(-1), beside(1)]),
             word_bias=True,
             word_bias_scale=np.array(WORD_BIAS, np.float32),

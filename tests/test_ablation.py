@@ -18,7 +18,7 @@ from models.variants import (
 )
 
 from polyseme.engine.arrays import unit
-from polyseme.engine.attention import Sentence
+from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
 from polyseme.training.config import TrainingConfig
 from polyseme.training.held_out import held_out_lemmas
@@ -35,7 +35,7 @@ def bare(**changes):
 
 
 def sentence(rng, n=7, words=None):
-    return Sentence(
+    return SentenceArrays(
         normal(rng, n, D), np.ones(n, np.bool_), np.arange(n) if words is None else words, BIAS[:n]
     )
 

@@ -28,7 +28,6 @@ def public_classes(file: Path) -> list[str]:
     return [name for name in names if not name.startswith("_")]
 
 
-@pytest.mark.xfail(reason="several packages are being renamed", strict=False)
 def test_no_public_class_name_is_used_twice():
     counts = Counter(name for file in SOURCES for name in public_classes(file))
     assert [name for name, count in counts.items() if count > 1] == []

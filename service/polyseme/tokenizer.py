@@ -18,7 +18,7 @@ CanCompose: TypeAlias = Callable[[str], bool]
 """Whether a spelling that the vocabulary lacks has a vector, composed from its subwords."""
 
 
-class Token(NamedTuple):
+class ResolvedToken(NamedTuple):
     """A word of a text; `start` and `end` are code points, None for words that come tokenized."""
 
     text: str
@@ -117,17 +117,17 @@ def no_subwords(_spelling: str) -> bool:
 
 def resolve(
     word: str, vocabulary: RowLookup, case: Case = "auto", start: int | None = None
-) -> Token:
+) -> ResolvedToken:
     """Return the token of one word, without splitting or composing it."""
     end = None if start is None else start + len(word)
     # Most words are found as they are written and need no other spelling.
     if case != "lower" and (row := vocabulary.row(word)) is not None:
-        return Token(word, start, end, word, "exact", row)
+        return ResolvedToken(word, start, end, word, "exact", row)
     for spelling, resolution in spellings(word, case):
         row = vocabulary.row(spelling)
         if row is not None:
-            return Token(word, start, end, spelling, resolution, row)
-    return Token(word, start, end, None, "oov", None)
+            return ResolvedToken(word, start, end, spelling, resolution, row)
+    return ResolvedToken(word, start, end, None, "oov", None)
 
 
 def resolve_all(
@@ -135,7 +135,7 @@ def resolve_all(
     vocabulary: RowLookup,
     case: Case = "auto",
     composes: CanCompose = no_subwords,
-) -> list[Token]:
+) -> list[ResolvedToken]:
     """Return one token for each word of a sentence that comes tokenized; none is split."""
     return [_compose(resolve(text, vocabulary, case), case, composes) for text in texts]
 
@@ -145,7 +145,7 @@ def tokenize(
     vocabulary: RowLookup,
     case: Case = "auto",
     composes: CanCompose = no_subwords,
-) -> list[Token]:
+) -> list[ResolvedToken]:
     """Return the tokens of a text; split or compose the words that the vocabulary lacks."""
     return list(iter_tokens(text, vocabulary, case, composes))
 
@@ -155,7 +155,7 @@ def iter_tokens(
     vocabulary: RowLookup,
     case: Case = "auto",
     composes: CanCompose = no_subwords,
-) -> Iterator[Token]:
+) -> Iterator[ResolvedToken]:
     """Yield what `tokenize` returns, one token at a time."""
     for start, end in words(text):
         token = resolve(text[start:end], vocabulary, case, start)
@@ -166,8 +166,8 @@ def iter_tokens(
 
 
 def _split_or_compose(
-    whole: Token, vocabulary: RowLookup, case: Case, composes: CanCompose
-) -> list[Token]:
+    whole: ResolvedToken, vocabulary: RowLookup, case: Case, composes: CanCompose
+) -> list[ResolvedToken]:
     """Return the tokens of a word that the vocabulary lacks.
 
     The first split whose pieces are all known, else the whole word composed, else the finest split
@@ -186,7 +186,7 @@ def _split_or_compose(
     return [composed]
 
 
-def _compose(token: Token, case: Case, composes: CanCompose) -> Token:
+def _compose(token: ResolvedToken, case: Case, composes: CanCompose) -> ResolvedToken:
     """Return the token, with the spelling to compose where it is unknown and has subwords."""
     if token.row is None:
         for spelling, _ in spellings(token.text, "lower" if case == "lower" else "exact"):
@@ -209,12 +209,16 @@ class Tokenizer:
 
     def __init__(self, vocabulary: RowLookup, composes: CanCompose = no_subwords) -> None:
         self._vocabulary, self._composes = vocabulary, composes
-        self._chunks: dict[Case, dict[str, list[Token]]] = {case: {} for case in get_args(Case)}
-        self._words: dict[Case, dict[str, Token]] = {case: {} for case in get_args(Case)}
+        self._chunks: dict[Case, dict[str, list[ResolvedToken]]] = {
+            case: {} for case in get_args(Case)
+        }
+        self._words: dict[Case, dict[str, ResolvedToken]] = {case: {} for case in get_args(Case)}
 
-    def tokens(self, text: str, case: Case = "auto", most: int | None = None) -> list[Token]:
+    def tokens(
+        self, text: str, case: Case = "auto", most: int | None = None
+    ) -> list[ResolvedToken]:
         """The tokens of a text; with `most`, at least that many of the first, if there are."""
-        found: list[Token] = []
+        found: list[ResolvedToken] = []
         append, new, find = found.append, tuple.__new__, text.find
         cache = self._chunks[case]
         end = 0
@@ -222,20 +226,23 @@ class Tokenizer:
         for chunk in text.split(None, -1 if most is None else most + 1):
             start = find(chunk, end)
             end = start + len(chunk)
-            tokens: Iterable[Token] | None = cache.get(chunk)
+            tokens: Iterable[ResolvedToken] | None = cache.get(chunk)
             if tokens is None:
                 left = None if most is None else most - len(found)
                 tokens = self._tokenize_chunk(chunk, case, left)
-            # `tuple.__new__` costs half of `Token(…)`, most of the time of a text that is cached.
+            # `tuple.__new__` takes half the time of `ResolvedToken(…)`, which dominates cached texts.
             for word, first, last, key, resolution, row, composed in tokens:
                 append(
-                    new(Token, (word, start + first, start + last, key, resolution, row, composed))  # type: ignore[operator]
+                    new(
+                        ResolvedToken,
+                        (word, start + first, start + last, key, resolution, row, composed),  # type: ignore[operator]
+                    )
                 )
             if most is not None and len(found) >= most:
                 break
         return found
 
-    def words(self, words: Iterable[str], case: Case = "auto") -> list[Token]:
+    def words(self, words: Iterable[str], case: Case = "auto") -> list[ResolvedToken]:
         """One token for each word of a sentence that comes tokenized."""
         found = []
         cache = self._words[case]
@@ -250,7 +257,7 @@ class Tokenizer:
             found.append(token)
         return found
 
-    def _tokenize_chunk(self, chunk: str, case: Case, most: int | None) -> Iterable[Token]:
+    def _tokenize_chunk(self, chunk: str, case: Case, most: int | None) -> Iterable[ResolvedToken]:
         """Return the tokens of a chunk, and cache them if it is short; else at most `most`."""
         if len(chunk) > self.LONGEST_CACHED:  # a text without white space is one chunk
             return islice(iter_tokens(chunk, self._vocabulary, case, self._composes), most)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields, is_dataclass
 
 import numpy as np
 
-from polyseme.engine.attention import Scoring, Sentence
+from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
 
 LENGTHS = (0, 1, 2, 3, 5, 7, 11, 17, 23, 29, 41)
@@ -14,7 +14,7 @@ HEAD_WIDTHS = (2, 3, 5, 7)
 
 @dataclass
 class Case:
-    sentence: Sentence
+    sentence: SentenceArrays
     layers: list
 
     def describe(self):
@@ -47,7 +47,7 @@ def random_sentence(rng, n, d, unknown=None):
     vectors = normal(rng, max(1, n) * 2, d)[words] if n else normal(rng, 0, d)
     vectors[~known] = 0
     word_bias = None if rng.random() < 0.2 else normal(rng, n)
-    return Sentence(vectors, known, np.where(known, words, -1), word_bias)
+    return SentenceArrays(vectors, known, np.where(known, words, -1), word_bias)
 
 
 def random_layer(rng, d):
@@ -83,7 +83,7 @@ def random_scoring(rng, heads):
     bias = normal(rng, heads, 2 * reach + 1)
     return Scoring(
         scale=bool(rng.random() < 0.7),
-        looks_at=str(rng.choice(["all", "others", "other-words"])),
+        mask=str(rng.choice(["all", "others", "other-words"])),
         position_bias=bias if rng.random() < 0.6 else None,
         word_bias=bool(rng.random() < 0.6),
         word_bias_scale=normal(rng, heads) if rng.random() < 0.5 else None,

@@ -81,7 +81,7 @@ def attention(x, sentence, layer, arrays):
     if layer.scoring.scale:
         total = arrays["scaled_scores"] = scores * queries.shape[2] ** -0.5
     total = total + bias_table(sentence, layer.scoring, layer.heads)
-    weights = arrays["weights"] = masked_softmax(total, sentence, layer.scoring.looks_at)
+    weights = arrays["weights"] = masked_softmax(total, sentence, layer.scoring.mask)
     arrays["weighted_values"] = np.einsum("aij,ajv->aijv", weights, values)
     arrays["context"] = np.einsum("aij,ajv->aiv", weights, values)
 
@@ -125,21 +125,21 @@ def bias_table(sentence, scoring, heads):
     return bias
 
 
-def may_look(sentence, looks_at, i):
+def attends(sentence, mask, i):
     """The positions that token i looks at."""
     known, words = sentence.known.tolist(), sentence.words.tolist()
     seen = []
     for j in range(len(known)):
-        barred = {"all": False, "others": j == i, "other-words": words[j] == words[i]}[looks_at]
+        barred = {"all": False, "others": j == i, "other-words": words[j] == words[i]}[mask]
         if known[j] and not barred:
             seen.append(j)
     return seen or [i]
 
 
-def masked_softmax(scores, sentence, looks_at):
+def masked_softmax(scores, sentence, mask):
     weights = np.zeros(scores.shape)
     for i in range(scores.shape[1]):
-        seen = may_look(sentence, looks_at, i)
+        seen = attends(sentence, mask, i)
         for a in range(scores.shape[0]):
             row = scores[a, i, seen].tolist()
             peak = max(row)

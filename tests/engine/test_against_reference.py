@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from polyseme.engine.attention import BLOCK, Sentence
+from polyseme.engine.attention import BLOCK, SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.engine.trace import trace_layer
 from tests.engine.cases import (
@@ -21,7 +21,7 @@ from tests.engine.reference import (
     FLOAT32_TOLERANCE,
     FLOAT64_TOLERANCE,
     assert_close,
-    may_look,
+    attends,
     run_stack,
 )
 
@@ -85,7 +85,7 @@ def test_rows_of_attention_sum_to_one_and_masked_keys_get_none():
             assert (weights >= 0).all()
             np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6, err_msg=case.describe())
             for i in range(n):
-                seen = may_look(case.sentence, layer.scoring.looks_at, i)
+                seen = attends(case.sentence, layer.scoring.mask, i)
                 assert not np.delete(weights[:, i], seen, axis=-1).any(), case.describe()
 
 
@@ -157,7 +157,7 @@ def test_read_only_vectors_are_enough_even_with_unknown_tokens():
     vectors = normal(np.random.default_rng(1), 3, 5)
     vectors[1] = 0
     vectors.setflags(write=False)
-    sentence = Sentence(vectors, np.array([True, False, True]), np.arange(3))
+    sentence = SentenceArrays(vectors, np.array([True, False, True]), np.arange(3))
     assert contextualize(sentence, [Layer()]).contextual.shape == (3, 5)
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from polyseme.engine.attention import Scoring, Sentence, masked_keys, softmax
+from polyseme.engine.attention import Scoring, SentenceArrays, masked_keys, softmax
 from polyseme.engine.layers import Layer, Projection, contextualize
 from polyseme.engine.positions import relative_bias
 
@@ -17,7 +17,7 @@ def assert_close(actual, expected):
 def sentence(vectors, known=None, words=None, word_bias=None):
     vectors = np.array(vectors, np.float64)
     n = len(vectors)
-    return Sentence(
+    return SentenceArrays(
         vectors,
         np.ones(n, np.bool_) if known is None else np.array(known, np.bool_),
         np.arange(n) if words is None else np.array(words),
@@ -191,7 +191,7 @@ def test_a_factor_without_a_word_bias_adds_nothing():
 
 def test_others_masks_the_token_itself_only():
     _, weights = run(
-        sentence(np.zeros((3, 2)), words=[4, 4, 9]), Layer(scoring=Scoring(looks_at="others"))
+        sentence(np.zeros((3, 2)), words=[4, 4, 9]), Layer(scoring=Scoring(mask="others"))
     )
     assert_close(weights, [[0, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0]])
 
@@ -199,20 +199,20 @@ def test_others_masks_the_token_itself_only():
 def test_other_words_masks_every_occurrence_of_the_word():
     # Tokens: apple eats apple. "apple" sees "eats" alone; "eats" sees both apples.
     start = sentence(np.zeros((3, 2)), words=[4, 9, 4])
-    _, weights = run(start, Layer(scoring=Scoring(looks_at="other-words")))
+    _, weights = run(start, Layer(scoring=Scoring(mask="other-words")))
     assert_close(weights, [[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]])
 
 
 def test_a_word_without_another_word_beside_it_sees_itself():
     # apple apple: neither sees another word, so each sees itself and not at the other one.
     start = sentence([[1, 2], [1, 2]], words=[4, 4])
-    _, weights = run(start, Layer(scoring=Scoring(looks_at="other-words")))
+    _, weights = run(start, Layer(scoring=Scoring(mask="other-words")))
     assert_close(weights, np.eye(2))
 
 
-@pytest.mark.parametrize("looks_at", ["all", "others", "other-words"])
-def test_a_lone_token_is_its_own_context(looks_at):
-    context, weights = run(sentence([[3, 4]]), Layer(scoring=Scoring(looks_at=looks_at)))
+@pytest.mark.parametrize("mask", ["all", "others", "other-words"])
+def test_a_lone_token_is_its_own_context(mask):
+    context, weights = run(sentence([[3, 4]]), Layer(scoring=Scoring(mask=mask)))
     assert_close(weights, [[1]])
     assert_close(context, [[3, 4]])
 
@@ -220,7 +220,7 @@ def test_a_lone_token_is_its_own_context(looks_at):
 def test_an_unknown_token_is_no_key_but_a_query():
     # Tokens: known, unknown, known. The unknown one has a zero row, so its scores are equal.
     start = sentence([[2, 0], [0, 0], [0, 4]], known=[True, False, True])
-    context, weights = run(start, Layer(scoring=Scoring(looks_at="others")))
+    context, weights = run(start, Layer(scoring=Scoring(mask="others")))
     assert_close(weights, [[0, 0, 1], [0.5, 0, 0.5], [1, 0, 0]])
     assert_close(context, [[0, 4], [1, 2], [2, 0]])
 

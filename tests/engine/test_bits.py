@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from polyseme.engine.attention import BLOCK, Scoring, Sentence
+from polyseme.engine.attention import BLOCK, Scoring, SentenceArrays
 from polyseme.engine.layers import Layer, Residual, contextualize
 from polyseme.engine.positions import sinusoids
 from tests.engine.cases import normal, projection, random_case, random_layer, random_sentence
@@ -82,7 +82,9 @@ def at_offset(array, offset):
 
 
 def moved(sentence, move):
-    return Sentence(move(sentence.vectors), sentence.known, sentence.words, sentence.word_bias)
+    return SentenceArrays(
+        move(sentence.vectors), sentence.known, sentence.words, sentence.word_bias
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, BLOCK + 1])
@@ -144,7 +146,7 @@ def test_the_type_stays_that_of_the_vectors(dtype):
         sentence = case.sentence
         bias = None if sentence.word_bias is None else sentence.word_bias.astype(dtype)
         vectors = sentence.vectors.astype(dtype)
-        sentence = Sentence(vectors, sentence.known, sentence.words, bias)
+        sentence = SentenceArrays(vectors, sentence.known, sentence.words, bias)
         layers = [layer.astype(dtype) for layer in case.layers]
         result = contextualize(sentence, layers, RECORDED)
         assert result.contextual.dtype == dtype, case.describe()
@@ -186,7 +188,7 @@ def peak_bytes(n, names=()):
     rng = np.random.default_rng(n)
     layer = Layer(scoring=Scoring(True, "others", normal(rng, 1, 9), word_bias=True))
     sentence = random_sentence(rng, n, 4, unknown=0.0)
-    sentence = Sentence(sentence.vectors, sentence.known, sentence.words, normal(rng, n))
+    sentence = SentenceArrays(sentence.vectors, sentence.known, sentence.words, normal(rng, n))
     tracemalloc.start()
     try:
         contextualize(sentence, [layer], names)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.arrays import unit
-from polyseme.engine.attention import Sentence
+from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import (
     IDENTITY,
     FeedForward,
@@ -158,7 +158,7 @@ def run(vectors, layers):
     """The contextual vectors of known tokens."""
     x = np.array(vectors, np.float64)
     return contextualize(
-        Sentence(x, np.ones(len(x), np.bool_), np.arange(len(x))), layers
+        SentenceArrays(x, np.ones(len(x), np.bool_), np.arange(len(x))), layers
     ).contextual
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.arrays import NonFiniteError, require_finite, unit
-from polyseme.engine.attention import Scoring, Sentence
+from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import (
     FeedForward,
     Layer,
@@ -27,7 +27,7 @@ def sentence(vectors, known=None, word_bias=None, dtype=np.float32):
     n = len(vectors)
     known = np.ones(n, np.bool_) if known is None else np.array(known)
     bias = None if word_bias is None else np.array(word_bias, dtype)
-    return Sentence(vectors, known, np.arange(n), bias)
+    return SentenceArrays(vectors, known, np.arange(n), bias)
 
 
 def random_vectors(n=5, d=3, seed=0):
@@ -81,7 +81,7 @@ def test_any_magnitude_gives_finite_numbers_or_the_error(exponent):
     for seed in EIGHT:
         case = random_case(seed)
         factor = np.float32(10.0**exponent) / np.float32(8)
-        scaled = Sentence(
+        scaled = SentenceArrays(
             case.sentence.vectors * factor, case.sentence.known, case.sentence.words, None
         )
         try:

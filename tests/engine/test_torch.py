@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyseme.engine.attention import Scoring, Sentence, attend, key_scale
+from polyseme.engine.attention import Scoring, SentenceArrays, attend, key_scale
 from polyseme.engine.layers import (
     IDENTITY,
     FeedForward,
@@ -54,7 +54,7 @@ def stir(module):
 
 def plain(x, known=None):
     n = len(x)
-    return Sentence(x, np.ones(n, np.bool_) if known is None else known, np.arange(n))
+    return SentenceArrays(x, np.ones(n, np.bool_) if known is None else known, np.arange(n))
 
 
 def from_attention(attention, **parts):
@@ -138,7 +138,7 @@ def test_multihead_attention_with_the_token_itself_masked():
     attention = stir(torch.nn.MultiheadAttention(d, 3))
     x = torch.randn(n, d)
     expected, _ = attention(x, x, x, attn_mask=torch.eye(n, dtype=torch.bool))
-    layer = from_attention(attention, scoring=Scoring(looks_at="others"))
+    layer = from_attention(attention, scoring=Scoring(mask="others"))
     assert_agrees(contextualize(plain(array(x)), [layer]).contextual, expected)
 
 

@@ -59,7 +59,7 @@ def test_weights_are_the_softmax_of_the_sum_of_the_steps_before():
         factors = layer.scoring.word_bias_scale
         assert ("word_bias" in steps) == biased
         assert ("scaled_word_bias" in steps) == (biased and factors is not None)
-        hides = layer.scoring.looks_at != "all" or not case.sentence.known.all()
+        hides = layer.scoring.mask != "all" or not case.sentence.known.all()
         assert ("visible" in steps) == hides
 
 

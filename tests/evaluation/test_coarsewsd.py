@@ -14,7 +14,7 @@ from polyseme.evaluation.coarsewsd import (
     most_frequent_sense,
     occurrences_in,
 )
-from polyseme.evaluation.datasets import Occurrence
+from polyseme.evaluation.datasets import TokenizedOccurrence
 from polyseme.evaluation.statistics import resample_counts
 from tests.evaluation.sets import COARSE, by_neighbour
 
@@ -115,7 +115,7 @@ def test_the_same_as_a_nearest_neighbour_classifier_of_centroids_has_it(seed):
         x, y = {}, {}
         for split in ("train", "test"):
             lines = [line.split("\t")[1].split() for line in files[f"{word}/{split}.data.txt"]]
-            rows = embed([Occurrence(tuple(words), 0) for words in lines])
+            rows = embed([TokenizedOccurrence(tuple(words), 0) for words in lines])
             x[split] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
             y[split] = np.array(files[f"{word}/{split}.gold.txt"])
         names = sorted(set(y["train"]))
@@ -131,13 +131,13 @@ def test_the_same_as_a_nearest_neighbour_classifier_of_centroids_has_it(seed):
 
 def test_every_occurrence_is_asked_for_once_for_each_line():
     assert occurrences_in(COARSE) == [
-        Occurrence(("bank", "river"), 0),
-        Occurrence(("bank", "money"), 0),
-        Occurrence(("money", "bank"), 1),
-        Occurrence(("river", "bank"), 1),
-        Occurrence(("bank", "money"), 0),
-        Occurrence(("bank", "river"), 0),
-        Occurrence(("bank", "-"), 0),
+        TokenizedOccurrence(("bank", "river"), 0),
+        TokenizedOccurrence(("bank", "money"), 0),
+        TokenizedOccurrence(("money", "bank"), 1),
+        TokenizedOccurrence(("river", "bank"), 1),
+        TokenizedOccurrence(("bank", "money"), 0),
+        TokenizedOccurrence(("bank", "river"), 0),
+        TokenizedOccurrence(("bank", "-"), 0),
     ]
 
 

@@ -45,7 +45,7 @@ def looking():
         key=Projection(key),
         value=Projection(value),
         output=Projection(output),
-        scoring=Scoring(scale=False, looks_at="other-words", position_bias=table),
+        scoring=Scoring(scale=False, mask="other-words", position_bias=table),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
-from polyseme.engine.attention import Scoring, Sentence
+from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import Layer, Projection, contextualize
 from polyseme.evaluation.perturbation import (
     MEASURES,
@@ -30,7 +30,7 @@ from tests.tiny import full_layer, normal
 
 def sentence(vectors, words=None, known=None, bias=None):
     n = len(vectors)
-    return Sentence(
+    return SentenceArrays(
         np.array(vectors, np.float32),
         np.ones(n, np.bool_) if known is None else np.array(known),
         np.arange(n) if words is None else np.array(words),
@@ -160,7 +160,7 @@ class TestErasure:
     The cosines with two senses, the axes, are here the two numbers themselves."""
 
     ONE = sentence([[0, 0], [3, 0], [0, 2], [0, 0]])
-    LAYER = Layer(scoring=Scoring(looks_at="others"))
+    LAYER = Layer(scoring=Scoring(mask="others"))
     KEYS = np.array([1, 2, 3])
 
     def erasure(self):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, roc_auc_score
 
-from polyseme.evaluation.datasets import Occurrence
+from polyseme.evaluation.datasets import TokenizedOccurrence
 from polyseme.evaluation.senses import (
     FEWEST,
     LONGEST,
@@ -39,7 +39,7 @@ def some(**counts):
 
 def lemma_of(senses, sentences=None):
     sentences = sentences or [("bank", f"w{n}") for n in range(len(senses))]
-    return Lemma("bank", [Occurrence(words, 0) for words in sentences], np.array(senses))
+    return Lemma("bank", [TokenizedOccurrence(words, 0) for words in sentences], np.array(senses))
 
 
 class TestMaterial:

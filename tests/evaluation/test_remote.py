@@ -10,7 +10,7 @@ from polyseme.client.results import Sentence, Token
 from polyseme.command_error import CommandError
 from polyseme.evaluation import sources
 from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
-from polyseme.evaluation.datasets import Occurrence
+from polyseme.evaluation.datasets import TokenizedOccurrence
 from polyseme.evaluation.measure import measure_model, measure_service
 from polyseme.evaluation.sources import LocalSource, ServiceSource
 from polyseme.evaluation.systems import (
@@ -57,7 +57,9 @@ def address(serve, models_dir):
 @pytest.mark.parametrize("name", ["tiny", "fast"])
 def test_every_vector_is_the_same_to_the_last_bit(address, models_dir, name):
     model = read_model(models_dir / name)
-    asked = [Occurrence(words, place) for words in SENTENCES for place in range(len(words))]
+    asked = [
+        TokenizedOccurrence(words, place) for words in SENTENCES for place in range(len(words))
+    ]
     local = {n: one.readers[0] for n, one in systems(model, SERVED_NAMES).items()}
     served = {n: one.readers[0] for n, one in served_systems().items()}
     expected = tabulate(LocalSource(model), local, asked)

@@ -6,8 +6,8 @@ import pytest
 from polyseme.evaluation.results import (
     TEN,
     TWENTY,
+    ResultRow,
     Results,
-    Row,
     document,
     published_coarsewsd,
     published_wic,
@@ -20,10 +20,10 @@ RESULTS = Results(
     title="CoarseWSD-20, 2 words",
     columns={"accuracy": "accuracy", "macro_f1": "macro-F1"},
     rows=[
-        Row("static", "static vector", "control", {
+        ResultRow("static", "static vector", "control", {
             "accuracy": Figure(5.0, 1.25, 9.96), "macro_f1": Figure(50.5, 45, 55.04)
         }),
-        Row("model", "contextual vector (tiny)", "model", {
+        ResultRow("model", "contextual vector (tiny)", "model", {
             "accuracy": Figure(100.0, 100.0, 100.0), "macro_f1": Figure(93.33, 90, 97)
         }, {"words": {"bank": {"accuracy": 100.0}}}),
     ],

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyseme.engine.attention import Sentence
+from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
-from polyseme.evaluation.datasets import Occurrence
+from polyseme.evaluation.datasets import TokenizedOccurrence
 from polyseme.evaluation.sources import LocalSource, StaticSentence
 from polyseme.evaluation.systems import (
     DEFAULT,
@@ -32,7 +32,11 @@ from polyseme.training.closed_form import (
 from tests.tiny import SUBWORDS, VECTORS, WORDS, deep_model, full_layer, tiny_model, write_tiny
 
 SENTENCE = ("end", "bank", "zebra", "river", "Apple")
-OCCURRENCES = [Occurrence(SENTENCE, 1), Occurrence(("river", "bank"), 1), Occurrence(SENTENCE, 4)]
+OCCURRENCES = [
+    TokenizedOccurrence(SENTENCE, 1),
+    TokenizedOccurrence(("river", "bank"), 1),
+    TokenizedOccurrence(SENTENCE, 4),
+]
 
 
 def vectors_of(model, name, occurrences=OCCURRENCES, number=0):
@@ -65,7 +69,7 @@ def test_the_mean_of_the_context_is_that_of_the_other_words(model):
 
 
 def test_the_mean_of_no_context_is_zero(model):
-    assert not vectors_of(model, "mean", [Occurrence(("bank",), 0)]).any()
+    assert not vectors_of(model, "mean", [TokenizedOccurrence(("bank",), 0)]).any()
 
 
 def test_parameter_free_attention_is_the_formula(model):
@@ -86,14 +90,14 @@ def test_the_model_is_what_the_service_answers(tmp_path):
 
 def test_words_that_can_be_composed_are_composed(tmp_path):
     model = tiny_model(tmp_path, subwords=SUBWORDS)
-    found = vectors_of(model, "static", [Occurrence(("a", "gnu"), 1)])
+    found = vectors_of(model, "static", [TokenizedOccurrence(("a", "gnu"), 1)])
     assert found.tolist() == [[2, 0, 0, 0, 1]]
     assert LocalSource(model).knows(["gnu", "bank"]) == [True, True]
 
 
 def test_a_word_that_is_lacking_is_not_known_and_its_static_vector_zero(model):
     assert LocalSource(model).knows(["zebra", "BANK", ""]) == [False, True, False]
-    assert not vectors_of(model, "static", [Occurrence(SENTENCE, 2)]).any()
+    assert not vectors_of(model, "static", [TokenizedOccurrence(SENTENCE, 2)]).any()
 
 
 def test_the_closed_form_is_that_of_an_import_of_the_same_vectors(tmp_path):
@@ -112,7 +116,7 @@ def test_the_closed_form_is_that_of_an_import_of_the_same_vectors(tmp_path):
             layers=closed.layers,
             word_bias=closed.word_bias,
         )
-        asked = [Occurrence(("the", "tree7", "of", "sea2"), 1)]
+        asked = [TokenizedOccurrence(("the", "tree7", "of", "sea2"), 1)]
         expected = vectors_of(read_model(plain), "model", asked)
         assert vectors_of(model, "closed-form", asked).tobytes() == expected.tobytes()
         assert vectors_of(model, "model", asked).tobytes() != expected.tobytes()
@@ -179,7 +183,7 @@ def test_what_comes_from_a_service_is_measured_by_the_same_readers(model):
 
     def source(sentences):
         for _ in sentences:
-            bare = Sentence(sentence.vectors, sentence.known, sentence.words)
+            bare = SentenceArrays(sentence.vectors, sentence.known, sentence.words)
             yield StaticSentence(bare, contextual=contextual)
 
     asked = [OCCURRENCES[0], OCCURRENCES[2]]
@@ -223,7 +227,7 @@ def test_progress_advances_with_every_sentence(model):
 
 
 def test_each_system_without_a_part_lacks_that_part_alone(tmp_path, model):
-    asked = [Occurrence(("end", "bank", "river", "apple"), 1)]
+    asked = [TokenizedOccurrence(("end", "bank", "river", "apple"), 1)]
     whole = vectors_of(model, "model", asked)
     for name in ("no-association", "no-informativeness", "parameter-free"):
         assert not np.allclose(vectors_of(model, name, asked), whole)

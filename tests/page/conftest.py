@@ -123,7 +123,7 @@ def tiny_models(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> httpx
     ramp = np.linspace(-1, 1, len(WORDS)).astype(np.float32)
     zero = np.zeros(len(WORDS), np.float32)
     after = full_layer(2, norm="after", residual=Residual("unit", 0.5, 0.25))
-    plain = replace(Layer(), residual=Residual("add"), scoring=Scoring(looks_at="others"))
+    plain = replace(Layer(), residual=Residual("add"), scoring=Scoring(mask="others"))
     norm = full_layer(3).attention_norm
     bare = Layer(residual=Residual("add"), norm="before", attention_norm=norm)
     write_tiny(folder / "deep", layers=[full_layer(1), full_layer(2)], word_bias=noise)

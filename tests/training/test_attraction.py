@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyseme.engine.arrays import unit
-from polyseme.engine.attention import Sentence
+from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import contextualize
 from polyseme.training.closed_form import (
     FREQUENT,
@@ -62,7 +62,7 @@ def contextual(vectors, rows, layer=None, p=RANKED):
     table = vectors.astype(np.float32)
     layer = layer or closed_form(table, attraction(table, p))
     bias = informativeness(p)[rows]
-    sentence = Sentence(table[rows], np.ones(len(rows), np.bool_), np.array(rows), bias)
+    sentence = SentenceArrays(table[rows], np.ones(len(rows), np.bool_), np.array(rows), bias)
     done = contextualize(sentence, [layer], ["weights"])
     return done.records[0]["weights"][0], unit(done.contextual)
 

@@ -255,7 +255,7 @@ def test_the_layer_scores_by_the_vectors_themselves():
     assert layer.key is key
     assert layer.output.weight is None
     assert (layer.heads, layer.scoring.scale, layer.scoring.word_bias) == (1, False, True)
-    assert layer.scoring.looks_at == "other-words"
+    assert layer.scoring.mask == "other-words"
     assert np.array_equal(layer.scoring.position_bias, nearness())
     assert layer.residual.kind == "unit"
     assert (layer.residual.share, layer.residual.position_share) == (SHARE, POSITION_SHARE)
@@ -268,7 +268,7 @@ def test_without_frequencies_the_layer_does_without_the_word_bias():
     assert (told.scoring.word_bias, untold.scoring.word_bias) == (True, False)
     assert np.array_equal(told.value.weight, untold.value.weight)  # 41 words are all looked at
     assert np.array_equal(untold.scoring.position_bias, nearness())
-    assert (untold.scoring.scale, untold.scoring.looks_at) == (False, "other-words")
+    assert (untold.scoring.scale, untold.scoring.mask) == (False, "other-words")
 
 
 def test_a_file_that_is_not_sorted_is_whitened_by_words_from_everywhere():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polyseme.command_error import CommandError
-from polyseme.engine.attention import Scoring, Sentence
+from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
 from polyseme.training.closed_form import fold_values
 
@@ -22,13 +22,13 @@ def layer_of(rng: np.random.Generator) -> Layer:
         query=Projection(drawn(D, H * K), drawn(H * K)),
         key=Projection(drawn(D, H * K)),
         value=Projection(np.eye(D, dtype=np.float32) + 0.3 * drawn(D, D), drawn(D)),
-        scoring=Scoring(scale=False, looks_at="other-words"),
+        scoring=Scoring(scale=False, mask="other-words"),
         residual=Residual("none"),
     )
 
 
-def sentence_of(vectors: np.ndarray) -> Sentence:
-    return Sentence(vectors.astype(np.float32), np.ones(N, np.bool_), np.arange(N))
+def sentence_of(vectors: np.ndarray) -> SentenceArrays:
+    return SentenceArrays(vectors.astype(np.float32), np.ones(N, np.bool_), np.arange(N))
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -100,7 +100,7 @@ def test_the_variants_that_are_compared_differ_in_size_or_form_alone():
         expected = spread / SPREAD * chosen.key.weight
         np.testing.assert_allclose(found[f"spread {spread}"].key.weight, expected, rtol=1e-6)
     for layer in found.values():
-        assert layer.scoring.looks_at == chosen.scoring.looks_at or layer == Layer()
+        assert layer.scoring.mask == chosen.scoring.mask or layer == Layer()
 
 
 def test_the_forms_that_are_compared_vary_as_much_as_the_chosen_one():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyseme.engine.attention import Scoring, Sentence
+from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import IDENTITY, Layer, Projection, Residual, contextualize
 from tests.tiny import full_layer, normal
 
@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch", reason="the extra [train] is not installed"
 from polyseme.command_error import CommandError  # noqa: E402
 from polyseme.training.network import (  # noqa: E402
     TOLERANCE,
-    Batch,
     Network,
+    TrainingBatch,
     disagreement,
     require_agreement,
     unit,
@@ -33,7 +33,7 @@ def sentences(lengths, *, seed=3, d=D, unknown=0.3, bias=True):
         known = rng.random(n) >= unknown
         vectors = normal(rng, n, d) * known[:, None]
         words = np.where(known, rng.integers(0, max(2, n // 2), n), -1)
-        made.append(Sentence(vectors, known, words, normal(rng, n) if bias else None))
+        made.append(SentenceArrays(vectors, known, words, normal(rng, n) if bias else None))
     return made
 
 
@@ -48,7 +48,7 @@ def padded(made, targets):
         return torch.from_numpy(out)
 
     bias = None if made[0].word_bias is None else stack([one.word_bias for one in made], 0)
-    return Batch(
+    return TrainingBatch(
         stack([one.vectors for one in made], 0),
         stack([one.known for one in made], fill=False),
         stack([one.words for one in made], -1),
@@ -70,11 +70,11 @@ def require_the_same(layers, made, d=D):
         np.testing.assert_allclose(asked[number], expected[target], **CLOSE)
 
 
-@pytest.mark.parametrize("looks_at", ["all", "others", "other-words"])
+@pytest.mark.parametrize("mask", ["all", "others", "other-words"])
 @pytest.mark.parametrize("norm", ["none", "before", "after"])
 @pytest.mark.parametrize("residual", [Residual(), Residual("add"), Residual("unit", 0.5, 0.25)])
-def test_a_layer_with_every_part(looks_at, norm, residual):
-    scoring = Scoring(True, looks_at, normal(np.random.default_rng(1), HEADS, 7), word_bias=True)
+def test_a_layer_with_every_part(mask, norm, residual):
+    scoring = Scoring(True, mask, normal(np.random.default_rng(1), HEADS, 7), word_bias=True)
     layer = full_layer(1, scoring=scoring, norm=norm, residual=residual)
     if norm == "none":
         layer = replace(layer, attention_norm=None, feed_forward_norm=None)

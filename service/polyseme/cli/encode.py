@@ -15,7 +15,7 @@ from polyseme.cli.options import (
     require_unicode,
     with_registry,
 )
-from polyseme.encoding.compare import Comparison, Occurrence, comparison_document
+from polyseme.encoding.compare import ComparisonResult, Occurrence, comparison_document
 from polyseme.encoding.compare import compare as compare_occurrences
 from polyseme.encoding.encode import Timings, TokenCounts, encode_sentence, tokenize
 from polyseme.encoding.options import EncodeOptions, OovPolicy, Part
@@ -161,7 +161,7 @@ def _occurrences(texts: tuple[str, ...], words: tuple[str, ...]) -> list[Occurre
     ]
 
 
-def _table(result: Comparison) -> str:
+def _table(result: ComparisonResult) -> str:
     """The comparison as text."""
     lines = []
     for number, one in enumerate(result.occurrences):

@@ -16,7 +16,7 @@ from polyseme.engine.layers import contextualize
 from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
-from polyseme.tokenizer import Case, Token, spellings
+from polyseme.tokenizer import Case, ResolvedToken, spellings
 
 READING_SHARE = 0.4
 """How much of the static vector is added before neighbors of a contextual vector are searched. With
@@ -49,10 +49,10 @@ class AttendedToken:
 
 
 @dataclass(frozen=True)
-class ComparedOccurrence:
+class OccurrenceResult:
     """One occurrence before and after context."""
 
-    token: Token
+    token: ResolvedToken
     shift: float
     """1 − cosine of its static and its contextual vector"""
     static_neighbors: list[Neighbor]
@@ -74,10 +74,10 @@ class FlatMap:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparisonResult:
     """Occurrences and the cosines between them."""
 
-    occurrences: list[ComparedOccurrence]
+    occurrences: list[OccurrenceResult]
     static_similarity: Floats
     """[m, m]"""
     contextual_similarity: Floats
@@ -91,8 +91,8 @@ class Comparison:
 class _Vectors(NamedTuple):
     """The vectors of one occurrence and its row of attention."""
 
-    tokens: list[Token]
-    token: Token
+    tokens: list[ResolvedToken]
+    token: ResolvedToken
     static: Floats
     contextual: Floats
     weights: Floats
@@ -107,7 +107,7 @@ def compare(
     timings: Timings | None = None,
     *,
     with_map: bool = False,
-) -> Comparison:
+) -> ComparisonResult:
     """Compare occurrences of words; raise InvalidError if one is not found.
 
     `with_map` adds a map of the occurrences and their neighbors.
@@ -129,7 +129,7 @@ def compare(
     timings.add("neighbors", start)
     static = np.stack([one.static for one in found]).astype(np.float64)
     contextual = np.stack([one.contextual for one in found]).astype(np.float64)
-    return Comparison(
+    return ComparisonResult(
         compared,
         cosines(static, static),
         cosines(contextual, contextual),
@@ -139,7 +139,7 @@ def compare(
     )
 
 
-def _find_token(tokens: Sequence[Token], occurrence: Occurrence, number: int) -> int:
+def _find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: int) -> int:
     """The index of the token that is the occurrence."""
     if occurrence.word is not None:
         found = [i for i, t in enumerate(tokens) if t.text == occurrence.word]
@@ -167,7 +167,7 @@ def _encode(model: Model, sentence: Tokenized, place: int) -> _Vectors:
     return _Vectors(tokens, tokens[place], inputs.vectors[place], result.contextual[place], weights)
 
 
-def _compared(model: Model, one: _Vectors, k: int) -> ComparedOccurrence:
+def _compared(model: Model, one: _Vectors, k: int) -> OccurrenceResult:
     """One occurrence before and after context.
 
     Neighbors of the static vector leave out the word itself; neighbors of the contextual vector
@@ -175,7 +175,7 @@ def _compared(model: Model, one: _Vectors, k: int) -> ComparedOccurrence:
     """
     order = np.argsort(-one.weights, kind="stable")[:MOST_ATTENDED]
     attended = [(one.tokens[i], float(one.weights[i])) for i in order if one.weights[i] > 0]
-    return ComparedOccurrence(
+    return OccurrenceResult(
         one.token,
         1 - float(cosines(one.static[None], one.contextual[None])[0, 0]),
         _neighbors(model, one.static, k, [one.token]),
@@ -184,7 +184,9 @@ def _compared(model: Model, one: _Vectors, k: int) -> ComparedOccurrence:
     )
 
 
-def _neighbors(model: Model, vector: Floats, k: int, without: Sequence[Token]) -> list[Neighbor]:
+def _neighbors(
+    model: Model, vector: Floats, k: int, without: Sequence[ResolvedToken]
+) -> list[Neighbor]:
     """The nearest words, without some tokens in all spellings of their case."""
     forms = {form for token in without for form, _ in spellings(token.key or token.text, "auto")}
     rows = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
@@ -199,7 +201,7 @@ def _for_reading(one: _Vectors) -> Floats:
 
 
 def _flat_map(
-    model: Model, found: Sequence[_Vectors], compared: Sequence[ComparedOccurrence]
+    model: Model, found: Sequence[_Vectors], compared: Sequence[OccurrenceResult]
 ) -> FlatMap:
     """The first two principal components of the directions of all occurrences and neighbors.
 
@@ -227,7 +229,7 @@ def _flat_map(
     return FlatMap(ratios, placed[:m], placed[m : 2 * m], neighbors)
 
 
-def _notes(tokens: Sequence[Token]) -> list[str]:
+def _notes(tokens: Sequence[ResolvedToken]) -> list[str]:
     notes = []
     for (i, a), (j, b) in combinations(enumerate(tokens), 2):
         if a.row is not None and a.row == b.row:
@@ -248,7 +250,7 @@ def _notes(tokens: Sequence[Token]) -> list[str]:
     ]
 
 
-def comparison_document(model: str, comparison: Comparison) -> dict[str, Any]:
+def comparison_document(model: str, comparison: ComparisonResult) -> dict[str, Any]:
     """The response of /v1/compare; its arrays are for orjson."""
     document: dict[str, Any] = {
         "model": model,

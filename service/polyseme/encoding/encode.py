@@ -12,7 +12,7 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import contextualize
 from polyseme.errors import MOST_ERRORS, FieldError, OutOfRangeError, UnknownWordError
 from polyseme.models.model import Model
-from polyseme.tokenizer import Case, Resolution, Token, Tokenizer, words
+from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenizer, words
 
 Text: TypeAlias = str | Sequence[str]
 """A sentence, or the words of one that is already tokenized."""
@@ -22,7 +22,7 @@ _resolution = attrgetter("resolution")
 class Tokenized(NamedTuple):
     """The tokens of one sentence."""
 
-    tokens: list[Token]
+    tokens: list[ResolvedToken]
     truncated: int = 0
     """how many words were cut off"""
 
@@ -63,7 +63,7 @@ class Timings:
 class Encoded(NamedTuple):
     """The result for one sentence; only the requested arrays are present."""
 
-    tokens: list[Token]
+    tokens: list[ResolvedToken]
     truncated: int
     """how many words were cut off"""
     arrays: dict[Part, Floats]

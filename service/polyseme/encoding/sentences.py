@@ -11,7 +11,7 @@ from polyseme.encoding.options import EncodeOptions
 from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
-from polyseme.tokenizer import Token
+from polyseme.tokenizer import ResolvedToken
 
 Pooling: TypeAlias = Literal["informativeness", "mean"]
 POOLED = EncodeOptions(include=frozenset({"contextual"}))
@@ -50,7 +50,9 @@ def weighted_mean(vectors: Floats, weights: Floats) -> Floats:
     return mean
 
 
-def token_weights(model: Model, tokens: Sequence[Token], pooling: Pooling) -> NDArray[np.float32]:
+def token_weights(
+    model: Model, tokens: Sequence[ResolvedToken], pooling: Pooling
+) -> NDArray[np.float32]:
     """The weight of each token in the mean; 0 for one without a vector. -> [n]
 
     `informativeness` is s = exp(word bias), up to a factor: 1e-3 / (1e-3 + p) for a word of

@@ -13,7 +13,7 @@ from polyseme.encoding.options import Dtype, EncodeOptions, Limits, Part
 from polyseme.engine.arrays import Floats
 from polyseme.models.manifest import Manifest
 from polyseme.models.model import Model
-from polyseme.tokenizer import Token
+from polyseme.tokenizer import ResolvedToken
 
 Format: TypeAlias = Literal["json", "ndjson", "npz"]
 Encoding: TypeAlias = Literal["float", "base64"]
@@ -58,7 +58,7 @@ def check_size(
     limits.answer_bytes(int(total), None if streamed else _TOO_LARGE)
 
 
-def token_documents(tokens: Sequence[Token]) -> list[dict[str, Any]]:
+def token_documents(tokens: Sequence[ResolvedToken]) -> list[dict[str, Any]]:
     """Tokens as JSON has them, without their rows in the vocabulary."""
     return [
         {"text": text, "start": start, "end": end, "key": key, "resolution": resolution}

@@ -24,7 +24,7 @@ nor other occurrences of its word."""
 
 
 @dataclass(frozen=True)
-class Sentence:
+class SentenceArrays:
     """The tokens of one sentence as arrays."""
 
     vectors: Floats
@@ -48,7 +48,7 @@ class Scoring:
 
     scale: bool = True
     """divide by √k"""
-    looks_at: Mask = "all"
+    mask: Mask = "all"
     position_bias: Floats | None = None
     """[h, 2R+1], added by the clamped distance j − i"""
     word_bias: bool = False
@@ -122,7 +122,7 @@ def attend(
     queries: Floats,
     keys: Floats,
     values: Floats,
-    sentence: Sentence,
+    sentence: SentenceArrays,
     scoring: Scoring,
     *,
     keep_weights: bool = False,
@@ -155,7 +155,7 @@ def attend(
             weights += bias
         if word_bias is not None:
             weights += word_bias
-        weights = softmax(weights, masked_keys(known, sentence.words, scoring.looks_at, rows))
+        weights = softmax(weights, masked_keys(known, sentence.words, scoring.mask, rows))
         if kept is not None:
             kept[:, rows.start : rows.stop] = weights
         np.matmul(weights, values, out=by_head[:, rows.start : rows.stop])

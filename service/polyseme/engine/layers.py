@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from polyseme.engine.arrays import SAFE_LENGTHS, Floats, require_finite, rescale
-from polyseme.engine.attention import Scoring, Sentence, attend, key_scale
+from polyseme.engine.attention import Scoring, SentenceArrays, attend, key_scale
 from polyseme.engine.positions import scaled_sinusoids
 
 NormPlace: TypeAlias = Literal["none", "before", "after"]
@@ -163,7 +163,7 @@ class Layer:
         return Projection(weight, np.concatenate([query_bias, key_bias]))
 
     def __call__(
-        self, x: Floats, sentence: Sentence, *, keep_weights: bool = False
+        self, x: Floats, sentence: SentenceArrays, *, keep_weights: bool = False
     ) -> tuple[Floats, Floats | None]:
         """Run the layer. [n, d] -> [n, d], [h, n, n] if `keep_weights`"""
         before = self.norm == "before"
@@ -189,13 +189,13 @@ class Layer:
             x = norm(x + change) if norm and self.norm == "after" else x + change
         return x, weights
 
-    def project(self, x: Floats, sentence: Sentence) -> tuple[Floats, Floats, Floats]:
+    def project(self, x: Floats, sentence: SentenceArrays) -> tuple[Floats, Floats, Floats]:
         """Unscaled queries, keys and values. [n, d] -> [h, n, k], [h, n, k], [h, n, v]"""
         start = self.attention_norm(x) if self.attention_norm and self.norm == "before" else x
         queries, keys = (split_heads(p(start), self.heads) for p in (self.query, self.key))
         return queries, keys, self._values(start, sentence)
 
-    def _values(self, x: Floats, sentence: Sentence) -> Floats:
+    def _values(self, x: Floats, sentence: SentenceArrays) -> Floats:
         """The values; those of an unknown token are zero whatever the bias. -> [h, n, v]"""
         values = split_heads(self.value(x), self.heads)
         if not sentence.all_known:
@@ -220,7 +220,7 @@ class Contextualized(NamedTuple):
 
 
 def contextualize(
-    sentence: Sentence,
+    sentence: SentenceArrays,
     layers: Sequence[Layer],
     record: Collection[str] = (),
     of_layers: Collection[int] | None = None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polyseme.engine.arrays import Floats, require_finite
-from polyseme.engine.attention import Scoring, Sentence, masked_keys, softmax
+from polyseme.engine.attention import Scoring, SentenceArrays, masked_keys, softmax
 from polyseme.engine.layers import Layer, Projection, contextualize, split_heads
 from polyseme.engine.positions import relative_bias, sinusoids
 
@@ -76,7 +76,7 @@ class _Recorder:
         return values
 
 
-def trace_layer(sentence: Sentence, layers: Sequence[Layer], number: int) -> list[Step]:
+def trace_layer(sentence: SentenceArrays, layers: Sequence[Layer], number: int) -> list[Step]:
     """Every step of one layer of a stored model; the layers before it are run first.
 
     A leading head axis where there is more than one head. Raises NonFiniteError if a step leaves
@@ -85,7 +85,7 @@ def trace_layer(sentence: Sentence, layers: Sequence[Layer], number: int) -> lis
     wide = [layer.astype(np.float64) for layer in layers[: number + 1]]
     vectors = sentence.vectors.astype(np.float64)
     bias = None if sentence.word_bias is None else sentence.word_bias.astype(np.float64)
-    sentence = Sentence(vectors, sentence.known, sentence.words, bias)
+    sentence = SentenceArrays(vectors, sentence.known, sentence.words, bias)
     layer = wide[-1]
     step = _Recorder(_formulas(layer))
     with np.errstate(all="ignore"):
@@ -152,7 +152,7 @@ def _attend(
     queries: Floats,
     keys: Floats,
     values: Floats,
-    sentence: Sentence,
+    sentence: SentenceArrays,
     scoring: Scoring,
     record: _Recorder,
 ) -> Floats:
@@ -184,7 +184,7 @@ def _attend(
             word_bias = scaled[:, None]
         scores = scores + word_bias
     known = None if sentence.all_known else sentence.known
-    masked = masked_keys(known, sentence.words, scoring.looks_at, range(n))
+    masked = masked_keys(known, sentence.words, scoring.mask, range(n))
     if masked is not None:
         record("visible", (~masked).astype(scores.dtype))
     weights = softmax(scores.copy(), masked)
@@ -201,10 +201,10 @@ _TRANSPOSED = re.compile(r"(W[qkvo])")
 _UNMASKED = {"weights": "A = softmax of the scores, row by row"}
 
 
-def _unmasked(x: Floats) -> Sentence:
+def _unmasked(x: Floats) -> SentenceArrays:
     """A sentence in which every token is known and sees every other. [n, …]"""
     n = len(x)
-    return Sentence(x, np.ones(n, np.bool_), np.arange(n))
+    return SentenceArrays(x, np.ones(n, np.bool_), np.arange(n))
 
 
 def _projection(weight: Floats | None) -> Projection:
@@ -236,7 +236,7 @@ def _formulas(layer: Layer) -> dict[str, str]:
     output = FORMULAS["output"] if layer.output.weight is not None else _JOINED
     formulas["output"] = output if layer.output.bias is None else f"{output} + bo"
     scoring = layer.scoring
-    if scoring.position_bias is None and not scoring.word_bias and scoring.looks_at == "all":
+    if scoring.position_bias is None and not scoring.word_bias and scoring.mask == "all":
         formulas |= _UNMASKED
     return formulas
 

@@ -17,7 +17,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats, Integers, unit
-from polyseme.evaluation.datasets import Embedder, Files, Knows, Occurrence
+from polyseme.evaluation.datasets import Embedder, Files, Knows, TokenizedOccurrence
 from polyseme.evaluation.statistics import (
     Figure,
     accuracy,
@@ -33,7 +33,7 @@ _SPLITS = ("train", "test")
 class Examples:
     """Occurrences of a word with their senses."""
 
-    occurrences: list[Occurrence]
+    occurrences: list[TokenizedOccurrence]
     senses: Integers
     """[m], numbers of the word's senses"""
 
@@ -98,7 +98,7 @@ def most_frequent_sense(files: Files) -> CoarseWsdResult:
     return _mean_figures(found)
 
 
-def occurrences_in(files: Files) -> list[Occurrence]:
+def occurrences_in(files: Files) -> list[TokenizedOccurrence]:
     """All occurrences that need a vector."""
     words = ambiguous_words(files)
     return list(chain.from_iterable((*w.train.occurrences, *w.test.occurrences) for w in words))
@@ -192,18 +192,18 @@ def _check_labels(part: str, labels: list[str], files: Files, known: set[str] | 
             )
 
 
-def _occurrences(files: Files, part: str) -> list[Occurrence]:
+def _occurrences(files: Files, part: str) -> list[TokenizedOccurrence]:
     name = f"{part}.data.txt"
     return [parse_occurrence(line, f"{name}, line {n}") for n, line in enumerate(files[name], 1)]
 
 
-def parse_occurrence(line: str, where: str) -> Occurrence:
+def parse_occurrence(line: str, where: str) -> TokenizedOccurrence:
     """Parse a line `place TAB sentence`; raise CommandError if it has another form."""
     place, tab, text = line.partition("\t")
     words = tuple(text.split())
     if not tab or not re.fullmatch(r"[0-9]{1,6}", place) or int(place) >= len(words):
         raise CommandError(f"{where}: it is not the place of a word, a tab and the sentence.")
-    return Occurrence(words, int(place))
+    return TokenizedOccurrence(words, int(place))
 
 
 def senses_of(word: AmbiguousWord) -> NDArray[np.int64]:

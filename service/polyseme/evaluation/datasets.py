@@ -32,8 +32,8 @@ DEEPEST = 3
 _BROKEN = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError)
 
 
-class Occurrence(NamedTuple):
-    """A word of a sentence, by its position counted from 0."""
+class TokenizedOccurrence(NamedTuple):
+    """A word of a tokenized sentence, by its position counted from 0."""
 
     words: Words
     place: int
@@ -44,28 +44,32 @@ class Occurrence(NamedTuple):
         return self.words[self.place]
 
 
-Embedder: TypeAlias = Callable[[Sequence[Occurrence]], Floats]
+Embedder: TypeAlias = Callable[[Sequence[TokenizedOccurrence]], Floats]
 """A function from occurrences to their vectors. -> [m, d]"""
 
 
 class OccurrenceVectors:
     """An Embedder that looks up precomputed vectors [m, d]."""
 
-    def __init__(self, rows: Mapping[Occurrence, int], vectors: Floats) -> None:
+    def __init__(self, rows: Mapping[TokenizedOccurrence, int], vectors: Floats) -> None:
         self._rows, self._vectors = rows, vectors
 
-    def __call__(self, occurrences: Sequence[Occurrence]) -> Floats:
+    def __call__(self, occurrences: Sequence[TokenizedOccurrence]) -> Floats:
         """Look up the vectors. -> [m, d]"""
         rows = np.array([self._rows[one] for one in occurrences], np.int64)
         return self._vectors[rows]
 
 
-def number_occurrences(occurrences: Iterable[Occurrence]) -> dict[Occurrence, int]:
+def number_occurrences(
+    occurrences: Iterable[TokenizedOccurrence],
+) -> dict[TokenizedOccurrence, int]:
     """Number distinct occurrences, as rows of OccurrenceVectors."""
     return {one: number for number, one in enumerate(dict.fromkeys(occurrences))}
 
 
-def by_sentence(rows: Mapping[Occurrence, int]) -> dict[Words, tuple[list[int], list[int]]]:
+def by_sentence(
+    rows: Mapping[TokenizedOccurrence, int],
+) -> dict[Words, tuple[list[int], list[int]]]:
     """The positions and the rows of the occurrences in each sentence."""
     found: dict[Words, tuple[list[int], list[int]]] = {}
     for one, row in rows.items():

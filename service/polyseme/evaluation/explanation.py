@@ -11,9 +11,9 @@ import numpy as np
 
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats, Integers
-from polyseme.engine.attention import Sentence
+from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
-from polyseme.evaluation.datasets import Occurrence
+from polyseme.evaluation.datasets import TokenizedOccurrence
 from polyseme.evaluation.perturbation import (
     MEASURES,
     SENTENCES,
@@ -274,11 +274,13 @@ class _Examiner:
             classifier.guess(number) == sense,
         )
 
-    def _read(self, words: Sequence[str]) -> Sentence:
+    def _read(self, words: Sequence[str]) -> SentenceArrays:
         (read,) = self._source([tuple(words)])
         return read.sentence
 
-    def _scores(self, sentence: Sentence, one: Occurrence, keys: Integers) -> tuple[Floats, Floats]:
+    def _scores(
+        self, sentence: SentenceArrays, one: TokenizedOccurrence, keys: Integers
+    ) -> tuple[Floats, Floats]:
         """The scores of the words in each ranking, and each head's swaps. -> [r, m], [L·h]"""
         weights = attention_rows(sentence, self._layers, one.place, keys)
         off = attention_rows(sentence, self._off, one.place, keys)
@@ -294,7 +296,7 @@ class _Examiner:
         return np.stack([*found, *controls]), self._swaps(sentence, one, keys, weights)
 
     def _swaps(
-        self, sentence: Sentence, one: Occurrence, keys: Integers, weights: Floats
+        self, sentence: SentenceArrays, one: TokenizedOccurrence, keys: Integers, weights: Floats
     ) -> Floats:
         """The distance of each row from those of words of similar frequency. -> [L·h]"""
         drawn = self._like(one.word, one.words, SWAPS, self._rng)

@@ -17,14 +17,14 @@ from polyseme.evaluation.datasets import (
     Embedder,
     Files,
     Knows,
-    Occurrence,
+    TokenizedOccurrence,
     fingerprint,
     read_data_set,
 )
 from polyseme.evaluation.results import (
     Published,
+    ResultRow,
     Results,
-    Row,
     document,
     published_coarsewsd,
     published_wic,
@@ -69,7 +69,7 @@ class Measured:
     embedders: Sequence[Embedder]
 
 
-Vectors: TypeAlias = Callable[[Sequence[Occurrence]], Iterable[Measured]]
+Vectors: TypeAlias = Callable[[Sequence[TokenizedOccurrence]], Iterable[Measured]]
 """A function from occurrences to the vectors of every system."""
 Figures: TypeAlias = dict[str, dict[str, float]]
 
@@ -98,7 +98,7 @@ def _measure(
         results = measure_similarity(config.directory, lookup(source), f"static vector ({name})")
     else:
 
-        def vectors(occurrences: Sequence[Occurrence]) -> Iterator[Measured]:
+        def vectors(occurrences: Sequence[TokenizedOccurrence]) -> Iterator[Measured]:
             """Yield the systems, the model's own last but for the transformer."""
             readers = {
                 f"{name} {number}": reader
@@ -188,7 +188,7 @@ def measure_wic(directory: Path, knows: Knows, vectors: Vectors, split: Split) -
     for one in vectors(pair_set.occurrences_in(files, split)):
         found = pair_set.wic(files, *one.embedders, split=split)
         facts = {"train_accuracy": found.train, "threshold": found.threshold}
-        rows.append(Row(one.name, one.title, one.kind, {"accuracy": found.accuracy}, facts))
+        rows.append(ResultRow(one.name, one.title, one.kind, {"accuracy": found.accuracy}, facts))
     published = published_wic(split)
     told = f"a word of {lacking} pairs" if lacking else ""
     return Results(
@@ -222,7 +222,7 @@ def measure_similarity(directory: Path, lookup: Lookup, title: str) -> Results:
         task="similarity",
         title="Spearman's correlation of static cosines with people's judgement, × 100",
         columns={name: name for name in found},
-        rows=[Row("static", title, "model", figures)],
+        rows=[ResultRow("static", title, "model", figures)],
         notes=[*notes, _interval("the pairs")],
         facts={
             "pairs": {name: one.pairs for name, one in found.items()},
@@ -231,13 +231,13 @@ def measure_similarity(directory: Path, lookup: Lookup, title: str) -> Results:
     )
 
 
-def _coarse_row(name: str, title: str, kind: Kind, found: CoarseWsdResult) -> Row:
+def _coarse_row(name: str, title: str, kind: Kind, found: CoarseWsdResult) -> ResultRow:
     by_word = {
         word: {"accuracy": _percent(one.accuracy), "macro_f1": _percent(one.macro_f1)}
         for word, one in found.words.items()
     }
     figures = {"accuracy": found.accuracy, "macro_f1": found.macro_f1}
-    return Row(name, title, kind, figures, {"words": by_word})
+    return ResultRow(name, title, kind, figures, {"words": by_word})
 
 
 def _by_word(words: Sequence[AmbiguousWord], own: CoarseWsdResult) -> dict[str, dict[str, float]]:
@@ -265,7 +265,7 @@ def _interval(items: str) -> str:
 
 
 def _notes(
-    items: str, rows: Iterable[Row], published: Sequence[Published], lacking: str
+    items: str, rows: Iterable[ResultRow], published: Sequence[Published], lacking: str
 ) -> list[str]:
     notes = [_interval(items)]
     if any(row.name == "random" for row in rows):

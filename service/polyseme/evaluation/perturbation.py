@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from polyseme.engine.arrays import Floats, Integers
-from polyseme.engine.attention import Sentence
+from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.evaluation.senses import SenseData, margins
 from polyseme.evaluation.statistics import precision_at, roc_auc, spearman
@@ -42,20 +42,20 @@ NEIGHBORS = 25
 """The largest distance in frequency rank of a word from the one it replaces."""
 
 
-def attended_places(sentence: Sentence, place: int) -> Integers:
+def attended_places(sentence: SentenceArrays, place: int) -> Integers:
     """The positions of keys other than the word itself: known words that differ. -> [m]"""
     there: Integers = np.flatnonzero(sentence.known & (sentence.words != sentence.words[place]))
     return there
 
 
-def erase(sentence: Sentence, places: Sequence[int]) -> Sentence:
+def erase(sentence: SentenceArrays, places: Sequence[int]) -> SentenceArrays:
     """The sentence with unknown words at some positions, and all others where they are."""
     known, vectors = sentence.known.copy(), sentence.vectors.copy()
     known[list(places)], vectors[list(places)] = False, 0
     return replace(sentence, known=known, vectors=vectors)
 
 
-def swap_word(sentence: Sentence, place: int, other: Sentence) -> Sentence:
+def swap_word(sentence: SentenceArrays, place: int, other: SentenceArrays) -> SentenceArrays:
     """The sentence with the word at a position replaced by that of a one-word sentence."""
     vectors, known = sentence.vectors.copy(), sentence.known.copy()
     vectors[place], known[place] = other.vectors[0], other.known[0]
@@ -67,7 +67,7 @@ def swap_word(sentence: Sentence, place: int, other: Sentence) -> Sentence:
 
 
 def attention_rows(
-    sentence: Sentence, layers: Sequence[Layer], place: int, keys: Integers
+    sentence: SentenceArrays, layers: Sequence[Layer], place: int, keys: Integers
 ) -> Floats:
     """The attention weights of each head for some keys, normalized to a sum of 1. -> [L·h, m]
 
@@ -162,7 +162,7 @@ class Erasure:
 
     def __init__(
         self,
-        sentence: Sentence,
+        sentence: SentenceArrays,
         layers: Sequence[Layer],
         place: int,
         cosines: Callable[[Floats], Floats],

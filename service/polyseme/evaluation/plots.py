@@ -8,7 +8,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from polyseme.evaluation.results import Results, Row
+from polyseme.evaluation.results import ResultRow, Results
 
 Image: TypeAlias = Literal["png", "svg"]
 COLORS = {"control": "#a6a6a6", "model": "#0072b2", "compared": "#d55e00"}
@@ -44,7 +44,7 @@ def plot_results(results: Results, kind: Image) -> bytes:
     return buffer.getvalue()
 
 
-def _draw(panel: Axes, name: str, rows: Sequence[Row], base: float) -> None:
+def _draw(panel: Axes, name: str, rows: Sequence[ResultRow], base: float) -> None:
     """Draw a bar for each system, from `base`, with its interval."""
     figures = [row.figures[name] for row in rows]
     values = [one.value for one in figures]

@@ -17,7 +17,7 @@ class Published(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """A system, and its figure in each column."""
 
     name: str
@@ -36,7 +36,7 @@ class Results:
     title: str
     columns: dict[str, str]
     """names of figures, and their headings in the table"""
-    rows: Sequence[Row]
+    rows: Sequence[ResultRow]
     published: Sequence[Published] = ()
     words: dict[str, dict[str, float]] = field(default_factory=dict)
     """the figures of the model for each word"""

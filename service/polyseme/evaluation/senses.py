@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.metrics import f1_score
 
 from polyseme.engine.arrays import Floats, Integers, unit
-from polyseme.evaluation.datasets import Knows, Occurrence
+from polyseme.evaluation.datasets import Knows, TokenizedOccurrence
 from polyseme.evaluation.statistics import roc_auc
 
 Tagged: TypeAlias = tuple[Sequence[str], Sequence[tuple[int, str, str]]]
@@ -27,7 +27,7 @@ class Lemma:
     """A lemma with two senses or more."""
 
     name: str
-    occurrences: list[Occurrence]
+    occurrences: list[TokenizedOccurrence]
     senses: Integers
     """[m], numbers from 0"""
 
@@ -52,7 +52,7 @@ def collect_senses(
     """
     counts: Counter[str] = Counter()
     forms: set[str] = set()
-    found: dict[str, list[tuple[Occurrence, str]]] = defaultdict(list)
+    found: dict[str, list[tuple[TokenizedOccurrence, str]]] = defaultdict(list)
     for tokens, tags in sentences:
         words = tuple(tokens)
         folded = [word.casefold() for word in words]
@@ -61,14 +61,14 @@ def collect_senses(
         if len(words) <= LONGEST:
             for place, lemma, sense in tags:
                 if wanted(lemma):
-                    found[lemma].append((Occurrence(words, place), sense))
+                    found[lemma].append((TokenizedOccurrence(words, place), sense))
     lemmas = (_lemma(name, found[name], knows, seed) for name in sorted(found))
     ordered = sorted(forms, key=lambda form: (counts[form], form))
     return SenseData([one for one in lemmas if one is not None], counts, ordered)
 
 
 def _lemma(
-    name: str, found: Sequence[tuple[Occurrence, str]], knows: Knows, seed: int
+    name: str, found: Sequence[tuple[TokenizedOccurrence, str]], knows: Knows, seed: int
 ) -> Lemma | None:
     known = knows([one.word for one, _ in found])
     kept = _frequent_senses([pair for pair, there in zip(found, known, strict=True) if there])
@@ -80,7 +80,9 @@ def _lemma(
     return Lemma(name, [one for one, _ in kept], senses)
 
 
-def _frequent_senses(found: list[tuple[Occurrence, str]]) -> list[tuple[Occurrence, str]]:
+def _frequent_senses(
+    found: list[tuple[TokenizedOccurrence, str]],
+) -> list[tuple[TokenizedOccurrence, str]]:
     """The occurrences of senses with FEWEST occurrences, if there are two such senses."""
     counts = Counter(sense for _, sense in found)
     frequent = {sense for sense, count in counts.items() if count >= FEWEST}

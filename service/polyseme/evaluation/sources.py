@@ -11,14 +11,14 @@ import numpy as np
 from polyseme.client.errors import ClientError
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
-from polyseme.engine.attention import Sentence
+from polyseme.engine.attention import SentenceArrays
 from polyseme.errors import PolysemeError, TooLargeError
 from polyseme.evaluation.datasets import Words
 from polyseme.models.model import Model
-from polyseme.tokenizer import Token, resolve_all
+from polyseme.tokenizer import ResolvedToken, resolve_all
 
 if TYPE_CHECKING:
-    from polyseme.client.results import Sentence as EncodedSentence
+    from polyseme.client.results import Sentence
 
 
 _TIMEOUT, _RETRIES, _LONGEST_WAIT = 120.0, 5, 120.0
@@ -29,8 +29,8 @@ _TIMEOUT, _RETRIES, _LONGEST_WAIT = 120.0, 5, 120.0
 class StaticSentence:
     """A sentence with its static vectors."""
 
-    sentence: Sentence
-    tokens: Sequence[Token] = ()
+    sentence: SentenceArrays
+    tokens: Sequence[ResolvedToken] = ()
     """empty if a service tokenized it"""
     contextual: Floats | None = None
     """[n, d], if a service computed them"""
@@ -62,7 +62,7 @@ class LocalSource:
         """Whether words have a vector, from the vocabulary or composed of subwords."""
         return [t.row is not None or t.composed is not None for t in self._resolve(words)]
 
-    def _resolve(self, words: Iterable[str]) -> list[Token]:
+    def _resolve(self, words: Iterable[str]) -> list[ResolvedToken]:
         return resolve_all(words, self._model.vocabulary, composes=self._model.composes)
 
 
@@ -117,7 +117,7 @@ def _refusals() -> Iterator[None]:
         raise CommandError(str(error)) from None
 
 
-def _static_sentence(words: Words, encoded: "EncodedSentence") -> StaticSentence:
+def _static_sentence(words: Words, encoded: "Sentence") -> StaticSentence:
     """The sentence as `Model.sentence` makes it, without the word bias, which a service keeps."""
     static, contextual = encoded.static, encoded.contextual
     if static is None or contextual is None or not len(words) == len(encoded.tokens) == len(static):
@@ -129,4 +129,4 @@ def _static_sentence(words: Words, encoded: "EncodedSentence") -> StaticSentence
     folded = [(token.key or token.text).casefold() for token in encoded.tokens]
     numbers = {word: number for number, word in enumerate(dict.fromkeys(folded))}
     places = np.array([numbers[word] for word in folded], np.int64)
-    return StaticSentence(Sentence(static, known, places), contextual=contextual)
+    return StaticSentence(SentenceArrays(static, known, places), contextual=contextual)

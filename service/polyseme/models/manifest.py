@@ -67,6 +67,7 @@ class LayerEntry(_Section):
 
     scale: bool = True
     looks_at: Mask = "all"
+    """the mask (`Scoring.mask`); the name in the file dates from the first format"""
     word_bias: bool = False
     residual: ResidualEntry = ResidualEntry()
     norm: NormPlace = "none"

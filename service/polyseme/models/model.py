@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Flags, Floats
-from polyseme.engine.attention import Sentence
+from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.quantization import Rows, as_floats, stored
 from polyseme.engine.similarity import lengths, nearest
 from polyseme.engine.subwords import Subwords
 from polyseme.models.manifest import Manifest
 from polyseme.models.vocabulary import Vocabulary
-from polyseme.tokenizer import CanCompose, Token, Tokenizer, no_subwords
+from polyseme.tokenizer import CanCompose, ResolvedToken, Tokenizer, no_subwords
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class Model:
         """The tokenizer of this model without its subwords."""
         return Tokenizer(self.vocabulary)
 
-    def static(self, tokens: Sequence[Token]) -> NDArray[np.float32]:
+    def static(self, tokens: Sequence[ResolvedToken]) -> NDArray[np.float32]:
         """The static vector of each token, zero where it is unknown. -> [n, d]"""
         return self._look_up(tokens)[0]
 
-    def sentence(self, tokens: Sequence[Token]) -> Sentence:
+    def sentence(self, tokens: Sequence[ResolvedToken]) -> SentenceArrays:
         """The tokens as the engine's input.
 
         Two tokens are occurrences of one word where their vocabulary entries differ in case at
@@ -87,14 +87,14 @@ class Model:
         words = np.array([ids.setdefault(word, n) for n, word in enumerate(folded)], np.int64)
         bias = None if self.word_bias is None else self.word_bias[rows]
         if listed is None:
-            return Sentence(vectors, np.ones(len(tokens), np.bool_), words, bias)
+            return SentenceArrays(vectors, np.ones(len(tokens), np.bool_), words, bias)
         if bias is not None:
             bias[~listed] = 0
         known = listed | np.array([token.composed is not None for token in tokens], np.bool_)
-        return Sentence(vectors, known, words, bias)
+        return SentenceArrays(vectors, known, words, bias)
 
     def _look_up(
-        self, tokens: Sequence[Token]
+        self, tokens: Sequence[ResolvedToken]
     ) -> tuple[NDArray[np.float32], NDArray[np.intp], Flags | None]:
         """The vectors, the rows (0 where unlisted) and the listed tokens, None for all.
 

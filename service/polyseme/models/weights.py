@@ -166,7 +166,7 @@ def layer_entry(layer: Layer) -> LayerEntry:
     norm = layer.attention_norm or layer.feed_forward_norm
     return LayerEntry(
         scale=layer.scoring.scale,
-        looks_at=layer.scoring.looks_at,
+        looks_at=layer.scoring.mask,
         word_bias=layer.scoring.word_bias,
         residual=ResidualEntry(**vars(layer.residual)),
         norm=layer.norm,

@@ -134,7 +134,7 @@ def closed_form(vectors: Floats, key: Projection, *, informative: bool = True) -
         key=key,
         value=half_whitening(vectors, by_frequency=informative),
         scoring=Scoring(
-            scale=False, looks_at="other-words", position_bias=nearness(), word_bias=informative
+            scale=False, mask="other-words", position_bias=nearness(), word_bias=informative
         ),
         residual=Residual("unit", SHARE, POSITION_SHARE),
     )

@@ -12,7 +12,7 @@ from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Integers
 from polyseme.models.model import Model
 from polyseme.progress import Progress
-from polyseme.tokenizer import Token, resolve_all, tokenize
+from polyseme.tokenizer import ResolvedToken, resolve_all, tokenize
 from polyseme.tokenizer import words as split_words
 from polyseme.training.config import TrainingConfig
 from polyseme.training.corpus import OnRead, sample_paragraphs, sha256
@@ -124,7 +124,7 @@ class Lexicon:
     model: Model
     composing: bool = True
     """whether out-of-vocabulary words are composed of subwords if the model can"""
-    _tokens: list[Token] = field(default_factory=list)
+    _tokens: list[ResolvedToken] = field(default_factory=list)
     _entries: dict[int | str, int] = field(default_factory=dict)
     _words: dict[str, int] = field(default_factory=dict)
     _pieces: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class Lexicon:
     def _composes(self, spelling: str) -> bool:
         return self.composing and self.model.composes(spelling)
 
-    def _entry(self, token: Token) -> int:
+    def _entry(self, token: ResolvedToken) -> int:
         """The entry of a token: one for each vocabulary row, and for each composed spelling."""
         key = token.composed if token.row is None else token.row
         if key is None:

@@ -11,7 +11,7 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
 from polyseme.models.model import Model
-from polyseme.tokenizer import Token
+from polyseme.tokenizer import ResolvedToken
 from polyseme.training.closed_form import (
     FREQUENT,
     POSITION_SHARE,
@@ -73,7 +73,7 @@ def _sample(model: Model) -> tuple[NDArray[np.float32], Floats]:
 
 def vectors_of(model: Model, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
     """The vectors of some rows of the vocabulary, as floats. -> [n, d]"""
-    return model.static([Token("", None, None, "", "exact", int(row)) for row in rows])
+    return model.static([ResolvedToken("", None, None, "", "exact", int(row)) for row in rows])
 
 
 def _in_heads(layer: Layer, sample: Floats, frequencies: Floats, config: TrainingConfig) -> Layer:
@@ -162,7 +162,7 @@ def _random(
         value=_glorot(rng, d, heads * v),
         output=_glorot(rng, heads * v, d),
         scoring=Scoring(
-            looks_at="other-words",
+            mask="other-words",
             position_bias=np.zeros((heads, 2 * REACH + 1), np.float32),
             word_bias=informative,
             word_bias_scale=_unit_scale(heads, informative=informative),
@@ -182,9 +182,7 @@ def _added_layer(first: Layer, config: TrainingConfig, d: int, rng: np.random.Ge
         key=_glorot(rng, d, heads * k),
         value=_glorot(rng, d, heads * v),
         output=Projection(np.zeros((heads * v, d), np.float32)),
-        scoring=Scoring(
-            looks_at="others", position_bias=np.zeros((heads, 2 * REACH + 1), np.float32)
-        ),
+        scoring=Scoring(mask="others", position_bias=np.zeros((heads, 2 * REACH + 1), np.float32)),
         residual=Residual("add"),
     )
     return _with_parts(layer, config, d, rng)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from polyseme.command_error import CommandError
-from polyseme.engine.attention import Sentence
+from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.engine.positions import sinusoids
 from polyseme.models.manifest import LayerEntry, ResidualEntry
@@ -27,7 +27,7 @@ TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
-class Batch:
+class TrainingBatch:
     """Sentences padded to one length with unknown tokens, which are masked."""
 
     vectors: Tensor
@@ -54,11 +54,11 @@ class TableTensors:
         self._bias = None if bias is None else torch.from_numpy(bias)
         self._unknown = table.unknown
 
-    def batch(self, contexts: Contexts, vectors: Tensor | None = None) -> Batch:
+    def batch(self, contexts: Contexts, vectors: Tensor | None = None) -> TrainingBatch:
         """The batch of some contexts; `vectors` [E, d] replace those of the table."""
         rows = torch.from_numpy(contexts.rows.astype(np.int64))
         source = self.vectors if vectors is None else vectors
-        return Batch(
+        return TrainingBatch(
             # Gives the unknown entry no gradient if vectors are trained.
             torch.nn.functional.embedding(rows, source, self._unknown, sparse=vectors is not None),
             rows != self._unknown,
@@ -92,21 +92,23 @@ class Network:
         arrays = {name: tensor.detach().numpy().copy() for name, tensor in self.tensors.items()}
         return layers_from_tensors(arrays, list(self.entries), self.heads, self.d)
 
-    def targets(self, batch: Batch) -> Tensor:
+    def targets(self, batch: TrainingBatch) -> Tensor:
         """The contextual vector of each sentence's target. -> [B, d]"""
         x, last = batch.vectors, len(self.entries) - 1
         for number in range(last):
             x = self._layer(number, x, batch, None)
         return self._layer(last, x, batch, batch.targets)[:, 0]
 
-    def rows(self, batch: Batch) -> Tensor:
+    def rows(self, batch: TrainingBatch) -> Tensor:
         """The contextual vector of each token. -> [B, n, d]"""
         x = batch.vectors
         for number in range(len(self.entries)):
             x = self._layer(number, x, batch, None)
         return x
 
-    def _layer(self, number: int, x: Tensor, batch: Batch, targets: Tensor | None) -> Tensor:
+    def _layer(
+        self, number: int, x: Tensor, batch: TrainingBatch, targets: Tensor | None
+    ) -> Tensor:
         """Apply one layer, for all rows or one row of each sentence. [B, n, d] -> [B, r, d]"""
         layer = _LayerTensors(self.tensors, f"layers.{number}.", self.entries[number], self.heads)
         start = layer.normed(x, "attention_norm", "before")
@@ -148,7 +150,7 @@ class _LayerTensors:
         y = x if weight is None else x @ weight
         return y if bias is None else y + bias
 
-    def attended(self, x: Tensor, rows: Tensor, places: Tensor, batch: Batch) -> Tensor:
+    def attended(self, x: Tensor, rows: Tensor, places: Tensor, batch: TrainingBatch) -> Tensor:
         """The output of attention for some rows. [B, n, d], [B, r, d] -> [B, r, d]"""
         queries = self._split(self.projected("query", rows))
         scores = self._scores(queries, x)
@@ -180,7 +182,7 @@ class _LayerTensors:
             scores = scores + own[:, :, None]
         return scores[:, :, None]
 
-    def _biased(self, scores: Tensor, places: Tensor, batch: Batch) -> Tensor:
+    def _biased(self, scores: Tensor, places: Tensor, batch: TrainingBatch) -> Tensor:
         """Add position bias and word bias. [B, h, r, n] -> [B, h, r, n]"""
         table = self.get("position_bias")
         if table is not None:
@@ -232,13 +234,13 @@ class _LayerTensors:
         return self.normed(sum_, "feed_forward_norm", "after")
 
 
-def attention_mask(known: Tensor, words: Tensor, looks_at: str, places: Tensor) -> Tensor:
+def attention_mask(known: Tensor, words: Tensor, mask: str, places: Tensor) -> Tensor:
     """True for the keys that each row may attend to. [B, n], [B, n], [B, r] -> [B, r, n]"""
     itself = torch.arange(known.shape[1]) == places[:, :, None]
     visible = known[:, None].expand_as(itself)
-    if looks_at == "others":
+    if mask == "others":
         visible = visible & ~itself
-    elif looks_at == "other-words":
+    elif mask == "other-words":
         visible = visible & (words[:, None] != words.gather(1, places)[:, :, None])
     alone = ~visible.any(dim=2, keepdim=True)
     return visible | (itself & alone)
@@ -269,7 +271,7 @@ def unit(x: Tensor) -> Tensor:
     return scaled / torch.where(square > 0, square, torch.ones_like(square)).sqrt()
 
 
-def require_agreement(network: Network, batch: Batch) -> list[Layer]:
+def require_agreement(network: Network, batch: TrainingBatch) -> list[Layer]:
     """The layers of a network; raise CommandError if the engine computes something else."""
     layers = network.to_layers()
     if not all(torch.isfinite(tensor).all() for tensor in network.tensors.values()):
@@ -283,10 +285,10 @@ def require_agreement(network: Network, batch: Batch) -> list[Layer]:
     return layers
 
 
-def disagreement(network: Network, layers: list[Layer], batch: Batch) -> float:
+def disagreement(network: Network, layers: list[Layer], batch: TrainingBatch) -> float:
     """The largest relative difference between network and engine on a batch, in float64."""
     bias = batch.word_bias
-    wide = Batch(
+    wide = TrainingBatch(
         batch.vectors.double(),
         batch.known,
         batch.words,
@@ -300,7 +302,7 @@ def disagreement(network: Network, layers: list[Layer], batch: Batch) -> float:
         rows, targets = network.rows(wide).numpy(), network.targets(wide).numpy()
     worst = 0.0
     for number, place in enumerate(batch.targets.tolist()):
-        sentence = Sentence(
+        sentence = SentenceArrays(
             wide.vectors[number].numpy(),
             wide.known[number].numpy(),
             wide.words[number].numpy(),

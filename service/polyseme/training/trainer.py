@@ -15,7 +15,7 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.training.config import TrainingConfig
 from polyseme.training.held_out import Scores, TrainingData
-from polyseme.training.network import Batch, Network, require_agreement, unit
+from polyseme.training.network import Network, TrainingBatch, require_agreement, unit
 from polyseme.training.sampling import Contexts, Draw
 
 EMBEDDING = "embedding"
@@ -212,7 +212,7 @@ class Trainer:
         distance = torch.stack(squares).sum() if squares else torch.zeros(())
         return loss + self.config.anchor * distance
 
-    def _vector_drift(self, batch: Batch) -> Tensor:
+    def _vector_drift(self, batch: TrainingBatch) -> Tensor:
         """The squared distance of the vectors in a batch from their initial values."""
         begin = torch.nn.functional.embedding(batch.rows, self.initial[EMBEDDING])
         drift = ((batch.vectors - begin) / self._vector_scale).square().sum()
