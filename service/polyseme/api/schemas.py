@@ -75,7 +75,8 @@ class EncodeRequest(_Body):
     input: Input
     model: ModelName = None
     include: list[Part] = Field(
-        DEFAULT_PARTS,  # type: ignore[arg-type] - pydantic would copy a list for each request
+        # Not a list: pydantic would copy it for each request.
+        DEFAULT_PARTS,  # type: ignore[arg-type]
         fail_fast=True,
         description="the arrays to return",
     )

@@ -114,7 +114,7 @@ class Residual:
         np.sqrt(norms, out=norms)
         content: Any = True
         if n and SAFE_LENGTHS[0] <= norms.min() and norms.max() <= SAFE_LENGTHS[1]:
-            total = output / norms[0][:, None]
+            total: Floats = output / norms[0][:, None]
             total += x * (self.share / norms[1])[:, None]
         else:
             total = rescale(output, 1)
