@@ -82,6 +82,7 @@ def test_all_that_the_service_needs_is_audited_and_what_tests_need_is_not(
     assert not names & {"pytest", "playwright", "polyseme", "mypy"}
 
 
+@pytest.mark.slow
 def test_the_check_runs_it_and_it_ends_with_one_line() -> None:
     assert ".ci/audit.py" in (SCRIPT.parents[1] / "Makefile").read_text()
     done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=False)

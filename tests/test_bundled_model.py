@@ -54,6 +54,7 @@ def test_who_looks_matters_and_not_only_where(bundled: Model) -> None:
     assert np.abs(rows[0] - rows[1]).max() > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="needs the evaluation sets (POLYSEME_TEST_DATA)")
 def test_it_separates_senses_as_its_manifest_says_and_better_than_the_controls(
     bundled: Model,

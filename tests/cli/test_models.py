@@ -321,6 +321,7 @@ def test_word2vec_text_is_what_gensim_and_an_import_read(polyseme, tmp_path):
     assert (tmp_path / "back.txt").read_bytes() == out.read_bytes()
 
 
+@pytest.mark.slow
 def test_the_bundled_model_comes_back_from_its_text_to_the_bit(bundled, tmp_path):
     """8 bits and a scale; words of the tokenizer have no white space, so none is lacking."""
     out, models = tmp_path / "wiki.txt", tmp_path / "models"

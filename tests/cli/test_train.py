@@ -47,6 +47,7 @@ def sentence(done):
     return done.stderr.decode().splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_model_is_trained_and_stands_beside_the_one_it_started_from(train, place):
     done = train("--tags", "tags.jsonl", *QUICK)
     assert done.returncode == 0, done.stderr.decode()

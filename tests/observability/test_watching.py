@@ -103,6 +103,7 @@ def promtool(*arguments, text=None, folder=PROMETHEUS):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @needs_prometheus
 @pytest.mark.parametrize(
     "arguments",
@@ -189,6 +190,7 @@ def watched(tmp_path_factory, serve):
 QUIET = {rule["alert"] for rule in RULES}
 
 
+@pytest.mark.slow
 @needs_prometheus
 @pytest.mark.parametrize(("where", "expression"), EXPRESSIONS)
 def test_a_real_prometheus_takes_every_expression(watched, where, expression):
@@ -199,6 +201,7 @@ def test_a_real_prometheus_takes_every_expression(watched, where, expression):
         assert found, f"{where} shows nothing"
 
 
+@pytest.mark.slow
 @needs_prometheus
 def test_a_real_prometheus_evaluates_every_alert(watched):
     until(lambda: all_evaluated(watched), True)

@@ -87,6 +87,7 @@ def shape(text: str) -> str:
     return re.escape(text.strip()).replace("…", "[A-Za-z0-9_-]{43,64}")
 
 
+@pytest.mark.slow
 def test_a_key_is_made_used_replaced_and_taken_away_as_the_page_says(shell: Shell) -> None:
     made = shell.run(MAKE)
     assert re.fullmatch(shape(SAID[0]), made.stderr.strip())
@@ -109,6 +110,7 @@ def test_a_key_is_made_used_replaced_and_taken_away_as_the_page_says(shell: Shel
         assert find_key(read_key_file(shell.folder / "keys"), new) == "alice-2"
 
 
+@pytest.mark.slow
 def test_a_rate_in_redis_is_set_as_the_page_says(shell: Shell) -> None:
     with shell.serving(SERVE_RATES) as (_, client):
         # Whether there is a Redis at this place or not.

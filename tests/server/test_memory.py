@@ -20,6 +20,7 @@ NDJSON = "application/x-ndjson"
 SENTENCE = '"she sat on the bank of the river number %d and read, and the tide came in slowly"\n'
 
 
+@pytest.mark.slow
 def test_ten_thousand_sentences_as_ndjson_keep_a_worker_under_120_mb(tmp_path) -> None:
     with running(tmp_path, workers=1, threads=1) as service:
         (worker,) = service.workers()

@@ -246,6 +246,7 @@ def test_connections_in_the_queue_of_the_system_are_answered_at_the_end(tmp_path
         assert [caller.response()[0] for caller in callers] == [200] * 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Le"])
 def test_a_client_that_never_finishes_does_not_keep_the_service(tmp_path, sent) -> None:
     with running(tmp_path, workers=1, graceful_timeout=3) as service, Caller(service) as half:

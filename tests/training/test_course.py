@@ -31,6 +31,7 @@ def test_it_learns_to_tell_senses_apart_of_words_it_was_never_trained_on(world, 
     assert scores["kept"]["auc"] > scores["before"]["auc"] + 10
 
 
+@pytest.mark.slow
 def test_it_learns_from_text_without_tags(world, corpus):
     trained, _ = run(world, corpus=corpus, init="random", interpolate=1, steps=1, pseudo_words=2)
     assert trained.facts["data"]["tags"] == 0

@@ -181,6 +181,7 @@ def test_links_in_an_archive_lead_nowhere(tmp_path):
         read(written(tmp_path / "t.tar", buffer.getvalue()))
 
 
+@pytest.mark.slow
 @needs_xml
 def test_the_tagged_text_of_google_is_read():
     path = Path(__file__).parents[3] / "shared/data/senses/google_wsd.tar.xz"
