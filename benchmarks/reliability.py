@@ -1,58 +1,272 @@
-"""What a service holds: load, faults, hostile requests, and memory in ten minutes of it.
+"""What a service holds: faults under load, hostile requests, and memory in ten minutes of requests.
 
     python benchmarks/reliability.py [--bounded] [--only soak]
 
-Runs the tests of faults as often as the record has it, a quarter of an hour on a quiet machine;
-`--bounded` as often as `make test` does, to try it out. A test that fails ends it, and nothing is
-kept. Results: results/reliability.json.
+A quarter of an hour on a quiet machine, with a real gunicorn of two workers; `--bounded` tries
+everything briefly and keeps nothing. Results: results/reliability.json.
 """
 
-import subprocess
+import itertools
+import os
+import random
+import signal
 import sys
 import tempfile
-from collections import defaultdict
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+import httpx
 import orjson
 from record import record
 
-ROOT = Path(__file__).parents[1]
-_PACKAGES = ["gunicorn", "flask", "numpy", "pydantic", "hypothesis", "schemathesis"]
-RESULT = ROOT / "benchmarks/results/reliability.json"
-_KINDS = {"load", "fault", "hostile", "schema", "soak"}
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from sentences import bundled, sentences
+from tests.server.sending import send_all
+from tests.server.service import (
+    Service,
+    client_ports,
+    load,
+    memory,
+    private_bytes,
+    running,
+)
+
+RESULT = Path(__file__).parent / "results/reliability.json"
+SHARE = 0.8
+"""The part of the measured capacity that the soak sends."""
+CLIENTS = 4
+MINUTE = 60
+
+
+def reloads(folder: Path, times: int) -> dict[str, Any]:
+    """SIGHUP under load."""
+    with running(folder) as service, load(service) as asking:
+        for _ in range(times):
+            asking.go_on(20)
+            service.reload()
+        asking.go_on(20)
+    return {"tried": times, "answered": asking.answered, "lost": len(asking.lost)}
+
+
+def recycled(folder: Path, times: int) -> dict[str, Any]:
+    """Workers that end after 100 requests."""
+    with running(folder, max_requests=100) as service, load(service) as asking:
+        asking.go_on(100 * times)
+    return {"tried": times, "answered": asking.answered, "lost": len(asking.lost)}
+
+
+def terminations(folder: Path, times: int) -> dict[str, Any]:
+    """SIGTERM under load; clients are refused once the service has drained."""
+    answered = lost = 0
+    for number in range(times):
+        (folder / str(number)).mkdir()
+        with (
+            running(folder / str(number), graceful_timeout=20, drain_seconds=1) as service,
+            load(service) as asking,
+        ):
+            asking.go_on(100)
+            service.signal(signal.SIGTERM)
+            service.process.wait(MINUTE)
+        answered, lost = answered + asking.answered, lost + len(asking.lost)
+    return {"tried": times, "answered": answered, "lost": lost}
+
+
+def kills(folder: Path, times: int) -> dict[str, Any]:
+    """SIGKILL of a worker; `lost` counts its own requests, and others are an error."""
+    inside: set[int] = set()
+    with running(folder) as service, load(service) as asking:
+        for _ in range(times):
+            asking.go_on(20)
+            victim = service.workers()[0]
+            os.kill(victim, signal.SIGSTOP)
+            inside |= client_ports(service, victim)
+            os.kill(victim, signal.SIGKILL)
+            service.wait_for_workers(2, but={victim})
+        asking.go_on(20)
+    if {port for port, _ in asking.lost} - inside:
+        raise SystemExit("A request of another worker was lost.")
+    return {
+        "tried": times,
+        "answered": asking.answered,
+        "lost": len(asking.lost),
+        "inside": True,
+    }
+
+
+FAULTS: dict[str, tuple[Callable[[Path, int], dict[str, Any]], int, int]] = {
+    "SIGHUP: models and keys are read again": (reloads, 60, 3),
+    "workers are replaced after 100 requests": (recycled, 40, 2),
+    "SIGTERM: the service ends": (terminations, 8, 1),
+    "a worker is killed with -9": (kills, 40, 2),
+}
+"""What happens, and how often: in full and bounded."""
+
+
+def hostile(folder: Path, number: int) -> dict[str, Any]:
+    """Requests of `tests/server/hostile.py`; memory is what no other process shares."""
+    with running(folder) as service:
+        workers = service.workers()
+        with click.progressbar(length=number, label="hostile", file=sys.stderr) as bar:
+            outcome = send_all(service.address, 7, range(number // 2))
+            warm = {pid: private_bytes(pid) for pid in workers}
+            bar.update(number // 2)
+            outcome.add(send_all(service.address, 7, range(number // 2, number)))
+            bar.update(number - number // 2)
+        if outcome.faults or service.workers() != workers:
+            raise SystemExit(f"Hostile requests: {outcome.faults[:3] or 'a worker ended'}.")
+        now = {pid: private_bytes(pid) for pid in workers}
+    return {
+        "sent": number,
+        "statuses": dict(outcome.statuses),
+        "kinds": len({kind.rpartition(" ")[0] for kind in outcome.kinds}),
+        "grown_mb": round(max(now[pid] - warm[pid] for pid in workers) / 1e6, 1),
+        "largest_mb": round(max(now.values()) / 1e6),
+    }
+
+
+def mixed() -> list[tuple[str, str, bytes | None, dict[str, str]]]:
+    """Requests to every route: method, path, body, headers."""
+    texts = [" ".join(words) for words in sentences(bundled(), [20] * 400, seed=5)]
+    js, nd, npz = "application/json", "application/x-ndjson", "application/x-npz"
+    apples = [{"text": "an apple a day", "word": "apple"}, {"text": "Apple sold", "word": "Apple"}]
+    bodies: list[tuple[str, Any, str]] = [
+        ("/v1/encode", {"input": texts[:8]}, js),
+        ("/v1/encode", {"input": texts[:8], "encoding": "base64"}, js),
+        ("/v1/encode", {"input": texts[:8]}, npz),
+        ("/v1/encode", {"input": texts[:60], "include": ["contextual"]}, nd),
+        ("/v1/compare", {"occurrences": apples}, js),
+        ("/v1/trace", {"text": "the river bank"}, js),
+        ("/v1/neighbors", {"word": "bank"}, js),
+        ("/v1/embeddings", {"input": texts[:4], "model": "wiki-en"}, js),
+        ("/v1/encode", {"input": 7}, js),
+        *(("/v1/encode", {"input": one, "encoding": "base64"}, js) for one in texts),
+    ]
+    kinds = [
+        ("POST", path, orjson.dumps(body), {"Content-Type": js, "Accept": accept})
+        for path, body, accept in bodies
+    ]
+    return [*kinds, ("GET", "/v1/models", None, {}), ("GET", "/v1/encode", None, {})]
+
+
+def soak(folder: Path, seconds: int) -> dict[str, Any]:
+    """Mixed requests at a part of the capacity, and the memory of all processes meanwhile."""
+    requests = mixed()
+    with running(folder) as service:
+        capacity = _send(service, requests, min(seconds, 20), 0)
+        rate = SHARE * capacity[0] / min(seconds, 20)
+        samples: list[tuple[float, float, float]] = []
+        with click.progressbar(length=seconds, label="soak", file=sys.stderr) as bar:
+            answered, lost = _send(service, requests, seconds, rate, samples, bar)
+    first, last = _mean(samples, MINUTE, MINUTE + 30), _mean(samples, seconds - 30, seconds)
+    return {
+        "seconds": seconds,
+        "capacity": round(capacity[0] / min(seconds, 20)),
+        "share": SHARE,
+        "rate": round(answered / seconds),
+        "answered": answered,
+        "lost": lost,
+        "growth_percent": round(100 * (last / first - 1), 2),
+        "samples": samples[:: max(len(samples) // 150, 1)],
+    }
+
+
+def _mean(samples: list[tuple[float, float, float]], start: float, end: float) -> float:
+    chosen = [own for second, _, own in samples if start <= second <= end] or [samples[-1][2]]
+    return sum(chosen) / len(chosen)
+
+
+def _send(
+    service: Service,
+    requests: list[tuple[str, str, bytes | None, dict[str, str]]],
+    seconds: float,
+    rate: float,
+    samples: list[tuple[float, float, float]] | None = None,
+    bar: Any = None,
+) -> tuple[int, int]:
+    """Send at a rate, 0 for as fast as possible; return responses and lost requests."""
+    began, counts, lost = time.monotonic(), [0] * CLIENTS, [0] * CLIENTS
+    expected: dict[int, bytes] = {}
+
+    def client(number: int) -> None:
+        order = random.Random(number)  # noqa: S311 - not for secrets
+        with httpx.Client(base_url=service.url, timeout=MINUTE) as http:
+            while (now := time.monotonic() - began) < seconds:
+                if rate and counts[number] > now * rate / CLIENTS:
+                    time.sleep(0.005)
+                    continue
+                which = order.randrange(len(requests))
+                method, path, body, headers = requests[which]
+                try:
+                    response = http.request(method, path, content=body, headers=headers)
+                except httpx.HTTPError:
+                    lost[number] += 1
+                    continue
+                counts[number] += 1
+                lost[number] += _differs(response, which, expected)
+
+    threads = [threading.Thread(target=client, args=(n,)) for n in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for done in _seconds(began, seconds):
+        if samples is not None:
+            processes = [service.master, *service.workers()]
+            pss = sum(memory(pid, "Pss") for pid in processes) / 1e6
+            own = sum(memory(pid, "Pss_Anon") for pid in processes) / 1e6
+            samples.append((round(done, 1), round(pss, 2), round(own, 2)))
+        if bar is not None:
+            bar.update(round(done) - bar.pos)
+    for thread in threads:
+        thread.join()
+    return sum(counts), sum(lost)
+
+
+def _differs(response: httpx.Response, which: int, expected: dict[int, bytes]) -> bool:
+    """Whether a response is not the first one to its request; a refusal has its own request id."""
+    if response.is_success:
+        return expected.setdefault(which, response.content) != response.content
+    return response.status_code not in {405, 422}
+
+
+def _seconds(began: float, seconds: float) -> Iterator[float]:
+    """Every two seconds, until the end."""
+    for number in itertools.count(1):
+        time.sleep(max(began + min(2 * number, seconds) - time.monotonic(), 0))
+        if (now := time.monotonic() - began) >= seconds:
+            return
+        yield now
 
 
 @click.command()
-@click.option("--bounded", is_flag=True, help="Try each fault as often as `make test` does.")
-@click.option("--only", help="Run what has this in its name, and keep the rest of the last record.")
+@click.option("--bounded", is_flag=True, help="Try everything briefly; keep nothing.")
+@click.option("--only", help="Run one of faults, hostile, soak; keep the rest of the last record.")
 def main(bounded: bool, only: str | None) -> None:
     """Measure."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "found"
-        command = [sys.executable, "-m", "pytest", "tests/faults", "-v", "-s"]
-        command += ["-p", "no:cacheprovider", "--record", str(file)]
-        command += [*([] if bounded else ["--full"]), *(["-k", only] if only else [])]
-        done = subprocess.run(command, cwd=ROOT, check=False)  # noqa: S603 - a command of our own
-        if done.returncode:
-            raise SystemExit("A test failed; nothing is kept.")
-        found: dict[str, Any] = dict(sorted_by_kind(file.read_bytes().splitlines()))
-    before = orjson.loads(RESULT.read_bytes()) if only else {"bounded": []}
-    bounded_kinds = set(before["bounded"]) - found.keys() | (set(found) if bounded else set())
-    found = {kind: found.get(kind, before.get(kind)) for kind in sorted(_KINDS)}
-    if missing := [kind for kind, some in found.items() if not some]:
-        raise SystemExit(f"Tests were skipped; nothing is kept without {', '.join(missing)}.")
-    record("reliability", _PACKAGES, {"bounded": sorted(bounded_kinds), **found})
-
-
-def sorted_by_kind(lines: list[bytes]) -> dict[str, list[dict[str, Any]]]:
-    """What the tests found, by its kind."""
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for line in lines:
-        one = orjson.loads(line)
-        found[one.pop("kind")].append(one)
-    return dict(found)
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if only in {None, "faults"}:
+            found["fault"] = []
+            for fault, (cause, full, few) in FAULTS.items():
+                place = folder / cause.__name__
+                place.mkdir()
+                result = {"name": fault, **cause(place, few if bounded else full)}
+                found["fault"].append(result)
+                click.echo(orjson.dumps(result).decode())
+        if only in {None, "hostile"}:
+            found["hostile"] = hostile(folder, 2_000 if bounded else 100_000)
+            click.echo(orjson.dumps(found["hostile"]).decode())
+        if only in {None, "soak"}:
+            found["soak"] = soak(folder, 100 if bounded else 600)
+            shown = {name: one for name, one in found["soak"].items() if name != "samples"}
+            click.echo(orjson.dumps(shown).decode())
+    if not bounded:
+        before = orjson.loads(RESULT.read_bytes())
+        kept = {kind: before[kind] for kind in ("fault", "hostile", "soak")}
+        record("reliability", ["gunicorn", "flask", "numpy", "pydantic"], kept | found)
 
 
 if __name__ == "__main__":
