@@ -4,7 +4,7 @@
 
 1,000 and 10,000 sentences of 5 to 60 words to `/v1/encode`, each to a fresh service that has
 answered 100 before: how much memory its worker has had at most (`VmHWM`), and how long a sentence
-takes, beside batches of 100 that are answered in one piece. Results: results/streams.json.
+takes, beside batches of 100. Results: results/streams.json.
 """
 
 import time
@@ -24,7 +24,7 @@ from sentences import bundled, lengths, sentences
 JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
 COUNTS, SMALL = (1_000, 10_000), 100
 REPEATED = 10
-"""How often a batch in one piece is posted."""
+"""How many small batches are posted."""
 LIMITS = {
     "workers": 1,
     "timeout": 600,
@@ -97,8 +97,8 @@ def large(texts: Sequence[str], kind: Kind) -> dict[str, float]:
 
 
 def small(texts: Sequence[str], kind: Kind) -> dict[str, float]:
-    """Batches of 100, each answered in one piece."""
-    with running(SERVICE, **LIMITS, stream_bytes=1 << 30) as server:
+    """Batches of 100."""
+    with running(SERVICE, **LIMITS) as server:
         post(server, texts[:SMALL], kind)
         batches = [texts[i * SMALL : (i + 1) * SMALL] for i in range(REPEATED)]
         took = sum(post(server, batch, kind)[0] for batch in batches)

@@ -15,12 +15,12 @@ PICTURE = "soak.svg"
 HEAD = """\
 # Reliability
 
-`make reliability` measures this and writes `benchmarks/results/reliability.json`; `make docs` writes
-this page from it. It runs a real gunicorn with two workers and the bundled model; clients and
-service share the processors. `make test-all` tries the same, fewer times, and also model folders that
-are damaged while they serve, full and read-only disks, logs that cannot be written, signals at
-every moment of a worker's life, and every request that the OpenAPI document allows or forbids
-(`tests/server`)."""
+`make reliability` measures this and writes `benchmarks/results/reliability.json`; `make docs`
+writes this page from it. It runs a real gunicorn with two workers and the bundled model; clients
+and service share the processors. `make test-all` tries the same, fewer times, and also model
+folders that are damaged while they serve, full and read-only disks, logs that cannot be written,
+signals at every moment of a worker's life, and every request that the OpenAPI document allows or
+forbids (`tests/server`)."""
 
 
 def reliability() -> str:
@@ -62,9 +62,9 @@ def _memory(soak: Document) -> list[str]:
     minutes = soak["seconds"] / 60
     text = f"""\
 {minutes:.3g} minutes of mixed requests (JSON, base64, npz, NDJSON, comparisons, traces, neighbors,
-embeddings, models, refusals) at {soak["rate"]:,} a second: {soak["share"]:.0%} of the {soak["capacity"]:,}
-that the same clients reach without a pause. {soak["answered"]:,} responses, each compared;
-{soak["lost"]} lost. The memory of the master and its workers (PSS) grows by
+embeddings, models, refusals) at {soak["rate"]:,} a second: {soak["share"]:.0%} of the
+{soak["capacity"]:,} that the same clients reach without a pause. {soak["answered"]:,} responses,
+each compared; {soak["lost"]} lost. The memory of the master and its workers (PSS) grows by
 {soak["growth_percent"]} % from the first minute to the last, without mapped files, whose
 share depends on other processes. Goal: at most 2 %.
 """

@@ -3,12 +3,25 @@
 import os
 import shutil
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import COMMAND, ROOT
-from tests.server.service import WAIT, Service, load, running, version_of, write_version
+from tests.server.service import (
+    SHORT,
+    WAIT,
+    Caller,
+    Service,
+    descriptors,
+    load,
+    posted,
+    running,
+    until,
+    version_of,
+    write_version,
+)
 
 pytestmark = [
     pytest.mark.faults,
@@ -131,3 +144,14 @@ def test_disks_that_take_nothing_stop_nobody(tmp_path, script) -> None:
 )
 def test_a_log_that_takes_nothing_stops_nobody(tmp_path, script) -> None:
     serves(tmp_path, after(script))
+
+
+def test_a_worker_without_free_descriptors_lets_connections_wait(tmp_path) -> None:
+    with running(tmp_path, command=after("ulimit -n 60"), workers=1) as service:
+        (worker,) = service.workers()
+        with ExitStack() as stack:
+            callers = [stack.enter_context(Caller(service)) for _ in range(100)]
+            until(lambda: descriptors(worker) == 60)
+            assert callers[0].ask(posted(SHORT))[0] == 200
+        assert service.ask("GET", "/livez")[0] == 200
+        assert service.workers() == [worker]

@@ -17,13 +17,15 @@ from polyseme.observability import metrics
 
 _STALL = 0.5
 """Seconds that connections wait before a busy worker takes them: no other worker does."""
+_PAUSE = 0.01
+"""Seconds between two attempts to accept without a free descriptor."""
 
 
 class FairWorker(ThreadWorker):  # type: ignore[misc]
     """Leaves new connections to workers with a free thread; a busy one accepts some in turn."""
 
     busy = finished = 0
-    waiting_since: float | None = None
+    waiting_since = 0.0
 
     def set_accept_enabled(self, enabled: bool) -> None:
         """At the end, answer what waits and close: later connections are refused, not reset."""
@@ -35,19 +37,23 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
 
     def accept_waiting(self) -> None:
         """Accept every connection that waits, to queue or refuse it."""
-        while listeners := self.waiting_listeners():
-            for listener in listeners:
-                self.accept(listener)
+        while (listeners := self.waiting_listeners()) and all(map(self.accept, listeners)):
+            pass
 
     def waiting_listeners(self) -> list[Any]:
         """The listeners with a connection that no worker has taken."""
         open_ones = [listener for listener in self.sockets if listener.sock]
         return select.select(open_ones, [], [], 0)[0]
 
-    def accept(self, listener: Any) -> None:
-        """Accept one connection."""
-        super().accept(listener)
+    def accept(self, listener: Any) -> bool:
+        """Accept one connection; without a free descriptor it waits for one."""
         self.finished = 0
+        try:
+            super().accept(listener)
+        except OSError:
+            time.sleep(_PAUSE)
+            return False
+        return True
 
     def wait_for_and_dispatch_events(self, timeout: float) -> None:
         """Accept in turn with responses; in a stall, take what no other worker takes."""
@@ -56,11 +62,9 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
         self.set_accept_enabled(free and room)
         metrics.CONNECTIONS.set(self.nr_conns)
         super().wait_for_and_dispatch_events(timeout if free else min(timeout, _STALL))
-        if free or not room or not self.waiting_listeners():
-            self.waiting_since = None
-        elif self.waiting_since is None:
-            self.waiting_since = time.monotonic()
-        elif time.monotonic() - self.waiting_since > _STALL:
+        waits = room and not free and self.waiting_listeners()
+        self.waiting_since = (self.waiting_since or time.monotonic()) if waits else 0.0
+        if waits and time.monotonic() - self.waiting_since > _STALL:
             self.accept_waiting()
 
     def enqueue_req(self, conn: Any) -> None:
