@@ -39,7 +39,7 @@ BLANK = (b" " * (1 << 20) + b"\n") * 80
 
 @pytest.mark.parametrize("packing", PACKINGS)
 @pytest.mark.parametrize("kind", FORMATS)
-def test_a_file_says_the_same_compressed_or_not(importer, kind, packing):
+def test_a_compressed_file_gives_the_same_model(importer, kind, packing):
     words, vectors = importer.read(packed(build(kind), packing))
     assert words == list(WORDS)
     assert vectors.tobytes() == VECTORS.tobytes()
@@ -47,7 +47,7 @@ def test_a_file_says_the_same_compressed_or_not(importer, kind, packing):
 
 @pytest.mark.parametrize("name", ["file.gz", "file.bz2", "file.xz", "file.zip", "file.txt"])
 @pytest.mark.parametrize("kind", FORMATS)
-def test_the_name_does_not_say_how_a_file_is_compressed(importer, kind, name):
+def test_compression_is_detected_by_content(importer, kind, name):
     for packing in PACKINGS:
         file = importer.file(packed(build(kind), packing), name)
         assert importer.read(file)[0] == list(WORDS)
@@ -60,7 +60,7 @@ def test_several_streams_in_one_file_are_read_one_after_the_other(importer):
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_a_zip_may_be_packed_in_other_ways(importer, method):
+def test_a_zip_may_use_other_compression_methods(importer, method):
     assert importer.read(archive({"vectors": rows()}, method))[0] == list(WORDS)
 
 
@@ -224,7 +224,7 @@ def test_many_zeros_after_a_fasttext_file_are_a_bomb_too(importer):
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-def test_any_byte_of_a_compressed_file_may_be_another(lasting_importer, kind, packing, data):
+def test_a_changed_byte_of_a_compressed_file_is_detected(lasting_importer, kind, packing, data):
     """What comes out is a model or one sentence, and never a traceback."""
     content = bytearray(packed(build(kind), packing))
     content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))

@@ -85,7 +85,7 @@ def test_words_in_another_encoding_are_read_where_it_is_named(importer):
     assert_same(model, right.index_to_key, right.vectors)
 
 
-def test_words_that_are_no_utf8_are_left_out_where_that_is_asked_for(importer):
+def test_words_that_are_not_utf8_are_skipped_on_request(importer):
     file = DATA / "pang_lee_polarity_fasttext.vec"
     right = word2vec(file, unicode_errors="surrogateescape")
     good = [row for row, word in enumerate(right.index_to_key) if word.isprintable()]
@@ -96,7 +96,7 @@ def test_words_that_are_no_utf8_are_left_out_where_that_is_asked_for(importer):
     assert model.manifest.training["file"]["left_out"] == bad
 
 
-def test_a_file_in_which_every_row_is_left_out_is_refused(importer):
+def test_a_file_whose_rows_are_all_skipped_is_refused(importer):
     file = DATA / "w2v_keyedvectors_load_test.modeldata"
     assert importer.refusal(file, "--skip-bad-rows") == "The file has no vectors."
 
@@ -132,7 +132,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_file_of_vectors_is_refused_in_a_sentence(importer, name):
+def test_a_file_without_vectors_is_refused_in_one_sentence(importer, name):
     assert importer.refusal(DATA / name) == REFUSED[name]
 
 

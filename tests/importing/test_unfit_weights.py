@@ -141,7 +141,7 @@ def test_no_two_kinds_of_unfit_weights_share_a_sentence_by_chance():
     assert len(again) == 2  # no projection, whatever else there is; not finite, for three reasons
 
 
-def test_a_shape_of_the_row_convention_is_told_so_in_the_column_convention(importer, vectors):
+def test_a_wrong_shape_is_reported_in_the_declared_convention(importer, vectors):
     sentence = refusal(importer, vectors, ROW, "--convention", "column", *HEADS)
     assert "in the column convention; --convention row takes it turned." in sentence
     wide = refusal(importer, vectors, {"key": WIDE}, "--convention", "column")
@@ -194,7 +194,7 @@ METADATA = {
 }
 
 
-def test_factors_on_a_word_bias_that_is_not_there_are_refused_in_a_sentence(importer, vectors):
+def test_factors_without_a_word_bias_are_refused_in_one_sentence(importer, vectors):
     tensors = {"query": SQUARE, "layers.0.word_bias_scale": np.ones(1, np.float32)}
     assert refusal(importer, vectors, tensors) == (
         "The weights, layers.0: the metadata do not ask for the word_bias of word_bias_scale."
@@ -222,7 +222,7 @@ def damaged(content):
 
 
 @pytest.mark.parametrize("case", damaged(b""))
-def test_what_is_no_safetensors_file_is_refused_in_a_sentence(importer, vectors, case):
+def test_an_invalid_safetensors_file_is_refused_in_one_sentence(importer, vectors, case):
     path = save(importer, {"query": SQUARE})
     path.write_bytes(damaged(path.read_bytes())[case])
     sentence = importer.refusal(vectors, "--weights", path)
