@@ -82,7 +82,7 @@ def test_a_single_head_without_an_output_keeps_its_columns():
     np.testing.assert_array_equal(alone[:, 3], outputs(layer, one)[:, 3])
 
 
-def test_without_the_query_all_rows_attend_equally():
+def test_without_the_query_weights_do_not_depend_on_the_query_token():
     rng = np.random.default_rng(3)
     layer, one = bare(), sentence(rng)
     layer = replace(layer, scoring=replace(layer.scoring, position_bias=None))
@@ -207,7 +207,7 @@ def test_vectors_are_those_of_the_engine_for_every_stack_at_once(three_heads):
         np.testing.assert_array_equal(found[name], unit(np.concatenate(rows)))
 
 
-def test_senses_are_separated_only_by_informative_contexts(three_heads):
+def test_the_auc_is_perfect_with_context_and_chance_without(three_heads):
     near = ("river", "money")
     texts = [["bank", near[n % 2]] for n in range(40)]
     tagged = [(n, 0, "bank/NOUN", near[n % 2]) for n in range(40)]

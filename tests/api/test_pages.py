@@ -143,7 +143,9 @@ def test_every_answer_has_them(
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
-def test_a_page_lists_its_files_and_all_are_served(client: httpx.Client, path: str) -> None:
+def test_pages_have_a_content_security_policy_and_security_headers(
+    client: httpx.Client, path: str
+) -> None:
     answer = client.get(path)
     (policy,) = answer.headers.get_list("content-security-policy")
     assert policy.startswith("default-src 'self'; ")

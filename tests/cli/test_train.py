@@ -150,7 +150,7 @@ def test_an_unknown_field_of_a_recipe_is_named(train, place):
 
 
 @pytest.mark.parametrize("form", ["words", "file"])
-def test_excluded_words_are_skipped(train, place, form):
+def test_excluded_words_are_recorded(train, place, form):
     words = "BANKAA, bankab"
     if form == "file":
         (place / "words").write_text("bankaa\n\nBankab\n")

@@ -313,7 +313,7 @@ def test_an_oversized_response_is_not_read_to_its_end(said):
         b'{"code": "method_not_allowed"}',
     ],
 )
-def test_fields_of_a_problem_document_are_checked(document):
+def test_escape_sequences_of_a_problem_document_are_not_shown(document):
     status = 429 if b"rate" in document else 422
     with pytest.raises(PolysemeError) as caught:
         ask(Said(status, "application/problem+json", document))

@@ -56,7 +56,7 @@ def test_long_sentences_have_the_bits_of_one_thread(bundled, method):
         pytest.skip("the BLAS of this machine takes sums alike with two threads")
 
 
-def test_derived_clients_have_the_options_too(bundled):
+def test_embed_and_compare_use_one_thread(bundled):
     given = [(" ".join(LONG[0]), "river"), (" ".join(LONG[1]), "lends")]
     with threadpool_limits(1, "blas"):
         vectors, comparison = bundled.embed(LONG), bundled.compare(given)
@@ -78,7 +78,7 @@ def test_other_threads_than_the_main_one_may_encode(bundled, main_set_it):
     assert set(threads()) == {2}
 
 
-def test_the_last_model_to_close_restores_the_thread_limits():
+def test_the_last_thread_to_leave_restores_the_thread_limits():
     inside, go = threading.Barrier(2, timeout=20), threading.Barrier(2, timeout=20)
 
     def other():

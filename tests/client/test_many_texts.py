@@ -106,7 +106,7 @@ class Meeting:
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_a_client_without_permission_gets_an_error(kind):
+def test_zero_concurrency_is_refused(kind):
     with pytest.raises(ValueError, match="concurrency"):
         kind("http://localhost:8000", concurrency=0)
 

@@ -106,7 +106,7 @@ def test_the_order_of_words_may_be_declared(importer, rows, name):
 
 
 @with_files
-def test_only_the_first_words_are_checked(importer, rows):
+def test_the_order_is_judged_by_the_words_up_to_the_limit(importer, rows):
     words, vectors = rows
     content = files.rows(words, vectors) + files.rows([f"{word}~" for word in words[::-1]], vectors)
     done = importer.run(content, "--limit", str(len(words)), "--name", "made")

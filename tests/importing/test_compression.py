@@ -224,7 +224,9 @@ def test_many_zeros_after_a_fasttext_file_are_a_bomb_too(importer):
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-def test_a_changed_byte_of_a_compressed_file_is_detected(lasting_importer, kind, packing, data):
+def test_a_changed_byte_of_a_compressed_file_gives_a_model_or_one_sentence(
+    lasting_importer, kind, packing, data
+):
     """What comes out is a model or one sentence, and never a traceback."""
     content = bytearray(packed(build(kind), packing))
     content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))

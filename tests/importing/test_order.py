@@ -65,7 +65,7 @@ def test_as_few_as_are_enough_tell():
     assert sorted_by_frequency([*FUNCTION_WORDS[:FEWEST][::-1], *OTHERS]) is False
 
 
-def test_words_in_different_case_are_distinct():
+def test_the_order_check_is_case_sensitive():
     assert sorted_by_frequency([word.title() for word in FUNCTION_WORDS]) is None
 
 

@@ -106,7 +106,7 @@ MISSHAPEN = {
 
 @BOTH
 @pytest.mark.parametrize("case", MISSHAPEN)
-def test_an_index_of_another_size_is_refused(whole, case, verify):
+def test_a_malformed_index_is_refused(whole, case, verify):
     content, expected = MISSHAPEN[case]
     replace(whole, INDEX, content)
     assert said_of(whole, verify=verify) == expected

@@ -231,7 +231,7 @@ def answer_with(page: Page, body: str, status: int = 200, **headers: str) -> Non
     )
 
 
-def test_a_module_that_fails_to_load_is_reported_and_retried(open_page: Open) -> None:
+def test_a_module_that_fails_to_load_is_reported_until_another_view_opens(open_page: Open) -> None:
     reader = open_page("#neighbors")
     reader.page.route("**/page/compare/view.js", lambda route: route.abort())
     navigation(reader, "Compare")
