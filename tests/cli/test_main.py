@@ -178,8 +178,8 @@ def test_serving_ends_with_one_sentence_where_the_file_is_bad(tmp_path, content)
         ("API_KEYS_FILE", "/no/such/file", "Path does not point to a file"),
         ("API_KEYS", " , ,", "there is nothing between the commas"),
         ("API_KEYS", "sha256:s3cretqx", "a hash is `sha256:` and 64 hexadecimal digits"),
-        ("RATE_LIMIT_STORAGE", "mongodb://s3cretqx", "it begins with redis://"),
-        ("RATE_LIMIT_STORAGE", "redis://x:s3cretqx/0", "it is not an address of Redis"),
+        ("RATE_LIMIT_STORAGE", "mongodb://s3cretqx", "the address begins with redis://"),
+        ("RATE_LIMIT_STORAGE", "redis://x:s3cretqx/0", "this is not an address of Redis"),
     ],
 )
 def test_an_invalid_setting_of_keys_or_rates_is_named_and_not_shown(name, value, sentence):

@@ -103,13 +103,14 @@ ESTIMATE = (
     " workers that serve it share."
 )
 UNTOLD = (
-    "polyseme: Warning: too few English function words to tell whether the words are in the order"
-    " of their frequency, so each counts as informative as the next; --sorted says that they are."
+    "polyseme: Warning: there are too few English function words to determine whether the words are"
+    " sorted by frequency, so all count as equally informative; --sorted declares that they are"
+    " sorted."
 )
 NO_TEXT = "\udcff"
 """How Python has a byte of the command line that is not UTF-8."""
 A_NAME = (
-    "polyseme: A model's name is letters, digits, `.`, `_` and `-`, at most 64 and the first a"
+    "polyseme: A model's name has at most 64 letters, digits, `.`, `_` and `-`, and starts with a"
     " letter or digit; give one by --name.\n"
 )
 
@@ -232,8 +233,7 @@ def test_a_model_is_replaced_only_on_request(importing):
     done = importing(content=rows(WORDS[::-1]))
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
-        "polyseme: A model of this name is there already; --replace puts the new one in its place."
-        "\n"
+        "polyseme: A model of this name exists already; --replace replaces it.\n"
     )
     assert snapshot(importing.models) == before
     assert importing("--replace").returncode == 0
@@ -299,7 +299,7 @@ def test_a_file_that_is_being_written_to_a_pipe_is_refused(importing):
     os.mkfifo(importing.place / "pipe")
     done = importing(file="pipe")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.startswith(b"polyseme: The file is not a regular one; ")
+    assert done.stderr.startswith(b"polyseme: This is not a regular file; ")
 
 
 def assert_refused(done, sentence):

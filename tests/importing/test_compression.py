@@ -26,8 +26,8 @@ from tests.importing.files import (
 )
 
 TWICE = "The file is compressed twice; expand it once."
-DAMAGED = "The file is damaged or cut off: it cannot be expanded beyond byte {}."
-BAD_ZIP = "The .zip is damaged, encrypted or packed in a rare way."
+DAMAGED = "The file is damaged or truncated: it cannot be decompressed beyond byte {}."
+BAD_ZIP = "The .zip is damaged, encrypted or compressed by an unsupported method."
 COMPRESSED = PACKINGS[1:]
 ZIP = archive({"vectors": rows()})
 LINES = b"".join(b"w%d" % number + b" 0" * 300 + b"\n" for number in range(120_000))
@@ -77,7 +77,7 @@ def test_a_member_of_a_zip_is_chosen_by_its_name(importer):
 
 def test_only_a_zip_has_members(importer):
     said = importer.refusal(gzip.compress(rows()), "--member", "vectors")
-    assert said == "The file is no .zip, so it has no member to name."
+    assert said == "The file is not a .zip, so it has no members."
 
 
 def test_a_zip_without_files_is_refused(importer):
@@ -187,10 +187,10 @@ def test_what_expands_without_end_is_refused_before_it_fills_the_memory(
     importer, packing, content, within
 ):
     said = importer.refusal(packed(content, packing))
-    place = int(said.split("at byte ")[1].split(")")[0])
+    place = int(said.split("at byte ")[1].split(",")[0])
     assert said == (
-        "The file expands to more than 100 times its size, which no vectors do"
-        f" (at byte {place}); expand it yourself if you trust it."
+        "The file expands to more than 100 times its size at byte"
+        f" {place}, unlike vectors; decompress it yourself if you trust it."
     )
     assert 0 < place - (64 << 20) <= within + 1  # at the end of the line that goes beyond
 
@@ -207,7 +207,7 @@ def test_a_hundred_megabytes_of_zeros_are_refused_as_soon_as_they_are_seen(impor
             "glove": "Line 1 is longer than 2097152 bytes.",
             "word2vec-text": "Line 2 is longer than 2097152 bytes.",
             "word2vec-binary": "No word ends within 4096 bytes of byte 240017.",
-            "fasttext": "goes on after its last table.",
+            "fasttext": "continues after its last table.",
         }[kind]
     )
 
@@ -253,5 +253,5 @@ def test_a_pipe_is_refused_before_it_is_opened(importer):
     done = importer.run(pipe)
     assert done.code == 1
     assert done.err == (
-        "polyseme: The file is not a regular one; write what it gives into a file first.\n"
+        "polyseme: This is not a regular file; write its content into a file first.\n"
     )

@@ -13,14 +13,14 @@ from tests.importing.mirror import NAME
 DATA = f"/{NAME}/{NAME}.gz"
 OFFLINE = (
     "gensim-data cannot be reached. On a machine with a network run `polyseme models pull` and"
-    " copy the model's folder, or download the file of vectors there and `polyseme models import`"
-    " it here; --mirror names another place that has list.json and NAME/NAME.gz."
+    " copy the model's folder, or download the file of vectors there and run `polyseme models"
+    " import` here; --mirror names another server with list.json and NAME/NAME.gz."
 )
 NO_INDEX = (
     "The list.json of gensim-data, or of the mirror, is not an index of vectors; --mirror names"
-    " another place."
+    " another one."
 )
-CUT = "The download was cut off; try again."
+CUT = "The download is incomplete; try again."
 
 
 def wrong_checksum(mirror):
@@ -65,10 +65,10 @@ def entry(**changes):
     return spoil
 
 
-CHECKSUM = "What was downloaded has not the checksum that the index says; try again."
+CHECKSUM = "The downloaded file does not have the checksum of the index; try again."
 ABSENT = (
-    "The server answers 404 where the index says the file is; try again later, or name another"
-    " place by --mirror."
+    "The server responds with 404 to the request for the file; try again later, or name another"
+    " mirror by --mirror."
 )
 NESTED = b"[" * 100_000 + b"]" * 100_000
 SPOILED = {
@@ -148,8 +148,8 @@ def test_a_file_name_that_differs_from_the_index_is_reported(mirror, puller):
     done = puller.pull(NAME, mirror=mirror)
     assert (done.code, done.out) == (1, "")
     assert done.err == (
-        "polyseme: In gensim's folder of data the folder of this name lacks the file that the index"
-        " names; remove that folder and try again.\n"
+        "polyseme: The folder of this name in gensim's data folder lacks the file that the index"
+        " names; remove the folder and try again.\n"
     )
     assert not puller.models.exists()
 
@@ -159,7 +159,7 @@ def test_vectors_that_are_none_are_refused_as_by_an_import(mirror, puller):
     done = puller.pull(NAME, mirror=mirror)
     assert (done.code, done.out) == (1, "")
     (line,) = done.err.splitlines()
-    assert line == "polyseme: Line 1 says 9 words, but the file ends after 4."
+    assert line == "polyseme: Line 1 declares 9 words, but the file ends after 4."
     assert not puller.models.exists()
 
 
@@ -219,5 +219,5 @@ def test_a_data_folder_that_cannot_be_created_is_reported(mirror, puller, tmp_pa
     assert (done.code, done.out, done.err) == (
         1,
         "",
-        "polyseme: gensim's folder of data cannot be made; GENSIM_DATA_DIR names another.\n",
+        "polyseme: gensim's data folder cannot be created; GENSIM_DATA_DIR names another one.\n",
     )

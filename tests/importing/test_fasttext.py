@@ -151,7 +151,7 @@ def test_a_word_that_was_never_seen_is_refused(importer, count):
     content = files.fasttext(counts=[5, count, 1, 1])
     place = content.index(b"Quagga\0")
     sentence = importer.refusal(content)
-    assert sentence == f"At byte {place} the fastText file says that a word was seen {count} times."
+    assert sentence == f"At byte {place} the fastText file has a word with the count {count}."
 
 
 def test_counts_take_precedence_over_the_order_of_words(importer):

@@ -101,17 +101,17 @@ def test_a_file_whose_rows_are_all_skipped_is_refused(importer):
     assert importer.refusal(file, "--skip-bad-rows") == "The file has no vectors."
 
 
-NOT_UTF8 = "has a word that is not UTF-8; --skip-bad-rows leaves such rows out."
+NOT_UTF8 = "has a word that is not UTF-8; --skip-bad-rows skips such rows."
 PICKLE = (
-    "The file is a pickle, which runs code when it is read, so it never is; save the vectors with"
+    "The file is a pickle, which can run code and is never read; save the vectors with"
     " gensim's save_word2vec_format."
 )
 UNTOLD = (
-    "The format cannot be told: line 1 is neither a word with its numbers nor a word2vec header,"
-    " and the file is no fastText .bin."
+    "The format is unknown: line 1 is neither a word with its numbers nor a word2vec header,"
+    " and the file is not a fastText .bin."
 )
 REFUSED = {
-    "pretrained.vec": "Line 1 says 3 words, but the file ends after 1.",
+    "pretrained.vec": "Line 1 declares 3 words, but the file ends after 1.",
     "pang_lee_polarity_fasttext.vec": f"Line 150 {NOT_UTF8}",
     "w2v_keyedvectors_load_test.modeldata": f"Line 2 {NOT_UTF8}",
     "cp852_fasttext.bin": f"At byte 88 the fastText file {NOT_UTF8}",

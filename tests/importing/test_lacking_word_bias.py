@@ -10,7 +10,7 @@ from tests.tiny import WORDS, normal
 
 RNG = np.random.default_rng(17)
 ASKING = {"layers": '[{"word_bias": true}]'}
-LACKING = "The weights' metadata ask for a tensor word_bias, which is lacking."
+LACKING = "The weights' metadata require a tensor word_bias, which is missing."
 BY_FREQUENCY = ["the", "of", "and", "to", "in", "a", "is", "for", "on", "was"]
 
 

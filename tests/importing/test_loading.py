@@ -131,7 +131,7 @@ def test_a_number_that_a_process_cannot_read_is_refused_with_its_line(importer, 
     pieces(70, few=0)
     content = rows(*many(300)) + row("okapi", b"1 2 3 4 5 6 0x1p3")
     said = importer.refusal(content, "--processes", 2)
-    assert said.startswith("Line 301 has something that is not a number;")
+    assert said.startswith("Line 301 has an invalid number;")
 
 
 def test_a_number_that_is_not_finite_is_refused_with_its_line_in_any_piece(importer, pieces):

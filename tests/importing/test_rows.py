@@ -137,7 +137,7 @@ def test_bad_rows_are_skipped_and_counted(importer, build):
     assert importer.refusal(content).startswith(f"Line {2 if build is rows else 3} ")
     done = importer.run(content, "--skip-bad-rows", "--name", "m")
     assert done.code == 0
-    assert f"polyseme: {len(BAD_LINES)} rows could not be used and were left out." in done.err
+    assert f"polyseme: {len(BAD_LINES)} unusable rows were skipped." in done.err
     words, vectors = importer_read(importer, content)
     assert words == list(WORDS)
     assert vectors.tobytes() == VECTORS.tobytes()
@@ -208,7 +208,7 @@ def test_skipped_rows_count_toward_the_limit(importer):
     [
         (row("gnu", b"nan nan nan"), "The file has no vectors."),
         (binary(["gnu"], [[np.nan] * 3]), "The file has no vectors."),
-        (fasttext([b"\xff"], VECTORS[:1], ()), "has no word that can be used."),
+        (fasttext([b"\xff"], VECTORS[:1], ()), "has no usable word."),
     ],
     ids=["text", "binary", "fastText"],
 )

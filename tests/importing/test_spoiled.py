@@ -57,7 +57,7 @@ def test_the_files_that_are_spoiled_would_else_be_good(importer):
 def test_words_that_are_equal_after_decoding_are_refused(importer):
     same = [*WORDS[:3], "+AHo-ebra"]  # UTF-7 for zebra
     said = importer.refusal(rows(same), "--encoding", "utf-7")
-    assert said == f"Line 4 has the word of line 1 again{SKIP}"
+    assert said == f"Line 4 repeats the word of line 1{SKIP}"
     said = importer.refusal(fasttext(same), "--encoding", "utf-7")
     assert said == at(place_of(fasttext(), b"1999"), "has a word twice")
 
