@@ -59,7 +59,7 @@ def three_heads(tmp_path):
 
 
 @pytest.mark.parametrize("with_output", [True, False])
-def test_the_heads_alone_add_up_to_all_of_them(with_output):
+def test_single_heads_add_up_to_all_of_them(with_output):
     rng = np.random.default_rng(1)
     changes = {"output": Projection(normal(rng, 21, D))}
     if not with_output:
@@ -74,7 +74,7 @@ def test_the_heads_alone_add_up_to_all_of_them(with_output):
         assert not np.allclose(parts[0], parts[1])
 
 
-def test_a_head_alone_without_an_output_keeps_its_own_columns():
+def test_a_single_head_without_an_output_keeps_its_columns():
     layer = Layer(heads=5, value=Projection(None, np.arange(5, dtype=np.float32)))
     one = sentence(np.random.default_rng(2))
     alone = outputs(only_head(layer, 3, D), one)
@@ -82,7 +82,7 @@ def test_a_head_alone_without_an_output_keeps_its_own_columns():
     np.testing.assert_array_equal(alone[:, 3], outputs(layer, one)[:, 3])
 
 
-def test_without_the_query_it_does_not_matter_who_looks():
+def test_without_the_query_weights_do_not_depend_on_the_query_token():
     rng = np.random.default_rng(3)
     layer, one = bare(), sentence(rng)
     layer = replace(layer, scoring=replace(layer.scoring, position_bias=None))
@@ -135,7 +135,7 @@ def test_variants_are_named_by_what_the_model_has(tmp_path, three_heads):
     assert "layers 1 to 1" in variants(deep_model(tmp_path / "deep"))
 
 
-def test_a_variant_differs_in_its_part_alone(three_heads):
+def test_a_variant_differs_only_in_its_part(three_heads):
     one, found = sentence(np.random.default_rng(7)), variants(three_heads)
     (own,), same = found[THE_MODEL], weights(three_heads.layers[0], one)
     for name in ("values: closed form", "values: the static vectors", "static share 0.8"):
@@ -207,7 +207,7 @@ def test_vectors_are_those_of_the_engine_for_every_stack_at_once(three_heads):
         np.testing.assert_array_equal(found[name], unit(np.concatenate(rows)))
 
 
-def test_what_context_tells_is_told_apart_and_what_it_does_not_is_not(three_heads):
+def test_the_auc_is_perfect_with_context_and_chance_without(three_heads):
     near = ("river", "money")
     texts = [["bank", near[n % 2]] for n in range(40)]
     tagged = [(n, 0, "bank/NOUN", near[n % 2]) for n in range(40)]
@@ -227,7 +227,7 @@ def test_examples_have_a_square_for_each_head_and_rows_that_sum_to_one(three_hea
         np.testing.assert_allclose(made.sum(axis=-1), 1, atol=0.01)
 
 
-def test_neighbours_of_examples_are_words_without_the_sentences_own(bundled):
+def test_neighbors_of_examples_exclude_words_of_the_sentence(bundled):
     for one in neighbors(bundled):
         own = {word.casefold() for word in one["text"].split()}
         assert not own & {word.casefold() for word, _ in one["contextual"]}

@@ -83,9 +83,7 @@ def test_keys_are_random_and_of_256_bits() -> None:
         f"one {HASH} # mine",
     ],
 )
-def test_a_line_that_is_not_a_name_and_a_hash_is_refused_by_its_number(
-    tmp_path: Path, line: str
-) -> None:
+def test_an_invalid_line_is_refused_by_its_number(tmp_path: Path, line: str) -> None:
     file = written(tmp_path, f"# first\nfine sha256:{'b2' * 32}\n{line}\n")
     with pytest.raises(KeyFileError) as caught:
         read_key_file(file)
@@ -145,7 +143,7 @@ def test_what_is_not_a_small_file_of_text_is_refused(
     assert str(caught.value) == f"The key file {sentence}"
 
 
-def test_as_many_keys_as_there_may_be_are_read(tmp_path: Path) -> None:
+def test_the_maximum_number_of_keys_is_read(tmp_path: Path) -> None:
     lines = "".join(f"n{i} sha256:{i:064x}\n" for i in range(MAX_KEYS))
     assert len(read_key_file(written(tmp_path, lines))) == MAX_KEYS
 

@@ -44,7 +44,7 @@ def test_until_they_are_whole_what_was_there_stays(tmp_path):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_what_is_broken_off_leaves_nothing(tmp_path, error):
+def test_an_interrupted_write_leaves_nothing(tmp_path, error):
     place = tmp_path / "file"
     place.write_bytes(b"before")
     with pytest.raises(error):
@@ -52,7 +52,7 @@ def test_what_is_broken_off_leaves_nothing(tmp_path, error):
     assert (names(tmp_path), place.read_bytes()) == (["file"], b"before")
 
 
-def test_a_disk_that_is_full_leaves_what_was_there(tmp_path):
+def test_a_full_disk_keeps_the_previous_file(tmp_path):
     """The kernel refuses what goes over the limit of a file's size, as a full disk does."""
     place = tmp_path / "file"
     place.write_bytes(b"before")
@@ -67,7 +67,7 @@ def test_a_disk_that_is_full_leaves_what_was_there(tmp_path):
     assert (names(tmp_path), place.read_bytes()) == (["file"], b"before")
 
 
-def test_a_process_that_is_killed_leaves_what_was_there(tmp_path):
+def test_a_killed_process_keeps_the_previous_file(tmp_path):
     place = tmp_path / "file"
     place.write_bytes(b"before")
     found = elsewhere(
@@ -81,7 +81,7 @@ def test_a_process_that_is_killed_leaves_what_was_there(tmp_path):
     assert left.startswith(TEMPORARY_PREFIX)
 
 
-def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
+def test_a_link_is_kept_and_its_target_replaced(tmp_path):
     (tmp_path / "far").mkdir()
     target, link = tmp_path / "far" / "target", tmp_path / "link"
     target.write_bytes(b"before")
@@ -110,12 +110,12 @@ def test_a_new_file_has_the_permissions_that_the_user_gives_new_files(tmp_path):
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
 
 
-def test_a_name_as_long_as_names_may_be(tmp_path):
+def test_a_name_of_maximum_length_is_written(tmp_path):
     atomic_write(tmp_path / ("n" * 255), b"new")
     assert names(tmp_path) == ["n" * 255]
 
 
-def test_what_is_no_file_and_where_no_folder_is_are_refused(tmp_path):
+def test_a_path_that_is_no_file_or_has_no_folder_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for place, refused in (
         (tmp_path, FileExistsError),

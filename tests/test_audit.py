@@ -62,7 +62,7 @@ def test_no_known_weakness_passes_and_what_was_not_audited_is_named(audit: Modul
     assert (text, code) == ("audit: 1 packages have no known weakness; not audited: regex.", 0)
 
 
-def test_where_nothing_can_be_audited_it_says_so_and_passes(audit: ModuleType) -> None:
+def test_without_an_index_the_audit_reports_it_and_passes(audit: ModuleType) -> None:
     away = audit.read("", "requests.exceptions.ConnectionError: Max retries exceeded")
     for text, code in (verdict(audit, SKIPPED, SKIPPED), audit.verdict(away)):
         assert code == 0

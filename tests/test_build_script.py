@@ -74,7 +74,7 @@ def test_a_lower_case_form_that_spells_a_name_gives_way_to_it(tmp_path: Path) ->
     assert model.vocabulary.row("is") is not None
 
 
-def test_the_most_frequent_word_comes_first_and_tells_least(tmp_path: Path) -> None:
+def test_the_most_frequent_word_is_first_and_least_informative(tmp_path: Path) -> None:
     model = read_model(build(tmp_path, "one"))
     assert model.vocabulary.word(0) == "bank"
     assert model.word_bias is not None

@@ -32,7 +32,7 @@ DATA = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data"
         ("crane", {"cranes", "stork", "herons"}),
     ],
 )
-def test_neighbours_make_sense_to_a_reader(bundled: Model, word: str, expected: set[str]) -> None:
+def test_neighbors_are_meaningful(bundled: Model, word: str, expected: set[str]) -> None:
     assert expected <= {found for found, _ in neighbors_of_word(bundled, word, 10, "exact")}
 
 
@@ -44,7 +44,7 @@ def test_it_is_as_large_as_git_can_bear(bundled: Model) -> None:
     assert "CC BY-SA 3.0" in (FOLDER / "LICENSE").read_text()
 
 
-def test_who_looks_matters_and_not_only_where(bundled: Model) -> None:
+def test_attention_depends_on_the_query_and_not_only_on_the_position(bundled: Model) -> None:
     """Swap the looking word, and its row changes; without association it would not."""
     rows = []
     for text in ("the bank of money by a river", "the tree of money by a river"):
@@ -56,7 +56,7 @@ def test_who_looks_matters_and_not_only_where(bundled: Model) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="needs the evaluation sets (POLYSEME_TEST_DATA)")
-def test_it_separates_senses_as_its_manifest_says_and_better_than_the_controls(
+def test_senses_are_separated_as_documented_and_better_than_by_the_controls(
     bundled: Model,
 ) -> None:
     files = read_archive(DATA / "coarsewsd.tar.xz")

@@ -102,7 +102,7 @@ def test_the_others_have_health_checks_and_restart(services, name):
         assert not source.startswith(".") or rest.endswith(":ro")
 
 
-def test_the_proxy_alone_is_reached_from_outside(services):
+def test_only_the_proxy_is_reachable_from_outside(services):
     reached = {name for name, one in services.items() if "outside" in one.get("networks", ())}
     assert "ports" not in services["polyseme"] and "ports" not in services["redis"]
     assert services["proxy"]["ports"] == ["${PORT:-8000}:8080"]

@@ -33,7 +33,7 @@ def generator():
 
 
 @pytest.mark.parametrize("name", list(generator().PAGES))
-def test_a_page_made_from_the_code_is_the_one_that_is_committed(name: str) -> None:
+def test_a_generated_page_is_up_to_date(name: str) -> None:
     made = generator().PAGES[name]()
     assert (DOCS / name).read_text(encoding="utf-8") == made, "run `make docs`"
 
@@ -126,7 +126,7 @@ def test_every_goal_of_what_was_measured_is_on_the_page_of_performance():
     assert all(f"`python benchmarks/{name}.py`" in page for name in found)
 
 
-def test_a_note_stands_with_the_figures_it_is_about(monkeypatch):
+def test_a_note_follows_its_figures(monkeypatch):
     monkeypatch.setattr(performance, "NOTES", {"growth": "Why it grows."})
     _, page = performance.performance().split("\n## Growth\n")
     assert "Why it grows." in page.split("\n## ")[0]
@@ -147,7 +147,7 @@ def test_the_pictures_of_a_page_are_those_of_what_was_measured(made):
             assert data == committed, "run `make docs`"
 
 
-def test_every_benchmark_has_its_row_and_every_result_says_where_it_comes_from():
+def test_every_benchmark_has_its_row_and_every_result_its_origin():
     readme = (BENCHMARKS / "README.md").read_text("utf-8")
     scripts = {file.name for file in BENCHMARKS.glob("*.py") if "__main__" in file.read_text()}
     assert set(re.findall(r"^\| `(\w+\.py)` \|", readme, re.MULTILINE)) == scripts

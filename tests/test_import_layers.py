@@ -134,7 +134,7 @@ def importers_of(package):
     }
 
 
-def test_the_command_line_is_imported_by_the_command_alone():
+def test_only_the_command_imports_the_command_line():
     outside = {m for m in importers_of("polyseme.cli") if package_of(m) != "polyseme.cli"}
     assert outside == {"polyseme.__main__"}
 
@@ -145,7 +145,7 @@ FRAMEWORKS = [
 ]
 
 
-def test_nothing_but_the_server_imports_the_api():
+def test_only_the_server_imports_the_api():
     importers = {package_of(m) for m in importers_of("polyseme.api")}
     # `polyseme.create_app` loads it on first use.
     assert importers <= {"polyseme.api", "polyseme.server", "polyseme.__init__"}
@@ -161,7 +161,7 @@ def test_only_the_importers_import_gensim():
     assert importers_of("gensim") == IMPORT_GENSIM
 
 
-def test_nobody_imports_pickle():
+def test_no_module_imports_pickle():
     names = ("pickle", "cPickle", "dill", "joblib", "shelve", "marshal")
     assert not set().union(*map(importers_of, names))
 
@@ -211,7 +211,7 @@ def test_the_pure_packages_load_no_framework(modules):
     assert not loaded & (HEAVY | {"flask", "pydantic", "safetensors", "click"})
 
 
-def test_serving_loads_nothing_heavy_and_nothing_of_other_commands():
+def test_serving_imports_no_heavy_package_and_no_other_command():
     names = loaded_modules(*SERVING)
     loaded = {name.split(".")[0] for name in names}
     assert {"flask", "gunicorn", "numpy"} <= loaded

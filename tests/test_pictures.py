@@ -17,7 +17,7 @@ def of_kind(text, kind):
     return list(svg(text).iter(f"{{http://www.w3.org/2000/svg}}{kind}"))
 
 
-def test_a_cell_stands_in_the_row_that_looks_and_is_as_full_as_its_weight():
+def test_a_cell_is_in_the_row_of_its_query_and_as_full_as_its_weight():
     picture = heatmap("a b c", ["a", "b", "c"], [[[[0, 0.8, 0.2], [0.4, 0, 0.01], [0, 0, 0.6]]]])
     cells = [one for one in of_kind(picture, "rect") if one.get("class") == "cell"]
     (frame,) = [one for one in of_kind(picture, "rect") if one.get("class") == "frame"]
@@ -42,7 +42,7 @@ def test_every_head_of_every_layer_has_its_square_and_its_name():
     assert sorted(lone) == ["a", "a", "b", "b"]
 
 
-def test_a_picture_of_a_hostile_sentence_is_a_picture_of_it():
+def test_a_hostile_sentence_is_escaped_in_its_picture():
     token = '</svg><script>"&'
     picture = heatmap(token, [token, "b"], [[[[0.0, 1.0], [1.0, 0.0]]]])
     assert not of_kind(picture, "script")

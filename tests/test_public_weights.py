@@ -78,7 +78,7 @@ def test_weights_that_ship_are_not_the_closed_form(tmp_path, file):
 
 
 @each
-def test_a_file_of_weights_has_nothing_of_the_words_of_one_file(file):
+def test_a_file_of_weights_contains_nothing_of_one_vocabulary(file):
     with safe_open(file, "numpy") as content:
         metadata, names = content.metadata(), set(content.keys())
     assert "word_bias" not in names
@@ -90,7 +90,7 @@ def test_a_file_of_weights_has_nothing_of_the_words_of_one_file(file):
     assert {name: list(array.shape) for name, array in tensors.items()} == said
 
 
-def test_what_ships_is_what_the_figures_say():
+def test_the_shipped_weights_are_the_measured_ones():
     assert {path.stem for path in SHIPPED} == {
         name for name, found in DOCUMENT.items() if found["shipped"]
     }

@@ -112,7 +112,7 @@ def test_readmes_commands_run(tmp_path: Path) -> None:
     assert (tmp_path / "vectors.npz").stat().st_size > 0
 
 
-def test_readmes_program_prints_what_readme_says() -> None:
+def test_the_readmes_program_prints_the_documented_output() -> None:
     ((program, printed),) = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", README, re.DOTALL)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],

@@ -120,7 +120,7 @@ def test_all_results_are_of_the_bundled_model_and_of_one_set():
 DRAWN = images()
 
 
-def test_the_pictures_that_are_there_are_those_the_page_shows():
+def test_every_picture_is_shown_and_every_shown_picture_exists():
     shown = set(re.findall(r"\(images/([^)]+)\)", PAGE))
     assert shown == DRAWN.keys()
     assert {file.name for file in IMAGES.iterdir()} == (
@@ -156,7 +156,7 @@ RUNS = [
 ]
 
 
-def test_runs_are_told_by_the_settings_in_which_they_differ():
+def test_runs_are_named_by_the_settings_in_which_they_differ():
     lines = training_runs(RUNS, pictured=True)
     rows = [line for line in lines if line.startswith("|")]
     assert rows[0] == "| run | heads | AUC | macro-F1 |"
@@ -167,7 +167,7 @@ def test_runs_are_told_by_the_settings_in_which_they_differ():
     assert training_runs([], pictured=True) == []
 
 
-def test_runs_that_were_measured_on_the_sets_say_so():
+def test_runs_measured_on_the_sets_are_marked():
     measured = {**RUNS[1], "coarsewsd": {"macro_f1": 90.5}, "wic": {"dev_accuracy": 64.1}}
     rows = [r for r in training_runs([RUNS[0], measured], pictured=False) if r.startswith("|")]
     assert rows[2].endswith("|  |  |")
@@ -181,13 +181,13 @@ def test_curves_are_of_the_bundled_model_and_of_every_run_that_has_one():
     assert histories({"name": "ours", "training": {}}, []) == {}
 
 
-def test_what_did_not_help_is_told_without_and_with_it():
+def test_an_option_without_effect_is_shown_without_and_with_it():
     tried = [{"tried": "a third head", "measured": "AUC", "without": 62.5, "with": 62.1}]
     assert not_helpful(tried)[-1] == "| a third head | AUC | 62.5 | 62.1 |"
     assert not_helpful(None) == []
 
 
-def test_a_record_is_what_the_manifest_of_a_trained_model_says():
+def test_a_record_agrees_with_the_manifest_of_the_model():
     manifest = Manifest.model_validate(
         {
             **json.loads((ROOT / "models/wiki-en/manifest.json").read_text("utf-8")),
@@ -246,7 +246,7 @@ EXPLAINED = {
 }
 
 
-def test_how_well_heads_explain_stands_beside_the_controls():
+def test_the_explanation_table_has_heads_and_controls():
     text = "\n".join(attention_explained(EXPLAINED))
     assert "| what ranks the words | flips, AUC | evidence, AUC |" in text
     assert "| uniform | 50.0 ± 0.5 | 49.5 ± 0.5 |" in text

@@ -40,7 +40,7 @@ def test_pairs_are_of_one_lemma_and_never_of_one_occurrence():
     assert ((pairs.first % 18 < 9) == (pairs.second % 18 < 9)).tolist() == pairs.same.tolist()
 
 
-def test_the_error_of_an_area_is_that_of_its_definition():
+def test_the_error_of_an_auc_follows_its_definition():
     """V(pos) and V(neg) written out, as Obuchowski 1997 has them."""
     cosines = np.array([0.9, 0.2, 0.5, 0.5, 0.1, 0.7])
     same = np.array([True, True, True, False, False, False])
@@ -57,7 +57,7 @@ def test_the_error_of_an_area_is_that_of_its_definition():
     assert found.sum() == pytest.approx(0)
 
 
-def test_the_error_of_an_area_is_what_resampling_lemmas_gives():
+def test_the_error_of_an_auc_agrees_with_resampled_lemmas():
     rng = np.random.default_rng(9)
     counts, per = 60, 40
     lemma = np.repeat(np.arange(counts), per)
@@ -94,7 +94,7 @@ def test_a_difference_is_taken_lemma_by_lemma():
     assert str(figures(one, one)["pairs_auc"]["difference"]) == "0.0"
 
 
-def test_figures_of_vectors_that_tell_all_senses_are_whole():
+def test_perfect_vectors_have_full_scores():
     _, lemmas = lemmas_of(np.random.default_rng(10))
     pairs = pairs_of(lemmas)
     vectors = np.eye(2)[np.arange(108) % 18 // 9]

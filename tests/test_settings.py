@@ -14,7 +14,7 @@ def settings(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Settings:
     return Settings()
 
 
-def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = Settings()
     assert settings(monkeypatch, **dict.fromkeys(Settings.model_fields, "")) == plain
 
@@ -25,14 +25,14 @@ def test_keys_are_separated_by_commas_and_not_shown(monkeypatch: pytest.MonkeyPa
     assert "k3y" not in repr(made)
 
 
-def test_there_is_a_worker_for_each_processor_unless_told_otherwise(
+def test_there_is_a_worker_for_each_processor_by_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert Settings().workers == usable_cpus() >= 1
     assert settings(monkeypatch, workers="7").workers == 7
 
 
-def test_models_are_in_the_folder_of_the_user_unless_told_otherwise(
+def test_models_are_in_the_users_folder_by_default(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
@@ -70,7 +70,7 @@ def test_a_flag_wins_over_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         ("max_tokens", "many"),
     ],
 )
-def test_a_setting_that_is_wrong_is_refused_by_its_name(
+def test_an_invalid_setting_is_refused_by_its_name(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     with pytest.raises(ValidationError) as caught:

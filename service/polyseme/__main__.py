@@ -7,8 +7,8 @@ import sys
 def main() -> None:
     """Run the command line.
 
-    One BLAS thread, as in the service: the same sentence gets the same bits from both. It has to be
-    said before NumPy is imported.
+    One BLAS thread, as in the service: the same sentence gets the same bits from both. NumPy
+    reads the variables when it is imported.
     """
     for library in ("OPENBLAS", "OMP", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = "1"

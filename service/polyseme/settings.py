@@ -35,16 +35,16 @@ _ORIGIN = re.compile(
 )
 _DEFAULT_PORTS = {"http": {"80"}, "https": {"443"}}
 _LONGEST_WINDOW = 366 * 24 * 3600
-"""Seconds of the longest time that a rate is for; Redis cannot count for ever."""
+"""Seconds of the longest window of a rate; expiries in Redis are limited."""
 
 
 def usable_cpus() -> int:
-    """How many processors this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def default_models_dir() -> Path:
-    """Where the models of this user are, unless a setting says otherwise; it need not exist."""
+    """The default folder of the user's models; it need not exist."""
     return user_data_path("polyseme", appauthor=False) / "models"
 
 
@@ -57,7 +57,7 @@ class Settings(BaseSettings):
         env_ignore_empty=True,
         frozen=True,
         extra="forbid",
-        hide_input_in_errors=True,  # it may be a key
+        hide_input_in_errors=True,  # the input may be a key
     )
 
     host: str = Field("127.0.0.1", description="address to listen on")
@@ -73,52 +73,51 @@ class Settings(BaseSettings):
         60, ge=1, le=3600, description="seconds after which a silent worker is replaced"
     )
     graceful_timeout: int = Field(
-        30, ge=0, le=3600, description="seconds from SIGTERM to the end, at most"
+        30, ge=0, le=3600, description="most seconds from SIGTERM to the end"
     )
     drain_seconds: int = Field(
         2,
         ge=0,
         le=3600,
-        description="of these, seconds in which new requests are still answered while /readyz says"
-        " no, so that a load balancer hears of it",
+        description="seconds of `graceful_timeout` in which new requests are answered while /readyz"
+        " fails, so that a load balancer stops sending",
     )
     keep_alive: int = Field(
-        5, ge=0, le=3600, description="seconds an idle connection is kept for its next request"
+        5, ge=0, le=3600, description="seconds that an idle connection is kept open"
     )
     max_connections: int = Field(
-        1000, ge=1, le=100_000, description="most connections of each worker"
+        1000, ge=1, le=100_000, description="most open connections of each worker"
     )
     max_waiting: int = Field(
         256,
         ge=0,
         le=100_000,
-        description="most requests of each worker that wait for a thread; a further one is a 503",
+        description="most requests that wait for a thread in each worker; further ones get a 503",
     )
     max_requests: int = Field(
         1_000_000,
         ge=0,
         le=1 << 40,
-        description="requests, or a tenth more at most, after which a worker is replaced;"
-        " 0 for never",
+        description="requests, plus up to a tenth, after which a worker is replaced; 0 for never",
     )
-    # One that is named has to be there; the default one is used where it is.
+    # A directory that is set has to exist; the default one is optional.
     models_dir: DirectoryPath = Field(
         default_factory=default_models_dir,
         validate_default=False,
-        description="folder of model folders, beside the bundled; the default is `polyseme/models`"
-        " in the folder for this user's data",
+        description="folder of model folders, besides the bundled ones; by default"
+        " `polyseme/models` in the user's data folder",
     )
     model: str = Field(BUNDLED, pattern=NAME_PATTERN, description="name of the default model")
     pooling: Pooling = Field(
         "informativeness",
-        description="how /v1/embeddings makes one vector of a sentence: words weighed by how much"
-        " they tell, or their plain `mean`",
+        description="pooling of /v1/embeddings: the mean of a sentence weighted by"
+        " `informativeness`, or its plain `mean`",
     )
     verify_models: bool = Field(
         True, description="compare checksums and look for NaN when a model is loaded"
     )
     preload_models: bool = Field(
-        False, description="load every model at the start, not at its first use"
+        False, description="load every model at the start instead of at its first use"
     )
     max_body_bytes: int = Field(
         4 << 20, ge=1, le=1 << 30, description="largest body of a request, in bytes"
@@ -136,46 +135,46 @@ class Settings(BaseSettings):
         256 << 20,
         ge=1,
         le=1 << 32,
-        description="largest response in bytes, or line of one that is streamed as NDJSON",
+        description="largest response, or line of streamed NDJSON, in bytes",
     )
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
-        (), description="keys that open /v1 and /v2, separated by commas; without any, it is open"
+        (), description="API keys of /v1 and /v2, separated by commas; without keys, access is open"
     )
     api_keys_file: FilePath | None = Field(
-        None, description="file of more keys, a name and a hash in each line (`polyseme keys new`)"
+        None, description="file of further keys, a name and a hash per line (`polyseme keys new`)"
     )
     metrics: Literal["key", "open", "off"] = Field(
         "key",
-        description="who may read /metrics: those with a key where there are keys, all, nobody",
+        description="access to /metrics: callers with a key if there are keys, everybody, nobody",
     )
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="origins whose pages may ask, such as `https://example.org`, between commas",
+        description="origins of allowed pages, such as `https://example.org`, separated by commas",
     )
     proxies: int = Field(
         0,
         ge=0,
         le=16,
-        description="reverse proxies in front, whose X-Forwarded-For is believed",
+        description="number of reverse proxies in front, whose X-Forwarded-For is trusted",
     )
     rate_limit: str = Field(
         "", description="most requests of one caller, such as `100/minute`; empty for no limit"
     )
     rate_limit_storage: SecretStr = Field(
         SecretStr("memory://"),
-        description="where requests are counted: in each worker by itself, or for all of them in"
+        description="where requests are counted: in each worker, or for all workers in"
         " `redis://HOST:PORT/0` (extra `redis`)",
     )
     log_format: Literal["auto", "json", "text"] = Field(
-        "auto", description="how the log is written; `auto`: text on a terminal, else JSON"
+        "auto", description="format of the log; `auto`: text on a terminal, else JSON"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="what is logged; each request is `info`"
+        "info", description="least level that is logged; requests are `info`"
     )
     otlp_endpoint: str = Field(
         "",
-        description="where traces go, such as `http://collector:4318` (OTLP over HTTP; extra"
-        " `telemetry`); empty for nowhere",
+        description="collector of traces, such as `http://collector:4318` (OTLP over HTTP; extra"
+        " `telemetry`); empty for none",
     )
 
     @field_validator("api_keys", "cors_origins", mode="before")
@@ -185,7 +184,7 @@ class Settings(BaseSettings):
             return many
         found = [one.strip() for one in many.split(",") if one.strip()]
         if not found:
-            # Such as "$ONE,$OTHER" of two that are not set: not to be taken for an open service.
+            # "$ONE,$OTHER" of two unset variables must not open the service.
             raise ValueError("there is nothing between the commas")
         return found
 
@@ -209,11 +208,11 @@ class Settings(BaseSettings):
             found = _ORIGIN.fullmatch(origin)
             if not found:
                 raise ValueError(
-                    "an origin is a scheme, a host and perhaps a port, in lower case and with"
-                    " nothing after them, such as https://example.org"
+                    "an origin is a scheme, a host and optionally a port, in lower case, such as"
+                    " https://example.org"
                 )
             if found["port"] in _DEFAULT_PORTS.get(found["scheme"], ()):
-                raise ValueError("browsers leave out the port that a scheme has by default")
+                raise ValueError("browsers omit the default port of a scheme")
         return origins
 
     @field_validator("rate_limit")
@@ -229,8 +228,8 @@ class Settings(BaseSettings):
             rates = []
         if not rates or any(one.amount < 1 or one.get_expiry() > _LONGEST_WINDOW for one in rates):
             raise ValueError(
-                "a rate is one request or more in a second to a year, such as 100/minute, and `;`"
-                " is between several"
+                "a rate is a number of requests in a second to a year, such as 100/minute; `;`"
+                " separates several rates"
             )
         return rate
 
@@ -241,16 +240,18 @@ class Settings(BaseSettings):
         if address == "memory://":
             return storage
         if not address.startswith(("redis://", "rediss://", "unix://")):
-            raise ValueError("it begins with redis://, rediss:// or unix://, or is memory://")
+            raise ValueError(
+                "the address begins with redis://, rediss:// or unix://, or is memory://"
+            )
         try:
             from redis import ConnectionPool  # noqa: PLC0415 - not without one
         except ImportError:
             raise ValueError("Redis needs polyseme[redis]: pip install 'polyseme[redis]'") from None
         try:
-            # It is not connected yet, but knows all its options.
+            # Not connected yet, but all options are parsed.
             ConnectionPool.from_url(address).make_connection()
         except (TypeError, ValueError):
-            raise ValueError("it is not an address of Redis") from None
+            raise ValueError("this is not an address of Redis") from None
         return storage
 
     @field_validator("otlp_endpoint")
@@ -260,7 +261,9 @@ class Settings(BaseSettings):
             try:
                 HttpUrl(endpoint)
             except ValidationError:
-                raise ValueError("it is an address such as http://collector:4318") from None
+                raise ValueError(
+                    "the endpoint is an address such as http://collector:4318"
+                ) from None
             if find_spec("opentelemetry") is None:
                 raise ValueError(
                     "traces need polyseme[telemetry]: pip install 'polyseme[telemetry]'"

@@ -60,7 +60,9 @@ def test_each_right_key_opens(guarded: httpx.Client, key: str) -> None:
         ("/v1/", {}),
     ],
 )
-def test_nothing_else_opens(guarded: httpx.Client, path: str, headers: dict[str, str]) -> None:
+def test_other_credentials_are_rejected(
+    guarded: httpx.Client, path: str, headers: dict[str, str]
+) -> None:
     url = str(guarded.base_url).rstrip("/") + path
     expect_problem(guarded.get(url, headers=headers), 401, "unauthorised")
 
@@ -71,7 +73,7 @@ def test_health_the_page_and_the_description_need_no_key(guarded: httpx.Client, 
     assert guarded.get(path, headers=bearer(SECRET)).status_code == 200
 
 
-def test_a_file_without_keys_is_no_open_door(make_client, tmp_path) -> None:
+def test_an_empty_key_file_does_not_disable_authentication(make_client, tmp_path) -> None:
     (tmp_path / "keys").write_text("# nobody yet\n")
     client = make_client(api_keys_file=tmp_path / "keys")
     expect_problem(client.get("/v1/models"), 401, "unauthorised")
@@ -84,7 +86,9 @@ def test_a_file_without_keys_is_no_open_door(make_client, tmp_path) -> None:
     ("metrics", "statuses"),
     [("key", [401, 401, 200]), ("open", [200, 200, 200]), ("off", [404, 404, 404])],
 )
-def test_metrics_are_for_whom_the_setting_says(metrics: str, statuses: list[int]) -> None:
+def test_the_metrics_setting_decides_who_may_read_metrics(
+    metrics: str, statuses: list[int]
+) -> None:
     settings = Settings(metrics=metrics, api_keys="one", rate_limit="2/hour")
     client = create_app(settings).test_client()
     answers = [client.get("/metrics", headers=h) for h in ({}, bearer("two"), bearer("one"))]
@@ -114,7 +118,7 @@ def test_a_caller_waits_until_its_window_ends_and_no_longer(make_client) -> None
     assert limited.get(MODELS).status_code == 200
 
 
-def test_the_rate_that_is_used_up_says_how_long_to_wait(make_client) -> None:
+def test_a_429_has_the_seconds_to_wait(make_client) -> None:
     limited = make_client(rate_limit="100/second;2/hour")
     assert statuses(limited, {}, {}) == [200, 200]
     time.sleep(2)
@@ -123,7 +127,7 @@ def test_the_rate_that_is_used_up_says_how_long_to_wait(make_client) -> None:
 
 
 @pytest.mark.parametrize(("ends_in", "said"), [(-5, 1), (7, 7), (1000, 60)])
-def test_whatever_the_clock_does_the_wait_is_a_second_to_the_window(
+def test_the_wait_is_between_one_second_and_the_window_for_any_clock(
     monkeypatch: pytest.MonkeyPatch, ends_in: int, said: int
 ) -> None:
     monkeypatch.setattr(MemoryStorage, "get_expiry", lambda *_: time.time() + ends_in - 0.01)
@@ -132,21 +136,21 @@ def test_whatever_the_clock_does_the_wait_is_a_second_to_the_window(
     assert [one.headers.get("retry-after") for one in answers] == [None, str(said)]
 
 
-def test_requests_that_come_at_once_are_counted_one_by_one(make_client) -> None:
+def test_simultaneous_requests_are_counted_separately(make_client) -> None:
     limited = make_client(rate_limit="20/day")
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: limited.get(MODELS).status_code, range(40)))
     assert (found.count(200), found.count(429)) == (20, 20)
 
 
-def test_who_tries_keys_is_stopped_and_who_has_one_is_not(make_client) -> None:
+def test_guessing_keys_is_limited_and_a_valid_key_is_not_affected(make_client) -> None:
     limited = make_client(rate_limit="3/hour", api_keys="right")
     tries = [bearer(f"wrong-{i}") for i in range(5)]
     assert statuses(limited, *tries) == [401] * 3 + [429] * 2
     assert statuses(limited, bearer("right"), *[bearer("right")] * 3) == [200] * 3 + [429]
 
 
-def test_who_tries_keys_on_the_metrics_is_stopped_and_who_has_one_is_not(make_client) -> None:
+def test_guessing_keys_on_metrics_is_limited_and_a_valid_key_is_not_affected(make_client) -> None:
     limited = make_client(rate_limit="3/hour", api_keys="right", metrics="key")
     tries = [bearer(f"wrong-{i}") for i in range(4)]
     found = [limited.get("/metrics", headers=one).status_code for one in [{}, *tries]]
@@ -157,7 +161,7 @@ def test_who_tries_keys_on_the_metrics_is_stopped_and_who_has_one_is_not(make_cl
     assert statuses(limited, *[bearer("right")] * 4) == [200] * 3 + [429]
 
 
-def test_health_and_metrics_and_the_page_have_no_rate(make_client) -> None:
+def test_health_metrics_and_the_page_have_no_rate_limit(make_client) -> None:
     limited = make_client(rate_limit="1/hour", api_keys="key", metrics="open")
     for path in ("/livez", "/readyz", "/metrics", "/", "/page/start.js", "/openapi.json"):
         assert [limited.get(path).status_code for _ in range(3)] == [200] * 3
@@ -181,7 +185,7 @@ def client_of():
     return make
 
 
-def test_what_a_caller_says_of_its_address_is_not_believed(client_of) -> None:
+def test_forwarded_addresses_are_ignored_by_default(client_of) -> None:
     ask = client_of(rate_limit="2/hour")
     found = [ask("10.0.0.1", said) for said in (None, "10.0.0.2", "10.0.0.3", "::1")]
     assert found == [200, 200, 429, 429]
@@ -216,7 +220,7 @@ def test_behind_two_proxies_the_entry_before_the_last_is_the_caller(client_of) -
 
 
 @pytest.mark.parametrize("entry", ["nonsense", "", " ", "a" * 5000, "1.2.3", "[", "[::1", "%x"])
-def test_an_entry_that_is_no_address_makes_no_new_caller(client_of, entry: str) -> None:
+def test_an_invalid_forwarded_address_creates_no_new_caller(client_of, entry: str) -> None:
     ask = client_of(rate_limit="1/hour", proxies=1)
     assert [ask("10.9.9.9", entry), ask("10.9.9.9", f"{entry}x")] in ([200, 429], [200, 200])
     assert ask("10.9.9.9", "nonsense, still nonsense") == 429

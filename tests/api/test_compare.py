@@ -29,7 +29,7 @@ def compare(client: httpx.Client, occurrences: list[dict], **body: object) -> di
 
 
 @pytest.mark.parametrize("sentences", [FOUR, OTHERS])
-def test_compare_tells_the_company_from_the_fruit(
+def test_compare_separates_the_company_from_the_fruit(
     client: httpx.Client, sentences: list[tuple[str, str]]
 ) -> None:
     occurrences = [{"text": text, "word": word} for text, word in sentences]
@@ -39,7 +39,7 @@ def test_compare_tells_the_company_from_the_fruit(
     assert fruit > across.max() + 0.1
 
 
-def test_in_lower_case_the_context_alone_tells_the_company_from_the_fruit(
+def test_in_lower_case_context_separates_the_company_from_the_fruit(
     client: httpx.Client,
 ) -> None:
     occurrences = [{"text": text, "word": word} for text, word in FOUR]
@@ -61,7 +61,7 @@ def test_money_bank_and_river_bank_part(client: httpx.Client) -> None:
     assert all("share one vocabulary key" in note for note in document["notes"])
 
 
-def test_an_occurrence_says_what_it_looks_at_and_what_it_is_near_to(client: httpx.Client) -> None:
+def test_an_occurrence_has_attended_tokens_and_neighbors(client: httpx.Client) -> None:
     text = "she went to the bank to deposit money near the river"
     occurrences = [{"text": text, "start": 16, "end": 20}, {"text": text, "word": "river"}]
     first, _ = compare(client, occurrences, neighbors=7)["occurrences"]
@@ -102,7 +102,7 @@ def test_the_nth_of_several_occurrences_can_be_chosen(client: httpx.Client) -> N
     assert document["contextual_similarity"][0][1] < 1
 
 
-def test_an_unknown_word_is_compared_by_its_context_alone(client: httpx.Client) -> None:
+def test_an_unknown_word_is_compared_by_its_context(client: httpx.Client) -> None:
     pair = [
         {"text": "a qzxqzx of the river", "word": "qzxqzx"},
         {"text": "qzxqzx", "start": 0, "end": 6},
@@ -144,7 +144,7 @@ def test_neighbors_of_a_vector_begin_with_its_word(client: httpx.Client) -> None
         assert found[0]["similarity"] == pytest.approx(1, abs=1e-5)
 
 
-def test_a_map_is_there_where_it_is_asked_for(client: httpx.Client) -> None:
+def test_a_map_is_returned_on_request(client: httpx.Client) -> None:
     occurrences = [
         {"text": "River bank flows", "word": "bank"},
         {"text": "Money bank grows", "word": "bank"},
@@ -166,7 +166,7 @@ def test_a_map_is_there_where_it_is_asked_for(client: httpx.Client) -> None:
     assert 0 < drawn["explained_variance_ratio"][1] < drawn["explained_variance_ratio"][0] < 1
 
 
-def test_a_word_nobody_knows_has_no_place_on_the_map(client: httpx.Client) -> None:
+def test_a_word_without_a_vector_has_no_position_on_the_map(client: httpx.Client) -> None:
     occurrences = [{"text": "qqzzxx", "word": "qqzzxx"}, {"text": "the bank", "word": "bank"}]
     answer = client.post("/v1/compare", json={"occurrences": occurrences, "map": True})
     CompareResponse.model_validate(answer.json())

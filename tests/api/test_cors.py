@@ -49,7 +49,7 @@ def test_a_browser_that_asks_for_leave_gets_it_without_a_key(
     assert "origin" in answer.headers["vary"].lower()
 
 
-def test_a_page_may_say_and_see_how_long_the_json_before_tensors_is(service: httpx.Client) -> None:
+def test_pages_may_send_and_read_the_inference_header(service: httpx.Client) -> None:
     sent = {"Access-Control-Request-Headers": "authorization,inference-header-content-length"}
     headers = {"Origin": LISTED, **ASKING, **sent}
     answer = service.options("/v2/models/wiki-en/infer", headers=headers)
@@ -58,7 +58,7 @@ def test_a_page_may_say_and_see_how_long_the_json_before_tensors_is(service: htt
     assert allowed == "authorization, inference-header-content-length"
 
 
-def test_openais_client_in_a_page_may_tell_of_itself(service: httpx.Client) -> None:
+def test_openais_client_in_a_page_may_send_its_headers(service: httpx.Client) -> None:
     sent = "authorization,content-type,x-stainless-os,x-stainless-retry-count,not-x-stainless-os"
     headers = {"Origin": LISTED, **ASKING, "Access-Control-Request-Headers": sent}
     answer = service.options("/v1/embeddings", headers=headers)
@@ -82,7 +82,7 @@ def test_openais_client_in_a_page_may_tell_of_itself(service: httpx.Client) -> N
         "*",
     ],
 )
-def test_an_origin_that_is_not_listed_gets_no_leave(service: httpx.Client, origin: str) -> None:
+def test_an_unlisted_origin_gets_no_cors_headers(service: httpx.Client, origin: str) -> None:
     headers = {"Origin": origin}
     for answer in (
         service.options("/v1/encode", headers={**headers, **ASKING}),
@@ -93,7 +93,7 @@ def test_an_origin_that_is_not_listed_gets_no_leave(service: httpx.Client, origi
         assert "origin" in answer.headers["vary"].lower()
 
 
-def test_leave_is_asked_for_as_often_as_a_browser_likes(make_client) -> None:
+def test_preflight_requests_are_not_rate_limited(make_client) -> None:
     limited = make_client(cors_origins=LISTED, rate_limit="1/hour", api_keys="a-key")
     headers = {"Origin": LISTED, **ASKING}
     answers = [limited.options("/v1/encode", headers=headers).status_code for _ in range(5)]
@@ -105,7 +105,7 @@ def test_leave_is_asked_for_as_often_as_a_browser_likes(make_client) -> None:
 
 
 @pytest.mark.parametrize("without", ["Origin", "Access-Control-Request-Method"])
-def test_what_only_looks_like_asking_for_leave_needs_a_key(
+def test_an_options_request_that_is_no_preflight_needs_a_key(
     service: httpx.Client, without: str
 ) -> None:
     headers = {"Origin": LISTED, **ASKING}

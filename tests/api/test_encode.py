@@ -65,9 +65,7 @@ def test_attention_has_layers_heads_and_rows_that_sum_to_one(client: httpx.Clien
 @pytest.mark.parametrize(
     "text", ["apple eats apple", "apple apple", "the bank by the bank", "a a a a"]
 )
-def test_two_occurrences_of_a_word_differ_whatever_the_sentence(
-    client: httpx.Client, text: str
-) -> None:
+def test_two_occurrences_of_a_word_differ_in_any_sentence(client: httpx.Client, text: str) -> None:
     result = encode(client, input=text, include=["contextual"])["results"][0]
     rows: dict[str, list[np.ndarray]] = {}
     for token, row in zip(result["tokens"], arrays(result, "contextual"), strict=True):
@@ -92,7 +90,7 @@ def test_a_sentence_gets_the_same_bits_alone_in_a_batch_and_in_any_thread(
             assert together == one
 
 
-def test_bits_do_not_depend_on_whether_attention_is_asked_for(client: httpx.Client) -> None:
+def test_bits_do_not_depend_on_whether_attention_is_requested(client: httpx.Client) -> None:
     text = " ".join(SENTENCE.split() * 30)
     body = {"input": text, "encoding": "base64"}
     with_it = encode(client, **body)["results"][0]
@@ -141,7 +139,7 @@ def test_float16_halves_the_answer_and_rounds_the_numbers(client: httpx.Client) 
     )
 
 
-def test_an_unknown_word_has_a_zero_row_is_never_looked_at_and_is_counted(
+def test_an_unknown_word_is_zero_masked_and_counted(
     client: httpx.Client,
 ) -> None:
     document = encode(client, input="the river qzxqzx flows")
@@ -160,7 +158,7 @@ def test_a_sentence_of_unknown_words_gives_no_nan(client: httpx.Client) -> None:
     np.testing.assert_array_equal(arrays(result, "attention")[0, 0], np.eye(2))
 
 
-def test_words_that_come_already_cut_stay_as_they_are(client: httpx.Client) -> None:
+def test_pre_tokenized_words_are_not_split(client: httpx.Client) -> None:
     result = encode(client, input=[["didn't", "new york", "Apple"], []])["results"][0]
     assert [t["text"] for t in result["tokens"]] == ["didn't", "new york", "Apple"]
     assert all(t["start"] is None and t["end"] is None for t in result["tokens"])
@@ -194,7 +192,7 @@ def test_offsets_are_code_points_of_the_input(client: httpx.Client) -> None:
         assert text[token["start"] : token["end"]] == token["text"]
 
 
-def test_truncation_is_done_when_asked_for_and_reported(make_client) -> None:
+def test_truncation_happens_on_request_and_is_reported(make_client) -> None:
     small = make_client(max_sentence_tokens=5)
     document = encode(small, input=[SENTENCE, "short"], truncate=True)
     assert [r["truncated"] for r in document["results"]] == [7, 0]
@@ -256,7 +254,7 @@ def test_ndjson_has_the_results_of_json_and_a_last_line_with_the_usage(
     assert last == {"complete": True, "usage": whole["usage"]}
 
 
-def test_the_body_may_be_ndjson_too_and_the_query_has_the_fields(client: httpx.Client) -> None:
+def test_an_ndjson_body_takes_its_fields_from_the_query(client: httpx.Client) -> None:
     content = "\n".join([*map(json.dumps, TEXTS), ""])
     query = "?include=static,contextual&layers=0,0&truncate=true&encoding=base64&case=lower"
     headers = {"Content-Type": NDJSON}
@@ -332,7 +330,7 @@ def test_an_error_in_the_middle_of_a_stream_is_its_last_line(far: httpx.Client, 
     assert not caplog.records
 
 
-def test_a_fault_in_the_middle_of_a_stream_is_logged_and_says_nothing(
+def test_an_internal_error_in_a_stream_is_logged_and_leaks_nothing(
     client: httpx.Client, monkeypatch, caplog
 ) -> None:
     def fail(*_: object) -> None:

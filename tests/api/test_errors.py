@@ -77,7 +77,7 @@ def test_a_method_a_route_does_not_have_is_a_405_that_names_those_it_has(
     expect_problem(client.request("DELETE", "/v1/models"), 405, "method_not_allowed")
 
 
-def test_an_answer_type_that_is_not_offered_is_a_406(client: httpx.Client) -> None:
+def test_an_unsupported_accept_type_is_a_406(client: httpx.Client) -> None:
     headers = {"Accept": "text/html"}
     expect_problem(
         client.post("/v1/encode", json={"input": "a"}, headers=headers), 406, "not_acceptable"
@@ -102,7 +102,7 @@ def test_an_answer_type_that_is_not_offered_is_a_406(client: httpx.Client) -> No
         {"Content-Type": "application/json", "Content-Encoding": "gzip"},
     ],
 )
-def test_a_body_that_is_not_declared_as_json_is_a_415(client: httpx.Client, headers: dict) -> None:
+def test_a_body_with_another_content_type_is_a_415(client: httpx.Client, headers: dict) -> None:
     answer = client.post("/v1/encode", content=b'{"input": "s3cretqx"}', headers=headers)
     expect_problem(answer, 415, "unsupported_media")
 
@@ -227,7 +227,7 @@ def test_unknown_words_are_listed_when_they_are_an_error(client: httpx.Client) -
     assert pointers(document) == ["/input/1", "/input/1"]
 
 
-def test_a_service_whose_model_is_broken_is_not_ready_and_says_so(
+def test_a_service_with_a_broken_model_is_not_ready_and_reports_it(
     make_client, broken_models
 ) -> None:
     broken = make_client(models_dir=broken_models, model="broken")
@@ -318,7 +318,7 @@ def test_an_answer_is_limited_where_no_estimate_was_made(make_client) -> None:
         assert document["size"] > document["limit"] == 300
 
 
-def test_a_caller_over_its_rate_gets_a_429_that_says_when_to_come_back(make_client) -> None:
+def test_a_caller_over_its_rate_gets_a_429_with_retry_after(make_client) -> None:
     limited = make_client(rate_limit="3/hour")
     answers = [
         limited.post("/v1/encode", json={"input": "a"}, headers={"Authorization": f"Bearer {key}"})
@@ -331,7 +331,7 @@ def test_a_caller_over_its_rate_gets_a_429_that_says_when_to_come_back(make_clie
     assert limited.get("/livez").status_code == 200
 
 
-def test_each_key_has_a_rate_of_its_own(make_client) -> None:
+def test_each_key_has_its_own_rate(make_client) -> None:
     limited = make_client(rate_limit="2/hour", api_keys="one,two")
     statuses = [
         limited.get("/v1/models", headers={"Authorization": f"Bearer {key}"}).status_code

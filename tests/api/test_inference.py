@@ -91,7 +91,7 @@ def spans(offsets: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
 
 
-def test_what_is_asked_for_comes_in_its_order_and_in_its_form(guarded):
+def test_requested_outputs_keep_their_order_and_form(guarded):
     outputs = [
         {"name": "tokens", "parameters": {"binary_data": True}},
         {"name": "static", "parameters": {"binary_data": False}},
@@ -149,7 +149,7 @@ def test_one_column_is_as_good_as_one_row(guarded):
             np.testing.assert_array_equal(found[name], tensor)
 
 
-def test_the_server_and_its_models_say_what_they_are(guarded):
+def test_the_server_and_its_models_have_metadata(guarded):
     server = guarded.get("/v2").json()
     replies.ServerResponse.model_validate(server)
     assert "binary_tensor_data" in server["extensions"]

@@ -64,12 +64,12 @@ def test_the_default_model_is_read_at_the_start_and_another_at_its_first_use(sta
     assert statuses(client) == {**before, "two": "loaded"}
 
 
-def test_all_models_are_read_at_the_start_where_that_is_asked_for(started) -> None:
+def test_all_models_are_loaded_at_startup_on_request(started) -> None:
     client = started(preload_models=True)
     assert statuses(client) == dict.fromkeys([*NAMES, "wiki-en"], "loaded")
 
 
-def test_the_list_has_every_model_and_says_what_is_wrong_with_one(started, place) -> None:
+def test_the_list_has_every_model_and_the_problem_of_a_broken_one(started, place) -> None:
     (place / "five" / "vocabulary.txt").unlink()
     (place / "nothing").mkdir()
     client = started()
@@ -133,13 +133,13 @@ def damaged(tmp_path_factory):
     return damaged
 
 
-def test_a_live_process_says_so(client: httpx.Client) -> None:
+def test_livez_responds_with_200(client: httpx.Client) -> None:
     answer = client.get("/livez")
     assert answer.status_code == 200
     assert LiveResponse.model_validate(answer.json()).status == "alive"
 
 
-def test_broken_models_are_reported_and_keep_the_default_one_from_nothing(
+def test_broken_models_are_reported_and_do_not_affect_the_default_model(
     make_client, damaged
 ) -> None:
     answer = make_client(models_dir=damaged, model="tiny").get("/readyz")
@@ -157,7 +157,7 @@ def test_broken_models_are_reported_and_keep_the_default_one_from_nothing(
     }
 
 
-def test_a_default_model_that_is_broken_is_said_with_its_reason(make_client, damaged) -> None:
+def test_a_broken_default_model_is_reported_with_its_reason(make_client, damaged) -> None:
     client = make_client(models_dir=damaged, model="cut")
     answer = client.get("/readyz")
     document = expect_problem(answer, 503, "not_ready")

@@ -81,7 +81,7 @@ def test_a_vector_is_the_weighted_mean_of_the_contextual_ones_with_length_1(tiny
     assert found[1].tolist() == [0, 1, 0, 0, 0]
 
 
-def test_the_plain_mean_is_had_by_the_setting_or_by_the_request(make_client, place, tiny):
+def test_the_setting_or_the_request_selects_the_plain_mean(make_client, place, tiny):
     plain = make_client(models_dir=place, model="tiny", pooling="mean")
     found = vectors(plain, ["river bank"])
     assert found[0] == pytest.approx(by_hand("river bank", weighted=False), abs=1e-6)
@@ -148,7 +148,7 @@ def test_the_tokens_of_a_model_are_counted(tiny):
     until(lambda: counted() - before, 4)
 
 
-def test_who_asks_for_whom_changes_nothing(tiny):
+def test_the_user_field_changes_nothing(tiny):
     body = ask(tiny, "river bank", user="somebody", dimensions=None)
     assert body == ask(tiny, "river bank")
 
@@ -168,14 +168,14 @@ def test_a_text_without_a_known_word_is_refused_by_its_place(tiny, make_client, 
     assert len(vectors(tiny, kept)) == 2
 
 
-def test_whoever_can_do_with_zeros_gets_them_where_there_is_no_word(tiny):
+def test_wordless_zero_returns_zero_vectors(tiny):
     found = vectors(tiny, ["river bank", "qzx", ""], wordless="zero")
     assert found[0] == pytest.approx(by_hand("river bank"), abs=1e-6)
     assert found[1:].tolist() == [[0] * 5] * 2
     assert not vectors(tiny, ["Apple"], wordless="zero", dimensions=1).any()
 
 
-def test_texts_may_be_cut_into_words_already(tiny):
+def test_texts_may_be_lists_of_words(tiny):
     found = vectors(tiny, [["river", "bank"], ["Apple"]])
     assert found.tobytes() == vectors(tiny, ["river bank", "Apple"]).tobytes()
 
@@ -193,7 +193,7 @@ def test_words_that_cancel_out_are_refused_and_no_zero_vector_is_given(tiny):
     assert document["errors"][0]["pointer"] == "/input/1"
 
 
-def test_every_name_of_a_model_that_is_not_here_is_a_404_that_says_where_names_are(tiny):
+def test_an_unknown_model_is_a_404_that_points_to_the_list_of_models(tiny):
     for name in ("text-embedding-3-small", "org/some-model", "", "../tiny", "tiny "):
         answer = tiny.post(PATH, json={"input": "bank", "model": name})
         error = expect_problem(answer, 404, "unknown_model")["error"]
@@ -330,7 +330,7 @@ def test_an_answer_over_its_limit_is_refused_by_what_is_sent_and_not_by_what_is_
     assert 1600 < len(answer.content) <= 3000
 
 
-def test_a_caller_over_its_rate_is_told_when_to_come_back(make_client):
+def test_a_caller_over_its_rate_gets_retry_after(make_client):
     limited = make_client(rate_limit="2/hour", max_sentences=1)
     answers = [limited.post(PATH, json={"input": "the river"}) for _ in range(3)]
     assert [one.status_code for one in answers] == [200, 200, 429]
@@ -347,7 +347,7 @@ def test_a_broken_model(make_client, broken_models):
     assert int(answer.headers["retry-after"]) > 0
 
 
-def test_a_fault_of_the_service_says_nothing_of_it(monkeypatch):
+def test_an_internal_error_leaks_nothing(monkeypatch):
     def fail(*_):
         raise RuntimeError(SECRET)
 
@@ -357,7 +357,7 @@ def test_a_fault_of_the_service_says_nothing_of_it(monkeypatch):
     assert SECRET not in answer.text
 
 
-def test_other_routes_have_no_members_of_others(client):
+def test_problem_documents_of_other_routes_have_no_openai_members(client):
     for answer in (
         client.get("/v1/encode"),
         client.post("/v1/encode", json={"input": "a", "model": "none"}),

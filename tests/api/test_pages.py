@@ -46,7 +46,7 @@ def test_the_page_may_use_nothing_but_the_service(client: httpx.Client) -> None:
     assert page.headers["x-content-type-options"] == "nosniff"
 
 
-def test_the_page_has_no_script_or_style_of_its_own_and_no_address_of_another_host(
+def test_the_page_has_no_inline_script_or_style_and_no_other_host(
     client: httpx.Client,
 ) -> None:
     text = client.get("/").text
@@ -78,7 +78,7 @@ def test_a_file_is_sent_as_it_is_and_with_its_type(client: httpx.Client, file: P
         *("views/%2e%2e/start.js", "%2fetc%2fpasswd", "START.JS", "start.js%20"),
     ],
 )
-def test_no_other_path_leads_to_a_file(path: str) -> None:
+def test_no_other_path_serves_a_file(path: str) -> None:
     # httpx would clear the dots away before they are sent.
     app = create_app(Settings(), registry(Settings().models_dir, BUNDLED, False))
     answer = app.test_client().get(f"/page/{path}")
@@ -93,7 +93,7 @@ def test_the_page_needs_no_key_and_its_questions_do(make_client) -> None:
     assert client.get("/v1/models").status_code == 401
 
 
-def test_what_comes_from_others_is_what_they_published() -> None:
+def test_vendored_files_are_those_that_were_published() -> None:
     sources = json.loads((PAGE / "vendor" / "sources.json").read_text("utf-8"))["files"]
     scripts = {file.name: file for file in (PAGE / "vendor").glob("*.js")}
     assert scripts.keys() == sources.keys()
@@ -143,7 +143,9 @@ def test_every_answer_has_them(
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
-def test_a_page_says_what_it_needs_and_has_the_rest(client: httpx.Client, path: str) -> None:
+def test_pages_have_a_content_security_policy_and_security_headers(
+    client: httpx.Client, path: str
+) -> None:
     answer = client.get(path)
     (policy,) = answer.headers.get_list("content-security-policy")
     assert policy.startswith("default-src 'self'; ")
@@ -156,7 +158,7 @@ def test_a_page_says_what_it_needs_and_has_the_rest(client: httpx.Client, path: 
     ("path", "kept"),
     [("/page/start.js", "no-cache"), ("/docs/swagger-ui.css", "public, max-age=86400")],
 )
-def test_files_may_be_kept_by_browsers(client: httpx.Client, path: str, kept: str) -> None:
+def test_browsers_may_cache_files(client: httpx.Client, path: str, kept: str) -> None:
     assert client.get(path).headers["cache-control"] == kept
 
 
@@ -194,7 +196,7 @@ def test_every_status_of_the_error_tree_is_described() -> None:
     assert {one.status for one in tree} - {405} <= described
 
 
-def test_the_page_of_the_api_needs_nothing_from_elsewhere(client: httpx.Client) -> None:
+def test_the_api_page_loads_nothing_from_other_hosts(client: httpx.Client) -> None:
     page = client.get("/docs")
     assert page.status_code == 200
     assert "default-src 'self'" in page.headers["content-security-policy"]
@@ -205,7 +207,7 @@ def test_the_page_of_the_api_needs_nothing_from_elsewhere(client: httpx.Client) 
         assert client.get(link).status_code == 200
 
 
-def test_models_have_openais_shape_and_what_the_manifest_says(client: httpx.Client) -> None:
+def test_models_have_openais_fields_and_those_of_the_manifest(client: httpx.Client) -> None:
     listed = client.get("/v1/models").json()
     ModelsResponse.model_validate(listed)
     (model,) = listed["data"]

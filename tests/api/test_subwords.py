@@ -152,7 +152,7 @@ def test_any_unicode_is_answered_with_finite_numbers(fast: httpx.Client, case: s
                 assert np.isfinite(np.array(result[part], np.float64)).all()
 
 
-def test_a_composed_word_is_compared_and_has_neighbours(fast: httpx.Client, oracle) -> None:
+def test_a_composed_word_is_compared_and_has_neighbors(fast: httpx.Client, oracle) -> None:
     pair = [
         {"text": "the qzxqzx was", "word": "qzxqzx"},
         {"text": "a qzxqzx", "start": 2, "end": 8},

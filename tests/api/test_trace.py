@@ -91,7 +91,7 @@ def test_weights_in_columns_are_the_transposed_ones(client: httpx.Client) -> Non
         np.testing.assert_array_equal(values, columns[name])
 
 
-def test_the_formulas_say_which_way_the_weights_were_brought(client: httpx.Client) -> None:
+def test_the_formulas_name_the_convention_of_the_weights(client: httpx.Client) -> None:
     request = EXAMPLES[2]["request"]
     for convention, formula in (("row", "Q = X·Wq"), ("column", "Q = X·Wqᵀ")):
         weights = {n: np.array(w) for n, w in request["weights"].items()}
@@ -101,7 +101,7 @@ def test_the_formulas_say_which_way_the_weights_were_brought(client: httpx.Clien
         assert next(s["formula"] for s in steps if s["name"] == "queries") == formula
 
 
-def test_an_explicit_null_is_the_same_as_nothing(client: httpx.Client) -> None:
+def test_an_explicit_null_equals_an_absent_field(client: httpx.Client) -> None:
     brought = {"tokens": ["a"], "embeddings": [[1.0]]}
     plain = client.post("/v1/trace", json=brought)
     nulls = {"text": None, "model": None, "weights": None, "queries": None}

@@ -97,7 +97,7 @@ def test_a_row_that_stops_the_work_is_named_as_without_a_cluster(cluster, tmp_pa
     assert "Traceback" not in complaints
 
 
-def test_where_no_scheduler_answers_one_sentence_says_so(tmp_path, monkeypatch):
+def test_an_unreachable_scheduler_is_reported_in_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("polyseme.bulk.cluster._TIMEOUT", 1)
     with pytest.raises(CommandError, match="No Dask scheduler answers"):
         write_on_cluster(job_of(tmp_path), [], print, address=f"tcp://127.0.0.1:{free_port()}")

@@ -10,7 +10,7 @@ from tests.conftest import ROOT
 from tests.tiny import write_tiny
 
 
-def test_a_file_becomes_a_folder_and_the_command_says_what_is_in_it(tmp_path):
+def test_a_file_becomes_a_folder_and_the_command_prints_a_summary(tmp_path):
     source = write_lines(tmp_path / "in.txt", [*SENTENCES, "word " * 1030])
     out = tmp_path / "out"
     few = ("--shard-rows", "4", "--workers", "1", "--truncate", "--keep", "text")
@@ -27,7 +27,7 @@ def test_a_file_becomes_a_folder_and_the_command_says_what_is_in_it(tmp_path):
     assert table["truncated"].to_pylist() == [0, 0, 0, 0, 0, 6]
 
 
-def test_a_folder_of_files_says_of_each_row_which_file_it_is_of(tmp_path):
+def test_each_row_of_a_folder_names_its_file(tmp_path):
     (tmp_path / "in").mkdir()
     write_lines(tmp_path / "in" / "a.txt", SENTENCES[:2])
     (tmp_path / "in" / "b.jsonl").write_text('{"text": "the bank"}\n{"text": null}\n')
@@ -92,7 +92,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("options", "code", "sentence"), WRONG.values(), ids=WRONG.keys())
-def test_what_cannot_be_done_is_refused_before_any_work(tmp_path, options, code, sentence):
+def test_invalid_arguments_are_refused_before_any_work(tmp_path, options, code, sentence):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     found, printed, said = bulk(source, tmp_path / "out", *options)
     assert (found, printed) == (code, b"")
@@ -104,7 +104,7 @@ def test_what_cannot_be_done_is_refused_before_any_work(tmp_path, options, code,
     ("package", "options", "extra"),
     [("pyarrow", (), "bulk"), ("distributed", ("--scheduler", "tcp://x:1"), "cluster")],
 )
-def test_without_its_extra_it_says_what_to_install(tmp_path, package, options, extra):
+def test_a_missing_extra_is_named(tmp_path, package, options, extra):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     done = run_process("bulk", source, tmp_path / "out", *options, python=without(package))
     assert done.returncode == 1

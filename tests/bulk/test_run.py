@@ -115,7 +115,7 @@ def test_runs_that_are_killed_again_and_again_leave_the_bytes_of_one_run(
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_it_at_once_and_leaves_nothing_half_written(source, undisturbed, tmp_path):
+def test_ctrl_c_stops_the_job_at_once_without_partial_files(source, undisturbed, tmp_path):
     out = tmp_path / "out"
     with heard(signal.SIGINT):
         process = begin(source, out)
@@ -168,7 +168,7 @@ def test_a_finished_job_is_found_finished(tmp_path):
     assert {one.name: one.stat().st_mtime_ns for one in parts(out)} == before
 
 
-def test_a_shard_that_is_gone_is_written_again(tmp_path):
+def test_a_missing_shard_is_written_again(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(50))
     run_inline(source, tmp_path / "out", shard_rows=10)
     before = shards_of(tmp_path / "out")

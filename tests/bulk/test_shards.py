@@ -31,7 +31,7 @@ def table(tmp_path_factory):
     return table_of(folder / "out")
 
 
-def test_every_row_is_there_once_and_in_its_order(table):
+def test_every_row_is_present_once_and_in_order(table):
     assert table["row"].to_pylist() == [0, 1, 2, 3, 4]
     assert table["text"].to_pylist() == SENTENCES
 
@@ -56,7 +56,7 @@ def test_tokens_point_into_the_text(table):
         assert [row["text"][start:end] for start, end in places] == row["tokens"]
 
 
-def test_how_a_word_was_found_is_told(table):
+def test_tokens_have_their_resolution(table):
     last = table.slice(4).to_pylist()[0]
     place = last["tokens"].index("zxqvbnt")
     assert (last["resolutions"][place], last["keys"][place]) == ("oov", None)
@@ -134,7 +134,7 @@ def test_a_row_without_a_text_has_nulls_and_shifts_no_other(tmp_path, local):
     assert outcome.totals.missing == 2
 
 
-def test_words_that_are_already_cut_have_no_offsets(tmp_path, local):
+def test_pre_tokenized_words_have_no_offsets(tmp_path, local):
     words = [["the", "bank"], ["New York", "river"]]
     pq.write_table(pa.table({"words": words}), tmp_path / "in.parquet")
     run_inline(tmp_path / "in.parquet", tmp_path / "out", column="words")
@@ -155,7 +155,7 @@ def test_a_sentence_over_the_limit_is_refused_by_its_row(tmp_path):
     assert not list((tmp_path / "out").glob("*part*"))
 
 
-def test_a_sentence_that_is_cut_says_by_how_much(tmp_path):
+def test_a_truncated_sentence_has_its_number_of_removed_words(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["short", "a b c d e f g"])
     cut = EncodeOptions(include=frozenset({"contextual"}), truncate=True)
     outcome = run_inline(source, tmp_path / "out", max_sentence_tokens=5, choice=cut)
@@ -223,7 +223,7 @@ def test_a_worker_with_another_model_refuses(tmp_path):
         other.load_model()
 
 
-def test_a_shard_is_the_answer_of_the_service_with_the_numbers_of_its_rows(tmp_path, client):
+def test_a_shard_is_the_response_of_the_service_with_row_numbers(tmp_path, client):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     outcome = run_inline(
         source, tmp_path / "out", choice=EncodeOptions(include=ALL), format="npz", shard_rows=3
@@ -245,7 +245,7 @@ def test_a_shard_is_the_answer_of_the_service_with_the_numbers_of_its_rows(tmp_p
     assert outcome.totals.rows == 5
 
 
-def test_vectors_of_sentences_come_with_it_rounded_once(tmp_path):
+def test_sentence_vectors_are_rounded_once(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     half = EncodeOptions(include=frozenset(), dtype="float16")
     run_inline(source, tmp_path / "out", choice=half, format="npz", pooling="informativeness")

@@ -71,7 +71,7 @@ def test_compressed_files_are_read_in_all_their_parts(tmp_path, kind, packed):
     assert texts_of(path) == [(text,) for text in SENTENCES]
 
 
-def test_lines_may_end_as_in_windows_begin_with_a_mark_and_not_end_at_all(tmp_path):
+def test_lines_may_have_crlf_a_bom_and_no_final_newline(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfone\r\n\r\ntwo\nthree \r")
     assert texts_of(path) == [("one",), ("",), ("two",), ("three ",)]
@@ -83,13 +83,13 @@ def test_lines_that_lie_over_the_end_of_a_chunk_are_whole(tmp_path, monkeypatch)
     assert texts_of(path) == [(text,) for text in SENTENCES]
 
 
-def test_csv_may_have_line_ends_and_quotes_in_a_text(tmp_path):
+def test_csv_texts_may_contain_newlines_and_quotes(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('id,text\n1,"two\nlines, ""quoted"""\n2,NA\n3,\n')
     assert texts_of(path, keep=("id",)) == [('two\nlines, "quoted"', "1"), ("NA", "2"), ("", "3")]
 
 
-def test_json_values_that_are_kept_and_are_no_strings_stay_json(tmp_path):
+def test_kept_json_values_other_than_strings_stay_json(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": null, "of": {"a": [1]}}\n\n{"text": "b", "of": "c"}\n{"text": ""}\n')
     assert texts_of(path, keep=("of",)) == [(None, '{"a":[1]}'), ("b", "c"), ("", None)]
@@ -101,7 +101,7 @@ def test_texts_may_be_lists_of_words(tmp_path, name):
     assert texts_of(path) == [(["New York", "bank"],), ([],)]
 
 
-def test_parquet_may_hold_texts_as_a_dictionary_or_as_large_strings(tmp_path):
+def test_parquet_texts_may_be_dictionaries_or_large_strings(tmp_path):
     for kind in (pa.dictionary(pa.int8(), pa.string()), pa.large_string()):
         column = pa.array(["a", "b", "a", None]).cast(kind)
         pq.write_table(pa.table({"text": column}), tmp_path / "a.parquet")
@@ -136,7 +136,7 @@ def cut(path, most, keep=()):
     ]
 
 
-def test_shards_are_cut_at_the_same_rows_whatever_the_files_and_their_pieces(tmp_path, monkeypatch):
+def test_shard_boundaries_do_not_depend_on_files_and_chunks(tmp_path, monkeypatch):
     write_lines(tmp_path / "a.txt", ["0", "1", "2"])
     write_lines(tmp_path / "b.txt", ["3", "4", "5", "6"])
     wanted = [
@@ -183,7 +183,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("name", "data", "sentence"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_cannot_be_read_is_refused(tmp_path, name, data, sentence):
+def test_unreadable_input_is_refused(tmp_path, name, data, sentence):
     if data is not None:
         (tmp_path / name).write_bytes(data)
     with pytest.raises(CommandError) as caught:
@@ -200,7 +200,7 @@ def test_a_line_without_an_end_is_refused_before_it_is_in_memory(tmp_path, monke
         texts_of(tmp_path / "a.txt")
 
 
-def test_a_column_of_numbers_is_no_column_of_texts(tmp_path):
+def test_a_column_of_numbers_is_refused_as_texts(tmp_path):
     pq.write_table(pa.table({"text": [1, 2]}), tmp_path / "a.parquet")
     with pytest.raises(CommandError, match="the column of texts is int64; --column names one"):
         texts_of(tmp_path / "a.parquet")

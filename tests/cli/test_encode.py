@@ -67,13 +67,13 @@ def test_a_file_has_the_bytes_of_standard_output(polyseme, tmp_path, kind):
         assert (done.stdout or place.read_bytes()) == whole
 
 
-def test_each_sentence_is_a_line_where_that_is_asked_for(polyseme):
+def test_each_sentence_is_a_line_on_request(polyseme):
     lines = polyseme("encode", "--format", "ndjson", *TEXTS).stdout.splitlines()
     document = json.loads(polyseme("encode", *TEXTS).stdout)
     assert [json.loads(line) for line in lines] == document["results"]
 
 
-def test_a_file_is_there_once_it_is_whole(tmp_path):
+def test_an_output_file_appears_when_it_is_complete(tmp_path):
     place = write_tiny(tmp_path / "models" / "far", vectors=FAR)
     target = tmp_path / "answer"
     target.write_bytes(b"before")
@@ -89,7 +89,7 @@ def test_a_file_is_there_once_it_is_whole(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["models", "answer"]
 
 
-def test_a_file_that_was_there_keeps_who_may_read_it(polyseme, tmp_path):
+def test_an_existing_file_keeps_its_permissions(polyseme, tmp_path):
     file = tmp_path / "answer.json"
     file.write_text("old")
     file.chmod(0o600)
@@ -98,7 +98,7 @@ def test_a_file_that_was_there_keeps_who_may_read_it(polyseme, tmp_path):
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_is_no_file_is_written_to_and_not_replaced(polyseme, tmp_path):
+def test_a_device_or_pipe_is_written_to_and_not_replaced(polyseme, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
@@ -118,7 +118,7 @@ def test_options_choose_the_arrays(polyseme):
     assert [token["key"] for token in result["tokens"]] == [None, "river"]
 
 
-def test_a_limit_of_the_environment_holds_and_cuts_where_that_is_asked_for(polyseme):
+def test_a_limit_from_the_environment_applies_and_truncates_on_request(polyseme):
     limit = {"POLYSEME_MAX_SENTENCE_TOKENS": "2"}
     refused = polyseme("encode", "bank river money", **limit)
     assert (refused.returncode, refused.stdout) == (1, b"")
@@ -130,7 +130,7 @@ def test_a_limit_of_the_environment_holds_and_cuts_where_that_is_asked_for(polys
     assert json.loads(cut.stdout)["results"][0]["truncated"] == 1
 
 
-def test_words_that_are_lacking_are_an_error_where_that_is_asked_for(polyseme):
+def test_unknown_words_are_an_error_on_request(polyseme):
     done = polyseme("encode", "--oov", "error", "bank", "zebra bank gnu")
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
@@ -153,14 +153,14 @@ def test_no_text_at_all_is_a_usage_error(polyseme):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="arguments are bytes on Linux")
 @pytest.mark.parametrize(("arguments", "stdin"), [(["\udcff"], b""), ([], b"bank\n\xff\n")])
-def test_text_that_is_not_utf8_ends_in_one_sentence(arguments, stdin):
+def test_text_that_is_not_utf8_is_reported_in_one_sentence(arguments, stdin):
     done = run_process("encode", *arguments, stdin=stdin)
     assert done.returncode in {1, 2}
     assert done.stdout == b""
     assert done.stderr
 
 
-def test_a_file_that_cannot_be_written_ends_in_one_sentence(polyseme, tmp_path):
+def test_an_unwritable_file_is_reported_in_one_sentence(polyseme, tmp_path):
     done = polyseme("encode", "--output", tmp_path / "nowhere" / "answer", "bank")
     assert (done.returncode, done.stdout) == (1, b"")
     assert "There is no such folder" in done.stderr.decode()
@@ -207,7 +207,7 @@ def test_the_table_names_what_each_occurrence_attends_to_and_its_neighbors(polys
     assert lines[-1] == f"note: {compared.notes[0]}"
 
 
-def test_each_text_may_have_its_word_and_a_text_given_twice_is_its_next_time(polyseme):
+def test_each_text_may_have_its_word_and_a_repeated_pair_is_the_next_occurrence(polyseme):
     texts = ["bank river bank", "bank river bank", "money"]
     words = ["--word", "bank", "--word", "bank", "--word", "money"]
     done = polyseme("compare", "--json", *words, *texts)
@@ -233,7 +233,7 @@ def test_a_word_that_the_text_lacks_ends_in_one_sentence_and_its_place(polyseme)
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_compared_is_a_usage_error(polyseme, arguments):
+def test_invalid_comparisons_are_usage_errors(polyseme, arguments):
     done = polyseme("compare", *arguments)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.decode().startswith("Usage: ")
@@ -253,14 +253,14 @@ def resolutions(done):
     return [token["resolution"] for token in json.loads(done.stdout)["results"][0]["tokens"]]
 
 
-def test_words_are_composed_where_nothing_else_is_asked_for(composing):
+def test_words_are_composed_by_default(composing):
     assert resolutions(composing("encode", "bank gnu")) == ["exact", "subword"]
     assert resolutions(composing("encode", "--oov", "subword", "gnu")) == ["subword"]
     assert resolutions(composing("encode", "--oov", "zero", "gnu")) == ["oov"]
     assert resolutions(composing("encode", "--model", "tiny", "gnu")) == ["oov"]
 
 
-def test_a_model_without_subwords_says_so_in_one_sentence(composing):
+def test_a_model_without_subwords_is_reported_in_one_sentence(composing):
     done = composing("encode", "--model", "tiny", "--oov", "subword", "gnu")
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == "polyseme: this model has no subword vectors (/oov).\n"
@@ -272,7 +272,7 @@ def test_an_error_lists_words_that_could_be_composed(composing):
     assert ": gnu, zebra." in done.stderr.decode()
 
 
-def test_a_comparison_says_what_was_composed(composing):
+def test_a_comparison_notes_composed_words(composing):
     done = composing("compare", "--word", "gnu", "gnu bank", "a gnu")
     lines = done.stdout.decode().splitlines()
     assert (done.returncode, done.stderr) == (0, b"")

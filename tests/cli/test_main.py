@@ -38,7 +38,7 @@ def test_every_option_has_help(path, command):
     assert [option.opts[-1] for option in options if not option.help] == [], path
 
 
-def test_the_version_is_said():
+def test_the_version_is_printed():
     done = run("--version")
     assert (done.returncode, done.stderr) == (0, b"")
     assert __version__ in done.stdout.decode()
@@ -143,7 +143,7 @@ def test_a_name_that_the_file_would_not_take_is_a_usage_error(name):
     assert done.stderr.decode().splitlines()[-1].startswith("Error: A name has 1 to 64 ")
 
 
-def test_a_key_whose_line_cannot_be_written_is_not_shown():
+def test_a_key_is_not_shown_if_its_line_cannot_be_written():
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "polyseme", "keys", "new", "alice"],
@@ -178,11 +178,11 @@ def test_serving_ends_with_one_sentence_where_the_file_is_bad(tmp_path, content)
         ("API_KEYS_FILE", "/no/such/file", "Path does not point to a file"),
         ("API_KEYS", " , ,", "there is nothing between the commas"),
         ("API_KEYS", "sha256:s3cretqx", "a hash is `sha256:` and 64 hexadecimal digits"),
-        ("RATE_LIMIT_STORAGE", "mongodb://s3cretqx", "it begins with redis://"),
-        ("RATE_LIMIT_STORAGE", "redis://x:s3cretqx/0", "it is not an address of Redis"),
+        ("RATE_LIMIT_STORAGE", "mongodb://s3cretqx", "the address begins with redis://"),
+        ("RATE_LIMIT_STORAGE", "redis://x:s3cretqx/0", "this is not an address of Redis"),
     ],
 )
-def test_a_setting_of_keys_or_rates_that_is_wrong_is_named_and_not_shown(name, value, sentence):
+def test_an_invalid_setting_of_keys_or_rates_is_named_and_not_shown(name, value, sentence):
     done = run("serve", **{f"POLYSEME_{name}": value})
     assert (done.returncode, done.stdout) == (2, b"")
     assert f"Error: POLYSEME_{name}: {sentence}" in done.stderr.decode()

@@ -103,13 +103,14 @@ ESTIMATE = (
     " workers that serve it share."
 )
 UNTOLD = (
-    "polyseme: Warning: too few English function words to tell whether the words are in the order"
-    " of their frequency, so each counts as informative as the next; --sorted says that they are."
+    "polyseme: Warning: there are too few English function words to determine whether the words are"
+    " sorted by frequency, so all count as equally informative; --sorted declares that they are"
+    " sorted."
 )
 NO_TEXT = "\udcff"
 """How Python has a byte of the command line that is not UTF-8."""
 A_NAME = (
-    "polyseme: A model's name is letters, digits, `.`, `_` and `-`, at most 64 and the first a"
+    "polyseme: A model's name has at most 64 letters, digits, `.`, `_` and `-`, and starts with a"
     " letter or digit; give one by --name.\n"
 )
 
@@ -156,7 +157,7 @@ def test_the_result_is_on_standard_output_and_the_course_on_standard_error(impor
         (rows(["gnu", "emu", "yak", "auk"]), ["--sorted"], "float32  lower-case  closed form"),
     ],
 )
-def test_what_was_imported_is_said_in_one_line(importing, content, options, said):
+def test_an_import_prints_one_line(importing, content, options, said):
     done = importing(*options, content=content)
     assert (done.returncode, done.stdout.count(b"\n")) == (0, 1)
     assert said in done.stdout.decode()
@@ -205,7 +206,7 @@ def test_a_spoiled_file_ends_in_one_sentence(importing, case):
     "name", ["", ".", "..", "a/b", "/", "../x", "x/", "é", ".x", "-x", " x", "x\n", "x" * 65]
 )
 @pytest.mark.parametrize("replace", [[], ["--replace"]])
-def test_a_name_that_no_model_can_have_is_refused_and_touches_nothing(importer, name, replace):
+def test_an_invalid_model_name_is_refused_and_changes_nothing(importer, name, replace):
     write_tiny(importer.models / "tiny")
     file = importer.file(rows())
     before = snapshot(importer.place)
@@ -213,27 +214,26 @@ def test_a_name_that_no_model_can_have_is_refused_and_touches_nothing(importer, 
     assert snapshot(importer.place) == before
 
 
-def test_a_name_that_is_a_whole_path_leads_nowhere_else(importing):
+def test_a_path_as_a_name_is_refused(importing):
     elsewhere = importing.place / "elsewhere"
     done = importing("--name", elsewhere, "--replace", content=rows())
     assert (done.returncode, done.stderr.decode()) == (1, A_NAME)
     assert not elsewhere.exists()
 
 
-def test_a_file_whose_name_no_model_can_have_needs_another(importing):
+def test_a_file_whose_name_is_no_valid_model_name_needs_the_option(importing):
     done = importing(content=rows(), file="the vectors.txt")
     assert (done.returncode, done.stderr.decode()) == (1, A_NAME)
     assert importing("--name", "the-vectors", file="the vectors.txt").returncode == 0
 
 
-def test_a_model_is_only_replaced_where_that_is_said(importing):
+def test_a_model_is_replaced_only_on_request(importing):
     importing(content=rows())
     before = snapshot(importing.models)
     done = importing(content=rows(WORDS[::-1]))
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
-        "polyseme: A model of this name is there already; --replace puts the new one in its place."
-        "\n"
+        "polyseme: A model of this name exists already; --replace replaces it.\n"
     )
     assert snapshot(importing.models) == before
     assert importing("--replace").returncode == 0
@@ -289,7 +289,7 @@ def test_an_option_that_makes_no_sense_is_a_usage_error(importer, options, named
 
 
 @pytest.mark.parametrize("file", ["nothing.txt", "."])
-def test_what_is_no_file_is_a_usage_error(importing, file):
+def test_a_path_without_a_file_is_a_usage_error(importing, file):
     done = importing(file=file)
     assert (done.returncode, done.stdout) == (2, b"")
     assert "Error: Invalid value for 'FILE'" in done.stderr.decode()
@@ -299,7 +299,7 @@ def test_a_file_that_is_being_written_to_a_pipe_is_refused(importing):
     os.mkfifo(importing.place / "pipe")
     done = importing(file="pipe")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.startswith(b"polyseme: The file is not a regular one; ")
+    assert done.stderr.startswith(b"polyseme: This is not a regular file; ")
 
 
 def assert_refused(done, sentence):
@@ -307,7 +307,7 @@ def assert_refused(done, sentence):
     assert done.stderr.decode() == f"polyseme: {sentence}\n"
 
 
-def test_word2vec_text_is_what_gensim_and_an_import_read(polyseme, tmp_path):
+def test_gensim_and_an_import_read_word2vec_text(polyseme, tmp_path):
     out, models = tmp_path / "tiny.txt", tmp_path / "models"
     done = polyseme("models", "export", "tiny", "--output", out)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -349,7 +349,7 @@ def test_the_projector_gets_a_folder_with_two_files(polyseme, tmp_path):
     assert len((out / "vectors.tsv").read_text().splitlines()) == 2
 
 
-def test_words_that_are_left_out_are_counted_on_standard_error(tmp_path):
+def test_skipped_words_are_counted_on_standard_error(tmp_path):
     words = ["New York", "a\tb", *TINY_WORDS[2:]]
     write_tiny(tmp_path / "models" / "spaced", words=words)
     for kind, left in (("word2vec-text", 2), ("projector", 1)):
@@ -361,7 +361,7 @@ def test_words_that_are_left_out_are_counted_on_standard_error(tmp_path):
         assert done.stderr.decode() == sentence
 
 
-def test_what_cannot_be_written_is_told_in_a_sentence(polyseme, tmp_path):
+def test_a_failed_write_is_reported_in_one_sentence(polyseme, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("before")
     os.mkfifo(tmp_path / "pipe")
@@ -443,7 +443,7 @@ def test_an_export_under_nohup_goes_on(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["word2vec-text", "projector"])
-def test_an_export_that_does_not_fit_leaves_nothing(tmp_path, kind):
+def test_an_export_to_a_full_disk_leaves_nothing(tmp_path, kind):
     """A limit to the size of files stands for a full disk: writing fails in the middle."""
     process = begin("--format", kind, "--output", tmp_path / "out", before=LIMITED)
     said, told = process.communicate(timeout=60)

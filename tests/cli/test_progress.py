@@ -27,7 +27,7 @@ def large(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_the_memory_and_the_disk_that_it_takes_are_said_before(tmp_path, large):
+def test_the_needed_memory_and_disk_space_are_printed_first(tmp_path, large):
     with Work(tmp_path, large, "--dtype", "float16", "--limit", "20000") as work:
         code, _, err = work.end()
     # 20,000 · (200 bytes of numbers + 250 of a word); 20,000 · 200 bytes.
@@ -89,7 +89,7 @@ def test_off_a_terminal_a_line_is_written_now_and_then(monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_off_a_terminal_there_is_no_bar(tmp_path, large):
+def test_without_a_terminal_there_is_no_progress_bar(tmp_path, large):
     with Work(tmp_path, large, "--processes", "1") as work:
         code, out, err = work.end()
     assert code == 0
@@ -110,7 +110,7 @@ def clock(monkeypatch):
     return now
 
 
-def test_off_a_terminal_lines_come_now_and_then_and_scores_at_once(clock, capsys):
+def test_without_a_terminal_lines_are_throttled_and_scores_are_not(clock, capsys):
     with progress.TrainingProgress() as training:
         with training.stage("reading text.txt", 5_000_000) as bar:
             for _ in range(5):
@@ -131,7 +131,7 @@ def test_off_a_terminal_lines_come_now_and_then_and_scores_at_once(clock, capsys
 
 
 @pytest.mark.slow
-def test_on_a_terminal_there_is_a_bar_with_the_loss_and_the_scores(tmp_path):
+def test_on_a_terminal_the_progress_bar_has_loss_and_scores(tmp_path):
     pytest.importorskip("torch", reason="the extra [train] is not installed")
     pytest.importorskip("sklearn", reason="the extra [train] is not installed")
     world_model(tmp_path)

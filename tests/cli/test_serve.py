@@ -21,7 +21,7 @@ def mask():
 
 
 @pytest.mark.usefixtures("mask")
-def test_the_models_are_read_by_the_server_alone_and_only_once(tmp_path, monkeypatch):
+def test_the_server_reads_the_models_once(tmp_path, monkeypatch):
     write_tiny(tmp_path / "tiny")
     started = []
     monkeypatch.setattr(sys, "argv", [])

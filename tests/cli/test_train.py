@@ -48,7 +48,7 @@ def sentence(done):
 
 
 @pytest.mark.slow
-def test_a_model_is_trained_and_stands_beside_the_one_it_started_from(train, place):
+def test_a_trained_model_is_written_beside_its_start(train, place):
     done = train("--tags", "tags.jsonl", *QUICK)
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.startswith(b"world-trained  4 steps  1 layers  1 heads  held out: AUC")
@@ -62,7 +62,7 @@ def test_a_model_is_trained_and_stands_beside_the_one_it_started_from(train, pla
     assert json.loads(encoded.stdout)["usage"]["tokens"] == 2
 
 
-def test_text_alone_is_enough(train, place):
+def test_a_corpus_without_tags_is_enough(train, place):
     done = train("--corpus", "corpus.txt", "--output", "new", *QUICK, "--heads", 2)
     assert done.returncode == 0, done.stderr.decode()
     assert read_model(place / "models" / "new").manifest.heads == 2
@@ -93,7 +93,7 @@ def test_an_option_out_of_its_bounds_is_a_usage_error(train, options, said):
     assert said in done.stderr.decode().splitlines()[-1]
 
 
-def test_a_model_that_is_there_is_not_replaced_unless_asked_for(train, place):
+def test_an_existing_model_is_replaced_only_on_request(train, place):
     before = (place / "models" / "world" / "manifest.json").read_bytes()
     assert "--replace" in sentence(train("--tags", "tags.jsonl", "--output", "world", *QUICK))
     assert (place / "models" / "world" / "manifest.json").read_bytes() == before
@@ -107,25 +107,25 @@ def test_a_bundled_model_is_never_replaced(train):
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b", ".hidden"])
-def test_a_name_that_leads_elsewhere_is_refused(train, name):
+def test_a_name_with_a_path_is_refused(train, name):
     if name:
         assert "letters, digits" in sentence(train("--tags", "tags.jsonl", "--output", name))
 
 
-def test_a_model_that_is_not_there_is_told(place):
+def test_an_unknown_model_is_reported(place):
     pytest.importorskip("torch", reason="the extra [train] is not installed")
     done = run("train", "--model", "none", "--tags", place / "tags.jsonl", *QUICK)
     assert "no model of this name" in sentence(done)
 
 
-def test_a_line_that_is_wrong_is_named_and_nothing_is_written(train, place):
+def test_an_invalid_line_is_named_and_nothing_is_written(train, place):
     with (place / "tags.jsonl").open("a") as file:
         file.write("{\n")
     assert "tags.jsonl, line 301: " in sentence(train("--tags", "tags.jsonl", *QUICK))
     assert [path.name for path in (place / "models").iterdir()] == ["world"]
 
 
-def test_without_pytorch_it_is_said_what_to_install(place):
+def test_missing_pytorch_is_reported_with_the_extra(place):
     arguments = ("train", "--model", "world", "--tags", place / "tags.jsonl")
     done = run_process(*arguments, models_dir=place / "models", python=without("torch"))
     assert "pip install 'polyseme[train]'" in sentence(done)
@@ -151,7 +151,7 @@ def test_an_unknown_field_of_a_recipe_is_named(train, place):
 
 
 @pytest.mark.parametrize("form", ["words", "file"])
-def test_words_are_left_out(train, place, form):
+def test_excluded_words_are_recorded(train, place, form):
     words = "BANKAA, bankab"
     if form == "file":
         (place / "words").write_text("bankaa\n\nBankab\n")
@@ -171,7 +171,7 @@ def test_a_model_without_weights_starts_from_the_closed_form(train, place):
 
 
 @pytest.mark.slow
-def test_a_training_that_is_ended_goes_on_to_the_same_weights(train, place):
+def test_an_interrupted_training_resumes_to_the_same_weights(train, place):
     options = ("--tags", "tags.jsonl", "--groups", 4, "--score-every", 20, "--steps", 400)
     arguments = [
         *("train", "--model", "world", "--output", "two", "--checkpoints", place / "c"),

@@ -203,13 +203,13 @@ BODIES = {
 
 
 @pytest.mark.parametrize("made", BODIES.values(), ids=BODIES)
-def test_an_archive_that_is_broken_or_would_be_large_is_refused(genuine, made):
+def test_a_broken_or_oversized_archive_is_refused(genuine, made):
     with pytest.raises(AnswerError, match="not what was asked for") as caught:
         ask(Said(media=NPZ, body=made(genuine)))
     require_one_sentence(caught.value)
 
 
-def test_another_type_than_the_one_asked_for_is_refused(genuine):
+def test_another_type_than_the_requested_one_is_refused(genuine):
     for said in (Said(media="text/html", body=genuine), Said(media="application/json")):
         with pytest.raises(AnswerError):
             ask(said)
@@ -293,7 +293,7 @@ def test_a_compressed_answer_is_refused_before_it_is_expanded():
     ],
     ids=["whole", "declared", "endless", "an endless problem"],
 )
-def test_an_answer_that_is_too_large_is_not_read_to_its_end(said):
+def test_an_oversized_response_is_not_read_to_its_end(said):
     with (
         speaking(said) as speaker,
         Client(speaker.url, retries=0, max_answer_bytes=100_000) as client,
@@ -313,7 +313,7 @@ def test_an_answer_that_is_too_large_is_not_read_to_its_end(said):
         b'{"code": "method_not_allowed"}',
     ],
 )
-def test_what_a_problem_says_is_not_believed(document):
+def test_escape_sequences_of_a_problem_document_are_not_shown(document):
     status = 429 if b"rate" in document else 422
     with pytest.raises(PolysemeError) as caught:
         ask(Said(status, "application/problem+json", document))
@@ -322,7 +322,7 @@ def test_what_a_problem_says_is_not_believed(document):
     assert caught.value.headers() is not None
 
 
-def test_an_unknown_code_is_the_error_of_its_status():
+def test_an_unknown_code_raises_the_error_of_its_status():
     problem = b'{"code": "a_code_of_tomorrow", "detail": "No."}'
     answer = Response(422, "application/problem+json", problem)
     with pytest.raises(InvalidError, match=r"No\."):

@@ -17,13 +17,13 @@ def python(code):
 
 
 @pytest.mark.parametrize("package", ["polyseme", "polyseme.client"])
-def test_the_package_alone_loads_none_of_what_it_needs(package):
+def test_importing_the_package_loads_no_dependency(package):
     heavy = {"numpy", "httpx", "orjson", "flask", "gensim"}
     assert python(f"import {package}, sys; print({heavy} & set(sys.modules))") == "set()"
 
 
 @pytest.mark.parametrize("name", polyseme.__all__)
-def test_every_name_of_the_package_is_there_and_loads_no_other_framework(name):
+def test_every_public_name_resolves_and_loads_no_other_framework(name):
     heavy = {"flask", "gensim", "httpx"} - {"create_app": {"flask"}}.get(name, set())
     heavy -= {"httpx"} if "Client" in name else set()
     code = f"import polyseme, sys; polyseme.{name}; print({heavy} & set(sys.modules))"
@@ -35,14 +35,14 @@ def test_a_model_in_this_process_loads_no_httpx():
     assert python(f"{code}('httpx' in sys.modules)") == "False"
 
 
-def test_without_httpx_it_is_said_what_to_install():
+def test_missing_httpx_is_reported_with_the_extra():
     for name in ("Client", "AsyncClient"):
         code = f"import sys; sys.modules['httpx'] = None; from polyseme.client import {name}"
         assert "pip install 'polyseme[client]'" in python(code)
 
 
 @pytest.mark.parametrize("name", polyseme.client.__all__)
-def test_every_name_that_is_promised_is_there(name):
+def test_every_public_name_exists(name):
     assert getattr(polyseme.client, name).__name__ == name
 
 

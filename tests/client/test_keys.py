@@ -86,7 +86,7 @@ def test_no_cookie_is_kept():
         assert all("Cookie" not in heard.headers for heard in speaker.heard)
 
 
-def test_proxies_of_the_environment_do_not_get_what_is_asked(monkeypatch):
+def test_proxies_of_the_environment_are_not_used(monkeypatch):
     with speaking(NEAR) as speaker, speaking(NEAR) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         monkeypatch.setenv("ALL_PROXY", proxy.url)
@@ -111,7 +111,7 @@ def test_proxies_of_the_environment_do_not_get_what_is_asked(monkeypatch):
         ),
     ],
 )
-def test_what_is_no_address_is_refused_without_being_repeated(url):
+def test_an_invalid_address_is_refused_without_being_repeated(url):
     with pytest.raises(ValueError, match=r"http://127.0.0.1:8000") as caught:
         Client(url)
     assert "xyzzy" not in str(caught.value)
@@ -123,7 +123,7 @@ def test_a_path_before_the_service_is_kept():
         assert speaker.heard[0].path == "/words/v1/neighbors"
 
 
-def test_over_tls_the_service_is_one_that_is_trusted(tmp_path):
+def test_tls_certificates_are_verified(tmp_path):
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("needs openssl")

@@ -56,7 +56,7 @@ def test_long_sentences_have_the_bits_of_one_thread(bundled, method):
         pytest.skip("the BLAS of this machine takes sums alike with two threads")
 
 
-def test_what_is_made_of_them_has_them_too(bundled):
+def test_embed_and_compare_use_one_thread(bundled):
     given = [(" ".join(LONG[0]), "river"), (" ".join(LONG[1]), "lends")]
     with threadpool_limits(1, "blas"):
         vectors, comparison = bundled.embed(LONG), bundled.compare(given)
@@ -65,7 +65,7 @@ def test_what_is_made_of_them_has_them_too(bundled):
 
 
 @pytest.mark.parametrize("main_set_it", [False, True])
-def test_another_thread_than_the_main_one_may_ask(bundled, main_set_it):
+def test_other_threads_than_the_main_one_may_encode(bundled, main_set_it):
     with threadpool_limits(1, "blas"):
         (expected,) = bundled.encode(LONG[:1])
     if main_set_it:
@@ -78,7 +78,7 @@ def test_another_thread_than_the_main_one_may_ask(bundled, main_set_it):
     assert set(threads()) == {2}
 
 
-def test_threads_are_given_back_by_the_last_who_leaves():
+def test_the_last_thread_to_leave_restores_the_thread_limits():
     inside, go = threading.Barrier(2, timeout=20), threading.Barrier(2, timeout=20)
 
     def other():

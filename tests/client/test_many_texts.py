@@ -72,13 +72,13 @@ def test_a_model_in_this_process_reads_a_few_at_a_time(local):
     assert read_by(local, 65) <= 128
 
 
-def test_nothing_is_asked_before_the_first_sentence_is_wanted():
+def test_no_request_is_sent_before_the_first_sentence_is_read():
     with speaking(Said()) as speaker, Client(speaker.url) as client:
         client.encode_each(Endless())
         assert speaker.heard == []
 
 
-def test_of_no_texts_nothing_is_asked():
+def test_no_texts_send_no_request():
     with speaking(Said()) as speaker, Client(speaker.url) as client:
         assert client.encode([]) == list(client.encode_each([])) == []
         assert client.embed([], dimensions=3).shape == (0, 3)
@@ -106,7 +106,7 @@ class Meeting:
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_a_client_that_may_not_ask_is_refused(kind):
+def test_zero_concurrency_is_refused(kind):
     with pytest.raises(ValueError, match="concurrency"):
         kind("http://localhost:8000", concurrency=0)
 
@@ -131,7 +131,7 @@ def test_as_many_requests_as_are_allowed_are_on_their_way_at_once(twin):
 
 
 @pytest.mark.parametrize("twin", [False, True])
-def test_answers_come_in_the_order_of_the_texts(url, local, twin):
+def test_results_keep_the_order_of_the_texts(url, local, twin):
     texts = [f"{'bank ' * (number % 7)}apple {'river ' * (number % 5)}" for number in range(60)]
     how = {"batch_sentences": 2, "concurrency": 3}
 
@@ -196,7 +196,7 @@ def test_limits_that_only_the_service_can_count_are_found_by_halving(url, local)
 
 
 @pytest.mark.parametrize("method", ["encode", "embed"])
-def test_a_batch_that_is_refused_is_halved_and_later_ones_are_smaller(url, local, method):
+def test_a_refused_batch_is_halved_and_later_ones_are_smaller(url, local, method):
     texts = ["river bank", "Apple apple bank end"] * 100  # 600 tokens, 60 of them at most at once
     before = refusals(url)
     with Client(url, batch_sentences=1000, concurrency=1) as client:
@@ -239,7 +239,7 @@ def test_a_sentence_that_is_too_long_by_itself_is_refused(url):
             assert refusals(url) - before == 1  # to halve it would not help
 
 
-def test_an_answer_that_is_too_large_for_the_client_is_asked_for_in_halves(url, local):
+def test_an_oversized_response_is_requested_again_in_halves(url, local):
     texts = ["river bank"] * 16
     options = {"include": ["contextual"]}
     with Client(url, max_answer_bytes=3000) as client:

@@ -71,7 +71,7 @@ def told(file):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["this process", "a service"])
-def test_the_notebook_runs_and_says_what_is_committed(where, tmp_path, request):
+def test_the_notebook_runs_and_reproduces_its_output(where, tmp_path, request):
     pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
     places = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")
     env = {**os.environ, "PYTHONPATH": str(ROOT), **dict.fromkeys(places, str(tmp_path))}
@@ -92,7 +92,7 @@ def test_the_notebook_runs_and_says_what_is_committed(where, tmp_path, request):
     assert told(NOTEBOOK)[2] == 3
 
 
-def test_the_notebook_names_no_place_of_whoever_ran_it():
+def test_the_notebook_contains_no_local_path():
     text = NOTEBOOK.read_text("utf-8")
     assert NOTEBOOK.stat().st_size < 200_000
     assert not re.search(r"/(home|root|tmp|work|usr)/", re.sub(r'"image/png": "[^"]*"', "", text))

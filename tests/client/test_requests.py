@@ -13,14 +13,14 @@ def cut(texts, sentences=3, most=1000):
     return list(batches(texts, BatchSize(sentences, most)))
 
 
-def test_a_batch_has_as_many_sentences_as_it_may_and_the_last_one_the_rest():
+def test_batches_are_filled_to_the_limit_of_sentences():
     assert cut(["a", "b", "c", "d"]) == [
         Batch(0, [b'"a"', b'"b"', b'"c"']),
         Batch(3, [b'"d"']),
     ]
 
 
-def test_a_batch_has_as_many_bytes_as_it_may_and_one_text_is_never_too_many():
+def test_batches_are_filled_to_the_limit_of_bytes_and_have_at_least_one_text():
     # é is two bytes; with its quotation marks a text of three letters has five or more.
     found = cut(["abc", "abé", "a", "abcdefghijkl", "b"], 10, 11)
     assert [batch.texts for batch in found] == [
@@ -37,7 +37,7 @@ def test_texts_and_texts_cut_into_words_do_not_go_together():
     assert [batch.texts for batch in found] == [[b'"a"'], [b'["b","c"]', b'["d"]'], [b'"e"']]
 
 
-def test_a_batch_that_is_too_large_by_now_is_cut_in_order():
+def test_a_batch_over_a_lowered_limit_is_split_in_order():
     batch = Batch(5, [b"1", b"2", b"333", b"4"])
     assert BatchSize(2, 100).split(batch) == [Batch(5, [b"1", b"2"]), Batch(7, [b"333", b"4"])]
     assert BatchSize(9, 3).split(batch) == [
@@ -50,13 +50,13 @@ def test_a_batch_that_is_too_large_by_now_is_cut_in_order():
 
 @pytest.mark.parametrize("setting", ["max_sentences", "max_tokens"])
 @pytest.mark.parametrize("limit", [-1, 0, 1, 2, 1000])
-def test_a_batch_that_was_refused_is_cut_whatever_the_limit_is_said_to_be(setting, limit):
+def test_a_refused_batch_is_split_for_any_reported_limit(setting, limit):
     sizes, batch = BatchSize(), Batch(0, [b'"aaaaaaa"', b'""'])
     sizes.reduce(batch, TooLargeError("", 2, setting, limit))
     assert len(sizes.split(batch)) == 2
 
 
-def test_no_text_is_read_before_its_batch_is_asked_for():
+def test_texts_are_read_lazily_batch_by_batch():
     numbers = count()
     texts = (str(next(numbers)) for _ in range(100))
     list(islice(batches(texts, BatchSize(3, 1000)), 2))
@@ -74,7 +74,7 @@ def test_what_a_service_refuses_makes_later_batches_smaller():
 
 
 @pytest.mark.parametrize("text", [1, None, ["a", 1], [["a"]], b"bytes"])
-def test_what_is_no_text_is_refused_with_its_number(text):
+def test_a_value_that_is_no_text_is_refused_by_its_index(text):
     with pytest.raises(TypeError, match=r"Text 2 is neither|not iterable"):
         cut(["a", "b", text])
 

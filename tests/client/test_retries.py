@@ -47,7 +47,7 @@ both = pytest.mark.parametrize("ask", [sync, twin])
 
 @both
 @pytest.mark.parametrize("failing", [BUSY, PROXY, RESET, BROKEN], ids=lambda s: str(s[:2]))
-def test_what_fails_twice_is_asked_a_third_time_with_the_same_words(ask, failing):
+def test_a_request_that_fails_twice_is_retried_unchanged(ask, failing):
     with speaking(failing, failing, NEAR) as speaker:
         assert [one.word for one in ask(speaker.url)] == ["bank"]
     assert len(speaker.heard) == 3
@@ -64,7 +64,7 @@ def test_the_time_that_a_service_names_is_waited(ask):
 
 
 @both
-def test_a_service_that_wants_more_time_than_there_is_is_not_asked_again(ask):
+def test_a_retry_after_beyond_the_limit_is_not_awaited(ask):
     with speaking(problem(429, b"rate_limited", Retry_After="3600")) as speaker:
         with pytest.raises(RateLimitedError) as caught:
             ask(speaker.url)
@@ -73,7 +73,7 @@ def test_a_service_that_wants_more_time_than_there_is_is_not_asked_again(ask):
 
 
 @both
-def test_after_the_last_try_it_is_said_what_the_service_said(ask):
+def test_after_the_last_retry_the_error_of_the_service_is_raised(ask):
     with speaking(BUSY) as speaker:
         with pytest.raises(OverloadedError, match=r"No\.") as caught:
             ask(speaker.url, retries=1)
@@ -91,7 +91,7 @@ def test_after_the_last_try_it_is_said_what_the_service_said(ask):
     ],
     ids=["500", "422", "404"],
 )
-def test_what_will_not_pass_is_asked_once(ask, said, error):
+def test_permanent_errors_are_not_retried(ask, said, error):
     with speaking(said) as speaker:
         with pytest.raises(error):
             ask(speaker.url)
@@ -106,7 +106,7 @@ def test_a_connection_that_keeps_breaking_off_is_unreachable(ask, said):
 
 
 @both
-def test_where_nothing_listens_it_is_said_what_to_do(ask):
+def test_a_refused_connection_is_reported_with_a_hint(ask):
     with pytest.raises(ConnectionError, match="polyseme serve") as caught:
         ask(f"http://127.0.0.1:{free_port()}", retries=1)
     assert caught.value.__cause__ is None and caught.value.__suppress_context__ is False
@@ -114,7 +114,7 @@ def test_where_nothing_listens_it_is_said_what_to_do(ask):
 
 
 @both
-def test_a_service_that_says_nothing_is_left_after_the_timeout(ask):
+def test_a_silent_service_ends_in_a_timeout(ask):
     def silent(_):
         time.sleep(0.5)
         return NEAR
@@ -126,7 +126,7 @@ def test_a_service_that_says_nothing_is_left_after_the_timeout(ask):
 
 
 @pytest.mark.slow
-def test_a_real_service_that_limits_the_rate_is_asked_at_its_pace(serve, models_dir):
+def test_a_rate_limited_service_is_called_at_its_pace(serve, models_dir):
     limited = serve(models_dir=models_dir, model="tiny", workers=1, rate_limit="4/second")
     url = str(limited.base_url).rstrip("/")
     assert 429 in {limited.get("/v1/models").status_code for _ in range(20)}
@@ -140,7 +140,7 @@ def test_a_real_service_that_limits_the_rate_is_asked_at_its_pace(serve, models_
 
 
 @pytest.mark.slow
-def test_a_service_may_be_replaced_while_it_is_asked(tmp_path, models_dir, local, monkeypatch):
+def test_a_service_may_be_replaced_during_requests(tmp_path, models_dir, local, monkeypatch):
     port = free_port()
     monkeypatch.setattr("tests.conftest.free_port", lambda: port)
     how = {"models_dir": models_dir, "model": "tiny", "workers": 1}
@@ -165,7 +165,7 @@ def test_a_service_may_be_replaced_while_it_is_asked(tmp_path, models_dir, local
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_in_the_middle_is_not_noticed(tmp_path, models_dir):
+def test_a_killed_worker_goes_unnoticed(tmp_path, models_dir):
     process, url = start(tmp_path / "log", models_dir=models_dir, model="tiny", workers=1)
     try:
         with Client(url, batch_sentences=1) as client:

@@ -68,7 +68,7 @@ def test_sentences_one_by_one_are_the_same(local, remote, url):
     assert len(found) == 20 * len(TEXTS)
 
 
-def test_options_do_what_they_say(remote):
+def test_options_have_their_documented_effect(remote):
     def ask(**options):
         return remote.encode(["Apple gnu apple"], **options)[0]
 
@@ -125,7 +125,7 @@ def test_comparisons_are_the_same(local, remote, url):
 
 
 @pytest.mark.parametrize("near", ["bank", "gnu", [1, 0, 0, 0, 2], np.ones(5, np.float32)], ids=str)
-def test_neighbours_are_the_same(local, remote, url, near):
+def test_neighbors_are_the_same(local, remote, url, near):
     assert len(everywhere(local, remote, url, "neighbors", near, 4)) == 4
 
 
@@ -144,7 +144,7 @@ def test_a_service_lists_its_models_and_a_model_itself(local, remote, url):
     assert awaited(url, "model") == listed["tiny"]
 
 
-def test_a_model_is_asked_for_by_its_name(url):
+def test_a_model_is_selected_by_its_name(url):
     with Client(url, model="wiki-en") as remote:
         assert (remote.name, remote.dimension) == ("wiki-en", 300)
         assert remote.encode(["bank"])[0].static.shape == (1, 300)
@@ -188,7 +188,7 @@ def test_what_is_refused_is_refused_alike(local, remote, url, method, given, how
     assert pointer in {None, said[0].errors[0].pointer}
 
 
-def test_the_words_that_are_lacking_are_listed(local, remote):
+def test_unknown_words_are_listed(local, remote):
     for encoder in (local, remote):
         with pytest.raises(UnknownWordError) as caught:
             encoder.encode(["bank zzz", "yyy"], oov="error")
@@ -196,7 +196,7 @@ def test_the_words_that_are_lacking_are_listed(local, remote):
 
 
 @pytest.mark.parametrize("method", ["encode", "encode_each", "embed"])
-def test_one_text_alone_is_no_list_of_texts(local, remote, url, method):
+def test_a_single_string_is_refused_as_a_list_of_texts(local, remote, url, method):
     for ask in (local, remote):
         with pytest.raises(TypeError, match="list of texts"):
             getattr(ask, method)("bank")
@@ -210,7 +210,7 @@ def test_an_option_that_does_not_exist_is_a_type_error(local, remote):
             encoder.encode(["bank"], layer=0)
 
 
-def test_the_arrays_may_be_written_to_and_are_their_own(remote):
+def test_arrays_are_writable_copies(remote):
     one, other = remote.encode(["bank", "bank"])
     for name in ("static", "contextual", "attention"):
         array = getattr(one, name)
@@ -219,7 +219,7 @@ def test_the_arrays_may_be_written_to_and_are_their_own(remote):
         assert not np.array_equal(array, getattr(other, name))
 
 
-def test_an_error_of_the_service_tells_its_request(remote):
+def test_an_error_of_the_service_has_its_request_id(remote):
     with pytest.raises(PolysemeError) as caught:
         remote.trace("")
     assert caught.value.request_id in "".join(caught.value.__notes__)

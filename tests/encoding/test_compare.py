@@ -41,14 +41,14 @@ def test_the_nth_time_a_word_is_written(plain):
     assert starts == [0, 11, 22]
 
 
-def test_a_word_that_is_not_written_as_often_is_refused(plain):
+def test_an_nth_beyond_the_occurrences_is_refused(plain):
     assert refusal(plain, Occurrence("bank", "bank"), Occurrence("a bank", "bank", nth=1)) == (
         "/occurrences/1/nth",
         "the text has this word as a token 1 times; `nth` counts from 0",
     )
 
 
-def test_a_word_that_is_not_written_at_all_is_refused(plain):
+def test_a_word_absent_from_its_text_is_refused(plain):
     pointer, message = refusal(plain, Occurrence("the river", "bank"))
     assert pointer == "/occurrences/0/word"
     assert "0 times" in message
@@ -61,7 +61,7 @@ def test_the_word_as_it_is_spelled_comes_first(plain):
     assert refusal(plain, Occurrence(text, "apple", nth=1))[0] == "/occurrences/0/nth"
 
 
-def test_a_word_that_is_written_in_other_case_is_found(plain):
+def test_a_word_in_another_case_is_found(plain):
     assert token(plain, "Bank and BANK", "bank").start == 0
     assert token(plain, "Bank and BANK", "bank", nth=1).start == 9
 
@@ -154,7 +154,7 @@ def test_neighbors_are_best_first_with_their_cosines(plain):
             assert similarity == pytest.approx(cosine(vector, VECTORS[WORDS.index(word)]), abs=1e-6)
 
 
-def test_no_neighbors_may_be_asked_for(plain):
+def test_zero_neighbors_may_be_requested(plain):
     one = put(plain, Occurrence("bank", "bank"), neighbors=0).occurrences[0]
     assert one.static_neighbors == one.contextual_neighbors == []
 

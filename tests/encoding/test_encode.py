@@ -154,7 +154,7 @@ def test_layers_are_chosen_and_keep_their_order(deep, layers, expected):
 
 
 @pytest.mark.parametrize(("layers", "wrong"), [([2], [0]), ([0, 7, 1, -1], [1, 3])])
-def test_a_layer_that_is_not_there_is_named_by_its_place(deep, layers, wrong):
+def test_a_missing_layer_is_named_by_its_index(deep, layers, wrong):
     with pytest.raises(InvalidError) as caught:
         ask(deep, ["bank"], layers=layers)
     assert [error.pointer for error in caught.value.errors] == [f"/layers/{p}" for p in wrong]
@@ -331,12 +331,12 @@ def test_what_is_over_the_limit_is_cut_and_counted(deep):
     assert same_bits(encoded[0], ask_one(deep, "bank river"))
 
 
-def test_words_that_are_cut_off_may_be_unknown(deep):
+def test_truncated_words_may_be_unknown(deep):
     limits = replace(LIMITS, max_sentence_tokens=1)
     assert ask(deep, ["bank zebra"], limits, truncate=True, oov="error")[0].truncated == 1
 
 
-def test_the_limit_on_tokens_counts_what_is_left(deep):
+def test_the_limit_on_tokens_applies_after_truncation(deep):
     limits = replace(LIMITS, max_sentence_tokens=2, max_tokens=4)
     assert len(ask(deep, ["bank river money", "river apple end"], limits, truncate=True)) == 2
 
@@ -399,7 +399,7 @@ def test_texts_over_the_limit_together_are_refused_with_the_size_of_all(counting
     assert counting.vocabulary.lookups < 20
 
 
-def test_a_trace_has_a_limit_of_its_own(counting):
+def test_a_trace_has_its_own_limit(counting):
     assert len(trace_text(counting, "bank river money bank river", limits=TIGHT)[0].tokens) == 5
     counting.vocabulary.lookups = 0
     with pytest.raises(TooLargeError) as caught:
@@ -421,7 +421,7 @@ def test_an_error_names_a_hundred_places_at_most_and_every_word(plain):
     assert caught.value.words == [f"qx{i}" for i in range(300)]
 
 
-def test_sentences_without_a_known_word_are_refused_where_that_is_asked_for(plain, composing):
+def test_sentences_without_a_known_word_are_refused_on_request(plain, composing):
     texts = ["bank zebra", "zebra", ""]
     with pytest.raises(UnknownWordError) as caught:
         ask(plain, texts, wordless="refuse")

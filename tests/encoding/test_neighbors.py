@@ -60,7 +60,7 @@ def test_equal_cosines_are_ordered_by_row(tmp_path):
     assert found == [("apple", 1), ("n't", 1)]
 
 
-def test_a_word_is_looked_up_in_the_case_that_is_asked_for(tmp_path):
+def test_a_word_is_looked_up_in_the_requested_case(tmp_path):
     plain = tiny_model(tmp_path)
     assert neighbors_of_word(plain, "BANK", 3, "auto") == neighbors_of_word(
         plain, "bank", 3, "exact"
@@ -71,7 +71,7 @@ def test_a_word_is_looked_up_in_the_case_that_is_asked_for(tmp_path):
     assert caught.value.members().get("words") is None
 
 
-def test_a_word_is_no_neighbor_of_itself(tmp_path):
+def test_a_word_is_not_its_own_neighbor(tmp_path):
     found = neighbors_of_word(tiny_model(tmp_path), "bank", 20, "auto")
     assert {word for word, _ in found} == set(WORDS) - {"bank"}
 

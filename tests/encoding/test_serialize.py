@@ -149,7 +149,7 @@ def test_any_array_can_be_written_as_numbers_and_as_base64(array):
         }
 
 
-def test_base64_is_little_endian_in_c_order_whatever_the_array_is():
+def test_base64_is_little_endian_in_c_order_for_any_array():
     expected = b'{"shape":[2,3],"dtype":"float32","data":"AAAAAAAAgD8AAABAAABAQAAAgEAAAKBA"}'
     for view in (
         SMALL,
@@ -160,7 +160,7 @@ def test_base64_is_little_endian_in_c_order_whatever_the_array_is():
         assert orjson.dumps(as_base64(view)) == expected
 
 
-def test_numbers_are_written_whatever_the_array_is(tmp_path):
+def test_numbers_are_written_for_any_array(tmp_path):
     np.save(tmp_path / "array.npy", SMALL)
     mapped = np.load(tmp_path / "array.npy", mmap_mode="r")
     for view in (np.asfortranarray(SMALL), SMALL[::-1][::-1], mapped, mapped[:, :3]):
@@ -193,7 +193,7 @@ def test_the_arrays_of_an_npz_are_those_of_the_contract(deep):
     assert (mean.shape, mean.dtype) == ((2, 4, 4), np.float16)
 
 
-def test_tokens_of_an_npz_are_the_json_of_what_is_no_array(deep):
+def test_the_json_of_an_npz_has_all_fields_that_are_not_arrays(deep):
     tokens = arrays_of(deep, TEXTS)["tokens"]
     assert (tokens.dtype, tokens.ndim) == (np.uint8, 1)
     results = document_of(deep, TEXTS, include=frozenset())["results"]

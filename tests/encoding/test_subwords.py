@@ -83,7 +83,7 @@ def test_the_word_as_written_is_composed_or_its_lower_case(wide, case, text, com
     assert vector.tolist() == right.tolist()
 
 
-def test_zero_on_a_model_with_subwords_is_as_if_it_had_none(plain, deep, composing, deep_composing):
+def test_oov_zero_disables_subwords(plain, deep, composing, deep_composing):
     text = "gnu bank zebra-river zebra-gnu didn't"
     for with_them, without in ((composing, plain), (deep_composing, deep)):
         zero = ask_one(with_them, text, oov="zero", include=EVERY)
@@ -101,7 +101,7 @@ def test_words_are_composed_by_default(composing):
     ]
 
 
-def test_composing_is_refused_where_a_model_has_no_subwords(plain):
+def test_composing_is_refused_for_a_model_without_subwords(plain):
     with pytest.raises(InvalidError) as caught:
         ask(plain, ["bank"], oov="subword")
     (error,) = caught.value.errors
@@ -128,7 +128,7 @@ def test_a_document_has_no_further_fields(composing):
     assert b"composed" not in npz_of(composing, ["gnu"])
 
 
-def test_what_has_no_ngram_or_is_too_long_stays_unknown(composing):
+def test_a_word_without_ngrams_or_too_long_stays_unknown(composing):
     fives = replace(composing, subwords=replace(SUBWORDS, min_n=5, max_n=5))
     long = "x" * (LONGEST + 1)
     for model, word in ((fives, "ox"), (composing, long), (composing, f"{long}-zebra")):

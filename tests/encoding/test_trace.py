@@ -299,7 +299,7 @@ def test_a_model_without_weights_has_no_head_axis(plain):
 
 
 @pytest.mark.parametrize("layer", [2, 64])
-def test_a_layer_that_is_not_there_is_refused(deep, layer):
+def test_a_missing_layer_is_refused(deep, layer):
     with pytest.raises(InvalidError) as caught:
         trace_text(deep, TEXT, layer, limits=LIMITS)
     (error,) = caught.value.errors

@@ -76,7 +76,7 @@ def weights_of(case):
             yield layer, record["weights"]
 
 
-def test_rows_of_attention_sum_to_one_and_masked_keys_get_none():
+def test_rows_of_attention_sum_to_one_and_masked_keys_get_zero():
     for seed in SEEDS:
         case = random_case(seed)
         n = len(case.sentence.vectors)

@@ -61,7 +61,7 @@ def test_softmax_of_equal_scores_is_even():
 
 
 @np.errstate(all="ignore")
-def test_softmax_ignores_masked_scores_however_large():
+def test_softmax_ignores_masked_scores_of_any_size():
     # The hidden 5000 neither counts nor pushes the others into underflow: 1 : 3 as before.
     scores = np.array([[5000.0, 0.0, math.log(3)]])
     assert_close(softmax(scores, np.array([[True, False, False]])), [[0, 0.25, 0.75]])
@@ -107,7 +107,7 @@ def test_masked_keys_of_a_block_of_rows():
     assert masked_keys(None, words, "others", range(1, 2)).tolist() == [[False, True, False]]
 
 
-def test_a_token_beside_its_own_word_alone_sees_itself():
+def test_a_token_with_only_its_own_word_attends_to_itself():
     for words in ([4], [4, 4], [4, 4, 4]):
         hidden = masked_keys(None, np.array(words), "other-words", range(len(words)))
         assert np.array_equal(hidden, ~np.eye(len(words), dtype=bool))
@@ -217,7 +217,7 @@ def test_a_lone_token_is_its_own_context(mask):
     assert_close(context, [[3, 4]])
 
 
-def test_an_unknown_token_is_no_key_but_a_query():
+def test_an_unknown_token_is_a_query_and_no_key():
     # Tokens: known, unknown, known. The unknown one has a zero row, so its scores are equal.
     start = sentence([[2, 0], [0, 0], [0, 4]], known=[True, False, True])
     context, weights = run(start, Layer(scoring=Scoring(mask="others")))
@@ -225,7 +225,7 @@ def test_an_unknown_token_is_no_key_but_a_query():
     assert_close(context, [[0, 4], [1, 2], [2, 0]])
 
 
-def test_unknown_tokens_alone_see_themselves_and_stay_zero():
+def test_a_sentence_of_unknown_tokens_attends_to_itself_and_stays_zero():
     # Their value is zero even where the projection has a bias of 5.
     layer = Layer(value=Projection(np.eye(2), np.array([5.0, 5.0])))
     context, weights = run(sentence(np.zeros((2, 2)), known=[False, False]), layer)

@@ -69,7 +69,7 @@ def test_unit_keeps_zero_and_sets_other_lengths_to_one():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("other", [0, 1e-30, 1e30, np.inf])
-def test_unit_gives_a_row_the_same_bits_whatever_the_other_rows_are(dtype, other):
+def test_unit_gives_a_row_the_same_bits_among_any_other_rows(dtype, other):
     rows = np.random.default_rng(3).standard_normal((7, 101)).astype(dtype)
     expected = unit(rows)
     with_other = np.concatenate([np.full((1, 101), other, dtype), rows])

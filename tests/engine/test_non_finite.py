@@ -159,7 +159,7 @@ def test_masked_keys_stay_masked_below_the_lowest_scores(bias):
     np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
 
 
-def test_a_position_bias_that_forbids_everything_but_the_neighbours():
+def test_a_position_bias_that_masks_all_but_the_adjacent_words():
     bias = np.array([[-1e30, 0, -1e30, 0, -1e30]], np.float32)
     start = sentence(np.zeros((4, 2)))
     layer = Layer(scoring=Scoring(position_bias=bias))
@@ -184,7 +184,7 @@ def test_unit_of_any_magnitude_has_length_one(magnitude):
     assert unit(x).dtype == np.float32
 
 
-def test_unit_of_nothing():
+def test_unit_of_an_empty_array():
     assert unit(np.zeros((0, 3), np.float32)).shape == (0, 3)
     assert unit(np.zeros((3, 0), np.float32)).shape == (3, 0)
 

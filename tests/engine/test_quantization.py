@@ -106,7 +106,7 @@ def test_other_floats_are_taken_as_float32(dtype):
 @pytest.mark.parametrize(
     "view", [np.asfortranarray, lambda x: np.repeat(x, 2, axis=1)[:, ::2], lambda x: x[::-1]]
 )
-def test_the_order_in_memory_is_no_matter(view):
+def test_the_memory_order_does_not_matter(view):
     vectors = view(table())
     one, other = quantize(vectors), quantize(np.ascontiguousarray(vectors))
     assert np.array_equal(one[:], other[:])

@@ -153,7 +153,7 @@ def hostile(seed, rows, d, dtype, spread):
 )
 @example(1, 200, 300, np.float32, 38, 40, set(), 8)
 @example(2, 200, 300, np.float32, 44, 40, {0}, 8)
-def test_nearest_gives_the_bits_of_float64_whatever_the_table(
+def test_nearest_has_the_bits_of_float64_for_any_table(
     seed, rows, d, dtype, spread, k, without, columns
 ):
     table = hostile(seed, rows, d, dtype, spread)
@@ -188,7 +188,7 @@ def test_half_the_margin_is_more_than_a_cosine_in_float32_is_wrong_by(seed, d, d
     assert np.abs(rough - exact)[some].max(initial=0) < similarity._margin(d) / 2
 
 
-def test_a_row_that_two_passes_tell_apart_only_in_float64_is_found():
+def test_rows_that_differ_only_in_float64_are_ordered():
     """A thousand rows within a margin of each other, the best of them last."""
     table = np.ones((1000, 100), np.float32)
     table[:, 0] += np.arange(1000, 0, -1) * 2.0**-22
@@ -227,21 +227,21 @@ def test_equal_rows_are_ordered_by_row(rows, d):
         assert len(set(similarity.tolist())) == 1
 
 
-def test_when_equal_cosines_are_more_than_asked_for_the_first_rows_are_taken():
+def test_the_first_rows_win_among_equal_cosines():
     table = np.ones((20, 3), np.float32)
     table[4] = [1, 0, 0]
     rows, _ = nearest(np.ones(3, np.float32), table, lengths(table), 6)
     assert rows.tolist() == [0, 1, 2, 3, 5, 6]
 
 
-def test_zero_rows_are_left_out():
+def test_zero_rows_are_excluded():
     table = np.array([[0, 0], [-1, 0], [0, 0], [1, 1]], np.float32)
     rows, _ = nearest(np.array([1, 0], np.float32), table, lengths(table), 4)
     assert rows.tolist() == [3, 1]
 
 
 @pytest.mark.parametrize("kind", [list, set, tuple, frozenset])
-def test_rows_without_are_left_out(kind):
+def test_rows_in_without_are_excluded(kind):
     table = normal(10, 11, 3)
     best, _ = check(table[4], table, 11)
     assert best[0] == 4
@@ -249,7 +249,7 @@ def test_rows_without_are_left_out(kind):
     assert rows.tolist() == [row for row in best.tolist() if row not in (4, 7)]
 
 
-def test_nothing_left_gives_nothing():
+def test_no_candidates_give_no_neighbors():
     table = np.zeros((3, 2), np.float32)
     one = np.array([1, 0], np.float32)
     for rows, found in (
@@ -335,7 +335,7 @@ def test_points_on_a_line_have_one_axis():
 
 
 @given(arrays(np.float64, (6, 4), elements=st.floats(-10, 10, width=16)))
-def test_a_projection_shows_no_points_farther_apart_than_they_are(points):
+def test_a_projection_does_not_increase_distances(points):
     coordinates, _ = principal_components(points)
     true = np.linalg.norm(points[:, None] - points, axis=-1)
     shown = np.linalg.norm(coordinates[:, None] - coordinates, axis=-1)

@@ -88,7 +88,7 @@ def test_bytes_above_ascii_are_taken_with_their_sign():
     assert hashes_of("é", 1, 1).tolist() == [signed] != [unsigned]
 
 
-def test_the_brackets_alone_are_no_ngrams():
+def test_the_boundary_marks_are_no_ngrams():
     assert hashes_of("ab", 1, 1).tolist() == [slow_hash("a"), slow_hash("b")]
     assert hashes_of("<", 1, 1).tolist() == [slow_hash("<")]
     assert hashes_of("", 1, 1).tolist() == []

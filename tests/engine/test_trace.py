@@ -144,7 +144,7 @@ def test_each_step_has_a_formula():
 
 @pytest.mark.parametrize("weight", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
-def test_the_formula_of_the_output_says_what_is_done(weight: bool, bias: bool) -> None:
+def test_the_formula_of_the_output_matches_the_computation(weight: bool, bias: bool) -> None:
     rng = np.random.default_rng(5)
     output = Projection(normal(rng, 4, 4) if weight else None, normal(rng, 4) if bias else None)
     sentence = random_sentence(rng, 3, 4)

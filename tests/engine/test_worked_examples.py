@@ -114,7 +114,7 @@ def random_weights(heads, d, k, v, output=True):
 
 
 @pytest.mark.parametrize("heads", [1, 2, 3])
-def test_a_head_axis_leads_where_there_are_several_heads(heads):
+def test_several_heads_add_a_leading_axis(heads):
     n, d, k, v = 7, 11, 2, 5
     x = np.random.default_rng(5).standard_normal((n, d))
     steps = {s.name: s.values for s in trace_embeddings(x, random_weights(heads, d, k, v), heads)}
@@ -155,13 +155,13 @@ def test_brought_queries_are_cut_into_heads_and_scaled_by_the_width_of_one():
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64])
-def test_a_trace_is_float64_whatever_it_starts_from(dtype):
+def test_a_trace_is_float64_for_any_input(dtype):
     x = np.array([[1, 2], [3, 4]], dtype)
     for step in [*trace_embeddings(x, Weights(x, None, x, x)), *trace_projected(x, x, x)]:
         assert step.values.dtype == np.float64
 
 
-def test_a_missing_weight_is_the_identity_and_the_formula_says_so():
+def test_a_missing_weight_is_the_identity_also_in_the_formula():
     x = np.array([[1.0, 2.0], [3.0, 5.0]])
     steps = {
         s.name: s for s in trace_embeddings(x, Weights(query=np.array([[0.0], [1.0]])[:, [0, 0]]))

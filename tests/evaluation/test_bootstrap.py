@@ -8,7 +8,7 @@ from polyseme.command_error import CommandError
 from polyseme.evaluation.statistics import RESAMPLES, Figure, bootstrap, resample_counts
 
 
-def test_every_resample_draws_as_many_items_as_there_are():
+def test_every_resample_has_as_many_items_as_the_sample():
     drawn = resample_counts(7)
     assert drawn.shape == (RESAMPLES, 7)
     assert (drawn.sum(axis=1) == 7).all()
@@ -32,7 +32,7 @@ def test_the_interval_of_an_accuracy_is_that_of_a_binomial(n, part):
     assert figure.high == pytest.approx(high, abs=0.4 * error)
 
 
-def test_where_nothing_varies_the_interval_is_the_figure():
+def test_without_variance_the_interval_is_the_figure():
     assert Figure.of(0.25, np.full(RESAMPLES, 0.25)) == (25.0, 25.0, 25.0)
 
 

@@ -129,7 +129,7 @@ def test_the_same_as_a_nearest_neighbour_classifier_of_centroids_has_it(seed):
     assert found.accuracy.low < found.accuracy.value < found.accuracy.high
 
 
-def test_every_occurrence_is_asked_for_once_for_each_line():
+def test_every_occurrence_is_embedded_once_per_line():
     assert occurrences_in(COARSE) == [
         TokenizedOccurrence(("bank", "river"), 0),
         TokenizedOccurrence(("bank", "money"), 0),
@@ -171,7 +171,7 @@ def test_the_splits_of_another_set_are_no_words():
         (MAP, ["3"], "bank/classes_map.txt is not a JSON object"),
     ],
 )
-def test_a_set_that_is_not_as_it_should_be_is_refused(name, lines, said):
+def test_a_malformed_set_is_refused(name, lines, said):
     files = {**COARSE, name: lines}
     if lines is None:
         del files[name]

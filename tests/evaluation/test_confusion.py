@@ -13,7 +13,7 @@ def test_by_hand():
     assert macro_f1(counts) == pytest.approx((6 / 9 + 8 / 11) / 2)
 
 
-def test_a_sense_that_is_neither_there_nor_guessed_does_not_count():
+def test_an_absent_and_unpredicted_sense_does_not_count():
     counts = np.zeros((3, 3))
     counts[0, 0], counts[0, 2] = 3, 1
     assert macro_f1(counts) == pytest.approx((6 / 7 + 0) / 2)

@@ -35,7 +35,7 @@ def place(tmp_path_factory):
     return folder
 
 
-def test_every_option_and_every_system_is_there():
+def test_every_option_and_every_system_is_documented():
     for option in evaluate.params:
         if isinstance(option, click.Option) and option.name != "model":
             assert any(flag in PAGE for flag in (*option.opts, *option.secondary_opts)), option.name

@@ -81,7 +81,7 @@ def values(figures):
     return {name: None if one is None else one.value for name, one in figures.items()}
 
 
-def test_every_head_stands_beside_itself_without_its_query_and_beside_the_controls(found):
+def test_every_head_is_listed_with_and_without_its_query_and_with_the_controls(found):
     assert list(found.rankings) == [
         *("head 1", "head 1, Wq = 0", "head 2", "head 2, Wq = 0", "mean of heads"),
         *("nearness", "rarity", "uniform", "random"),
@@ -89,7 +89,7 @@ def test_every_head_stands_beside_itself_without_its_query_and_beside_the_contro
     assert (found.facts["occurrences"], found.facts["lemmas"]) == (24, 1)
 
 
-def test_a_head_that_looks_at_the_word_that_tells_has_the_best_figures_there_are(found):
+def test_a_head_that_attends_to_the_deciding_word_has_the_best_figures(found):
     figures = values(found.rankings["head 1"])
     assert figures["evidence_auc"] == figures["evidence_correlation"] == 100
     assert (figures["evidence_at_1"], figures["evidence_at_3"]) == (100, 33.33)
@@ -102,7 +102,7 @@ def test_a_ranking_that_knows_no_words_has_those_of_chance(found, name):
     assert (figures["evidence_at_1"], figures["evidence_at_3"]) == (16.67, 16.67)
 
 
-def test_rare_words_tell_where_the_common_ones_are_everywhere(found):
+def test_rare_words_decide_where_common_ones_are_everywhere(found):
     assert found.rankings["rarity"]["evidence_auc"].value == 100
 
 
@@ -122,7 +122,7 @@ def test_removing_the_cue_takes_the_whole_margin(found):
     assert figures["kept_1"] == pytest.approx(100 * (margin - 5 / sqrt(26)), abs=0.01)
 
 
-def test_a_fillers_removal_loses_what_arithmetic_says(found):
+def test_removing_a_filler_costs_the_computed_amount(found):
     """A ranking by chance removes the cue once in six times, else one filler: (25, 4)/√641. The
     nearness of the six places is such a ranking, with the cue in each place in turn."""
     cue, filler = 25 / 26, 25 / 26 - 125 / sqrt(641 * 26)
@@ -231,7 +231,7 @@ def test_a_model_of_one_head_without_weights_is_measured(tmp_path):
     assert found.rankings["head 1"]["evidence_auc"].value == 50
 
 
-def test_layers_are_told_apart(tmp_path):
+def test_layers_are_distinguished(tmp_path):
     layers = [looking(), looking()]
     vectors = np.stack([vector(word) for word in VOCABULARY])
     model = tiny_model(tmp_path, words=VOCABULARY, vectors=vectors, layers=layers)
@@ -265,7 +265,7 @@ def test_the_document_has_plain_values(found):
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-3)
 
 
-def test_what_cannot_be_measured_is_said(tmp_path):
+def test_an_impossible_measurement_is_reported(tmp_path):
     model = model_of(tmp_path, looking())
     with pytest.raises(CommandError, match="give more tags"):
         explained(model, sentences()[:12])  # one sense
@@ -283,7 +283,7 @@ def test_errors_are_those_of_resampled_lemmas():
     assert none is None
 
 
-def test_what_is_undefined_counts_for_nothing():
+def test_undefined_values_are_ignored():
     figures = np.array([[0.0], [np.nan], [1], [np.nan]])
     (one,) = estimates(figures, np.array([0, 0, 0, 1]))
     assert (one.value, one.error) == (50, 0)

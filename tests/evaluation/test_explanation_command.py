@@ -65,7 +65,7 @@ def attention(place, *arguments, model="tiny", tags=None):
     return run(*given, models_dir=place[0], POLYSEME_MODEL=model)
 
 
-def test_the_table_and_the_document_say_the_same(place, tmp_path):
+def test_the_table_and_the_document_agree(place, tmp_path):
     file = tmp_path / "a.json"
     done = attention(place, "--lemmas", "all", "--json", file)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -90,14 +90,14 @@ def test_the_same_command_gives_the_same_bytes(place, tmp_path):
     assert b"6 tagged words" in answers[0][0]
 
 
-def test_lemmas_that_training_has_seen_are_left_out(place):
+def test_lemmas_of_the_training_are_excluded(place):
     """By the split that the model's own training says, else by the one that is usual."""
     left = [attention(place, model=model).returncode for model in ("unseen", "seen")]
     assert left == [0, 1]
     assert attention(place).stderr.endswith(b"give more tags.\n")
 
 
-def test_a_word_of_the_evaluation_sets_is_no_lemma(place, tmp_path):
+def test_words_of_the_evaluation_sets_are_excluded(place, tmp_path):
     said = [(words, [(t, "Bank/noun", s) for t, _, s in tags]) for words, tags in sentences()]
     tags = tmp_path / "tags.jsonl"
     tags.write_text(lines(said))
@@ -115,7 +115,9 @@ def test_a_word_of_the_evaluation_sets_is_no_lemma(place, tmp_path):
         ("nobody", None, "no model of this name"),
     ],
 )
-def test_what_cannot_be_measured_is_one_sentence_and_no_file(place, tmp_path, model, content, said):
+def test_an_impossible_measurement_is_reported_in_one_sentence_without_a_file(
+    place, tmp_path, model, content, said
+):
     tags = tmp_path / "tags.jsonl"
     tags.write_text(lines(sentences()) if content is None else content)
     done = attention(place, "--json", tmp_path / "a.json", model=model, tags=tags)
@@ -130,19 +132,19 @@ def test_what_cannot_be_measured_is_one_sentence_and_no_file(place, tmp_path, mo
     [("--occurrences", "0"), ("--lemmas", "some"), ("--seed", "-1"), ("--json", "nowhere/a")],
     ids=" ".join,
 )
-def test_a_usage_error_is_told_before_anything_is_read(place, arguments):
+def test_a_usage_error_is_reported_before_any_reading(place, arguments):
     done = attention(place, *arguments)
     assert (done.returncode, done.stdout) == (2, b"")
 
 
-def test_it_stands_among_the_commands():
+def test_the_command_is_registered():
     assert b"evaluate attention" in run("--help").stdout
     assert run("evaluate", "attention", "--help").returncode == 0
     assert run("evaluate", "coarsewsd", "--help").stdout.startswith(b"Usage: ")
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="needs the tagged text (POLYSEME_TEST_DATA)")
-def test_the_bundled_model_looks_at_what_tells_the_sense(tmp_path):
+def test_the_bundled_model_attends_to_words_that_decide_the_sense(tmp_path):
     """More than words in general do, and more than the nearest do."""
     file = tmp_path / "a.json"
     done = run(

@@ -39,7 +39,7 @@ def sentence(vectors, words=None, known=None, bias=None):
 
 
 class TestPerturbation:
-    def test_what_can_be_looked_at_is_known_and_another_word(self):
+    def test_keys_are_known_and_other_words(self):
         one = sentence(np.ones((5, 2)), words=[0, 1, 0, 2, 3], known=[1, 1, 1, 0, 1])
         assert attended_places(sentence(np.ones((5, 2)), [0, 1, 0, 2, 3]), 0).tolist() == [1, 3, 4]
         assert attended_places(one, 1).tolist() == [0, 2, 4]
@@ -59,7 +59,7 @@ class TestPerturbation:
         assert found.words.tolist() == [0, 1]
         assert one.vectors.tolist() == [[1, 2], [3, 4]] and one.word_bias.tolist() == [1, 2]
 
-    def test_rows_are_what_a_head_gives_to_some_words(self):
+    def test_rows_are_the_weights_of_a_head_on_some_words(self):
         """Scores of the first: 0, log 2, log 3, log 4, so 1, 2, 3, 4 tenths."""
         one = sentence([[1, 0], [log(2), 0], [log(3), 0], [log(4), 0]])
         layer = Layer(key=Projection(np.eye(2, dtype=np.float32)), scoring=Scoring(scale=False))
@@ -68,7 +68,7 @@ class TestPerturbation:
         np.testing.assert_allclose(found, [weights / weights.sum()], rtol=1e-6)
         np.testing.assert_allclose(found, [[1 / 3, 2 / 3]], rtol=1e-6)
 
-    def test_who_gives_some_words_nothing_gives_them_equal_parts(self):
+    def test_zero_weights_become_uniform(self):
         one = sentence([[30, 0], [0, 1], [0, 2]])
         found = attention_rows(one, [Layer(scoring=Scoring(scale=False))], 0, np.array([1, 2]))
         np.testing.assert_allclose(found, [[0.5, 0.5]])
@@ -101,7 +101,7 @@ class TestPerturbation:
         np.testing.assert_array_equal(queries[0], one.vectors[:, :3])
         assert not queries[1].any()
 
-    def test_a_word_of_like_frequency_is_drawn_that_is_not_there(self):
+    def test_the_replacement_is_absent_and_of_similar_frequency(self):
         words = [f"w{n:03}" for n in range(100)]
         counts = Counter({word: n + 1 for n, word in enumerate(words)})
         like = FrequencyMatcher(
@@ -129,7 +129,7 @@ class TestRanking:
         expected = [roc_auc_score(positive, row) for row in scores]
         np.testing.assert_allclose(roc_auc(scores, positive), expected)
 
-    def test_what_is_constant_correlates_with_nothing(self):
+    def test_a_constant_correlates_with_nothing(self):
         assert spearman(np.ones((1, 3)), np.arange(3.0)).tolist() == [0]
         assert np.isnan(spearman(np.ones((1, 3)), np.ones(3))).all()
         for positive in (np.zeros(3, np.bool_), np.ones(3, np.bool_)):
@@ -151,7 +151,7 @@ class TestRanking:
         positive = np.array([True, False, True, False])
         assert precision_at(np.array([scores], float), positive, k) == pytest.approx(expected)
 
-    def test_precision_is_undefined_where_nothing_is_right(self):
+    def test_precision_is_undefined_without_positives(self):
         assert np.isnan(precision_at(np.ones((1, 3)), np.zeros(3, np.bool_), 1)).all()
 
 
@@ -176,7 +176,7 @@ class TestErasure:
             lost, [1 / 3 + 1, 1 / 3 - 1.5, 1 / 3 - 0.5, 1 / 3 - 3], rtol=1e-5
         )
 
-    def test_each_choice_is_computed_once_whatever_its_order(self):
+    def test_each_set_of_words_is_computed_once_in_any_order(self):
         seen = []
 
         def cosines(vectors):
@@ -199,7 +199,7 @@ class TestErasure:
         )
         return dict(zip(MEASURES, found[0], strict=True))
 
-    def test_the_word_that_decides_is_found_by_who_looks_at_it(self):
+    def test_attention_to_the_deciding_word_finds_it(self):
         """Without the first word the other sense is nearest; the others change no decision."""
         right, wrong = self.figures([3, 1, 2]), self.figures([1, 3, 2])
         assert (right["flip_auc"], right["flip_at_1"], right["flip_at_3"]) == (1, 1, 1 / 3)
@@ -213,7 +213,7 @@ class TestErasure:
         assert self.figures([3, 1, 2])["drop_correlation"] == pytest.approx(1)
         assert self.figures([3, 2, 1])["change_correlation"] == pytest.approx(1)
 
-    def test_a_word_tells_the_sense_from_twice_the_odds_on(self):
+    def test_a_word_is_evidence_from_twice_the_odds(self):
         found = self.figures([3, 2, 1], evidence=(0.70, 0.69, -9))
         assert (found["evidence_auc"], found["evidence_at_1"]) == (1, 1)
         assert found["evidence_correlation"] == pytest.approx(1)

@@ -50,7 +50,7 @@ class TestMaterial:
         assert {one.words[1][:5] for one in lemma.occurrences} == {"river", "money"}
         assert not collect_senses(some(river=FEWEST, money=FEWEST - 1), everything, known).lemmas
 
-    def test_an_occurrence_of_an_unknown_word_is_none(self):
+    def test_unknown_words_have_no_occurrences(self):
         said = some(river=FEWEST, money=FEWEST)
         said[0][0][0] = "Bank"
         assert not collect_senses(
@@ -64,7 +64,7 @@ class TestMaterial:
         assert (found.counts["bank"], found.counts["the"]) == (2 * FEWEST, 2)
         assert found.tagged == ["crane", "bank"]
 
-    def test_a_frequent_lemma_is_cut_and_a_long_sentence_left_out(self):
+    def test_a_frequent_lemma_is_sampled_and_a_long_sentence_excluded(self):
         said = some(river=MOST, money=MOST)
         long = [tagged("seat", n, *["x"] * LONGEST) for n in range(FEWEST)]
         (lemma,) = collect_senses([*said, *long], everything, known).lemmas
@@ -81,7 +81,7 @@ class TestMaterial:
 
 
 class TestCentroids:
-    def test_an_occurrence_is_no_part_of_its_own_centroid(self):
+    def test_a_centroid_excludes_the_occurrence_itself(self):
         """Sense 0 without its first: the second axis alone. Sense 1: (3, 4)/5."""
         centroids = Centroids(np.array([[2.0, 0], [0, 7], [3, 4]]), np.array([0, 0, 1]))
         np.testing.assert_allclose(centroids.cosines(0, np.array([[5.0, 0]])), [[0, 0.6]])
@@ -126,12 +126,12 @@ class TestJudge:
         expected = log((2 + 5) / (2 + 10)) - log((0 + 5) / (2 + 10))
         np.testing.assert_allclose(river, [expected, -expected])
 
-    def test_what_is_nowhere_else_or_equally_common_is_no_evidence(self):
+    def test_a_unique_or_equally_common_word_is_no_evidence(self):
         found = self.JUDGE.evidence(0, ["bank", "old", "moon"])
         assert found.shape == (3, 2)
         np.testing.assert_allclose(found, 0, atol=1e-12)
 
-    def test_another_occurrence_in_the_same_sentence_says_nothing(self):
+    def test_another_occurrence_in_the_sentence_is_no_evidence(self):
         twice = (*self.SENTENCES, self.SENTENCES[0])
         judge = NaiveBayes(lemma_of([0, 0, 0, 1, 1, 1], twice))
         np.testing.assert_array_equal(

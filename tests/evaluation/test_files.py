@@ -25,13 +25,13 @@ def test_an_unpacked_set_is_the_same_in_its_own_folder_or_one_above(tmp_path):
     assert fingerprint(short) == fingerprint(COARSE)
 
 
-def test_an_archive_is_preferred_to_what_lies_beside_it(tmp_path):
+def test_an_archive_is_preferred_to_a_folder_beside_it(tmp_path):
     unpacked(tmp_path, {name: ["other"] for name in COARSE})
     archived(tmp_path / "coarsewsd.tar.xz", COARSE)
     assert read_data_set(tmp_path, "coarsewsd") == COARSE
 
 
-def test_a_fingerprint_tells_other_lines_and_other_names():
+def test_a_fingerprint_depends_on_lines_and_names():
     changed = {**COARSE, "coarsewsd/bank/test.gold.txt": ["0", "1", "0", "0"]}
     renamed = {name.replace("bank", "bonk"): lines for name, lines in COARSE.items()}
     assert len({fingerprint(one) for one in (COARSE, changed, renamed)}) == 3
@@ -42,7 +42,7 @@ def test_files_that_no_set_has_are_not_read(tmp_path):
     assert read_archive(archived(tmp_path / "coarsewsd.tar.xz", more)) == COARSE
 
 
-def test_line_ends_of_windows_and_a_mark_of_byte_order_are_no_part_of_a_line(tmp_path):
+def test_crlf_and_a_byte_order_mark_are_removed(tmp_path):
     archive = archived(tmp_path / "a.tar", {"a/test.gold.txt": b"\xef\xbb\xbf0\r\n1\r\n"}, "")
     assert read_archive(archive) == {"a/test.gold.txt": ["0", "1"]}
 
@@ -67,7 +67,7 @@ def test_a_folder_without_the_set_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "name", ["/etc/test.data.txt", "../test.data.txt", "a/../../test.gold.txt"]
 )
-def test_a_member_that_leads_out_of_the_archive_is_refused(tmp_path, name):
+def test_a_member_outside_the_archive_is_refused(tmp_path, name):
     archived(tmp_path / "coarsewsd.tar.xz", {**COARSE, name: ["0\ta"]})
     assert "leads out of it" in refusal(tmp_path)
     assert list(tmp_path.iterdir()) == [tmp_path / "coarsewsd.tar.xz"]
@@ -84,14 +84,14 @@ def test_a_member_that_is_a_link_is_not_followed(tmp_path):
     assert read_archive(tmp_path / "coarsewsd.tar.xz") == {}
 
 
-def test_a_link_that_leads_out_of_an_unpacked_set_is_not_followed(tmp_path):
+def test_a_link_out_of_an_unpacked_set_is_not_followed(tmp_path):
     (tmp_path / "secret.data.txt").write_text("secret")
     folder = unpacked(tmp_path / "set", COARSE)
     (folder / "coarsewsd" / "bank" / "dev.data.txt").symlink_to(tmp_path / "secret.data.txt")
     assert "bank/dev.data.txt" not in read_data_set(folder, "coarsewsd")
 
 
-def test_a_member_that_is_huge_is_refused_before_it_is_read(tmp_path):
+def test_a_huge_member_is_refused_before_it_is_read(tmp_path):
     with tarfile.open(tmp_path / "coarsewsd.tar", "w") as tar:
         member = tarfile.TarInfo("a/README")
         member.size = reading.LARGEST + 1
@@ -100,21 +100,19 @@ def test_a_member_that_is_huge_is_refused_before_it_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(("limit", "value"), [("LARGEST_TOGETHER", 100), ("MOST", 3)])
-def test_an_archive_that_is_huge_or_has_too_many_members_is_refused(
-    tmp_path, monkeypatch, limit, value
-):
+def test_a_huge_archive_or_one_of_too_many_members_is_refused(tmp_path, monkeypatch, limit, value):
     archived(tmp_path / "coarsewsd.tar.xz", COARSE)
     monkeypatch.setattr(reading, limit, value)
     assert "no evaluation set has" in refusal(tmp_path)
 
 
-def test_an_unpacked_file_that_is_huge_is_refused(tmp_path, monkeypatch):
+def test_a_huge_unpacked_file_is_refused(tmp_path, monkeypatch):
     unpacked(tmp_path, COARSE)
     monkeypatch.setattr(reading, "LARGEST", 10)
     assert "no evaluation set has" in refusal(tmp_path)
 
 
-def test_a_name_that_is_there_twice_is_refused(tmp_path):
+def test_a_repeated_name_is_refused(tmp_path):
     with tarfile.open(tmp_path / "coarsewsd.tar.xz", "w:xz") as tar:
         for _ in range(2):
             tar.addfile(tarfile.TarInfo("a/test.data.txt"), io.BytesIO())
@@ -123,7 +121,7 @@ def test_a_name_that_is_there_twice_is_refused(tmp_path):
 
 @pytest.mark.parametrize("ending", [".tar.xz", ".tar.gz", ".tar.bz2", ".tar"])
 @pytest.mark.parametrize("data", [b"", b"no archive at all" * 100])
-def test_what_is_no_archive_is_refused(tmp_path, ending, data):
+def test_a_file_that_is_no_archive_is_refused(tmp_path, ending, data):
     (tmp_path / f"coarsewsd{ending}").write_bytes(data)
     assert "cannot be read" in refusal(tmp_path)
 
@@ -137,7 +135,7 @@ def outcome(archive):
 
 
 @pytest.mark.parametrize("kind", ["xz", "gz", "bz2"])
-def test_an_archive_that_is_cut_off_is_refused_or_has_lost_nothing(tmp_path, kind):
+def test_a_truncated_archive_is_refused_or_complete(tmp_path, kind):
     archive = archived(tmp_path / f"coarsewsd.tar.{kind}", COARSE, kind)
     whole = archive.read_bytes()
     refused, ends = 0, range(1, len(whole), 17)
@@ -149,7 +147,7 @@ def test_an_archive_that_is_cut_off_is_refused_or_has_lost_nothing(tmp_path, kin
     assert refused > len(ends) / 2
 
 
-def test_an_archive_with_a_byte_that_is_another_is_refused_or_read(tmp_path):
+def test_an_archive_with_a_changed_byte_is_refused_or_read(tmp_path):
     archive = archived(tmp_path / "coarsewsd.tar.gz", COARSE, "gz")
     whole = bytearray(archive.read_bytes())
     refused = 0

@@ -62,7 +62,7 @@ def colours_in(data):
     return {f"#{r:02x}{g:02x}{b:02x}" for r, g, b in np.unique(pixels, axis=0)}
 
 
-def test_the_model_is_coloured_and_its_controls_are_grey():
+def test_the_model_is_in_color_and_its_controls_are_gray():
     assert {COLORS["model"], COLORS["control"]} <= colours_in(plot_results(RESULTS, "png"))
     controls = replace(RESULTS, rows=RESULTS.rows[:1])
     found = colours_in(plot_results(controls, "png"))
@@ -71,7 +71,7 @@ def test_the_model_is_coloured_and_its_controls_are_grey():
     assert red == green == blue
 
 
-def test_colours_differ_in_lightness_too():
+def test_colors_differ_in_lightness_too():
     lightness = [
         np.dot([int(colour[n : n + 2], 16) for n in (1, 3, 5)], [0.299, 0.587, 0.114])
         for colour in COLORS.values()
@@ -93,7 +93,7 @@ def test_figures_below_chance_are_drawn_to_the_left_of_it(texts):
     assert "48.0" in texts(results)
 
 
-def test_every_published_figure_has_a_line_of_its_own():
+def test_every_published_figure_has_its_own_line():
     from polyseme.evaluation.plots import DASHES
 
     most = max(

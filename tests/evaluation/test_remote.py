@@ -97,7 +97,7 @@ def test_figures_through_http_are_the_local_ones(address, models_dir, tmp_path, 
     ],
     ids=" ".join,
 )
-def test_where_the_service_takes_less_it_is_asked_in_smaller_parts(address, limits):
+def test_requests_are_split_to_the_limits_of_the_service(address, limits):
     readings = list(ServiceSource(address(**limits))(SENTENCES))
     expected = list(ServiceSource(address())(SENTENCES))
     for one, other in zip(readings, expected, strict=True):
@@ -137,7 +137,7 @@ def test_what_a_service_keeps_to_itself_is_not_measured_through_it(address, tmp_
 @pytest.mark.parametrize(
     "url", ["127.0.0.1:8000", "ftp://127.0.0.1", "http://", "http://[::1", "file:///etc", "", "x"]
 )
-def test_an_address_that_is_none_is_refused(url):
+def test_an_invalid_address_is_refused(url):
     with pytest.raises(CommandError, match=r"has to look like http://127\.0\.0\.1:8000"):
         ServiceSource(url)
 
@@ -149,7 +149,7 @@ def _hasty(monkeypatch):
 
 
 @pytest.mark.usefixtures("_hasty")
-def test_a_service_that_does_not_answer_is_said():
+def test_a_service_that_does_not_respond_is_reported():
     with pytest.raises(CommandError, match="Nothing answers at this address"):
         ServiceSource(f"http://127.0.0.1:{free_port()}")
 
@@ -177,7 +177,7 @@ class Handler(BaseHTTPRequestHandler):
         ((307, b""), "responds with 307, a redirect"),
     ],
 )
-def test_an_answer_of_something_else_is_told(answer, sentence):
+def test_a_response_of_another_server_is_reported(answer, sentence):
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.answer = answer
         thread = threading.Thread(target=server.serve_forever)
@@ -190,7 +190,7 @@ def test_an_answer_of_something_else_is_told(answer, sentence):
             thread.join()
 
 
-def test_an_answer_with_other_tokens_is_told():
+def test_a_response_with_other_tokens_is_reported():
     token = Token("a", None, None, "a", "exact")
     vectors = np.ones((1, 5), np.float32)
     with pytest.raises(CommandError, match="not Polyseme"):

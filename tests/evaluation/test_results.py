@@ -34,7 +34,7 @@ RESULTS = Results(
 )  # fmt: skip
 
 
-def test_the_table_is_what_a_person_reads():
+def test_the_table_is_readable():
     assert (
         table(RESULTS)
         == """\
@@ -52,7 +52,7 @@ A note."""
     )
 
 
-def test_the_document_is_what_a_program_reads():
+def test_the_document_is_machine_readable():
     found = orjson.loads(orjson.dumps(document(RESULTS)))
     assert found == {
         "task": "coarsewsd",
@@ -86,7 +86,7 @@ def test_the_document_is_what_a_program_reads():
     }
 
 
-def test_published_figures_are_shown_for_the_same_words_alone():
+def test_published_figures_are_shown_only_for_the_same_words():
     titles = [one.title for one in published_coarsewsd(TEN)]
     assert "BERT-large, nearest sense centroid" in titles
     ten = {one.title: one.figures for one in published_coarsewsd(sorted(TEN))}
@@ -99,12 +99,12 @@ def test_published_figures_are_shown_for_the_same_words_alone():
         assert published_coarsewsd(words) == ()
 
 
-def test_published_figures_of_wic_are_of_test_alone():
+def test_published_figures_of_wic_are_for_the_test_part():
     assert published_wic("dev") == ()
     found = {one.title: one.figures["accuracy"] for one in published_wic("test")}
     assert found["ELMo"] == 57.7 and found["context2vec"] == 59.3 and found["BERT-large"] == 65.5
 
 
 @pytest.mark.parametrize("published", [published_coarsewsd(TEN), published_wic("test")])
-def test_published_figures_say_whose_they_are(published):
+def test_published_figures_have_their_source(published):
     assert all(one.source and one.title for one in published)

@@ -31,7 +31,7 @@ def test_the_same_order_is_100_and_the_opposite_minus_100():
     assert similarity(pairs(lambda n: n), on_a_circle).spearman.value == -100
 
 
-def test_two_neighbours_exchanged_by_hand():
+def test_two_swapped_ranks_by_hand():
     """1 − 6·Σd²/(n·(n² − 1)) with n = 11 and d = ±1 for two: 1 − 12/1320."""
     judged = pairs(lambda n: -{3: 4, 4: 3}.get(n, n))
     found = similarity(judged, on_a_circle)
@@ -39,7 +39,7 @@ def test_two_neighbours_exchanged_by_hand():
     assert found.spearman.low < found.spearman.value < 100
 
 
-def test_pairs_without_both_words_are_left_out_and_counted():
+def test_pairs_without_both_words_are_skipped_and_counted():
     judged = [*pairs(lambda n: -n), JudgedPair("w0", "zebra", 99), JudgedPair("gnu", "w1", 99)]
     found = similarity(judged, on_a_circle)
     assert (found.spearman.value, found.pairs, found.lacking) == (100, 11, 2)
@@ -82,7 +82,7 @@ def test_a_file_and_a_model_by_scipy(tmp_path, model):
         (b"na\xefve\tb\t1\n", "simlex999.txt is not UTF-8"),
     ],
 )
-def test_a_file_that_is_not_as_it_should_be_is_refused(tmp_path, data, said):
+def test_a_malformed_file_is_refused(tmp_path, data, said):
     (tmp_path / "simlex999.txt").write_bytes(data)
     with pytest.raises(CommandError) as caught:
         judged_pairs(tmp_path)

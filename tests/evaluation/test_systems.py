@@ -81,7 +81,7 @@ def test_parameter_free_attention_is_the_formula(model):
     )
 
 
-def test_the_model_is_what_the_service_answers(tmp_path):
+def test_the_model_has_the_vectors_of_the_service(tmp_path):
     deep = deep_model(tmp_path)
     expected = contextualize(sentence_of(deep), deep.layers).contextual
     found = vectors_of(deep, "model")
@@ -95,7 +95,7 @@ def test_words_that_can_be_composed_are_composed(tmp_path):
     assert LocalSource(model).knows(["gnu", "bank"]) == [True, True]
 
 
-def test_a_word_that_is_lacking_is_not_known_and_its_static_vector_zero(model):
+def test_an_unknown_word_has_a_zero_static_vector(model):
     assert LocalSource(model).knows(["zebra", "BANK", ""]) == [False, True, False]
     assert not vectors_of(model, "static", [TokenizedOccurrence(SENTENCE, 2)]).any()
 
@@ -122,7 +122,7 @@ def test_the_closed_form_is_that_of_an_import_of_the_same_vectors(tmp_path):
         assert vectors_of(model, "model", asked).tobytes() != expected.tobytes()
 
 
-def test_random_projections_have_the_shapes_of_the_model_and_nothing_else_is_changed(tmp_path):
+def test_random_projections_keep_the_shapes_and_change_nothing_else(tmp_path):
     layers = [full_layer(11), full_layer(12, norm="after")]  # 1 and 2 are drawn from SEEDS too
     deep = deep_model(tmp_path, layers=layers)
     readers = systems(deep, ["random"])["random"].readers
@@ -194,7 +194,7 @@ def test_what_comes_from_a_service_is_measured_by_the_same_readers(model):
         assert tables[name](asked).tobytes() == vectors_of(model, name, asked).tobytes()
 
 
-def test_a_sentence_is_read_once_whoever_asks_for_which_of_its_places(model):
+def test_a_sentence_is_read_once_for_all_systems_and_positions(model):
     read = []
 
     def source(sentences):
@@ -226,7 +226,7 @@ def test_progress_advances_with_every_sentence(model):
     assert seen == [("sentences", 2, False), 1, 2, "end"]
 
 
-def test_each_system_without_a_part_lacks_that_part_alone(tmp_path, model):
+def test_each_ablated_system_lacks_only_its_part(tmp_path, model):
     asked = [TokenizedOccurrence(("end", "bank", "river", "apple"), 1)]
     whole = vectors_of(model, "model", asked)
     for name in ("no-association", "no-informativeness", "parameter-free"):

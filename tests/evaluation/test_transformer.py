@@ -44,7 +44,7 @@ def alone(network, words, place):
     return states[span].mean(axis=0)
 
 
-def test_a_word_has_the_mean_of_its_pieces_whatever_is_in_the_batch(network):
+def test_a_word_has_the_mean_of_its_pieces_in_any_batch(network):
     asked = [
         TokenizedOccurrence(words, place) for words in SENTENCES for place in range(len(words))
     ]
@@ -67,7 +67,7 @@ def test_a_word_without_pieces_has_no_vector():
     assert not transformer_vectors(asked)(asked).any()
 
 
-def test_it_stands_beside_the_model(tmp_path, model):
+def test_the_transformer_is_listed_with_the_model(tmp_path, model):
     found = measure_model(
         model, EvaluationConfig("wic", unpacked(tmp_path, WIC), ("mean", "model", "minilm"))
     )

@@ -30,7 +30,7 @@ def test_of_several_embedders_the_figures_are_means_each_with_its_own_threshold(
     assert (found.train, found.accuracy.value) == (75.0, 50.0)
 
 
-def test_the_threshold_that_is_told_is_that_of_the_first_embedder():
+def test_the_reported_threshold_is_that_of_the_first_embedder():
     begins = {"bank": [1, 0], "river": [-1, 0], "money": [0, 1]}
 
     def by_first_word(occurrences):
@@ -97,7 +97,7 @@ def test_places_are_those_of_the_line():
         (DATA, ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-0\tb\tb\tb"], "line 3: it is not"),
     ],
 )
-def test_a_set_that_is_not_as_it_should_be_is_refused(name, lines, said):
+def test_a_malformed_set_is_refused(name, lines, said):
     files = {**WIC, name: lines}
     if lines is None:
         del files[name]

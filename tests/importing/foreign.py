@@ -64,12 +64,12 @@ PICKLED = {
     "an object": Vectors(),
 }
 A_PICKLE = (
-    "The file is a pickle, which runs code when it is read, so it never is; save the vectors with"
+    "The file is a pickle, which can run code and is never read; save the vectors with"
     " gensim's save_word2vec_format."
 )
 UNKNOWN = (
-    "The format cannot be told: line 1 is neither a word with its numbers nor a word2vec header,"
-    " and the file is no fastText .bin."
+    "The format is unknown: line 1 is neither a word with its numbers nor a word2vec header,"
+    " and the file is not a fastText .bin."
 )
 MARKED = "The file is text with a byte order mark; save it as UTF-8 without one."
 

@@ -60,24 +60,24 @@ FASTTEXTS = {
     "quantised": {
         "by its mark": (
             fasttext(quantised=1),
-            at(QUANTISED_AT, "is quantised (.ftz; import the .bin it was made from)"),
+            at(QUANTISED_AT, "is quantized (.ftz; import the .bin that it was made from)"),
         ),
         "by its pruned words": (
             fasttext(pruned=7),
-            at(QUANTISED_AT - 1, "is quantised (.ftz; import the .bin it was made from)"),
+            at(QUANTISED_AT - 1, "is quantized (.ftz; import the .bin that it was made from)"),
         ),
     },
     "a version": {
         str(version): (
             fasttext(version=version),
-            at(4, f"has version {version} where up to 12 can be read"),
+            at(4, f"has version {version}; only versions up to 12 are supported"),
         )
         for version in (13, 0, -1)
     },
-    "a header that makes no sense": {
+    "an invalid header": {
         f"{field} {value}": (
             fasttext(**{field: value}),
-            at(FIRST_WORD, "has a header that makes no sense"),
+            at(FIRST_WORD, "has an invalid header"),
         )
         for field, values in NONSENSE.items()
         for value in values
@@ -87,7 +87,7 @@ FASTTEXTS = {
             fasttext(quantised_shape=shape),
             at(
                 MATRIX_AT,
-                f"has {shape[0]} vectors of {shape[1]} numbers where its header says otherwise",
+                f"has {shape[0]} vectors of {shape[1]} numbers, unlike its header",
             ),
         )
         for shape in ((5, 3), (7, 3), (6, 4), (-6, 3), (2**62, 3), (0, 0))
@@ -95,14 +95,14 @@ FASTTEXTS = {
     "a second table that lies": {
         "negative": (
             fasttext(output_quantised_shape=(-1, 3)),
-            at(MATRIX_AT + 72 + 17, "has a second table of no size"),
+            at(MATRIX_AT + 72 + 17, "has a second table of invalid size"),
         ),
     },
     "more than there should be": {
-        "a byte": (fasttext() + b"x", at(len(fasttext()), "goes on after its last table")),
+        "a byte": (fasttext() + b"x", at(len(fasttext()), "continues after its last table")),
         "a table too small": (
             fasttext(output_quantised_shape=(3, 3)),
-            at(len(fasttext()) - 12, "goes on after its last table"),
+            at(len(fasttext()) - 12, "continues after its last table"),
         ),
     },
     "a word without an end": {
@@ -131,7 +131,7 @@ FASTTEXTS = {
     "a count": {
         str(count): (
             fasttext(counts=[3, 2, 1, count]),
-            at(place_of(fasttext(), b"1999"), f"says that a word was seen {count} times"),
+            at(place_of(fasttext(), b"1999"), f"has a word with the count {count}"),
         )
         for count in (0, -1)
     },

@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.importing.files import VECTORS, WORDS, binary, row, rows, text
 
-SKIP = "; --skip-bad-rows leaves such rows out."
+SKIP = "; --skip-bad-rows skips such rows."
 END_OF_BINARY = len(binary())
 GNU = np.vstack([VECTORS, [[1, 2, 3]]])
 
@@ -25,7 +25,7 @@ def one_more(build, word, vector=(1, 2, 3), **more):
 
 def cut_off(says, end, word):
     """Why a binary file is refused that has fewer words than it says."""
-    return f"Line 1 says {says} words, but the file ends at byte {end} in word {word}."
+    return f"Line 1 declares {says} words, but the file ends at byte {end} in word {word}."
 
 
 def place_of(content, word):
@@ -68,19 +68,19 @@ TOO_MUCH = (b"nan", b"-NaN", b"inf", b"-inf", b"Infinity", b"1e39", b"-3.5e38", 
 ROWS = {
     "another number of columns": {name: (one, f"{s}{SKIP}") for name, (one, s) in COLUMNS.items()},
     "a count that lies": {
-        "too low": (text(head=b"3 3"), "Line 1 says 3 words, but line 5 is one more."),
-        "too high": (text(head=b"5 3"), "Line 1 says 5 words, but the file ends after 4."),
+        "too low": (text(head=b"3 3"), "Line 1 declares 3 words, but line 5 has a further one."),
+        "too high": (text(head=b"5 3"), "Line 1 declares 5 words, but the file ends after 4."),
         "huge": (
             text(head=b"1000000000000 3"),
-            "Line 1 says 1000000000000 words, but the file ends after 4.",
+            "Line 1 declares 1000000000000 words, but the file ends after 4.",
         ),
         "more digits than a number has": (
             text(head=b"99999999999999999999 3"),
-            "Line 1 says 99999999999999999999 words, but the file ends after 4.",
+            "Line 1 declares 99999999999999999999 words, but the file ends after 4.",
         ),
         "too low, binary": (
             binary(head=b"3 3"),
-            f"Line 1 says 3 words, but more follow at byte {place_of(binary(), b'1999') - 1}.",
+            f"Line 1 declares 3 words, but more follow at byte {place_of(binary(), b'1999') - 1}.",
         ),
         "too high, binary": (
             binary(head=b"5 3"),
@@ -110,7 +110,7 @@ ROWS = {
     "no words": {
         f"{head.decode()} {build.__name__}": (
             build(head=head),
-            f"Line 1 says that there are {int(head.split()[0])} words; there has to be one.",
+            f"Line 1 declares {int(head.split()[0])} words; there must be at least one.",
         )
         for head in (b"0 3", b"-4 3")
         for build in (text, binary)
@@ -118,7 +118,7 @@ ROWS = {
     "a width that cannot be": {
         f"{width} {build.__name__}": (
             build(head=b"4 %d" % width),
-            f"Line 1 has vectors of {width} numbers; 1 to 65536 can be had.",
+            f"Line 1 has vectors of {width} numbers; 1 to 65536 are supported.",
         )
         for width in (0, -3, 65_537, 99_999_999)
         for build in (text, binary)
@@ -138,19 +138,19 @@ ROWS = {
         ),
     },
     "a word twice": {
-        "at once": (rows() + rows(), f"Line 5 has the word of line 1 again{SKIP}"),
-        "in the end": (after("Quagga"), f"Line 5 has the word of line 2 again{SKIP}"),
+        "at once": (rows() + rows(), f"Line 5 repeats the word of line 1{SKIP}"),
+        "in the end": (after("Quagga"), f"Line 5 repeats the word of line 2{SKIP}"),
         "under a head": (
             text([*WORDS, "okapi"], GNU),
-            f"Line 6 has the word of line 4 again{SKIP}",
+            f"Line 6 repeats the word of line 4{SKIP}",
         ),
         "in binary": (
             one_more(binary, "okapi"),
-            f"Byte {END_OF_BINARY} has the word of byte {place_of(binary(), b'okapi')} again{SKIP}",
+            f"Byte {END_OF_BINARY} repeats the word of byte {place_of(binary(), b'okapi')}{SKIP}",
         ),
     },
     "something that is not a number": {
-        name: (with_number(number), f"Line 5 has something that is not a number{SKIP}")
+        name: (with_number(number), f"Line 5 has an invalid number{SKIP}")
         for name, number in NO_NUMBERS.items()
     },
     "a number that is not finite": {

@@ -10,12 +10,13 @@ from tests.importing import files
 from tests.importing.reading import GENSIM_DATA, word2vec
 
 UNSORTED = (
-    "polyseme: Warning: the words are not in the order of their frequency, so each counts as"
-    " informative as the next, which separates senses less well; --sorted insists that they are."
+    "polyseme: Warning: the words are not sorted by frequency, so all count as equally informative,"
+    " which separates senses less well; --sorted overrides this test."
 )
 UNTOLD = (
-    "polyseme: Warning: too few English function words to tell whether the words are in the order"
-    " of their frequency, so each counts as informative as the next; --sorted says that they are."
+    "polyseme: Warning: there are too few English function words to determine whether the words are"
+    " sorted by frequency, so all count as equally informative; --sorted declares that they are"
+    " sorted."
 )
 BY_RANK, NONE = "rank in the file", "none: the file is not sorted by frequency"
 TEXTS = ["the fire in the mountains", "a man said that the government was there", "fire"]
@@ -90,7 +91,7 @@ def test_words_sorted_by_frequency_count_by_their_rank(importer, rows):
 
 @with_files
 @pytest.mark.parametrize("name", OTHERS)
-def test_words_in_another_order_count_alike_and_a_warning_says_so(importer, rows, name):
+def test_unsorted_words_get_equal_weights_and_a_warning(importer, rows, name):
     model, said = ordered(importer, rows, name)
     assert said == [UNSORTED]
     assert_without(model)
@@ -98,7 +99,7 @@ def test_words_in_another_order_count_alike_and_a_warning_says_so(importer, rows
 
 @with_files
 @pytest.mark.parametrize("name", ["sorted", "reversed", "alphabet", "shuffled"])
-def test_whoever_knows_the_order_may_say_it(importer, rows, name):
+def test_the_order_of_words_may_be_declared(importer, rows, name):
     assert_by_rank(*ordered(importer, rows, name, "--sorted"))
     model, said = ordered(importer, rows, name, "--unsorted")
     assert said == []
@@ -106,7 +107,7 @@ def test_whoever_knows_the_order_may_say_it(importer, rows, name):
 
 
 @with_files
-def test_the_first_words_alone_are_asked(importer, rows):
+def test_the_order_is_judged_by_the_words_up_to_the_limit(importer, rows):
     words, vectors = rows
     content = files.rows(words, vectors) + files.rows([f"{word}~" for word in words[::-1]], vectors)
     done = importer.run(content, "--limit", str(len(words)), "--name", "made")
@@ -114,7 +115,7 @@ def test_the_first_words_alone_are_asked(importer, rows):
     assert_by_rank(read_model(importer.models / "made"), [])
 
 
-def test_words_whose_order_cannot_be_told_count_alike(importer):
+def test_words_of_unknown_order_get_equal_weights(importer):
     model, said = make(importer, files.WORDS, files.VECTORS)
     assert said == [UNTOLD]
     assert_without(model)
@@ -135,7 +136,7 @@ def test_attention_of_the_closed_form_is_attention(importer, rows, name):
 
 
 @with_files
-def test_the_scale_of_the_vectors_is_no_matter(importer, rows):
+def test_the_scale_of_the_vectors_does_not_matter(importer, rows):
     """Attention is of the words, so that a file with vectors eight times as long gives the same."""
     words, vectors = rows
     one, _ = make(importer, words, vectors)
@@ -160,7 +161,7 @@ DEGENERATE = {
 
 @pytest.mark.parametrize("by_frequency", ["--sorted", "--unsorted"])
 @pytest.mark.parametrize("case", DEGENERATE)
-def test_vectors_that_tell_nothing_still_make_a_model(importer, case, by_frequency):
+def test_degenerate_vectors_still_make_a_model(importer, case, by_frequency):
     words, vectors = DEGENERATE[case]
     model, _ = make(importer, words, np.array(vectors, np.float32), by_frequency)
     for one in ask(model, ["a b", "zebra", "a a c b"]):
@@ -168,7 +169,7 @@ def test_vectors_that_tell_nothing_still_make_a_model(importer, case, by_frequen
         np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-6)
 
 
-def test_counts_say_more_than_ranks():
+def test_counts_are_preferred_to_ranks():
     """By the engine's own door: with counts the rank is not asked."""
     counts = np.array([1, 97, 1, 1])
     told = in_closed_form(files.VECTORS, counts, by_rank=True)

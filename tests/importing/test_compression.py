@@ -26,8 +26,8 @@ from tests.importing.files import (
 )
 
 TWICE = "The file is compressed twice; expand it once."
-DAMAGED = "The file is damaged or cut off: it cannot be expanded beyond byte {}."
-BAD_ZIP = "The .zip is damaged, encrypted or packed in a rare way."
+DAMAGED = "The file is damaged or truncated: it cannot be decompressed beyond byte {}."
+BAD_ZIP = "The .zip is damaged, encrypted or compressed by an unsupported method."
 COMPRESSED = PACKINGS[1:]
 ZIP = archive({"vectors": rows()})
 LINES = b"".join(b"w%d" % number + b" 0" * 300 + b"\n" for number in range(120_000))
@@ -39,7 +39,7 @@ BLANK = (b" " * (1 << 20) + b"\n") * 80
 
 @pytest.mark.parametrize("packing", PACKINGS)
 @pytest.mark.parametrize("kind", FORMATS)
-def test_a_file_says_the_same_compressed_or_not(importer, kind, packing):
+def test_a_compressed_file_gives_the_same_model(importer, kind, packing):
     words, vectors = importer.read(packed(build(kind), packing))
     assert words == list(WORDS)
     assert vectors.tobytes() == VECTORS.tobytes()
@@ -47,7 +47,7 @@ def test_a_file_says_the_same_compressed_or_not(importer, kind, packing):
 
 @pytest.mark.parametrize("name", ["file.gz", "file.bz2", "file.xz", "file.zip", "file.txt"])
 @pytest.mark.parametrize("kind", FORMATS)
-def test_the_name_does_not_say_how_a_file_is_compressed(importer, kind, name):
+def test_compression_is_detected_by_content(importer, kind, name):
     for packing in PACKINGS:
         file = importer.file(packed(build(kind), packing), name)
         assert importer.read(file)[0] == list(WORDS)
@@ -60,7 +60,7 @@ def test_several_streams_in_one_file_are_read_one_after_the_other(importer):
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_a_zip_may_be_packed_in_other_ways(importer, method):
+def test_a_zip_may_use_other_compression_methods(importer, method):
     assert importer.read(archive({"vectors": rows()}, method))[0] == list(WORDS)
 
 
@@ -77,7 +77,7 @@ def test_a_member_of_a_zip_is_chosen_by_its_name(importer):
 
 def test_only_a_zip_has_members(importer):
     said = importer.refusal(gzip.compress(rows()), "--member", "vectors")
-    assert said == "The file is no .zip, so it has no member to name."
+    assert said == "The file is not a .zip, so it has no members."
 
 
 def test_a_zip_without_files_is_refused(importer):
@@ -187,10 +187,10 @@ def test_what_expands_without_end_is_refused_before_it_fills_the_memory(
     importer, packing, content, within
 ):
     said = importer.refusal(packed(content, packing))
-    place = int(said.split("at byte ")[1].split(")")[0])
+    place = int(said.split("at byte ")[1].split(",")[0])
     assert said == (
-        "The file expands to more than 100 times its size, which no vectors do"
-        f" (at byte {place}); expand it yourself if you trust it."
+        "The file expands to more than 100 times its size at byte"
+        f" {place}, unlike vectors; decompress it yourself if you trust it."
     )
     assert 0 < place - (64 << 20) <= within + 1  # at the end of the line that goes beyond
 
@@ -207,7 +207,7 @@ def test_a_hundred_megabytes_of_zeros_are_refused_as_soon_as_they_are_seen(impor
             "glove": "Line 1 is longer than 2097152 bytes.",
             "word2vec-text": "Line 2 is longer than 2097152 bytes.",
             "word2vec-binary": "No word ends within 4096 bytes of byte 240017.",
-            "fasttext": "goes on after its last table.",
+            "fasttext": "continues after its last table.",
         }[kind]
     )
 
@@ -224,7 +224,9 @@ def test_many_zeros_after_a_fasttext_file_are_a_bomb_too(importer):
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-def test_any_byte_of_a_compressed_file_may_be_another(lasting_importer, kind, packing, data):
+def test_a_changed_byte_of_a_compressed_file_gives_a_model_or_one_sentence(
+    lasting_importer, kind, packing, data
+):
     """What comes out is a model or one sentence, and never a traceback."""
     content = bytearray(packed(build(kind), packing))
     content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -251,5 +253,5 @@ def test_a_pipe_is_refused_before_it_is_opened(importer):
     done = importer.run(pipe)
     assert done.code == 1
     assert done.err == (
-        "polyseme: The file is not a regular one; write what it gives into a file first.\n"
+        "polyseme: This is not a regular file; write its content into a file first.\n"
     )

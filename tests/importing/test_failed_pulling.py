@@ -13,14 +13,14 @@ from tests.importing.mirror import NAME
 DATA = f"/{NAME}/{NAME}.gz"
 OFFLINE = (
     "gensim-data cannot be reached. On a machine with a network run `polyseme models pull` and"
-    " copy the model's folder, or download the file of vectors there and `polyseme models import`"
-    " it here; --mirror names another place that has list.json and NAME/NAME.gz."
+    " copy the model's folder, or download the file of vectors there and run `polyseme models"
+    " import` here; --mirror names another server with list.json and NAME/NAME.gz."
 )
 NO_INDEX = (
     "The list.json of gensim-data, or of the mirror, is not an index of vectors; --mirror names"
-    " another place."
+    " another one."
 )
-CUT = "The download was cut off; try again."
+CUT = "The download is incomplete; try again."
 
 
 def wrong_checksum(mirror):
@@ -65,10 +65,10 @@ def entry(**changes):
     return spoil
 
 
-CHECKSUM = "What was downloaded has not the checksum that the index says; try again."
+CHECKSUM = "The downloaded file does not have the checksum of the index; try again."
 ABSENT = (
-    "The server answers 404 where the index says the file is; try again later, or name another"
-    " place by --mirror."
+    "The server responds with 404 to the request for the file; try again later, or name another"
+    " mirror by --mirror."
 )
 NESTED = b"[" * 100_000 + b"]" * 100_000
 SPOILED = {
@@ -105,7 +105,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("case", SPOILED)
-def test_what_goes_wrong_is_told_in_a_sentence_and_leaves_nothing(mirror, puller, case):
+def test_a_failure_is_reported_in_one_sentence_and_leaves_nothing(mirror, puller, case):
     spoil, sentence = SPOILED[case]
     spoil(mirror)
     assert puller.refusal(NAME, mirror=mirror) == sentence
@@ -123,7 +123,7 @@ def test_after_a_failure_the_same_command_succeeds(mirror, puller):
     assert puller.pull(NAME, mirror=mirror).code == 0
 
 
-def test_an_unknown_name_is_answered_with_those_there_are(mirror, puller):
+def test_an_unknown_name_is_refused_with_the_known_ones(mirror, puller):
     for name in ("word2vec-x", "glove-y", "__testing", "bad\x1b[31mname", "../up"):
         mirror.put(files.text(), name)
     sentence = "gensim-data has no such vectors; it has glove-y, word2vec-x."
@@ -131,25 +131,25 @@ def test_an_unknown_name_is_answered_with_those_there_are(mirror, puller):
     assert puller.refusal("../up", "--name", "up", mirror=mirror) == sentence
 
 
-def test_an_index_without_vectors_has_none_to_name(mirror, puller):
+def test_an_index_without_vectors_is_reported(mirror, puller):
     mirror.put(b"text", "text8", kind="corpora")
     assert puller.refusal(NAME, mirror=mirror) == "gensim-data has no such vectors; it has none."
 
 
-def test_a_corpus_is_no_vectors(mirror, puller):
+def test_a_corpus_is_refused(mirror, puller):
     mirror.put(b"text", "text8", kind="corpora")
     told = "gensim-data has a corpus of this name, not vectors."
     assert puller.refusal("text8", mirror=mirror) == told
     assert set(mirror.asked) == {"/list.json"}
 
 
-def test_a_file_of_another_name_than_the_index_says_is_told(mirror, puller):
+def test_a_file_name_that_differs_from_the_index_is_reported(mirror, puller):
     mirror.put(files.text(), file_name="other.gz")
     done = puller.pull(NAME, mirror=mirror)
     assert (done.code, done.out) == (1, "")
     assert done.err == (
-        "polyseme: In gensim's folder of data the folder of this name lacks the file that the index"
-        " names; remove that folder and try again.\n"
+        "polyseme: The folder of this name in gensim's data folder lacks the file that the index"
+        " names; remove the folder and try again.\n"
     )
     assert not puller.models.exists()
 
@@ -159,11 +159,11 @@ def test_vectors_that_are_none_are_refused_as_by_an_import(mirror, puller):
     done = puller.pull(NAME, mirror=mirror)
     assert (done.code, done.out) == (1, "")
     (line,) = done.err.splitlines()
-    assert line == "polyseme: Line 1 says 9 words, but the file ends after 4."
+    assert line == "polyseme: Line 1 declares 9 words, but the file ends after 4."
     assert not puller.models.exists()
 
 
-def test_without_a_network_a_sentence_says_what_to_do(puller, monkeypatch, caplog):
+def test_a_missing_network_is_reported_with_a_hint(puller, monkeypatch, caplog):
     """The address is gensim's own, a closed port stands for the network; nothing is logged."""
     monkeypatch.delenv("no_proxy")
     for name in ("http_proxy", "https_proxy"):
@@ -173,7 +173,7 @@ def test_without_a_network_a_sentence_says_what_to_do(puller, monkeypatch, caplo
 
 
 @pytest.mark.slow
-def test_a_mirror_that_does_not_answer_is_told_likewise(tmp_path):
+def test_an_unreachable_mirror_is_reported(tmp_path):
     """In a process of its own."""
     done = run_process(
         *("models", "pull", NAME, "--mirror", f"http://127.0.0.1:{free_port()}"),
@@ -186,7 +186,7 @@ def test_a_mirror_that_does_not_answer_is_told_likewise(tmp_path):
     assert not (tmp_path / "models").exists()
 
 
-def test_an_index_that_is_none_is_not_kept_for_the_next_time(mirror, puller):
+def test_an_invalid_index_is_not_cached(mirror, puller):
     mirror.put(files.text())
     mirror.files["/list.json"] = b"<!doctype html>"
     assert puller.refusal(NAME, mirror=mirror) == NO_INDEX
@@ -194,7 +194,7 @@ def test_an_index_that_is_none_is_not_kept_for_the_next_time(mirror, puller):
     assert puller.refusal(NAME, mirror=mirror) == OFFLINE
 
 
-def test_a_download_that_cannot_begin_is_told_likewise(mirror, puller, monkeypatch):
+def test_a_download_that_cannot_begin_is_reported(mirror, puller, monkeypatch):
     """The index is there, but the files are to be had elsewhere, where nobody is."""
     mirror.put(files.text())
     monkeypatch.setattr(downloader, "DATA_LIST_URL", f"{mirror.address}/list.json")
@@ -211,7 +211,7 @@ def test_a_mirror_has_to_be_an_address(puller, address):
     )
 
 
-def test_a_folder_of_data_that_cannot_be_made_is_told(mirror, puller, tmp_path, monkeypatch):
+def test_a_data_folder_that_cannot_be_created_is_reported(mirror, puller, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setattr(downloader, "BASE_DIR", str(tmp_path / "file"))
     mirror.put(files.text())
@@ -219,5 +219,5 @@ def test_a_folder_of_data_that_cannot_be_made_is_told(mirror, puller, tmp_path, 
     assert (done.code, done.out, done.err) == (
         1,
         "",
-        "polyseme: gensim's folder of data cannot be made; GENSIM_DATA_DIR names another.\n",
+        "polyseme: gensim's data folder cannot be created; GENSIM_DATA_DIR names another one.\n",
     )

@@ -139,7 +139,7 @@ def assert_biases(model, counts):
 @pytest.mark.parametrize(
     "counts", [[5, 1, 300, 2], [1, 1, 1, 1], [2**62, 2**62, 2**63 - 1, 1]], ids=str
 )
-def test_counts_count_in_whatever_order_and_however_large(importer, counts):
+def test_counts_apply_in_any_order_and_of_any_size(importer, counts):
     model = imported(importer, files.fasttext(counts=counts))
     assert_biases(model, counts)
     assert [model.vocabulary.word(row) for row in range(4)] == list(files.WORDS)
@@ -151,10 +151,10 @@ def test_a_word_that_was_never_seen_is_refused(importer, count):
     content = files.fasttext(counts=[5, count, 1, 1])
     place = content.index(b"Quagga\0")
     sentence = importer.refusal(content)
-    assert sentence == f"At byte {place} the fastText file says that a word was seen {count} times."
+    assert sentence == f"At byte {place} the fastText file has a word with the count {count}."
 
 
-def test_the_order_of_the_words_says_nothing_where_there_are_counts(importer):
+def test_counts_take_precedence_over_the_order_of_words(importer):
     """No warning that a file is not sorted, and --unsorted takes nothing away."""
     done = importer.run(files.fasttext(counts=[1, 2, 3, 4]), "--name", "a", "--unsorted")
     assert (done.code, len(done.err.splitlines())) == (0, 1)
@@ -202,7 +202,7 @@ def test_a_compressed_file_is_the_same_model(importer, trained, packing):
     assert not any(importer.scratch.iterdir())
 
 
-def test_a_word_that_cannot_be_used_takes_no_other_with_it(importer, tmp_path):
+def test_an_unusable_word_does_not_affect_others(importer, tmp_path):
     """Rows are left out by their number, so that the ones behind keep their vectors and counts."""
     path = save(tmp_path / "words.bin")
     right = facebook(path)

@@ -53,7 +53,7 @@ def test_a_fasttext_vector_is_composed_of_the_word_and_its_parts(importer):
         assert np.allclose(composite, expected, rtol=1e-6, atol=1e-7)
 
 
-def test_the_longest_parts_of_fasttext_may_be_none(importer):
+def test_fasttext_files_may_have_no_ngrams(importer):
     """`-maxn 0` of fastText leaves the shortest at three."""
     for new in (True, False):
         _, vectors = importer.read(fasttext(WORDS, VECTORS, (), new=new, minn=3, maxn=0))
@@ -102,7 +102,7 @@ def test_the_widest_vectors_are_read(importer, kind):
 
 
 @pytest.mark.parametrize("letters", range(1, 15))
-def test_a_long_line_is_told_wherever_its_beginning_is_cut(importer, letters):
+def test_a_long_line_is_reported_at_any_buffer_boundary(importer, letters):
     """The length of the word moves the fourteen letters of each number along."""
     content = row("x" * letters, b" ".join([b"1.2345678e-30"] * 30_000))
     assert importer.read(content)[1].shape == (1, 30_000)
@@ -130,7 +130,7 @@ def test_a_long_line_is_told_wherever_its_beginning_is_cut(importer, letters):
         ("fasttext", binary(), None),
     ],
 )
-def test_a_file_of_another_format_than_is_said_is_refused(importer, said, content, sentence):
+def test_a_file_of_another_format_than_declared_is_refused(importer, said, content, sentence):
     refused = importer.refusal(content, "--format", said)
     assert sentence is None or refused.startswith(sentence)
 
@@ -153,28 +153,28 @@ def test_a_model_is_called_as_its_file_without_the_endings(importer, file, name)
 
 
 @pytest.mark.parametrize("kind", ["glove", "word2vec-text", "word2vec-binary"])
-def test_words_are_decoded_as_is_said(importer, kind):
+def test_words_are_decoded_with_the_given_encoding(importer, kind):
     words = ["größer", "naïve", "¿qué"]
     content = BUILDERS[kind]([word.encode("latin-1") for word in words], VECTORS[:3])
     assert importer.refusal(content) is not None
     assert importer.read(content, "--encoding", "latin-1")[0] == words
 
 
-def test_words_of_fasttext_are_decoded_as_is_said(importer):
+def test_words_of_fasttext_are_decoded_with_the_given_encoding(importer):
     words = ["größer", "naïve", "¿qué"]
     content = fasttext([word.encode("cp1252") for word in words], VECTORS[:3], ())
     assert importer.refusal(content) is not None
     assert importer.read(content, "--encoding", "cp1252")[0] == words
 
 
-def test_an_encoding_in_which_the_numbers_would_be_others_is_for_the_words_alone(importer):
+def test_the_encoding_applies_to_words_only(importer):
     content = b"".join(row("gnu".encode("cp037") + b"%d" % n) for n in range(3))
     assert importer.read(content, "--encoding", "cp037")[0] == [
         "gnu" + bytes([0x30 + n]).decode("cp037") for n in range(3)
     ]
 
 
-def test_a_files_name_may_be_bytes_that_are_no_text(importer):
+def test_a_file_name_may_be_undecodable_bytes(importer):
     path = importer.place / b"gnu\xff.txt".decode("utf-8", "surrogateescape")
     path.write_bytes(rows())
     assert importer.read(path)[0] == list(WORDS)

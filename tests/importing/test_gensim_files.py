@@ -85,7 +85,7 @@ def test_words_in_another_encoding_are_read_where_it_is_named(importer):
     assert_same(model, right.index_to_key, right.vectors)
 
 
-def test_words_that_are_no_utf8_are_left_out_where_that_is_asked_for(importer):
+def test_words_that_are_not_utf8_are_skipped_on_request(importer):
     file = DATA / "pang_lee_polarity_fasttext.vec"
     right = word2vec(file, unicode_errors="surrogateescape")
     good = [row for row, word in enumerate(right.index_to_key) if word.isprintable()]
@@ -96,22 +96,22 @@ def test_words_that_are_no_utf8_are_left_out_where_that_is_asked_for(importer):
     assert model.manifest.training["file"]["left_out"] == bad
 
 
-def test_a_file_in_which_every_row_is_left_out_is_refused(importer):
+def test_a_file_whose_rows_are_all_skipped_is_refused(importer):
     file = DATA / "w2v_keyedvectors_load_test.modeldata"
     assert importer.refusal(file, "--skip-bad-rows") == "The file has no vectors."
 
 
-NOT_UTF8 = "has a word that is not UTF-8; --skip-bad-rows leaves such rows out."
+NOT_UTF8 = "has a word that is not UTF-8; --skip-bad-rows skips such rows."
 PICKLE = (
-    "The file is a pickle, which runs code when it is read, so it never is; save the vectors with"
+    "The file is a pickle, which can run code and is never read; save the vectors with"
     " gensim's save_word2vec_format."
 )
 UNTOLD = (
-    "The format cannot be told: line 1 is neither a word with its numbers nor a word2vec header,"
-    " and the file is no fastText .bin."
+    "The format is unknown: line 1 is neither a word with its numbers nor a word2vec header,"
+    " and the file is not a fastText .bin."
 )
 REFUSED = {
-    "pretrained.vec": "Line 1 says 3 words, but the file ends after 1.",
+    "pretrained.vec": "Line 1 declares 3 words, but the file ends after 1.",
     "pang_lee_polarity_fasttext.vec": f"Line 150 {NOT_UTF8}",
     "w2v_keyedvectors_load_test.modeldata": f"Line 2 {NOT_UTF8}",
     "cp852_fasttext.bin": f"At byte 88 the fastText file {NOT_UTF8}",
@@ -132,7 +132,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_file_of_vectors_is_refused_in_a_sentence(importer, name):
+def test_a_file_without_vectors_is_refused_in_one_sentence(importer, name):
     assert importer.refusal(DATA / name) == REFUSED[name]
 
 

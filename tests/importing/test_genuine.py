@@ -72,7 +72,7 @@ def test_in_half_precision_every_row_is_the_nearest(name, right, tmp_path):
     assert narrow.manifest.training["informativeness"] == "rank in the file"
 
 
-def test_the_manifest_says_what_there_is(model, name, right):
+def test_the_manifest_describes_the_model(model, name, right):
     file, kind, _ = FILES[name]
     manifest = model.manifest
     digest = hashlib.sha256((GENUINE / file).read_bytes()).hexdigest()

@@ -157,7 +157,7 @@ def test_half_precision_is_served_as_it_was_stored(client):
     assert np.array_equal(static, right.vectors.astype(np.float16).astype(np.float32))
 
 
-def test_quantised_rows_are_served_as_scales_times_integers(client, oracle):
+def test_quantized_rows_are_served_as_scales_times_integers(client, oracle):
     words = [*oracle.index_to_key[:50], "landladyship"]
     result = encode(client, input=[words], model="small", include=["static"], case="exact")
     right = quantize(oracle.vectors[:50])[:]
@@ -167,7 +167,7 @@ def test_quantised_rows_are_served_as_scales_times_integers(client, oracle):
     assert (shown["dtype"], shown["subwords"]) == ("int8", True)
 
 
-def test_neighbours_of_quantised_rows_are_those_of_all_cosines(client, oracle):
+def test_neighbors_of_quantized_rows_are_those_of_all_cosines(client, oracle):
     table = quantize(oracle.vectors)[:].astype(np.float64)
     table /= np.linalg.norm(table, axis=1, keepdims=True)
     body = {"vector": [1, -2, 3, 0, 5, 7, -11, 1, 1, 1], "k": 20, "model": "small"}

@@ -34,11 +34,11 @@ def assert_quantised(model, words, vectors):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_every_format_is_quantised_row_by_row(importer, kind):
+def test_every_format_is_quantized_row_by_row(importer, kind):
     assert_quantised(imported(importer, importer.file(build(kind)), *INT8), WORDS, VECTORS)
 
 
-def test_the_result_says_what_was_kept(importer):
+def test_the_result_reports_the_precision(importer):
     done = importer.run(rows(), *INT8, "--name", "small")
     assert done.out == "small  4 words  3 wide  int8  cased  closed form\n"
     for command in ("list", "verify", "show"):
@@ -52,7 +52,7 @@ def test_the_result_says_what_was_kept(importer):
 @pytest.mark.parametrize("kind", ["glove", "word2vec-binary"])
 @pytest.mark.parametrize(("size", "processes"), [(70, 1), (7, 2), (7_000_000, 1)])
 @pytest.mark.slow
-def test_the_pieces_of_a_file_are_no_matter(importer, monkeypatch, kind, size, processes):
+def test_the_chunks_of_a_file_do_not_matter(importer, monkeypatch, kind, size, processes):
     monkeypatch.setattr(loading, "_PIECE", size)
     monkeypatch.setattr(loading, "_FEW", 0)
     words = [f"gnu{number}" for number in range(60)]
@@ -78,7 +78,7 @@ def test_a_number_that_is_not_finite_is_refused_by_its_line(importer, number):
     assert said.startswith("Line 5 has a number that is not finite as float32;")
 
 
-def test_a_number_that_is_not_finite_may_be_left_out(importer):
+def test_rows_with_non_finite_numbers_may_be_skipped(importer):
     content = rows(WORDS[:2], VECTORS[:2]) + row("gnu", b"1 2 nan") + rows(WORDS[2:], VECTORS[2:])
     model = imported(importer, importer.file(content), *INT8, "--skip-bad-rows")
     assert_quantised(model, WORDS, VECTORS)
@@ -93,7 +93,7 @@ def test_a_fasttext_file_with_infinity_is_refused(importer):
 
 
 @pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")
-def test_the_ngrams_of_fasttext_are_quantised_too(importer):
+def test_the_ngrams_of_fasttext_are_quantized_too(importer):
     file = GENSIM_DATA / "lee_fasttext_new.bin"
     right, model = facebook(file), imported(importer, file, *INT8)
     assert_quantised(model, right.index_to_key, right.vectors)
@@ -133,7 +133,7 @@ def test_a_large_vocabulary_gives_the_closed_form_the_same_rows(importer):
         assert (importer.models / "made" / ATTENTION).read_bytes() == weights
 
 
-def test_pulled_vectors_are_quantised(mirror, puller):
+def test_pulled_vectors_are_quantized(mirror, puller):
     mirror.put(build("word2vec-text"))
     done = puller.pull(NAME, *INT8, mirror=mirror)
     assert done.code == 0, done.err
@@ -156,7 +156,7 @@ def test_importing_twice_gives_the_same_bytes(tmp_path):
         assert file.read_bytes() == (tmp_path / "two" / "made" / file.name).read_bytes()
 
 
-def test_what_an_import_takes_is_said_of_bytes_and_scales():
+def test_the_size_of_an_import_includes_bytes_and_scales():
     wide, small = (Cost.of_rows(1_000_000, 300, dtype) for dtype in ("float32", "int8"))
     assert (wide.disk, small.disk) == (1_200_000_000, 304_000_000)
     assert wide.memory - small.memory == wide.disk - small.disk

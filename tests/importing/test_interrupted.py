@@ -89,16 +89,14 @@ def interrupt(work, moment, number, *, group):
         ("word2vec-binary", writing, signal.SIGHUP, True),
     ],
 )
-def test_nothing_is_left_of_an_import_that_is_interrupted(
-    tmp_path, large, kind, moment, number, group
-):
+def test_an_interrupted_import_leaves_nothing(tmp_path, large, kind, moment, number, group):
     processes = "1" if moment is reading else "2"
     with Work(tmp_path, large[kind], "--processes", processes) as work:
         interrupt(work, moment, number, group=group)
         assert not any(work.models.iterdir())
 
 
-def test_what_is_left_of_an_import_that_is_killed_is_hidden_and_goes_with_the_next(tmp_path, large):
+def test_files_of_a_killed_import_are_hidden_and_removed_by_the_next(tmp_path, large):
     with Work(tmp_path, large["word2vec-binary"], "--processes", "1") as work:
         interrupt(work, writing, signal.SIGKILL, group=False)
         assert all(path.name.startswith(".") for path in work.models.iterdir())
@@ -121,7 +119,7 @@ def test_the_older_model_stays_whole_where_its_replacement_is_interrupted(tmp_pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_is_left_of_a_file_that_was_expanded(tmp_path, large_zip, number):
+def test_expanded_files_are_removed(tmp_path, large_zip, number):
     with Work(tmp_path, large_zip) as work:
         interrupt(work, expanded, number, group=False)
         assert not any(work.models.iterdir())
@@ -136,7 +134,7 @@ def test_a_hangup_is_ignored_where_it_was_before(tmp_path, large):
     assert len(read_model(work.models / "big", verify=True).vocabulary) == 60_000
 
 
-def test_a_process_that_is_killed_over_its_work_is_said(tmp_path, large):
+def test_a_killed_process_is_reported(tmp_path, large):
     with Work(tmp_path, large["word2vec-binary"], "--processes", "2") as work:
         work.wait_for(converting)
         for one in work.workers():
@@ -208,9 +206,7 @@ def test_a_model_that_the_disk_cannot_hold_is_refused_before_it_is_written(tmp_p
 
 
 @pytest.mark.parametrize(("width", "size"), [(1, "396k"), (1, "412k"), (100, "1200k")])
-def test_a_disk_that_is_full_in_the_middle_is_said_and_nothing_is_left(
-    tmp_path, small_disk, width, size
-):
+def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path, small_disk, width, size):
     """The vectors fit, which is looked at; with the words, 400 kB, and their index they do not."""
     words = ["x" * 200 + str(number) for number in range(2000)]
     vectors = np.ones((2000, width), np.float32)
@@ -220,7 +216,7 @@ def test_a_disk_that_is_full_in_the_middle_is_said_and_nothing_is_left(
     assert err.splitlines()[-1] == NO_SPACE  # a slow machine tells of its course before
 
 
-def test_a_full_disk_for_what_is_expanded_is_said_and_nothing_is_left(
+def test_a_full_disk_for_expanded_files_is_reported_and_nothing_is_left(
     tmp_path, small_disk, large_zip
 ):
     command = importing(large_zip, tmp_path / "models")

@@ -10,7 +10,7 @@ from tests.tiny import WORDS, normal
 
 RNG = np.random.default_rng(17)
 ASKING = {"layers": '[{"word_bias": true}]'}
-LACKING = "The weights' metadata ask for a tensor word_bias, which is lacking."
+LACKING = "The weights' metadata require a tensor word_bias, which is missing."
 BY_FREQUENCY = ["the", "of", "and", "to", "in", "a", "is", "for", "on", "was"]
 
 
@@ -18,7 +18,7 @@ def function_words(words):
     return files.rows(words, normal(RNG, len(words), D))
 
 
-def test_a_word_bias_that_is_lacking_is_that_of_the_ranks_of_a_sorted_file(importer):
+def test_a_missing_word_bias_comes_from_the_ranks_of_a_sorted_file(importer):
     """Of two words: p is 1/3.7 and 1/4.7 of their sum, 47/84 and 37/84."""
     given = importer.file(function_words(("gnu", "emu")), "two.txt")
     two = weigh(importer, given, {"query": SQUARE}, "--sorted", metadata=ASKING)
@@ -34,7 +34,7 @@ def test_a_word_bias_that_is_lacking_is_that_of_the_ranks_of_a_sorted_file(impor
     assert ten.manifest.training["informativeness"] == "rank in the file"
 
 
-def test_a_word_bias_that_is_lacking_is_that_of_the_counts_where_there_are_some(importer):
+def test_a_missing_word_bias_comes_from_counts_if_present(importer):
     weights = {"query": normal(RNG, 3, 3)}
     given = importer.file(files.fasttext(counts=[5, 1, 300, 2]), "counted.bin")
     model = weigh(importer, given, weights, metadata=ASKING)
@@ -56,7 +56,7 @@ def test_a_word_bias_that_only_one_of_two_layers_asks_for_is_made_as_well(import
     assert plain.word_bias is None
 
 
-def test_a_word_bias_that_is_lacking_is_not_made_up_where_the_order_tells_nothing(importer):
+def test_a_missing_word_bias_is_not_derived_from_an_unsorted_file(importer):
     given = save(importer, {"query": SQUARE}, ASKING)
     backwards = function_words(BY_FREQUENCY[::-1])
     assert importer.refusal(backwards, "--weights", given, "--name", "a") == LACKING

@@ -67,7 +67,7 @@ def pieces(monkeypatch):
 @example((["\x1c", "\x85", "\u2028", "a\r", "\ta"], np.ones((5, 2), np.float32)), "plain", 1)
 @example((["nan", "1e5", "-", "#", '"'], np.eye(5, dtype=np.float32)), "gz", 7)
 @pytest.mark.slow
-def test_any_words_and_numbers_come_back(lasting_importer, pieces, kind, table, packing, size):
+def test_words_and_numbers_round_trip(lasting_importer, pieces, kind, table, packing, size):
     pieces(size)
     words, vectors = table
     content = packed(build(kind, words, vectors), packing)
@@ -131,7 +131,7 @@ def test_a_number_that_a_process_cannot_read_is_refused_with_its_line(importer, 
     pieces(70, few=0)
     content = rows(*many(300)) + row("okapi", b"1 2 3 4 5 6 0x1p3")
     said = importer.refusal(content, "--processes", 2)
-    assert said.startswith("Line 301 has something that is not a number;")
+    assert said.startswith("Line 301 has an invalid number;")
 
 
 def test_a_number_that_is_not_finite_is_refused_with_its_line_in_any_piece(importer, pieces):
@@ -177,9 +177,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(importer, monkeypatch, 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize("size", [3, 7_000_000])
-def test_a_file_that_has_become_longer_is_said_to_have_changed(
-    importer, pieces, monkeypatch, dtype, size
-):
+def test_a_file_that_has_grown_is_reported_as_changed(importer, pieces, monkeypatch, dtype, size):
     pieces(size)
     path = importer.file(rows())
     longer = rows() + row("gnu")
@@ -188,7 +186,7 @@ def test_a_file_that_has_become_longer_is_said_to_have_changed(
     assert (done.code, done.err) == (1, f"polyseme: {loading.CHANGED}\n")
 
 
-def test_a_folder_whose_name_no_model_can_have_is_refused(tmp_path):
+def test_a_folder_with_an_invalid_model_name_is_refused(tmp_path):
     (tmp_path / "file").write_bytes(rows())
     for name in ("a b", ".x", "x" * 65):
         with pytest.raises(CommandError, match="A model's name is letters"):
@@ -198,7 +196,7 @@ def test_a_folder_whose_name_no_model_can_have_is_refused(tmp_path):
         assert not (tmp_path / name).exists()
 
 
-def test_memory_that_does_not_suffice_is_said(importer, monkeypatch):
+def test_insufficient_memory_is_reported(importer, monkeypatch):
     def too_much(*_):
         raise MemoryError
 

@@ -56,7 +56,7 @@ def test_function_words_in_front_in_another_order_are_not_sorted():
 
 
 @pytest.mark.parametrize("words", [[], OTHERS, [*FUNCTION_WORDS[: FEWEST - 1], *OTHERS]])
-def test_without_enough_function_words_it_cannot_be_told(words):
+def test_the_order_is_unknown_without_enough_function_words(words):
     assert sorted_by_frequency(words) is None
 
 
@@ -65,17 +65,17 @@ def test_as_few_as_are_enough_tell():
     assert sorted_by_frequency([*FUNCTION_WORDS[:FEWEST][::-1], *OTHERS]) is False
 
 
-def test_case_tells_words_apart():
+def test_the_order_check_is_case_sensitive():
     assert sorted_by_frequency([word.title() for word in FUNCTION_WORDS]) is None
 
 
-def test_a_word_that_comes_again_counts_where_it_came_first():
+def test_a_repeated_word_counts_at_its_first_position():
     assert sorted_by_frequency([*FUNCTION_WORDS, *OTHERS, *FUNCTION_WORDS[::-1]]) is True
 
 
-def test_a_file_of_function_words_alone_may_be_sorted():
+def test_a_file_of_function_words_may_be_sorted():
     assert sorted_by_frequency(FUNCTION_WORDS) is True
 
 
-def test_words_are_looked_at_once_and_may_be_a_stream():
+def test_words_are_read_once_and_may_be_a_stream():
     assert sorted_by_frequency(iter([*FUNCTION_WORDS, *OTHERS])) is True

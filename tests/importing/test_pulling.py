@@ -92,13 +92,13 @@ def test_what_was_downloaded_needs_no_network_again(mirror, puller):
     assert_is_the_little_table(read_model(puller.models / NAME))
 
 
-def test_a_model_that_is_there_is_not_downloaded_again(mirror, puller):
+def test_an_existing_model_is_not_downloaded_again(mirror, puller):
     mirror.put(files.text())
     assert puller.pull(NAME, mirror=mirror).code == 0
     mirror.asked.clear()
     done = puller.pull(NAME, mirror=mirror)
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("polyseme: A model of this name is there already; --replace ")
+    assert done.err.startswith("polyseme: A model of this name exists already; --replace ")
     assert not mirror.asked
 
 
@@ -120,7 +120,7 @@ def test_a_download_in_parts_is_put_together(mirror, puller):
     assert all(mirror.asked[f"{DATA}_0{part}"] == 1 for part in range(3))
 
 
-def test_whoever_points_gensim_elsewhere_needs_no_mirror(mirror, puller, monkeypatch):
+def test_gensims_own_variable_replaces_the_mirror(mirror, puller, monkeypatch):
     mirror.put(files.text())
     monkeypatch.setattr(downloader, "DATA_LIST_URL", f"{mirror.address}/list.json")
     monkeypatch.setattr(downloader, "DOWNLOAD_BASE_URL", mirror.address)
@@ -140,7 +140,7 @@ def test_gensims_downloader_is_left_as_it_was(mirror, puller):
 
 
 @pytest.mark.parametrize("licence", [None, 7, ["a"], "two\nlines", "\ud800"], ids=repr)
-def test_a_licence_that_is_no_line_of_text_is_unknown(mirror, puller, licence):
+def test_an_invalid_licence_is_unknown(mirror, puller, licence):
     mirror.put(files.text(), license=licence)
     assert puller.pull(NAME, mirror=mirror).code == 0
     assert read_model(puller.models / NAME).manifest.licence == "unknown"

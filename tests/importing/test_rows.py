@@ -31,7 +31,7 @@ LINES = rows().split(b"\n")[:-1]
         binary(end=b"", head=b"4 3\r"),
     ],
 )
-def test_lines_may_end_as_programs_end_them(importer, content):
+def test_lines_may_end_in_lf_or_crlf(importer, content):
     words, vectors = importer.read(content)
     assert words == list(WORDS)
     assert vectors.tobytes() == VECTORS.tobytes()
@@ -52,7 +52,7 @@ def test_lines_may_end_as_programs_end_them(importer, content):
         ("1" + "0" * 30, np.float32(1e30)),
     ],
 )
-def test_numbers_may_be_written_as_people_write_them(importer, number, value):
+def test_numbers_may_have_any_usual_notation(importer, number, value):
     content = rows() + row("gnu", b"1 2 " + number.encode())
     for options in ([], ["--skip-bad-rows"]):
         _, vectors = importer.read(content, *options)
@@ -73,7 +73,7 @@ def test_a_word_may_have_spaces_in_it(importer, head):
     assert np.array_equal(table, vectors)
 
 
-def test_the_first_word_may_have_spaces_where_a_head_says_how_wide_vectors_are(importer):
+def test_the_first_word_may_have_spaces_after_a_header(importer):
     assert importer.read(text([". . .", *WORDS[1:]]))[0][0] == ". . ."
 
 
@@ -97,7 +97,7 @@ def test_the_first_words_are_read_up_to_a_limit(importer, kind, limit):
     assert np.array_equal(vectors, VECTORS[:limit])
 
 
-def test_what_lies_behind_the_limit_is_not_looked_at(importer):
+def test_rows_after_the_limit_are_not_checked(importer):
     for content in (
         rows() + b"gnu\n\xff nan nan nan\n",
         text(head=b"9 3"),
@@ -132,12 +132,12 @@ def spoiled(build, bad):
 
 
 @pytest.mark.parametrize("build", [rows, text])
-def test_bad_rows_are_left_out_and_counted(importer, build):
+def test_bad_rows_are_skipped_and_counted(importer, build):
     content = spoiled(build, BAD_LINES)
     assert importer.refusal(content).startswith(f"Line {2 if build is rows else 3} ")
     done = importer.run(content, "--skip-bad-rows", "--name", "m")
     assert done.code == 0
-    assert f"polyseme: {len(BAD_LINES)} rows could not be used and were left out." in done.err
+    assert f"polyseme: {len(BAD_LINES)} unusable rows were skipped." in done.err
     words, vectors = importer_read(importer, content)
     assert words == list(WORDS)
     assert vectors.tobytes() == VECTORS.tobytes()
@@ -151,21 +151,21 @@ def importer_read(importer, content, *options):
 
 
 @pytest.mark.parametrize("bad", range(len(BAD_LINES)))
-def test_each_bad_row_is_left_out_on_its_own(importer, bad):
+def test_each_bad_row_is_skipped_separately(importer, bad):
     content = spoiled(rows, [b"", b"", BAD_LINES[bad], b""])
     words, vectors = importer.read(content, "--skip-bad-rows")
     assert words == list(WORDS)
     assert vectors.tobytes() == VECTORS.tobytes()
 
 
-def test_a_word_whose_first_row_is_bad_has_its_second(importer):
+def test_a_word_with_a_bad_first_row_has_its_second(importer):
     content = rows() + row("gnu", b"1 nan 3") + row("gnu", b"4 5 6")
     words, vectors = importer.read(content, "--skip-bad-rows")
     assert words == [*WORDS, "gnu"]
     assert vectors[4].tolist() == [4, 5, 6]
 
 
-def test_bad_rows_of_binary_are_left_out(importer):
+def test_bad_rows_of_binary_files_are_skipped(importer):
     words = ["zebra", b"gn\xff", "Quagga", "zebra", "okapi", b"", "nan", "1999"]
     vectors = np.ones((8, 3), np.float32)
     vectors[[0, 2, 4, 7]] = VECTORS
@@ -175,7 +175,7 @@ def test_bad_rows_of_binary_are_left_out(importer):
     assert table.tobytes() == VECTORS.tobytes()
 
 
-def test_bad_words_of_fasttext_are_left_out(importer):
+def test_bad_words_of_fasttext_are_skipped(importer):
     words = ["zebra", b"gn\xff", "Quagga", b"", "okapi", b"\n", "1999"]
     vectors = np.ones((7, 3), np.float32)
     vectors[[0, 2, 4, 6]] = VECTORS
@@ -198,7 +198,7 @@ def test_what_is_too_large_for_float16_is_a_bad_row(importer):
         assert np.array_equal(vectors, VECTORS[[0, 1, 3]].astype(np.float16))
 
 
-def test_left_out_rows_count_toward_the_limit(importer):
+def test_skipped_rows_count_toward_the_limit(importer):
     content = rows(["zebra", "zebra", "okapi", "gnu"])
     assert importer.read(content, "--skip-bad-rows", "--limit", 3)[0] == ["zebra", "okapi"]
 
@@ -208,11 +208,11 @@ def test_left_out_rows_count_toward_the_limit(importer):
     [
         (row("gnu", b"nan nan nan"), "The file has no vectors."),
         (binary(["gnu"], [[np.nan] * 3]), "The file has no vectors."),
-        (fasttext([b"\xff"], VECTORS[:1], ()), "has no word that can be used."),
+        (fasttext([b"\xff"], VECTORS[:1], ()), "has no usable word."),
     ],
     ids=["text", "binary", "fastText"],
 )
-def test_a_file_of_bad_rows_alone_is_refused(importer, content, sentence):
+def test_a_file_of_only_bad_rows_is_refused(importer, content, sentence):
     assert importer.refusal(content, "--skip-bad-rows").endswith(sentence)
 
 
@@ -225,5 +225,5 @@ def test_a_file_of_bad_rows_alone_is_refused(importer, content, sentence):
         rows() + b"x" * (3 << 20),
     ],
 )
-def test_what_is_wrong_with_the_whole_file_is_no_bad_row(importer, content):
+def test_an_error_of_the_whole_file_is_not_skipped(importer, content):
     assert importer.refusal(content, "--skip-bad-rows")

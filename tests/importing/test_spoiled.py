@@ -27,9 +27,7 @@ CASES = [(kind, case) for kind, cases in SPOILED.items() for case in cases]
 
 @pytest.mark.parametrize("packing", PACKINGS)
 @pytest.mark.parametrize(("kind", "case"), CASES)
-def test_a_spoiled_file_is_refused_in_one_sentence_that_says_where(
-    importer, monkeypatch, kind, case, packing
-):
+def test_a_damaged_file_is_refused_with_its_position(importer, monkeypatch, kind, case, packing):
     monkeypatch.chdir(importer.place)  # where a pickle that was read would show
     content, sentence = SPOILED[kind][case]
     assert importer.refusal(packed(content, packing)) == sentence
@@ -56,15 +54,15 @@ def test_the_files_that_are_spoiled_would_else_be_good(importer):
         assert importer.read(content)[0] == list(WORDS)
 
 
-def test_a_word_that_is_twice_only_when_decoded_is_refused(importer):
+def test_words_that_are_equal_after_decoding_are_refused(importer):
     same = [*WORDS[:3], "+AHo-ebra"]  # UTF-7 for zebra
     said = importer.refusal(rows(same), "--encoding", "utf-7")
-    assert said == f"Line 4 has the word of line 1 again{SKIP}"
+    assert said == f"Line 4 repeats the word of line 1{SKIP}"
     said = importer.refusal(fasttext(same), "--encoding", "utf-7")
     assert said == at(place_of(fasttext(), b"1999"), "has a word twice")
 
 
-def test_a_word_that_is_no_text_when_decoded_is_refused(importer):
+def test_a_word_that_is_no_text_after_decoding_is_refused(importer):
     halved = [*WORDS[:3], "+2AA-"]  # UTF-7 for half of a pair
     said = importer.refusal(rows(halved), "--encoding", "utf-7")
     assert said == f"Line 4 has a word that is not UTF-7{SKIP}"
@@ -131,7 +129,7 @@ def refusal_of(done):
 
 
 @pytest.mark.parametrize("count", [2**31, 2**62, 2**63 - 1])
-def test_counts_that_nobody_can_have_counted_do_no_harm(importer, count):
+def test_impossible_counts_do_no_harm(importer, count):
     done = importer.run(fasttext(counts=[count] * 4))
     assert done.code == 0
     assert done.err.count("\n") == 1

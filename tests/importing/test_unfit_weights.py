@@ -27,7 +27,7 @@ KNOWN = (
     " models/README.md."
 )
 NO_FIT = "which does not fit vectors of 5 numbers in the row convention"
-TURN = "--convention column takes it turned."
+TURN = "--convention column transposes it."
 WIDE = normal(RNG, 7, 6)
 UNFIT = {
     "row given as column": (
@@ -42,8 +42,8 @@ UNFIT = {
         {"key": WIDE},
         f"The weights' tensor layers.0.key is 7 by 6, {NO_FIT}.",
     ),
-    "vector": ({"value": SQUARE[0]}, "The weights' tensor layers.0.value is no matrix."),
-    "cube": ({"Wq": normal(RNG, 5, 5, 1)}, "The weights' tensor layers.0.query is no matrix."),
+    "vector": ({"value": SQUARE[0]}, "The weights' tensor layers.0.value is not a matrix."),
+    "cube": ({"Wq": normal(RNG, 5, 5, 1)}, "The weights' tensor layers.0.query is not a matrix."),
     "key wider than query": (
         {**ROW, "key": normal(RNG, D, 9)},
         "The weights, layers.0: query and key differ in width.",
@@ -141,9 +141,9 @@ def test_no_two_kinds_of_unfit_weights_share_a_sentence_by_chance():
     assert len(again) == 2  # no projection, whatever else there is; not finite, for three reasons
 
 
-def test_a_shape_of_the_row_convention_is_told_so_in_the_column_convention(importer, vectors):
+def test_a_wrong_shape_is_reported_in_the_declared_convention(importer, vectors):
     sentence = refusal(importer, vectors, ROW, "--convention", "column", *HEADS)
-    assert "in the column convention; --convention row takes it turned." in sentence
+    assert "in the column convention; --convention row transposes it." in sentence
     wide = refusal(importer, vectors, {"key": WIDE}, "--convention", "column")
     assert wide.endswith(
         "7 by 6, which does not fit vectors of 5 numbers in the column convention."
@@ -176,11 +176,11 @@ METADATA = {
     "endless heads": ({"heads": "9" * 5000}, NO_HEADS),
     "layers that are no JSON": (
         {"layers": "scale"},
-        "The weights' metadata describe layers as no manifest does.",
+        "The weights' metadata describe the layers in another form than a manifest.",
     ),
     "layers with more than layers have": (
         {"layers": '[{"scale": true, "speed": 3}]'},
-        "The weights' metadata describe layers as no manifest does.",
+        "The weights' metadata describe the layers in another form than a manifest.",
     ),
     "no layers": ({"layers": "[]"}, "The weights' metadata describe another number of layers."),
     "two layers": (
@@ -189,12 +189,12 @@ METADATA = {
     ),
     "a word bias that is lacking": (
         {"layers": '[{"word_bias": true}]'},
-        "The weights' metadata ask for a tensor word_bias, which is lacking.",
+        "The weights' metadata require a tensor word_bias, which is missing.",
     ),
 }
 
 
-def test_factors_on_a_word_bias_that_is_not_there_are_refused_in_a_sentence(importer, vectors):
+def test_factors_without_a_word_bias_are_refused_in_one_sentence(importer, vectors):
     tensors = {"query": SQUARE, "layers.0.word_bias_scale": np.ones(1, np.float32)}
     assert refusal(importer, vectors, tensors) == (
         "The weights, layers.0: the metadata do not ask for the word_bias of word_bias_scale."
@@ -222,7 +222,7 @@ def damaged(content):
 
 
 @pytest.mark.parametrize("case", damaged(b""))
-def test_what_is_no_safetensors_file_is_refused_in_a_sentence(importer, vectors, case):
+def test_an_invalid_safetensors_file_is_refused_in_one_sentence(importer, vectors, case):
     path = save(importer, {"query": SQUARE})
     path.write_bytes(damaged(path.read_bytes())[case])
     sentence = importer.refusal(vectors, "--weights", path)

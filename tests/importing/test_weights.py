@@ -100,7 +100,7 @@ def test_the_column_convention_is_the_row_convention_of_the_transposed(importer,
     assert [m.manifest.training["convention"] for m in (row, column)] == ["row", "column"]
 
 
-def test_a_square_weight_is_used_as_it_is_told(importer, vectors):
+def test_a_square_weight_follows_the_declared_convention(importer, vectors):
     """Its shape does not give the convention away, so the numbers have to."""
     for convention, weight in (("row", SQUARE), ("column", SQUARE.T)):
         given = {"query": weight}
@@ -165,7 +165,7 @@ def test_a_second_layer_follows_the_first(importer, vectors):
     assert [entry.scale for entry in model.manifest.layers] == [True, True]
 
 
-def test_what_is_left_out_is_the_identity(importer, vectors):
+def test_absent_projections_are_the_identity(importer, vectors):
     model = weigh(importer, vectors, {"key": SQUARE})
     found = arrays(model)
     x = found["static"].astype(np.float64)
@@ -183,14 +183,14 @@ def test_floats_of_any_width_become_float32(importer, vectors, dtype):
         assert np.array_equal(stored, weight.astype(np.float32))
 
 
-def test_the_metadata_may_have_the_heads_and_the_option_wins(importer, vectors):
+def test_the_option_overrides_the_heads_in_the_metadata(importer, vectors):
     metadata = {"heads": str(H)}
     assert weigh(importer, vectors, ROW, metadata=metadata).manifest.heads == H
     assert weigh(importer, vectors, ROW).manifest.heads == 1
     assert weigh(importer, vectors, ROW, "--heads", 1, metadata=metadata).manifest.heads == 1
 
 
-def test_the_metadata_may_say_what_is_to_be_known_of_each_layer(importer, vectors):
+def test_the_metadata_may_describe_each_layer(importer, vectors):
     entries = [
         {"scale": False, "looks_at": "others", "word_bias": True},
         {"residual": {"kind": "add"}, "norm": "before", "norm_epsilon": 0.001},
@@ -246,7 +246,7 @@ def test_without_weights_attention_is_parameter_free(importer, vectors):
     assert not (importer.models / "free" / "attention.safetensors").exists()
 
 
-def test_the_manifest_says_which_attention_a_model_has(importer, vectors):
+def test_the_manifest_names_the_attention(importer, vectors):
     told = {}
     for name, options in {
         "closed": [],
@@ -266,7 +266,7 @@ def test_the_manifest_says_which_attention_a_model_has(importer, vectors):
     }
 
 
-def test_weights_and_no_weights_are_not_both_had(importer, vectors):
+def test_weights_and_parameter_free_attention_exclude_each_other(importer, vectors):
     given = save(importer, {"query": SQUARE})
     done = importer.run(vectors, "--weights", given, "--no-weights")
     assert (done.code, done.out) == (2, "")
@@ -275,7 +275,7 @@ def test_weights_and_no_weights_are_not_both_had(importer, vectors):
 
 
 @pytest.mark.parametrize("option", [("--heads", "2"), ("--convention", "column")])
-def test_what_says_how_weights_are_needs_weights(importer, vectors, option):
+def test_options_of_weights_need_weights(importer, vectors, option):
     done = importer.run(vectors, *option)
     assert (done.code, done.out) == (2, "")
     assert "--heads and --convention describe --weights" in done.err

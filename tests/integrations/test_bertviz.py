@@ -26,7 +26,7 @@ def test_a_mean_of_the_heads_is_one_head(deep):
     assert np.array_equal(layers[1][0, 0], sentence.attention[1])
 
 
-def test_what_is_drawn_can_be_written_to_and_leaves_the_sentence_alone(deep):
+def test_the_returned_arrays_are_writable_copies(deep):
     (sentence,) = deep.encode([WORDS], dtype="float16")
     layers, _ = bertviz_attention(sentence)
     assert all(layer.dtype == np.float32 and layer.flags.writeable for layer in layers)
@@ -41,7 +41,7 @@ def test_a_sentence_without_attention_is_refused(deep):
 
 
 @pytest.mark.clients
-def test_its_head_view_draws_the_numbers_of_the_model_from_the_token_that_looks(deep, tmp_path):
+def test_the_head_view_draws_the_weights_from_the_query_token(deep, tmp_path):
     (sentence,) = deep.encode([WORDS])
     layers, tokens = bertviz_attention(sentence)
     numbered = {f"layer{number}": layer for number, layer in enumerate(layers)}

@@ -22,7 +22,7 @@ HERE = [block for block in BLOCKS if "bertviz" not in block[0]]
 
 
 @pytest.mark.parametrize(("code", "said"), HERE, ids=["spacy", "sklearn", "projector"])
-def test_a_block_prints_what_the_page_says(code, said, tmp_path, monkeypatch):
+def test_each_block_prints_the_documented_output(code, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     printed = StringIO()
     with redirect_stdout(printed):

@@ -70,7 +70,7 @@ def test_vectors_read_back_to_the_same_bits(tmp_path):
     assert vectors_in(tmp_path / "new/folder").tobytes() == expected.tobytes()
 
 
-def test_words_read_back_whatever_they_hold(tmp_path):
+def test_words_of_any_characters_round_trip(tmp_path):
     save_projection(tmp_path, hostile())
     rows = metadata_in(tmp_path)
     assert [unescaped(row["token"]) for row in rows] == list(HOSTILE)
@@ -130,7 +130,7 @@ def test_what_fails_half_way_leaves_the_files_as_they_were(tmp_path):
 
 
 @pytest.mark.parametrize("kinds", [["static", "contextual"], ["static"]])
-def test_a_kind_that_was_not_asked_for_is_refused_before_anything_is_written(tmp_path, kinds):
+def test_an_array_that_was_not_requested_is_refused_before_writing(tmp_path, kinds):
     (sentence,) = LocalModel(tiny_model(tmp_path)).encode(["bank"], include=["contextual"])
     with pytest.raises(ValueError, match="encode with `include="):
         save_projection(tmp_path / "out", [sentence], kinds)

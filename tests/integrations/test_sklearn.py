@@ -66,7 +66,7 @@ def test_scikit_learns_checks_without_numbers_pass(name):
     check("ContextualVectorizer", ContextualVectorizer("tiny"))
 
 
-def test_a_text_is_the_weighted_mean_of_its_words_brought_to_length_1():
+def test_a_text_is_the_normalized_weighted_mean_of_its_words():
     found = vectorizer().fit_transform([["apple"], ["apple", "bank"], ["qzx"]])
     apple, bank = VECTORS[WORDS.index("apple")], VECTORS[WORDS.index("bank")]
     # Scores: apple·apple = 1, apple·bank = 1, bank·bank = 2; bank weighs 1/8 of apple.
@@ -79,13 +79,13 @@ def test_a_text_is_the_weighted_mean_of_its_words_brought_to_length_1():
 @pytest.mark.parametrize(
     "given", [list, tuple, np.array, lambda texts: np.array(texts, object), iter]
 )
-def test_texts_come_in_any_row_of_strings(given):
+def test_texts_may_be_any_sequence_of_strings(given):
     expected = LocalModel.of("tiny").embed(TEXTS)
     assert np.array_equal(vectorizer().fit([]).transform(given(TEXTS)), expected)
 
 
 @pytest.mark.parametrize("given", [list, tuple, np.array])
-def test_a_text_may_come_as_its_words(given):
+def test_a_text_may_be_a_list_of_words(given):
     expected = LocalModel.of("tiny").embed([["river", "bank"]])
     assert np.array_equal(vectorizer().transform([given(["river", "bank"])]), expected)
 
@@ -96,7 +96,7 @@ def test_pooling_and_dimensions_are_parameters():
     assert found.shape == (len(TEXTS), 2)
 
 
-def test_nothing_has_to_be_fitted():
+def test_fitting_is_optional():
     check_is_fitted(vectorizer())
 
 
@@ -106,7 +106,7 @@ def test_no_text_gives_no_row():
 
 @pytest.mark.parametrize("missing", [None, float("nan"), 3, ["river", None], b"river"])
 @pytest.mark.parametrize("method", ["fit", "transform"])
-def test_what_is_no_text_is_refused_by_its_place(method, missing):
+def test_a_value_that_is_no_text_is_refused_by_its_index(method, missing):
     with pytest.raises(TypeError, match="Text 1 is neither"):
         getattr(vectorizer(), method)(["river", missing])
 
@@ -130,7 +130,7 @@ def test_more_dimensions_than_the_model_has_are_refused():
         vectorizer(dimensions=D + 1).transform(TEXTS)
 
 
-def test_a_model_that_is_not_there_is_refused():
+def test_an_unknown_model_is_refused():
     with pytest.raises(UnknownModelError):
         ContextualVectorizer("absent").transform(TEXTS)
 
@@ -142,7 +142,7 @@ def test_each_column_has_a_name(dimensions):
 
 
 @pytest.mark.clients
-def test_a_data_frame_is_returned_on_request():
+def test_a_dataframe_is_returned_on_request():
     packages = sysconfig.get_path("purelib")
     shown = json.loads(run_in("pandas", "pandas_frames.py", str(ROOT / "service"), packages))
     expected = LocalModel.of("tiny").embed(["river bank", "qzx"], dimensions=2)
@@ -164,7 +164,7 @@ def test_a_copy_gives_the_same_and_takes_no_model_with_it():
         assert np.array_equal(copy.transform(TEXTS), expected)
 
 
-def test_it_stands_beside_others_in_a_union_and_on_a_column():
+def test_it_works_in_a_feature_union_and_on_a_column():
     union = make_union(vectorizer(), vectorizer(dimensions=2)).fit_transform(TEXTS)
     assert union.shape == (len(TEXTS), D + 2)
     table = np.array([TEXTS, TEXTS[::-1]], object).T

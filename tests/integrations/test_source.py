@@ -106,7 +106,7 @@ def test_a_source_is_opened_once_in_each_process(address):
 
 
 @pytest.mark.parametrize("package", ["spacy", "sklearn"])
-def test_a_package_that_is_missing_is_asked_for_by_its_extra(package):
+def test_a_missing_package_is_reported_with_its_extra(package):
     code = f"import sys; sys.modules[{package!r}] = None; import polyseme.integrations.{package}"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

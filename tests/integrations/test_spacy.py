@@ -51,14 +51,14 @@ def test_words_go_as_spacy_has_cut_them():
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\n\n \t"])
-def test_a_document_without_words_is_no_error(text):
+def test_a_document_without_words_is_accepted(text):
     doc = pipeline("sentencizer")(text)
     assert doc.tensor.shape == (len(doc), D)
     assert not doc.tensor.any()
     assert doc._.attention is None
 
 
-def test_the_model_reads_sentence_by_sentence_where_there_are_any(deep):
+def test_a_document_is_encoded_by_sentence_if_it_has_sentences(deep):
     doc = pipeline("sentencizer")("river bank . money bank .")
     alone = deep.encode([["river", "bank", "."], ["money", "bank", "."]], layers="last")
     assert np.array_equal(doc.tensor, np.concatenate([one.contextual for one in alone]))
@@ -69,7 +69,7 @@ def test_the_model_reads_sentence_by_sentence_where_there_are_any(deep):
     assert np.array_equal(doc[4]._.attention, doc._.attention[4])
 
 
-def test_the_model_reads_the_whole_document_where_it_is_told_to(deep):
+def test_the_whole_document_is_encoded_on_request(deep):
     (whole,) = deep.encode([["river", "bank", ".", "money", "bank", "."]])
     for nlp in (pipeline("sentencizer", context="document"), pipeline()):
         assert np.array_equal(nlp("river bank . money bank .").tensor, whole.contextual)
@@ -102,7 +102,7 @@ def test_a_piece_has_a_word(most):
 
 
 @pytest.mark.parametrize("layer", [0, 1, None])
-def test_each_head_of_a_layer_is_had_for_the_asking(deep, layer):
+def test_each_head_of_a_layer_is_returned_on_request(deep, layer):
     doc = pipeline(attention="heads", layer=layer)("river bank money")
     (one,) = deep.encode([["river", "bank", "money"]])
     assert doc._.attention.shape == (H, 3, 3)
@@ -116,7 +116,7 @@ def test_a_layer_that_the_model_lacks_is_refused():
         pipeline(layer=2)("river bank")
 
 
-def test_attention_can_be_left_out():
+def test_attention_can_be_disabled():
     doc = pipeline(attention="none")(TEXT)
     assert doc._.attention is None and doc[0]._.attention is None
     assert np.array_equal(doc[2]._.static, BANK)
@@ -129,7 +129,7 @@ def test_case_and_words_that_the_vocabulary_lacks_are_as_configured():
         pipeline(oov="error")("river qzx")
 
 
-def test_a_document_that_was_not_encoded_has_no_vectors():
+def test_an_unencoded_document_has_no_vectors():
     doc = spacy.blank("en")(TEXT)
     assert doc._.attention is None
     assert doc[0]._.static is None and doc[0]._.contextual is None and doc[0]._.attention is None
@@ -158,7 +158,7 @@ def test_a_batch_of_a_stream_is_one_call(monkeypatch):
     assert calls == [8, 8, 4]
 
 
-def test_who_handles_errors_is_given_the_batch_that_failed():
+def test_the_error_handler_gets_the_failed_batch():
     nlp, failed = pipeline(oov="error"), []
     nlp.set_error_handler(lambda name, _, docs, error: failed.append((name, docs, error)))
     texts = ["river", "qzx", "bank"]

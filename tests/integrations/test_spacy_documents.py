@@ -48,7 +48,7 @@ numpy.save(sys.argv[2], nlp("river bank money").tensor)
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("deep")
-def test_a_pipeline_is_stored_and_read_by_a_process_that_knows_spacy_alone(tmp_path):
+def test_a_stored_pipeline_loads_in_a_process_with_only_spacy(tmp_path):
     nlp = pipeline(attention="heads", layer=1)
     nlp.to_disk(tmp_path / "pipeline")
     command = [sys.executable, "-c", RELOADED, tmp_path / "pipeline", tmp_path / "tensor.npy"]
@@ -78,7 +78,7 @@ def test_tokens_that_are_merged_later_are_not_given_the_rows_of_others():
 
 
 @pytest.mark.usefixtures("deep")
-def test_two_occurrences_of_a_word_are_told_apart_by_spacys_own_similarity():
+def test_spacys_similarity_separates_two_occurrences_of_a_word():
     doc = pipeline("sentencizer", hooks=True)("river bank . money bank .")
     first, second = doc[1], doc[4]
     expected = cosine(doc.tensor[1], doc.tensor[4])
@@ -102,7 +102,7 @@ def test_the_vector_of_a_document_is_the_mean_of_its_words():
 
 
 @pytest.mark.usefixtures("deep")
-def test_hooks_are_added_to_a_document_that_is_read_back():
+def test_hooks_are_added_to_a_deserialized_document():
     nlp = pipeline()
     doc = Doc(nlp.vocab).from_bytes(nlp("river bank money bank").to_bytes())
     add_hooks(doc)

@@ -68,7 +68,7 @@ ATTACKS = {
 
 @BOTH
 @pytest.mark.parametrize("case", ATTACKS)
-def test_a_file_that_is_no_safetensors_file_is_refused(whole, case, verify):
+def test_an_invalid_safetensors_file_is_refused(whole, case, verify):
     replace(whole, ATTENTION, ATTACKS[case])
     assert said_of(whole, verify=verify) == NO_FILE
 
@@ -228,12 +228,12 @@ def test_factors_on_a_word_bias_that_the_manifest_does_not_ask_for_are_refused(w
     assert said_of(whole) == f"attention.safetensors, layers.1: {expected}."
 
 
-def test_biases_of_a_network_that_is_not_there_are_refused(whole):
+def test_biases_of_a_missing_network_are_refused(whole):
     change_tensors(whole, put(feed_forward__inner=None, feed_forward__outer=None))
     assert "feed_forward" in said_of(whole)
 
 
-def test_a_word_bias_that_a_layer_needs_and_that_is_not_there_is_refused(whole):
+def test_a_missing_word_bias_of_a_layer_is_refused(whole):
     change_tensors(whole, lambda t: t.pop("word_bias"))
     expected = "manifest.json asks for the tensor word_bias, which is not there."
     assert said_of(whole) == expected

@@ -48,7 +48,7 @@ def test_a_damaged_file_is_refused_in_one_sentence_or_does_no_harm(original, nam
 @pytest.mark.parametrize("name", [MANIFEST, VECTORS, SCALES, SUBWORDS, SUBWORD_SCALES])
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(damages=st.lists(DAMAGE, min_size=1, max_size=3), early=st.booleans())
-def test_so_is_a_damaged_file_of_quantised_rows(quantised_original, name, damages, early):
+def test_a_damaged_file_of_quantized_rows_is_refused(quantised_original, name, damages, early):
     refuse_or_do_no_harm(quantised_original, name, damages, early=early)
 
 

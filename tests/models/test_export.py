@@ -65,27 +65,27 @@ def test_an_import_reads_the_same_bits(tmp_path, dtype):
     assert again.vectors.tobytes() == vectors.tobytes()
 
 
-def test_words_of_any_script_come_back(tmp_path):
+def test_words_of_any_script_round_trip(tmp_path):
     words = list(dict.fromkeys(AWKWARD))
     vectors = np.arange(2.0 * len(words), dtype=np.float32).reshape(-1, 2)
     export_word2vec(tiny_model(tmp_path, words=words, vectors=vectors), tmp_path / "out.txt")
     assert word2vec(tmp_path / "out.txt").index_to_key == words
 
 
-def test_the_file_is_what_the_format_says(tmp_path):
+def test_the_file_follows_the_format(tmp_path):
     words, vectors = ("one", "two"), np.array([[1, -0.5], [1e-10, 3e38]], np.float32)
     export_word2vec(tiny_model(tmp_path, words=words, vectors=vectors), tmp_path / "out.txt")
     content = (tmp_path / "out.txt").read_bytes()
     assert content == b"2 2\none 1.0 -0.5\ntwo 1e-10 3e+38\n"
 
 
-def test_who_may_read_the_file_is_as_for_any_other(tmp_path):
+def test_the_file_has_default_permissions(tmp_path):
     (tmp_path / "any").touch()
     export_word2vec(tiny_model(tmp_path), tmp_path / "out.txt")
     assert (tmp_path / "out.txt").stat().st_mode == (tmp_path / "any").stat().st_mode
 
 
-def test_words_with_white_space_have_no_place_in_word2vec_text(tmp_path):
+def test_words_with_white_space_are_skipped_in_word2vec_text(tmp_path):
     words = ["first", *SPACED, "last"]
     vectors = np.arange(2.0 * len(words), dtype=np.float32).reshape(-1, 2)
     out = tmp_path / "out.txt"
@@ -96,7 +96,7 @@ def test_words_with_white_space_have_no_place_in_word2vec_text(tmp_path):
     assert np.array_equal(read.vectors, vectors[[0, -1]])
 
 
-def test_a_model_of_nothing_but_white_space_makes_an_empty_table(tmp_path):
+def test_a_model_of_white_space_words_exports_an_empty_table(tmp_path):
     model = tiny_model(tmp_path, words=["a b"], vectors=np.ones((1, 3), np.float32))
     assert export_word2vec(model, tmp_path / "out.txt") == 1
     assert (tmp_path / "out.txt").read_bytes() == b"0 3\n"
@@ -123,7 +123,7 @@ def test_the_projector_gets_vectors_and_labels_line_by_line(tmp_path, dtype):
     assert left(tmp_path) == ["metadata.tsv", "vectors.tsv"]
 
 
-def test_words_that_break_lines_or_columns_have_no_place_in_the_projector(tmp_path):
+def test_words_with_line_breaks_or_tabs_are_skipped_for_the_projector(tmp_path):
     words = ["first", *SPACED, *AWKWARD[:4], "last"]
     vectors = np.arange(2.0 * len(words), dtype=np.float32).reshape(-1, 2)
     model = tiny_model(tmp_path, words=words, vectors=vectors)
@@ -162,7 +162,7 @@ class Interrupted:
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt(), SystemExit(143), OSError(28, "full")], ids=repr
 )
-def test_what_is_interrupted_leaves_nothing_and_what_was_there(tmp_path, error):
+def test_an_interrupted_export_keeps_the_previous_file(tmp_path, error):
     model = tiny_model(tmp_path)
     object.__setattr__(model, "rows", Interrupted(VECTORS, error))
     (tmp_path / "out.txt").write_text("before")
@@ -185,7 +185,7 @@ def test_both_files_of_the_projector_appear_or_none(tmp_path):
     assert left(tmp_path) == ["metadata.tsv"]
 
 
-def test_a_file_takes_the_place_of_one_that_is_there(tmp_path):
+def test_an_export_replaces_an_existing_file(tmp_path):
     model = tiny_model(tmp_path)
     (tmp_path / "out.txt").write_text("before")
     export_word2vec(model, tmp_path / "out.txt")

@@ -106,7 +106,7 @@ MISSHAPEN = {
 
 @BOTH
 @pytest.mark.parametrize("case", MISSHAPEN)
-def test_a_file_that_is_no_index_of_so_many_words_is_refused(whole, case, verify):
+def test_a_malformed_index_is_refused(whole, case, verify):
     content, expected = MISSHAPEN[case]
     replace(whole, INDEX, content)
     assert said_of(whole, verify=verify) == expected
@@ -215,7 +215,7 @@ TWICE = [*WORDS[:7], "bank", *WORDS[8:]]
 
 
 @pytest.mark.parametrize("with_index", [True, False])
-def test_a_word_that_is_there_twice_is_refused_by_its_second_line(whole, with_index):
+def test_a_repeated_word_is_refused_by_its_second_line(whole, with_index):
     text = "".join(f"{word}\n" for word in TWICE).encode()
     (whole / VOCABULARY).write_bytes(text)
     replace(whole, INDEX, saved(index_of(text)))

@@ -34,7 +34,7 @@ def crowded_text(words):
     return "".join(f"{word}\n" for word in words).encode()
 
 
-def test_a_bucket_holds_64_words_and_no_more():
+def test_a_bucket_holds_at_most_64_words():
     assert MAX_BUCKET_SIZE == 64
     text = crowded_text(64)
     vocabulary = Vocabulary.of(text)
@@ -58,7 +58,7 @@ def test_a_crowded_bucket_of_a_file_is_refused(tmp_path, verify):
     assert said_of(folder, verify=verify) == BUCKETS
 
 
-def test_a_word_that_fills_the_vocabulary_is_refused_as_one_that_is_there_twice():
+def test_a_vocabulary_of_one_repeated_word_is_refused():
     with pytest.raises(ModelFolderError) as caught:
         Vocabulary.of(b"a\n" * 100_000)
     assert caught.value.detail == "vocabulary.txt has a word twice, in line 2."

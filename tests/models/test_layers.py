@@ -124,7 +124,7 @@ def test_a_layer_that_was_read_gives_the_bits_of_the_one_that_was_written(tmp_pa
 @pytest.mark.parametrize(
     "view", [np.asfortranarray, lambda x: np.repeat(x, 2, axis=-1)[..., ::2], lambda x: x[::-1]]
 )
-def test_weights_come_back_from_any_order_in_memory(tmp_path, view):
+def test_weights_of_any_memory_order_round_trip(tmp_path, view):
     def seen(part):
         return Projection(view(part.weight), view(part.bias))
 

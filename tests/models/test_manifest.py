@@ -94,7 +94,7 @@ def test_a_relative_folder_has_the_name_of_the_directory(whole, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["with space", ".hidden", "tiny\n", "x" * 65, "é"])
-def test_a_folder_whose_name_no_model_may_have_is_refused(whole, name):
+def test_a_folder_with_an_invalid_model_name_is_refused(whole, name):
     moved = whole.rename(whole.parent / name)
     assert said_of(moved).startswith("the folder's name is no model's name: letters, digits,")
 
@@ -118,7 +118,7 @@ def test_a_manifest_that_is_not_json_is_refused(whole, case):
 
 
 @pytest.mark.parametrize("document", [[], 3, "tiny", None, True])
-def test_a_manifest_that_is_no_object_is_refused(whole, document):
+def test_a_manifest_must_be_an_object(whole, document):
     change_manifest(whole, lambda _: None)
     (whole / MANIFEST).write_text(json.dumps(document))
     assert said_of(whole) == "manifest.json, top: Input should be an object."
@@ -188,7 +188,7 @@ WRONG_FIELDS = {
 
 @BOTH
 @pytest.mark.parametrize("case", WRONG_FIELDS)
-def test_a_field_that_is_wrong_is_named(whole, case, verify):
+def test_an_invalid_field_is_named(whole, case, verify):
     path, value, expected = WRONG_FIELDS[case]
 
     def change(document):
@@ -203,7 +203,7 @@ def test_a_field_that_is_wrong_is_named(whole, case, verify):
 @pytest.mark.parametrize(
     "name", ["name", "dimension", "vocabulary_size", "dtype", "cased", "files"]
 )
-def test_a_field_that_is_missing_is_named(whole, name):
+def test_a_missing_field_is_named(whole, name):
     change_manifest(whole, lambda m: {k: v for k, v in m.items() if k != name})
     assert said_of(whole) == f"manifest.json, {name}: Field required."
 
@@ -230,7 +230,7 @@ BOTH_OR_NEITHER = (
 @pytest.mark.parametrize(
     "change", [lambda m: m["files"].pop(SUBWORDS), lambda m: m.pop("subwords")]
 )
-def test_subwords_and_their_table_come_together(whole, change):
+def test_subwords_need_their_table_and_the_reverse(whole, change):
     change_manifest(whole, lambda m: change(m) and None)
     assert said_of(whole) == BOTH_OR_NEITHER
 
@@ -262,7 +262,7 @@ def test_without_weights_the_heads_have_to_divide_the_dimension(whole):
         ),
     ],
 )
-def test_what_the_manifest_says_is_compared_with_the_files(whole, field, value, expected):
+def test_the_manifest_is_compared_with_the_files(whole, field, value, expected):
     change_manifest(whole, lambda m: m.update({field: value}))
     assert said_of(whole) == expected
 

@@ -44,7 +44,7 @@ def both_models(place):
 
 
 @BOTH
-def test_quantised_rows_come_back_mapped(quantised_original, verify):
+def test_quantized_rows_round_trip_as_mapped_files(quantised_original, verify):
     model = read_model(quantised_original, verify=verify)
     for rows, written in (
         (model.rows, QUANTISED),
@@ -89,7 +89,7 @@ def test_a_static_vector_is_the_scale_times_the_integers(tmp_path):
         assert row.tobytes() == right.tobytes()
 
 
-def test_neighbours_are_those_of_a_float_model_of_the_same_numbers(tmp_path):
+def test_neighbors_are_those_of_a_float_model_of_the_same_numbers(tmp_path):
     small, wide = both_models(tmp_path)
     for vector in (*np.eye(5), QUANTISED[3], np.full(5, -1e-30)):
         found, right = (dict(model.neighbors(vector, 20, [2])) for model in (small, wide))
@@ -97,7 +97,7 @@ def test_neighbours_are_those_of_a_float_model_of_the_same_numbers(tmp_path):
     assert len(right) == len(WORDS) - 1
 
 
-def test_rows_of_zeros_are_no_neighbours(tmp_path):
+def test_zero_rows_are_no_neighbors(tmp_path):
     vectors = QUANTISED[:]
     vectors[[0, 4]] = 0
     model = tiny_model(tmp_path, vectors=quantize(vectors))
@@ -115,7 +115,7 @@ def test_exports_are_those_of_a_float_model_of_the_same_numbers(tmp_path):
         assert exported[0] == exported[1]
 
 
-def test_nothing_that_serves_makes_floats_of_the_whole_table(tmp_path):
+def test_serving_never_converts_the_whole_table_to_floats(tmp_path):
     model, _ = both_models(tmp_path)
     ask_one(model, TEXT, include=EVERY)
     occurrences = [Occurrence("river bank", "bank"), Occurrence("bank gnu", "bank")]

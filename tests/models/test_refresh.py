@@ -14,7 +14,7 @@ from tests.models.damage import MANIFEST, VECTORS
 from tests.models.versions import interrupted, spoil, version_of, write
 
 
-def test_a_new_model_is_found_and_one_that_is_gone_is_unknown(place, registry):
+def test_a_new_model_is_found_and_a_deleted_one_is_unknown(place, registry):
     registry.model("two")
     write(place / "three", 3)
     (place / "two").rename(place / ".two")
@@ -26,7 +26,7 @@ def test_a_new_model_is_found_and_one_that_is_gone_is_unknown(place, registry):
         registry.model("two")
 
 
-def test_a_changed_model_is_read_anew_and_an_unchanged_one_kept(place, registry):
+def test_a_changed_model_is_reloaded_and_an_unchanged_one_kept(place, registry):
     one, two = registry.model("one"), registry.model("two")
     write(place / "two", 2)
     assert registry.model("two") is two
@@ -36,7 +36,7 @@ def test_a_changed_model_is_read_anew_and_an_unchanged_one_kept(place, registry)
     assert version_of(two) == 1
 
 
-def test_a_model_that_nobody_asked_for_is_not_read(place, registry):
+def test_an_unused_model_is_not_loaded(place, registry):
     registry.refresh()
     write(place / "two", 2)
     registry.refresh()
@@ -80,7 +80,7 @@ def test_a_folder_that_comes_back_as_it_was_is_not_read_again(place, registry, m
     assert registry.state("two").problem is None
 
 
-def test_a_broken_model_is_tried_anew(place, registry):
+def test_a_broken_model_is_tried_again(place, registry):
     content = (place / "one" / VECTORS).read_bytes()
     (place / "one" / VECTORS).write_bytes(content[:-4])
     assert not registry.ready()
@@ -100,7 +100,7 @@ def test_the_default_model_is_read_when_it_appears(place, registry):
     assert registry.state("one").status == "loaded"
 
 
-def test_a_model_of_a_later_place_takes_over_and_gives_back(place, registry, tmp_path):
+def test_a_model_in_a_later_folder_takes_over_and_returns(place, registry, tmp_path):
     registry = Registry([place, tmp_path / "later"], "one")
     assert version_of(registry.model()) == 1
     write(tmp_path / "later" / "one", 2)
@@ -112,7 +112,7 @@ def test_a_model_of_a_later_place_takes_over_and_gives_back(place, registry, tmp
     assert version_of(registry.model()) == 1
 
 
-def test_a_folder_that_is_away_between_two_renames_is_not_gone(place, registry, monkeypatch):
+def test_a_folder_absent_between_two_renames_is_not_removed(place, registry, monkeypatch):
     before = registry.model("two")
     (place / "two").rename(place / ".old")
     moments = iter([lambda: None, lambda: write(place / "two", 2)])
@@ -176,7 +176,7 @@ def test_files_that_cannot_be_mapped_make_a_model_broken(registry, monkeypatch):
     assert caught.value.detail == "its files cannot be read, or do not fit into memory."
 
 
-def test_what_is_said_of_a_loaded_model_is_what_answers(place, registry):
+def test_the_reported_state_is_that_of_the_loaded_model(place, registry):
     registry.model("two")
     document = json.loads((place / "two" / MANIFEST).read_text())
     (place / "two" / MANIFEST).write_text(json.dumps({**document, "source": "unsigned"}))
@@ -209,7 +209,7 @@ def test_the_old_model_answers_while_the_new_one_is_read(place, registry, monkey
     assert version_of(registry.model("two")) == 2
 
 
-def test_a_model_that_is_read_holds_up_no_other(place, registry, monkeypatch):
+def test_loading_a_model_does_not_block_others(place, registry, monkeypatch):
     reading, go_on = threading.Event(), threading.Event()
 
     def pause():
@@ -227,7 +227,7 @@ def test_a_model_that_is_read_holds_up_no_other(place, registry, monkeypatch):
     assert registry.state("two").status == "loaded"
 
 
-def test_the_old_model_goes_when_nobody_uses_it(place, registry):
+def test_an_old_model_is_released_after_its_last_use(place, registry):
     used = registry.model("two")
     tables = weakref.ref(used.vectors), weakref.ref(registry.model("one").vectors)
     write(place / "two", 2)

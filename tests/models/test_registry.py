@@ -57,7 +57,7 @@ def test_without_a_name_the_default_model_is_meant(place):
     assert registry.model("two").manifest.source == "two"
 
 
-def test_a_default_that_is_not_there_is_unknown(place):
+def test_a_missing_default_model_is_unknown(place):
     registry = registry_of(place, "zero")
     assert not registry.ready()
     with pytest.raises(UnknownModelError):
@@ -85,7 +85,7 @@ HOSTILE = [
 ]
 
 
-def test_a_name_that_is_not_there_is_unknown_whatever_it_holds(place):
+def test_a_hostile_name_is_unknown(place):
     registry = registry_of(place)
     for ask in (registry.model, registry.manifest, registry.folder):
         for name in HOSTILE:
@@ -109,7 +109,7 @@ def test_the_models_of_a_folder_stand_beside_the_bundled(place):
     assert set(Registry.of(None, "one").names) == bundled
 
 
-def test_a_place_that_is_not_there_holds_no_models(tmp_path):
+def test_a_missing_folder_has_no_models(tmp_path):
     assert find_models([tmp_path / "nowhere"]) == {}
     (tmp_path / "file").write_text("x")
     assert find_models([tmp_path / "file"]) == {}
@@ -128,13 +128,13 @@ def test_a_folder_without_a_manifest_is_a_broken_model(place):
     assert registry_of(place).state("empty") == ("broken", "manifest.json cannot be read.", None, 0)
 
 
-def test_in_the_bundled_place_folders_without_a_manifest_are_none(place, monkeypatch):
+def test_in_the_bundled_folder_only_folders_with_a_manifest_are_models(place, monkeypatch):
     (place / "scripts").mkdir()
     monkeypatch.setattr(registry_module, "bundled_models", lambda: place)
     assert set(Registry.of(None, "one").names) == {"one", "two"}
 
 
-def test_a_place_that_cannot_be_read_is_said_so(place, monkeypatch):
+def test_an_unreadable_folder_is_reported(place, monkeypatch):
     def forbidden(_path):
         raise PermissionError
 
@@ -147,7 +147,7 @@ def test_a_place_that_cannot_be_read_is_said_so(place, monkeypatch):
     assert registry.names == ["one", "two"]
 
 
-def test_a_model_is_read_when_it_is_first_asked_for_and_kept(place, reads):
+def test_a_model_is_loaded_on_first_use_and_kept(place, reads):
     registry = registry_of(place)
     assert reads == []
     first = registry.model()
@@ -183,7 +183,7 @@ def test_a_broken_manifest_is_reported(place):
         registry_of(place).manifest("one")
 
 
-def test_the_state_of_a_model_is_told_without_reading_it(place, reads):
+def test_the_state_of_a_model_is_known_without_loading_it(place, reads):
     registry = registry_of(place)
     registry.model()
     assert {n: (s.status, s.problem) for n, s in registry.states().items()} == {
@@ -273,7 +273,7 @@ def test_a_model_is_ready_when_the_default_one_can_answer(place):
     assert registry_of(place).ready()
 
 
-def test_verifying_can_be_left_out(place):
+def test_verification_can_be_disabled(place):
     table = TABLE.copy()
     table[0, 0] = 7
     with (place / "one" / VECTORS).open("r+b") as file:

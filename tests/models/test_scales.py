@@ -43,7 +43,7 @@ def test_scales_beside_floats_are_refused(whole, table, scales, verify):
     assert said == beside(scales, table)
 
 
-def test_scales_of_subwords_that_are_not_there_are_refused(quantised_whole):
+def test_scales_of_missing_subwords_are_refused(quantised_whole):
     (quantised_whole / SUBWORDS).unlink()
 
     def change(document):
@@ -129,7 +129,7 @@ def test_any_other_scale_gives_finite_vectors(quantised_whole, scale):
     assert np.isfinite(read_model(quantised_whole).vectors).all()
 
 
-def test_scales_of_subwords_are_looked_at_too(quantised_whole):
+def test_scales_of_subwords_are_checked_too(quantised_whole):
     replace(quantised_whole, SUBWORD_SCALES, saved(np.array([1, np.nan], np.float32)))
     said = said_of(quantised_whole)
     assert said == "subword_scales.npy has no scale above 0 and finite in row 1."
@@ -139,7 +139,7 @@ def test_scales_of_subwords_are_looked_at_too(quantised_whole):
 
 
 @each_table
-def test_the_integer_that_has_no_opposite_is_refused_by_row(quantised_whole, table, scales):
+def test_minus_128_is_refused_by_row(quantised_whole, table, scales):
     integers = np.full((11 if scales == SCALES else 2, 5), -127, np.int8)
     replace(quantised_whole, table, saved(integers))
     assert read_model(quantised_whole)
@@ -162,7 +162,7 @@ def test_numbers_are_counted_through_the_whole_table(tmp_path):
     assert said_of(folder) == "scales.npy has no scale above 0 and finite in row 70001."
 
 
-def test_without_verifying_no_number_is_looked_at(quantised_whole):
+def test_without_verification_no_number_is_read(quantised_whole):
     replace(quantised_whole, SCALES, saved(np.full(11, np.nan, np.float32)))
     replace(quantised_whole, VECTORS, saved(np.full((11, 5), -128, np.int8)))
     assert np.isnan(read_model(quantised_whole, verify=False).rows[3]).all()
@@ -170,9 +170,7 @@ def test_without_verifying_no_number_is_looked_at(quantised_whole):
 
 @BOTH
 @pytest.mark.parametrize("name", [SCALES, SUBWORD_SCALES])
-def test_a_file_of_scales_that_is_missing_or_of_another_length_is_named(
-    quantised_whole, name, verify
-):
+def test_a_missing_or_wrong_file_of_scales_is_named(quantised_whole, name, verify):
     content = (quantised_whole / name).read_bytes()
     for other in (content[:-1], content + b"\0", b""):
         (quantised_whole / name).write_bytes(other)

@@ -17,7 +17,7 @@ UNMAPPED = "subwords.npy is not an array that can be mapped."
 
 
 @BOTH
-def test_subwords_come_back_mapped(tmp_path, verify):
+def test_subwords_round_trip_as_mapped_files(tmp_path, verify):
     folder = write_tiny(tmp_path / "tiny", subwords=TINY)
     found = read_model(folder, verify=verify).subwords
     assert isinstance(found.table.base, np.memmap)
@@ -33,7 +33,7 @@ def test_a_model_without_subwords_has_none(tmp_path):
 
 
 @pytest.mark.parametrize("rows", [1, 7, 5000])
-def test_a_table_may_have_any_number_of_rows_in_any_order_in_memory(tmp_path, rows):
+def test_a_table_may_have_any_size_and_memory_order(tmp_path, rows):
     table = np.asfortranarray(np.random.default_rng(rows).standard_normal((rows, 5)), np.float16)
     changes = {"vectors": VECTORS.astype(np.float16), "subwords": Subwords(table, 1, 64)}
     found = tiny_model(tmp_path, **changes).subwords
@@ -85,7 +85,7 @@ ATTACKS = {
 
 @BOTH
 @pytest.mark.parametrize("case", ATTACKS)
-def test_a_file_that_is_no_such_table_is_refused(whole, case, verify):
+def test_an_invalid_table_is_refused(whole, case, verify):
     content, expected = ATTACKS[case]
     replace(whole, SUBWORDS, content)
     assert said_of(whole, verify=verify) == expected

@@ -120,7 +120,7 @@ ATTACKS = {
 
 @BOTH
 @pytest.mark.parametrize("case", ATTACKS)
-def test_a_table_that_is_none_is_refused(whole, case, verify):
+def test_an_invalid_table_is_refused(whole, case, verify):
     content, expected = ATTACKS[case]
     replace(whole, VECTORS, content)
     said = said_of(whole, verify=verify)

@@ -44,7 +44,7 @@ ATTACKS = {
 
 @BOTH
 @pytest.mark.parametrize("case", ATTACKS)
-def test_a_vocabulary_that_is_none_is_refused_by_line(whole, case, verify):
+def test_an_invalid_vocabulary_is_refused_by_line(whole, case, verify):
     content, expected = ATTACKS[case]
     replace(whole, VOCABULARY, content)
     assert said_of(whole, verify=verify) == expected
@@ -129,11 +129,11 @@ def test_rows_and_words_are_inverse(words, others):
 @pytest.mark.parametrize(
     "word", ["", "zebra", "appl", "apples", "APPLe", "apple ", "apple\0", "\n"]
 )
-def test_a_word_that_is_lacking_has_no_row(word):
+def test_an_unknown_word_has_no_row(word):
     assert vocabulary_of(WORDS).row(word) is None
 
 
-def test_half_a_character_is_a_word_that_is_lacking():
+def test_a_lone_surrogate_has_no_row():
     assert vocabulary_of(WORDS).row("\udcff") is None
 
 
@@ -158,7 +158,7 @@ def test_normal_forms_of_one_word_are_two_words():
     assert (vocabulary.row("\u00e9"), vocabulary.row("e\u0301")) == (0, 1)
 
 
-def test_a_word_of_the_model_leads_to_its_vector(tmp_path):
+def test_a_word_of_the_model_has_its_vector(tmp_path):
     model = read_model(tiny_model(tmp_path) and tmp_path / "tiny", verify=False)
     for row, word in enumerate(WORDS):
         assert np.array_equal(model.vectors[model.vocabulary.row(word)], VECTORS[row])

@@ -16,7 +16,7 @@ from tests.tiny import VECTORS, WORDS, full_layer, tiny_model, write_tiny
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_words_and_vectors_come_back_in_their_dtype(tmp_path, dtype):
+def test_words_and_vectors_round_trip_in_their_dtype(tmp_path, dtype):
     vectors = np.random.default_rng(0).standard_normal((11, 5)).astype(dtype)
     model = tiny_model(tmp_path, vectors=vectors)
     assert model.vectors.dtype == dtype
@@ -44,7 +44,7 @@ def test_the_vectors_are_mapped_and_not_copied(tmp_path):
         lambda x: x.T.copy().T,
     ],
 )
-def test_vectors_come_back_from_any_order_in_memory(tmp_path, view):
+def test_vectors_of_any_memory_order_round_trip(tmp_path, view):
     vectors = view(VECTORS)
     assert np.array_equal(tiny_model(tmp_path, vectors=vectors).vectors, VECTORS)
 
@@ -137,7 +137,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("older", [True, False], ids=["older folder", "no folder"])
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_write_that_fails_leaves_nothing_behind(tmp_path, case, older):
+def test_a_failed_write_leaves_nothing_behind(tmp_path, case, older):
     changes, sentence = REFUSED[case]
     if older:
         write_tiny(tmp_path / "tiny", source="the older one")
@@ -152,7 +152,7 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path, case, older):
 @pytest.mark.parametrize(
     "changes", [{"layers": []}, {"training": {"path": object()}}, {"colour": "red"}]
 )
-def test_a_call_that_makes_no_sense_leaves_nothing_behind(tmp_path, changes):
+def test_an_invalid_call_leaves_nothing_behind(tmp_path, changes):
     write_tiny(tmp_path / "tiny")
     before = snapshot(tmp_path)
     with pytest.raises((ModelFolderError, ValueError, TypeError, IndexError)):
@@ -162,7 +162,7 @@ def test_a_call_that_makes_no_sense_leaves_nothing_behind(tmp_path, changes):
 
 
 @pytest.mark.parametrize("name", ["a b", ".hidden", "-flag", "é", "x" * 65])
-def test_a_name_that_no_model_may_have_is_refused(tmp_path, name):
+def test_an_invalid_model_name_is_refused(tmp_path, name):
     with pytest.raises(ModelFolderError):
         write_tiny(tmp_path / name)
     assert not list(tmp_path.iterdir())

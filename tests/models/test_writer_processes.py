@@ -13,7 +13,7 @@ from polyseme.models.reader import read_manifest, read_model
 from tests.models.damage import snapshot
 from tests.tiny import VECTORS, WORDS, write_tiny
 
-THERE = "a model of this name is there already."
+THERE = "a model of this name exists already."
 ROOT = Path(__file__).parents[2]
 
 WAITING = """
@@ -67,7 +67,7 @@ for number in range(20):
         write_tiny(Path(sys.argv[1]) / f"model{number}", source=sys.argv[2], replace=False)
         won += 1
     except ModelFolderError as error:
-        assert error.detail == "a model of this name is there already."
+        assert error.detail == "a model of this name exists already."
 print(won)
 """
 
@@ -154,7 +154,7 @@ def test_what_a_living_writer_has_written_is_left_to_it(tmp_path, writing):
 
 
 @pytest.mark.parametrize("stage", ["empty", "locked", "begun"])
-def test_a_writer_that_died_early_leaves_nothing_either(tmp_path, stage):
+def test_a_writer_that_died_early_leaves_nothing(tmp_path, stage):
     left = tmp_path / ".writing-early"
     left.mkdir()
     if stage != "empty":
@@ -185,7 +185,7 @@ def killed_at_a_rename(folder, argument):
 
 
 @pytest.mark.parametrize("place", [0, 1], ids=["before the old one goes", "before the new one"])
-def test_a_writer_killed_while_it_replaces_a_model_loses_none(tmp_path, place):
+def test_a_writer_killed_during_a_replacement_loses_no_model(tmp_path, place):
     write_tiny(tmp_path / "tiny", source="the older one")
     before = snapshot(tmp_path)
     killed_at_a_rename(tmp_path / "tiny", place)
@@ -219,7 +219,7 @@ def test_a_model_that_was_replaced_does_not_come_back(tmp_path):
     assert names(tmp_path) == ["elsewhere", "other"]
 
 
-def test_a_model_that_was_moved_aside_counts_as_there(tmp_path):
+def test_a_model_that_was_moved_aside_counts_as_existing(tmp_path):
     write_tiny(tmp_path / "tiny", source="the older one")
     killed_at_a_rename(tmp_path / "tiny", 1)
     with pytest.raises(ModelFolderError) as caught:
@@ -229,7 +229,7 @@ def test_a_model_that_was_moved_aside_counts_as_there(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["lock", "new", "old-000001", "replaced"])
-def test_a_model_may_have_the_name_of_a_part_of_a_draft(tmp_path, name):
+def test_a_model_may_have_a_name_like_a_staging_directory(tmp_path, name):
     for source in ("one", "two"):
         write_tiny(tmp_path / name, source=source)
     assert read_manifest(tmp_path / name).source == "two"
@@ -265,7 +265,7 @@ def test_of_two_writers_of_one_new_name_one_wins(tmp_path):
     assert [sources.count(source) for source in ("one", "two")] == won
 
 
-def test_a_model_that_is_there_is_not_replaced_where_that_is_not_wanted(tmp_path):
+def test_an_existing_model_is_not_replaced_without_the_option(tmp_path):
     write_tiny(tmp_path / "tiny", source="the older one")
     before = snapshot(tmp_path)
     with pytest.raises(ModelFolderError) as caught:
@@ -291,9 +291,7 @@ def test_a_model_that_came_while_another_was_written_is_not_replaced(tmp_path):
 
 
 @pytest.mark.parametrize("replace", [True, False])
-def test_a_model_that_comes_at_the_last_moment_is_replaced_only_where_that_is_wanted(
-    tmp_path, replace
-):
+def test_a_model_that_appears_meanwhile_is_replaced_only_on_request(tmp_path, replace):
     process = python(RIVAL_AT_THE_LAST_MOMENT, tmp_path / "tiny", replace)
     assert process.communicate()[0] == ("" if replace else THERE)
     assert process.returncode == 0
@@ -302,12 +300,12 @@ def test_a_model_that_comes_at_the_last_moment_is_replaced_only_where_that_is_wa
     assert names(tmp_path) == ["tiny"]
 
 
-def test_a_new_name_is_written_where_nothing_is_to_be_replaced(tmp_path):
+def test_a_new_name_is_written_without_the_option(tmp_path):
     folder = write_tiny(tmp_path / "tiny", vectors=-VECTORS, replace=False)
     assert read_model(folder).vectors[4].tolist() == [0, -1, 0, -2, 0]
 
 
-def test_a_model_that_another_writer_moves_away_meanwhile_is_no_file(tmp_path, monkeypatch):
+def test_a_model_that_another_writer_moves_meanwhile_is_no_file(tmp_path, monkeypatch):
     folder, look = write_tiny(tmp_path / "tiny", source="the older one"), Path.stat
 
     def look_and_lose(path, **options):

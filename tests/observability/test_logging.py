@@ -79,7 +79,7 @@ def client(models: Path) -> httpx.Client:
     return in_process(models_dir=models, model="tiny")
 
 
-def test_each_request_has_one_line_with_what_is_known_of_it(client: httpx.Client) -> None:
+def test_each_request_has_one_line_with_its_facts(client: httpx.Client) -> None:
     with captured() as log:
         sent = client.post(
             "/v1/encode", json={"input": "apple Bank zzz"}, headers={"X-Request-ID": "mine"}
@@ -164,7 +164,7 @@ def test_other_libraries_are_only_heard_when_they_warn(level: str, root: str) ->
     assert config["handlers"]["stderr"]["formatter"] == "text"
 
 
-def test_a_line_that_cannot_be_written_is_counted_and_harms_nothing() -> None:
+def test_an_unwritable_line_is_counted_and_harms_nothing() -> None:
     class Full(io.StringIO):
         def write(self, _: str) -> int:
             raise OSError
@@ -329,7 +329,7 @@ def test_the_log_shows_requests_and_callers(log: str) -> None:
     assert all(json.loads(line)["time"] for line in log.splitlines())
 
 
-def test_no_key_and_nothing_of_the_callers_text_is_in_the_log(log: str) -> None:
+def test_the_log_contains_no_key_and_no_text_of_callers(log: str) -> None:
     assert [line for line in log.splitlines() if MARK in line.lower()] == []
     assert base64.b64encode(MARK.encode()).decode()[:10] not in log
     assert "Traceback" not in log

@@ -109,7 +109,7 @@ def test_the_gauges_show_the_models(client: httpx.Client, models: Path, broken_m
     assert total(broken, "ready") == 0
 
 
-def test_every_label_set_is_there_before_its_first_request(client: httpx.Client) -> None:
+def test_every_label_set_exists_before_its_first_request(client: httpx.Client) -> None:
     found = set(numbers(client))
     for name, labels in (
         ("requests_total", {"route": "/v1/trace", "method": "POST", "status": "200"}),
@@ -139,6 +139,6 @@ def test_openmetrics_is_offered(client: httpx.Client) -> None:
     assert list(text_string_to_metric_families(plain.text))
 
 
-def test_metrics_that_are_off_are_not_there(models: Path) -> None:
+def test_disabled_metrics_are_not_found(models: Path) -> None:
     off = in_process(models_dir=models, model="tiny", metrics="off")
     assert off.get("/metrics").status_code == 404

@@ -76,7 +76,7 @@ def test_each_request_has_a_span_that_names_its_route(sent) -> None:
     assert len(processes) == 2
 
 
-def test_a_span_has_what_is_known_of_its_request(sent) -> None:
+def test_a_span_has_the_facts_of_its_request(sent) -> None:
     collector, _, _ = sent
     (span,) = [one for one in servers(collector) if one.trace_id.hex() == TRACE]
     assert span.parent_span_id.hex() == PARENT
@@ -147,9 +147,7 @@ def test_a_sampler_decides_which_requests_are_traced(models, monkeypatch) -> Non
 
 
 @pytest.mark.parametrize("trouble", ["absent", "fails", "hangs"])
-def test_a_collector_that_takes_nothing_costs_no_request_anything(
-    models, monkeypatch, trouble
-) -> None:
+def test_an_unresponsive_collector_delays_no_request(models, monkeypatch, trouble) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
     monkeypatch.setattr(tracing, "_LAST_SECONDS", 0.2)
     with collecting(503 if trouble == "fails" else 200) as collector:
@@ -164,7 +162,7 @@ def test_a_collector_that_takes_nothing_costs_no_request_anything(
         assert time.monotonic() - began < 5
 
 
-def test_a_fault_of_the_service_is_an_error_and_a_fault_of_the_caller_is_none(monkeypatch) -> None:
+def test_server_errors_are_span_errors_and_client_errors_are_not(monkeypatch) -> None:
     kept = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))

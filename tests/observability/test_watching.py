@@ -73,7 +73,7 @@ def test_the_page_lists_every_metric_with_its_labels_and_no_other():
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_every_alert_says_how_bad_it_is_and_what_to_do(rule):
+def test_every_alert_has_a_severity_and_a_runbook(rule):
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
     assert set(rule["annotations"]) == {"summary", "description", "runbook"}
     page, _, anchor = rule["annotations"]["runbook"].partition("#")
@@ -114,13 +114,13 @@ def promtool(*arguments, text=None, folder=PROMETHEUS):
     ],
     ids=" ".join,
 )
-def test_promtool_finds_nothing_wrong(arguments):
+def test_promtool_accepts_the_rules(arguments):
     code, said = promtool(*arguments)
     assert code == 0, said
 
 
 @needs_prometheus
-def test_promtool_finds_nothing_wrong_with_what_a_live_service_says(client):
+def test_promtool_accepts_the_metrics_of_a_live_service(client):
     client.post("/v1/encode", json={"input": "a bank"})
     code, said = promtool("check", "metrics", text=client.get("/metrics").text)
     assert (code, said) == (0, "")
@@ -217,7 +217,7 @@ def all_evaluated(api):
     return all(rule["health"] != "unknown" for group in groups for rule in group["rules"])
 
 
-def test_the_dashboard_asks_the_source_that_is_provisioned():
+def test_the_dashboard_queries_the_provisioned_source():
     path = GRAFANA / "provisioning" / "datasources" / "prometheus.yml"
     (source,) = yaml.safe_load(path.read_text("utf-8"))["datasources"]
     asked = {target["datasource"]["uid"] for panel in PANELS for target in panel["targets"]}

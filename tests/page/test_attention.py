@@ -36,7 +36,7 @@ def written(reader: Reader) -> list[str]:
     return [word.locator("bdi").text_content() for word in words(reader).all()]
 
 
-def test_the_first_look_is_at_two_apples(open_page: Open) -> None:
+def test_the_first_example_has_two_apples(open_page: Open) -> None:
     reader = open_page()
     assert sentence(reader).input_value() == APPLES
     assert written(reader) == APPLE_WORDS
@@ -53,7 +53,7 @@ def test_typing_shows_the_new_sentence_after_a_pause(open_page: Open) -> None:
     assert sentence(reader).input_value() == "The river bank too"
 
 
-def test_back_leads_to_the_sentence_before_and_forward_to_the_one_after(open_page: Open) -> None:
+def test_back_and_forward_restore_sentences(open_page: Open) -> None:
     reader = open_page()
     sentence(reader).fill("The river bank")
     expect(words(reader)).to_have_count(3)
@@ -95,7 +95,7 @@ def test_the_button_sends_too(open_page: Open) -> None:
     assert reader.page.evaluate("history.length") == min(before + 1, 50)
 
 
-def test_no_sentence_is_no_question(open_page: Open) -> None:
+def test_an_empty_sentence_sends_no_request(open_page: Open) -> None:
     reader = open_page()
     asked: list[str] = []
     reader.page.on("request", lambda request: asked.append(request.url))
@@ -126,7 +126,7 @@ def test_a_sentence_over_the_limit_is_refused_in_the_services_words(
     assert not words(reader).first.is_visible()
 
 
-def test_a_model_that_is_not_there_is_said_in_the_services_words(
+def test_an_unknown_model_is_reported_in_the_services_words(
     open_page: Open, client: httpx.Client
 ) -> None:
     reader = open_page(attention_address(model="nobody"))
@@ -163,7 +163,7 @@ def test_an_address_opened_afresh_gives_the_same_view(open_page: Open) -> None:
     assert reader.page.get_by_label("Case", exact=True).input_value() == "lower"
 
 
-def test_an_address_that_names_what_is_not_there_shows_the_first(open_page: Open) -> None:
+def test_an_invalid_address_shows_the_first_choice(open_page: Open) -> None:
     reader = open_page(attention_address(word=99))
     for state in ({"word": 99}, {"layer": 7, "head": "x"}, {"row": -1, "word": "e"}):
         reader.go(attention_address(**state))
@@ -215,7 +215,7 @@ def test_a_very_long_word_fits(open_page: Open) -> None:
     assert not reader.scrolls_sideways()
 
 
-def test_the_answer_and_its_command_say_the_same(open_page: Open, tmp_path: Path) -> None:
+def test_the_response_and_its_command_agree(open_page: Open, tmp_path: Path) -> None:
     reader = open_page(attention_address(text="It's the bank's \"river\" — $HOME `x`"))
     assert reader.saved_json(tmp_path) == reader.run_command()
     assert '{"input":' in reader.command()
@@ -252,7 +252,7 @@ def compared(reader: Reader) -> dict[str, str]:
     return {name: values[0] for name, values in asked.items()}
 
 
-def test_an_occurrence_alone_goes_to_compare_with_an_empty_one(
+def test_a_single_occurrence_opens_compare_with_an_empty_one(
     open_page: Open, tiny_models: httpx.Client
 ) -> None:
     reader = open_page(
@@ -317,7 +317,7 @@ def test_a_cell_is_kept_where_the_next_view_is_slow_to_come(open_page: Open) -> 
     assert reader.address == "#attention?row=3&column=2"
 
 
-def test_back_leads_to_a_sentence_that_was_typed_over(open_page: Open) -> None:
+def test_back_restores_a_replaced_sentence(open_page: Open) -> None:
     reader = open_page()
     sentence(reader).fill("A river")
     reader.page.keyboard.press("Enter")
@@ -349,7 +349,7 @@ def test_very_long_words_are_never_wider_than_the_page(open_page: Open) -> None:
         assert max(labels) < 1000
 
 
-def test_letters_of_several_signs_stay_whole_in_shortened_words(open_page: Open) -> None:
+def test_shortened_words_keep_grapheme_clusters(open_page: Open) -> None:
     family = "👩‍👩‍👧‍👦"
     reader = open_page()
     inside = "async (family) => [await import('/page/bars.js')].map(({ bars }) =>"
@@ -398,7 +398,7 @@ def heard(line: Locator) -> list[str]:
     return line.evaluate("(line) => line.told.splice(0)")
 
 
-def test_each_cell_is_said_once(open_page: Open, client: httpx.Client) -> None:
+def test_each_cell_is_announced_once(open_page: Open, client: httpx.Client) -> None:
     reader = open_page(attention_address(row=0, column=0))
     line = status(reader, "Attention:")
     line.evaluate(HEARD)
@@ -424,7 +424,7 @@ def test_each_cell_is_said_once(open_page: Open, client: httpx.Client) -> None:
     assert heard(line) == [f"Apple attends to .: {expected:.4f}"]
 
 
-def test_each_dimension_is_said_once_and_how_to_point_never(open_page: Open) -> None:
+def test_each_dimension_is_announced_once_without_a_hint_on_pointing(open_page: Open) -> None:
     reader = open_page()
     line = status(reader, "static and contextual vector")
     line.evaluate(HEARD)
@@ -454,7 +454,7 @@ def test_each_dimension_is_said_once_and_how_to_point_never(open_page: Open) -> 
     assert heard(line) == []
 
 
-def test_what_is_said_of_unknown_words_is_what_the_weights_say(
+def test_the_note_on_unknown_words_agrees_with_the_weights(
     open_page: Open, client: httpx.Client
 ) -> None:
     reader = open_page()
@@ -475,9 +475,7 @@ def test_what_is_said_of_unknown_words_is_what_the_weights_say(
         expect(reader.page.locator(".usage")).to_have_text(said)
 
 
-def test_a_layer_or_a_head_that_is_not_there_is_said(
-    open_page: Open, tiny_models: httpx.Client
-) -> None:
+def test_a_missing_layer_or_head_is_reported(open_page: Open, tiny_models: httpx.Client) -> None:
     reader = open_page(service=tiny_models)
     layers = "This model has layers 0 to 1: layer 0 is shown."
     heads = "This model has heads 0 to 2: the mean of heads is shown."
@@ -500,7 +498,7 @@ def test_a_layer_or_a_head_that_is_not_there_is_said(
             expect(told).to_have_text(said)
 
 
-def test_the_list_of_heads_is_made_anew_where_they_differ_alone(
+def test_the_list_of_heads_is_rebuilt_only_if_it_differs(
     open_page: Open, tiny_models: httpx.Client
 ) -> None:
     reader = open_page(attention_address(text="apple bank", model="four"), service=tiny_models)
@@ -535,7 +533,7 @@ def test_each_head_of_each_layer_is_shown(open_page: Open, tiny_models: httpx.Cl
             ), (layer, head)
 
 
-def test_the_mean_of_the_last_layer_is_what_a_word_attends_most_to(
+def test_the_most_attended_words_use_the_mean_of_the_last_layer(
     open_page: Open, tiny_models: httpx.Client
 ) -> None:
     row = weights(tiny_models, TEXT, model="deep", heads="mean")[-1, 2]
@@ -574,7 +572,7 @@ def test_the_layers_of_another_model_need_not_be_there(
     assert readout(reader).startswith("apple attends to ")
 
 
-def test_a_word_says_in_which_form_it_was_found(open_page: Open, tiny_models: httpx.Client) -> None:
+def test_a_word_has_its_resolution(open_page: Open, tiny_models: httpx.Client) -> None:
     reader = open_page(attention_address(text="river", model="deep"), service=tiny_models)
     for model, text in [
         ("small", "Apple bank x"),
@@ -593,7 +591,7 @@ def test_a_word_says_in_which_form_it_was_found(open_page: Open, tiny_models: ht
         ], model  # fmt: skip
 
 
-def test_a_lower_case_model_and_subwords_are_said(
+def test_a_lower_case_model_and_subwords_are_noted(
     open_page: Open, tiny_models: httpx.Client
 ) -> None:
     reader = open_page(attention_address(text="Apple gnu", model="small"), service=tiny_models)
@@ -619,7 +617,7 @@ def test_words_that_run_from_right_to_left(open_page: Open, tiny_models: httpx.C
     assert not reader.scrolls_sideways()
 
 
-def test_one_word_alone_is_a_picture_too(open_page: Open, tiny_models: httpx.Client) -> None:
+def test_a_single_word_has_a_picture(open_page: Open, tiny_models: httpx.Client) -> None:
     reader = open_page(attention_address(text="apple", model="deep"), service=tiny_models)
     assert readout(reader) == "apple attends to apple: 1.0000"
     grid(reader).focus()
@@ -627,7 +625,9 @@ def test_one_word_alone_is_a_picture_too(open_page: Open, tiny_models: httpx.Cli
     assert readout(reader) == "apple attends to apple: 1.0000"
 
 
-def test_what_is_known_is_not_asked_again(open_page: Open, tiny_models: httpx.Client) -> None:
+def test_cached_responses_are_not_requested_again(
+    open_page: Open, tiny_models: httpx.Client
+) -> None:
     """A head, a word or a picture is chosen without a question to the service."""
     reader = open_page(attention_address(text=TEXT, model="deep"), service=tiny_models)
     asked: list[str] = []

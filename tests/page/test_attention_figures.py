@@ -138,7 +138,7 @@ def test_the_address_follows_the_keyboard(open_page: Open) -> None:
     assert reader.page.evaluate("history.length") == before
 
 
-def test_moving_does_not_draw_anew(open_page: Open) -> None:
+def test_moving_the_pointer_does_not_redraw(open_page: Open) -> None:
     reader = open_page()
     reader.page.evaluate("document.querySelector('svg.heatmap').mark = true")
     grid(reader).focus()
@@ -311,7 +311,7 @@ def test_a_chosen_word_has_its_shift_and_what_it_attends_most_to(
     assert name == f"apple attends most to {expected}"
 
 
-def test_the_strips_say_the_numbers_of_each_dimension(
+def test_the_strips_show_the_numbers_of_each_dimension(
     open_page: Open, client: httpx.Client
 ) -> None:
     reader = open_page(attention_address(word=10))
@@ -337,7 +337,7 @@ def test_the_strips_say_the_numbers_of_each_dimension(
     assert figure.get_by_role("status").text_content() == said(120)
 
 
-def test_a_word_without_a_static_vector_says_so(open_page: Open) -> None:
+def test_a_word_without_a_static_vector_is_marked(open_page: Open) -> None:
     reader = open_page(attention_address(text="qqzx river bank"))
     assert reader.page.get_by_text("This word has no static vector").is_visible()
 
@@ -485,7 +485,7 @@ def test_it_is_accessible_and_fits(open_page: Open, axe: Axe, width: int, theme:
         assert not reader.scrolls_sideways(), state
 
 
-def test_what_cannot_be_shown_is_accessible_too(open_page: Open, axe: Axe) -> None:
+def test_an_error_is_accessible_too(open_page: Open, axe: Axe) -> None:
     reader = open_page()
     for text, said in [("", "Type a sentence"), ("river qqzx Zebra", "vocabulary")]:
         reader.go(attention_address(text=text, oov="error"))
@@ -534,7 +534,7 @@ def test_what_is_read_out_does_not_push_the_picture(open_page: Open) -> None:
 
 
 @pytest.mark.parametrize("picture", ["heatmap", "lines"])
-def test_the_focus_stays_in_a_picture_that_is_drawn_anew(open_page: Open, picture: str) -> None:
+def test_the_focus_survives_a_redraw(open_page: Open, picture: str) -> None:
     reader = open_page(attention_address(picture=picture))
     target = grid(reader) if picture == "heatmap" else reader.page.get_by_role("listbox")
     target.focus()

@@ -157,7 +157,7 @@ def test_a_point_is_named_for_the_pointer_and_for_the_keyboard(open_page: Open) 
     expect(said).to_have_text(by_place[-1])
 
 
-def test_a_word_of_the_map_leads_to_its_neighbors(open_page: Open) -> None:
+def test_a_word_of_the_map_opens_its_neighbors(open_page: Open) -> None:
     reader = open_page(address(BANKS))
     reader.page.locator(".flat-map .point[aria-label^='tributaries:']").focus()
     reader.page.keyboard.press("Enter")
@@ -186,7 +186,7 @@ def test_a_card_has_the_services_neighbors_shift_and_attention(
     assert shown.locator("mark").text_content() == "bank"
 
 
-def test_an_occurrence_leads_to_its_attention_by_its_token(open_page: Open) -> None:
+def test_an_occurrence_opens_its_attention(open_page: Open) -> None:
     reader = open_page(address([("😀 don't bank on the bank", "bank", 1), ("Money bank", "bank")]))
     shown = card(reader, "A: bank")
     assert shown.locator("blockquote").text_content() == "😀 don't bank on the bank"
@@ -289,7 +289,7 @@ MISSING: list[tuple[Row, str]] = [
 ]
 
 
-def test_a_word_that_is_not_there_is_refused_and_can_be_mended(open_page: Open) -> None:
+def test_an_absent_word_is_refused_and_can_be_corrected(open_page: Open) -> None:
     reader = open_page(address(BANKS))
     for row, said in MISSING:
         assert not reader.problem.is_visible()
@@ -305,13 +305,13 @@ def test_a_word_that_is_not_there_is_refused_and_can_be_mended(open_page: Open) 
         assert len(cosines(reader)) == 8, row
 
 
-def test_a_model_that_is_not_there_is_said_in_the_services_sentence(open_page: Open) -> None:
+def test_an_unknown_model_is_reported_in_the_services_words(open_page: Open) -> None:
     reader = open_page(address(BANKS, model="nobody"))
     expect(reader.problem).to_contain_text("model")
     assert not reader.page.get_by_role("figure").first.is_visible()
 
 
-def test_a_service_that_goes_away_is_said_and_comes_back(open_page: Open) -> None:
+def test_an_unreachable_service_is_reported_and_recovers(open_page: Open) -> None:
     reader = open_page(address(BANKS))
 
     def abort(route: Route) -> None:
@@ -329,9 +329,7 @@ def test_a_service_that_goes_away_is_said_and_comes_back(open_page: Open) -> Non
     assert pressed(reader, 1) == [1]
 
 
-def test_words_the_model_does_not_know_have_no_static_mark(
-    open_page: Open, client: httpx.Client
-) -> None:
+def test_unknown_words_have_no_static_mark(open_page: Open, client: httpx.Client) -> None:
     rows: list[Row] = [("River qqzzxx", "qqzzxx"), ("River bank", "bank")]
     reader = open_page(address(rows))
     assert words(reader, 1).nth(1).text_content() == "qqzzxxnot in the vocabulary"
@@ -346,7 +344,7 @@ def test_words_the_model_does_not_know_have_no_static_mark(
     assert cosines(reader)[0] == asked(client, rows)["static_similarity"][0][0] == 0
 
 
-def test_where_no_vector_has_a_direction_there_is_no_map(open_page: Open) -> None:
+def test_zero_vectors_have_no_map(open_page: Open) -> None:
     reader = open_page(address([("qqzzxx", "qqzzxx"), ("qqzzyy", "qqzzyy")]))
     assert not reader.page.get_by_role("figure", name="Map").is_visible()
     assert cosines(reader) == [0] * 8
@@ -422,7 +420,7 @@ def test_each_picture_can_be_taken_away(open_page: Open, tmp_path: Path) -> None
         assert png.startswith(b"\x89PNG")
 
 
-def test_a_label_without_room_is_seen_at_its_point_alone_and_not_saved(
+def test_a_hidden_label_appears_at_its_point_and_is_not_saved(
     open_page: Open, tmp_path: Path
 ) -> None:
     reader = open_page(address(EIGHT))

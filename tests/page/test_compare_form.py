@@ -69,7 +69,7 @@ def test_a_chosen_word_comes_back_when_it_is_typed_again(open_page: Open) -> Non
     assert kept(reader)[0][1] == "flows"
 
 
-def test_a_sentence_that_is_typed_is_there_though_the_view_is_left(open_page: Open) -> None:
+def test_a_typed_sentence_survives_leaving_the_view(open_page: Open) -> None:
     reader = open_page(address(BANKS))
     sentence(reader, 1).fill("The green bank of a river")
     reader.page.get_by_role("link", name="Models", exact=True).click()
@@ -130,7 +130,7 @@ def test_sentences_are_added_up_to_eight_and_removed_down_to_two(open_page: Open
     expect(reader.page.locator(".occurrence")).to_have_count(3)
 
 
-def test_a_sentence_that_was_added_is_gone_after_a_step_back(open_page: Open) -> None:
+def test_back_removes_an_added_sentence(open_page: Open) -> None:
     reader = open_page("#compare")
     reader.page.get_by_role("button", name="Add a sentence").click()
     expect(reader.page.locator(".occurrence")).to_have_count(3)
@@ -139,7 +139,7 @@ def test_a_sentence_that_was_added_is_gone_after_a_step_back(open_page: Open) ->
     expect(reader.problem).to_be_hidden()
 
 
-def test_an_empty_sentence_is_named_and_nothing_is_asked(open_page: Open) -> None:
+def test_an_empty_sentence_is_named_and_sends_no_request(open_page: Open) -> None:
     reader = open_page(address(BANKS))
     questions: list[str] = []
     reader.page.on("request", lambda request: questions.append(request.url))
@@ -201,9 +201,7 @@ def caption(reader: Reader) -> str:
     return figure.locator("figcaption").text_content() or ""
 
 
-def test_what_context_does_to_the_pairs_is_said_as_it_is(
-    open_page: Open, client: httpx.Client
-) -> None:
+def test_the_summary_of_the_pairs_is_accurate(open_page: Open, client: httpx.Client) -> None:
     reader = open_page(address([BANKS[0]] * 3))
     assert caption(reader) == "Cosines of every pair. Context does not change any pair."
     expect(reader.page.locator(".notes li")).to_have_text(
@@ -228,7 +226,7 @@ def test_what_context_does_to_the_pairs_is_said_as_it_is(
     )
 
 
-def test_an_unknown_word_is_not_said_to_have_moved(open_page: Open) -> None:
+def test_an_unknown_word_has_no_shift(open_page: Open) -> None:
     rows: list[Row] = [("River qqzzxx", "qqzzxx"), BANKS[0], BANKS[1]]
     reader = open_page(address(rows))
     unknown = card(reader, "A: qqzzxx")
@@ -282,7 +280,7 @@ def test_cards_are_named_and_their_links_are_large_enough_to_touch(open_page: Op
     assert min(min(box["height"], box["width"]) for box in boxes) >= 24
 
 
-def test_how_many_neighbors_an_address_asks_for_is_what_is_asked(open_page: Open) -> None:
+def test_the_number_of_neighbors_comes_from_the_address(open_page: Open) -> None:
     reader = open_page(address(BANKS, k="7"))
     many = reader.page.get_by_label("Number of neighbors")
     assert many.locator("option").all_text_contents() == ["3", "5", "7", "8", "12", "20"]

@@ -31,7 +31,7 @@ def test_the_first_view_is_drawn_without_any_address(open_page: Open) -> None:
     reader.page.get_by_role("figure").first.wait_for()
 
 
-def test_an_address_of_no_view_leads_to_the_first(open_page: Open) -> None:
+def test_an_unknown_view_opens_the_first(open_page: Open) -> None:
     reader = open_page("#a?%E0")
     for fragment in ("#?text=x", "#toString"):
         assert reader.page.title() == "Attention · Polyseme"
@@ -92,7 +92,7 @@ def background(page: Page) -> str:
     return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
-def test_theme_follow_the_system_unless_the_reader_says_otherwise(open_page: Open) -> None:
+def test_the_theme_follows_the_system_until_the_reader_chooses(open_page: Open) -> None:
     reader = open_page("#models", theme="dark")
     dark = background(reader.page)
     bar = reader.page.locator(".bar").first
@@ -112,7 +112,7 @@ def test_theme_follow_the_system_unless_the_reader_says_otherwise(open_page: Ope
     assert background(reader.page) == light
 
 
-def test_a_key_is_asked_for_used_and_never_shown(open_page: Open, serve: Serve) -> None:
+def test_a_key_is_requested_used_and_never_shown(open_page: Open, serve: Serve) -> None:
     service = serve(api_keys=KEY)
     reader = open_page("#neighbors", service=service)
     reader.problem.wait_for()
@@ -130,7 +130,7 @@ def test_a_key_is_asked_for_used_and_never_shown(open_page: Open, serve: Serve) 
     assert KEY not in reader.page.url
 
 
-def test_a_service_that_is_gone_is_said(open_page: Open) -> None:
+def test_an_unreachable_service_is_reported(open_page: Open) -> None:
     reader = open_page("#neighbors")
     reader.page.route("**/v1/**", lambda route: route.abort())
     reader.page.get_by_label("Word", exact=True).fill("river")
@@ -143,7 +143,7 @@ def test_a_service_that_is_gone_is_said(open_page: Open) -> None:
     assert not reader.problem.is_visible()
 
 
-def test_a_proxys_own_page_is_said_too(open_page: Open) -> None:
+def test_a_proxys_error_page_is_reported(open_page: Open) -> None:
     reader = open_page("#neighbors")
 
     def answer(route: Route) -> None:
@@ -231,7 +231,7 @@ def answer_with(page: Page, body: str, status: int = 200, **headers: str) -> Non
     )
 
 
-def test_a_part_of_the_page_that_does_not_come_is_said_and_does_not_stay(open_page: Open) -> None:
+def test_a_module_that_fails_to_load_is_reported_until_another_view_opens(open_page: Open) -> None:
     reader = open_page("#neighbors")
     reader.page.route("**/page/compare/view.js", lambda route: route.abort())
     navigation(reader, "Compare")
@@ -243,7 +243,7 @@ def test_a_part_of_the_page_that_does_not_come_is_said_and_does_not_stay(open_pa
     reader.wrong.clear()
 
 
-def test_a_view_that_is_left_while_it_loads_keeps_nobody_waiting(open_page: Open) -> None:
+def test_leaving_a_loading_view_is_immediate(open_page: Open) -> None:
     reader = open_page("#neighbors")
     held: list[Route] = []
     reader.page.route("**/page/steps/view.js", hold(held))
@@ -256,7 +256,7 @@ def test_a_view_that_is_left_while_it_loads_keeps_nobody_waiting(open_page: Open
     assert reader.page.title() == "Neighbors · Polyseme"
 
 
-def test_an_answer_that_cannot_be_read_is_said_and_asked_for_again(open_page: Open) -> None:
+def test_an_unreadable_response_is_reported_and_requested_again(open_page: Open) -> None:
     reader = open_page("#neighbors")
     for body in ("<html>", "null", '{"neighbors": [null]}'):
         answer_with(reader.page, body)
@@ -307,7 +307,7 @@ def test_a_problem_of_any_form_is_a_sentence(open_page: Open) -> None:
     assert reader.wrong == []
 
 
-def test_a_rate_says_how_long_to_wait_and_can_be_tried_again(open_page: Open) -> None:
+def test_a_rate_limit_shows_the_wait_and_a_retry(open_page: Open) -> None:
     reader = open_page("#neighbors")
     answer_with(reader.page, '{"detail": "Too many.", "hint": "h"}', 429, **{"Retry-After": "12"})
     reader.page.get_by_label("Word", exact=True).fill("river")
@@ -349,7 +349,7 @@ def test_who_follows_a_link_to_another_view_is_taken_to_its_heading(open_page: O
     expect(reader.page.get_by_role("navigation").get_by_role("link", name="Models")).to_be_focused()
 
 
-def test_a_browser_that_keeps_nothing_shows_the_page_all_the_same(open_page: Open) -> None:
+def test_the_page_works_without_browser_storage(open_page: Open) -> None:
     reader = open_page("#neighbors", fresh=True)
     reader.page.add_init_script(
         "for (const name of ['localStorage', 'sessionStorage'])"
@@ -361,7 +361,7 @@ def test_a_browser_that_keeps_nothing_shows_the_page_all_the_same(open_page: Ope
     assert reader.page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
-def test_while_there_is_no_answer_there_is_nothing_to_save(open_page: Open) -> None:
+def test_nothing_can_be_saved_before_a_response(open_page: Open) -> None:
     reader = open_page("#models")
     held: list[Route] = []
     reader.page.route("**/v1/neighbors", hold(held))
@@ -373,7 +373,7 @@ def test_while_there_is_no_answer_there_is_nothing_to_save(open_page: Open) -> N
     expect(reader.page.get_by_text("Waiting for the service…")).to_have_count(0)
 
 
-def test_models_that_do_not_come_are_not_asked_for_again_and_again(open_page: Open) -> None:
+def test_a_failed_list_of_models_is_not_requested_repeatedly(open_page: Open) -> None:
     reader = open_page("#neighbors")
     asked: list[str] = []
 
@@ -428,7 +428,7 @@ OVERLAP = """async () => {
 }"""
 
 
-def test_a_group_that_is_seen_through_is_so_once_in_a_png(open_page: Open) -> None:
+def test_opacity_of_a_group_applies_once_in_a_png(open_page: Open) -> None:
     """Two black squares at half strength on white: grey alone, together and apart; then none."""
     alone, together, apart, beside = open_page("#neighbors").page.evaluate(OVERLAP)
     assert alone == together == apart

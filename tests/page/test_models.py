@@ -27,7 +27,7 @@ def several(serve: Serve, broken_models: Path, tmp_path_factory: pytest.TempPath
     return serve(models_dir=folder, preload_models=True)
 
 
-def test_what_a_model_is_is_said(open_page: Open, client: httpx.Client) -> None:
+def test_a_model_is_described(open_page: Open, client: httpx.Client) -> None:
     (model,) = client.get("/v1/models").json()["data"]
     card = open_page("#models").page.get_by_role("article", name="wiki-en")
     said = card.text_content()
@@ -38,7 +38,7 @@ def test_what_a_model_is_is_said(open_page: Open, client: httpx.Client) -> None:
         assert fact in said
 
 
-def test_how_good_it_is_is_drawn_as_the_manifest_says(open_page: Open, client) -> None:
+def test_the_quality_in_the_manifest_is_drawn(open_page: Open, client) -> None:
     (model,) = client.get("/v1/models").json()["data"]
     picture = open_page("#models").page.get_by_role("img", name="Measured quality in percent")
     texts = picture.locator("text").all_text_contents()
@@ -72,7 +72,7 @@ def test_the_focus_stays_where_how_it_was_made_is_opened(open_page: Open) -> Non
     expect(reader.page.get_by_text("models/build_wiki_en.py")).to_be_hidden()
 
 
-def test_measures_are_told_apart_on_a_phone(open_page: Open, several: httpx.Client) -> None:
+def test_measures_are_distinguishable_on_a_phone(open_page: Open, several: httpx.Client) -> None:
     reader = open_page("#models", service=several, width=320)
     picture = reader.page.get_by_role("img", name="Measured quality in percent")
     names = picture.locator("text:not(.number)").all_text_contents()
@@ -90,7 +90,7 @@ def test_how_it_was_made_opens_and_the_address_keeps_it(open_page: Open) -> None
     reader.page.get_by_text("models/build_wiki_en.py").wait_for()
 
 
-def test_a_broken_model_says_why_and_the_others_are_offered(
+def test_a_broken_model_has_its_reason_and_others_are_offered(
     open_page: Open, several: httpx.Client
 ) -> None:
     reader = open_page("#models", service=several)
@@ -110,7 +110,7 @@ def test_a_broken_model_says_why_and_the_others_are_offered(
     assert '"model"' not in reader.command()
 
 
-def test_a_model_of_the_address_that_is_not_there_is_said(open_page: Open) -> None:
+def test_an_unknown_model_of_the_address_is_reported(open_page: Open) -> None:
     reader = open_page("#neighbors?model=nothing")
     reader.problem.wait_for()
     said = reader.problem.locator("p").text_content()

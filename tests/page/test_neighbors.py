@@ -47,7 +47,7 @@ def test_the_keyboard_goes_on_from_a_neighbor(open_page: Open) -> None:
     assert reader.address == "#neighbors?word=rivers"
 
 
-def test_a_word_that_is_not_there_is_said_in_the_services_sentence(open_page: Open) -> None:
+def test_an_unknown_word_is_reported_in_the_services_words(open_page: Open) -> None:
     reader = open_page("#neighbors?word=qqzzxx")
     assert "vocabulary" in reader.problem.text_content()
     assert not reader.page.get_by_role("figure").is_visible()
@@ -57,7 +57,7 @@ def test_a_word_that_is_not_there_is_said_in_the_services_sentence(open_page: Op
     assert not reader.problem.is_visible()
 
 
-def test_no_word_is_no_question(open_page: Open) -> None:
+def test_an_empty_word_sends_no_request(open_page: Open) -> None:
     reader = open_page("#neighbors?word=")
     assert reader.problem.text_content() == "Type a word to see its neighbors."
 
@@ -150,7 +150,7 @@ def test_a_hundred_bars_are_one_stop_of_the_tab_key(open_page: Open) -> None:
     expect(bars.nth(98)).to_be_focused()
 
 
-def test_how_many_an_address_asks_for_is_what_is_asked(open_page: Open) -> None:
+def test_the_number_of_neighbors_comes_from_the_address(open_page: Open) -> None:
     reader = open_page("#neighbors?k=7")
     many = reader.page.get_by_label("Number of neighbors")
     expect(many).to_have_value("7")

@@ -82,7 +82,7 @@ PRINTED = [
 ]
 
 
-def test_it_is_said_how_many_printed_values_are_wrong(open_page: Open) -> None:
+def test_the_number_of_wrong_printed_values_is_shown(open_page: Open) -> None:
     reader = open_page("#steps")
     for number, sentence, wrong, right in PRINTED:
         reader.go(address(example=number))
@@ -180,7 +180,7 @@ def test_exactly_the_cells_that_make_a_number_are_lit(open_page: Open) -> None:
         assert chosen(reader) == [":".join([name, *place[-2:]])], fields
 
 
-def test_lit_cells_are_told_by_an_outline(open_page: Open) -> None:
+def test_highlighted_cells_have_an_outline(open_page: Open) -> None:
     reader = open_page(address(example=3, cell="scores:1:2"))
     styles = reader.page.evaluate(
         """() => ["td.lit", "td.chosen"].map((one) =>
@@ -237,7 +237,7 @@ def test_the_decimals_are_the_readers(open_page: Open) -> None:
     assert reader.address == "#steps?example=3&decimals=2"
 
 
-def test_shapes_are_said_in_letters_and_in_numbers(open_page: Open) -> None:
+def test_shapes_are_shown_in_letters_and_in_numbers(open_page: Open) -> None:
     reader = open_page(address(example=3))
     shapes = {
         name: reader.page.locator(f"[data-step={name}] .shape").text_content()
@@ -300,7 +300,7 @@ ONLY_FORMULAS = {
 }
 
 
-def test_every_step_of_a_stored_model_is_there(open_page: Open, client: httpx.Client) -> None:
+def test_every_step_of_a_stored_model_is_shown(open_page: Open, client: httpx.Client) -> None:
     reader = open_page(address(source="sentence", text=TEXT))
     assert steps(reader) == list(traced(client, text=TEXT))
 
@@ -398,7 +398,7 @@ def test_a_step_with_only_a_formula_lights_what_it_works_on(
         assert lit(reader) == expected, (layer, step)
 
 
-def test_a_number_that_does_not_come_out_is_said_to_differ(open_page: Open) -> None:
+def test_a_differing_number_is_marked(open_page: Open) -> None:
     reader = open_page("#models")
 
     def falsified(route) -> None:
@@ -456,7 +456,7 @@ def test_the_head_is_chosen(open_page: Open, client: httpx.Client) -> None:
     assert numbers(reader, "weights") == [[round(x, 4) for x in row] for row in given]
 
 
-def test_a_number_of_the_output_leads_to_its_head(open_page: Open) -> None:
+def test_a_number_of_the_output_opens_its_head(open_page: Open) -> None:
     reader = open_page(address(source="sentence", text="the river bank", cell="output:0:74"))
     assert lit(reader) == {"context:0:74"}
     reader.page.locator("[data-step=output] td.chosen").focus()
@@ -483,7 +483,7 @@ def test_wide_matrices_are_seen_through_a_window(open_page: Open, client: httpx.
     assert chosen(reader) == ["embeddings:1:299"]
 
 
-def test_a_sentence_is_typed_and_back_leads_to_the_one_before(open_page: Open) -> None:
+def test_back_restores_the_previous_sentence(open_page: Open) -> None:
     reader = open_page(address(source="sentence", text="river bank"))
     reader.page.get_by_label("Sentence", exact=True).fill("money bank")
     reader.page.keyboard.press("Enter")
@@ -495,7 +495,7 @@ def test_a_sentence_is_typed_and_back_leads_to_the_one_before(open_page: Open) -
     assert reader.page.locator("[data-step=scores] th").first.text_content() == "river"
 
 
-def test_no_sentence_is_no_question(open_page: Open) -> None:
+def test_an_empty_sentence_sends_no_request(open_page: Open) -> None:
     reader = open_page(address(source="sentence", text=""))
     for text in ("", "   "):
         reader.go(address(source="sentence", text=text))
@@ -505,7 +505,7 @@ def test_no_sentence_is_no_question(open_page: Open) -> None:
         assert not reader.problem.is_visible()
 
 
-def test_a_layer_that_is_not_there_is_said(open_page: Open) -> None:
+def test_a_missing_layer_is_reported(open_page: Open) -> None:
     reader = open_page(address(source="sentence", layer=7))
     assert "the model's layers are 0 to 0" in reader.problem.text_content()
     reader.page.get_by_label("Layer").select_option("0")

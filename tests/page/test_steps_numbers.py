@@ -45,7 +45,7 @@ def right(reader: Reader, x: list[list[float]]) -> None:
     np.testing.assert_allclose(numbers(reader, "context"), attention(x), atol=5.1e-5)
 
 
-def test_editing_a_number_changes_the_result_as_numpy_says(open_page: Open) -> None:
+def test_editing_a_number_gives_the_result_of_numpy(open_page: Open) -> None:
     reader = open_page(address(PLAIN))
     right(reader, [[1, 2], [3, -1]])
     typed(reader, X, 0, 1, "-0.5")
@@ -124,7 +124,7 @@ NO_BLOCKS = [
 ]
 
 
-def test_a_block_that_is_no_matrix_is_refused_with_a_sentence(open_page: Open) -> None:
+def test_an_invalid_matrix_is_refused_with_a_message(open_page: Open) -> None:
     reader = open_page(address(PLAIN))
     wrong = reader.page.get_by_role("group", name=X, exact=True).locator(".wrong")
     pasted(reader, X, "1 2\n3")
@@ -138,7 +138,7 @@ def test_a_block_that_is_no_matrix_is_refused_with_a_sentence(open_page: Open) -
         assert sentence in one["wrong"], text
 
 
-def test_what_is_no_number_is_marked_and_not_asked(open_page: Open) -> None:
+def test_an_invalid_number_is_marked_and_not_sent(open_page: Open) -> None:
     reader = open_page("#steps")
     asked = []
     reader.page.on("request", lambda request: asked.append(request.url))
@@ -178,7 +178,7 @@ def test_a_refusal_marks_the_matrix_that_it_names(open_page: Open) -> None:
     assert reader.page.locator("[data-refused]").count() == 0
 
 
-def test_heads_that_do_not_divide_are_said(open_page: Open) -> None:
+def test_heads_that_do_not_divide_the_width_are_reported(open_page: Open) -> None:
     reader = open_page(address(SMALL))
     reader.page.get_by_label("Heads").fill("3")
     reader.page.get_by_label("Heads").blur()
@@ -433,7 +433,7 @@ def test_a_long_word_is_shown_cut_and_sent_whole(open_page: Open, client: httpx.
     assert numbers(reader, "scores") == traced(client, **request)["scores"]
 
 
-def test_words_that_are_cut_alike_are_told_apart(open_page: Open) -> None:
+def test_words_with_equal_shortened_forms_are_distinguished(open_page: Open) -> None:
     reader = open_page(address({**PLAIN, "tokens": [f"{LONG}a", f"{LONG}b"]}))
     rows = reader.page.locator("[data-step=scores] th[scope=row]").all_text_contents()
     assert len(set(rows)) == 2
@@ -485,7 +485,7 @@ def test_adding_and_removing_words_by_keyboard_keeps_the_focus(open_page: Open) 
     assert focused(reader) == "Word 0"
 
 
-def test_a_sentence_that_is_being_typed_stays(open_page: Open) -> None:
+def test_a_sentence_in_progress_is_kept(open_page: Open) -> None:
     reader = open_page(address(source="sentence", text="river bank"), width=1200)
     box = reader.page.get_by_label("Sentence", exact=True)
     box.fill("money ba")
@@ -506,7 +506,7 @@ def test_a_sentence_that_is_being_typed_stays(open_page: Open) -> None:
     assert box.input_value() == "open door"
 
 
-def test_without_its_examples_the_view_says_so_and_waits_for_nothing(open_page: Open) -> None:
+def test_missing_examples_are_reported_without_waiting(open_page: Open) -> None:
     reader = open_page("#models")
     reader.page.route("**/worked-examples.json", lambda route: route.abort())
     reader.go("#steps")
@@ -543,7 +543,7 @@ def test_powers_of_ten_are_for_tiny_and_huge_numbers(open_page: Open) -> None:
         assert said(reader) == [sum_]
 
 
-def test_a_case_that_is_not_there_is_refused_by_the_service(open_page: Open) -> None:
+def test_an_unknown_case_is_refused_by_the_service(open_page: Open) -> None:
     reader = open_page(address(source="sentence", case="UPPER"))
     assert "/case" in reader.problem.text_content()
     reader.page.get_by_label("Case").select_option("lower")
@@ -567,7 +567,7 @@ def test_real_minus_signs_and_decimal_commas_in_what_is_pasted(open_page: Open) 
     assert own(reader)["embeddings"][0][0] == -1e-5
 
 
-def test_weights_stay_while_queries_keys_and_values_are_brought(open_page: Open) -> None:
+def test_weights_are_kept_when_queries_keys_and_values_are_given(open_page: Open) -> None:
     reader = open_page(address({**SMALL, "convention": "row"}))
     start = reader.page.get_by_label("Start from")
     start.select_option("queries, keys, values")
@@ -593,9 +593,7 @@ def test_weights_stay_while_queries_keys_and_values_are_brought(open_page: Open)
     assert own(reader)["keys"] == PLAIN["embeddings"]
 
 
-def test_queries_come_out_of_the_norm_where_there_is_one(
-    open_page: Open, tiny_models: httpx.Client
-) -> None:
+def test_queries_use_the_output_of_the_norm(open_page: Open, tiny_models: httpx.Client) -> None:
     reader = open_page("#models", service=tiny_models)
     for model, formula, symbols, column in [
         ("bare", "Q = X̂", "Q[1,2] = X̂[1,2]", 2),

@@ -133,7 +133,7 @@ done
     ],
     ids=["/dev/shm is full", "nothing can be written"],
 )
-def test_disks_that_take_nothing_stop_nobody(tmp_path, script) -> None:
+def test_full_disks_stop_no_request(tmp_path, script) -> None:
     serves(tmp_path, ("unshare", "-m", *after(script, tmp_path)))
 
 
@@ -142,7 +142,7 @@ def test_disks_that_take_nothing_stop_nobody(tmp_path, script) -> None:
     ["exec >/dev/full 2>&1", "exec > >(true) 2>&1", "exec >&- 2>&-"],
     ids=["a full device", "a closed pipe", "closed"],
 )
-def test_a_log_that_takes_nothing_stops_nobody(tmp_path, script) -> None:
+def test_an_unwritable_log_stops_no_request(tmp_path, script) -> None:
     serves(tmp_path, after(script))
 
 

@@ -37,7 +37,7 @@ def test_a_command_gets_the_page_s_answer(client, command, answer):
 
 
 @pytest.mark.clients
-def test_triton_prints_what_the_page_says(client):
+def test_triton_prints_the_documented_output(client):
     code = here("".join(block for block, _ in PYTHON), client)
     done = subprocess.run(
         [python_of("triton"), "-c", code], capture_output=True, text=True, check=False
@@ -46,7 +46,7 @@ def test_triton_prints_what_the_page_says(client):
     assert done.stdout == "".join(said for _, said in PYTHON)
 
 
-def test_the_outputs_of_the_page_are_those_there_are():
+def test_the_page_lists_all_outputs():
     rows = re.findall(r"^\| `(\w+)` \| (FP32|INT64|BYTES) \|", PAGE, re.MULTILINE)
     assert rows == list(DATATYPES.items())
 

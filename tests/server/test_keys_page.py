@@ -88,7 +88,7 @@ def shape(text: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_key_is_made_used_replaced_and_taken_away_as_the_page_says(shell: Shell) -> None:
+def test_keys_are_created_used_replaced_and_removed_as_documented(shell: Shell) -> None:
     made = shell.run(MAKE)
     assert re.fullmatch(shape(SAID[0]), made.stderr.strip())
     assert re.fullmatch(shape(SAID[1]), (shell.folder / "keys").read_text().strip())
@@ -111,7 +111,7 @@ def test_a_key_is_made_used_replaced_and_taken_away_as_the_page_says(shell: Shel
 
 
 @pytest.mark.slow
-def test_a_rate_in_redis_is_set_as_the_page_says(shell: Shell) -> None:
+def test_a_rate_in_redis_is_set_as_documented(shell: Shell) -> None:
     with shell.serving(SERVE_RATES) as (_, client):
         # Whether there is a Redis at this place or not.
         assert client.get("/v1/models").status_code in {200, 429}
@@ -121,7 +121,7 @@ def test_a_rate_in_redis_is_set_as_the_page_says(shell: Shell) -> None:
         assert client.get("/v1/models").status_code == 200
 
 
-def test_an_origin_is_let_in_as_the_page_says(shell: Shell) -> None:
+def test_an_origin_is_allowed_as_documented(shell: Shell) -> None:
     with shell.serving(SERVE_ORIGINS):
         lines = shell.run(ASK_LEAVE).stdout.splitlines()
         assert set(SAID[2].splitlines()) <= {line.strip() for line in lines}

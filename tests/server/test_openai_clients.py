@@ -78,7 +78,7 @@ def test_openais_client_raises_what_it_raises_at_openai(told, what, kind, code, 
     assert len(error["request_id"]) == 32
 
 
-def test_openais_client_comes_back_when_it_is_told_to(told):
+def test_openais_client_retries_after_the_given_time(told):
     assert told["retries"] >= 1
 
 

@@ -38,7 +38,7 @@ def test_a_command_gets_the_page_s_answer(client, command, answer):
 
 
 @pytest.mark.clients
-def test_clients_print_what_the_page_says(client):
+def test_clients_print_the_documented_output(client):
     code = here("".join(block for block, _ in PYTHON), client)
     command = [python_of("openai"), "-W", "ignore", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

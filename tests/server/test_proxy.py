@@ -83,7 +83,7 @@ def test_a_long_response_is_the_services_own(
     assert proxy.post("/v1/encode", json=body, headers=headers).content == direct.content
 
 
-def test_the_services_own_413_says_its_limit(proxy: httpx.Client) -> None:
+def test_the_services_413_names_its_limit(proxy: httpx.Client) -> None:
     limit = Settings.model_fields["max_body_bytes"].default
     body = json.dumps({"input": "x" * limit})
     answer = proxy.post("/v1/encode", content=body, headers={"Content-Type": "application/json"})
@@ -104,9 +104,7 @@ def test_the_proxy_takes_larger_bodies_than_the_service() -> None:
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/readyz"])
-def test_what_is_for_the_inside_alone_is_not_found(
-    proxy: httpx.Client, service: str, path: str
-) -> None:
+def test_internal_routes_are_not_found(proxy: httpx.Client, service: str, path: str) -> None:
     assert httpx.get(f"{service}{path}").status_code == 200
     for way in (
         path,
@@ -126,7 +124,7 @@ def test_what_is_for_the_inside_alone_is_not_found(
         ).status_code in {400, 404}
 
 
-def test_its_own_pages_cannot_be_asked_for(proxy: httpx.Client) -> None:
+def test_error_pages_cannot_be_requested(proxy: httpx.Client) -> None:
     for name in ("internal", "malformed", "not_ready", ""):
         expect_problem(proxy.get(f"/problem/{name}"), 404, "unknown_route")
 
@@ -161,7 +159,7 @@ def test_what_the_proxy_refuses_is_a_problem(
         assert answer.headers[name] == value
 
 
-def test_without_a_service_it_says_when_to_come_again(tmp_path: Path) -> None:
+def test_without_a_service_the_503_has_retry_after(tmp_path: Path) -> None:
     with proxied(tmp_path, NOBODY) as client:
         headers = {"X-Request-ID": "mine"}
         answer = client.post(f"/v1/encode?{SECRET}", json=SENTENCE, headers=headers)
@@ -245,7 +243,7 @@ def test_a_slow_client_is_not_heard_of_by_the_service(tmp_path: Path) -> None:
                     assert connection.recv(4096).endswith(b"abc")
 
 
-def test_a_request_that_may_have_been_heard_is_not_sent_again(tmp_path: Path) -> None:
+def test_a_request_that_was_sent_is_not_repeated(tmp_path: Path) -> None:
     heard: list[bytes] = []
 
     def hear(listener: socket.socket) -> None:
@@ -268,7 +266,7 @@ def test_a_request_that_may_have_been_heard_is_not_sent_again(tmp_path: Path) ->
     assert len(heard) == 1
 
 
-def test_what_the_service_is_told_of_a_caller_is_the_proxys_word(tmp_path: Path) -> None:
+def test_the_service_gets_the_address_from_the_proxy(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         place = f"127.0.0.1:{listener.getsockname()[1]}"
 
@@ -292,7 +290,7 @@ def test_what_the_service_is_told_of_a_caller_is_the_proxys_word(tmp_path: Path)
     assert re.fullmatch("[0-9a-f]{32}", request_id)
 
 
-def test_a_service_that_is_stopped_loses_no_request_it_took(tmp_path: Path) -> None:
+def test_a_stopping_service_loses_no_accepted_request(tmp_path: Path) -> None:
     process, address = start(tmp_path / "service", drain_seconds=0, workers=1)
     statuses: list[int] = []
     with proxied(tmp_path, address) as client:

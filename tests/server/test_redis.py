@@ -98,7 +98,7 @@ def test_two_services_share_one_count(redis: Server) -> None:
     assert found == [200] * 10 + [429] * 6
 
 
-def test_a_caller_that_waits_as_long_as_it_is_told_is_answered(redis: Server) -> None:
+def test_a_caller_that_waits_for_retry_after_is_served(redis: Server) -> None:
     client = limited(redis, "1/3second")
     assert ask(client) == [200]
     time.sleep(0.7)
@@ -108,7 +108,7 @@ def test_a_caller_that_waits_as_long_as_it_is_told_is_answered(redis: Server) ->
     assert ask(client) == [200]
 
 
-def test_each_worker_counts_by_itself_while_redis_is_away_and_uses_it_again(
+def test_workers_count_in_memory_while_redis_is_unreachable_and_then_return(
     redis: Server, caplog
 ) -> None:
     client = limited(redis, "5/hour")
@@ -127,7 +127,7 @@ def test_each_worker_counts_by_itself_while_redis_is_away_and_uses_it_again(
     until(back)
 
 
-def test_a_redis_that_hangs_delays_a_few_requests_and_fails_none(redis: Server) -> None:
+def test_a_hanging_redis_delays_few_requests_and_fails_none(redis: Server) -> None:
     client = limited(redis, "1000000/hour")
     assert ask(client, 5) == [200] * 5
     os.kill(redis.process.pid, signal.SIGSTOP)

@@ -93,7 +93,7 @@ def test_every_answer_is_as_it_is_described(serve: Serve, tmp_path, keyed, lines
     assert cases > EXAMPLES
 
 
-def test_an_answer_that_is_not_described_is_found(client: httpx.Client, tmp_path):
+def test_an_undocumented_response_is_found(client: httpx.Client, tmp_path):
     document = described(client, keyed=False, lines=False)
     document["paths"] = {"/livez": document["paths"]["/livez"]}
     document["components"]["schemas"]["LiveResponse"]["properties"]["status"]["const"] = "dead"

@@ -194,7 +194,7 @@ os.register_at_fork(after_in_parent=kill)
 
 
 @pytest.mark.parametrize("moment", [EARLY, EARLIER], ids=["in the worker", "before its first step"])
-def test_a_worker_that_is_told_to_end_right_after_the_fork_ends(tmp_path, moment) -> None:
+def test_a_worker_terminated_right_after_the_fork_ends(tmp_path, moment) -> None:
     (tmp_path / "early.py").write_text(moment, "utf-8")
     command = [sys.executable, "-m", "gunicorn", "--config", tmp_path / "early.py"]
     given = {"POLYSEME_PORT": str(free_port()), "POLYSEME_WORKERS": "1"}
@@ -322,7 +322,7 @@ def test_workers_whose_master_is_killed_end(tmp_path) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_that_stands_still_is_replaced(tmp_path) -> None:
+def test_a_stopped_worker_is_replaced(tmp_path) -> None:
     with running(tmp_path, timeout=2) as service:
         stopped = service.workers()[0]
         os.kill(stopped, signal.SIGSTOP)

@@ -34,7 +34,7 @@ def service(tmp_path_factory):
         yield made
 
 
-def test_a_full_queue_answers_503_with_a_time_to_come_back(service: Service) -> None:
+def test_a_full_queue_responds_with_503_and_retry_after(service: Service) -> None:
     with ExitStack() as stack:
         busy = stack.enter_context(Caller(service))
         busy.hold_thread()
@@ -69,7 +69,7 @@ def test_the_worker_counts_its_connections_and_refusals(service: Service) -> Non
         assert "\npolyseme_connections 1.0\n" in metrics
 
 
-def test_a_client_that_does_not_close_holds_nobody_up(service: Service) -> None:
+def test_a_client_that_does_not_close_delays_nobody(service: Service) -> None:
     (worker,) = service.workers()
     last = get("/livez", "Connection: close\r\n")
     with ExitStack() as stack:
@@ -115,7 +115,7 @@ def test_pipelined_requests_are_answered_in_their_order(service: Service) -> Non
         assert [caller.response()[2] for _ in inputs] == wanted
 
 
-def test_a_client_that_expects_100_is_told_to_send(service: Service) -> None:
+def test_a_client_that_expects_100_gets_it(service: Service) -> None:
     head, _, body = posted(SHORT, extra="Expect: 100-continue\r\n").partition(b"\r\n\r\n")
     with Caller(service) as caller:
         caller.send(head + b"\r\n\r\n")
@@ -124,7 +124,7 @@ def test_a_client_that_expects_100_is_told_to_send(service: Service) -> None:
         assert caller.response()[0] == 200
 
 
-def test_a_client_that_leaves_in_the_middle_harms_nobody(service: Service) -> None:
+def test_a_client_that_disconnects_midway_harms_nobody(service: Service) -> None:
     for _ in range(8):
         with Caller(service) as half:
             half.send(posted(SHORT)[:-5])
@@ -205,7 +205,7 @@ def test_a_body_that_is_refused_unread_never_becomes_a_request(service: Service)
 
 
 @pytest.mark.parametrize("path", [b"/v1//models", b"/docs//", b"/page/%2e%2e/api/app.py"])
-def test_a_path_with_a_trick_leads_nowhere(service: Service, path: bytes) -> None:
+def test_a_path_traversal_finds_nothing(service: Service, path: bytes) -> None:
     assert raw(service.address, get(path.decode())).startswith(b"HTTP/1.1 404 ")
 
 

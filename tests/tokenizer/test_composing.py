@@ -49,7 +49,7 @@ def cut(text, *known, case="auto", composes=any_word):
         ("high-end's", ["(high-end's)"]),
     ],
 )
-def test_a_word_is_taken_apart_where_every_piece_is_known_and_else_composed_whole(word, expected):
+def test_a_word_is_split_if_every_piece_is_known_and_else_composed(word, expected):
     assert cut(word, *KNOWN) == expected
 
 
@@ -63,7 +63,7 @@ def test_a_word_is_taken_apart_where_every_piece_is_known_and_else_composed_whol
         ("hippopotamus", ["[hippopotamus]"]),
     ],
 )
-def test_a_word_that_cannot_be_composed_is_taken_apart_by_a_known_word(word, expected):
+def test_a_word_that_cannot_be_composed_is_split_at_a_known_word(word, expected):
     assert cut(word, "high", "-", composes=short) == expected
 
 
@@ -95,7 +95,7 @@ def test_a_token_has_an_entry_or_a_composed_spelling_or_neither(both, case):
 
 @PROPERTY
 @given(texts, cases)
-def test_composing_nothing_is_as_without_subwords(text, case):
+def test_composing_nothing_equals_no_subwords(text, case):
     vocabulary = Vocabulary(*KNOWN)
     assert tokenize(text, vocabulary, case, no_subwords) == tokenize(text, vocabulary, case)
 
@@ -132,7 +132,7 @@ def test_another_normal_form_is_composed_where_the_one_written_cannot_be():
     assert token.composed == "caf\u00e9's"
 
 
-def test_a_composed_word_stands_in_its_sentence():
+def test_a_composed_word_keeps_its_offsets():
     tokens = tokenize("A zebra didn't.", Vocabulary("did", "n't", "."), "auto", any_word)
     assert [(t.text, t.start, t.end, t.key, t.resolution, t.row, t.composed) for t in tokens] == [
         ("A", 0, 1, None, "subword", None, "A"),
@@ -146,6 +146,6 @@ def test_a_composed_word_stands_in_its_sentence():
 @pytest.mark.parametrize(
     ("case", "composed"), [("auto", None), ("exact", None), ("lower", "zebra")]
 )
-def test_a_word_is_not_composed_in_another_case_than_is_asked_for(case, composed):
+def test_a_word_is_composed_only_in_the_requested_case(case, composed):
     (token,) = resolve_all(["Zebra"], Vocabulary(), case, str.islower)
     assert token.composed == composed

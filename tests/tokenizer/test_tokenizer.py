@@ -50,7 +50,7 @@ def test_white_space_is_the_same_for_chunks_and_for_words():
     assert sum(end - start for start, end in words(other)) == len(other)
 
 
-def test_a_plain_word_that_is_lacking_is_composed_as_others_are():
+def test_a_plain_unknown_word_is_composed_like_others():
     vocabulary = Vocabulary("a")
     found = Tokenizer(vocabulary, any_word).tokens("a zebra")
     assert found == tokenize("a zebra", vocabulary, "auto", any_word)

@@ -57,7 +57,7 @@ def test_a_token_has_an_entry_or_is_reported_as_unknown(both, case):
 
 @PROPERTY
 @given(texts_with_vocabularies(), cases)
-def test_a_word_that_is_known_whole_is_not_taken_apart(both, case):
+def test_a_known_word_is_not_split(both, case):
     text, vocabulary = both
     tokens = tokenize(text, vocabulary, case)
     for start, end in words(text):
@@ -79,7 +79,7 @@ def test_without_a_vocabulary_words_stay_whole_and_unknown(text, case):
 
 @PROPERTY
 @given(st.lists(st.one_of(unbroken, st.sampled_from(AWKWARD), st.just("two words"))), cases)
-def test_words_that_come_already_cut_are_never_split(given_words, case):
+def test_pre_tokenized_words_are_never_split(given_words, case):
     vocabulary = Vocabulary("did", "n't", "two", "words", "a", "-")
     tokens = resolve_all(given_words, vocabulary, case)
     assert [t.text for t in tokens] == given_words
@@ -154,7 +154,7 @@ def test_a_word_in_its_pieces(word, known, expected):
     assert cut(word, *known) == expected
 
 
-def test_a_split_word_stands_in_its_sentence():
+def test_a_split_word_keeps_its_offsets():
     tokens = tokenize("He didn't.", Vocabulary("he", "did", "n't", "."))
     assert [(t.text, t.start, t.end, t.key, t.resolution, t.row) for t in tokens] == [
         ("He", 0, 2, "he", "lower", 0),
@@ -169,7 +169,7 @@ def test_offsets_count_code_points():
     assert [(t.start, t.end) for t in tokens] == [(0, 1), (2, 6), (7, 12), (13, 14)]
 
 
-def test_words_already_cut_are_looked_up_in_every_case_but_not_apart():
+def test_pre_tokenized_words_are_looked_up_in_every_case_and_not_split():
     tokens = resolve_all(
         ["Didn't", "DID", "high-end"], Vocabulary("did", "n't", "high", "-", "end")
     )

@@ -20,7 +20,7 @@ def cut(text):
 @given(texts)
 @example("".join(AWKWARD))
 @example(" ".join(AWKWARD))
-def test_words_come_in_order_and_leave_out_only_white_space(text):
+def test_words_are_in_order_and_omit_only_white_space(text):
     reached = 0
     for start, end in words(text):
         assert reached <= start < end <= len(text)
@@ -43,7 +43,7 @@ def test_white_space_is_part_of_no_word(text):
 
 @PROPERTY
 @given(texts, texts, st.sampled_from([" ", "\n", "\u3000"]))
-def test_words_do_not_depend_on_what_stands_beyond_white_space(left, right, gap):
+def test_words_do_not_depend_on_text_beyond_white_space(left, right, gap):
     moved = [(start + len(left) + 1, end + len(left) + 1) for start, end in words(right)]
     assert list(words(left + gap + right)) == [*words(left), *moved]
 
@@ -53,7 +53,7 @@ def test_words_do_not_depend_on_what_stands_beyond_white_space(left, right, gap)
 @example("didn't")
 @example("...")
 @example("a-" * 20 + "'s")
-def test_every_way_to_take_a_word_apart_covers_it(word):
+def test_every_split_of_a_word_covers_it(word):
     for spans in splits(word):
         assert len(spans) > 1
         assert [start for start, _ in spans] == [0, *(end for _, end in spans[:-1])]
@@ -62,7 +62,7 @@ def test_every_way_to_take_a_word_apart_covers_it(word):
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t \u3000\xa0\u2028\x85"])
-def test_nothing_but_white_space_has_no_words(text):
+def test_white_space_has_no_words(text):
     assert cut(text) == []
 
 

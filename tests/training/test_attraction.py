@@ -126,7 +126,7 @@ def test_half_precision_vectors_attract_as_the_same_numbers_in_full():
     assert np.array_equal(half.weight, full.weight)
 
 
-def test_without_frequencies_words_from_everywhere_are_looked_at():
+def test_without_frequencies_words_are_sampled_from_the_whole_table():
     vectors = np.ones((2 * FREQUENT, 2), np.float32)
     vectors[FREQUENT:, 1] = np.repeat([5, -7], FREQUENT // 2)
     ranked, alike = frequencies_by_rank(len(vectors)), np.full(len(vectors), 1 / len(vectors))

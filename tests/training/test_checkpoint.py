@@ -39,7 +39,7 @@ def test_a_checkpoint_comes_back_as_it_was(tmp_path):
     assert {name: getattr(kept, name) for name in facts()} == facts()
 
 
-def test_the_newest_is_gone_on_from_and_the_oldest_go(tmp_path):
+def test_the_newest_checkpoint_is_resumed_and_the_oldest_are_removed(tmp_path):
     for step in (1, 5, 10, 200):
         save_checkpoint(tmp_path, TENSORS, **facts(step))
     assert load_checkpoint(tmp_path)[0].step == 200
@@ -48,7 +48,7 @@ def test_the_newest_is_gone_on_from_and_the_oldest_go(tmp_path):
     assert "00000010.json" in names
 
 
-def test_what_was_never_finished_is_no_checkpoint(tmp_path):
+def test_an_incomplete_checkpoint_is_ignored(tmp_path):
     save_checkpoint(tmp_path, TENSORS, **facts(1))
     (tmp_path / "00000002.safetensors").write_bytes(b"half")
     (tmp_path / ".writing-00000002.json").write_bytes(b"half")
@@ -58,7 +58,7 @@ def test_what_was_never_finished_is_no_checkpoint(tmp_path):
     assert left == {"00000001", "00000003"}
 
 
-def test_other_files_in_the_folder_are_left_alone(tmp_path):
+def test_other_files_in_the_folder_are_kept(tmp_path):
     for name in ("notes.json", "other.safetensors"):
         (tmp_path / name).write_text("mine")
     for step in range(5):
@@ -94,14 +94,14 @@ def spoil_json(folder, **changes):
         lambda folder: spoil_json(folder, sha256="0" * 64),
     ],
 )
-def test_a_damaged_checkpoint_is_told(tmp_path, spoil):
+def test_a_damaged_checkpoint_is_reported(tmp_path, spoil):
     save_checkpoint(tmp_path, TENSORS, **facts())
     spoil(tmp_path)
     with pytest.raises(CommandError, match="checkpoint 00000007 is damaged"):
         load_checkpoint(tmp_path)
 
 
-def test_where_there_is_none_that_is_told(tmp_path):
+def test_a_missing_checkpoint_is_reported(tmp_path):
     for folder in (tmp_path, tmp_path / "none"):
         with pytest.raises(CommandError, match="no checkpoint"):
             load_checkpoint(folder)

@@ -104,7 +104,7 @@ def test_half_whitening_takes_the_mean_to_zero():
     np.testing.assert_allclose(half_whitening(vectors)(mean), 0, atol=1e-5)
 
 
-def test_half_whitening_looks_at_the_most_frequent_words_alone():
+def test_half_whitening_uses_the_most_frequent_words():
     vectors = np.random.default_rng(5).standard_normal((FREQUENT + 7, 2))
     other = vectors.copy()
     other[FREQUENT:] = 1e6
@@ -113,7 +113,7 @@ def test_half_whitening_looks_at_the_most_frequent_words_alone():
     assert np.array_equal(one.bias, two.bias)
 
 
-def test_half_whitening_looks_everywhere_in_a_file_that_is_not_sorted():
+def test_half_whitening_samples_the_whole_of_an_unsorted_file():
     vectors = np.zeros((3 * FREQUENT, 2), np.float32)
     vectors[FREQUENT:, 0], vectors[2 * FREQUENT :, 1] = 3, 6
     projection = half_whitening(vectors, by_frequency=False)
@@ -133,7 +133,7 @@ def test_a_direction_that_hardly_varies_is_strengthened_no_further():
 
 
 @pytest.mark.parametrize("offset", [0.1, 1e4])
-def test_a_column_without_content_is_left_out(offset):
+def test_a_constant_column_is_removed(offset):
     others = mixed(21, 211, 3)
     vectors = np.c_[others, np.full(211, offset)].astype(np.float32)
     projection = half_whitening(vectors)
@@ -157,7 +157,7 @@ DEGENERATE = {
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("case", DEGENERATE)
-def test_nothing_is_nan_whatever_the_vectors_are(case, dtype):
+def test_no_vectors_lead_to_nan(case, dtype):
     vectors = DEGENERATE[case].astype(dtype)
     projection = half_whitening(vectors)
     assert np.isfinite(projection.weight).all()
@@ -234,7 +234,7 @@ def test_any_two_tokens_of_a_sentence_with_known_words_differ(model, words):
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(words=st.lists(st.sampled_from(["w0", "W0", "w1", "w2", "zebra"]), min_size=1, max_size=12))
-def test_a_word_looks_at_itself_only_where_it_has_no_company(model, words):
+def test_a_word_attends_to_itself_only_if_it_is_the_only_one(model, words):
     attention, contextual = encoded(model, words)
     folded = [word.lower() for word in words]
     known = {word for word in folded if word != "zebra"}
@@ -271,14 +271,14 @@ def test_without_frequencies_the_layer_does_without_the_word_bias():
     assert (untold.scoring.scale, untold.scoring.mask) == (False, "other-words")
 
 
-def test_a_file_that_is_not_sorted_is_whitened_by_words_from_everywhere():
+def test_an_unsorted_file_is_whitened_by_words_of_the_whole_file():
     vectors = np.zeros((2 * FREQUENT, 1), np.float32)
     vectors[FREQUENT:] = np.repeat([[1.0], [3.0]], FREQUENT // 2, axis=0)
     assert not closed_form(vectors, IDENTITY).value.weight.any()
     assert closed_form(vectors, IDENTITY, informative=False).value.weight.any()
 
 
-def test_a_word_looks_more_at_what_is_nearer_and_more_telling(tmp_path):
+def test_a_word_attends_more_to_nearer_and_more_informative_words(tmp_path):
     vectors = np.array([[1, 0], [0, 1], [0, 1]], np.float32)
     bias = informativeness(np.array([0.5, 0.001, 0.499]))
     layer = closed_form(vectors, Projection(np.zeros((2, 2), np.float32)))

@@ -49,12 +49,12 @@ def test_a_window_is_so_many_words_on_either_side():
     assert entries.targets.tolist() == [0, 1, 1]
 
 
-def test_a_hidden_word_is_hidden_wherever_it_stands_in_either_case():
+def test_a_hidden_word_is_hidden_everywhere_in_either_case():
     entries = CONTEXTS.whole(draw(0, hidden=True), 60)
     assert entries.rows.tolist() == [[UNKNOWN, 2, 3, UNKNOWN, UNKNOWN, 4]]
 
 
-def test_nothing_is_changed_where_the_recipe_says_nothing():
+def test_nothing_is_changed_by_default():
     entries = CONTEXTS.augmented(draw(0, 6), still(), np.random.default_rng(1))
     assert entries.rows.tolist() == [FIRST, [*SECOND, UNKNOWN, UNKNOWN, UNKNOWN]]
 
@@ -64,7 +64,7 @@ def test_lower_case_is_that_of_every_word():
     assert entries.rows.tolist() == [[1, 2, 3, 1, 5, 4]]
 
 
-def test_tagged_words_are_hidden_as_often_as_the_recipe_says():
+def test_tagged_words_are_hidden_at_the_configured_rate():
     entries = CONTEXTS.augmented(draw(*[0] * 2000), still(hide=0.3), np.random.default_rng(1))
     hidden = entries.rows[:, 0] == UNKNOWN
     assert 0.25 < hidden.mean() < 0.35
@@ -81,7 +81,7 @@ def test_words_of_the_context_are_dropped_but_never_the_target():
     assert 0.17 < dropped[:, [0, 1, 3, 5]].mean() < 0.23
 
 
-def test_contexts_are_cut_as_often_as_the_recipe_says():
+def test_contexts_are_cropped_at_the_configured_rate():
     line = Sentences(np.zeros(101, np.int32), np.zeros(101, np.int32), np.array([0, 101]))
     contexts = ContextReader(TABLE, line)
     entries = contexts.augmented(draw(*[50] * 2000), still(cut=0.4), np.random.default_rng(1))
@@ -91,7 +91,7 @@ def test_contexts_are_cut_as_often_as_the_recipe_says():
     assert set(entries.targets[lengths < 61]) == set(range(2, 9))
 
 
-def test_a_batch_is_what_the_entries_stand_for():
+def test_a_batch_has_the_vectors_of_its_entries():
     tensors = TableTensors(TABLE)
     batch = tensors.batch(CONTEXTS.whole(draw(6), 60))
     np.testing.assert_array_equal(batch.vectors[0], TABLE.vectors[SECOND])
@@ -101,7 +101,7 @@ def test_a_batch_is_what_the_entries_stand_for():
     assert batch.targets.tolist() == [0]
 
 
-def test_other_vectors_may_stand_in_for_the_table_s():
+def test_other_vectors_may_replace_those_of_the_table():
     tensors = TableTensors(TABLE)
     batch = tensors.batch(CONTEXTS.whole(draw(6), 60), tensors.vectors * 2)
     np.testing.assert_array_equal(batch.vectors[0], 2 * TABLE.vectors[SECOND])

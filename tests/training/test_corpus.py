@@ -18,7 +18,7 @@ def test_all_of_a_small_corpus_is_taken_in_its_order(tmp_path):
     assert numbers(sample_paragraphs([corpus(tmp_path / "c", 50)], 1000, 1)) == list(range(50))
 
 
-def test_a_sample_has_the_words_that_it_may_have_and_no_paragraph_more_than_it_needs(tmp_path):
+def test_a_sample_fills_the_limit_of_words_with_the_fewest_paragraphs(tmp_path):
     found = sample_paragraphs([corpus(tmp_path / "c", 500)], 100, 1)
     assert len(found) == 20
     assert len(sample_paragraphs([tmp_path / "c"], 101, 1)) == 21
@@ -44,7 +44,7 @@ def test_several_files_are_one_corpus(tmp_path):
     assert found == [*range(100), *range(100)]
 
 
-def test_paragraphs_that_are_too_short_to_be_a_context_are_left_out(tmp_path):
+def test_paragraphs_that_are_too_short_are_skipped(tmp_path):
     (tmp_path / "c").write_text("a b c\n\na b c d\n  \nHeading\n")
     assert sample_paragraphs([tmp_path / "c"], 100, 1) == ["a b c d\n"]
 
@@ -54,7 +54,7 @@ def test_an_empty_corpus_has_no_sample(tmp_path):
     assert sample_paragraphs([tmp_path / "c"], 100, 1) == []
 
 
-def test_what_is_read_is_told(tmp_path):
+def test_reading_reports_progress(tmp_path):
     path, told = corpus(tmp_path / "c", 100), []
     sample_paragraphs([path], 10, 1, told.append)
     assert sum(told) == path.stat().st_size

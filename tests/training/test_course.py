@@ -24,7 +24,7 @@ from polyseme.training.run import write_trained_model
 
 
 @pytest.mark.slow
-def test_it_learns_to_tell_senses_apart_of_words_it_was_never_trained_on(world, tags):
+def test_training_separates_senses_of_held_out_words(world, tags):
     trained, _ = run(world, tags=tags, init="random", interpolate=1, steps=150, seed=3)
     scores = trained.facts["held_out"]
     assert scores["occurrences"] > 50
@@ -134,7 +134,7 @@ def test_a_model_without_weights_has_none_to_train(tmp_path, tags):
         run(world_model(tmp_path, weights=False), tags=tags, init="model")
 
 
-def test_the_manifest_tells_of_the_training(world, tags, tmp_path):
+def test_the_manifest_describes_the_training(world, tags, tmp_path):
     trained, _ = run(world, tags=tags)
     manifest = write_trained_model(tmp_path / "new", world, trained, replacing=False)
     training = manifest.training
@@ -157,7 +157,7 @@ def test_a_long_history_is_thinned_out(world, tags, monkeypatch):
     assert (len(steps), steps[0], steps[-1]) == (4, 0, 7)
 
 
-def test_a_loss_that_is_no_number_is_told(world, tags):
+def test_a_non_finite_loss_is_reported(world, tags):
     with pytest.raises(CommandError, match="smaller --learning-rate"):
         run(world, tags=tags, temperature=1e-38)
 
@@ -167,7 +167,7 @@ def test_time_ends_a_training(world, tags):
     assert trained.facts["steps"] >= 1
 
 
-def test_what_is_left_out_is_no_target(world, tags):
+def test_excluded_words_are_no_targets(world, tags):
     lemmas = tuple(word("bank", n) for n in range(29))
     trained, _ = run(world, tags=tags, leave_out=lemmas, held_out=0.0)
     assert trained.facts["data"]["tags"] == sum(
@@ -176,7 +176,7 @@ def test_what_is_left_out_is_no_target(world, tags):
     )
 
 
-def test_too_little_to_learn_from_is_told(world, tmp_path):
+def test_too_little_training_data_is_reported(world, tmp_path):
     path = tmp_path / "one.jsonl"
     path.write_text('{"tokens": ["bankaa", "riveraa"], "tags": []}\n')
     with pytest.raises(CommandError, match="too little to learn from"):
@@ -209,14 +209,14 @@ def test_the_anchor_holds_the_weights_back(world, tags):
     assert moved(world, held) < 0.5 * moved(world, free)
 
 
-def test_the_rate_falls_along_a_cosine_to_nothing(world, tags):
+def test_the_learning_rate_decays_to_zero_along_a_cosine(world, tags):
     (even, _), (falling, _) = (
         run(world, tags=tags, interpolate=1, schedule=s, steps=20) for s in ("constant", "cosine")
     )
     assert moved(world, falling) < 0.8 * moved(world, even)
 
 
-def test_the_best_weights_are_kept_where_that_is_asked_for(world, tags):
+def test_the_best_weights_are_kept_on_request(world, tags):
     options = {"tags": tags, "interpolate": 1, "learning_rate": 1, "schedule": "constant"}
     best, told = run(world, keep="best", **options)
     last, _ = run(world, **options)

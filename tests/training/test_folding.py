@@ -32,7 +32,7 @@ def sentence_of(vectors: np.ndarray) -> SentenceArrays:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_attention_and_output_stay_what_they_were(seed: int) -> None:
+def test_folding_keeps_attention_and_output(seed: int) -> None:
     rng = np.random.default_rng(seed)
     layer, vectors = layer_of(rng), rng.standard_normal((N, D)).astype(np.float32)
     values, lighter = fold_values(vectors, layer)
@@ -71,6 +71,6 @@ def test_a_layer_without_a_value_projection_stays_as_it_is() -> None:
     ],
     ids=["singular", "wider", "normed"],
 )
-def test_what_cannot_be_undone_is_refused(layer: Layer) -> None:
+def test_a_layer_that_cannot_be_folded_is_refused(layer: Layer) -> None:
     with pytest.raises(CommandError, match="fold"):
         fold_values(np.ones((1, 2), np.float32), layer)

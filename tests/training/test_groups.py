@@ -40,7 +40,7 @@ def test_rare_senses_are_drawn_more_often_than_they_occur():
     assert 0.17 < np.mean(drawn) < 0.35  # a tenth occurs, a quarter has the weight
 
 
-def test_no_lemma_at_all_is_none():
+def test_without_lemmas_there_are_no_groups():
     assert len(LemmaSampler(occurrences([], []))) == 0
 
 
@@ -57,7 +57,7 @@ def corpus():
     )
 
 
-def test_a_pseudo_word_is_made_of_words_that_are_alike_in_frequency():
+def test_a_pseudo_word_joins_words_of_similar_frequency():
     table, sentences = corpus()
     words = PseudoWordSampler(table, sentences, frozenset(), 2)
     assert len(words) == 26  # x1 is no word
@@ -73,14 +73,14 @@ def test_a_pseudo_word_is_made_of_words_that_are_alike_in_frequency():
         assert np.ptp(found) <= 20
 
 
-def test_only_the_commonest_words_are_targets_where_that_is_asked_for():
+def test_only_the_most_frequent_words_are_targets_on_request():
     table, sentences = corpus()
     words = PseudoWordSampler(table, sentences, frozenset({"a"}), 2, 5)
     assert len(words) == 5
     assert 0 not in words.by_frequency  # what is left out leaves its place to the next
 
 
-def test_many_words_of_one_group_are_each_told_from_all_the_others():
+def test_the_words_of_a_group_are_contrasted_with_each_other():
     table, sentences = corpus()
     drawn = PseudoWordSampler(table, sentences, frozenset(), 20).draw(rng(), 1, 4)
     labels, counts = np.unique(drawn.occurrences.labels, return_counts=True)
@@ -95,7 +95,7 @@ def test_labels_of_different_pseudo_words_differ():
     assert len({label for _, label in pairs}) == len(pairs)
 
 
-def test_left_out_words_and_rare_words_are_no_targets():
+def test_excluded_and_rare_words_are_no_targets():
     table, sentences = corpus()
     assert len(PseudoWordSampler(table, sentences, frozenset({"a", "c"}), 3)) == 24
     few = Sentences(sentences.entries[:50], sentences.lowered[:50], np.array([0, 50]))
@@ -110,7 +110,7 @@ def test_a_restricted_one_draws_the_words_it_is_left_with():
     assert set(sentences.entries[drawn.positions]) == {3, 4, 5}
 
 
-def test_draws_that_are_put_together_stay_apart():
+def test_joined_draws_keep_their_groups():
     one, two = occurrences([0, 0, 2], [0, 1, 5]), occurrences([0, 1], [0, 3])
     both = merge_draws([Draw(one, np.zeros(3, bool)), Draw(two, np.ones(2, bool))])
     assert both.occurrences.groups.tolist() == [0, 0, 2, 3, 4]
@@ -120,7 +120,7 @@ def test_draws_that_are_put_together_stay_apart():
 
 
 @pytest.mark.parametrize("part", [0.0, 0.1, 0.5])
-def test_the_part_that_is_held_out_follows_from_the_name_and_the_seed_alone(part):
+def test_the_held_out_part_depends_only_on_name_and_seed(part):
     names = [f"lemma{n}/noun" for n in range(4000)]
     held = [is_held_out(name, part, 1) for name in names]
     assert abs(np.mean(held) - part) < 0.03

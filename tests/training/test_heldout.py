@@ -31,7 +31,7 @@ def apart(labels):
     return np.eye(max(labels) + 1)[labels]
 
 
-def test_senses_that_lie_apart_are_told_apart():
+def test_separate_senses_have_a_perfect_auc():
     labels = [0] * 8 + [1] * 8 + [2] * 8 + [3] * 8
     one = occurrences([0] * 16 + [1] * 16, labels)
     assert score_vectors(apart(labels), one, 1).document() == {"auc": 100.0, "macro_f1": 100.0}
@@ -58,11 +58,11 @@ def test_the_area_is_that_over_all_pairs_of_a_lemma():
     assert pairs_auc(vectors, parts, labels, rng()) == pytest.approx(100 * wins, abs=2.5)
 
 
-def test_the_area_is_none_where_all_are_of_one_sense():
+def test_the_auc_is_none_for_a_single_sense():
     assert pairs_auc(np.ones((4, 2)), [np.arange(4)], np.zeros(4, int), rng()) is None
 
 
-def test_a_centroid_that_is_wrong_costs():
+def test_a_wrong_centroid_lowers_the_score():
     # One of four of sense 1 lies with sense 0: recalls 1 and 3/4, precisions 4/5 and 1.
     labels = np.array([0] * 4 + [1] * 4)
     vectors = apart([0, 0, 0, 0, 1, 1, 1, 0])

@@ -71,13 +71,13 @@ def test_a_word_of_the_corpus_is_trained_on_or_held_out_but_never_both(world, co
     assert not trained & scored
 
 
-def test_senses_are_what_is_scored_where_there_are_some(world, tags, corpus):
+def test_senses_are_scored_if_there_are_tags(world, tags, corpus):
     material, recipe = read(world, tags=tags, corpus=corpus)
     scored = split_data(material, recipe).held_out.occurrences.positions
     assert scored.max() < material.sentences.offsets[material.paragraphs_from]
 
 
-def test_words_that_are_tagged_are_no_part_of_the_corpus(world, tags, corpus):
+def test_tagged_words_are_excluded_from_the_corpus(world, tags, corpus):
     material, recipe = read(world, tags=tags, corpus=corpus, mix=1)
     positions, hidden = drawn(split_data(material, recipe), recipe)
     assert hidden.all()
@@ -85,9 +85,7 @@ def test_words_that_are_tagged_are_no_part_of_the_corpus(world, tags, corpus):
 
 
 @pytest.mark.parametrize("mix", [0.0, 0.25, 1.0])
-def test_the_groups_of_a_step_come_from_both_in_the_part_that_is_asked_for(
-    world, tags, corpus, mix
-):
+def test_the_groups_of_a_step_mix_both_at_the_configured_share(world, tags, corpus, mix):
     material, recipe = read(world, tags=tags, corpus=corpus, mix=mix, groups=8)
     draw = split_data(material, recipe).draw(recipe, np.random.default_rng(1))
     groups = draw.occurrences.groups
@@ -103,7 +101,7 @@ def test_vectors_that_are_learned_are_not_composed(tmp_path):
         assert (material.sentences.entries != material.table.unknown).sum() == known
 
 
-def test_a_sentence_that_is_too_long_or_too_short_is_left_out(world, tmp_path):
+def test_too_long_or_too_short_sentences_are_skipped(world, tmp_path):
     (tmp_path / "text.txt").write_text(
         "bankaa " * (LONGEST + 1) + "\n" + "bankab " * LONGEST + "\n" + "theaa-b-c d e f\n"
     )
@@ -116,7 +114,7 @@ def test_a_sentence_that_is_too_long_or_too_short_is_left_out(world, tmp_path):
     assert len(material.sentences.offsets) == 3
 
 
-def test_a_tagged_word_that_the_model_lacks_is_left_out(world, tmp_path):
+def test_tagged_words_missing_from_the_model_are_skipped(world, tmp_path):
     (tmp_path / "t.jsonl").write_text(
         '{"tokens": ["zzz", "theaa"], "tags": [{"token": 0, "lemma": "zzz", "sense": "1"}]}\n'
         '{"tokens": ["zzz", "theaa"], "tags": [{"token": 1, "lemma": "the", "sense": "1"}]}\n'
@@ -126,14 +124,14 @@ def test_a_tagged_word_that_the_model_lacks_is_left_out(world, tmp_path):
     assert material.facts() == {"tagged_sentences": 1, "tags": 1, "paragraphs": 0, "tokens": 2}
 
 
-def test_too_little_is_told(world, tmp_path):
+def test_too_little_data_is_reported(world, tmp_path):
     (tmp_path / "text.txt").write_text("theaa theab theac thead\n")
     material, recipe = read(world, corpus=tmp_path / "text.txt")
     with pytest.raises(CommandError, match="too little to learn from"):
         split_data(material, recipe)
 
 
-def test_a_source_is_told_by_name_and_digest(tags, tmp_path):
+def test_a_source_has_name_and_digest(tags, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "b.jsonl").write_text("{}")
     (tmp_path / "folder" / "a.jsonl").write_text("")
@@ -147,7 +145,7 @@ def test_a_source_is_told_by_name_and_digest(tags, tmp_path):
     assert found[1]["sha256"] == empty
 
 
-def test_a_word_that_is_held_out_is_so_in_the_corpus_too(world, tags, corpus):
+def test_held_out_words_are_held_out_in_the_corpus_too(world, tags, corpus):
     material, recipe = read(world, tags=tags, corpus=corpus, mix=0.5, pseudo_words=2)
     one = split_data(material, recipe)
     trained = keys_of(material, drawn(one, recipe)[0])

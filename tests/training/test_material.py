@@ -46,7 +46,7 @@ def test_a_text_has_the_vectors_that_the_service_gives_it(model, text):
     np.testing.assert_array_equal(same[known][:, known], expected[known][:, known])
 
 
-def test_words_that_are_cut_already_are_not_taken_apart(model):
+def test_pre_tokenized_words_are_not_split(model):
     lexicon = Lexicon(model, composing=False)
     entries = lexicon.of_words(["high-end", "Apple", "apple"])
     table = lexicon.table()
@@ -63,13 +63,13 @@ def test_every_word_has_its_entry_in_lower_case_too(model):
     assert table.words[written] == table.words[lowered]
 
 
-def test_a_word_that_is_met_again_has_the_same_entry(model):
+def test_a_repeated_word_has_the_same_entry(model):
     lexicon = Lexicon(model)
     assert lexicon.of_words(["bank", "bank"]) == lexicon.of_words(["bank"]) * 2
     assert len(lexicon.table().keys) == 2
 
 
-def test_what_is_composed_counts_as_known_unless_it_is_not_to_be(model):
+def test_composed_words_count_as_known_by_default(model):
     resolved = resolve_all(["gnu"], model.vocabulary, composes=model.composes)
     assert resolved[0].composed == "gnu"
     for composing in (True, False):

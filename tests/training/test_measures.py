@@ -58,7 +58,7 @@ def test_tagged_words_that_the_vocabulary_lacks_are_not_measured(model):
     assert known(texts, tagged, model) == tagged[:16]
 
 
-def test_coverage_counts_what_is_measured(model):
+def test_coverage_counts_measured_words(model):
     knows = LocalSource(model).knows
     pairs = {**known_pairs(WIC, knows), "wic/train/train.gold.txt": []}
     assert coverage(model, known_words(COARSE, knows), pairs) == {
@@ -69,7 +69,7 @@ def test_coverage_counts_what_is_measured(model):
     }
 
 
-def test_senses_that_the_context_tells_are_told(model):
+def test_informative_contexts_separate_senses(model):
     files = known_words(COARSE, LocalSource(model).knows)
     pairs = {name.replace("dev", split): WIC[name] for name in WIC for split in ("dev", "train")}
     found = dict(part_figures(model, files, pairs))
@@ -90,7 +90,7 @@ def test_senses_that_the_context_tells_are_told(model):
     assert found["static vector"]["wic"].keys() == {"train_accuracy", "dev_accuracy"}
 
 
-def test_the_variants_that_are_compared_differ_in_size_or_form_alone():
+def test_compared_variants_differ_only_in_size_or_form():
     vectors = mixed(1, 61, 7).astype(np.float32)
     found = variants(vectors)
     chosen = found[f"spread {SPREAD}"]
@@ -116,7 +116,7 @@ def test_the_forms_that_are_compared_vary_as_much_as_the_chosen_one():
         assert np.sqrt(weights @ (rows**2 @ weights)) == pytest.approx(SPREAD, rel=1e-3)
 
 
-def test_results_say_what_they_came_from(tmp_path):
+def test_results_name_their_inputs(tmp_path):
     data = tmp_path / "data.txt"
     data.write_text("abc")
     found = document([data], {"files": {}})

@@ -132,7 +132,7 @@ def test_parameter_free_attention():
     require_the_same([Layer()], sentences([4, 9]))
 
 
-def test_what_is_hidden_of_a_sentence_changes_nothing_beyond_its_end():
+def test_padding_changes_nothing():
     layers, made = [full_layer(9), full_layer(10)], sentences([4, 30])
     network = Network.from_layers(layers, D)
     with torch.no_grad():
@@ -141,7 +141,7 @@ def test_what_is_hidden_of_a_sentence_changes_nothing_beyond_its_end():
     np.testing.assert_allclose(alone[0], beside[0], **CLOSE)
 
 
-def test_layers_come_back_as_they_were():
+def test_layers_round_trip():
     layers = [full_layer(11), full_layer(12, residual=Residual("unit", 0.5, 0.25))]
     back = Network.from_layers(layers, D).to_layers()
     for layer, other in zip(layers, back, strict=True):
@@ -152,7 +152,7 @@ def test_layers_come_back_as_they_were():
         np.testing.assert_array_equal(layer.attention_norm.gain, other.attention_norm.gain)
 
 
-def test_a_head_may_have_a_scale_of_its_own_for_the_word_bias():
+def test_a_head_may_have_its_own_scale_of_the_word_bias():
     if "word_bias_scale" not in Scoring.__dataclass_fields__:
         pytest.skip("the engine has no scale for each head")
     scale = np.array([0, 1, -2], np.float32)
@@ -184,7 +184,7 @@ def test_the_gradient_is_that_of_finite_differences():
     assert torch.autograd.gradcheck(targets, tuple(tensors.values()))
 
 
-def test_a_unit_vector_has_the_length_one_whatever_its_size():
+def test_unit_vectors_have_length_one_at_any_scale():
     x = torch.tensor([[3e30, 4e30], [3e-30, 4e-30], [0.0, 0.0]], requires_grad=True)
     y = unit(x)
     np.testing.assert_allclose(y.detach(), [[0.6, 0.8], [0.6, 0.8], [0, 0]], rtol=1e-6)
@@ -202,7 +202,7 @@ def test_agreement_is_required_before_anything_is_written():
 
 
 @pytest.mark.parametrize("name", ["rows", "targets"])
-def test_every_row_has_to_agree_asked_for_alone_or_with_all(monkeypatch, name):
+def test_every_row_agrees_computed_alone_or_with_all(monkeypatch, name):
     layers, batch = [full_layer(17)], padded(sentences([5, 3]), [2, 1])
     network, right = Network.from_layers(layers, D), getattr(Network, name)
     monkeypatch.setattr(Network, name, lambda self, one: right(self, one) * 1.001)
@@ -217,7 +217,7 @@ def test_a_network_that_does_not_agree_is_refused(monkeypatch):
         require_agreement(network, batch)
 
 
-def test_a_network_that_is_not_finite_is_refused():
+def test_a_non_finite_network_is_refused():
     network, batch = Network.from_layers([full_layer(22)], D), padded(sentences([5]), [2])
     network.tensors["layers.0.key"][0, 0] = torch.nan
     with pytest.raises(CommandError, match="smaller learning rate"):

@@ -69,7 +69,7 @@ def test_what_has_ended_is_resumed_without_a_step(world, tags, tmp_path):
     np.testing.assert_array_equal(whole.layers[0].key.weight, again.layers[0].key.weight)
 
 
-def test_a_checkpoint_of_something_else_is_not_gone_on_from(world, tags, corpus, tmp_path):
+def test_a_checkpoint_of_another_run_is_refused(world, tags, corpus, tmp_path):
     place = tmp_path / "c"
     run(world, tags=tags, checkpoints=place)
     with pytest.raises(CommandError, match=r"another recipe \(seed\)"):
@@ -94,14 +94,12 @@ def test_going_on_needs_a_checkpoint(world, tags, tmp_path):
         run(world, tags=tags, checkpoints=tmp_path / "none", resume=True)
 
 
-def test_every_step_draws_anew(world, tags):
+def test_every_step_draws_new_samples(world, tags):
     _, told = run(world, tags=tags, learning_rate=1e-12, steps=6, groups=2)
     assert len({one["loss"] for one in told if "loss" in one}) == 6
 
 
-def test_nothing_is_written_of_a_network_with_which_the_engine_does_not_agree(
-    world, tags, tmp_path, monkeypatch
-):
+def test_a_network_that_differs_from_the_engine_is_not_written(world, tags, tmp_path, monkeypatch):
     other = world_model(tmp_path / "other", vectors=vectors()[::-1].copy())
     monkeypatch.setattr(run_module.Trainer, "steps", lambda _: iter([{"step": 1, "auc": None}]))
     monkeypatch.setattr(Network, "to_layers", lambda _: list(other.layers))

@@ -46,7 +46,7 @@ def test_a_text_is_the_same_out_of_any_compression(tmp_path, packer):
 
 
 @pytest.mark.parametrize("packer", [gzip.compress, bz2.compress, lzma.compress, zstd])
-def test_a_file_that_is_cut_off_is_told(tmp_path, packer):
+def test_a_truncated_file_is_reported(tmp_path, packer):
     path = tmp_path / "text.gz"
     data = packer(os.urandom(100_000))
     path.write_bytes(data[: len(data) // 2])
@@ -55,7 +55,7 @@ def test_a_file_that_is_cut_off_is_told(tmp_path, packer):
 
 
 @pytest.mark.parametrize("packer", [gzip.compress, bz2.compress, lzma.compress, checked_zstd])
-def test_a_file_that_is_damaged_is_told(tmp_path, packer):
+def test_a_damaged_file_is_reported(tmp_path, packer):
     path = tmp_path / "text"
     data = bytearray(packer(os.urandom(100_000)))
     data[5000:5100] = bytes(100)
@@ -71,7 +71,7 @@ def test_a_long_text_comes_whole_out_of_any_compression(tmp_path):
         assert "".join(read_lines(tmp_path / "text")) == text
 
 
-def test_bytes_that_are_no_text_become_one(tmp_path):
+def test_undecodable_bytes_become_one_replacement_character(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"a\xffb\n\x00c")
     assert list(read_lines(path)) == ["a�b\n", "\x00c"]
@@ -83,7 +83,7 @@ def test_a_line_without_an_end_is_taken_in_parts(tmp_path):
     assert [len(line) for line in read_lines(path)] == [LONGEST_LINE, LONGEST_LINE, 1]
 
 
-def test_what_is_no_file_is_told(tmp_path):
+def test_a_path_that_is_no_file_is_reported(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "none", tmp_path / "pipe"):
         with pytest.raises(CommandError, match="no such file"), open_decompressed(path):
@@ -97,7 +97,7 @@ def test_an_empty_file_has_no_lines(tmp_path):
     assert list(read_lines(tmp_path / "empty")) == []
 
 
-def test_without_zstandard_it_is_said_what_to_install(tmp_path, monkeypatch):
+def test_missing_zstandard_is_reported_with_the_extra(tmp_path, monkeypatch):
     path = tmp_path / "text.zst"
     path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(9))
     monkeypatch.setitem(sys.modules, "zstandard", None)

@@ -64,7 +64,7 @@ def test_the_output_of_two_heads_is_their_mean(model):
     np.testing.assert_array_equal(layer.scoring.word_bias_scale, [1, 1])
 
 
-def test_a_narrow_head_sees_its_neighbours():
+def test_a_narrow_head_attends_to_adjacent_words():
     table = narrow()[0]
     np.testing.assert_allclose(table[14:19], np.log(1.02), rtol=1e-6)
     np.testing.assert_allclose(table[[0, 32]], np.log(0.02 + np.exp(-14)), rtol=1e-6)
@@ -81,7 +81,7 @@ def test_a_head_that_is_narrower_is_near_the_closed_form(model, shape):
 
 
 @pytest.mark.parametrize("norm", ["none", "after"])
-def test_further_layers_and_a_network_inside_change_nothing_yet(model, norm):
+def test_added_layers_and_feed_forward_networks_start_as_the_identity(model, norm):
     one = TrainingConfig(init="closed-form", norm=norm)
     more = TrainingConfig(init="closed-form", norm="none", layers=3, feed_forward=11)
     if norm == "none":
@@ -99,7 +99,7 @@ def test_with_norm_before_it_is_the_closed_form_of_what_the_norm_gives(model):
     np.testing.assert_allclose(values.mean(axis=0), 0, atol=1e-4)
 
 
-def test_a_random_start_is_that_of_its_seed(model):
+def test_a_random_start_follows_its_seed(model):
     def key(seed):
         return initial_layers(
             model, TrainingConfig(init="random", heads=2, key_width=3, seed=seed)
@@ -132,7 +132,7 @@ def sample_and_weight():
 
 
 @pytest.mark.parametrize("v", [1, 3, D])
-def test_narrower_values_lose_no_more_than_they_have_to(v):
+def test_narrower_values_lose_as_little_as_possible(v):
     sample, weight = sample_and_weight()
     value, output = narrower_value(weight, sample, v)
     assert (value.shape, output.shape) == ((D, v), (v, D))
@@ -144,7 +144,7 @@ def test_narrower_values_lose_no_more_than_they_have_to(v):
 
 
 @pytest.mark.parametrize("k", [1, 3, D])
-def test_narrower_keys_lose_no_more_than_they_have_to(k):
+def test_narrower_keys_lose_as_little_as_possible(k):
     sample, weight = sample_and_weight()
     frequencies = np.full(len(sample), 1 / len(sample))
     query, key = narrower_key(weight, sample, frequencies, k)

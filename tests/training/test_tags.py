@@ -100,7 +100,7 @@ def test_a_folder_s_files_are_read_in_the_order_of_their_names(tmp_path):
     assert read(tmp_path) == [(["the", "bank"], [Tag(1, "bank/noun", "money")]), *READ]
 
 
-def test_a_folder_without_such_files_is_told(tmp_path):
+def test_a_folder_without_tag_files_is_reported(tmp_path):
     with pytest.raises(CommandError, match=r"has no \.xml and no \.jsonl file"):
         read(tmp_path)
 
@@ -123,14 +123,14 @@ def test_a_folder_without_such_files_is_told(tmp_path):
         ('{"tokens": ["\\ud800"], "tags": []}', "line 2: "),
     ],
 )
-def test_a_line_that_is_wrong_is_named(tmp_path, line, message):
+def test_an_invalid_line_is_named(tmp_path, line, message):
     path = written(tmp_path / "t.jsonl", f"{json.dumps(LINE)}\n{line}\n")
     with pytest.raises(CommandError, match=rf"t\.jsonl, {message}|{message}") as caught:
         read(path)
     assert caught.value.sentence.startswith("t.jsonl, line 2: ")
 
 
-def test_a_line_that_is_too_long_is_refused_before_it_is_in_memory(tmp_path):
+def test_a_long_line_is_refused_before_it_is_in_memory(tmp_path):
     path = written(tmp_path / "t.jsonl.xz", lzma.compress(b"{" + b" " * (8 * LONGEST_LINE)))
     with pytest.raises(CommandError, match="line 1: longer than"):
         read(path)
@@ -144,7 +144,7 @@ OUTSIDE = """<?xml version="1.0"?><!DOCTYPE d [<!ENTITY a SYSTEM "file:///etc/ho
 
 @needs_xml
 @pytest.mark.parametrize("document", [BILLION, OUTSIDE])
-def test_a_document_with_entities_of_its_own_is_refused(tmp_path, document):
+def test_a_document_with_its_own_entities_is_refused(tmp_path, document):
     with pytest.raises(CommandError, match="declares entities"):
         read(written(tmp_path / "t.xml", document))
 
@@ -164,7 +164,7 @@ def test_a_document_that_is_too_large_is_refused(tmp_path):
 
 
 @needs_xml
-def test_an_archive_that_is_cut_off_is_told(tmp_path):
+def test_a_truncated_archive_is_reported(tmp_path):
     whole = archive(("a.xml", XML.encode() * 100), mode="w")
     with pytest.raises(CommandError, match="damaged"):
         read(written(tmp_path / "t.tar", whole[:5000]))
@@ -192,7 +192,7 @@ def test_the_tagged_text_of_google_is_read():
     assert all(tag.lemma.count("/") >= 1 and tag.sense for tag in tags)
 
 
-def test_without_defusedxml_it_is_said_what_to_install(tmp_path, monkeypatch):
+def test_missing_defusedxml_is_reported_with_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "defusedxml", None)
     with pytest.raises(CommandError, match=r"needs defusedxml: pip install"):
         read(written(tmp_path / "t.xml", XML))

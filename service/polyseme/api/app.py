@@ -30,7 +30,7 @@ _CORS_MAX_AGE = 600
 
 
 def create_app(settings: Settings | None = None, registry: Registry | None = None) -> Flask:
-    """Make the WSGI application and load its models as the settings say.
+    """Create the WSGI application and load its models.
 
     BLAS gets one thread: several threads in each of several workers compete for the processors, and
     the last bits of a result would depend on their number.

@@ -1,4 +1,4 @@
-"""Who may send requests, and how many: API keys and rate limits."""
+"""Access to the routes: API keys and rate limits."""
 
 import logging
 import math
@@ -42,9 +42,9 @@ class ApiKeyAuth:
         return {**self._configured, **(read_key_file(file) if file else {})}
 
     def init_app(self, app: Flask) -> None:
-        """Guard /v1 and /v2 except health, and /metrics as the settings say.
+        """Guard /v1 and /v2 except health, and /metrics according to the settings.
 
-        The rate limit comes before the key is checked: nobody may try keys without end.
+        The rate limit applies before the key is checked, so that guessing keys is limited too.
         """
         if not self.required and not self._settings.rate_limit:
             return

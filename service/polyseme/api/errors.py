@@ -1,7 +1,7 @@
 """Every error as `application/problem+json` (RFC 9457), also in the formats of other APIs.
 
 A problem document may have members that a reader does not know, so one document serves the clients
-of OpenAI's API, of the Open Inference Protocol and everybody else.
+of OpenAI's API, of the Open Inference Protocol and all others.
 """
 
 import logging
@@ -131,7 +131,7 @@ def openai_error(error: PolysemeError) -> dict[str, Any]:
 
 
 def _first_error(param: str, errors: Sequence[FieldError]) -> str:
-    """What is wrong with the first field, and the number of further ones."""
+    """The problem of the first field, and the number of further ones."""
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     place = f"`{param}`{more}: " if param else ""
     return f"{place}{errors[0].message}."

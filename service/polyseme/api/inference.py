@@ -1,7 +1,7 @@
 """The Open Inference Protocol, version 2: KServe's, with Triton's binary tensor data extension.
 
 Bytes are little-endian and in C order; an element of a BYTES tensor is its length in four bytes and
-its content. Lengths in a request are compared with what is there; nothing is allocated by them.
+its content. Lengths in a request are compared with the body before anything is allocated.
 """
 
 from collections.abc import Sequence
@@ -173,10 +173,10 @@ def _sentences(tensor: InputTensor, rest: bytes, limits: Limits) -> list[str]:
     for row in tensor.data:
         one = [row] if isinstance(row, str) else row
         if len(one) != 1 or (isinstance(row, list) and len(tensor.shape) == 1):
-            raise _invalid("/data", "is not nested as its shape says")
+            raise _invalid("/data", "is not nested according to its shape")
         found += one
     if len(found) != count:
-        raise _invalid("/data", "has another number of elements than its shape says")
+        raise _invalid("/data", "has another number of elements than its shape")
     return found
 
 
@@ -196,7 +196,7 @@ def _decode_bytes(data: bytes, count: int) -> list[str]:
         except UnicodeDecodeError:
             raise _invalid("", f"element {len(found)} is not UTF-8") from None
     if len(found) < count:
-        raise _invalid("", "has fewer elements than its shape says")
+        raise _invalid("", "has fewer elements than its shape")
     return found
 
 

@@ -19,12 +19,12 @@ _STATUSES = {
     401: "A key is required and is missing or wrong.",
     404: "No such model or route.",
     405: "No such method.",
-    406: "An answer type that is not offered.",
+    406: "The route does not offer this media type.",
     413: "Over a limit; `detail` names the limit and the size.",
-    415: "A body that is not declared as a type that the route takes.",
+    415: "The route does not accept this media type.",
     422: "A field is missing, unknown, of the wrong type or out of range.",
     429: "Over the caller's rate; see Retry-After.",
-    500: "A fault of the service.",
+    500: "An internal error.",
     503: "Not ready, draining or overloaded; see Retry-After.",
 }
 _COMPUTING = (400, 401, 404, 406, 413, 415, 422, 429, 500, 503)
@@ -53,7 +53,7 @@ class Operation(NamedTuple):
 
 
 def _of_model(path: str, suffix: str) -> tuple[Operation, ...]:
-    """What the Open Inference Protocol has of a model, or of its one version."""
+    """The routes of the Open Inference Protocol for a model, or for its one version."""
     errors = (*_CATALOGUE, 404, 503)
     return (
         Operation(
@@ -89,7 +89,7 @@ OPERATIONS = (
         *(schemas.NeighborsRequest, responses.NeighborsResponse, _COMPUTING, "vectors"),
     ),
     Operation(
-        *("post", "/v1/embeddings", "embeddings", "One vector of each text, as OpenAI has it"),
+        *("post", "/v1/embeddings", "embeddings", "One vector of each text, in OpenAI's format"),
         *(schemas.EmbeddingsRequest, responses.EmbeddingsResponse, _COMPUTING, "vectors"),
     ),
     Operation(
@@ -154,7 +154,7 @@ def document() -> dict[str, Any]:
             "schemas": schemas["$defs"],
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
-        # With keys set, /v1 and /v2 want one; without any, it is open.
+        # With keys set, /v1 and /v2 require one.
         "security": [{}, {"key": []}],
     }
 
@@ -188,7 +188,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 
 def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
-    """What goes into the query where the body is lines; a list has commas between its entries."""
+    """The fields in the query if the body is lines; commas separate the entries of a list."""
     _, schemas = models_json_schema([(model, "validation")], ref_template=_REF)
     fields = schemas["$defs"][model.__name__]["properties"]
     return [
@@ -206,7 +206,7 @@ def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
 
 
 def _bytes_after_json() -> dict[str, str]:
-    description = "the JSON, whose length Inference-Header-Content-Length says, and bytes"
+    description = "the JSON, of the length in Inference-Header-Content-Length, and bytes"
     return {"type": "string", "contentMediaType": BINARY, "description": description}
 
 
@@ -227,7 +227,7 @@ def _success(operation: Operation) -> dict[str, Any]:
     if operation.body is InferRequest:
         content[BINARY] = {"schema": _bytes_after_json()}
     headers = {
-        "X-Request-ID": _header("the client's own where it sent a sane one"),
+        "X-Request-ID": _header("the client's own if it is valid"),
         "Server-Timing": _header("milliseconds of each stage"),
     }
     return {"description": "The answer.", "content": content, "headers": headers}

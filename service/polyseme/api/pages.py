@@ -1,4 +1,4 @@
-"""Everything that is no API: the page, its files, /docs, /openapi.json and the health routes."""
+"""The page, its files, /docs, /openapi.json and the health routes."""
 
 from functools import cache
 from importlib.resources import files

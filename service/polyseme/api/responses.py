@@ -216,7 +216,7 @@ class ModelStateResponse(_Response):
     id: str
     default: bool
     status: Literal["loaded", "unloaded", "broken"] = Field(
-        description="an unloaded model is loaded at its first use; a broken one cannot be"
+        description="an unloaded model is loaded at its first use; a broken one cannot be used"
     )
     problem: str | None = Field(
         None, description="why it is broken, or why a changed folder is not in use"

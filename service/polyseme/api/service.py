@@ -45,7 +45,7 @@ class Service:
         return self._draining[0] == 1
 
     def reload(self) -> None:
-        """Read changed keys and models again; a failure is logged and keeps what was there."""
+        """Read changed keys and models again; a failure is logged and changes nothing."""
         for what, refresh in (("keys", self.auth.refresh), ("models", self.models.refresh)):
             try:
                 refresh()

@@ -51,7 +51,9 @@ def _result(dask: Any, future: Any) -> ShardResult:
             " --batch-rows; finished shards are kept."
         ) from None
     except dask.CancelledError:
-        raise CommandError("The scheduler is gone: run again when it is back.") from None
+        raise CommandError(
+            "The scheduler has disconnected: run again when it is available."
+        ) from None
     return result
 
 

@@ -95,7 +95,7 @@ _bulk_options = with_options(
     click.option(
         "--oov",
         type=click.Choice(get_args(OovPolicy)),
-        help="What unknown words get, as for `polyseme encode`.",
+        help="How unknown words are treated, as in `polyseme encode`.",
     ),
     click.option("--truncate", is_flag=True, help="Cut off sentences that are over the limit."),
     click.option(

@@ -50,7 +50,7 @@ from polyseme.tokenizer import Case
 @click.option(
     "--oov",
     type=click.Choice(get_args(OovPolicy)),
-    help="What unknown words get: a zero vector, one composed from their subwords, or an error."
+    help="How unknown words are treated: a zero vector, one composed of subwords, or an error."
     " The default is subword if the model has subword vectors, else zero.",
 )
 @click.option("--truncate", is_flag=True, help="Cut off sentences that are over the limit.")

@@ -139,7 +139,7 @@ def _import_measure() -> ModuleType:
 
 
 def _system_names(task: str, options: dict[str, Any]) -> list[str]:
-    """The names of the systems to measure; a usage error for a combination without sense."""
+    """The names of the systems to measure; a usage error for an invalid combination."""
     if options["split"] and task != "wic":
         raise click.UsageError("--split names a part of WiC; the other sets have only one.")
     names = options["names"]
@@ -258,7 +258,7 @@ def _lemma_filter(model: Model, lemmas: str) -> Callable[[str], bool]:
         split = TrainingConfig(
             **{name: fields[name] for name in ("held_out", "split") if name in fields}
         )
-    except ValidationError:  # the recipe of another program
+    except ValidationError:  # a recipe of another program
         split = TrainingConfig()
     if lemmas != "all" and not split.held_out:
         raise CommandError("The model's training held no lemma out: give --lemmas all.")

@@ -35,7 +35,7 @@ _COMMANDS = {
 _HINTS = {
     "unknown_model": "`polyseme models list` lists the models.",
     "unknown_word": "`--oov zero` gives such words a zero vector.",
-    "broken_model": "`polyseme models verify` says what is wrong with each model.",
+    "broken_model": "`polyseme models verify` reports the problem of each model.",
 }
 """What to do at a terminal, if that differs from HTTP."""
 

@@ -108,7 +108,7 @@ _import_options = with_options(
         "--sorted/--unsorted",
         "by_frequency",
         default=None,
-        help="Whether the words are in the order of their frequency; tested when left out.",
+        help="Whether the words are sorted by frequency; tested when left out.",
     ),
     click.option("--limit", type=click.IntRange(1), help="Read at most this many words."),
     click.option(
@@ -224,7 +224,7 @@ def _print_summary(manifest: Manifest) -> None:
 
 @contextmanager
 def _explaining_errors() -> Iterator[None]:
-    """Say what a full disk or a lack of memory means for an import."""
+    """Explain a full disk or a lack of memory during an import."""
     try:
         yield
     except OSError as error:

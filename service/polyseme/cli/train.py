@@ -43,7 +43,7 @@ _recipe_options = with_options(
     _recipe_option("key_width", "Width of a head's queries and keys.", int),
     _recipe_option("value_width", "Width of a head's values.", int),
     _recipe_option("layers", "Layers.", int),
-    _recipe_option("norm", "Where layer norm stands.", click.Choice(get_args(NormPlace))),
+    _recipe_option("norm", "The place of layer norm.", click.Choice(get_args(NormPlace))),
     _recipe_option(
         "feed_forward", "Width of a feed-forward network inside; none when left out.", int
     ),
@@ -159,10 +159,10 @@ def _require_free(models_dir: Path, name: str, *, replacing: bool) -> None:
     """Check the name before the training; a bundled model is never replaced."""
     check_name(name)
     if (bundled_models() / name).exists() or (models_dir / name).is_symlink():
-        raise CommandError("A bundled model has this name: give another one by --output.")
+        raise CommandError("A bundled model has this name: give another name by --output.")
     if (models_dir / name).exists() and not replacing:
         raise CommandError(
-            "A model of this name is there already: give another one by --output, or --replace."
+            "A model of this name exists already: give another name by --output, or --replace."
         )
 
 
@@ -232,7 +232,7 @@ def _print_summary(manifest: Manifest) -> None:
 
 @contextmanager
 def _explaining_errors() -> Iterator[None]:
-    """Say what a lack of memory means for a training."""
+    """Explain a lack of memory during a training."""
     try:
         yield
     except MemoryError:

@@ -14,7 +14,7 @@ from polyseme.engine.attention import Scoring, SentenceArrays, attend, key_scale
 from polyseme.engine.positions import scaled_sinusoids
 
 NormPlace: TypeAlias = Literal["none", "before", "after"]
-"""Where layer norm stands: `before` each sub-layer (pre-norm) or `after` it (post-norm)."""
+"""The place of layer norm: `before` each sub-layer (pre-norm) or `after` it (post-norm)."""
 Activation: TypeAlias = Literal["relu", "gelu"]
 ResidualKind: TypeAlias = Literal["none", "add", "unit"]
 Recorded: TypeAlias = Literal["queries", "keys", "values", "scores", "weights"]

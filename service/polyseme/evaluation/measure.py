@@ -85,7 +85,7 @@ def measure_service(service: ServiceSource, config: EvaluationConfig) -> Results
     available = {*SERVED_NAMES, MOST_FREQUENT, MINILM}
     if kept_there := [name for name in config.names if name not in available]:
         raise CommandError(
-            f"A service keeps its weights to itself, so {', '.join(kept_there)} cannot be measured"
+            f"A service does not expose its weights, so {', '.join(kept_there)} cannot be measured"
             " through it; measure the model's folder, without --url."
         )
     return _measure(config, service.model, service, served_systems(config.names))
@@ -271,7 +271,7 @@ def _notes(
     if any(row.name == "random" for row in rows):
         notes.append(f"Random projections: the mean of seeds {', '.join(map(str, SEEDS))}.")
     if lacking:
-        notes.append(f"Without a static vector, so told by context alone: {lacking}.")
+        notes.append(f"Without a static vector, so classified by context alone: {lacking}.")
     if published:
         sources = ", ".join(dict.fromkeys(one.source for one in published))
         notes.append(f"Published: figures of {sources} on the same data, not measured here.")

@@ -23,15 +23,15 @@ _TIMEOUT = 60.0
 """Seconds without a byte after which a download fails."""
 _OFFLINE = (
     "gensim-data cannot be reached. On a machine with a network run `polyseme models pull` and"
-    " copy the model's folder, or download the file of vectors there and `polyseme models import`"
-    " it here; --mirror names another place that has list.json and NAME/NAME.gz."
+    " copy the model's folder, or download the file of vectors there and run `polyseme models"
+    " import` here; --mirror names another server with list.json and NAME/NAME.gz."
 )
 _NO_INDEX = (
     "The list.json of gensim-data, or of the mirror, is not an index of vectors; --mirror names"
-    " another place."
+    " another one."
 )
 _NO_ADDRESS = "The mirror has to be an address that begins with https:// or http://."
-_CUT = "The download was cut off; try again."
+_CUT = "The download is incomplete; try again."
 _MISSHAPEN = (KeyError, TypeError, AttributeError)
 _MALFORMED = (JSONDecodeError, UnicodeDecodeError, RecursionError, *_MISSHAPEN)
 _PLAIN_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
@@ -52,7 +52,7 @@ def download_vectors(
         Path(downloader.BASE_DIR).mkdir(parents=True, exist_ok=True)
     except OSError:
         raise CommandError(
-            "gensim's folder of data cannot be made; GENSIM_DATA_DIR names another."
+            "gensim's data folder cannot be created; GENSIM_DATA_DIR names another one."
         ) from None
     with _configured(downloader, mirror):
         entry = _index_entry(downloader, name)
@@ -63,8 +63,8 @@ def download_vectors(
     folder = (Path(downloader.BASE_DIR) / name).resolve()
     if folder not in path.resolve().parents or not path.is_file():
         raise CommandError(
-            "In gensim's folder of data the folder of this name lacks the file that the index"
-            " names; remove that folder and try again."
+            "The folder of this name in gensim's data folder lacks the file that the index"
+            " names; remove the folder and try again."
         )
     facts = {"source": f"gensim-data {name}"}
     licence = entry.get("license")
@@ -99,7 +99,7 @@ def _index_entry(downloader: Any, name: str) -> dict[str, Any]:
 
 
 def _download(downloader: Any, name: str, bar: ProgressBar) -> Path:
-    """Have gensim download the file if it is not there; an interruption leaves nothing behind."""
+    """Have gensim download the file if it is missing; an interruption leaves nothing behind."""
     totals: dict[int, int] = {}
 
     def report(chunks: int, size: int, total: int, part: int = 0, total_parts: int = 1) -> None:  # noqa: ARG001
@@ -127,8 +127,8 @@ def _explanation(error: Exception) -> str | None:
     """Why a download failed; None if the network is not the reason."""
     if isinstance(error, HTTPError):
         return (
-            f"The server answers {error.code} where the index says the file is; try again later, or"
-            " name another place by --mirror."
+            f"The server responds with {error.code} to the request for the file; try again later,"
+            " or name another mirror by --mirror."
         )
     if isinstance(error, ContentTooShortError | ConnectionError | TimeoutError | HTTPException):
         return _CUT
@@ -137,7 +137,7 @@ def _explanation(error: Exception) -> str | None:
     if isinstance(error, (*_MISSHAPEN, ValueError)):
         return _NO_INDEX
     if "Checksum" in str(error):  # gensim raises a plain Exception
-        return "What was downloaded has not the checksum that the index says; try again."
+        return "The downloaded file does not have the checksum of the index; try again."
     return None
 
 

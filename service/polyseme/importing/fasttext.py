@@ -1,6 +1,6 @@
 """fastText's own `.bin`: checked byte by byte, then read by gensim.
 
-gensim's reader trusts the file (it loops for ever over a word that is cut off), so every length is
+gensim's reader trusts the file (a truncated word makes it loop forever), so every length is
 checked first. The format is that of fastText's `FastText::saveModel`.
 """
 
@@ -135,10 +135,10 @@ def check(file: Decompressed, bar: ProgressBar, encoding: str, *, skip: bool = F
     header = _header(parser)
     left_out = _check_words(parser, header.words, encoding, skip=skip)
     if header.new and (header.pruned > 0 or any(parser.take(1))):
-        parser.refuse("is quantised (.ftz; import the .bin it was made from)")
+        parser.refuse("is quantized (.ftz; import the .bin that it was made from)")
     rows, width = parser.numbers("qq")
     if (rows, width) != (header.words + header.bucket, header.dim):
-        parser.refuse(f"has {rows} vectors of {width} numbers where its header says otherwise")
+        parser.refuse(f"has {rows} vectors of {width} numbers, unlike its header")
     for row in range(rows):
         if not np.isfinite(np.frombuffer(parser.take(4 * width), "<f4")).all():
             parser.refuse(f"has a number that is not finite in vector {row}")
@@ -147,10 +147,10 @@ def check(file: Decompressed, bar: ProgressBar, encoding: str, *, skip: bool = F
         parser.take(1)
     rows, width = parser.numbers("qq")
     if rows < 0 or width < 0:
-        parser.refuse("has a second table of no size")
+        parser.refuse("has a second table of invalid size")
     parser.skip(4 * rows * width)
     if not parser.ended:
-        parser.refuse("goes on after its last table")
+        parser.refuse("continues after its last table")
     return Checked(header, left_out)
 
 
@@ -158,7 +158,7 @@ def _header(parser: _Parser) -> Header:
     first, second = parser.numbers("ii")
     new = struct.pack("<i", first) == FASTTEXT_MAGIC
     if new and not 1 <= second <= _NEWEST:
-        parser.refuse(f"has version {second} where up to {_NEWEST} can be read", 4)
+        parser.refuse(f"has version {second}; only versions up to {_NEWEST} are supported", 4)
     dim = parser.numbers("ii")[0] if new else first
     _, _, _, _, _, model, bucket, min_n, max_n, _ = parser.numbers("10i")
     (sample,) = parser.numbers("d")
@@ -171,7 +171,7 @@ def _header(parser: _Parser) -> Header:
     grams = 0 <= min_n <= _LONGEST_GRAM and 0 <= max_n <= _LONGEST_GRAM
     buckets = 0 <= bucket <= (_MOST_BUCKETS if min_n <= max_n else 0)
     if not (good and grams and buckets and 0 <= sample <= _MOST_WORDS):
-        parser.refuse("has a header that makes no sense")
+        parser.refuse("has an invalid header")
     return Header(new, dim, bucket, min_n, max_n, words, pruned)
 
 
@@ -185,7 +185,7 @@ def _check_words(parser: _Parser, count: int, encoding: str, *, skip: bool) -> s
         if kind:
             parser.refuse("has a label among its words", place)
         if times < 1:
-            parser.refuse(f"says that a word was seen {times} times", place)
+            parser.refuse(f"has a word with the count {times}", place)
         text = word.decode(encoding, "backslashreplace")  # as gensim does
         if text in seen:
             parser.refuse("has a word twice", place)
@@ -196,7 +196,7 @@ def _check_words(parser: _Parser, count: int, encoding: str, *, skip: bool) -> s
         if problem:
             left_out.add(number)
     if len(left_out) == count:
-        parser.refuse("has no word that can be used")
+        parser.refuse("has no usable word")
     return left_out
 
 
@@ -215,8 +215,8 @@ def _word_problem(word: bytes, encoding: str) -> str | None:
 def open_descriptor(path: Path, member: str | None, bar: ProgressBar) -> Iterator[int]:
     """Open the decompressed file, and yield its file descriptor.
 
-    NumPy needs a real file. The temporary one has no name: nothing is left of it however the
-    process ends, and gensim does not take the ending of its name for a compression.
+    NumPy needs a real file. The temporary file has no name, so it never outlives the process, and
+    gensim cannot mistake its extension for a compression.
     """
     with open_decompressed(path, member) as file:
         if file.stream is file.raw:

@@ -85,14 +85,14 @@ class Decompressed:
             taken = take(count)
         except _DAMAGE:
             raise CommandError(
-                "The file is damaged or cut off: it cannot be expanded beyond byte"
+                "The file is damaged or truncated: it cannot be decompressed beyond byte"
                 f" {self.position}."
             ) from None
         self.position += len(taken)
         if self.position > _HARMLESS and self.position > MOST_EXPANSION * self.size:
             raise CommandError(
-                f"The file expands to more than {MOST_EXPANSION} times its size, which no vectors"
-                f" do (at byte {self.position}); expand it yourself if you trust it."
+                f"The file expands to more than {MOST_EXPANSION} times its size at byte"
+                f" {self.position}, unlike vectors; decompress it yourself if you trust it."
             )
         return taken
 
@@ -109,12 +109,12 @@ def open_decompressed(path: Path, member: str | None = None) -> Iterator[Decompr
             # A pipe cannot be read twice, and opening it may block for ever.
             if path.exists() and not path.is_file():
                 raise CommandError(
-                    "The file is not a regular one; write what it gives into a file first."
+                    "This is not a regular file; write its content into a file first."
                 )
             raw = stack.enter_context(path.open("rb"))
             size = path.stat().st_size
         except OSError:
-            raise CommandError("The file is not there, or may not be read.") from None
+            raise CommandError("The file does not exist or cannot be read.") from None
         yield Decompressed(stack.enter_context(_expanded(stack, raw, member)), raw, size)
 
 
@@ -124,7 +124,7 @@ def _expanded(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[bytes]
     if head.startswith(_ZIP):
         return _zip_member(stack, raw, member)
     if member is not None:
-        raise CommandError("The file is no .zip, so it has no member to name.")
+        raise CommandError("The file is not a .zip, so it has no members.")
     for magic, opener in _OPENERS.items():
         if re.match(magic, head):
             stream: IO[bytes] = opener(raw)
@@ -150,7 +150,9 @@ def _zip_member(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[byte
         # zipfile's own readline may return more bytes than requested.
         return BufferedReader(archive.open(member or names[0]))  # type: ignore[type-var]
     except (*_DAMAGE, *_DAMAGE_OF_ZIP):  # encrypted, or an unusual compression method
-        raise CommandError("The .zip is damaged, encrypted or packed in a rare way.") from None
+        raise CommandError(
+            "The .zip is damaged, encrypted or compressed by an unsupported method."
+        ) from None
 
 
 def guess_format(path: Path, member: str | None = None) -> Format:
@@ -166,8 +168,8 @@ def guess_format(path: Path, member: str | None = None) -> Format:
     if _is_row(head.split(b"\n", 1)[0]):
         return "glove"
     raise CommandError(
-        "The format cannot be told: line 1 is neither a word with its numbers nor a word2vec"
-        " header, and the file is no fastText .bin."
+        "The format is unknown: line 1 is neither a word with its numbers nor a word2vec header,"
+        " and the file is not a fastText .bin."
     )
 
 
@@ -179,8 +181,8 @@ def read_head(path: Path, member: str | None = None) -> bytes:
         raise CommandError("The file is empty.")
     if _PICKLE.match(head):
         raise CommandError(
-            "The file is a pickle, which runs code when it is read, so it never is; save the"
-            " vectors with gensim's save_word2vec_format."
+            "The file is a pickle, which can run code and is never read; save the vectors with"
+            " gensim's save_word2vec_format."
         )
     for magic, what in _FOREIGN.items():
         if re.match(magic, head, re.DOTALL):

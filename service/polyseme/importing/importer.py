@@ -38,12 +38,12 @@ _PROGRAM = 130_000_000
 _WORD = 250
 """Bytes of memory for each word during an import."""
 _UNSORTED = (
-    "Warning: the words are not in the order of their frequency, so each counts as informative as"
-    " the next, which separates senses less well; --sorted insists that they are."
+    "Warning: the words are not sorted by frequency, so all count as equally informative, which"
+    " separates senses less well; --sorted overrides this test."
 )
 _UNKNOWN_ORDER = (
-    "Warning: too few English function words to tell whether the words are in the order of their"
-    " frequency, so each counts as informative as the next; --sorted says that they are."
+    "Warning: there are too few English function words to determine whether the words are sorted by"
+    " frequency, so all count as equally informative; --sorted declares that they are sorted."
 )
 
 
@@ -120,7 +120,7 @@ class Cost:
         free = shutil.disk_usage(place).free
         if self.disk > free:
             raise CommandError(
-                f"The model needs {math.ceil(self.disk / 1e6):,} MB on disk where"
+                f"The model needs {math.ceil(self.disk / 1e6):,} MB on disk, and"
                 f" {free // 10**6:,} MB are free; --limit or --dtype int8 makes it smaller."
             )
 
@@ -149,7 +149,7 @@ def import_vectors(
     if _state(path) != state:  # words of one file would get the vectors of another
         raise CommandError(CHANGED)
     if table.left_out:
-        progress.say(f"{table.left_out} rows could not be used and were left out.")
+        progress.say(f"{table.left_out} unusable rows were skipped.")
     attention = _attention(table, options, progress)
     source = {"format": kind, "sha256": digest, "left_out": table.left_out}
     name = path.name.encode(errors="replace").decode()  # a file name may be any bytes
@@ -173,8 +173,8 @@ def check_name(name: str) -> None:
     """Raise CommandError for a name that no model can have."""
     if not re.fullmatch(NAME_PATTERN, name):
         raise CommandError(
-            "A model's name is letters, digits, `.`, `_` and `-`, at most 64 and the first a letter"
-            " or digit; give one by --name."
+            "A model's name has at most 64 letters, digits, `.`, `_` and `-`, and starts with a"
+            " letter or digit; give one by --name."
         )
 
 
@@ -182,9 +182,7 @@ def check_place(folder: Path, *, replace: bool) -> None:
     """Raise CommandError for a name that no model can have, or that is taken."""
     check_name(folder.name)
     if folder.exists() and not replace:
-        raise CommandError(
-            "A model of this name is there already; --replace puts the new one in its place."
-        )
+        raise CommandError("A model of this name exists already; --replace replaces it.")
 
 
 def _read_rows(
@@ -201,7 +199,7 @@ def _read_rows(
         by_rank = sorted_by_frequency(found.words) if options.sorted is None else options.sorted
         if not by_rank:
             raise CommandError(
-                "The weights' metadata ask for a tensor word_bias, which is lacking."
+                "The weights' metadata require a tensor word_bias, which is missing."
             )
     with progress.stage("reading", size) as bar:
         vectors = load(found, bar, options.dtype, options.processes)

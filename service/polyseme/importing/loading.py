@@ -133,7 +133,7 @@ def _end_with_parent() -> None:
 
 
 def _unreadable(found: Scan, bar: ProgressBar) -> CommandError:
-    """Scan again, with numbers, for the one that gensim could not read."""
+    """Scan again with numbers, to find the one that gensim could not read."""
     try:
         scan(found.file, bar, encoding=found.encoding, dtype=found.dtype, numbers=True)
     except CommandError as error:

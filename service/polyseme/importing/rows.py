@@ -22,12 +22,12 @@ LONGEST_WORD = 4096
 """Bytes of a word; a longer run of bytes without an end is not a word."""
 TOO_LARGE = {"float16": 65_520.0, "float32": 2.0**128 * (1 - 2.0**-25)}
 """The smallest number that each dtype rounds to infinity."""
-SKIP_HINT = "--skip-bad-rows leaves such rows out"
+SKIP_HINT = "--skip-bad-rows skips such rows"
 _LONGEST_LINE = 2 << 20
 _BLOCK = 1 << 20
 _REPORTED = 2048
 """Rows between two progress reports."""
-_NO_NUMBER = "has something that is not a number"
+_NO_NUMBER = "has an invalid number"
 
 
 class Row(NamedTuple):
@@ -129,7 +129,7 @@ def _add(found: Scan, row: Row, *, numbers: bool) -> str | None:
     if "\n" in word:
         return "has a line feed in its word"
     if word in found.words:
-        return f"has the word of {found.file.unit} {found.words[word]} again"
+        return f"repeats the word of {found.file.unit} {found.words[word]}"
     problem = _number_problem(found, row.numbers, text=numbers)
     if problem is None:
         found.words[word] = row.place
@@ -171,14 +171,14 @@ def _header(file: Decompressed) -> tuple[int, int]:
         )
     count, width = int(found[1]), int(found[2])
     if count < 1:
-        raise CommandError(f"Line 1 says that there are {count} words; there has to be one.")
+        raise CommandError(f"Line 1 declares {count} words; there must be at least one.")
     _check_width(width)
     return count, width
 
 
 def _check_width(width: int) -> None:
     if not 1 <= width <= WIDEST:
-        raise CommandError(f"Line 1 has vectors of {width} numbers; 1 to {WIDEST} can be had.")
+        raise CommandError(f"Line 1 has vectors of {width} numbers; 1 to {WIDEST} are supported.")
 
 
 def _text_rows(file: Decompressed, limit: int | None, *, counted: bool) -> Iterator[Row]:
@@ -199,14 +199,16 @@ def _text_rows(file: Decompressed, limit: int | None, *, counted: bool) -> Itera
         if blank:
             raise CommandError(f"Line {blank} is empty.")
         if rows == count:
-            raise CommandError(f"Line 1 says {count} words, but line {number} is one more.")
+            raise CommandError(
+                f"Line 1 declares {count} words, but line {number} has a further one."
+            )
         if width is None:
             width = line.count(b" ")
             _check_width(width)
         yield _text_row(number, line, width)
         rows += 1
     if count is not None and rows < (count if limit is None else min(count, limit)):
-        raise CommandError(f"Line 1 says {count} words, but the file ends after {rows}.")
+        raise CommandError(f"Line 1 declares {count} words, but the file ends after {rows}.")
 
 
 def _text_row(number: int, line: bytes, width: int) -> Row:
@@ -246,8 +248,8 @@ def _binary_rows(file: Decompressed, limit: int | None) -> Iterator[Row]:
             more = file.read(_BLOCK)
             if not more:
                 raise CommandError(
-                    f"Line 1 says {count} words, but the file ends at byte {file.position} in word"
-                    f" {number + 1}."
+                    f"Line 1 declares {count} words, but the file ends at byte {file.position} in"
+                    f" word {number + 1}."
                 )
             buffer, at, space = buffer[at:] + more, 0, 0
         word = buffer[at:space].lstrip(b"\n")
@@ -257,4 +259,4 @@ def _binary_rows(file: Decompressed, limit: int | None) -> Iterator[Row]:
         rest = buffer[at:] + file.read(2)
         if rest.strip(b"\n"):
             place = file.position - len(rest)
-            raise CommandError(f"Line 1 says {count} words, but more follow at byte {place}.")
+            raise CommandError(f"Line 1 declares {count} words, but more follow at byte {place}.")

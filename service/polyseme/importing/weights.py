@@ -2,7 +2,7 @@
 
 A weights file has `query`, `key`, `value` and `output` for the first layer, `layers.1.query` etc.
 for further ones; `Wq`, `q_proj.weight` and similar names are accepted. Other tensors have the names
-of `store/weights.py`. The metadata may have `heads`, and as `layers` the JSON of the manifest.
+of `models/weights.py`. The metadata may have `heads`, and as `layers` the JSON of the manifest.
 """
 
 import re
@@ -230,12 +230,12 @@ def _oriented(
     if not re.fullmatch(r"layers\.\d+\.(query|key|value|output|feed_forward\.(inner|outer))", name):
         return tensor
     if tensor.ndim != 2:  # noqa: PLR2004 - [in, out]
-        raise CommandError(f"The weights' tensor {name} is no matrix.")
+        raise CommandError(f"The weights' tensor {name} is not a matrix.")
     weight = np.ascontiguousarray(tensor.T) if convention == "column" else tensor
     axis = 1 if name.endswith(("output", "outer")) else 0
     if weight.shape[axis] != d:
         other = "row" if convention == "column" else "column"
-        turn = f"; --convention {other} takes it turned" if weight.shape[1 - axis] == d else ""
+        turn = f"; --convention {other} transposes it" if weight.shape[1 - axis] == d else ""
         shape = " by ".join(map(str, tensor.shape))
         raise CommandError(
             f"The weights' tensor {name} is {shape}, which does not fit vectors of {d} numbers"
@@ -260,7 +260,9 @@ def _layer_entries(document: str | None, tensors: _Tensors) -> list[LayerEntry]:
     try:
         entries = _ENTRIES.validate_json(document)
     except ValidationError:
-        raise CommandError("The weights' metadata describe layers as no manifest does.") from None
+        raise CommandError(
+            "The weights' metadata describe the layers in another form than a manifest."
+        ) from None
     if len(entries) != max(numbers) + 1:
         raise CommandError("The weights' metadata describe another number of layers.")
     return entries

@@ -104,7 +104,7 @@ def _require_free(folder: Path, *, replace: bool) -> None:
     if not stat.S_ISDIR(found.st_mode):
         raise ModelFolderError("a file stands where the model's folder would be.")
     if not replace:
-        raise ModelFolderError("a model of this name is there already.")
+        raise ModelFolderError("a model of this name exists already.")
 
 
 def _write_vocabulary(folder: Path, words: Sequence[str]) -> None:
