@@ -7,12 +7,15 @@
 bare route reads the same bodies and answers with bytes that are ready, as many as the service's
 answer has. Both run with the configuration of the service; wrk posts to them in turn, A B A B ….
 Runs in which a worker has less than half of its share of the connections are begun anew: it would
-not be busy. The figures are medians. Results: results/requests_per_second.json.
+not be busy. The figures are medians. Then 20 words in base64 at 8 and at 64 connections, eight runs
+of each as they come, to see whether one falls far below the others. Results:
+results/requests_per_second.json.
 """
 
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import click
@@ -28,6 +31,9 @@ ENCODINGS = {"base64": "base64", "npz": "float", "json": "float"}
 """What is asked for as `encoding`, by the kind of the answer."""
 DIFFERENT = 2000
 """Bodies of each length: so many that not every word is one that the tokenizer remembers."""
+STEADY = 8
+"""Runs at each of `CONNECTIONS`."""
+CONNECTIONS = (8, 64)
 TYPICAL = 50
 """Answers of which the bare route gives the one of median size."""
 
@@ -83,6 +89,26 @@ def figures(runs: dict[str, list[Posted]]) -> dict[str, Any]:
     return {**both, "ratio": round(ratio, 3), "runs": rates}
 
 
+def steadiness(service: Running, bodies: Path, seconds: int) -> dict[str, Any]:
+    """Runs at few and at many connections, each run with the connections as workers took them."""
+    found: dict[str, Any] = {}
+    for connections in CONNECTIONS:
+        posting = Posting(bodies, accept("base64"), connections, seconds)
+        runs = [post(service, "/v1/encode", posting) for _ in range(STEADY)]
+        if any(one.errors for one in runs):
+            raise SystemExit("Requests went wrong.")
+        rates = [round(one.requests_per_second) for one in runs]
+        middle_rate = median(rates)
+        found[str(connections)] = {
+            "runs": rates,
+            "median": middle_rate,
+            "least_to_median": round(min(rates) / middle_rate, 3),
+            "p99_ms": max(one.p99_ms for one in runs),
+        }
+        click.echo(f"{connections:>4} connections {found[str(connections)]}")
+    return found
+
+
 @click.command()
 @click.option("--rounds", default=7)
 @click.option("--seconds", default=3)
@@ -97,6 +123,7 @@ def main(rounds: int, seconds: int, workers: int, connections: int) -> None:
         running(SERVICE, workers=workers) as service,
     ):
         files = write_bodies(Path(asked))
+        steady = steadiness(service, files[20, "base64"], seconds)
         for (_, kind), bodies in files.items():
             answer = typical(service.address, bodies, kind)
             Path(answered, bodies.name).write_bytes(answer)
@@ -110,7 +137,7 @@ def main(rounds: int, seconds: int, workers: int, connections: int) -> None:
                 click.echo(f"{length:>4} words, {kind:<7} ratio {here['ratio']}")
     about = {"workers": workers, "connections": connections, "rounds": rounds, "seconds": seconds}
     packages = ["gunicorn", "flask", "numpy", "orjson", "pydantic"]
-    record("requests_per_second", packages, {**about, "words": found})
+    record("requests_per_second", packages, {**about, "words": found, "steady": steady})
 
 
 if __name__ == "__main__":
