@@ -1,4 +1,4 @@
-"""A Dask cluster of real processes, one of which is killed in the middle of the work."""
+"""A Dask cluster of real processes, one of which is killed during the work."""
 
 import os
 import re
@@ -20,7 +20,7 @@ ROWS, SHARD = 3_000, 100
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """A scheduler's address, its two workers by their process ids, and how to begin another."""
+    """A scheduler's address, its workers' process ids, and a function that starts another one."""
     folder = tmp_path_factory.mktemp("cluster")
     address = f"tcp://127.0.0.1:{free_port()}"
     running = []
@@ -45,7 +45,7 @@ def cluster(tmp_path_factory):
     workers = [worker(number) for number in range(2)]
     yield address, workers, worker
     for process in running:
-        process.kill()  # there is nothing that they would have to bring to an end
+        process.kill()  # they have no work to finish
     for process in running:
         process.wait(30)
 

@@ -1,4 +1,4 @@
-"""The recipe of docs/spark.md with PySpark, in an environment of its own."""
+"""The recipe of docs/spark.md with PySpark, in its own environment."""
 
 import shutil
 

@@ -20,7 +20,7 @@ from tests.training.world import world_model, write_tags
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """A file that takes long enough for a bar to be seen."""
+    """A file that takes long enough for a progress bar."""
     path = tmp_path_factory.mktemp("large") / "large.txt"
     path.write_bytes(many("glove", 30_000, 100))
     return path
@@ -39,12 +39,12 @@ def test_the_needed_memory_and_disk_space_are_printed_first(tmp_path, large):
 
 
 def read_all(master):
-    """What was written to a terminal until nobody has it open."""
+    """The output to a terminal until it is closed."""
     written = b""
     while True:
         try:
             part = os.read(master, 1 << 16)
-        except OSError:  # Linux's way to say so
+        except OSError:  # Linux reports the end in this way
             return written
         if not part:
             return written

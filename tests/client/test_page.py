@@ -1,4 +1,4 @@
-"""The page about the client and the notebook say what is so: everything in them is run."""
+"""The page about the client and the notebook: every block is run."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_the_page_names_every_call_and_the_figures_that_are_set():
 
 
 def told(file):
-    """What the cells of a notebook print, and how many pictures they draw."""
+    """The output of a notebook's cells, and their number of pictures."""
     cells = json.loads(file.read_text("utf-8"))["cells"]
     outputs = [one for cell in cells for one in cell.get("outputs", [])]
     assert all(one.get("name") != "stderr" and one["output_type"] != "error" for one in outputs)

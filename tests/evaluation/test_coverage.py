@@ -1,4 +1,4 @@
-"""What of a set is left where the vocabulary lacks words of it."""
+"""The part of a set whose words are in the vocabulary."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What docs/evaluation.md says is so."""
+"""The statements and commands of docs/evaluation.md."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""An import that is interrupted, or that fails at the end, leaves nothing behind."""
+"""An interrupted or failed import leaves nothing behind."""
 
 import os
 import shutil
@@ -163,11 +163,11 @@ code=$?
 find "$PLACE" -mindepth 1
 exit $code
 """
-"""Runs a command with a small disk for a folder, which no other process sees."""
+"""Runs a command with a small private disk as a folder."""
 
 
 def on_a_small_disk(size, disk, command, **variables):
-    """Run a command: the exit code, what it said, and what is left on the disk."""
+    """Run a command; return the exit code, the output and the remaining files."""
     under = ["unshare", "--map-root-user", "--mount", "sh", "-c", SMALL, "sh", size, disk]
     done = subprocess.run(
         list(map(str, [*under, *command])),
@@ -181,7 +181,7 @@ def on_a_small_disk(size, disk, command, **variables):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A folder to mount a small disk at, where that can be done."""
+    """A folder to mount a small disk at, if possible."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if not shutil.which("unshare") or on_a_small_disk("1m", disk, ["true"])[0]:
@@ -213,7 +213,7 @@ def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path, small_disk, width
     (tmp_path / "file").write_bytes(rows(words, vectors))
     code, out, err = on_a_small_disk(size, small_disk, importing(tmp_path / "file", small_disk))
     assert (code, out) == (1, "")
-    assert err.splitlines()[-1] == NO_SPACE  # a slow machine tells of its course before
+    assert err.splitlines()[-1] == NO_SPACE  # a slow machine prints progress before
 
 
 def test_a_full_disk_for_expanded_files_is_reported_and_nothing_is_left(
@@ -222,5 +222,5 @@ def test_a_full_disk_for_expanded_files_is_reported_and_nothing_is_left(
     command = importing(large_zip, tmp_path / "models")
     code, out, err = on_a_small_disk("1m", small_disk, command, TMPDIR=str(small_disk))
     assert (code, out) == (1, "")
-    assert err.splitlines()[-1] == NO_SPACE  # a slow machine tells of its course before
+    assert err.splitlines()[-1] == NO_SPACE  # a slow machine prints progress before
     assert not (tmp_path / "models").exists()

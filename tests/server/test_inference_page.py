@@ -1,4 +1,4 @@
-"""docs/inference.md: its blocks, run as they stand, and what it says comes of them."""
+"""docs/inference.md: its blocks run unchanged and print the documented output."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ PYTHON = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL
 
 
 def here(block, client):
-    """A block that asks the service of the tests."""
+    """A block with the address of the test service."""
     assert "localhost:8000" in block
     return block.replace("localhost:8000", f"{client.base_url.host}:{client.base_url.port}")
 

@@ -1,4 +1,4 @@
-"""docs/openai.md: its blocks, run as they stand, and what it says comes of them."""
+"""docs/openai.md: its blocks run unchanged and print the documented output."""
 
 import re
 import shutil
@@ -18,7 +18,7 @@ PYTHON = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL
 
 
 def here(block, client):
-    """A block, that asks the service of the tests."""
+    """A block with the address of the test service."""
     assert "http://localhost:8000" in block
     return block.replace("http://localhost:8000", str(client.base_url))
 

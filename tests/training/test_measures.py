@@ -1,4 +1,4 @@
-"""What of the evaluation sets a vocabulary can be measured on, and with what variants."""
+"""Coverage of the evaluation sets, and the compared variants."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def model(tmp_path):
 def test_tagged_words_that_the_vocabulary_lacks_are_not_measured(model):
     texts = [["bank"]] * 16 + [["mole"]] * 16 + [["river"]] * 16
     tagged = [(n, 0, f"{text[0]}/NOUN", str(n % 2)) for n, text in enumerate(texts)]
-    # Eight banks and eight rivers of each sense, but the last river is a word nobody knows.
+    # Eight banks and eight rivers of each sense, but the last river is unknown.
     texts[-1] = ["mole"]
     assert known(texts, tagged, model) == tagged[:16]
 
