@@ -51,13 +51,12 @@ def read_all(master):
         written += part
 
 
-@pytest.mark.slow
-def test_on_a_terminal_a_bar_shows_bytes_and_rows(tmp_path, large):
+def on_terminal(columns, *arguments):
+    """Run `polyseme` with a terminal as standard error; return exit code, output and errors."""
     master, terminal = pty.openpty()
-    termios.tcsetwinsize(terminal, (24, 100))
-    command = [sys.executable, "-m", "polyseme", "models", "import", large, "--processes", "1"]
+    termios.tcsetwinsize(terminal, (24, columns))
     with subprocess.Popen(
-        [*map(str, command), "--models-dir", str(tmp_path)],
+        [sys.executable, "-m", "polyseme", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=terminal,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -66,7 +65,14 @@ def test_on_a_terminal_a_bar_shows_bytes_and_rows(tmp_path, large):
         err = read_all(master).decode()
         out = process.stdout.read().decode()
     os.close(master)
-    assert process.returncode == 0
+    return process.returncode, out, err
+
+
+@pytest.mark.slow
+def test_on_a_terminal_a_bar_shows_bytes_and_rows(tmp_path, large):
+    command = ("models", "import", large, "--processes", 1, "--models-dir", tmp_path)
+    code, out, err = on_terminal(100, *command)
+    assert code == 0
     assert out == "large  30000 words  100 wide  float32  lower-case  closed form\n"
     assert re.search(r"\rchecking: +\d+%\|[^|]*\| [\d.]+M?/36\.7M ", err), err
     assert re.search(r"\rreading: +\d+%\|[^|]*\| [\d.]+M/36\.7M \[.*[\d,]+ rows\]", err), err
@@ -136,20 +142,9 @@ def test_on_a_terminal_the_progress_bar_has_loss_and_scores(tmp_path):
     pytest.importorskip("sklearn", reason="the extra [train] is not installed")
     world_model(tmp_path)
     tags = write_tags(tmp_path / "tags.jsonl", count=200)
-    master, terminal = pty.openpty()
-    termios.tcsetwinsize(terminal, (24, 150))
-    arguments = ("train", "--model", "world", "--tags", tags, "--steps", 60, "--score-every", 30)
-    with subprocess.Popen(
-        [sys.executable, "-m", "polyseme", *map(str, arguments), "--models-dir", str(tmp_path)],
-        stdout=subprocess.PIPE,
-        stderr=terminal,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:
-        os.close(terminal)
-        err = read_all(master).decode()
-        process.stdout.read()
-    os.close(master)
-    assert process.returncode == 0, err
+    arguments = ("--model", "world", "--tags", tags, "--steps", 60, "--score-every", 30)
+    code, _, err = on_terminal(150, "train", *arguments, "--models-dir", tmp_path)
+    assert code == 0, err
     assert re.search(r"reading tags\.jsonl: +\d+%\|[^|]*\| [\d.]+k?/", err), err
     assert re.search(r"\rtraining +\d+%\|[^|]*\| \d\d:\d\d<.*step \d+, loss \d\.\d+", err), err
     assert re.search(r"polyseme: training, 50%, step 30, loss \d\.\d+, held out: AUC ", err), err

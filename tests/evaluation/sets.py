@@ -32,6 +32,15 @@ WIC = {
     ],
     "wic/dev/dev.gold.txt": ["T", "F", "F"],
 }
+WIC_WITH_MOLES = {
+    "wic/dev/dev.data.txt": [
+        "bank\tN\t1-0\tthe bank .\tbank money",
+        "mole\tN\t1-0\tthe mole .\tbank money",
+        "bank\tN\t0-1\tBANK .\tthe moles",
+    ],
+    "wic/dev/dev.gold.txt": ["T", "F", "F"],
+}
+"""With words that the tiny model lacks."""
 WORDSIM = """\
 # Word 1\tWord 2\tHuman (mean)
 apple\tbank\t9

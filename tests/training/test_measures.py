@@ -21,6 +21,7 @@ from polyseme.training.closed_form import (
     frequencies_by_rank,
     informativeness,
 )
+from tests.evaluation.sets import WIC_WITH_MOLES as WIC
 from tests.tiny import VECTORS, WORDS, tiny_model
 from tests.training.test_closed_form import mixed
 
@@ -32,14 +33,6 @@ COARSE = {
         ("data", [f"1\tthe {word} {near[0]}", f"0\t{word} {near[1]}"]),
         ("gold", ["0", "1"]),
     )
-}
-WIC = {
-    "wic/dev/dev.data.txt": [
-        "bank\tN\t1-0\tthe bank .\tbank money",
-        "mole\tN\t1-0\tthe mole .\tbank money",
-        "bank\tN\t0-1\tBANK .\tthe moles",
-    ],
-    "wic/dev/dev.gold.txt": ["T", "F", "F"],
 }
 
 
