@@ -56,6 +56,8 @@ def _no_models_of_this_user(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 ROOT = Path(__file__).parents[1]
+PYTHONPATH = f"{ROOT / 'service'}{os.pathsep}{ROOT}"
+"""For child processes: this tree, even if another one is installed."""
 COMMAND = (sys.executable, "-m", "polyseme")
 
 

@@ -13,7 +13,7 @@ from polyseme.bulk.cluster import write_on_cluster
 from polyseme.command_error import CommandError
 from polyseme.encoding.options import EncodeOptions
 from tests.bulk import job_of, many, run_inline, shards_of, table_of, write_lines
-from tests.conftest import ROOT, free_port
+from tests.conftest import PYTHONPATH, ROOT, free_port
 
 ROWS, SHARD = 3_000, 100
 
@@ -30,7 +30,7 @@ def cluster(tmp_path_factory):
             process = subprocess.Popen(
                 [sys.executable, "-m", "distributed.cli.dask_" + command[0], *command[1:]],
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": PYTHONPATH},
                 stdout=log,
                 stderr=log,
             )

@@ -15,7 +15,7 @@ from gensim.models import KeyedVectors
 from polyseme.models.reader import read_model
 from polyseme.settings import BUNDLED
 from tests.cli.conftest import run
-from tests.conftest import ROOT
+from tests.conftest import PYTHONPATH, ROOT
 from tests.importing.conftest import an_importer
 from tests.importing.files import WORDS, binary, fasttext, packed, rows, text
 from tests.importing.foreign import FOREIGN, MARK
@@ -403,7 +403,7 @@ def begin(*arguments, before=()):
     command = [sys.executable, "-m", "polyseme", "models", "export", BUNDLED]
     return subprocess.Popen(
         [*before, *command, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

@@ -12,7 +12,7 @@ import pytest
 
 from polyseme.cli import progress
 from polyseme.models.reader import read_model
-from tests.conftest import ROOT
+from tests.conftest import PYTHONPATH
 from tests.importing.files import many
 from tests.importing.work import Work
 from tests.training.world import world_model, write_tags
@@ -59,7 +59,7 @@ def on_terminal(columns, *arguments):
         [sys.executable, "-m", "polyseme", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=terminal,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
     ) as process:
         os.close(terminal)
         err = read_all(master).decode()

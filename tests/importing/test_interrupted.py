@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from polyseme.models.reader import read_model
-from tests.conftest import ROOT
+from tests.conftest import PYTHONPATH
 from tests.importing.conftest import below, run
 from tests.importing.files import archive, fasttext, many, rows
 from tests.importing.work import (
@@ -174,7 +174,7 @@ def on_a_small_disk(size, disk, command, **variables):
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PLACE": str(disk), **variables},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH, "PLACE": str(disk), **variables},
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -200,7 +200,7 @@ def test_a_model_that_the_disk_cannot_hold_is_refused_before_it_is_written(tmp_p
     code, out, err = on_a_small_disk("1m", small_disk, command)
     assert (code, out) == (1, "")
     assert err.splitlines()[1] == (
-        "polyseme: The model needs 2 MB on disk where 1 MB are free; --limit or --dtype int8"
+        "polyseme: The model needs 2 MB on disk, and 1 MB are free; --limit or --dtype int8"
         " makes it smaller."
     )
 

@@ -12,7 +12,7 @@ from gensim import downloader
 
 from polyseme.models.reader import read_model
 from tests.cli.conftest import run_process
-from tests.conftest import ROOT
+from tests.conftest import PYTHONPATH
 from tests.importing import files
 from tests.importing.mirror import NAME
 from tests.importing.reading import GENSIM_DATA, assert_same, word2vec
@@ -166,7 +166,7 @@ def test_an_interrupted_download_leaves_nothing(mirror, tmp_path):
         with heard(number):
             process = subprocess.Popen(
                 [*command, "--mirror", mirror.address, "--models-dir", models],
-                env={**os.environ, **places, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, **places, "PYTHONPATH": PYTHONPATH},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )

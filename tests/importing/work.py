@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.conftest import ROOT
+from tests.conftest import PYTHONPATH
 
 PATIENCE = 120
 """Seconds to wait for a condition."""
@@ -37,7 +37,7 @@ class Work:
                 stdout=subprocess.PIPE,
                 stderr=err,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "TMPDIR": str(self.scratch), "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "TMPDIR": str(self.scratch), "PYTHONPATH": PYTHONPATH},
                 start_new_session=True,
             )
 
