@@ -1,4 +1,4 @@
-"""What tests share: the bundled model, and a real service to talk to."""
+"""Shared fixtures: the bundled model and real services."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ Serve = Callable[..., httpx.Client]
 
 
 def free_port() -> int:
-    """A port nobody listens on."""
+    """A free port."""
     with closing(socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -34,9 +34,9 @@ LONG = ("container", "wheel", "faults", "clients")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first: processes that test side by side then end together.
+    """Put the longest files first, so that parallel processes end together.
 
-    The page's follow, in a row: a process that has opened a browser keeps it for the next.
+    The page's tests follow in a row, because a process keeps its browser for the next file.
     """
 
     def place(item: pytest.Item) -> int:
@@ -49,13 +49,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_models_of_this_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests see the models they make, and not those that whoever runs them has."""
+    """Hide the user's own models from the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         yield
 
 
 ROOT = Path(__file__).parents[1]
+PYTHONPATH = f"{ROOT / 'service'}{os.pathsep}{ROOT}"
+"""For child processes: this tree, even if another one is installed."""
 COMMAND = (sys.executable, "-m", "polyseme")
 
 
@@ -64,11 +66,11 @@ def start(
 ) -> tuple[subprocess.Popen[bytes], str]:
     """Start the real command with a real gunicorn and wait until it answers."""
     port = free_port()
-    # No load balancer has to hear that a service ends.
+    # No load balancer needs time to notice the end.
     settings = {"workers": 2, "drain_seconds": 0, **settings}
     given = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
     if command is COMMAND:
-        # The tree these tests stand in, also where another one is installed.
+        # The tree of these tests, even if another one is installed.
         given["PYTHONPATH"] = str(ROOT / "service")
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -128,7 +130,7 @@ def bundled() -> Model:
 
 @pytest.fixture(scope="session")
 def broken_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of models with one that is damaged: a byte of its vectors is another."""
+    """A folder of models, one with a changed byte in its vectors."""
     folder = tmp_path_factory.mktemp("models") / "broken"
     shutil.copytree(bundled_models() / BUNDLED, folder)
     manifest = (folder / "manifest.json").read_text().replace(f'"{BUNDLED}"', '"broken"')

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def heard(number):
-    """Let programs that start meanwhile hear a signal.
+    """Restore the default handling of a signal for programs that start meanwhile.
 
-    Whoever runs the tests may have it ignored, as `nohup` and a shell's `&` do, and that is passed
-    on.
+    The parent of the tests may ignore it, as `nohup` and a shell's `&` do, and children inherit
+    that.
     """
     before = signal.signal(number, lambda *_: None)  # a program that starts has the default instead
     try:

@@ -1,4 +1,4 @@
-"""What each part of a model is worth: variants that differ in one part, figures with errors."""
+"""Ablation: variants that differ in one part, and figures with errors."""
 
 from dataclasses import replace
 
@@ -88,7 +88,7 @@ def test_without_the_query_weights_do_not_depend_on_the_query_token():
     layer = replace(layer, scoring=replace(layer.scoring, position_bias=None))
     vectors = one.vectors.copy()
     vectors[2] = normal(rng, D)
-    # The word that looks is another; the others see another word, so that its row alone compares.
+    # The query word differs; the other rows have another key, so only its row is compared.
     other = replace(one, vectors=vectors)
     for times, same in ((0.0, True), (1.0, False), (2.0, False)):
         changed = attracting(layer, times, D)
@@ -161,7 +161,7 @@ def test_a_variant_differs_only_in_its_part(three_heads):
 
 
 def tags(lemma, counts, begin=0):
-    """So many occurrences of each sense, each in a sentence of its own."""
+    """Occurrences of each sense, each in its own sentence."""
     senses = [str(sense) for sense, count in enumerate(counts) for _ in range(count)]
     return [(begin + n, 0, lemma, sense) for n, sense in enumerate(senses)]
 
@@ -186,7 +186,7 @@ def test_of_a_model_trained_on_tags_only_lemmas_that_it_never_saw_are_measured()
     tagged = [one for n, lemma in enumerate(lemmas) for one in tags(lemma, (1,), n)]
     training = {"recipe": {"held_out": 0.2, "split": 3}, "data": {"tags": 60}}
     found = {one[2] for one in held_out(tagged, training)}
-    # As a training divides them: by the word, whatever part of speech it is read as.
+    # As in training: split by word, for any part of speech.
     kept = held_out_lemmas(lemmas, TrainingConfig(held_out=0.2, split=3))
     assert found == set(np.array(lemmas)[kept])
     verbs = [f"word{number}/VERB" for number in range(60)]
@@ -211,7 +211,7 @@ def test_the_auc_is_perfect_with_context_and_chance_without(three_heads):
     near = ("river", "money")
     texts = [["bank", near[n % 2]] for n in range(40)]
     tagged = [(n, 0, "bank/NOUN", near[n % 2]) for n in range(40)]
-    static = Layer(residual=Residual("unit", 1e12))  # beside which context is nothing
+    static = Layer(residual=Residual("unit", 1e12))  # outweighs the context
     found = dict(run(three_heads, texts, tagged, {"bare": Layer(), "static": static}))
     assert found["bare"] == {"nouns_macro_f1": 100.0, "pairs_auc": 100.0}
     assert found["static"]["pairs_auc"] == 50.0

@@ -1,4 +1,4 @@
-"""Key files: what is taken, and what is refused without being shown."""
+"""Key files: accepted ones, and errors that show nothing of the content."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Files that are there whole, or not at all: real files, a real full disk, a process that dies."""
+"""Atomic files: real files, a real full disk, a killed process."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ def break_off(error, *places):
 
 
 def elsewhere(place, *lines):
-    """What becomes of another process that runs these lines."""
+    """The result of another process that runs these lines."""
     known = (
         "import os, signal, sys; from pathlib import Path",
         "from polyseme.atomic_files import atomic_files, atomic_write",
@@ -53,7 +53,7 @@ def test_an_interrupted_write_leaves_nothing(tmp_path, error):
 
 
 def test_a_full_disk_keeps_the_previous_file(tmp_path):
-    """The kernel refuses what goes over the limit of a file's size, as a full disk does."""
+    """The kernel limits file sizes, as a full disk does."""
     place = tmp_path / "file"
     place.write_bytes(b"before")
     found = elsewhere(

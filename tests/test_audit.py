@@ -1,4 +1,4 @@
-"""`make check` audits the dependencies: what it makes of the reports of pip-audit."""
+"""The audit of dependencies in `make check`: its verdicts on reports of pip-audit."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""What the bundled model promises."""
+"""The documented properties of the bundled model."""
 
 import os
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_it_is_as_large_as_git_can_bear(bundled: Model) -> None:
 
 
 def test_attention_depends_on_the_query_and_not_only_on_the_position(bundled: Model) -> None:
-    """Swap the looking word, and its row changes; without association it would not."""
+    """Another query word changes its row; without association it would not."""
     rows = []
     for text in ("the bank of money by a river", "the tree of money by a river"):
         sentence = bundled.sentence(tokenize(text, bundled.vocabulary))

@@ -82,7 +82,7 @@ IMPORT_TORCH = {f"polyseme.training.{file}" for file in ("held_out", "network", 
 """The files that import torch; the command imports them where it needs them."""
 
 IMPORT_GENSIM = {f"{IMPORTING}.{file}" for file in ("fasttext", "loading", "download")}
-"""The files that import gensim, each in the function that uses it: never what serving loads."""
+"""The files that import gensim, each in the function that uses it; serving loads none of them."""
 
 
 def files():
@@ -191,13 +191,13 @@ UNUSED = {
     *("flask_cors", "flask_limiter", "limits", "redis", "rich", "wrapt", "tqdm", "urllib3"),
     *("defusedxml", "opentelemetry", "requests", "zstandard"),
 }
-"""What commands other than `serve`, or settings that are not set, need."""
+"""Packages of commands other than `serve`, and of optional settings."""
 
 SERVING = (
     *("polyseme.cli.main", "polyseme.cli.serve", "gunicorn.app.wsgiapp"),
     *("polyseme.server.config", "polyseme.server.worker", "polyseme.api.app"),
 )
-"""What `polyseme serve` imports itself; `benchmarks/start.py` says what each of the rest is for."""
+"""Packages that `polyseme serve` imports; `benchmarks/start.py` explains the others."""
 
 
 def modules_in(package):

@@ -1,4 +1,4 @@
-"""Pictures of what was measured: what stands where in them."""
+"""Pictures of measurements: the positions of their elements."""
 
 from xml.etree import ElementTree as ET
 

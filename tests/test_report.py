@@ -1,4 +1,4 @@
-"""The page on quality: its figures are those that were measured, its pictures those of its data."""
+"""The page on quality: its figures and pictures agree with the measurements."""
 
 import json
 import re
@@ -26,7 +26,7 @@ NAMES = (
     *(r"CoarseWSD-\d+", r"WordSim-\d+", r"SimLex-\d+", r"context2vec", r"MiniLM-L6-v2", r"F1\b"),
     *(r"word2vec", r"Word2Vec", r"crawl-300d-2M", r"GloVe 6B", r"0003-closed-form"),
 )
-"""What has digits and is no figure."""
+"""Texts with digits that are not figures."""
 
 
 def numbers(text: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""How well vectors separate senses, and how far the figures may be off."""
+"""Separation of senses by vectors, and the errors of the figures."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from polyseme.engine.arrays import unit
 
 
 def tags(lemma, counts, begin=0):
-    """So many occurrences of each sense, each in a sentence of its own."""
+    """Occurrences of each sense, each in its own sentence."""
     senses = [str(sense) for sense, count in enumerate(counts) for _ in range(count)]
     return [(begin + n, 0, lemma, sense) for n, sense in enumerate(senses)]
 
@@ -62,7 +62,7 @@ def test_the_error_of_an_auc_agrees_with_resampled_lemmas():
     counts, per = 60, 40
     lemma = np.repeat(np.arange(counts), per)
     same = rng.random(len(lemma)) < 0.5
-    shift = rng.normal(1, 0.8, counts)[lemma]  # lemmas differ in how well they are told apart
+    shift = rng.normal(1, 0.8, counts)[lemma]  # lemmas differ in their separation
     cosines = rng.standard_normal(len(lemma)) + same * shift
     error = np.sqrt((auc_influence(cosines, same, lemma, counts) ** 2).sum())
 
@@ -81,7 +81,7 @@ def test_a_difference_is_taken_lemma_by_lemma():
     one = Separation(np.array([0.5, 0.7, 0.9]), 0.6, np.array([0.03, -0.04]))
     other = Separation(np.array([0.6, 0.8, 1.0]), 0.65, np.array([0.03, -0.03]))
     found = figures(other, one)
-    # Each noun gained a tenth: the difference is sure, though the figures vary.
+    # Each noun gained a tenth: the difference is certain although the figures vary.
     assert found["nouns_macro_f1"] == {
         "value": 80.0,
         "error": 11.55,

@@ -1,4 +1,4 @@
-"""Settings come from the environment and from flags; a wrong one is named."""
+"""Settings from the environment and from flags; an invalid one is named."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The wheel, in an environment of its own, far from the checkout."""
+"""The wheel, in its own environment outside the checkout."""
 
 import subprocess
 import sys
@@ -46,7 +46,7 @@ def test_an_installed_wheel_serves_with_no_checkout(wheel: Path, tmp_path: Path)
     run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
     polyseme = tmp_path / "environment" / "bin" / "polyseme"
     assert "wiki-en: whole" in run(polyseme, "models", "verify", cwd=tmp_path)
-    # A project with a package of its own called `service` does not hide this one.
+    # A project with its own package `service` does not hide this one.
     (tmp_path / "service").mkdir()
     (tmp_path / "service" / "__init__.py").write_text("")
     code = "import polyseme, service; polyseme.load(); print(polyseme.__file__, service.__file__)"

@@ -19,7 +19,7 @@ PRIVATE = (
     *("take(?:n|s)? apart", "already cut", "surer", "oftener", "nought"),
     *("neighbours?", "tokenis(?:e[drs]?|ing|ation)", "normalise[ds]?", "quantise[ds]?", "colours?"),
 )
-"""Private words and spellings; a reader of Flask, NumPy and transformers knows another one."""
+"""Private words and spellings for which Flask, NumPy and transformers have a standard one."""
 
 
 def public_classes(file: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""What every error has."""
+"""The members of every error."""
 
 import re
 
@@ -10,7 +10,7 @@ SECRET = "s3cretqx"
 
 
 def expect_problem(answer: httpx.Response, status: int, code: str) -> dict:
-    """Check what every error has, and give the document."""
+    """Check the members of an error; return the document."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     document = answer.json()

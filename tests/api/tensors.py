@@ -1,4 +1,4 @@
-"""Requests of the Open Inference Protocol, and the tensors of its answers, by its own words."""
+"""Requests of the Open Inference Protocol, and the tensors of its responses."""
 
 import json
 
@@ -42,7 +42,7 @@ def post(client, body, model="tiny", headers=()) -> httpx.Response:
 
 
 def tensors_of(answer: httpx.Response) -> dict[str, np.ndarray]:
-    """The tensors of an answer, read by the words of the protocol."""
+    """The tensors of a response, read as the protocol specifies."""
     assert answer.status_code == 200, answer.text
     length = int(answer.headers.get(LENGTH, len(answer.content)))
     document, rest = json.loads(answer.content[:length]), answer.content[length:]

@@ -157,7 +157,7 @@ def test_guessing_keys_on_metrics_is_limited_and_a_valid_key_is_not_affected(mak
     assert found == [401] * 3 + [429] * 2
     found = [limited.get("/metrics", headers=bearer("right")).status_code for _ in range(5)]
     assert found == [200] * 5
-    # To ask for the numbers is none of the requests that a key may make.
+    # Requests for the metrics do not count towards the rate of a key.
     assert statuses(limited, *[bearer("right")] * 4) == [200] * 3 + [429]
 
 
@@ -170,7 +170,7 @@ def test_health_metrics_and_the_page_have_no_rate_limit(make_client) -> None:
 
 @pytest.fixture
 def client_of():
-    """A client of an application whose caller has an address, and may say it has another."""
+    """A client with an address, which may send a forwarded one."""
 
     def make(**settings: object):
         client = create_app(Settings(**settings)).test_client()
@@ -214,7 +214,7 @@ def test_behind_two_proxies_the_entry_before_the_last_is_the_caller(client_of) -
     ask = client_of(rate_limit="1/hour", proxies=2)
     assert ask("10.9.9.9", "1.1.1.1, 5.5.5.5, 10.9.9.8") == 200
     assert ask("10.9.9.9", "2.2.2.2, 5.5.5.5, 10.9.9.7") == 429
-    # One that has not come through both is who the connection is from.
+    # A request that did not pass both proxies counts for the address of its connection.
     assert ask("10.9.9.9", "5.5.5.5") == 200
     assert ask("10.9.9.9", None) == 429
 

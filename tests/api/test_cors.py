@@ -1,4 +1,4 @@
-"""Which pages of other origins may ask, by headers; a browser is in tests/page."""
+"""CORS headers; `tests/page` has a browser."""
 
 import httpx
 import pytest
@@ -19,7 +19,7 @@ ASKING = {
 
 @pytest.fixture(scope="module")
 def service(make_client) -> httpx.Client:
-    """A service with keys that lets pages of two origins ask."""
+    """A service with keys that allows pages of two origins."""
     origins = f"{LISTED}, {OTHER}"
     return make_client(cors_origins=origins, api_keys="a-key", rate_limit="100/hour")
 

@@ -322,7 +322,7 @@ def test_a_caller_over_its_rate_gets_a_429_with_retry_after(make_client) -> None
     limited = make_client(rate_limit="3/hour")
     answers = [
         limited.post("/v1/encode", json={"input": "a"}, headers={"Authorization": f"Bearer {key}"})
-        for key in range(6)  # a key that is none does not make another caller
+        for key in range(6)  # an invalid key does not create another caller
     ]
     assert [answer.status_code for answer in answers] == [200] * 3 + [429] * 3
     for answer in answers[3:]:

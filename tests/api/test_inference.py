@@ -1,4 +1,4 @@
-"""The Open Inference Protocol: tensors as JSON and as bytes, and what it refuses."""
+"""The Open Inference Protocol: tensors as JSON and as bytes, and errors."""
 
 import io
 import json
@@ -23,7 +23,7 @@ EVERY = ["static", "contextual", "attention", "offsets", "attention_offsets", "t
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Two models: one whose answers can be made on paper, one with two layers of three heads."""
+    """Two models: one with results by hand, one with two layers of three heads."""
     place = tmp_path_factory.mktemp("models")
     write_tiny(place / "tiny")
     write_tiny(place / "deep", layers=[full_layer(1), full_layer(2)], word_bias=VECTORS[:, 0])
@@ -34,7 +34,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def guarded(make_client, place) -> httpx.Client:
-    """A service that wants a key."""
+    """A service that requires a key."""
     settings = {"models_dir": place, "model": "tiny"}
     limits = {"max_sentences": 40, "max_sentence_tokens": 200}
     return make_client(api_keys="plain-key", metrics="open", **settings, **limits)
@@ -220,7 +220,7 @@ def test_a_route_is_counted_by_its_rule(guarded):
 
 @pytest.fixture(scope="module")
 def limited(make_client, tmp_path_factory) -> httpx.Client:
-    """A service that wants a key and takes 40 sentences at once."""
+    """A service that requires a key and accepts 40 sentences at once."""
     folder = write_tiny(tmp_path_factory.mktemp("models") / "tiny")
     settings = {"models_dir": folder.parent, "model": "tiny"}
     return make_client(api_keys="plain-key", max_sentences=40, **settings)
@@ -294,7 +294,7 @@ def test_what_is_wrong_is_refused_with_one_sentence(limited, body, status):
 
 
 def places(value, pointer=""):
-    """The pointers to all there is in a document, and to what it may lack."""
+    """The pointers to all fields of a document, and to optional ones."""
     yield pointer
     entries = value.items() if isinstance(value, dict) else enumerate(value)
     for name, below in entries:

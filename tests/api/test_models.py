@@ -124,7 +124,7 @@ SIZE = "vectors.npy has another number of bytes than manifest.json says."
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory):
-    """A model `tiny`, one whose vectors were cut, and a folder that is no model."""
+    """A model `tiny`, one with truncated vectors, and a folder that is not a model."""
     damaged = tmp_path_factory.mktemp("models")
     write_tiny(damaged / "tiny")
     vectors = write_tiny(damaged / "cut") / "vectors.npy"

@@ -1,4 +1,4 @@
-"""OpenAI's embeddings API: vectors, fields and errors in its shape."""
+"""OpenAI's embeddings API: vectors, fields and errors in its format."""
 
 import base64
 
@@ -38,7 +38,7 @@ def tiny(make_client, place) -> httpx.Client:
 
 
 def ask(client, texts, **fields):
-    """The answer, its shape checked."""
+    """The response, with its form checked."""
     answer = client.post(PATH, json={"input": texts, **fields})
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/json"
@@ -55,14 +55,14 @@ def vectors(client, texts, **fields):
 
 
 def numbers(embedding):
-    """What the official client makes of an embedding. -> [d]"""
+    """An embedding as the official client decodes it. -> [d]"""
     if isinstance(embedding, str):
         return np.frombuffer(base64.b64decode(embedding, validate=True), "<f4")
     return np.array(embedding, np.float32)
 
 
 def by_hand(text, weighted=True, factor=1.0, dimensions=5):
-    """softmax(X·Xᵀ)·X, the mean of its rows by weight, brought to length 1, in float64. -> [d]"""
+    """The normalized weighted mean of the rows of softmax(X·Xᵀ)·X, in float64. -> [d]"""
     rows = [WORDS.index(word) for word in text.split()]
     x = VECTORS[rows].astype(np.float64) * factor
     scores = np.exp(np.einsum("id,jd->ij", x, x))
@@ -77,7 +77,7 @@ def test_a_vector_is_the_weighted_mean_of_the_contextual_ones_with_length_1(tiny
     found = vectors(tiny, texts)
     assert found == pytest.approx(np.array([by_hand(one) for one in texts]), abs=1e-6)
     assert np.linalg.norm(found, axis=1) == pytest.approx(1, abs=1e-6)
-    # On paper: one word alone is what it was, and (0, 1, 0, 0, 0) has length 1 already.
+    # A single word keeps its vector, and (0, 1, 0, 0, 0) has length 1.
     assert found[1].tolist() == [0, 1, 0, 0, 0]
 
 
@@ -87,7 +87,7 @@ def test_the_setting_or_the_request_selects_the_plain_mean(make_client, place, t
     assert found[0] == pytest.approx(by_hand("river bank", weighted=False), abs=1e-6)
     weighted = vectors(tiny, ["river bank"])
     assert not np.allclose(found, weighted)
-    # A request may say otherwise than the service's settings.
+    # A request overrides the service's settings.
     for client in (plain, tiny):
         assert vectors(client, ["river bank"], pooling="mean").tobytes() == found.tobytes()
         again = vectors(client, ["river bank"], pooling="informativeness")
@@ -244,7 +244,7 @@ BEARER = {"Authorization": "Bearer right-key"}
 
 
 def expect_both(answer, status, code, told, kind="invalid_request_error"):
-    """Check that an error is a problem and an error of OpenAI's, which say the same."""
+    """Check that an error is a problem document and an OpenAI error that agree."""
     document = expect_problem(answer, status, code)
     OpenAIProblemResponse.model_validate(document)
     error = document["error"]
@@ -257,7 +257,7 @@ def expect_both(answer, status, code, told, kind="invalid_request_error"):
 
 @pytest.fixture(scope="module")
 def small(make_client) -> httpx.Client:
-    """A service with keys and with limits that are soon met."""
+    """A service with keys and low limits."""
     limits = {"max_sentences": 3, "max_sentence_tokens": 8, "max_tokens": 12}
     return make_client(api_keys="right-key", max_body_bytes=400, **limits)
 

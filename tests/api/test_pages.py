@@ -40,7 +40,7 @@ def test_the_page_may_use_nothing_but_the_service(client: httpx.Client) -> None:
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     policy = page.headers["content-security-policy"].split("; ")
     assert policy[0] == "default-src 'self'"
-    # Nothing else is let in: what else is said forbids.
+    # Every other directive forbids something.
     assert all(rule.endswith("'none'") for rule in policy[1:])
     assert page.headers["referrer-policy"] == "no-referrer"
     assert page.headers["x-content-type-options"] == "nosniff"
@@ -79,7 +79,7 @@ def test_a_file_is_sent_as_it_is_and_with_its_type(client: httpx.Client, file: P
     ],
 )
 def test_no_other_path_serves_a_file(path: str) -> None:
-    # httpx would clear the dots away before they are sent.
+    # httpx would remove the dots before sending.
     app = create_app(Settings(), registry(Settings().models_dir, BUNDLED, False))
     answer = app.test_client().get(f"/page/{path}")
     assert answer.status_code == 404

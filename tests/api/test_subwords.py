@@ -1,4 +1,4 @@
-"""Words composed from subwords, that serves fastText's vectors."""
+"""Words composed of subwords, with fastText's vectors."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""Bulk jobs in this process, and what is in the folders that they write."""
+"""Bulk jobs in this process, and the contents of their folders."""
 
 from functools import partial
 from pathlib import Path
@@ -45,7 +45,7 @@ def run_inline(source, out, **options):
 
 
 def table_of(out):
-    """All rows of a folder of Parquet, as any reader of such a folder sees them."""
+    """All rows of a folder of Parquet files."""
     return pq.read_table(out)
 
 

@@ -1,4 +1,4 @@
-"""A Dask cluster of real processes, one of which is killed in the middle of the work."""
+"""A Dask cluster of real processes, one of which is killed during the work."""
 
 import os
 import re
@@ -13,14 +13,14 @@ from polyseme.bulk.cluster import write_on_cluster
 from polyseme.command_error import CommandError
 from polyseme.encoding.options import EncodeOptions
 from tests.bulk import job_of, many, run_inline, shards_of, table_of, write_lines
-from tests.conftest import ROOT, free_port
+from tests.conftest import PYTHONPATH, ROOT, free_port
 
 ROWS, SHARD = 3_000, 100
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """A scheduler's address, its two workers by their process ids, and how to begin another."""
+    """A scheduler's address, its workers' process ids, and a function that starts another one."""
     folder = tmp_path_factory.mktemp("cluster")
     address = f"tcp://127.0.0.1:{free_port()}"
     running = []
@@ -30,7 +30,7 @@ def cluster(tmp_path_factory):
             process = subprocess.Popen(
                 [sys.executable, "-m", "distributed.cli.dask_" + command[0], *command[1:]],
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": PYTHONPATH},
                 stdout=log,
                 stderr=log,
             )
@@ -45,7 +45,7 @@ def cluster(tmp_path_factory):
     workers = [worker(number) for number in range(2)]
     yield address, workers, worker
     for process in running:
-        process.kill()  # there is nothing that they would have to bring to an end
+        process.kill()  # they have no work to finish
     for process in running:
         process.wait(30)
 

@@ -1,4 +1,4 @@
-"""`polyseme bulk` as it is called: what it says, and what it refuses."""
+"""The command `polyseme bulk`: its output and its errors."""
 
 import numpy as np
 import pytest

@@ -25,7 +25,7 @@ from tests.signals import heard
 ROWS, SHARD = 6_000, 150
 SHARDS = ROWS // SHARD
 NARROW = {"choice": EncodeOptions(include=frozenset()), "pooling": "mean", "shard_rows": SHARD}
-"""Little to write, so that many runs take little time."""
+"""A small job, so that many runs are fast."""
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +35,14 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def undisturbed(source, tmp_path_factory):
-    """What one run in one process writes, without anything in its way."""
+    """The output of one uninterrupted run in one process."""
     out = tmp_path_factory.mktemp("undisturbed") / "out"
     run_inline(source, out, **NARROW)
     return shards_of(out)
 
 
 def begin(source, out):
-    """Begin the command in a session of its own, as at a terminal."""
+    """Start the command in its own session, as at a terminal."""
     command = [sys.executable, "-m", "polyseme", "bulk", source, out, "--workers", "2"]
     return subprocess.Popen(
         [*command, "--shard-rows", str(SHARD), "--include", "none", "--pooling", "mean"],
@@ -55,13 +55,13 @@ def begin(source, out):
 
 
 def ended(process):
-    """Wait for the end: the exit code and what was said."""
+    """Wait for the end; return the exit code and the output."""
     out, err = process.communicate(timeout=120)
     return process.returncode, out, err
 
 
 def until(true, process=None):
-    """Wait until something is so; an assertion where the process ends before."""
+    """Wait for a condition; fail if the process ends before."""
     for _ in range(20_000):
         if true():
             return
@@ -75,7 +75,7 @@ def parts(out):
 
 
 def begun(out):
-    """Whether a shard is being written: the job's own file is whole before."""
+    """Whether a shard is being written, after the job's own file."""
     return (out / "_bulk.json").exists() and any(out.glob(".writing-*"))
 
 
@@ -144,12 +144,12 @@ def test_a_worker_that_dies_is_replaced_and_its_shards_written_again(source, und
 def test_workers_that_die_every_time_end_the_run_with_one_sentence(tmp_path):
     job = job_of(tmp_path)
     with pytest.raises(CommandError, match=r"Workers die repeatedly, .* fewer --workers"):
-        # A task of the job's own that kills who takes it.
+        # A task of the job that kills its worker.
         write_in_processes(job, [Deadly()], lambda _: None, workers=1)
 
 
 class Deadly:
-    """In place of a shard: who unpacks it in a worker, ends."""
+    """Takes the place of a shard and ends the worker that unpickles it."""
 
     number = 0
 
@@ -261,7 +261,7 @@ def test_the_input_is_read_no_further_ahead_than_two_shards_for_each_worker(tmp_
     job = prepared(tmp_path)
     write_in_processes(job, watched(), lambda one: written.append(one.number), workers=2)
     assert sorted(written) == list(range(30))
-    # A shard that is done while the next is fetched may be told a moment later.
+    # A shard that is done while the next is fetched may be reported a moment later.
     assert max(ahead) <= 2 * 2 + 1
     assert len({one.name for one in job.out.iterdir()}) == 30
 

@@ -1,4 +1,4 @@
-"""Shards as Parquet and as NumPy archives: what is in them is what the service answers."""
+"""Shards as Parquet and as NumPy archives: their contents equal the service's responses."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The same texts out of every kind of file, and what is no such file is refused in one sentence."""
+"""The same texts from every kind of file; other files are refused in one sentence."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ from tests.bulk import SENTENCES, write_lines
 
 
 def texts_of(path, column="text", keep=()):
-    """Each row's text and what is kept of it."""
+    """The text and the kept columns of each row."""
     found = []
     for source in find_files(path):
         for piece in read(source, column, keep):
@@ -29,7 +29,7 @@ def texts_of(path, column="text", keep=()):
 
 
 def write(path, rows):
-    """Write rows of a text and an id in the kind that the path's name says."""
+    """Write rows of a text and an id in the format of the path's extension."""
     match path.suffix:
         case ".parquet":
             pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
@@ -225,7 +225,7 @@ def test_files_whose_kept_columns_differ_are_refused(tmp_path):
 SHORT, LONG = 8_000, 128_000
 """Rows of a thousand bytes."""
 ROOM = 64 << 20
-"""What 120 MB more of a file may take: nothing of it, but allocators and pages vary."""
+"""Allowed growth for a file 120 MB larger: none, but allocators and pages vary."""
 
 READ = """
 import re, sys

@@ -1,4 +1,4 @@
-"""The recipe of docs/spark.md with PySpark, in an environment of its own."""
+"""The recipe of docs/spark.md with PySpark, in its own environment."""
 
 import shutil
 
@@ -9,7 +9,7 @@ import pytest
 
 import polyseme
 from tests.bulk import SENTENCES
-from tests.conftest import ROOT
+from tests.conftest import PYTHONPATH, ROOT
 from tests.environments import run_in
 
 pytestmark = [
@@ -26,7 +26,7 @@ def test_the_recipe_gives_every_row_the_vectors_of_the_service(tmp_path, monkeyp
         place = tmp_path / "in" / f"{number}.parquet"
         place.parent.mkdir(exist_ok=True)
         pq.write_table(part, place)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "service"))
+    monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     monkeypatch.delenv("SPARK_HOME", raising=False)

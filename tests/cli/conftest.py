@@ -1,4 +1,4 @@
-"""The command `polyseme`, in this process or in one of its own, with a folder of models."""
+"""The command `polyseme`, in this process or its own, with a folder of models."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ def environment(models_dir, variables):
 
 
 def run(*arguments, models_dir=None, stdin="", **variables):
-    """Run `polyseme` in this process; an exception is a failure whatever the test is about."""
+    """Run `polyseme` in this process; an exception is always a failure."""
     runner = CliRunner(env=environment(models_dir, variables))
     done = runner.invoke(command, list(map(str, arguments)), input=stdin, prog_name="polyseme")
     if done.exception and not isinstance(done.exception, SystemExit):
@@ -40,7 +40,7 @@ def run(*arguments, models_dir=None, stdin="", **variables):
 
 
 def run_process(*arguments, models_dir=None, stdin=b"", python=(), **variables):
-    """Run `polyseme` in a process of its own; a traceback is a failure.
+    """Run `polyseme` in its own process; a traceback is a failure.
 
     `python` is what Python runs in place of the module `polyseme`.
     """

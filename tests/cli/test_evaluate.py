@@ -1,4 +1,4 @@
-"""`polyseme evaluate`, on tiny sets and where they are there on the real ones."""
+"""`polyseme evaluate` on tiny sets, and on the real ones if present."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def sets(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def measured(polyseme, sets, tmp_path_factory):
-    """What the command makes of each set with the model in memory: its table, JSON and picture."""
+    """The table, JSON and picture of each set with the model in memory."""
     folder = tmp_path_factory.mktemp("measured")
 
     @cache
@@ -113,7 +113,7 @@ def test_the_systems_can_be_chosen(polyseme, sets, tmp_path):
 def test_a_service_has_the_figures_of_its_model(
     polyseme, measured, serve, models_dir, sets, tmp_path, task
 ):
-    """What cannot be measured through HTTP is not there; all else is the same."""
+    """Systems that need the weights are absent; all others are the same."""
     client = serve(models_dir=models_dir, model="tiny", workers=1, api_keys="secret")
     file = tmp_path / "http.json"
     given = ("--url", client.base_url, "--json", file)
@@ -247,7 +247,7 @@ def test_an_interruption_leaves_no_file(models_dir, tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="needs the evaluation sets (POLYSEME_TEST_DATA)")
 def test_the_real_sets_are_measured(tmp_path):
-    """The static vector of a word knows no sense: its figures are those of no information."""
+    """Static vectors do not depend on the sense: their figures are at chance."""
     file = tmp_path / "a.json"
     done = run("evaluate", "coarsewsd", DATA, "--systems", "most-frequent", "--json", file)
     assert done.returncode == 0

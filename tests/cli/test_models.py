@@ -15,7 +15,7 @@ from gensim.models import KeyedVectors
 from polyseme.models.reader import read_model
 from polyseme.settings import BUNDLED
 from tests.cli.conftest import run
-from tests.conftest import ROOT
+from tests.conftest import PYTHONPATH, ROOT
 from tests.importing.conftest import an_importer
 from tests.importing.files import WORDS, binary, fasttext, packed, rows, text
 from tests.importing.foreign import FOREIGN, MARK
@@ -108,7 +108,7 @@ UNTOLD = (
     " sorted."
 )
 NO_TEXT = "\udcff"
-"""How Python has a byte of the command line that is not UTF-8."""
+"""Python's form of a byte of the command line that is not UTF-8."""
 A_NAME = (
     "polyseme: A model's name has at most 64 letters, digits, `.`, `_` and `-`, and starts with a"
     " letter or digit; give one by --name.\n"
@@ -117,7 +117,7 @@ A_NAME = (
 
 @pytest.fixture
 def importing(tmp_path, monkeypatch):
-    """`polyseme models import` with a file called `vectors.txt` and folders of its own."""
+    """`polyseme models import` with a file `vectors.txt` and its own folders."""
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
@@ -134,7 +134,7 @@ def importing(tmp_path, monkeypatch):
 
 @pytest.fixture
 def importer(tmp_path):
-    """The command in this process, for what ends before any work."""
+    """The command in this process, for errors before any work."""
     with an_importer(tmp_path) as made:
         yield made
 
@@ -323,7 +323,7 @@ def test_gensim_and_an_import_read_word2vec_text(polyseme, tmp_path):
 
 @pytest.mark.slow
 def test_the_bundled_model_comes_back_from_its_text_to_the_bit(bundled, tmp_path):
-    """8 bits and a scale; words of the tokenizer have no white space, so none is lacking."""
+    """8 bits and a scale; words of the tokenizer have no white space, so none is skipped."""
     out, models = tmp_path / "wiki.txt", tmp_path / "models"
     done = run("models", "export", BUNDLED, "--output", out, "--limit", "5000")
     assert (done.returncode, done.stderr) == (0, b"")
@@ -404,14 +404,14 @@ def begin(*arguments, before=()):
     command = [sys.executable, "-m", "polyseme", "models", "export", BUNDLED]
     return subprocess.Popen(
         [*before, *command, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
 
 
 def signalled(process, folder, number):
-    """Send a signal as soon as something is written."""
+    """Send a signal once something is written."""
     while not list(folder.rglob(".writing-*")):
         assert process.poll() is None
         time.sleep(0.005)
@@ -444,7 +444,7 @@ def test_an_export_under_nohup_goes_on(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["word2vec-text", "projector"])
 def test_an_export_to_a_full_disk_leaves_nothing(tmp_path, kind):
-    """A limit to the size of files stands for a full disk: writing fails in the middle."""
+    """A limit on file sizes simulates a full disk: writing fails midway."""
     process = begin("--format", kind, "--output", tmp_path / "out", before=LIMITED)
     said, told = process.communicate(timeout=60)
     assert (process.returncode, said, told) == (1, b"", b"polyseme: File too large.\n")

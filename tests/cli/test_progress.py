@@ -12,7 +12,7 @@ import pytest
 
 from polyseme.cli import progress
 from polyseme.models.reader import read_model
-from tests.conftest import ROOT
+from tests.conftest import PYTHONPATH
 from tests.importing.files import many
 from tests.importing.work import Work
 from tests.training.world import world_model, write_tags
@@ -20,7 +20,7 @@ from tests.training.world import world_model, write_tags
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """A file that takes long enough for a bar to be seen."""
+    """A file that takes long enough for a progress bar."""
     path = tmp_path_factory.mktemp("large") / "large.txt"
     path.write_bytes(many("glove", 30_000, 100))
     return path
@@ -39,34 +39,40 @@ def test_the_needed_memory_and_disk_space_are_printed_first(tmp_path, large):
 
 
 def read_all(master):
-    """What was written to a terminal until nobody has it open."""
+    """The output to a terminal until it is closed."""
     written = b""
     while True:
         try:
             part = os.read(master, 1 << 16)
-        except OSError:  # Linux's way to say so
+        except OSError:  # Linux reports the end in this way
             return written
         if not part:
             return written
         written += part
 
 
-@pytest.mark.slow
-def test_on_a_terminal_a_bar_shows_bytes_and_rows(tmp_path, large):
+def on_terminal(columns, *arguments):
+    """Run `polyseme` with a terminal as standard error; return exit code, output and errors."""
     master, terminal = pty.openpty()
-    termios.tcsetwinsize(terminal, (24, 100))
-    command = [sys.executable, "-m", "polyseme", "models", "import", large, "--processes", "1"]
+    termios.tcsetwinsize(terminal, (24, columns))
     with subprocess.Popen(
-        [*map(str, command), "--models-dir", str(tmp_path)],
+        [sys.executable, "-m", "polyseme", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=terminal,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
     ) as process:
         os.close(terminal)
         err = read_all(master).decode()
         out = process.stdout.read().decode()
     os.close(master)
-    assert process.returncode == 0
+    return process.returncode, out, err
+
+
+@pytest.mark.slow
+def test_on_a_terminal_a_bar_shows_bytes_and_rows(tmp_path, large):
+    command = ("models", "import", large, "--processes", 1, "--models-dir", tmp_path)
+    code, out, err = on_terminal(100, *command)
+    assert code == 0
     assert out == "large  30000 words  100 wide  float32  lower-case  closed form\n"
     assert re.search(r"\rchecking: +\d+%\|[^|]*\| [\d.]+M?/36\.7M ", err), err
     assert re.search(r"\rreading: +\d+%\|[^|]*\| [\d.]+M/36\.7M \[.*[\d,]+ rows\]", err), err
@@ -136,20 +142,9 @@ def test_on_a_terminal_the_progress_bar_has_loss_and_scores(tmp_path):
     pytest.importorskip("sklearn", reason="the extra [train] is not installed")
     world_model(tmp_path)
     tags = write_tags(tmp_path / "tags.jsonl", count=200)
-    master, terminal = pty.openpty()
-    termios.tcsetwinsize(terminal, (24, 150))
-    arguments = ("train", "--model", "world", "--tags", tags, "--steps", 60, "--score-every", 30)
-    with subprocess.Popen(
-        [sys.executable, "-m", "polyseme", *map(str, arguments), "--models-dir", str(tmp_path)],
-        stdout=subprocess.PIPE,
-        stderr=terminal,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:
-        os.close(terminal)
-        err = read_all(master).decode()
-        process.stdout.read()
-    os.close(master)
-    assert process.returncode == 0, err
+    arguments = ("--model", "world", "--tags", tags, "--steps", 60, "--score-every", 30)
+    code, _, err = on_terminal(150, "train", *arguments, "--models-dir", tmp_path)
+    assert code == 0, err
     assert re.search(r"reading tags\.jsonl: +\d+%\|[^|]*\| [\d.]+k?/", err), err
     assert re.search(r"\rtraining +\d+%\|[^|]*\| \d\d:\d\d<.*step \d+, loss \d\.\d+", err), err
     assert re.search(r"polyseme: training, 50%, step 30, loss \d\.\d+, held out: AUC ", err), err

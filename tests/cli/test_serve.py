@@ -1,4 +1,4 @@
-"""`polyseme serve` looks, and leaves reading to the process that serves."""
+"""`polyseme serve` checks models, and the serving process reads them."""
 
 import runpy
 import signal
@@ -14,7 +14,7 @@ from tests.tiny import write_tiny
 
 @pytest.fixture
 def mask():
-    """What this process blocks, as it was, after the test."""
+    """Restore the signal mask of this process after the test."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     yield
     signal.pthread_sigmask(signal.SIG_SETMASK, before)

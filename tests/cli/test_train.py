@@ -1,4 +1,4 @@
-"""`polyseme train`, as whoever runs it sees it."""
+"""The command `polyseme train`."""
 
 import json
 import signal
@@ -29,7 +29,7 @@ def place(tmp_path):
 
 @pytest.fixture
 def train(place):
-    """The command on these files, by whose names alone they are called."""
+    """The command in the folder of these files."""
     pytest.importorskip("torch", reason="the extra [train] is not installed")
     pytest.importorskip("sklearn", reason="the extra [train] is not installed")
     return partial(runs, place)
@@ -42,7 +42,7 @@ def runs(place, *arguments, **variables):
 
 
 def sentence(done):
-    """What is said in place of a traceback."""
+    """The error message in place of a traceback."""
     assert (done.returncode, done.stdout) == (1, b"")
     return done.stderr.decode().splitlines()[-1]
 

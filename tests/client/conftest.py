@@ -12,7 +12,7 @@ LIMITS = {"max_sentences": 20, "max_tokens": 60, "max_sentence_tokens": 30}
 
 @pytest.fixture(scope="session")
 def models_dir(tmp_path_factory):
-    """A folder with a model that has everything a model can have, and is the default one."""
+    """A folder whose default model has every optional part."""
     folder = tmp_path_factory.mktemp("models")
     layers = [full_layer(1), full_layer(2, norm="after", residual=Residual("unit", 0.5, 0.25))]
     bias = np.random.default_rng(7).standard_normal(len(WORDS)).astype(np.float32)
@@ -28,5 +28,5 @@ def local(models_dir):
 
 @pytest.fixture(scope="session")
 def url(serve, models_dir):
-    """Where the same model is served."""
+    """The address of a service with the same model."""
     return str(serve(models_dir=models_dir, model="tiny", **LIMITS).base_url).rstrip("/")

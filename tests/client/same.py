@@ -1,4 +1,4 @@
-"""Whether answers are the same, to the last bit."""
+"""Comparison of results to the last bit."""
 
 import dataclasses
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def require_same(one, other):
-    """Fail where two answers differ in a bit, a dtype, a shape or a word."""
+    """Fail if two results differ in a bit, a dtype, a shape or a word."""
     assert type(one) is type(other)
     if isinstance(one, np.ndarray):
         assert (one.dtype, one.shape) == (other.dtype, other.shape)

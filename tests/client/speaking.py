@@ -1,4 +1,4 @@
-"""Servers that say what they are told to say: a real socket, and answers a service never gives."""
+"""Servers that send scripted responses over a real socket, also ones a service never sends."""
 
 import ssl
 import threading
@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 
 class Said(NamedTuple):
-    """One answer."""
+    """A response."""
 
     status: int = 200
     media: str = "application/json"
     body: bytes = b"{}"
     headers: dict[str, str] = {}  # noqa: RUF012 - never written to
     cut: bool = False
-    """the connection ends in the middle of the body, or before it where there is none"""
+    """the connection ends midway through the body, or before it if it is empty"""
     endless: bool = False
-    """the body comes again and again, and how long it is is not said"""
+    """the body is repeated endlessly, without a Content-Length"""
 
 
 class Heard(NamedTuple):
@@ -32,7 +32,7 @@ class Heard(NamedTuple):
 
 @dataclass
 class Speaker:
-    """Gives answers in their order, the last one for ever; keeps what it was asked."""
+    """Sends responses in order, the last one repeatedly; records requests."""
 
     url: str
     answers: list[Said | Callable[[Heard], Said]]
@@ -50,7 +50,7 @@ class Speaker:
 def speaking(
     *answers: Said | Callable[[Heard], Said], tls: ssl.SSLContext | None = None
 ) -> Iterator[Speaker]:
-    """A server that gives these answers."""
+    """A server that sends these responses."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -86,7 +86,7 @@ def speaking(
         daemon_threads = True
 
         def handle_error(self, *_: object) -> None:
-            """Who asks has gone: it was told more than it wanted to hear."""
+            """The client has closed the connection early."""
 
     server = Server(("127.0.0.1", 0), Handler)
     if tls:

@@ -1,4 +1,4 @@
-"""The clients on the WSGI application in this process, and what the package imports."""
+"""The clients with the WSGI application in this process, and the imports of the package."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Whatever answers, a client says in one sentence that it is not what was asked for."""
+"""An invalid response of any server is reported in one sentence."""
 
 import copy
 import io
@@ -21,7 +21,7 @@ SECRET = "xyzzy-secret"
 
 @pytest.fixture(scope="module")
 def genuine(url):
-    """What a real service answers."""
+    """The response of a real service."""
     import httpx
 
     body = {"input": TEXTS, "include": ["static", "contextual", "attention", "keys"]}
@@ -31,7 +31,7 @@ def genuine(url):
 
 
 def ask(said, method="encode", *given):
-    """What a client makes of an answer."""
+    """The result of a client for a response."""
     how = {}
     if method == "encode":
         include = ["static", "contextual", "attention", "keys"]
@@ -47,7 +47,7 @@ def test_the_genuine_answer_is_read(genuine, local):
 
 
 def require_one_sentence(error):
-    """Nothing of the answer, and no other error, is in what a traceback shows."""
+    """A traceback shows no other error and nothing of the response."""
     shown = "".join(traceback.format_exception(error))
     assert SECRET not in shown
     assert shown.count("Traceback") == 1
@@ -141,7 +141,7 @@ def bomb(genuine):
 
 
 def lying(genuine):
-    """A header that names more numbers than memory has, and none after it."""
+    """A header that declares more numbers than fit into memory, without any."""
     header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 300)}"
     header = header.ljust(117) + b"\n"
     return rewritten(genuine, b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
@@ -174,7 +174,7 @@ def twice(genuine):
 
 
 def heaped(genuine):
-    """A thousand entries of the directory that all name the same bytes."""
+    """A directory of a thousand entries for the same bytes."""
     out = io.BytesIO(genuine)
     with zipfile.ZipFile(out, "a") as archive:
         info = archive.getinfo("contextual.npy")
@@ -182,7 +182,7 @@ def heaped(genuine):
             other = copy.copy(info)
             other.filename = f"other_{number}.npy"
             archive.filelist.append(other)
-        archive.comment = b"!"  # so that the directory is written anew
+        archive.comment = b"!"  # so that the directory is written again
     return out.getvalue()
 
 

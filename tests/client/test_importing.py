@@ -1,4 +1,4 @@
-"""What an import loads: nothing that the part that is used does not need."""
+"""Imports load only the dependencies of the used part."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A model in this process has the bits of the service, however many threads BLAS has here."""
+"""A model in this process has the bits of the service with any number of BLAS threads."""
 
 import threading
 
@@ -15,11 +15,11 @@ pytestmark = pytest.mark.usefixtures("two")
 
 WORDS = ["the", "bank", "of", "a", "river", "and", "one", "that", "lends", "money"]
 LONG = [(WORDS * 80)[:769], (WORDS * 80)[3:700]]
-"""Of so many words that two threads of BLAS take a sum in another order than one does."""
+"""Long enough that two BLAS threads sum in another order than one."""
 
 
 def threads():
-    """How many threads NumPy's BLAS has; other tests may have loaded SciPy's, which is another."""
+    """The number of threads of NumPy's BLAS; other tests may have loaded SciPy's own."""
     found = [one for one in threadpool_info() if one["user_api"] == "blas"]
     return [one["num_threads"] for one in found if "scipy.libs" not in one["filepath"]]
 
@@ -38,7 +38,7 @@ def bundled():
 
 
 def computed(model, texts):
-    """The contextual vectors, with the threads that there are."""
+    """The contextual vectors with the present number of threads."""
     return [one.arrays["contextual"] for one in encode(model, texts)]
 
 

@@ -1,4 +1,4 @@
-"""Any number of texts: read as they are needed, a few batches at once, halved where refused."""
+"""Any number of texts: read lazily, a few batches at once, halved when refused."""
 
 import asyncio
 import re
@@ -18,7 +18,7 @@ from tests.client.speaking import Said, speaking
 
 
 class Endless:
-    """Texts for ever, which count how many were read."""
+    """An endless iterator of texts that counts how many were read."""
 
     def __init__(self):
         self.read = 0
@@ -35,7 +35,7 @@ class Endless:
 
 
 def read_by(encoder, number, **options):
-    """How many texts were read when so many sentences had come."""
+    """The number of texts read after a number of sentences."""
     texts = Endless()
     each = encoder.encode_each(texts, **options)
     assert len(list(islice(each, number))) == number
@@ -56,7 +56,7 @@ async def read_by_twin(url, number, slowly):
 def test_texts_are_read_a_few_batches_ahead(url, number):
     with Client(url, batch_sentences=5, concurrency=3) as client:
         read = read_by(client, number)
-    # Three batches on their way, one cut while the first is waited for, and the text that ended it.
+    # Three batches in flight, one prepared meanwhile, and the text that filled it.
     assert number <= read <= number + 4 * 5 + 1
 
 
@@ -86,7 +86,7 @@ def test_no_texts_send_no_request():
 
 
 class Meeting:
-    """Answers when so many ask at once, and keeps how many did at most."""
+    """Responds once enough requests are open, and records their maximum."""
 
     def __init__(self, number):
         self.barrier = threading.Barrier(number)
@@ -113,7 +113,7 @@ def test_zero_concurrency_is_refused(kind):
 
 @pytest.mark.parametrize("twin", [False, True])
 def test_as_many_requests_as_are_allowed_are_on_their_way_at_once(twin):
-    meeting = Meeting(3)  # a client that asks one after another would wait here for ever
+    meeting = Meeting(3)  # a sequential client would wait here forever
     with speaking(meeting) as speaker:
         if twin:
 
@@ -181,7 +181,7 @@ def test_threads_may_share_a_client(url, local):
 
 
 def refusals(url):
-    """How many requests were over a limit so far."""
+    """The number of requests over a limit so far."""
     lines = httpx.get(f"{url}/metrics").text.splitlines()
     counted = [line for line in lines if re.search(r'requests_total{.*"413"', line)]
     return sum(float(line.rpartition(" ")[2]) for line in counted)
@@ -223,7 +223,7 @@ def test_the_limit_that_a_service_names_is_learned():
     with speaking(answer) as speaker, Client(speaker.url, **how) as client:
         client.embed(["a"] * 200)
         client.embed(["a"] * 200)
-    # Batches were cut from the texts before the limit was known, and cut again after.
+    # Batches were made before the limit was known, and split afterwards.
     assert asked[:5] == [64, 20, 20, 20, 4]
     assert all(number <= limit for number in asked[1:])
     assert asked[-10:] == [20] * 10
@@ -236,7 +236,7 @@ def test_a_sentence_that_is_too_long_by_itself_is_refused(url):
             with pytest.raises(TooLargeError) as caught:
                 client.encode(texts)
             assert caught.value.extra == {"limit": 30, "size": 31, "setting": "max_sentence_tokens"}
-            assert refusals(url) - before == 1  # to halve it would not help
+            assert refusals(url) - before == 1  # halving does not help
 
 
 def test_an_oversized_response_is_requested_again_in_halves(url, local):

@@ -1,4 +1,4 @@
-"""The page about the client and the notebook say what is so: everything in them is run."""
+"""The page about the client and the notebook: every block is run."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from polyseme.client.client import CONCURRENCY, KEY_VARIABLE, Client
 from polyseme.client.encoder import Encoder
 from polyseme.client.requests import BATCH_BYTES, BATCH_SENTENCES
 from polyseme.client.transport import DEFAULTS, RETRY_STATUSES
-from tests.conftest import ROOT
+from tests.conftest import PYTHONPATH, ROOT
 
 PAGE = (ROOT / "docs/client.md").read_text("utf-8")
 NOTEBOOK = ROOT / "docs/notebooks/apple-and-bank.ipynb"
@@ -60,7 +60,7 @@ def test_the_page_names_every_call_and_the_figures_that_are_set():
 
 
 def told(file):
-    """What the cells of a notebook print, and how many pictures they draw."""
+    """The output of a notebook's cells, and their number of pictures."""
     cells = json.loads(file.read_text("utf-8"))["cells"]
     outputs = [one for cell in cells for one in cell.get("outputs", [])]
     assert all(one.get("name") != "stderr" and one["output_type"] != "error" for one in outputs)
@@ -74,7 +74,7 @@ def told(file):
 def test_the_notebook_runs_and_reproduces_its_output(where, tmp_path, request):
     pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
     places = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **dict.fromkeys(places, str(tmp_path))}
+    env = {**os.environ, "PYTHONPATH": PYTHONPATH, **dict.fromkeys(places, str(tmp_path))}
     env.pop("POLYSEME_URL", None)
     if where == "a service":
         env["POLYSEME_URL"] = request.getfixturevalue("address")

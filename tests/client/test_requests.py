@@ -1,4 +1,4 @@
-"""Texts in batches: how large, in what order, and how far the texts are read ahead."""
+"""Batches of texts: size, order, and how far texts are read ahead."""
 
 import asyncio
 from itertools import count, islice

@@ -1,4 +1,4 @@
-"""What may pass is tried again, as the service asks; what will not pass is not."""
+"""Temporary failures are retried as the service asks; permanent ones are not."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A model in this process, a client and its asynchronous twin answer the same, bit for bit."""
+"""A model in this process and both clients return the same results, bit for bit."""
 
 import asyncio
 import inspect
@@ -47,7 +47,7 @@ def awaited(url, method, *given, **how):
 
 
 def everywhere(local, remote, url, method, *given, **how):
-    """What the three say; the asynchronous client and the other one say the same as the model."""
+    """The results of all three; both clients agree with the model."""
     expected = getattr(local, method)(*given, **how)
     expected = list(expected) if method == "encode_each" else expected
     found = getattr(remote, method)(*given, **how)
@@ -108,7 +108,7 @@ def test_sentence_vectors_are_the_same(local, remote, url, texts, pooling, dimen
     how = {"pooling": pooling, "dimensions": dimensions}
     found = everywhere(local, remote, url, "embed", texts, **how)
     assert found.shape == (len(texts), dimensions or 5)
-    assert len(texts) == 0 or (found[1] == 0).all()  # of nothing the vector is zero
+    assert len(texts) == 0 or (found[1] == 0).all()  # an empty text has a zero vector
 
 
 def test_the_poolings_are_not_the_same(remote):
@@ -231,7 +231,7 @@ PUBLIC = [name for name in vars(Encoder) if not name.startswith("_")]
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_both_have_every_call_with_the_same_arguments(name):
-    """What mypy says of types is in test_types.py."""
+    """test_types.py checks the types with mypy."""
     one, *others = (inspect.getattr_static(kind, name) for kind in (Encoder, Client, LocalModel))
     if isinstance(one, property):
         return

@@ -1,4 +1,4 @@
-"""mypy takes a client for an encoder, and a model in this process, and nothing else."""
+"""mypy accepts clients and models in this process as encoders, and nothing else."""
 
 import subprocess
 import sys

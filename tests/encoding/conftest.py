@@ -7,7 +7,7 @@ from tests.tiny import SUBWORDS, deep_model, tiny_model
 
 @pytest.fixture(scope="session")
 def plain(tmp_path_factory):
-    """Parameter-free attention without scaling: every number can be found on paper."""
+    """Parameter-free attention without scaling: every number can be derived by hand."""
     return tiny_model(tmp_path_factory.mktemp("plain"))
 
 
@@ -19,7 +19,7 @@ def deep(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def composing(tmp_path_factory):
-    """The plain model, and trigrams to compose the vectors of other words of."""
+    """The plain model, with trigrams that compose other words."""
     return tiny_model(tmp_path_factory.mktemp("composing"), subwords=SUBWORDS)
 
 

@@ -44,7 +44,7 @@ def test_a_word_has_the_neighbors_that_brute_force_finds(model, k):
 def test_a_vector_of_any_length_has_the_neighbors_that_brute_force_finds(model, scale):
     vector = np.array([1, -2, 3, 0, 5, 7, -11])
     found = neighbors_of_vector(model, (vector * scale).tolist(), 10)
-    # At 1e-320 a number has few digits left, and the direction is theirs.
+    # At 1e-320 a number has few digits left, which determine the direction.
     assert_best(model, (vector * scale) / (11 * scale), found, 10)
 
 

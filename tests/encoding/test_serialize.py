@@ -245,7 +245,7 @@ def test_the_size_of_the_arrays_is_known_before_they_are_made(deep, options):
 @pytest.mark.parametrize("options", SIZES)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_no_response_over_the_limit_passes_the_check(tmp_path, options, dtype):
-    # Numbers that take as many characters as a number can.
+    # Numbers of the maximum number of characters.
     model = tiny_model(tmp_path, vectors=VECTORS * np.float32(-1.1754944e-5))
     texts = ["bank river money did high", "end " * 20]
     options = {**options, "dtype": dtype}
@@ -256,7 +256,7 @@ def test_no_response_over_the_limit_passes_the_check(tmp_path, options, dtype):
         ("npz", "float", len(npz_of(model, texts, **options))),
     ):
         number = number_bytes(form, encoding, dtype)
-        # What does not grow with the tokens: names, shapes, the directory of the archive.
+        # Parts of constant size: names, shapes, the directory of the archive.
         limits = replace(LIMITS, max_answer_bytes=size - 5000)
         with pytest.raises(TooLargeError) as caught:
             check_size(model, sentences, EncodeOptions(**options), number, limits)

@@ -1,4 +1,4 @@
-"""Words that the vocabulary lacks, composed from their subwords: numbers that follow on paper."""
+"""Out-of-vocabulary words composed of subwords: numbers derived by hand."""
 
 from dataclasses import dataclass, field, replace
 
@@ -169,7 +169,7 @@ def test_any_text_gives_finite_numbers(composing, text):
 
 @dataclass(frozen=True)
 class Counting(Subwords):
-    """Subwords that keep what was composed."""
+    """Subwords that record the composed words."""
 
     seen: list[str] = field(default_factory=list)
 

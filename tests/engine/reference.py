@@ -1,7 +1,7 @@
 """The whole layer a second time, in float64, from the formulas and with plain loops.
 
-Nothing of the engine is called here; its dataclasses are read as containers of numbers. Where a
-loop says it plainer than an array expression, there is a loop.
+Nothing of the engine is called here; its dataclasses are read as containers of numbers. Loops
+take the place of array expressions where they are clearer.
 """
 
 import math
@@ -28,7 +28,7 @@ def assert_close(actual, expected, tolerance, label=""):
 
 @dataclass
 class Steps:
-    """What one layer did."""
+    """The intermediate arrays of one layer."""
 
     arrays: dict
     contextual: np.ndarray
@@ -126,7 +126,7 @@ def bias_table(sentence, scoring, heads):
 
 
 def attends(sentence, mask, i):
-    """The positions that token i looks at."""
+    """The positions that token i attends to."""
     known, words = sentence.known.tolist(), sentence.words.tolist()
     seen = []
     for j in range(len(known)):

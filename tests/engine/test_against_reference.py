@@ -69,7 +69,7 @@ def test_the_float64_trace_agrees_with_the_reference(seed):
 
 
 def weights_of(case):
-    """The weights of each layer of a case that has any, with what its layer looks at."""
+    """The weights of each layer of a case that has any, with the mask of the layer."""
     if len(case.sentence.vectors):
         records = contextualize(case.sentence, case.layers, ["weights"]).records
         for layer, record in zip(case.layers, records, strict=True):
@@ -134,7 +134,7 @@ def test_running_a_stack_changes_none_of_its_inputs():
 
 
 def assert_same(left, right):
-    """The same numbers all through nested dataclasses."""
+    """Compare the numbers of nested dataclasses."""
     if is_dataclass(left):
         left, right = ([getattr(p, f.name) for f in fields(p)] for p in (left, right))
     if isinstance(left, list):
@@ -153,7 +153,7 @@ def test_an_empty_sentence_has_empty_intermediates(name):
 
 
 def test_read_only_vectors_are_enough_even_with_unknown_tokens():
-    """A vector table that is mapped from a file cannot be written to."""
+    """A mapped table of vectors is read-only."""
     vectors = normal(np.random.default_rng(1), 3, 5)
     vectors[1] = 0
     vectors.setflags(write=False)
@@ -162,7 +162,7 @@ def test_read_only_vectors_are_enough_even_with_unknown_tokens():
 
 
 def test_an_unknown_token_keeps_the_context_of_the_layer_before():
-    """Its row after one layer is what the residual of the next layer starts from."""
+    """Its row after one layer is the input of the next residual."""
     rng = np.random.default_rng(2)
     sentence = random_sentence(rng, 5, 3, unknown=0.0)
     sentence.vectors[2], sentence.known[2] = 0, False

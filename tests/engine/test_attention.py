@@ -1,4 +1,4 @@
-"""Attention by hand; each derivation stands beside its test."""
+"""Attention by hand, with each derivation in its test."""
 
 import math
 
@@ -62,7 +62,7 @@ def test_softmax_of_equal_scores_is_even():
 
 @np.errstate(all="ignore")
 def test_softmax_ignores_masked_scores_of_any_size():
-    # The hidden 5000 neither counts nor pushes the others into underflow: 1 : 3 as before.
+    # The masked 5000 neither counts nor makes the others underflow: 1 : 3 as before.
     scores = np.array([[5000.0, 0.0, math.log(3)]])
     assert_close(softmax(scores, np.array([[True, False, False]])), [[0, 0.25, 0.75]])
 
@@ -197,14 +197,14 @@ def test_others_masks_the_token_itself_only():
 
 
 def test_other_words_masks_every_occurrence_of_the_word():
-    # Tokens: apple eats apple. "apple" sees "eats" alone; "eats" sees both apples.
+    # Tokens: apple eats apple. "apple" attends to "eats" only; "eats" to both apples.
     start = sentence(np.zeros((3, 2)), words=[4, 9, 4])
     _, weights = run(start, Layer(scoring=Scoring(mask="other-words")))
     assert_close(weights, [[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]])
 
 
 def test_a_word_without_another_word_beside_it_sees_itself():
-    # apple apple: neither sees another word, so each sees itself and not at the other one.
+    # apple apple: neither has another word, so each attends to itself and not to the other.
     start = sentence([[1, 2], [1, 2]], words=[4, 4])
     _, weights = run(start, Layer(scoring=Scoring(mask="other-words")))
     assert_close(weights, np.eye(2))
@@ -226,7 +226,7 @@ def test_an_unknown_token_is_a_query_and_no_key():
 
 
 def test_a_sentence_of_unknown_tokens_attends_to_itself_and_stays_zero():
-    # Their value is zero even where the projection has a bias of 5.
+    # Their value is zero even if the projection has a bias of 5.
     layer = Layer(value=Projection(np.eye(2), np.array([5.0, 5.0])))
     context, weights = run(sentence(np.zeros((2, 2)), known=[False, False]), layer)
     assert_close(weights, np.eye(2))

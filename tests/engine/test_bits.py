@@ -1,4 +1,4 @@
-"""A sentence gets the same bits whatever stands around it, and memory stays small."""
+"""A sentence gets the same bits in any batch and memory layout, with little memory."""
 
 import hashlib
 import multiprocessing
@@ -25,7 +25,7 @@ def bits(array):
 
 
 def layer_and_sentence(n, seed=0, d=50):
-    """A layer with every part, since each part could depend on what it should not."""
+    """A layer with every part, because each could depend on other sentences."""
     rng = np.random.default_rng([seed, n])
     heads, k, v = 2, 7, 11
     layer = Layer(
@@ -72,7 +72,7 @@ def test_a_sentence_gets_the_same_bits_before_and_after_other_sentences(n):
 
 
 def at_offset(array, offset):
-    """The same numbers in memory that starts some bytes further on."""
+    """The same numbers at an address some bytes later."""
     room = np.zeros(array.nbytes + 64 + offset, np.uint8)
     start = -room.ctypes.data % 64 + offset
     copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -116,9 +116,9 @@ def test_the_layout_of_memory_changes_no_bit(layout):
 
 
 def digests(lengths):
-    """What another process computes; at the top level, where that process finds it."""
+    """Runs in another process, which imports it from the top level."""
     found = []
-    # As the service has it: two threads of BLAS take long sums in another order than one.
+    # As in the service: two BLAS threads sum in another order than one.
     with threadpool_limits(1, "blas"):
         for n in lengths:
             layer, sentence = layer_and_sentence(n)
@@ -184,7 +184,7 @@ def test_astype_changes_the_type_of_every_array_of_a_layer_and_nothing_else():
 
 
 def peak_bytes(n, names=()):
-    """The most memory that one run holds at a time, beyond its input."""
+    """The peak memory of a run beyond its input."""
     rng = np.random.default_rng(n)
     layer = Layer(scoring=Scoring(True, "others", normal(rng, 1, 9), word_bias=True))
     sentence = random_sentence(rng, n, 4, unknown=0.0)

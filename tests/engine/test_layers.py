@@ -1,4 +1,4 @@
-"""Layers and their parts by hand; each derivation stands beside its test."""
+"""Layers and their parts by hand, with each derivation in its test."""
 
 import math
 

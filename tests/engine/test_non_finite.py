@@ -66,7 +66,7 @@ def test_vectors_that_are_not_finite_raise(bad):
 
 
 def test_an_intermediate_that_overflowed_is_not_returned():
-    """Scores of 0 and -infinity make sound weights of 1 and 0; the scores are still no answer."""
+    """Scores of 0 and -infinity make valid weights of 1 and 0; the scores are still an error."""
     query = Projection(np.array([[1e25]], np.float32))
     key = Projection(np.array([[-1e25]], np.float32), np.array([1e25], np.float32))
     layer = Layer(query=query, key=key)
@@ -141,7 +141,7 @@ def test_word_biases_of_minus_infinity_everywhere_raise():
 
 
 def test_the_bias_of_a_masked_word_does_not_count():
-    """An unknown token may carry any bias: no token sees it."""
+    """An unknown token may have any bias, because it is masked."""
     start = sentence([[1, 2], [0, 0], [3, 4]], [True, False, True], [0, 3e38, 0])
     plain = sentence([[1, 2], [0, 0], [3, 4]], [True, False, True], [0, 0, 0])
     layer = Layer(scoring=Scoring(word_bias=True))
@@ -151,7 +151,7 @@ def test_the_bias_of_a_masked_word_does_not_count():
 
 @pytest.mark.parametrize("bias", [-1e30, -3e38])
 def test_masked_keys_stay_masked_below_the_lowest_scores(bias):
-    """No number stands for hidden: any number may also be a score."""
+    """No number marks masked scores: any number may also be a score."""
     start = sentence([[1, 2], [0, 0], [3, 4]], [True, False, True])
     scoring = Scoring(position_bias=np.full((1, 3), bias, np.float32))
     weights = contextualize(start, [Layer(scoring=scoring)], ["weights"]).records[0]["weights"]

@@ -1,4 +1,4 @@
-"""Rows of integers with a scale each: by hand, by their promises, and beside as_floats."""
+"""Rows of integers with a scale each: by hand, by their guarantees, and against as_floats."""
 
 import tracemalloc
 

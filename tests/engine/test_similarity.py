@@ -36,7 +36,7 @@ def normal(seed, *shape):
 
 
 def check(vector, table, k, without=()):
-    """Compare with brute force; neighbours whose cosines are that close may change places."""
+    """Compare with brute force; neighbors with such close cosines may swap."""
     rows, found = nearest(vector, table, lengths(table), k, without)
     truth = true_cosines(vector, table)
     allowed = [j for j in range(len(table)) if table[j].any() and j not in without]
@@ -117,7 +117,7 @@ def test_nearest_agrees_with_brute_force_at_the_edges_of_a_piece(rows, dtype):
 
 
 def every_row(vector, table, k, without):
-    """What nearest has to give, from the cosine of every row in float64."""
+    """The expected result of nearest, from the cosine of every row in float64."""
     query = unit(np.asarray(vector, np.float64)[None])
     truth = (unit(table.astype(np.float64)) * query).sum(axis=1)
     allowed = [j for j in range(len(table)) if table[j].any() and j not in without]
@@ -215,7 +215,7 @@ def test_equal_cosines_are_ordered_by_row():
 @pytest.mark.parametrize("d", [3, 5, 50, 101, 300])
 @pytest.mark.parametrize("rows", [5, 7, 50, 101, 8193])
 def test_equal_rows_are_ordered_by_row(rows, d):
-    """Equal rows have equal cosines wherever they stand in the table."""
+    """Equal rows have equal cosines anywhere in the table."""
     table = normal(8, rows, d)
     places = [0, 1, rows // 2, rows - 2, rows - 1]
     table[places] = table[0]
@@ -285,7 +285,7 @@ def test_nearest_to_a_query_of_extreme_magnitude(magnitude):
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])
 @pytest.mark.parametrize("equal", [False, True])
 def test_the_table_is_not_copied_whole(dtype, equal):
-    """Also where so many rows are equal that each may be among the best."""
+    """Also if so many rows are equal that each may be among the best."""
     table = (10 * normal(16, 60_000, 128)).astype(dtype)
     if equal:
         table[:] = table[0]

@@ -34,7 +34,7 @@ FNV's offset and prime are odd; `<` and `>` are even, and of the letters a, c, e
 
 
 def slow_ngrams(word, min_n, max_n):
-    """The n-grams of a word as the paper has them."""
+    """The n-grams of a word by the definition in the paper."""
     marked = f"<{word}>"
     whole = [marked[i : i + n] for n in range(min_n, max_n + 1) for i in range(len(marked) - n + 1)]
     ends = [marked[0], marked[-1]] if min_n == 1 else []
@@ -200,7 +200,7 @@ FILES = {
 
 @pytest.fixture(scope="module", params=FILES)
 def oracle(request):
-    """Word vectors of a fastText file as gensim has them, and our subwords of the same file."""
+    """Word vectors of a fastText file in gensim, and our subwords of the same file."""
     fasttext = pytest.importorskip("gensim.models.fasttext", reason="gensim is not installed")
     path = Path(fasttext.__file__).parents[1] / "test" / "test_data" / request.param
     if not path.exists():

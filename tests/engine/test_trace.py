@@ -1,4 +1,4 @@
-"""A trace can be followed: each step comes out of the steps before it."""
+"""Each step of a trace follows from the steps before it."""
 
 import numpy as np
 import pytest
@@ -195,7 +195,7 @@ def test_the_formulas_after_attention_name_what_they_work_on(place: str, norms: 
     known["F"] = steps["feed_forward"].values
 
     def said(formula: str) -> np.ndarray:
-        """The sum or the norm that a formula says."""
+        """The sum or the norm in a formula."""
         return sum(known[letter] for letter in formula.split(" + "))
 
     def normed(name: str, norm: LayerNorm) -> np.ndarray:

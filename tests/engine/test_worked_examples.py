@@ -1,4 +1,4 @@
-"""Examples from teaching notes give their right values, and the shape of a trace is as promised."""
+"""Examples from teaching notes have their right values, and traces their documented form."""
 
 import json
 from decimal import Decimal
@@ -16,7 +16,7 @@ ORDER = (
     *("weights", "weighted_values", "context"),
 )
 RIGHT = 5.1e-5
-"""Half a unit of the fourth decimal, and a little for what lies on the edge."""
+"""Half a unit of the fourth decimal, with a small margin for ties."""
 
 every_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e["name"])
 
@@ -68,7 +68,7 @@ def test_an_example_gives_its_right_values(example):
 
 @pytest.mark.parametrize(("example", "label", "printed"), list(printed_and_right()))
 def test_a_misprint_is_not_reproduced(example, label, printed):
-    """To the decimals that were printed, our value is the printed one only where that is right."""
+    """Rounded to the printed decimals, our value equals the printed one only if that is right."""
     actual = pick(trace_of(example["request"]), label)
     half_a_unit = 0.51 * 10.0 ** -decimals(printed)
     same = np.abs(actual - floats(printed)).max() <= half_a_unit

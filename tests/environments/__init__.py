@@ -1,6 +1,6 @@
-"""Environments of other people's clients, which agree with nobody about versions but themselves.
+"""Environments of third-party clients, each with its own versions of packages.
 
-`openai.txt` and the files beside it say what each has; uv makes one in seconds, once for all runs.
+`openai.txt` and the files beside it list the packages; uv creates an environment once, in seconds.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _SECONDS = 900
 
 @cache
 def python_of(name: str) -> Path:
-    """The Python of an environment, which is made where it is not there yet."""
+    """The Python of an environment, which is created if it does not exist."""
     wanted = Path(__file__).with_name(f"{name}.txt")
     key = hashlib.sha256(wanted.read_bytes() + sys.version.encode()).hexdigest()[:12]
     folder = _FOLDER / f"{name}-{key}"
@@ -29,7 +29,7 @@ def python_of(name: str) -> Path:
         with tempfile.TemporaryDirectory(dir=_FOLDER) as made:
             _uv("venv", "--relocatable", "--python", sys.executable, f"{made}/it")
             _uv("pip", "install", "--python", f"{made}/it/bin/python", "-r", str(wanted))
-            # Another process of these tests may have been first.
+            # Another test process may have created it.
             if not folder.is_dir():
                 shutil.move(f"{made}/it", folder)
     return folder / "bin" / "python"
@@ -45,7 +45,7 @@ def run_in(name: str, script: str, *arguments: str, seconds: float = 120) -> str
 
 def _uv(*arguments: str) -> None:
     command = [sys.executable, "-m", "uv", "--quiet", *arguments]
-    # Where pip finds wheels, such as a PyTorch without the gigabytes for graphics cards.
+    # Sources of wheels for pip, such as a PyTorch without GPU libraries.
     found = os.environ.get("PIP_FIND_LINKS", "")
     environment = {"UV_FIND_LINKS": ",".join(found.split()), **os.environ}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What LangChain's OpenAI embeddings make of a service: ADDRESS with KEY. Prints JSON."""
+"""LangChain's OpenAI embeddings with a service: ADDRESS with KEY. Prints JSON."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What LlamaIndex's OpenAI embeddings make of a service: ADDRESS with KEY. Prints JSON."""
+"""LlamaIndex's OpenAI embeddings with a service: ADDRESS with KEY. Prints JSON."""
 
 import asyncio
 import json

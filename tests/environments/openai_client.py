@@ -1,4 +1,4 @@
-"""What OpenAI's client makes of a service: ADDRESS with KEY, and SLOW, which lets one in a while.
+"""OpenAI's client with a service: ADDRESS with KEY, and SLOW, which has a low rate limit.
 
 Prints one JSON object.
 """
@@ -35,7 +35,7 @@ def without(key):
 
 
 def tried_again():
-    """Ask a service that answers once in a while, and thrice, since a while may end in between."""
+    """Send three requests to a rate-limited service, because a window may end in between."""
     patient = openai.OpenAI(base_url=f"{slow}/v1", api_key="none", max_retries=5)
     raw = [patient.embeddings.with_raw_response.create(input="end", model="tiny") for _ in range(3)]
     assert [len(one.parse().data[0].embedding) for one in raw] == [5] * 3

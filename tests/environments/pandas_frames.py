@@ -5,7 +5,7 @@ import sys
 
 import pandas as pd
 
-# What this environment has comes first, then what the caller's has.
+# Packages of this environment first, then those of the caller's.
 sys.path += sys.argv[1:]
 from sklearn.compose import make_column_transformer
 

@@ -1,4 +1,4 @@
-"""What Triton's client makes of a service: ADDRESS (host and port) with KEY, and a model `tiny`.
+"""Triton's client with a service: ADDRESS (host and port) with KEY, and a model `tiny`.
 
 Prints one JSON object; arrays are as `described` writes them.
 """
@@ -22,7 +22,7 @@ client = triton.InferenceServerClient(address)
 def described(array):
     """An array: its dtype, its shape, and its values."""
     if array.dtype == np.object_:
-        # As bytes they are bytes, in JSON they are texts.
+        # Binary tensors have bytes, JSON has strings.
         array = np.array([v.decode() if isinstance(v, bytes) else v for v in array], np.object_)
     return {"dtype": str(array.dtype), "shape": array.shape, "values": array.tolist()}
 
@@ -44,7 +44,7 @@ def arrays(result):
 
 
 def infer(inputs, headers=KEY, model="tiny", **fields):
-    # A copy: the client writes into what it is given, and would send it with the next request.
+    # A copy: the client changes its argument and would send it again.
     return client.infer(model, inputs, headers=dict(headers), **fields)
 
 

@@ -18,7 +18,7 @@ COARSE = {
     ],
     "coarsewsd/bank/test.gold.txt": ["0", "1", "0", "1"],
 }
-"""Of bank: beside river, and beside money, but for the last one."""
+"""Of bank: beside river or beside money, except the last one."""
 WIC = {
     "wic/train/train.data.txt": [
         "bank\tN\t0-1\tbank river\triver bank",
@@ -32,6 +32,15 @@ WIC = {
     ],
     "wic/dev/dev.gold.txt": ["T", "F", "F"],
 }
+WIC_WITH_MOLES = {
+    "wic/dev/dev.data.txt": [
+        "bank\tN\t1-0\tthe bank .\tbank money",
+        "mole\tN\t1-0\tthe mole .\tbank money",
+        "bank\tN\t0-1\tBANK .\tthe moles",
+    ],
+    "wic/dev/dev.gold.txt": ["T", "F", "F"],
+}
+"""With words that the tiny model lacks."""
 WORDSIM = """\
 # Word 1\tWord 2\tHuman (mean)
 apple\tbank\t9
@@ -50,7 +59,7 @@ WORDS = {"river": [1, 0], "money": [0, 1], "-": [0, 0]}
 
 
 def by_neighbour(occurrences):
-    """A vector that says which word stands beside: answers can be derived on paper. -> [m, 2]"""
+    """Vectors of the adjacent word, so that results follow by hand. -> [m, 2]"""
     rows = [
         np.sum([WORDS.get(w, [0, 0]) for n, w in enumerate(one.words) if n != one.place], axis=0)
         for one in occurrences

@@ -1,4 +1,4 @@
-"""Intervals: as wide as theory has it, and the same at every run."""
+"""Intervals: of the theoretical width, and the same in every run."""
 
 import numpy as np
 import pytest

@@ -31,7 +31,7 @@ def another(word, **lines):
 
 
 def test_the_sense_of_the_nearest_centroid_by_hand():
-    """Vectors say which word stands beside. The last sentence has none: no cosine, first sense."""
+    """Vectors encode the adjacent word. The last sentence has none: no cosine, first sense."""
     found = coarsewsd(COARSE, by_neighbour)
     assert found.accuracy.value == 75
     # Of sense 0: 2 right, 2 there, 3 guessed: 4/5; of sense 1: 1 right, 2 there, 1 guessed: 2/3.
@@ -47,7 +47,7 @@ def test_figures_are_means_over_the_words_however_many_sentences_each_has():
 
 
 def test_centroids_are_means_of_unit_vectors_and_not_of_vectors():
-    """One long vector of a sense would draw a mean of vectors to itself."""
+    """A single long vector would dominate the mean of a sense."""
     files = {
         **COARSE,
         TRAIN: ["0\tx a", "0\tx b", "0\tx c"],
@@ -202,7 +202,7 @@ def test_an_empty_word_and_a_set_without_words_are_refused():
 
 
 def test_the_interval_is_that_of_the_sentences_drawn_for_each_word_by_itself():
-    """What scikit-learn makes of the sentences of each resample; guesses are 0, 1, 0, 0."""
+    """scikit-learn's figures of each resample; the predictions are 0, 1, 0, 0."""
     files = another("mole")
     found = coarsewsd(files, by_neighbour)
     both = []

@@ -1,4 +1,4 @@
-"""What of a set is left where the vocabulary lacks words of it."""
+"""The part of a set whose words are in the vocabulary."""
 
 from pathlib import Path
 
@@ -8,21 +8,13 @@ from polyseme.command_error import CommandError
 from polyseme.evaluation.coarsewsd import known_words
 from polyseme.evaluation.sources import LocalSource
 from polyseme.evaluation.wic import known_pairs
-from tests.evaluation.sets import COARSE
+from tests.evaluation.sets import COARSE, WIC_WITH_MOLES
 
 MOLES = {
     name.replace("/bank/", "/mole/"): [line.replace("bank", "mole") for line in lines]
     for name, lines in COARSE.items()
 }
-WIC = {
-    "wic/dev/dev.data.txt": [
-        "bank\tN\t1-0\tthe bank .\tbank money",
-        "mole\tN\t1-0\tthe mole .\tbank money",
-        "bank\tN\t0-1\tBANK .\tthe moles",
-    ],
-    "wic/dev/dev.gold.txt": ["T", "F", "F"],
-    "wic/README.txt": ["not a pair"],
-}
+WIC = {**WIC_WITH_MOLES, "wic/README.txt": ["not a pair"]}
 
 
 def test_words_that_the_vocabulary_lacks_are_not_measured(model):

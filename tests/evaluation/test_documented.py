@@ -1,4 +1,4 @@
-"""What docs/evaluation.md says is so."""
+"""The statements and commands of docs/evaluation.md."""
 
 import re
 import shlex
@@ -14,6 +14,7 @@ from polyseme.evaluation.systems import MINILM, MOST_FREQUENT, NAMES, SERVED_NAM
 from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
 from tests.cli.conftest import run
+from tests.conftest import PYTHONPATH
 from tests.evaluation.sets import COARSE, WIC, WORDSIM, unpacked
 from tests.tiny import write_tiny
 
@@ -49,7 +50,7 @@ def test_every_option_and_every_system_is_documented():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_runs(place, monkeypatch, serve, command):
     monkeypatch.chdir(place)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "service"))
+    monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
     first, *arguments = shlex.split(command)
     assert first == "polyseme"
     client = (
@@ -71,7 +72,7 @@ def test_the_program_runs(place):
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=place,
-        env={"PYTHONPATH": str(Path(__file__).parents[2] / "service"), "OMP_NUM_THREADS": "1"},
+        env={"PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,

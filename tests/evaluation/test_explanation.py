@@ -1,4 +1,4 @@
-"""How attention explains, on a model and sentences whose figures can be derived on paper.
+"""How attention explains, on a model and sentences whose figures can be derived by hand.
 
 Each sentence has `pen` in the middle of six words: a cue that tells its sense, in every place in
 turn, and the same five fillers. Where the query of `pen` meets the key of a cue, the score is
@@ -32,7 +32,7 @@ def vector(word):
 
 
 def looking():
-    """Head 1: pen looks at cues. Head 2: near words, and its values come to nothing."""
+    """Head 1: pen attends to cues. Head 2: to near words, and its values are dropped."""
     query, key = np.zeros((D, 2), np.float32), np.zeros((D, 2), np.float32)
     query[3, 0], query[4, 0], key[[0, 1], 0] = log(25), log(4), 1
     value, output = np.zeros((D, 2 * D), np.float32), np.zeros((2 * D, D), np.float32)
@@ -149,7 +149,7 @@ def test_the_decision_and_the_judge_are_both_right_here(found):
 
 
 def test_no_occurrence_is_judged_by_a_centroid_that_it_is_part_of(tmp_path):
-    """Of vectors at random: the same share of them is right as when each is left out in turn."""
+    """For random vectors, as many are right as when each is left out in turn."""
     vectors = np.random.default_rng(20).standard_normal((len(VOCABULARY), D)).astype(np.float32)
     model = tiny_model(tmp_path, words=VOCABULARY, vectors=vectors, layers=[Layer()])
     (lemma,) = collect_senses(sentences(), lambda _: True, LocalSource(model).knows).lemmas
@@ -190,8 +190,8 @@ def test_heads_and_their_mean_are_ranked_by_their_weights(tmp_path):
 
 
 def test_zeroing_the_query_costs_quality_where_other_words_mislead(tmp_path):
-    """A decoy weighs twice a cue, and belongs to both senses equally often: who does not know
-    where to look goes astray."""
+    """A decoy has twice the weight of a cue and occurs equally often with both senses: a ranking
+    without the query is misled."""
     said = []
     for number, (words, tags) in enumerate(sentences()[:-1]):
         decoy = ("decoy0", "decoy1")[number % 2]

@@ -1,4 +1,4 @@
-"""`polyseme evaluate attention`, as people run it."""
+"""The command `polyseme evaluate attention`."""
 
 import json
 import os
@@ -91,7 +91,7 @@ def test_the_same_command_gives_the_same_bytes(place, tmp_path):
 
 
 def test_lemmas_of_the_training_are_excluded(place):
-    """By the split that the model's own training says, else by the one that is usual."""
+    """By the split of the model's own training, else by the default one."""
     left = [attention(place, model=model).returncode for model in ("unseen", "seen")]
     assert left == [0, 1]
     assert attention(place).stderr.endswith(b"give more tags.\n")

@@ -1,4 +1,4 @@
-"""What the measure of attention is made of: erasing, swapping, ranking."""
+"""The parts of the explanation measure: erasing, swapping, ranking."""
 
 from collections import Counter
 from math import log
@@ -156,7 +156,7 @@ class TestRanking:
 
 
 class TestErasure:
-    """One word looks evenly at three, whose vectors are (3, 0), (0, 2) and (0, 0): c = (3, 2)/3.
+    """One word attends evenly to three, whose vectors are (3, 0), (0, 2) and (0, 0): c = (3, 2)/3.
     The cosines with two senses, the axes, are here the two numbers themselves."""
 
     ONE = sentence([[0, 0], [3, 0], [0, 2], [0, 0]])

@@ -1,4 +1,4 @@
-"""Tagged occurrences, their centroids and the judge, by numbers that can be derived on paper."""
+"""Tagged occurrences, their centroids and the classifier, with numbers derived by hand."""
 
 from math import log
 

@@ -1,4 +1,4 @@
-"""Reading a set: from an archive or unpacked, and what is refused."""
+"""Reading a set from an archive or unpacked, and its errors."""
 
 import io
 import tarfile
@@ -127,7 +127,7 @@ def test_a_file_that_is_no_archive_is_refused(tmp_path, ending, data):
 
 
 def outcome(archive):
-    """The files of an archive, or why it was refused."""
+    """The files of an archive, or the error."""
     try:
         return read_archive(archive)
     except CommandError as error:

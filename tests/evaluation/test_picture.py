@@ -1,4 +1,4 @@
-"""The picture: what it says can be read from its SVG, and its PNG is one."""
+"""The picture: the texts of its SVG, and a valid PNG."""
 
 import io
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A model behind a running service gives the numbers that the model itself gives."""
+"""A model behind a running service has the same figures as in memory."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -46,7 +46,7 @@ def models_dir(tmp_path_factory):
 
 @pytest.fixture
 def address(serve, models_dir):
-    """The address of a service with the models, and settings of its own."""
+    """The address of a service with the models and given settings."""
 
     def start(**settings):
         return str(serve(models_dir=models_dir, model="tiny", workers=1, **settings).base_url)
@@ -144,7 +144,7 @@ def test_an_invalid_address_is_refused(url):
 
 @pytest.fixture
 def _hasty(monkeypatch):
-    """Try again at once, and not often."""
+    """Retry once, without waiting."""
     monkeypatch.setattr(sources, "_RETRIES", 1)
 
 
@@ -155,7 +155,7 @@ def test_a_service_that_does_not_respond_is_reported():
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers every request with what the server has as `answer`: status and body."""
+    """Sends the status and body of `server.answer` for every request."""
 
     def do_GET(self):
         status, body = self.server.answer

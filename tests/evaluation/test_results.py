@@ -1,4 +1,4 @@
-"""Results as a table and as a document; what was published on the same data."""
+"""Results as a table and as a document; published figures on the same data."""
 
 import orjson
 import pytest

@@ -1,4 +1,4 @@
-"""The model and its controls: what each vector is made of."""
+"""The model and its controls: the vectors of each system."""
 
 from contextlib import contextmanager
 from dataclasses import replace
@@ -101,7 +101,7 @@ def test_an_unknown_word_has_a_zero_static_vector(model):
 
 
 def test_the_closed_form_is_that_of_an_import_of_the_same_vectors(tmp_path):
-    """Whatever weights the model has: as for an import, by rank where the words are sorted."""
+    """For any weights of the model: as for an import, by rank if the words are sorted."""
     words = [*FUNCTION_WORDS, *(f"{word}{n}" for n in range(60) for word in ("tree", "sea"))]
     vectors = np.random.default_rng(3).standard_normal((len(words), 5)).astype(np.float32)
     for order in (words, sorted(words)):

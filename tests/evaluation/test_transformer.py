@@ -1,4 +1,4 @@
-"""The token vectors of all-MiniLM-L6-v2, against the network asked sentence by sentence."""
+"""The token vectors of all-MiniLM-L6-v2, against the network run sentence by sentence."""
 
 import numpy as np
 import pytest

@@ -26,7 +26,7 @@ def test_of_test_the_figures_have_its_name():
 
 def test_of_several_embedders_the_figures_are_means_each_with_its_own_threshold():
     found = wic(WIC, by_neighbour, lambda o: np.ones((len(o), 2)))
-    # Where all are alike, all are the same: 1 of 2 in train, 1 of 3 in dev.
+    # If all cosines are equal, all pairs count as the same: 1 of 2 in train, 1 of 3 in dev.
     assert (found.train, found.accuracy.value) == (75.0, 50.0)
 
 

@@ -26,7 +26,7 @@ class Done(NamedTuple):
 
 
 class Importer:
-    """Runs the command, and looks at what it leaves."""
+    """Runs the command, and checks the files that it leaves."""
 
     def __init__(self, place):
         self.place = place
@@ -41,7 +41,7 @@ class Importer:
         return path
 
     def run(self, file, *options):
-        """Import a file; what is raised and not answered with an exit code is a failure."""
+        """Import a file; an exception other than an exit code is a failure."""
         path = self.file(file) if isinstance(file, bytes) else file
         return run("models", "import", path, "--models-dir", self.models, *options)
 
@@ -80,7 +80,7 @@ def run(*arguments):
 
 @contextmanager
 def patience():
-    """Fail what hangs."""
+    """Fail a command that hangs."""
 
     def give_up(*_):
         pytest.fail("it hangs")
@@ -95,7 +95,7 @@ def patience():
 
 
 def refusal_in(err):
-    """The last line of standard error; the lines before it tell of the work, if there are any."""
+    """The last line of standard error; lines before it report progress."""
     *course, last = err.splitlines()
     assert all(map(is_course, course)), err
     assert last.startswith("polyseme: ")
@@ -106,12 +106,12 @@ def refusal_in(err):
 
 
 def is_course(line):
-    """Whether a line says what the import will take, or warns."""
+    """Whether a line is the estimate of an import, or a warning."""
     return " of memory to import, " in line or line.startswith("polyseme: Warning: ")
 
 
 def below(folder):
-    """Everything below a folder, what is hidden too, with the bytes of its files."""
+    """All files below a folder, hidden ones included, with their bytes."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
@@ -120,7 +120,7 @@ def below(folder):
 
 @contextmanager
 def an_importer(place):
-    """The command with folders of its own in a place."""
+    """The command with its own folders below a path."""
     made = Importer(place)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(made.scratch))

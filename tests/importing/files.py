@@ -1,4 +1,4 @@
-"""Files of vectors, built byte by byte from what their formats are, without the importer's code.
+"""Files of vectors, built byte by byte by their formats, without the importer's code.
 
 The little table has distinctive words, so that a message that repeats a file's content is seen.
 """
@@ -20,7 +20,7 @@ PACKINGS = ("plain", "gz", "bz2", "xz", "zip")
 
 
 def numbers(vector):
-    """Numbers as text: nine digits tell every float32 from the next."""
+    """Numbers as text: nine digits distinguish every float32."""
     return [f"{number:.9g}".encode() for number in vector]
 
 
@@ -37,7 +37,7 @@ def rows(words=WORDS, vectors=VECTORS, end=b"\n"):
 
 
 def many(kind, count=60_000, width=100):
-    """A large file: each word is another, of vectors there are some hundred."""
+    """A large file of distinct words, with some hundred distinct vectors."""
     vectors = np.random.default_rng(3).standard_normal((300, width)).astype("<f4")
     if kind == "glove":
         parts, head = [b" ".join(numbers(vector)) for vector in vectors], b""
@@ -48,7 +48,7 @@ def many(kind, count=60_000, width=100):
 
 
 def text(words=WORDS, vectors=VECTORS, end=b"\n", head=None):
-    """A word2vec text file; `head` is what its first line says instead of the truth."""
+    """A word2vec text file; `head` replaces its first line."""
     return _head(vectors, head) + end + rows(words, vectors, end)
 
 
@@ -99,7 +99,7 @@ BUCKETS = np.array([[1, -1, 0.5], [0.25, 8, -2]], np.float32)
 
 
 def fasttext(words=WORDS, vectors=VECTORS, buckets=BUCKETS, *, new=True, **changes):
-    """A fastText .bin. `changes` lie about fields, or give the parts after them other bytes."""
+    """A fastText .bin. `changes` replace fields, or the bytes of later parts."""
     v, d = np.shape(vectors)
     true = {"dim": d, "bucket": len(buckets), "size": v, "nwords": v}
     return b"".join(fasttext_parts(words, vectors, buckets, new=new, **{**true, **changes}))

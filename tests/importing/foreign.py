@@ -16,14 +16,14 @@ MARK = "was-unpickled"
 
 
 class Harmful:
-    """Makes a file when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __reduce__(self):
         return open, (MARK, "w")
 
 
 class Vectors:
-    """What a program may keep of its own."""
+    """An object of some program."""
 
     words, vectors = list(WORDS), VECTORS
 

@@ -1,4 +1,4 @@
-"""A place on this machine that has what gensim-data has: an index and files by name, over HTTP."""
+"""A local mirror of gensim-data: an index and files by name, over HTTP."""
 
 import gzip
 import hashlib
@@ -12,20 +12,20 @@ NAME = "glove-tiny-3"
 
 
 class Mirror:
-    """What is served, by its path, and how often each path was asked for."""
+    """Files by path, and the number of requests for each path."""
 
     def __init__(self):
         self.address = ""
         self.files = {}
         self.cut = set()
-        """paths whose answer breaks off in the middle"""
+        """paths whose response breaks off midway"""
         self.hold = set()
-        """paths whose answer breaks off in the middle and goes on when the mirror is closed"""
+        """paths whose response pauses midway until the mirror is closed"""
         self.asked = Counter()
         self.closed = Event()
 
     def put(self, content, name=NAME, kind="models", **changes):
-        """Serve vectors under a name as gensim-data does, with what the index says of them."""
+        """Serve vectors under a name as gensim-data does, with their index entry."""
         packed = gzip.compress(content, mtime=0)
         entry = {
             "num_records": 4,

@@ -1,4 +1,4 @@
-"""What an import makes of a file, and what gensim itself reads in it, to compare."""
+"""The result of an import, and gensim's own reading of the file, to compare."""
 
 import os
 import warnings
@@ -31,14 +31,14 @@ def table_of(model):
 
 
 def word2vec(path, **options):
-    """What gensim reads in a file of rows."""
+    """gensim's reading of a file of rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # without a header it opens a file twice
         return KeyedVectors.load_word2vec_format(path, **options)
 
 
 def facebook(path, encoding="utf-8"):
-    """What gensim reads in a fastText .bin."""
+    """gensim's reading of a fastText .bin."""
     return load_facebook_vectors(path, encoding=encoding)
 
 

@@ -24,12 +24,12 @@ def one_more(build, word, vector=(1, 2, 3), **more):
 
 
 def cut_off(says, end, word):
-    """Why a binary file is refused that has fewer words than it says."""
+    """The error for a binary file with fewer words than it declares."""
     return f"Line 1 declares {says} words, but the file ends at byte {end} in word {word}."
 
 
 def place_of(content, word):
-    """The byte that a word begins at."""
+    """The offset of a word."""
     return content.index(word)
 
 

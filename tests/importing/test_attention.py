@@ -1,4 +1,4 @@
-"""Which attention an imported model gets: by the order of its words, by their counts, by wish."""
+"""The attention of an imported model: by the order of words, by counts, by options."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def order(name, count, words):
 
 
 def make(importer, words, vectors, *options):
-    """Import rows with the closed form; return the model and what was said of their order."""
+    """Import rows with the closed form; return the model and the warnings about their order."""
     content = files.rows(words, vectors)
     done = importer.run(content, "--format", "glove", "--name", "made", "--replace", *options)
     assert done.code == 0, done.err
@@ -125,7 +125,7 @@ def test_words_of_unknown_order_get_equal_weights(importer):
 @with_files
 @pytest.mark.parametrize("name", ["sorted", "alphabet"])
 def test_attention_of_the_closed_form_is_attention(importer, rows, name):
-    """Rows sum to 1, are not even, and put the most weight on words that tell something."""
+    """Rows sum to 1, are not uniform, and have most weight on informative words."""
     model, _ = ordered(importer, rows, name)
     for one in ask(model, TEXTS):
         weights = one.arrays["attention"]
@@ -170,7 +170,7 @@ def test_degenerate_vectors_still_make_a_model(importer, case, by_frequency):
 
 
 def test_counts_are_preferred_to_ranks():
-    """By the engine's own door: with counts the rank is not asked."""
+    """With counts, the rank is not used."""
     counts = np.array([1, 97, 1, 1])
     told = in_closed_form(files.VECTORS, counts, by_rank=True)
     np.testing.assert_allclose(told.word_bias, np.log(1e-3 / (1e-3 + counts / 100)), rtol=1e-6)

@@ -1,4 +1,4 @@
-"""Files in .gz, .bz2, .xz and .zip: what is in them comes out, and what harms does not."""
+"""Files in .gz, .bz2, .xz and .zip: contents are read, and harmful archives refused."""
 
 import bz2
 import gzip
@@ -31,7 +31,7 @@ BAD_ZIP = "The .zip is damaged, encrypted or compressed by an unsupported method
 COMPRESSED = PACKINGS[1:]
 ZIP = archive({"vectors": rows()})
 LINES = b"".join(b"w%d" % number + b" 0" * 300 + b"\n" for number in range(120_000))
-"""72 MB of rows that say little, of which a hundredth is left when they are compressed."""
+"""72 MB of repetitive rows, a hundredth of that when compressed."""
 
 BLANK = (b" " * (1 << 20) + b"\n") * 80
 """Empty lines, which any file may have at its end."""
@@ -227,7 +227,7 @@ def test_many_zeros_after_a_fasttext_file_are_a_bomb_too(importer):
 def test_a_changed_byte_of_a_compressed_file_gives_a_model_or_one_sentence(
     lasting_importer, kind, packing, data
 ):
-    """What comes out is a model or one sentence, and never a traceback."""
+    """The result is a model or one sentence, never a traceback."""
     content = bytearray(packed(build(kind), packing))
     content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     done = lasting_importer.run(bytes(content), "--name", "m", "--replace", "--no-weights")

@@ -1,4 +1,4 @@
-"""`polyseme models pull` where something goes wrong: a sentence, and nothing left behind."""
+"""Failures of `polyseme models pull`: one sentence, and no files left."""
 
 import json
 
@@ -119,7 +119,7 @@ def test_after_a_failure_the_same_command_succeeds(mirror, puller):
         mirror.cut.clear()
     mirror.files.clear()
     mirror.put(files.text())
-    (puller.data / f"{NAME}_tmp").mkdir()  # what a killed download leaves
+    (puller.data / f"{NAME}_tmp").mkdir()  # left by a killed download
     assert puller.pull(NAME, mirror=mirror).code == 0
 
 
@@ -164,7 +164,7 @@ def test_vectors_that_are_none_are_refused_as_by_an_import(mirror, puller):
 
 
 def test_a_missing_network_is_reported_with_a_hint(puller, monkeypatch, caplog):
-    """The address is gensim's own, a closed port stands for the network; nothing is logged."""
+    """With gensim's own address and a closed port as the network; nothing is logged."""
     monkeypatch.delenv("no_proxy")
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
@@ -195,7 +195,7 @@ def test_an_invalid_index_is_not_cached(mirror, puller):
 
 
 def test_a_download_that_cannot_begin_is_reported(mirror, puller, monkeypatch):
-    """The index is there, but the files are to be had elsewhere, where nobody is."""
+    """The index exists, but the files are at an unreachable address."""
     mirror.put(files.text())
     monkeypatch.setattr(downloader, "DATA_LIST_URL", f"{mirror.address}/list.json")
     monkeypatch.setattr(downloader, "DOWNLOAD_BASE_URL", f"http://127.0.0.1:{free_port()}")

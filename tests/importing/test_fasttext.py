@@ -1,4 +1,4 @@
-"""fastText's own files: vectors of words it knows and of words it composes, counts, n-grams."""
+"""fastText's own files: vectors of known and composed words, counts, n-grams."""
 
 import gzip
 from collections import Counter
@@ -54,13 +54,13 @@ def trained(request, tmp_path_factory):
 
 
 def composed(model, words):
-    """The static vectors of words, and how each was found. -> [n, d], [n]"""
+    """The static vectors of words, and their resolutions. -> [n, d], [n]"""
     one = ask_one(model, list(words), case="exact")
     return one.arrays["static"], [token.resolution for token in one.tokens]
 
 
 def grams(right, word):
-    """How many n-grams a word has."""
+    """The number of n-grams of a word."""
     longest = min(right.max_n, len(word) + 2)
     return sum(len(word) + 3 - n - 2 * (n == 1) for n in range(right.min_n, longest + 1))
 
@@ -155,7 +155,7 @@ def test_a_word_that_was_never_seen_is_refused(importer, count):
 
 
 def test_counts_take_precedence_over_the_order_of_words(importer):
-    """No warning that a file is not sorted, and --unsorted takes nothing away."""
+    """There is no warning about the order, and --unsorted changes nothing."""
     done = importer.run(files.fasttext(counts=[1, 2, 3, 4]), "--name", "a", "--unsorted")
     assert (done.code, len(done.err.splitlines())) == (0, 1)
     assert_biases(read_model(importer.models / "a"), [1, 2, 3, 4])

@@ -1,4 +1,4 @@
-"""Every format is read as it was written, whichever way it is told."""
+"""Every format is read as written, whether detected or declared."""
 
 import json
 
@@ -93,7 +93,7 @@ def test_one_word_is_enough(importer, kind):
 
 @pytest.mark.parametrize("kind", ROW_FORMATS)
 def test_the_widest_vectors_are_read(importer, kind):
-    """A line of them is longer than what the format is usually told by."""
+    """A line of them is longer than the part that detects the format."""
     vectors = np.linspace(-1, 1, 2 * 65_536, dtype=np.float32).reshape(2, 65_536)
     assert len(rows(WORDS[:2], vectors)) > 1 << 20
     words, read = importer.read(build(kind, WORDS[:2], vectors))

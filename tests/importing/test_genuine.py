@@ -1,4 +1,4 @@
-"""Genuine rows of GloVe and GoogleNews: what gensim reads is what is stored and served."""
+"""Genuine rows of GloVe and GoogleNews are stored and served as gensim reads them."""
 
 import hashlib
 
@@ -28,7 +28,7 @@ pytestmark = [
 
 
 def import_all(folder):
-    """Import the files as a person does, the format guessed, into one folder of models."""
+    """Import the files with detected formats into one folder of models."""
     for name, (file, _, _) in FILES.items():
         options = ["--name", name, "--models-dir", str(folder), "--licence", "PDDL"]
         done = run("models", "import", str(GENUINE / file), *options)

@@ -1,4 +1,4 @@
-"""Imported models behind a real gunicorn: what was in the files is what clients get."""
+"""Imported models behind a real gunicorn: clients get the contents of the files."""
 
 import base64
 import io

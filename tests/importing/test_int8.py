@@ -1,4 +1,4 @@
-"""Imports that keep a byte for each number: what is stored, what is refused, what it takes."""
+"""Imports with one byte per number: storage, errors, memory."""
 
 import tracemalloc
 
@@ -24,7 +24,7 @@ ATTENTION = "attention.safetensors"
 
 
 def assert_quantised(model, words, vectors):
-    """Words in their order, and their vectors as they are quantize, to the last bit."""
+    """Words in order, and their quantized vectors, to the last bit."""
     found, _ = table_of(model)
     right = quantize(vectors)
     assert found == list(words)
@@ -63,7 +63,7 @@ def test_the_chunks_of_a_file_do_not_matter(importer, monkeypatch, kind, size, p
 
 
 def test_numbers_of_any_size_are_kept(importer):
-    """They have to be finite in float32, whatever their size."""
+    """They have to be finite in float32, at any size."""
     vectors = np.array([[3.4e38, -3.4e38, 1], [1e-45, 0, -1e-44], [0, 0, 0], [7e4, 1, 2]])
     vectors = vectors.astype(np.float32)
     for kind in FORMATS:
@@ -107,7 +107,7 @@ def test_the_ngrams_of_fasttext_are_quantized_too(importer):
 
 @pytest.mark.parametrize("order", ["--sorted", "--unsorted"])
 def test_the_closed_form_is_that_of_the_rounded_vectors(importer, order):
-    """A float32 import of what the model exports gives the same weights, and the same answers."""
+    """A float32 import of the model's export has the same weights and results."""
     rng = np.random.default_rng(5)
     words = [f"gnu{number}" for number in range(500)]
     vectors = rng.standard_normal((500, 11)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""An import that is interrupted, or that fails at the end, leaves nothing behind."""
+"""An interrupted or failed import leaves nothing behind."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from polyseme.models.reader import read_model
-from tests.conftest import ROOT
+from tests.conftest import PYTHONPATH
 from tests.importing.conftest import below, run
 from tests.importing.files import archive, fasttext, many, rows
 from tests.importing.work import (
@@ -163,25 +163,25 @@ code=$?
 find "$PLACE" -mindepth 1
 exit $code
 """
-"""Runs a command with a small disk for a folder, which no other process sees."""
+"""Runs a command with a small private disk as a folder."""
 
 
 def on_a_small_disk(size, disk, command, **variables):
-    """Run a command: the exit code, what it said, and what is left on the disk."""
+    """Run a command; return the exit code, the output and the remaining files."""
     under = ["unshare", "--map-root-user", "--mount", "sh", "-c", SMALL, "sh", size, disk]
     done = subprocess.run(
         list(map(str, [*under, *command])),
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PLACE": str(disk), **variables},
+        env={**os.environ, "PYTHONPATH": PYTHONPATH, "PLACE": str(disk), **variables},
     )
     return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A folder to mount a small disk at, where that can be done."""
+    """A folder to mount a small disk at, if possible."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if not shutil.which("unshare") or on_a_small_disk("1m", disk, ["true"])[0]:
@@ -200,7 +200,7 @@ def test_a_model_that_the_disk_cannot_hold_is_refused_before_it_is_written(tmp_p
     code, out, err = on_a_small_disk("1m", small_disk, command)
     assert (code, out) == (1, "")
     assert err.splitlines()[1] == (
-        "polyseme: The model needs 2 MB on disk where 1 MB are free; --limit or --dtype int8"
+        "polyseme: The model needs 2 MB on disk, and 1 MB are free; --limit or --dtype int8"
         " makes it smaller."
     )
 
@@ -213,7 +213,7 @@ def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path, small_disk, width
     (tmp_path / "file").write_bytes(rows(words, vectors))
     code, out, err = on_a_small_disk(size, small_disk, importing(tmp_path / "file", small_disk))
     assert (code, out) == (1, "")
-    assert err.splitlines()[-1] == NO_SPACE  # a slow machine tells of its course before
+    assert err.splitlines()[-1] == NO_SPACE  # a slow machine prints progress before
 
 
 def test_a_full_disk_for_expanded_files_is_reported_and_nothing_is_left(
@@ -222,5 +222,5 @@ def test_a_full_disk_for_expanded_files_is_reported_and_nothing_is_left(
     command = importing(large_zip, tmp_path / "models")
     code, out, err = on_a_small_disk("1m", small_disk, command, TMPDIR=str(small_disk))
     assert (code, out) == (1, "")
-    assert err.splitlines()[-1] == NO_SPACE  # a slow machine tells of its course before
+    assert err.splitlines()[-1] == NO_SPACE  # a slow machine prints progress before
     assert not (tmp_path / "models").exists()

@@ -1,4 +1,4 @@
-"""Weights whose layers ask for a word bias that their file does not have: the import makes it."""
+"""Weights whose layers use a word bias that the file lacks: the import computes it."""
 
 import numpy as np
 

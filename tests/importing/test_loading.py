@@ -1,4 +1,4 @@
-"""What is written comes back: any words, any numbers, in any number of pieces and processes."""
+"""Words and numbers round-trip, in any number of pieces and processes."""
 
 import itertools
 import os

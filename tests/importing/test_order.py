@@ -1,4 +1,4 @@
-"""Whether words stand in the order of their frequency is told by their English function words."""
+"""English function words reveal whether words are sorted by frequency."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ OTHERS = [f"{word}{number}" for number in range(200) for word in WORDS]
 
 
 def spread(words, step=20, start=0):
-    """Words with others between and after them, as many as they are alike."""
+    """Words with as many other words between and after them."""
     others = iter(OTHERS)
     mixed = [next(others) for _ in range(start)]
     for word in words:

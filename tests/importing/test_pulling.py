@@ -1,4 +1,4 @@
-"""`polyseme models pull`, from a server on this machine that plays gensim-data."""
+"""`polyseme models pull` from a local mirror of gensim-data."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from gensim import downloader
 
 from polyseme.models.reader import read_model
 from tests.cli.conftest import run_process
-from tests.conftest import ROOT
+from tests.conftest import PYTHONPATH
 from tests.importing import files
 from tests.importing.mirror import NAME
 from tests.importing.reading import GENSIM_DATA, assert_same, word2vec
@@ -27,7 +27,7 @@ def assert_is_the_little_table(model):
 
 
 def test_a_name_is_downloaded_and_imported_by_one_command(mirror, tmp_path):
-    """The real command, in a process of its own, with gensim's own setting for its folder."""
+    """The real command in its own process, with gensim's setting of its folder."""
     mirror.put(files.text())
     models, data, scratch = (tmp_path / name for name in ("models", "data", "scratch"))
     scratch.mkdir()
@@ -49,7 +49,7 @@ def test_a_name_is_downloaded_and_imported_by_one_command(mirror, tmp_path):
 
 @pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")
 def test_vectors_of_any_format_are_right(mirror, puller):
-    """gensim-data has text with a header, binary files, and some have had GloVe's own."""
+    """gensim-data has text with a header, binary files, and had GloVe's own format."""
     glove = (GENSIM_DATA / "test_glove.txt").read_bytes()
     right = word2vec(GENSIM_DATA / "test_glove.txt", no_header=True)
     mirror.put(b"%d %d\n" % right.vectors.shape + glove, "text")
@@ -154,7 +154,7 @@ def test_the_mirror_may_come_from_the_environment(mirror, puller, monkeypatch):
 
 @pytest.mark.slow
 def test_an_interrupted_download_leaves_nothing(mirror, tmp_path):
-    """A server that never ends its answer, and a person who does not want to wait."""
+    """Interrupt a download from a server that never ends its response."""
     mirror.put(files.text())
     mirror.hold.add(DATA)
     models, data, scratch = (tmp_path / name for name in ("models", "data", "scratch"))
@@ -166,7 +166,7 @@ def test_an_interrupted_download_leaves_nothing(mirror, tmp_path):
         with heard(number):
             process = subprocess.Popen(
                 [*command, "--mirror", mirror.address, "--models-dir", models],
-                env={**os.environ, **places, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, **places, "PYTHONPATH": PYTHONPATH},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )

@@ -1,4 +1,4 @@
-"""Rows as they are met in the wild, rows that are left out, and how many are read."""
+"""Rows as found in published files, skipped rows, and the limit of rows."""
 
 import numpy as np
 import pytest
@@ -61,7 +61,7 @@ def test_numbers_may_have_any_usual_notation(importer, number, value):
 
 
 SPACED = [". . .", "at name@domain.com", "a  b", "to me", "x\u00a0y", "_", "\u2028", "1/2 cup"]
-"""Words as glove.840B has them, and some with other spaces."""
+"""Words of glove.840B, and some with other spaces."""
 
 
 @pytest.mark.parametrize("head", [False, True], ids=["glove", "word2vec-text"])

@@ -1,4 +1,4 @@
-"""Spoiled files of vectors: each is refused with a sentence of its own that says where."""
+"""Damaged files of vectors: each is refused with its own sentence and position."""
 
 import pickle
 import re
@@ -28,7 +28,7 @@ CASES = [(kind, case) for kind, cases in SPOILED.items() for case in cases]
 @pytest.mark.parametrize("packing", PACKINGS)
 @pytest.mark.parametrize(("kind", "case"), CASES)
 def test_a_damaged_file_is_refused_with_its_position(importer, monkeypatch, kind, case, packing):
-    monkeypatch.chdir(importer.place)  # where a pickle that was read would show
+    monkeypatch.chdir(importer.place)  # where the effect of an unpickled file would show
     content, sentence = SPOILED[kind][case]
     assert importer.refusal(packed(content, packing)) == sentence
 
@@ -117,7 +117,7 @@ def test_every_beginning_of_a_word2vec_file_is_refused(importer, build):
 
 @pytest.mark.parametrize("field", FASTTEXT)
 def test_any_number_in_a_fasttext_header_is_taken_or_refused(importer, field):
-    """gensim, which trusts the header, is kept from what it does not understand."""
+    """gensim, which trusts the header, never gets an invalid one."""
     for number in (-(2**31), -1, 0, 1, 7, 2**16, 2**31 - 1):
         for new in (True, False):
             done = importer.run(fasttext(new=new, **{field: number}), "--name", "m", "--replace")

@@ -1,4 +1,4 @@
-"""`--weights` with a file that does not fit: each kind has a sentence of its own."""
+"""`--weights` with a file that does not fit: each kind has its own sentence."""
 
 import importlib
 
@@ -138,7 +138,7 @@ def test_weights_that_do_not_fit_are_refused_in_a_sentence(importer, vectors, ca
 def test_no_two_kinds_of_unfit_weights_share_a_sentence_by_chance():
     sentences = [sentence for _, sentence in UNFIT.values()]
     again = {one for one in sentences if sentences.count(one) > 1}
-    assert len(again) == 2  # no projection, whatever else there is; not finite, for three reasons
+    assert len(again) == 2  # no projection beside other tensors; not finite, for three reasons
 
 
 def test_a_wrong_shape_is_reported_in_the_declared_convention(importer, vectors):

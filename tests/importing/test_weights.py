@@ -1,4 +1,4 @@
-"""`--weights`: projections that somebody brings, under their usual names, in both conventions."""
+"""`--weights`: given projections, under their usual names, in both conventions."""
 
 import json
 
@@ -34,7 +34,7 @@ def arrays(model, **choice):
 
 
 def attention(x, weights, heads, biases=None):
-    """Multi-head attention in float64, written down once more. [n, d] -> [n, d], [h, n, n]"""
+    """Multi-head attention in float64, implemented again. [n, d] -> [n, d], [h, n, n]"""
     biases = {} if biases is None else biases
     wide = {}
     for name in ("query", "key", "value"):
@@ -101,7 +101,7 @@ def test_the_column_convention_is_the_row_convention_of_the_transposed(importer,
 
 
 def test_a_square_weight_follows_the_declared_convention(importer, vectors):
-    """Its shape does not give the convention away, so the numbers have to."""
+    """Its shape does not reveal the convention, so the numbers are checked."""
     for convention, weight in (("row", SQUARE), ("column", SQUARE.T)):
         given = {"query": weight}
         model = weigh(importer, vectors, given, "--convention", convention)
@@ -282,7 +282,7 @@ def test_options_of_weights_need_weights(importer, vectors, option):
 
 
 def test_weights_that_do_not_fit_are_refused_before_any_number_is_converted(importer, tmp_path):
-    broken = tmp_path / "late.txt"  # line 2 stops gensim, which is not asked
+    broken = tmp_path / "late.txt"  # line 2 would stop gensim, which is not called
     broken.write_text("the 0.5 0.25 1\nof 0.5 x 1\n", "utf-8")
     given = save(importer, {"query": np.ones((5, 2), np.float32)})
     done = importer.run(broken, "--weights", given)

@@ -1,4 +1,4 @@
-"""A file of weights beside a file of vectors: what the tests of `--weights` import.
+"""A file of weights and a file of vectors for the tests of `--weights`.
 
 The axes have different lengths, so that no wrong transpose passes.
 """

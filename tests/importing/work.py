@@ -1,4 +1,4 @@
-"""An import in a process of its own, to be watched and interrupted."""
+"""An import in its own process, to be observed and interrupted."""
 
 import os
 import subprocess
@@ -6,22 +6,22 @@ import sys
 import time
 from pathlib import Path
 
-from tests.conftest import ROOT
+from tests.conftest import PYTHONPATH
 
 PATIENCE = 120
-"""Seconds after which something that was waited for will not come."""
+"""Seconds to wait for a condition."""
 UNTOUCHED = """
 import os, signal, sys
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
-"""Runs a command that heeds signals, where the tests are run by what ignores some, too."""
+"""Runs a command with default signal handling, even if the parent ignores signals."""
 LINUX = Path("/proc/self/fd").exists()
 
 
 class Work:
-    """The command at work, in a session of processes of its own."""
+    """The running command, in its own session of processes."""
 
     def __init__(self, place, file, *options, under=()):
         self.models, self.scratch = place / "the-models", place / "the-scratch"
@@ -37,7 +37,7 @@ class Work:
                 stdout=subprocess.PIPE,
                 stderr=err,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "TMPDIR": str(self.scratch), "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "TMPDIR": str(self.scratch), "PYTHONPATH": PYTHONPATH},
                 start_new_session=True,
             )
 
@@ -51,17 +51,17 @@ class Work:
         self.process.stdout.close()
 
     def wait_for(self, what):
-        """Wait for a moment of the work; it must not be over before."""
+        """Wait for a stage of the work, which must not have ended."""
         wait_for(lambda: what(self) or self.process.poll() is not None)
         assert self.process.poll() is None, self.log.read_text()
 
     def end(self):
-        """Wait for the end: the exit code and what was written."""
+        """Wait for the end; return the exit code and the output."""
         out, _ = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, out.decode(), self.log.read_text()
 
     def processes(self):
-        """The processes of the session that are there still."""
+        """The processes of the session that still run."""
         found = []
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -73,14 +73,14 @@ class Work:
         return found
 
     def workers(self):
-        """The processes that convert numbers at the moment."""
+        """The processes that are converting numbers."""
         others = [one for one in self.processes() if one != self.process.pid]
         return [one for one in others if self.has_scratch(one)]
 
     def has_scratch(self, pid):
-        """Whether a process has a file without a name in the folder for them.
+        """Whether a process has an unnamed file in the temporary folder.
 
-        One with a name is there for a moment, when Python tries whether it may write there.
+        A named one exists for a moment while Python tests whether the folder is writable.
         """
         return any(
             name.startswith(str(self.scratch)) and name.endswith(" (deleted)")
@@ -100,7 +100,7 @@ def opened(pid):
 
 
 def wait_for(what):
-    """Wait until something is so."""
+    """Wait for a condition."""
     end = time.monotonic() + PATIENCE
     while not what():
         assert time.monotonic() < end, "it did not come"
@@ -123,7 +123,7 @@ def converting(work):
 
 
 def expanded(work):
-    """What the file is without its compression lies on the disk."""
+    """The decompressed file is on the disk."""
     return work.has_scratch(work.process.pid)
 
 

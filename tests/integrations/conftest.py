@@ -1,4 +1,4 @@
-"""The tiny models under one name, and nothing that was opened for another test."""
+"""The tiny models under one name; encoders are closed after each test."""
 
 from collections.abc import Iterator
 

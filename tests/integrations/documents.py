@@ -1,4 +1,4 @@
-"""Pipelines of spaCy with the component at their end, and a document that is followed by hand."""
+"""Pipelines of spaCy that end with the component, and a document with values by hand."""
 
 import numpy as np
 import spacy
@@ -14,7 +14,7 @@ STATIC = np.array([APPLE, [0] * D, BANK, [0] * D, RIVER, [0] * D])
 
 
 def attention_by_hand():
-    """Of `TEXT`, without weights: no token looks at white space or at `qzx`. [n, n]"""
+    """Of `TEXT`, without weights: no token attends to white space or to `qzx`. [n, n]"""
     words = STATIC[[0, 2, 4, 5]].astype(np.float64)
     scores = np.exp(words @ words[:3].T)
     weights = np.zeros((6, 6))

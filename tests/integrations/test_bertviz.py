@@ -50,5 +50,5 @@ def test_the_head_view_draws_the_weights_from_the_query_token(deep, tmp_path):
     (view,) = drawn["attention"]
     assert view["left_text"] == view["right_text"] == WORDS
     assert np.array_equal(np.array(view["attn"], np.float32), sentence.attention)
-    # Left is who looks: what a word on the left gives away adds up to 1.
+    # Queries are on the left: the weights of each word on the left sum to 1.
     assert np.array(view["attn"]).sum(axis=-1) == pytest.approx(np.ones((L, H, 5)), abs=1e-6)

@@ -1,4 +1,4 @@
-"""The blocks of docs/integrations.md run as they stand, and print what the page says."""
+"""The blocks of docs/integrations.md run unchanged and print the documented output."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def test_each_block_prints_the_documented_output(code, said, tmp_path, monkeypat
 
 @pytest.mark.clients
 def test_the_block_for_bertviz_runs_where_bertviz_is(tmp_path):
-    # What BertViz brings comes first, then what this environment has.
+    # Packages of BertViz first, then those of this environment.
     places = [str(ROOT / "service"), sysconfig.get_path("purelib")]
     script = f"import sys\nsys.path += {places}\n{BERTVIZ}"
     done = subprocess.run(

@@ -17,11 +17,11 @@ HOSTILE = (
     *("line\u2028para\u2029", '"', '""quoted"', "'", "\\", "\\t", "\\\\n", "#", " ", "", "日本語"),
     *("👩🏽\u200d🚒", "e\u0301", "\ufeffmark", "<s>", "1,5"),
 )
-"""Words that a table might not survive."""
+"""Words that may break a table."""
 
 
 def hostile():
-    """Sentences of hostile words with numbers of every size that float32 has. d = 7"""
+    """Sentences of hostile words, with float32 numbers of every size. d = 7"""
     rng = np.random.default_rng(3)
     n, d = len(HOSTILE), 7
     drawn = rng.integers(0, 1 << 32, (2, n, d), np.uint32, endpoint=False).view(np.float32)
@@ -45,9 +45,9 @@ def vectors_in(folder):
 
 
 def metadata_in(folder):
-    """The rows by column, as a reader sees them who knows of no quotes."""
+    """The rows by column, for a reader without quoting."""
     text = (folder / "metadata.tsv").read_bytes().decode()
-    # A reader may take each of the line breaks that Python knows for one.
+    # A reader may split at every line break of Python.
     header, *rows = [line.split("\t") for line in text.splitlines()]
     assert text.count("\n") == len(rows) + 1
     assert {len(row) for row in rows} <= {len(header)}
@@ -96,7 +96,7 @@ def test_both_kinds_are_points_one_after_the_other(tmp_path):
     assert [row["token"] for row in rows] == ["Apple", "qzx", "the", "bank"] * 2
     assert [row["resolution"] for row in rows[:4]] == ["exact", "oov", "oov", "exact"]
     assert [row["key"] for row in rows[:4]] == ["Apple", "", "", "bank"]
-    # Apple and bank, by hand; what the vocabulary lacks is zero.
+    # Apple and bank, by hand; unknown words are zero.
     assert vectors[:4].tolist() == [[0, 1, 0, 0, 0], [0] * 5, [0] * 5, [1, 1, 0, 0, 0]]
     assert np.array_equal(vectors[4:6], sentences[0].contextual)
 

@@ -1,4 +1,4 @@
-"""scikit-learn takes the transformer for one of its own."""
+"""The transformer works like one of scikit-learn's own."""
 
 import json
 import pickle

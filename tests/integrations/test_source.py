@@ -1,4 +1,4 @@
-"""A service gives what a model of this machine gives; its key is never stored."""
+"""A service returns the results of a local model; its key is never stored."""
 
 import os
 import pickle
@@ -20,7 +20,7 @@ TEXTS = ["river bank money apple did high end. end bank.", "", "bank", "  "]
 
 @pytest.fixture(scope="module")
 def address(models, tmp_path_factory):
-    """A service of the model with weights, which wants a key."""
+    """A service of the model with weights, which requires a key."""
     log = tmp_path_factory.mktemp("serve") / "log"
     process, address = start(log, models_dir=models / "deep", model="tiny", api_keys=KEY)
     yield address
@@ -30,7 +30,7 @@ def address(models, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _elsewhere(deep, tmp_path, monkeypatch):  # noqa: ARG001 - it comes after the other
-    """Here is the key and no model: what answers is the service."""
+    """Set the key and no models, so that only the service can answer."""
     monkeypatch.setenv("POLYSEME_MODELS_DIR", str(tmp_path))
     monkeypatch.setenv("POLYSEME_API_KEY", KEY)
 

@@ -1,4 +1,4 @@
-"""Changes to the files of a model, as an attacker makes them, and the index by its definition."""
+"""Changes to the files of a model by an attacker, and the index by its definition."""
 
 import hashlib
 import io
@@ -30,7 +30,7 @@ def said_of(folder, *, verify=True):
 
 
 def beside(scales, table):
-    """What refuses scales that are lacking, or that belong to no int8 table."""
+    """The error for missing scales, or for scales without an int8 table."""
     return (
         f"manifest.json, top: Value error, the manifest has to name {scales} where {table} is int8,"
         " and nowhere else."
@@ -73,7 +73,7 @@ def drop(folder, name):
 
 
 def change_tensors(folder, change):
-    """Change the dict of tensors in place, and what the manifest says of them."""
+    """Change the dict of tensors in place, and the manifest accordingly."""
     tensors = {k: v.copy() for k, v in load_file(folder / ATTENTION).items()}
     change(tensors)
     save_file(tensors, folder / ATTENTION)
@@ -83,14 +83,14 @@ def change_tensors(folder, change):
 
 
 def npy(header, data=b"", version=1, padding=0):
-    """An .npy file with a header as it is given."""
+    """An .npy file with a given header."""
     text = header.encode("latin1")
     text += b" " * (-(len(text) + 11) % 64 + padding) + b"\n"
     return b"\x93NUMPY" + bytes([version, 0]) + len(text).to_bytes(2, "little") + text + data
 
 
 def safetensors(entries, data=b"", length=None):
-    """A safetensors file with a header as it is given."""
+    """A safetensors file with a given header."""
     header = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
     length = len(header) if length is None else length
     return length.to_bytes(8, "little") + header + data
@@ -132,5 +132,5 @@ def by_definition(text):
 
 
 def index_of(text):
-    """What stands in `index.npy`."""
+    """The contents of `index.npy`."""
     return np.concatenate(by_definition(text)).astype("<u4")

@@ -1,4 +1,4 @@
-"""Any damage to any file is either refused in one sentence or does no harm."""
+"""Damage to a file is refused in one sentence or harmless."""
 
 import shutil
 import tempfile

@@ -175,7 +175,7 @@ def test_an_interrupted_export_keeps_the_previous_file(tmp_path, error):
 
 
 def test_both_files_of_the_projector_appear_or_none(tmp_path):
-    """The second has no place to go, so the first is not written either."""
+    """The second cannot be written, so the first is not written either."""
     model = tiny_model(tmp_path)
     (tmp_path / "metadata.tsv").mkdir()
     with pytest.raises(FileExistsError):
@@ -193,7 +193,7 @@ def test_an_export_replaces_an_existing_file(tmp_path):
 
 
 def test_a_link_is_followed_and_not_replaced(tmp_path):
-    """As /dev/stdout is one, which has to stay."""
+    """Such as /dev/stdout, which must not be replaced."""
     model = tiny_model(tmp_path)
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real" / "out.txt")

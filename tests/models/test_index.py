@@ -1,4 +1,4 @@
-"""`index.npy`: a wrong one is refused or fails to find; it never finds what is not there."""
+"""`index.npy`: a wrong one is refused or misses words; it never returns a wrong row."""
 
 from zlib import crc32
 
@@ -174,7 +174,7 @@ def test_the_index_of_other_words_of_the_same_lengths_only_fails_to_find(whole):
 
 
 def own_bucket(rows, row):
-    """The rows that stand where those with the hash of a row's word would be."""
+    """The rows of the bucket of a row's word."""
     bucket = crc32(WORDS[row].encode()) % 11
     return rows[FIRSTS[bucket] : FIRSTS[bucket + 1]].tolist()
 
@@ -201,7 +201,7 @@ def test_any_change_of_the_numbers_is_refused_or_only_fails_to_find(changes):
     for place, number in changes:
         numbers[place % len(numbers)] = number
     index = Index.of(numbers, 11)
-    # Even where nothing has been checked, as after a change to the file of a model that is served.
+    # Even without checks, as after a change to the file of a served model.
     vocabulary = Vocabulary(TEXT, index)
     for row, word in enumerate(WORDS):
         try:

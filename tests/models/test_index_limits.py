@@ -1,4 +1,4 @@
-"""How slow a lookup can be made, and how much memory of its own an index takes."""
+"""The worst case of a lookup, and the private memory of an index."""
 
 import random
 import subprocess

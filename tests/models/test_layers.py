@@ -1,4 +1,4 @@
-"""Layers of every kind come back from the disk array by array."""
+"""Layers of every kind round-trip array by array."""
 
 from dataclasses import fields, is_dataclass, replace
 

@@ -1,4 +1,4 @@
-"""Attacks on the manifest, and on what it says of the other files."""
+"""Attacks on the manifest, and on its entries for other files."""
 
 import json
 import os

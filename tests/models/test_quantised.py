@@ -1,4 +1,4 @@
-"""Models of int8 rows answer as float32 rows of the same numbers do, or are not written."""
+"""Models of int8 rows have the results of float32 rows of the same numbers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A registry that is refreshed: what is new, changed, spoiled, repaired or gone is noticed."""
+"""Refreshing a registry: new, changed, damaged, repaired and removed models are noticed."""
 
 import gc
 import json

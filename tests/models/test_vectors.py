@@ -20,7 +20,7 @@ DTYPE = "vectors.npy has not the dtype float32."
 
 
 class Evil:
-    """Something that makes a file when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, path):
         self.path = str(path)

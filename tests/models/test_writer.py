@@ -1,4 +1,4 @@
-"""What is written is what is read, whole or not at all."""
+"""A written model is read back the same; a failed write leaves nothing."""
 
 import json
 import subprocess

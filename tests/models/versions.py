@@ -33,7 +33,7 @@ def version_of(model):
 
 
 def interrupted(monkeypatch, folder, interrupt):
-    """Have something done after each reading of a folder, before its model is handed out."""
+    """Call a function after each reading of a folder, before the model is returned."""
     read_model = registry_module.read_model
 
     def read(path, **options):

@@ -1,4 +1,4 @@
-"""A collector of traces: an HTTP server that takes OTLP, and keeps the spans."""
+"""A collector of traces: an HTTP server that accepts OTLP and keeps the spans."""
 
 import threading
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 class Collector(ThreadingHTTPServer):
-    """What came, as messages of the protocol; `status` is what is answered."""
+    """The received messages of the protocol; `status` is that of the responses."""
 
     daemon_threads = True
     block_on_close = False

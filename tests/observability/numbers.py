@@ -1,4 +1,4 @@
-"""What /metrics says, as numbers."""
+"""The numbers of /metrics."""
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families

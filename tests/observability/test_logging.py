@@ -1,4 +1,4 @@
-"""The log: one line for each request, and nothing of what callers write."""
+"""The log: one line for each request, without any text of callers."""
 
 import base64
 import io
@@ -58,7 +58,7 @@ def captured(
 
 
 def lines_of(text: str) -> list[dict]:
-    """Every whole line is one JSON object."""
+    """Each complete line is one JSON object."""
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
@@ -246,7 +246,7 @@ def ask_rightly(client: httpx.Client) -> None:
         headers = {"Authorization": f"Bearer {key}"}
         asked = {"input": [TEXT, MARK], "oov": "zero"}
         assert send(client, "POST", "/v1/encode", json=asked, headers=headers) == 200
-        # A word that is not there, a model, a field, a type: each an error about the text.
+        # An unknown word, model, field or type: each an error about the text.
         for path, body in (
             ("/v1/encode", {"input": TEXT, "oov": "error"}),
             ("/v1/encode", {"input": TEXT, "model": MARK}),
@@ -309,7 +309,7 @@ def send_what_is_not_http(client: httpx.Client) -> None:
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory) -> str:
-    """The log of a real service, at its most talkative, after every kind of request."""
+    """The log of a real service at debug level, after every kind of request."""
     folder: Path = tmp_path_factory.mktemp("quiet")
     (folder / "keys").write_text(key_file_line("alice", KEY))
     settings = {"api_keys": GIVEN, "api_keys_file": folder / "keys", "proxies": 1}

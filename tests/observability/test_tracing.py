@@ -1,4 +1,4 @@
-"""Traces: what workers send to a collector, and that a collector cannot hold a request up."""
+"""Traces: spans sent to a collector, which cannot delay a request."""
 
 import importlib.util
 import json
@@ -42,7 +42,7 @@ def models(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory, models):
-    """What a service of two workers sent, its log, and the time before and after."""
+    """The spans of a service of two workers, its log, and the time before and after."""
     folder = tmp_path_factory.mktemp("traced")
     with pytest.MonkeyPatch.context() as patch, collecting() as collector:
         patch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.namespace=words,team=blue")

@@ -1,4 +1,4 @@
-"""What watches the service: alerts and dashboard, run by a real Prometheus over a real service."""
+"""Alerts and dashboard, run by a real Prometheus with a real service."""
 
 import json
 import re
@@ -128,7 +128,7 @@ def test_promtool_accepts_the_metrics_of_a_live_service(client):
 
 @contextmanager
 def prometheus(folder, target):
-    """A Prometheus with the configuration of the repository, that asks one service each second."""
+    """A Prometheus with the configuration of the repository that scrapes a service each second."""
     settings = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text("utf-8"))
     settings["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     settings["scrape_configs"][0]["static_configs"] = [{"targets": [target]}]
@@ -166,7 +166,7 @@ def ready(api):
 
 
 def answered(api, expression):
-    """What an expression gives, with the variables that Grafana fills in."""
+    """The result of an expression, with Grafana's variables filled in."""
     filled = expression.replace("$__rate_interval", "30s").replace("$instance", ".*")
     answer = api.get("/api/v1/query", params={"query": filled}).json()
     assert answer["status"] == "success", answer

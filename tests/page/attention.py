@@ -1,4 +1,4 @@
-"""What a reader does in the view Attention, and what the service answers to the same."""
+"""Actions in the view Attention, and the service's own results."""
 
 import re
 from urllib.parse import urlencode
@@ -20,7 +20,7 @@ def attention_address(**state: object) -> str:
 
 
 def encoded(client: httpx.Client, text: str, **more: object) -> dict:
-    """What the service answers about one sentence: its result."""
+    """The service's result for one sentence."""
     answer = client.post("/v1/encode", json={"input": text, **more})
     assert answer.status_code == 200, answer.text
     return answer.json()["results"][0]
@@ -37,7 +37,7 @@ def attention(reader: Reader) -> Locator:
 
 
 def readout(reader: Reader) -> str:
-    """What the figure says of the cell or the word."""
+    """The text of the figure about the cell or the word."""
     return attention(reader).get_by_role("status").text_content() or ""
 
 

@@ -1,4 +1,4 @@
-"""Somebody who compares: what they do in the view and what they read there."""
+"""Actions and texts of the view Compare."""
 
 import json
 import re
@@ -69,7 +69,7 @@ def pressed(reader: Reader, number: int) -> list[int]:
 
 
 def typed(reader: Reader, number: int, text: str) -> None:
-    """Type a sentence anew and wait for what the service makes of it."""
+    """Replace a sentence and wait for the response."""
     with reader.page.expect_response("**/v1/compare"):
         sentence(reader, number).fill(text)
     reader.settle()
@@ -95,7 +95,7 @@ def tables(reader: Reader) -> list[float]:
 
 
 def places(reader: Reader) -> dict[str, tuple[float, float]]:
-    """What is on the map, by its name, and where."""
+    """The points of the map by name, with their positions."""
     points = reader.page.locator("svg.flat-map .point").evaluate_all(
         "(all) => all.map((one) => ['aria-label', 'transform'].map((n) => one.getAttribute(n)))"
     )

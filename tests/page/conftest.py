@@ -34,7 +34,7 @@ def browser() -> Iterator[Browser]:
 
 
 class Window:
-    """A page of the browser that notes what goes wrong in it."""
+    """A page of the browser that records errors."""
 
     def __init__(self, context: BrowserContext) -> None:
         self.context = context

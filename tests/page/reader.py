@@ -1,4 +1,4 @@
-"""Somebody who reads the page: what they open, see and take away."""
+"""A reader of the page: navigation, contents and saved files."""
 
 import json
 import subprocess
@@ -41,7 +41,7 @@ class Reader:
         self.page = page
         self.base = base
         self.wrong = wrong
-        """what has gone wrong that nobody expected"""
+        """unexpected errors"""
 
     def go(self, fragment: str) -> None:
         """Open an address of the page, and wait until it is drawn."""
@@ -49,7 +49,7 @@ class Reader:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until what was done is seen: a picture later, and no question still open."""
+        """Wait until the page is drawn and no request is open."""
         self.page.locator("main > section").wait_for()
         self.page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
         self.page.locator("[aria-busy=true]").first.wait_for(state="detached")
@@ -67,7 +67,7 @@ class Reader:
 
     @property
     def problem(self) -> Locator:
-        """What the page says is wrong."""
+        """The error message of the page."""
         return self.page.get_by_role("alert")
 
     def saved(self, button: Locator, folder: Path) -> Path:
@@ -79,16 +79,16 @@ class Reader:
         return path
 
     def saved_json(self, folder: Path) -> dict:
-        """The answer that the reader can save."""
+        """The response that the reader can save."""
         button = self.page.get_by_role("button", name="Save JSON")
         return json.loads(self.saved(button, folder).read_text("utf-8"))
 
     def command(self) -> str:
-        """The command that gives the same answer."""
+        """The command for the same response."""
         return self.page.locator(".source code").text_content() or ""
 
     def run_command(self) -> dict:
-        """What a real shell with a real curl makes of it."""
+        """The output of the command in a real shell with curl."""
         done = subprocess.run(
             ["bash", "-c", self.command()], capture_output=True, check=True, timeout=60
         )
@@ -101,7 +101,7 @@ class Reader:
         )
 
     def violations(self, axe: Axe) -> list[str]:
-        """What axe-core finds wrong, with the elements."""
+        """The violations that axe-core finds, with the elements."""
         found = axe.run(self.page).response["violations"]
         return [
             f"{one['id']}: {one['help']}: {[node['html'][:200] for node in one['nodes']][:5]}"
@@ -110,7 +110,7 @@ class Reader:
 
 
 def hold(held: list[Route]) -> Callable[[Route], None]:
-    """Keep questions unanswered."""
+    """Leave requests unanswered."""
 
     def keep(route: Route) -> None:
         held.append(route)

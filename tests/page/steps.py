@@ -1,4 +1,4 @@
-"""Somebody who follows the steps: what they choose in the view and what they read there."""
+"""Actions and texts of the view Step by step."""
 
 import json
 from urllib.parse import urlencode
@@ -51,7 +51,7 @@ def steps(reader: Reader) -> list[str]:
 
 
 def numbers(reader: Reader, step: str) -> list[list[float]]:
-    """What the table of a step says."""
+    """The text of the table of a step."""
     rows = reader.page.locator(f"[data-step={step}] table.matrix tbody tr").evaluate_all(ROWS)
     return [[float(text.replace("−", "-")) for text in row] for row in rows]
 
@@ -66,7 +66,7 @@ def said(reader: Reader) -> list[str]:
 
 
 def panel(reader: Reader) -> str:
-    """Everything that the panel of the chosen cell says."""
+    """The text of the panel of the chosen cell."""
     return reader.page.locator(".derived").text_content() or ""
 
 
@@ -98,7 +98,7 @@ def typed(reader: Reader, matrix: str, row: int, column: int, text: str) -> None
 
 
 def own(reader: Reader) -> dict:
-    """The request that is asked now, out of the command."""
+    """The current request, from the command."""
     command = reader.command()
     return json.loads(
         command[command.index("-d '") + 4 : command.rindex("'")].replace("'\\''", "'")

@@ -394,7 +394,7 @@ def test_a_copied_table_reads_as_it_was_in_a_spreadsheet(
 
 
 def heard(line: Locator) -> list[str]:
-    """What a live region said since it was last asked."""
+    """The new announcements of a live region."""
     return line.evaluate("(line) => line.told.splice(0)")
 
 
@@ -628,7 +628,7 @@ def test_a_single_word_has_a_picture(open_page: Open, tiny_models: httpx.Client)
 def test_cached_responses_are_not_requested_again(
     open_page: Open, tiny_models: httpx.Client
 ) -> None:
-    """A head, a word or a picture is chosen without a question to the service."""
+    """Choosing a head, a word or a picture sends no request."""
     reader = open_page(attention_address(text=TEXT, model="deep"), service=tiny_models)
     asked: list[str] = []
     reader.page.on("request", lambda request: asked.append(request.url))

@@ -233,7 +233,7 @@ def test_an_unknown_word_has_no_shift(open_page: Open) -> None:
     assert "Shift " not in unknown.text_content()
     assert unknown.get_by_text("This word has no static vector. Its contextual vector").is_visible()
     assert "Shift " in card(reader, "B: bank").text_content()
-    # Its static cosines are zero for want of a vector: no pair with it comes nearer.
+    # Its static cosines are zero without a vector: no pair with it comes nearer.
     assert "Context separates B and C most: 1.00 static" in caption(reader)
     reader.go(address([*rows[:2], rows[1]]))
     assert caption(reader) == (

@@ -1,4 +1,4 @@
-"""What all views share: addresses, theme, API key, and requests that fail."""
+"""The frame of all views: addresses, theme, API key, and failed requests."""
 
 import re
 
@@ -49,7 +49,7 @@ def test_addresses_with_the_former_names_of_views_still_work(open_page: Open) ->
     reader.go("#neighbours?word=river")
     assert reader.page.title() == "Neighbors · Polyseme"
     assert reader.page.get_by_role("heading", name="Nearest to river").is_visible()
-    # A change of the state gives the address its new name.
+    # A change of the state updates the address.
     reader.page.get_by_label("Number of neighbors").select_option("5")
     reader.settle()
     assert reader.address == "#neighbors?word=river&k=5"
@@ -158,7 +158,7 @@ def test_a_proxys_error_page_is_reported(open_page: Open) -> None:
 
 
 def test_of_two_questions_the_later_wins(open_page: Open) -> None:
-    """The first answer comes after the second, and is not drawn over it."""
+    """The first response arrives after the second and is not drawn over it."""
     reader = open_page("#neighbors")
     held: list[Route] = []
 
@@ -174,7 +174,7 @@ def test_of_two_questions_the_later_wins(open_page: Open) -> None:
     with reader.page.expect_request(lambda request: "river" in (request.post_data or "")):
         field.press("Enter")
     field.fill("money")
-    # The page lets the first question go; until the browser said so, its answer might come.
+    # The page aborts the first request; its response may come until the browser confirms.
     with reader.page.expect_event("requestfailed", lambda one: "river" in (one.post_data or "")):
         field.press("Enter")
         reader.page.get_by_role("heading", name="Nearest to money").wait_for()
@@ -187,7 +187,7 @@ def test_of_two_questions_the_later_wins(open_page: Open) -> None:
 def test_behind_a_prefix_of_a_proxy_everything_is_still_found(
     open_page: Open, client: httpx.Client
 ) -> None:
-    """The page asks where it stands: a proxy that cuts `/words` off is played by the browser."""
+    """Requests are relative to the page: the browser simulates a proxy that strips `/words`."""
     reader = open_page("#models")
     prefix = f"{reader.base}/words/"
 
@@ -221,7 +221,7 @@ def navigation(reader: Reader, name: str) -> None:
 
 
 def answer_with(page: Page, body: str, status: int = 200, **headers: str) -> None:
-    """Let the next questions be answered so."""
+    """Set the response to the next requests."""
     page.unroute("**/v1/**")
     page.route(
         "**/v1/**",
@@ -267,7 +267,7 @@ def test_an_unreadable_response_is_reported_and_requested_again(open_page: Open)
         reader.page.get_by_label("Word", exact=True).fill("river")
         reader.page.keyboard.press("Enter")
         expect(reader.page.get_by_role("heading", name="Nearest to river")).to_be_visible()
-    # What a script could not read is told to the console as well.
+    # The console also reports responses that a script could not read.
     assert all(one.startswith("script:") for one in reader.wrong)
     reader.wrong.clear()
 

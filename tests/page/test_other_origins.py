@@ -98,5 +98,5 @@ def test_a_page_of_another_origin_reads_nothing(
 ) -> None:
     for key in ("a-key", "no-key"):
         assert asked(browser, sites[1], service, key) == {"failed": "TypeError"}
-    # Nor from a service that lists none, not even a page of its own host at another port.
+    # Nor with a service that lists none, even for a page of its host at another port.
     assert asked(browser, sites[0], client, "any") == {"failed": "TypeError"}

@@ -430,7 +430,7 @@ def test_a_weight_adds_up_the_biases_and_leaves_out_what_is_hidden(
     assert np.allclose(
         plain(first.split(": ")[1].replace(" =", " +")), [*parts, sum(parts)], atol=1e-4
     )
-    # "river" attends to the two others and not at itself.
+    # "river" attends to the two others and not to itself.
     assert second.count("e^") == 3
     assert {"scores:1:0", "position_bias:1:1", "scaled_word_bias:2:0", "visible:1:2"} <= lit(reader)
     reader.go(address(source="sentence", text=text, cell="weights:1:1", head=2))

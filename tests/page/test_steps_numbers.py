@@ -401,7 +401,7 @@ def focused(reader: Reader) -> str | None:
 
 
 def overflowing(reader: Reader) -> int:
-    """How many tables are wider than their cards."""
+    """The number of tables that are wider than their cards."""
     return reader.page.locator(".matrix-place").evaluate_all(
         "(places) => places.filter((one) => one.scrollWidth > one.clientWidth + 1).length"
     )
@@ -455,7 +455,7 @@ def test_a_number_beside_a_printed_one_has_as_many_decimals(open_page: Open) -> 
         for wrong in reader.page.locator(".step td.misprinted").all():
             right = wrong.locator(".number").text_content()
             assert right != wrong.locator("s").text_content()
-        # A cell without a printed value has what the reader asked for.
+        # A cell without a printed value has the chosen precision.
         plain = reader.page.locator("[data-step=context] td[data-row='1'] .number").first
         assert len(plain.text_content().partition(".")[2]) == decimals
         assert overflowing(reader) == 0, decimals

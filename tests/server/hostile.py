@@ -12,11 +12,11 @@ KINDS = {
 RARE = {maker.__name__: maker for maker in LARGE}
 """Those that are megabytes, or cost the service as much as hundreds of others."""
 SELDOM = 400
-"""Each so many is a rare one."""
+"""One of so many requests is a rare one."""
 
 
 def hostile(seed: int, number: int) -> Hostile:
-    """One request. Each kind has its turn, the rare ones seldom."""
+    """One request. The kinds take turns, the rare ones less often."""
     rng = Random(f"{seed} {number}")
     turn, seldom = divmod(number, SELDOM)
     kinds = RARE if seldom == 0 else KINDS

@@ -13,19 +13,19 @@ import zstandard
 from tests.api.problem import SECRET
 
 MARK = SECRET
-"""Stands in every hostile request that has room for it, and in no refusal."""
+"""A marker in every hostile request with room for it, and in no response."""
 
 
 class Hostile(NamedTuple):
-    """A request, and what may become of it."""
+    """A request and its allowed responses."""
 
     sent: bytes
     answers: int = 1
-    """how many answers it may have at most"""
+    """the most responses it may have"""
     kept: bool = False
-    """whether it is well-formed HTTP, so that its connection goes on"""
+    """whether it is well-formed HTTP, so that its connection stays open"""
     head: bool = False
-    """whether its answer has no body"""
+    """whether its response has no body"""
     kind: str = ""
 
 
@@ -139,7 +139,7 @@ def places(document: Any) -> Iterator[tuple[Any, Any]]:
 def headed(
     method: str, target: str, headers: tuple[tuple[str, str], ...] = (), body: bytes = b""
 ) -> bytes:
-    """A request with such headers, whatever is in them."""
+    """A request with given headers."""
     lines = [f"{method} {target} HTTP/1.1", "Host: x", *(f"{name}: {one}" for name, one in headers)]
     return "\r\n".join([*lines, "\r\n"]).encode("latin-1", "replace") + body
 
@@ -156,7 +156,7 @@ def sent(path: str, body: bytes, *headers: tuple[str, str], kind: str = JSON) ->
 
 
 def valid(rng: Random) -> bytes:
-    """A request that nothing is wrong with."""
+    """A valid request."""
     if rng.random() < 0.2:
         return headed("GET", rng.choice(PATHS[len(ROUTES) :]))
     path, document = body_of(rng)
@@ -164,7 +164,7 @@ def valid(rng: Random) -> bytes:
 
 
 _HERE = "@here@"
-"""Stands in a document where text is put that JSON's writer would not write."""
+"""A placeholder for text that a JSON writer would not write."""
 
 
 def _with(rng: Random, raw: bytes, path: str | None = None) -> Hostile:
@@ -205,7 +205,7 @@ def raw_bytes(rng: Random) -> Hostile:
 
 
 def numbers(rng: Random) -> Hostile:
-    """Numbers that are huge, tiny, long, or none."""
+    """Numbers that are huge, tiny, long, or invalid."""
     odd = ["1e400", "-1e400", "1e308", "-1.8e308", "1e-400", "NaN", "Infinity", "-Infinity", "nan"]
     odd += [
         "9" * 20,
@@ -232,7 +232,7 @@ def numbers(rng: Random) -> Hostile:
 
 
 def vectors(rng: Random) -> Hostile:
-    """Numbers that JSON has, in matrices whose products nothing can hold."""
+    """Valid JSON numbers in matrices whose products overflow."""
     huge = [[rng.choice([1e308, -1e308, 1e154, 5e-324, 0.0, 3.5e38])] * 2 for _ in range(2)]
     document = {"tokens": ["a", MARK], "embeddings": huge}
     if rng.random() < 0.5:
@@ -277,7 +277,7 @@ def types(rng: Random) -> Hostile:
 
 
 def fields(rng: Random) -> Hostile:
-    """A field that is missing, unknown, there twice, or strangely named."""
+    """A field that is missing, unknown, repeated, or strangely named."""
     path, document = body_of(rng)
     name = rng.choice([MARK, "", "__proto__", "constructor", "Input", "input ", "a" * 3000, "$ref"])
     change = rng.randrange(4)
@@ -309,7 +309,7 @@ def lists(rng: Random) -> Hostile:
 
 
 def base64_junk(rng: Random) -> Hostile:
-    """Base64 and pickles where vectors are wanted, and an `encoding` that is none."""
+    """Base64 and pickles in place of vectors, and an invalid `encoding`."""
     junk = rng.choice(["AAAA", "====", MARK, "gASVAAAAAAAAAAB9lC4=", "\x80\x04K\x01.", "!" * 99])
     key, path = rng.choice(
         [
@@ -374,7 +374,7 @@ _NDJSON = "application/x-ndjson"
 
 
 def texts(rng: Random) -> Hostile:
-    """Texts that a tokenizer may stumble on."""
+    """Texts that are difficult for a tokenizer."""
     odd = [
         "\u0301",
         "\u200d",
@@ -402,7 +402,7 @@ def texts(rng: Random) -> Hostile:
 
 
 def not_json(rng: Random) -> Hostile:
-    """What other languages write."""
+    """Syntax of other languages."""
     odd = [
         b"",
         b" ",
@@ -458,7 +458,7 @@ _QUERIES = (
 
 
 def lines(rng: Random) -> Hostile:
-    """NDJSON whose lines are any of this, with a query that is no better."""
+    """NDJSON with hostile lines and a hostile query."""
     odd = [
         b'"a"',
         b'["a"]',
@@ -487,7 +487,7 @@ def lines(rng: Random) -> Hostile:
 
 
 def encoded(rng: Random) -> Hostile:
-    """Bombs that a service would burst with if it unpacked them."""
+    """Decompression bombs."""
     packed = rng.choice(_BOMBS)
     name = rng.choice(["gzip", "deflate", "zstd", "br", "gzip, gzip", "compress", "x-gzip", MARK])
     kind = rng.choice([JSON, JSON, _NDJSON, "application/zip", "application/gzip"])
@@ -521,7 +521,7 @@ def declared(rng: Random) -> Hostile:
 
 
 def accepted(rng: Random) -> Hostile:
-    """Answer types that are not offered, or are no types."""
+    """Accepted types that are not offered, or are invalid."""
     odd = [
         "",
         "*",
@@ -576,7 +576,7 @@ def mutated(rng: Random) -> Hostile:
 
 
 def huge_list(rng: Random) -> Hostile:
-    """More sentences, tokens or occurrences than are let in, in as many bytes as are."""
+    """More sentences, tokens or occurrences than allowed, in an allowed number of bytes."""
     many = rng.choice([20_000, 200_000])
     one: Any = rng.choice([MARK, "a", ["a"], None, 0, [], "a " * 9])
     field, path = rng.choice(
@@ -598,12 +598,12 @@ def huge_text(rng: Random) -> Hostile:
 
 
 def huge_body(rng: Random) -> Hostile:
-    """More bytes than are let in."""
+    """More bytes than allowed."""
     return sent(rng.choice(ROUTES), b" " * rng.choice([(4 << 20) + 1, 5 << 20]))
 
 
 def huge_depth(rng: Random) -> Hostile:
-    """Nothing but brackets, as many as are let in."""
+    """Only brackets, as many as allowed."""
     return sent(rng.choice(ROUTES), rng.choice([b"[", b'{"a":', b"[[],"]) * 500_000)
 
 
@@ -644,7 +644,7 @@ def _head(rng: Random, number: int, size: Any) -> bytes:
 
 
 def elements_that_lie(rng: Random) -> Hostile:
-    """Elements of which some have another length than they say, and JSON that fits them."""
+    """Elements with wrong lengths, and JSON that fits them."""
     number = rng.randrange(1, 6)
     data = b"".join(_element(rng) for _ in range(number))
     data = data[: rng.randrange(len(data) + 1)] if rng.random() < 0.3 else data
@@ -653,7 +653,7 @@ def elements_that_lie(rng: Random) -> Hostile:
 
 
 def sizes_that_lie(rng: Random) -> Hostile:
-    """Bytes of which the JSON, or the header, says another number than there are."""
+    """Bytes with a wrong number in the JSON or in the header."""
     data = b"\x05\x00\x00\x00Apple"
     size = rng.choice([0, 8, 9, 9, 10, -1, 1 << 40, 1 << 63, 9.0, "9", None, True, [9]])
     head = _head(rng, 1, size)
@@ -663,7 +663,7 @@ def sizes_that_lie(rng: Random) -> Hostile:
 
 
 def bytes_without_json(rng: Random) -> Hostile:
-    """Bytes that have no JSON before them, however long it is said to be."""
+    """Bytes without JSON before them, of any declared length."""
     data = rng.randbytes(rng.randrange(64))
     said = rng.choice(["0", str(len(data)), "1", *_ODD])
     return sent(INFER, data, (LENGTH, said), kind=BYTES)

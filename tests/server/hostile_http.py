@@ -70,7 +70,7 @@ def pipelined(rng: Random) -> Hostile:
 
 
 def versions(rng: Random) -> Hostile:
-    """Other protocols, and versions that HTTP has not."""
+    """Other protocols, and versions that HTTP does not have."""
     path = rng.choice(PATHS).encode()
     odd = [
         b"GET %b\r\n\r\n",
@@ -118,14 +118,14 @@ _PROTOCOLS = (
 
 
 def protocols(rng: Random) -> Hostile:
-    """What clients of other protocols say first, and bytes that nobody says."""
+    """First messages of other protocols, and random bytes."""
     if rng.random() < 0.4:
         return Hostile(rng.randbytes(rng.randint(1, 3000)))
     return Hostile(rng.choice(_PROTOCOLS) + rng.choice([b"", MARK.encode()]))
 
 
 def cut(rng: Random) -> Hostile:
-    """A request that ends somewhere in its middle."""
+    """A request that ends midway."""
     whole = valid(rng)
     return Hostile(whole[: rng.randrange(len(whole))])
 
@@ -148,7 +148,7 @@ LINES = (headers, pipelined, versions, protocols, cut, spliced, flipped)
 
 
 _HIDDEN = f"GET /livez?{MARK} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
-"""A request inside the body of another, which nobody may answer."""
+"""A request inside the body of another, which must not be answered."""
 _TYPE = ("Content-Type", "application/json")
 _CHUNKED = ("Transfer-Encoding", "chunked")
 
@@ -159,7 +159,7 @@ def _path_and_body(rng: Random) -> tuple[str, bytes]:
 
 
 def lengths(rng: Random) -> Hostile:
-    """Content-Length that is wrong, no number, or there twice."""
+    """Content-Length that is wrong, not a number, or repeated."""
     path, body = _path_and_body(rng)
     n = len(body)
     odd = [
@@ -191,7 +191,7 @@ def lengths(rng: Random) -> Hostile:
 
 
 def short(rng: Random) -> Hostile:
-    """Content-Length that is too short: what is left is a request of its own, and a bad one."""
+    """Content-Length that is too short: the rest is a second, malformed request."""
     path, body = _path_and_body(rng)
     headers = (_TYPE, ("Content-Length", str(rng.randrange(len(body)))))
     return Hostile(headed("POST", path, headers, body), answers=2)
@@ -247,7 +247,7 @@ def many_chunks(rng: Random) -> Hostile:
 
 
 def codings(rng: Random) -> Hostile:
-    """Transfer codings that nobody has, or that hide from one of two servers."""
+    """Transfer codings that are unknown, or that only one of two servers sees."""
     path, body = _path_and_body(rng)
     odd = [
         "chunked, chunked",
@@ -274,7 +274,7 @@ def codings(rng: Random) -> Hostile:
 
 
 def smuggled(rng: Random) -> Hostile:
-    """A request hidden in the body of another: one of two lengths says that it is none."""
+    """A request hidden in the body of another by one of two lengths."""
     hidden = _HIDDEN
     whole = len(hidden)
     zero = b"0\r\n\r\n"
@@ -348,7 +348,7 @@ def model_paths(rng: Random) -> Hostile:
 
 
 def targets(rng: Random) -> Hostile:
-    """Targets of every form that HTTP has, and of some that it has not."""
+    """Targets of every form of HTTP, and of other forms."""
     path = rng.choice(PATHS)
     odd = [f"http://x{path}", f"http://{MARK}{path}", f"https://x:99999{path}", "*", "", f"x{path}"]
     odd += [
@@ -382,7 +382,7 @@ def targets(rng: Random) -> Hostile:
 
 
 def methods(rng: Random) -> Hostile:
-    """Methods that a route does not have, and some that nobody has."""
+    """Methods that a route does not have, and unknown ones."""
     odd = [
         "TRACE",
         "CONNECT",
@@ -413,14 +413,14 @@ def methods(rng: Random) -> Hostile:
 
 
 def heads(rng: Random) -> Hostile:
-    """HEAD, which has no body whatever comes."""
+    """HEAD, whose response never has a body."""
     path = rng.choice([*PATHS, f"/{MARK}", f"/v1/models/{MARK}"])
     headers = rng.choice([(), (("Range", "bytes=0-3"),), (("Accept", MARK),)])
     return Hostile(headed("HEAD", path, headers), kept=True, head=True)
 
 
 def ranges(rng: Random) -> Hostile:
-    """Parts that are asked for of what has none, or that are not there."""
+    """Range requests, also for ranges that do not exist."""
     odd = [
         "bytes=0-0",
         "bytes=0-",
@@ -497,7 +497,7 @@ def ids(rng: Random) -> Hostile:
 
 
 def doors(rng: Random) -> Hostile:
-    """Keys, origins and cookies that nobody gave out."""
+    """Invalid keys, origins and cookies."""
     odd = [
         f"Bearer {MARK}",
         "Bearer",

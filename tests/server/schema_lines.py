@@ -1,4 +1,4 @@
-"""What schemathesis has to be told of NDJSON: lines that are right, and how they are sent."""
+"""NDJSON for schemathesis: valid lines, and their serialization."""
 
 from typing import Any
 

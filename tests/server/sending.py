@@ -42,7 +42,7 @@ CODES = _codes()
 
 
 class Answer(NamedTuple):
-    """One answer."""
+    """A response."""
 
     status: int
     headers: dict[str, str]
@@ -60,7 +60,7 @@ class Reader:
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 17)
 
     def expect(self, method: str = "GET") -> None:
-        """Begin with the next answer."""
+        """Begin the next response."""
         if self._http.our_state is h11.DONE:
             self._http.start_next_cycle()
         self._http.send(h11.Request(method=method, target="/", headers=[("Host", "x")]))
@@ -69,7 +69,7 @@ class Reader:
         self._body: list[bytes] = []
 
     def feed(self, received: bytes) -> Answer | None:
-        """Take what was received, `b""` for the end; give the answer once it is whole."""
+        """Take received bytes, `b""` for the end; return the response once it is complete."""
         self._http.receive_data(received)
         return self.next()
 
@@ -95,7 +95,7 @@ class Reader:
 
     @property
     def begun(self) -> bool:
-        """Whether anything of an answer has come."""
+        """Whether a part of a response has arrived."""
         return self._head is not None or bool(self.left)
 
     @property
@@ -105,12 +105,12 @@ class Reader:
 
     @property
     def left(self) -> bytes:
-        """What came behind the answer."""
+        """The bytes after the response."""
         return self._http.trailing_data[0]
 
 
 def all_answers(received: bytes, *, head: bool = False) -> list[Answer]:
-    """Every answer in all that a connection gave until it ended."""
+    """Every response in the bytes of a connection."""
     found = []
     while received:
         reader = Reader()
@@ -123,7 +123,7 @@ def all_answers(received: bytes, *, head: bool = False) -> list[Answer]:
 
 
 def fault_of(answer: Answer, *, head: bool = False) -> str | None:
-    """What the contract would not have in an answer; None where all is well."""
+    """The violation of the contract by a response, or None."""
     try:
         _judge_headers(answer)
         if answer.status in _ORDINARY:
@@ -223,7 +223,7 @@ Address = tuple[str, int]
 
 @dataclass
 class Outcome:
-    """What became of some requests."""
+    """The results of some requests."""
 
     sent: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
@@ -240,10 +240,10 @@ class Outcome:
 
 
 def converse(address: Address, sent: bytes, *, head: bool = False) -> list[Answer]:
-    """Send on a connection of its own, say that no more comes, and read to the end."""
+    """Send on a new connection, close the sending side, and read to the end."""
     received = []
     with socket.create_connection(address, WAIT) as connection:
-        # One that refuses what comes may close before all is sent; what it said is read.
+        # A refusing service may close before all is sent; its response is read.
         with suppress(BrokenPipeError, ConnectionResetError):
             connection.sendall(sent)
             connection.shutdown(socket.SHUT_WR)
@@ -254,7 +254,7 @@ def converse(address: Address, sent: bytes, *, head: bool = False) -> list[Answe
 
 
 class Kept:
-    """A connection that is kept while it can be, and made anew where it ended or was idle."""
+    """A connection that is kept if possible, and replaced after its end or when idle."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -262,7 +262,7 @@ class Kept:
         self._answered = 0.0
 
     def ask(self, sent: bytes, *, head: bool = False) -> list[Answer]:
-        """The answer, or none where the connection ended."""
+        """The response, or None if the connection ended."""
         if time.monotonic() > self._answered + _IDLE:
             self.close()
         try:

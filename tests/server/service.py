@@ -1,4 +1,4 @@
-"""A real service under test: its processes, raw connections to it, and clients that keep asking."""
+"""A real service under test: its processes, raw connections, and clients under load."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ def until(get: Callable[[], Any], wanted: Any = _TRUE, seconds: float = WAIT) ->
 
 
 class Service(NamedTuple):
-    """A service of its own for one test."""
+    """A service for one test."""
 
     process: Popen[bytes]
     port: int
@@ -257,7 +257,7 @@ class Caller:
 
 
 class Asker(threading.Thread):
-    """Sends one request after the other, on a kept connection or on a new one for each.
+    """Sends requests one by one, on a kept connection or on a new one for each.
 
     A kept connection is made anew after `Connection: close`, and after its end between two
     requests.
@@ -300,7 +300,7 @@ class Asker(threading.Thread):
 
 
 class Load:
-    """Several askers."""
+    """Several clients."""
 
     def __init__(self, askers: list[Asker]) -> None:
         self.askers = askers
@@ -321,7 +321,7 @@ class Load:
 
 @contextmanager
 def load(service: Service, kept: int = 6, new: int = 3) -> Iterator[Load]:
-    """Clients that ask while the block runs; every response has the same body."""
+    """Clients that send requests while the block runs; every response has the same body."""
     askers = [Asker(service, kept=number < kept) for number in range(kept + new)]
     for one in askers:
         one.start()

@@ -1,4 +1,4 @@
-"""Model folders that change while they serve, and disks and logs that nobody may write to."""
+"""Model folders that change in use, full disks and unwritable logs."""
 
 import os
 import shutil
@@ -91,7 +91,7 @@ def test_a_file_that_is_replaced_changes_no_response(tmp_path, change) -> None:
 
 
 def may_mount() -> bool:
-    """Whether this user may have mounts of its own."""
+    """Whether this user may create private mounts."""
     if shutil.which("unshare") is None or os.getuid() != 0:
         return False
     tried = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], check=False)

@@ -1,4 +1,4 @@
-"""Triton's client, as it is, against a real gunicorn."""
+"""Triton's client with a real gunicorn."""
 
 import json
 import math
@@ -16,7 +16,7 @@ KEY = "kq7Jx2mV9sW4"
 
 @pytest.fixture(scope="module")
 def told(serve, tmp_path_factory):
-    """What the client has seen."""
+    """The results of the client."""
     folder = tmp_path_factory.mktemp("models")
     write_tiny(folder / "tiny")
     vectors = write_tiny(folder / "cut") / "vectors.npy"
@@ -56,7 +56,7 @@ def test_triton_gets_every_tensor_with_its_defaults(told):
     expected = [VECTORS[0], VECTORS[3], np.zeros(5), VECTORS[4]]
     np.testing.assert_array_equal(found["static"], expected)
     np.testing.assert_array_equal(found["attention_offsets"], [0, 4, 4, 8])
-    # apple·apple = apple·bank = 1, bank·bank = 2; all of the second sentence look at its river.
+    # apple·apple = apple·bank = 1, bank·bank = 2; the second sentence attends to its river.
     e = math.e
     weights = [0.5, 0.5, 1 / (1 + e), e / (1 + e), 0, 1, 0, 1]
     np.testing.assert_allclose(found["attention"], weights, rtol=1e-6)

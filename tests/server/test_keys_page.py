@@ -1,4 +1,4 @@
-"""docs/keys.md: its commands, run as they stand in their order, and what it says comes of them."""
+"""docs/keys.md: its commands run unchanged, in order, with the documented results."""
 
 import os
 import re
@@ -51,7 +51,7 @@ class Shell:
 
     @contextmanager
     def serving(self, block: str) -> Iterator[tuple[int, httpx.Client]]:
-        """Serve as a block says: the process, and a client."""
+        """Run the `serve` command of a block; yield the process and a client."""
         variables, _, command = block.rpartition(" polyseme ")
         with (self.folder / "log").open("wb") as log:
             process = subprocess.Popen(
@@ -83,7 +83,7 @@ def shell(tmp_path: Path) -> Shell:
 
 
 def shape(text: str) -> str:
-    """What an ellipsis of the page stands for."""
+    """The text of an ellipsis of the page."""
     return re.escape(text.strip()).replace("…", "[A-Za-z0-9_-]{43,64}")
 
 
@@ -113,7 +113,7 @@ def test_keys_are_created_used_replaced_and_removed_as_documented(shell: Shell) 
 @pytest.mark.slow
 def test_a_rate_in_redis_is_set_as_documented(shell: Shell) -> None:
     with shell.serving(SERVE_RATES) as (_, client):
-        # Whether there is a Redis at this place or not.
+        # Whether or not a Redis listens here.
         assert client.get("/v1/models").status_code in {200, 429}
     rates = "POLYSEME_RATE_LIMIT='10/second;1000/hour' polyseme serve"
     assert rates.split("'")[1] in PAGE

@@ -1,4 +1,4 @@
-"""Clients of OpenAI's embeddings API, as they are, against a real gunicorn."""
+"""Clients of OpenAI's embeddings API with a real gunicorn."""
 
 import json
 
@@ -28,13 +28,13 @@ def address(serve, place):
 
 
 def right(texts, **how):
-    """The vectors of texts, which every client has to give. -> [S, d]"""
+    """The expected vectors of texts. -> [S, d]"""
     return pytest.approx(np.array([by_hand(one, **how) for one in texts]), abs=1e-6)
 
 
 @pytest.fixture(scope="module")
 def told(serve, place, address):
-    """What OpenAI's client has seen."""
+    """The results of OpenAI's client."""
     slow = serve(models_dir=place, model="tiny", rate_limit="1/2second", workers=1)
     return json.loads(run_in("openai", "openai_client.py", address, KEY, str(slow.base_url)))
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's ngi
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the proxy that the tests share logs."""
+    """The log of the shared proxy."""
     return tmp_path_factory.mktemp("proxy") / "log"
 
 
@@ -43,13 +43,13 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def proxy(service: str, log: Path) -> Iterator[httpx.Client]:
-    """A client of the proxy before it."""
+    """A client of the proxy in front of it."""
     with proxied(log.parent, service) as client:
         yield client
 
 
 def raw(proxy: httpx.Client, request: bytes) -> httpx.Response:
-    """Send bytes as they are, and read the answer to the end of the connection."""
+    """Send bytes, and read the response to the end of the connection."""
     place = proxy.base_url.host, proxy.base_url.port
     with closing(socket.create_connection(place, timeout=20)) as line:
         line.sendall(request)
@@ -166,7 +166,7 @@ def test_without_a_service_the_503_has_retry_after(tmp_path: Path) -> None:
         expect_problem(answer, 503, "not_ready")
         assert answer.headers["x-request-id"] == "mine"
         assert int(answer.headers["retry-after"]) > 0
-    # Read when the proxy has ended: a line is written after its answer.
+    # Read after the proxy has ended: a line is written after its response.
     log = (tmp_path / "log").read_text()
     assert SECRET not in log
     last = json.loads(log.splitlines()[-1])
@@ -178,7 +178,7 @@ def test_one_caller_cannot_take_every_connection(service: str, tmp_path: Path) -
     with ExitStack() as stack:
         few = stack.enter_context(proxied(tmp_path, service, ("callers 256", "callers 2")))
         place = few.base_url.host, few.base_url.port
-        # As many as it takes: one that comes while another request is answered is refused.
+        # As many as it accepts: one that comes during another request is refused.
         for _ in range(100):
             stack.enter_context(closing(socket.create_connection(place))).sendall(head)
             time.sleep(0.1)
@@ -198,7 +198,7 @@ def test_its_log_is_json_without_keys_queries_and_texts(proxy: httpx.Client, log
     raw(proxy, f"{SECRET} /{SECRET} HTTP/1.1\r\nHost: {SECRET}\r\n\r\n".encode())
     proxy.get("/livez", headers={"X-Request-ID": "last-of-all"})
     for _ in range(200):
-        # A line is written after its answer.
+        # A line is written after its response.
         text = log.read_text()
         if '"last-of-all"' in text:
             break
@@ -258,7 +258,7 @@ def test_a_request_that_was_sent_is_not_repeated(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         threading.Thread(target=hear, args=[listener], daemon=True).start()
         place = f"127.0.0.1:{listener.getsockname()[1]}"
-        # Where there is a second one, to which it could be sent.
+        # With a second one, to which it could be sent.
         two = (f"server {place} max_fails=0;", f"server {place}; server {place};")
         with proxied(tmp_path, place, two) as client:
             expect_problem(client.post("/v1/encode", json=SENTENCE), 503, "not_ready")

@@ -1,4 +1,4 @@
-"""The live service does what its OpenAPI document says: schemathesis, with all of its checks.
+"""The live service follows its OpenAPI document: schemathesis, with all of its checks.
 
 `/metrics`, `/`, `/docs` and the files of the page are no part of the document: what they answer is
 text that no schema describes.
@@ -50,7 +50,7 @@ def described(client: httpx.Client, *, keyed: bool, lines: bool) -> dict:
         document["security"] = [{"key": []}]
     for path, methods in document["paths"].items():
         if path.endswith("/infer"):
-            # A schema cannot say how long the JSON before the bytes is.
+            # A schema cannot describe the length of the JSON before the bytes.
             del methods["post"]["requestBody"]["content"][BINARY]
     encode = document["paths"]["/v1/encode"]["post"]
     content = encode["requestBody"]["content"]
@@ -64,7 +64,7 @@ def described(client: httpx.Client, *, keyed: bool, lines: bool) -> dict:
 
 
 def run(folder: Path, address: str, document: dict, examples: int, *, keyed: bool) -> str:
-    """Let schemathesis look for an answer that is not as described; give what it says."""
+    """Run schemathesis; return its output."""
     folder.joinpath("document.json").write_bytes(orjson.dumps(document))
     header = f'Authorization = "Bearer {KEY}"\n' if keyed else ""
     folder.joinpath("schemathesis.toml").write_text(CONFIGURATION + header)

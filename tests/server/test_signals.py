@@ -239,7 +239,7 @@ def test_connections_in_the_queue_of_the_system_are_answered_at_the_end(tmp_path
         for caller in callers:
             caller.send(get("/livez"))
         service.signal(signal.SIGTERM)
-        # The master closes its listener before it tells the worker.
+        # The master closes its listener before it signals the worker.
         until(lambda: "signal: term" in service.log.read_text())
         time.sleep(0.5)
         os.kill(worker, signal.SIGCONT)

@@ -41,7 +41,7 @@ def test_a_full_queue_responds_with_503_and_retry_after(service: Service) -> Non
         callers = [stack.enter_context(Caller(service)) for _ in range(10)]
         for caller in callers:
             caller.send(posted(SHORT))
-        # They are accepted in their order; those that wait are answered when the thread is free.
+        # They are accepted in order; waiting ones are answered when the thread is free.
         responses = [caller.response() for caller in callers[3:]]
         assert [status for status, _, _ in responses] == [503] * 7
         assert busy.response()[0] == 200
@@ -228,6 +228,6 @@ def test_a_worker_without_a_free_thread_leaves_connections_to_the_others(tmp_pat
         callers = [stack.enter_context(Caller(service)) for _ in range(6)]
         for caller in callers:
             assert caller.ask(posted(SHORT))[0] == 200
-        # The busy worker may have looked in the moment in which a connection came.
+        # The busy worker may have accepted at the moment of a connection.
         assert len(client_ports(service, first)) <= 2
         assert busy.response()[0] == 200

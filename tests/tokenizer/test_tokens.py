@@ -1,4 +1,4 @@
-"""Tokens: words that found their vocabulary entry, whole or in pieces."""
+"""Tokens: words with their vocabulary entries, whole or split."""
 
 import pytest
 from hypothesis import given
@@ -218,7 +218,7 @@ HOSTILE = {
 
 
 def work(unit, size, *known):
-    """How many characters a vocabulary is asked about for so many characters of text."""
+    """The number of characters looked up for a text of some characters."""
     vocabulary = Vocabulary(*known)
     tokenize((unit * (size // len(unit) + 1))[:size], vocabulary)
     return vocabulary.asked
@@ -233,7 +233,7 @@ def test_twice_the_text_asks_the_vocabulary_twice_as_much(name, known):
 
 
 def first_of(word, known, case):
-    """The order of the contract once more, for words in one normal form without apostrophes."""
+    """The order in the contract, for words in one normal form without apostrophes."""
     ways = {
         "auto": [
             (word, "exact"),

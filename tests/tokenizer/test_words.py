@@ -1,4 +1,4 @@
-"""The first step: which stretches of a text are words."""
+"""The first step: splitting a text into words."""
 
 import unicodedata
 

@@ -4,11 +4,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 PROPERTY = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-"""No clock decides whether a test passes."""
+"""No test depends on a clock."""
 
 
 class Vocabulary:
-    """Words and their rows, and how much was asked of it."""
+    """Words and their rows, with a count of lookups."""
 
     def __init__(self, *known):
         self.rows = {word: row for row, word in enumerate(dict.fromkeys(known))}
@@ -95,7 +95,7 @@ AWKWARD = [
 characters = st.characters(exclude_categories=())
 texts = st.lists(st.one_of(st.sampled_from(AWKWARD), st.text(characters, max_size=5)), max_size=12)
 texts = texts.map("".join)
-"""Any Unicode, lone surrogates too, and often what tokenizers stumble over."""
+"""Any Unicode, lone surrogates included, with many difficult characters."""
 
 unbroken = texts.map(lambda text: "".join(text.split())).filter(bool)
 """The same without white space."""

@@ -1,4 +1,4 @@
-"""Trainings of the small world, and what comes of them."""
+"""Trainings of the small world, and their results."""
 
 import hashlib
 

@@ -27,7 +27,7 @@ RANKED = frequencies_by_rank(ROWS)
 
 
 def test_attraction_by_hand():
-    # The mean is (1, 0), so the second column alone tells words apart; it varies by 2² = 4.
+    # The mean is (1, 0), so only the second column distinguishes words; it varies by 2² = 4.
     vectors = np.array([[1, 2], [1, -2]])
     key = attraction(vectors, np.array([0.5, 0.5]))
     assert key.bias is None

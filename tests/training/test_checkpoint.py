@@ -1,4 +1,4 @@
-"""Checkpoints come back as they were; what is damaged is refused, and nothing is unpickled."""
+"""Checkpoints round-trip; damaged ones are refused, and nothing is unpickled."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Attention weights in closed form, at points that can be found on paper."""
+"""Attention weights in closed form, at points derived by hand."""
 
 from math import exp, log, log1p
 
@@ -62,7 +62,7 @@ def test_frequencies_sum_to_one_and_fall_with_the_rank(count):
 
 
 def mixed(seed, rows, d):
-    """Vectors whose columns depend on one another, with means and sizes of their own."""
+    """Vectors with correlated columns of different means and sizes."""
     rng = np.random.default_rng(seed)
     mixing = rng.standard_normal((d, d)) + np.eye(d)
     return rng.standard_normal((rows, d)) @ mixing * rng.uniform(0.1, 9, d) + rng.normal(0, 3, d)
@@ -266,7 +266,7 @@ def test_without_frequencies_the_layer_does_without_the_word_bias():
     told = closed_form(vectors, IDENTITY)
     untold = closed_form(vectors, IDENTITY, informative=False)
     assert (told.scoring.word_bias, untold.scoring.word_bias) == (True, False)
-    assert np.array_equal(told.value.weight, untold.value.weight)  # 41 words are all looked at
+    assert np.array_equal(told.value.weight, untold.value.weight)  # all 41 words are used
     assert np.array_equal(untold.scoring.position_bias, nearness())
     assert (untold.scoring.scale, untold.scoring.mask) == (False, "other-words")
 

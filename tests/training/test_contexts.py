@@ -1,4 +1,4 @@
-"""Contexts of words: as they are, and cut, hidden and thinned out."""
+"""Contexts of words: whole, and cropped, masked and thinned out."""
 
 import numpy as np
 import pytest

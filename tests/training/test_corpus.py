@@ -1,4 +1,4 @@
-"""The sample of a corpus: bounded, the same each time, from everywhere in the files."""
+"""The sample of a corpus: bounded, reproducible, from all parts of the files."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""From files to a model: what is learned, and what is told of it."""
+"""Training from files to a model: results and reports."""
 
 import hashlib
 import json
@@ -45,7 +45,7 @@ def test_it_learns_from_both(world, tags, corpus):
 
 
 def test_lemmas_and_pseudo_words_have_a_temperature_each(world, tags, corpus):
-    """The one of what is not looked at stays where it started."""
+    """The vector of an unused word keeps its initial value."""
     text = {"corpus": corpus, "pseudo_words": 2}
     for sources, moves in (
         ({"tags": tags}, [True, False]),
@@ -198,7 +198,7 @@ def test_the_scale_of_the_vectors_does_not_matter(tmp_path, tags, times):
 
 
 def moved(world, trained):
-    """How far the weights are from their start."""
+    """The distance of the weights from their start."""
     return float(np.abs(trained.layers[0].key.weight - world.layers[0].key.weight).max())
 
 

@@ -1,4 +1,4 @@
-"""Values folded into the vectors: what attention gives stays."""
+"""Values folded into the vectors: the output of attention is unchanged."""
 
 from dataclasses import replace
 

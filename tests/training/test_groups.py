@@ -1,4 +1,4 @@
-"""What a step compares: lemmas that can teach, pseudo-words of words about as frequent."""
+"""The groups of a step: lemmas with senses, and pseudo-words of similar frequency."""
 
 import numpy as np
 import pytest
@@ -77,7 +77,7 @@ def test_only_the_most_frequent_words_are_targets_on_request():
     table, sentences = corpus()
     words = PseudoWordSampler(table, sentences, frozenset({"a"}), 2, 5)
     assert len(words) == 5
-    assert 0 not in words.by_frequency  # what is left out leaves its place to the next
+    assert 0 not in words.by_frequency  # the next word takes the place of an excluded one
 
 
 def test_the_words_of_a_group_are_contrasted_with_each_other():

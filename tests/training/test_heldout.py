@@ -1,4 +1,4 @@
-"""The scores: by hand where senses lie apart or on top of each other, and beside all pairs."""
+"""Held-out scores: by hand for separate and equal senses, and against all pairs."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def occurrences(groups, labels):
 
 
 def apart(labels):
-    """A direction of its own for each sense."""
+    """A separate direction for each sense."""
     return np.eye(max(labels) + 1)[labels]
 
 
@@ -63,7 +63,7 @@ def test_the_auc_is_none_for_a_single_sense():
 
 
 def test_a_wrong_centroid_lowers_the_score():
-    # One of four of sense 1 lies with sense 0: recalls 1 and 3/4, precisions 4/5 and 1.
+    # One of four of sense 1 is near sense 0: recalls 1 and 3/4, precisions 4/5 and 1.
     labels = np.array([0] * 4 + [1] * 4)
     vectors = apart([0, 0, 0, 0, 1, 1, 1, 0])
     expected = (2 * 0.8 / 1.8 + 2 * 0.75 / 1.75) / 2

@@ -1,4 +1,4 @@
-"""What is trained on and what is held out, from files to numbers."""
+"""The training data and the held-out data, from files to numbers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The contrastive loss: by hand, and beside the formula written as a loop."""
+"""The contrastive loss: by hand, and against the formula as a loop."""
 
 import math
 

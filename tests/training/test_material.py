@@ -1,4 +1,4 @@
-"""Words become entries of a table, exactly as the service sees them."""
+"""Words become entries of a table, tokenized as in the service."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""What of the evaluation sets a vocabulary can be measured on, and with what variants."""
+"""Coverage of the evaluation sets, and the compared variants."""
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from polyseme.training.closed_form import (
     frequencies_by_rank,
     informativeness,
 )
+from tests.evaluation.sets import WIC_WITH_MOLES as WIC
 from tests.tiny import VECTORS, WORDS, tiny_model
 from tests.training.test_closed_form import mixed
 
@@ -32,14 +33,6 @@ COARSE = {
         ("data", [f"1\tthe {word} {near[0]}", f"0\t{word} {near[1]}"]),
         ("gold", ["0", "1"]),
     )
-}
-WIC = {
-    "wic/dev/dev.data.txt": [
-        "bank\tN\t1-0\tthe bank .\tbank money",
-        "mole\tN\t1-0\tthe mole .\tbank money",
-        "bank\tN\t0-1\tBANK .\tthe moles",
-    ],
-    "wic/dev/dev.gold.txt": ["T", "F", "F"],
 }
 
 
@@ -53,7 +46,7 @@ def model(tmp_path):
 def test_tagged_words_that_the_vocabulary_lacks_are_not_measured(model):
     texts = [["bank"]] * 16 + [["mole"]] * 16 + [["river"]] * 16
     tagged = [(n, 0, f"{text[0]}/NOUN", str(n % 2)) for n, text in enumerate(texts)]
-    # Eight banks and eight rivers of each sense, but the last river is a word nobody knows.
+    # Eight banks and eight rivers of each sense, but the last river is unknown.
     texts[-1] = ["mole"]
     assert known(texts, tagged, model) == tagged[:16]
 

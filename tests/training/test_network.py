@@ -1,4 +1,4 @@
-"""The network in PyTorch computes what the engine computes, whatever the layers are."""
+"""The network in PyTorch agrees with the engine for all kinds of layers."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ CLOSE = {"rtol": 0, "atol": 1e-5}
 
 
 def sentences(lengths, *, seed=3, d=D, unknown=0.3, bias=True):
-    """Sentences as the engine sees them, some of whose tokens are unknown, some the same word."""
+    """Sentences for the engine, with unknown tokens and repeated words."""
     rng = np.random.default_rng(seed)
     made = []
     for n in lengths:
@@ -59,7 +59,7 @@ def padded(made, targets):
 
 
 def require_the_same(layers, made, d=D):
-    """Every row, and the rows asked for alone, are the engine's."""
+    """All rows, and selected rows alone, agree with the engine."""
     targets = [len(one.known) // 2 for one in made]
     network, batch = Network.from_layers(layers, d), padded(made, targets)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What docs/training.md says is so: its commands run, its data is read, its options exist."""
+"""docs/training.md: its commands run, its data is read, its options exist."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""The same again, and on from where it ended."""
+"""Reproducible and resumed trainings."""
 
 import numpy as np
 import pytest

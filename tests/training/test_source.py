@@ -1,4 +1,4 @@
-"""Text out of its compression, in bounded memory; a file that is not whole is told."""
+"""Decompressed text in bounded memory; a truncated file is reported."""
 
 import bz2
 import gzip

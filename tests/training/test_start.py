@@ -1,4 +1,4 @@
-"""Where a training starts: what the closed form gives, in any shape, computes the closed form."""
+"""Initial weights: the closed form in any shape."""
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def test_a_head_that_is_narrower_is_near_the_closed_form(model, shape):
     found = contextual(model, initial_layers(model, TrainingConfig(init="closed-form", **shape)))
     expected = contextual(model, initial_layers(model, TrainingConfig(init="closed-form")))
     cosines = np.einsum("nd,nd->n", unit(found), unit(expected))
-    assert cosines.min() > 0.5  # of seven directions that all say something
+    assert cosines.min() > 0.5  # of seven informative directions
     assert np.abs(found - expected).max() > 1e-4
 
 

@@ -1,4 +1,4 @@
-"""Tagged sentences: JSON lines, XML documents, archives and folders; what is hostile is refused."""
+"""Tagged sentences: JSON lines, XML documents, archives and folders; hostile ones are refused."""
 
 import gzip
 import io

@@ -1,7 +1,7 @@
 """A world of two topics, small enough to be learned in seconds.
 
 Its words are `riveraa`, `riverab`, …, whose vectors point one way, `moneyaa`, …, which point
-another, `theaa`, …, which say nothing, and ambiguous ones, `bankaa`, …, which are met in both.
+another, `theaa`, …, which carry no meaning, and ambiguous ones, `bankaa`, …, of both topics.
 """
 
 import json
@@ -30,7 +30,7 @@ WORDS = [
 
 
 def vectors():
-    """Topic in the first two columns, under noise in the others that says nothing."""
+    """The topic in the first two columns, and noise in the others."""
     rng = np.random.default_rng(5)
     made = rng.standard_normal((len(WORDS), D)).astype(np.float32)
     made[:, :2] *= 0.3

@@ -66,6 +66,15 @@ def _check_output(
     return file
 
 
+_json_option = click.option(
+    "--json",
+    "document",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=_check_output,
+    help="A file for the results as JSON.",
+)
+
+
 @click.command()
 @click.argument("task", type=click.Choice(_TASKS))
 @click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
@@ -82,13 +91,7 @@ def _check_output(
 )
 @click.option("--controls/--no-controls", default=True, help="Measure the baselines as well.")
 @click.option("--compare", is_flag=True, help="Measure all-MiniLM-L6-v2 too (polyseme[compare]).")
-@click.option(
-    "--json",
-    "document",
-    type=click.Path(path_type=Path, dir_okay=False),
-    callback=_check_output,
-    help="A file for the results as JSON.",
-)
+@_json_option
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -213,13 +216,7 @@ _EXAMPLE_WORDS = 5
     show_default=True,
     help="Seed of all random numbers.",
 )
-@click.option(
-    "--json",
-    "document",
-    type=click.Path(path_type=Path, dir_okay=False),
-    callback=_check_output,
-    help="A file for the results as JSON.",
-)
+@_json_option
 @model_option
 @with_registry
 def attention(
