@@ -97,7 +97,7 @@ def require_fragments(answer: str, reply: str) -> None:
 
 
 def test_readmes_commands_run(tmp_path: Path) -> None:
-    block = README.split("The same without a server:")[1].split("```sh\n")[1].split("```")[0]
+    block = README.split("without a server:")[1].split("```sh\n")[1].split("```")[0]
     commands = [line for line in block.splitlines() if line]
     assert len(commands) == 3
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

@@ -19,7 +19,7 @@ from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.evaluation.datasets import Embedder, Files, Knows, TokenizedOccurrence
 from polyseme.evaluation.statistics import (
-    Estimate,
+    IntervalEstimate,
     accuracy,
     confusion_cells,
     macro_f1,
@@ -63,8 +63,8 @@ class WordFigures:
 class CoarseWsdResult:
     """The figures of a system on the whole set."""
 
-    accuracy: Estimate
-    macro_f1: Estimate
+    accuracy: IntervalEstimate
+    macro_f1: IntervalEstimate
     words: dict[str, WordFigures]
 
     def rounded(self) -> dict[str, float]:
@@ -131,8 +131,8 @@ def _mean_figures(words: dict[str, WordFigures]) -> CoarseWsdResult:
     right = float(np.mean([word.accuracy for word in words.values()]))
     f1 = float(np.mean([word.macro_f1 for word in words.values()]))
     return CoarseWsdResult(
-        Estimate.from_resamples(right, resampled[0]),
-        Estimate.from_resamples(f1, resampled[1]),
+        IntervalEstimate.from_resamples(right, resampled[0]),
+        IntervalEstimate.from_resamples(f1, resampled[1]),
         words,
     )
 

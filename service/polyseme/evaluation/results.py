@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from polyseme.evaluation.statistics import LEVEL, RESAMPLES, SEED, Estimate
+from polyseme.evaluation.statistics import LEVEL, RESAMPLES, SEED, IntervalEstimate
 from polyseme.evaluation.systems import Kind, Split
 
 
@@ -23,7 +23,7 @@ class ResultRow:
     name: str
     title: str
     kind: Kind
-    figures: dict[str, Estimate]
+    figures: dict[str, IntervalEstimate]
     facts: dict[str, Any] = field(default_factory=dict)
     """further numbers for the document"""
 

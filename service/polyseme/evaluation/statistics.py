@@ -16,7 +16,7 @@ MAX_ITEMS = 50_000
 """Maximum number of items to resample; more would take over 400 MB."""
 
 
-class Estimate(NamedTuple):
+class IntervalEstimate(NamedTuple):
     """An estimate in %, and its 95 % bootstrap interval."""
 
     value: float
@@ -24,7 +24,7 @@ class Estimate(NamedTuple):
     high: float
 
     @classmethod
-    def from_resamples(cls, value: float, resamples: Floats) -> "Estimate":
+    def from_resamples(cls, value: float, resamples: Floats) -> "IntervalEstimate":
         """Create an estimate from a fraction of 1 and its value in each resample [B]."""
         tail = (100 - LEVEL) / 2
         low, high = np.percentile(resamples, [tail, 100 - tail])
