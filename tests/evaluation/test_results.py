@@ -21,10 +21,12 @@ RESULTS = Results(
     columns={"accuracy": "accuracy", "macro_f1": "macro-F1"},
     rows=[
         ResultRow("static", "static vector", "control", {
-            "accuracy": IntervalEstimate(5.0, 1.25, 9.96), "macro_f1": IntervalEstimate(50.5, 45, 55.04)
+            "accuracy": IntervalEstimate(5.0, 1.25, 9.96),
+            "macro_f1": IntervalEstimate(50.5, 45, 55.04)
         }),
         ResultRow("model", "contextual vector (tiny)", "model", {
-            "accuracy": IntervalEstimate(100.0, 100.0, 100.0), "macro_f1": IntervalEstimate(93.33, 90, 97)
+            "accuracy": IntervalEstimate(100.0, 100.0, 100.0),
+            "macro_f1": IntervalEstimate(93.33, 90, 97)
         }, {"words": {"bank": {"accuracy": 100.0}}}),
     ],
     published=published_coarsewsd(TEN)[1:2],
