@@ -189,7 +189,7 @@ def test_a_file_that_has_grown_is_reported_as_changed(importer, pieces, monkeypa
 def test_a_folder_with_an_invalid_model_name_is_refused(tmp_path):
     (tmp_path / "file").write_bytes(rows())
     for name in ("a b", ".x", "x" * 65):
-        with pytest.raises(CommandError, match="A model's name is letters"):
+        with pytest.raises(CommandError, match="A model's name has at most 64 letters"):
             importing.import_vectors(
                 tmp_path / "file", tmp_path / name, importing.ImportOptions(), Progress()
             )

@@ -90,7 +90,7 @@ def test_triton_gets_what_it_asks_for_in_the_form_it_asks_for(told):
         ("wrong kind", "422", "`inputs[0].datatype`: Input should be 'BYTES'."),
         ("not UTF-8", "422", "`inputs[0]`: element 0 is not UTF-8."),
         ("sequence", "422", "`parameters.sequence_id`"),
-        ("gzip", "415", "The body has a Content-Encoding, and none is understood."),
+        ("gzip", "415", "The body has a Content-Encoding; none is supported."),
         ("many", "413", "41, over the limit max_sentences of 40."),
     ],
 )
