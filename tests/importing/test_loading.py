@@ -79,7 +79,7 @@ def test_words_and_numbers_round_trip(lasting_importer, pieces, kind, table, pac
 @pytest.mark.parametrize("kind", FORMATS)
 @EXAMPLES
 @given(table=tables())
-def test_what_comes_back_is_the_same_when_the_format_is_guessed(lasting_importer, kind, table):
+def test_a_detected_format_gives_the_same_model(lasting_importer, kind, table):
     words, vectors = table
     vectors = np.column_stack([vectors, vectors])  # one number could be that of a head
     read, found = lasting_importer.read(build(kind, words, vectors))
