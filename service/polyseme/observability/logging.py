@@ -66,8 +66,7 @@ def capture_warnings() -> None:
     logging.raiseExceptions = False
     # No line shows these; collecting them takes a quarter of the time of a line.
     logging.logThreads = logging.logMultiprocessing = False
-    logging.logAsyncioTasks = False
-    logging._srcfile = None  # type: ignore[attr-defined]  # noqa: SLF001 - as in the Logging HOWTO
+    logging._srcfile = None  # noqa: SLF001 - as in the Logging HOWTO
     threading.excepthook = _log_thread_exception
 
 
