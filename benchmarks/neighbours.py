@@ -5,7 +5,7 @@
 The pass is the dot product of a float32 table with itself, all numbers in a row: BLAS does nothing
 faster with each of them. Ten neighbours are found in the same table, as float32, float16 and int8,
 and in that of the bundled model; pass and searches are taken in turn, and the figures are ratios of
-medians. A first search makes the lengths of the rows as well, once in each worker: `lengths` is
+medians. A first search makes the norms of the rows as well, once in each worker: `lengths` is
 what that costs. Results: results/neighbours.json.
 """
 
@@ -20,7 +20,7 @@ from record import medians, record
 from threadpoolctl import threadpool_limits
 
 from polyseme.engine.quantization import quantize, stored
-from polyseme.engine.similarity import Table, lengths, nearest
+from polyseme.engine.similarity import Table, nearest, norms
 from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
@@ -46,9 +46,9 @@ def actions(found: dict[str, Table]) -> dict[str, Callable[[], Any]]:
     numbers: NDArray[np.float32] = found["float32"].reshape(-1)
     timed: dict[str, Callable[[], Any]] = {PASS: lambda: numbers @ numbers}
     for name, table in found.items():
-        vector, sizes = rng.standard_normal(table.shape[1]), lengths(table)
+        vector, sizes = rng.standard_normal(table.shape[1]), norms(table)
         timed[name] = lambda v=vector, t=table, s=sizes: nearest(v, t, s, NEIGHBOURS)
-        timed[f"{name}, lengths"] = lambda t=table: lengths(t)
+        timed[f"{name}, lengths"] = lambda t=table: norms(t)
     return timed
 
 

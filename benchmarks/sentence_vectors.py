@@ -26,7 +26,7 @@ from polyseme.encoding.sentences import Pooling, token_weights, weighted_mean
 from polyseme.engine.arrays import Floats, unit
 from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme.evaluation.datasets import Files, OccurrenceVectors, number_occurrences, read_archive
-from polyseme.evaluation.statistics import Figure, resample_counts
+from polyseme.evaluation.statistics import Estimate, resample_counts
 from polyseme.models.model import Model
 
 PASSAGES = 2_000
@@ -66,12 +66,12 @@ def vectors(model: Model, texts: Sequence[str | Sequence[str]]) -> Systems:
     return {name: np.array(rows, np.float32) for name, rows in found.items()}
 
 
-def halves(first: Floats, second: Floats) -> Figure:
+def halves(first: Floats, second: Floats) -> Estimate:
     """How many sentences have their own other half nearest, both ways. [S, d], [S, d] ->"""
     cosines = unit(first) @ unit(second).T
     right = _own(cosines) / 2 + _own(cosines.T) / 2
     drawn = resample_counts(len(right)) / len(right)
-    return Figure.of(float(right.mean()), drawn @ right)
+    return Estimate.from_resamples(float(right.mean()), drawn @ right)
 
 
 def _own(cosines: Floats) -> Floats:
@@ -81,7 +81,7 @@ def _own(cosines: Floats) -> Floats:
 
 def by_width(
     model: Model, corpus: Path, archive: Path
-) -> Iterator[tuple[str, int, Figure, Figure]]:
+) -> Iterator[tuple[str, int, Estimate, Estimate]]:
     """Yield both figures of each way to a vector, at each width."""
     files: Files = read_archive(archive)
     pairs = list(islice(passages(corpus), PASSAGES))

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from xml.etree import ElementTree as ET
 
 from polyseme.evaluation.results import ResultRow, Results
-from polyseme.evaluation.statistics import Figure
+from polyseme.evaluation.statistics import Estimate
 
 CELL, LETTER, MARGIN = 20, 7.2, 8
 """Pixels: of a cell, of a letter's width, and at the edges."""
@@ -140,7 +140,7 @@ def bars(
     from polyseme.evaluation.results import Published  # noqa: PLC0415
 
     rows = [
-        ResultRow(name, one["title"], one["kind"], {key: Figure(**one[key]) for key in columns})
+        ResultRow(name, one["title"], one["kind"], {key: Estimate(**one[key]) for key in columns})
         for name, one in document["systems"].items()
     ]
     published = [

@@ -1,4 +1,4 @@
-"""Every error a caller can meet, in one tree: status, code, detail and hint.
+"""Every error of the service, in one tree: status, code, detail and hint.
 
     PolysemeError               500
         NotJsonError            400
@@ -19,20 +19,20 @@
             DrainingError       503
         OverloadedError         503
 
-No detail repeats what the caller sent, except the words that `oov: "error"` lists.
+Messages do not echo the request body, except the `words` of `oov: "error"`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-MOST_ERRORS = 100
-"""The most fields that one error names."""
+MAX_ERRORS = 100
+"""Maximum number of fields that one error names."""
 
 
 @dataclass(frozen=True)
 class FieldError:
-    """What is wrong with one field of a request."""
+    """The problem of one field of a request."""
 
     pointer: str
     """a JSON pointer (RFC 6901) into the body of the request"""
@@ -40,15 +40,15 @@ class FieldError:
 
 
 class PolysemeError(Exception):
-    """The root of the tree; on its own, a fault of the service."""
+    """The root of the tree; raised itself, an internal error."""
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal"
     title: ClassVar[str] = "Internal error"
     detail: str = "The service failed; the request is not the cause."
-    hint: str = "Try again. If the error persists, report it with the request id."
+    hint: str = "Try again. If the error persists, report it with the request ID."
     request_id: str | None = None
-    """the id of the refused request, in errors that a client raises"""
+    """the ID of the failed request, in errors that a client raises"""
 
     def __init__(self, detail: str | None = None, hint: str | None = None) -> None:
         self.detail = detail or self.detail
@@ -56,11 +56,11 @@ class PolysemeError(Exception):
         super().__init__(self.detail)
 
     def members(self) -> dict[str, Any]:
-        """Further members of the problem document."""
+        """Return additional members of the problem document."""
         return {}
 
     def headers(self) -> dict[str, str]:
-        """Further headers of the response."""
+        """Return additional headers of the response."""
         return {}
 
 
@@ -70,17 +70,20 @@ class NotJsonError(PolysemeError):
     status, code, title = 400, "not_json", "The body is not JSON"
     detail = "The body is not well-formed JSON in UTF-8."
     hint = (
-        "Send one JSON object, or as application/x-ndjson one JSON value per line, with finite"
-        " numbers and valid Unicode text."
+        "Send one JSON object, or one JSON value per line as application/x-ndjson. Values must be"
+        " finite and text valid Unicode."
     )
 
 
 class MalformedError(PolysemeError):
-    """The request is not HTTP that the server accepts."""
+    """The request is not valid HTTP, or its head is too long."""
 
     status, code, title = 400, "malformed", "The request is not well-formed HTTP"
     detail = "The request line or a header is malformed or too long."
-    hint = "Send a request line of at most 4 KiB and headers of at most 8 KiB, as in RFC 9112."
+    hint = (
+        "Send a valid HTTP/1.1 request (RFC 9112) with a request line of at most 4 KiB and headers"
+        " of at most 8 KiB."
+    )
 
 
 class UnauthorisedError(PolysemeError):
@@ -91,7 +94,7 @@ class UnauthorisedError(PolysemeError):
     hint = "Send `Authorization: Bearer KEY` with a key of this service."
 
     def headers(self) -> dict[str, str]:
-        """Name the authentication scheme (RFC 9110, §11.6.1)."""
+        """Return the authentication scheme (RFC 9110, §11.6.1)."""
         return {"WWW-Authenticate": "Bearer"}
 
 
@@ -123,7 +126,7 @@ class MethodNotAllowedError(PolysemeError):
         self.allowed = allowed
 
     def headers(self) -> dict[str, str]:
-        """List the methods (RFC 9110, §15.5.6)."""
+        """Return the allowed methods (RFC 9110, §15.5.6)."""
         return {"Allow": ", ".join(sorted(self.allowed))}
 
 
@@ -150,9 +153,9 @@ class UnsupportedMediaError(PolysemeError):
 
 
 class TooLargeError(PolysemeError):
-    """Something exceeds a limit."""
+    """A request or response exceeds a size limit."""
 
-    status, code, title = 413, "too_large", "The request exceeds a limit"
+    status, code, title = 413, "too_large", "A size limit is exceeded"
     hint = "Split the request, or raise the limit in the service's settings."
 
     def __init__(
@@ -162,7 +165,7 @@ class TooLargeError(PolysemeError):
         self.extra = {"limit": limit, "size": size, "setting": setting}
 
     def members(self) -> dict[str, Any]:
-        """Limit, size and the setting's name, for programs."""
+        """Return the limit, the size and the name of the setting."""
         return self.extra
 
 
@@ -178,16 +181,16 @@ class InvalidError(PolysemeError):
         self.errors = errors
 
     def members(self) -> dict[str, Any]:
-        """Each field and what is wrong with it."""
+        """Return each field and its problem."""
         return {"errors": [{"pointer": e.pointer, "message": e.message} for e in self.errors]}
 
 
 class UnknownWordError(InvalidError):
     """The vocabulary lacks words that the request requires."""
 
-    code, title = "unknown_word", "Not in the vocabulary"
+    code, title = "unknown_word", "A word is not in the vocabulary"
     detail = "The vocabulary lacks a word of the request."
-    hint = 'Leave the words out, or send `oov: "zero"`.'
+    hint = 'Remove the words, or send `oov: "zero"`.'
 
     def __init__(
         self, errors: Sequence[FieldError], words: Sequence[str] = (), hint: str | None = None
@@ -196,23 +199,23 @@ class UnknownWordError(InvalidError):
         self.words = words
 
     def members(self) -> dict[str, Any]:
-        """Each field, and the words if the request asked for them."""
+        """Return each field, and the words if the request asks for them."""
         return {**super().members(), **({"words": list(self.words)} if self.words else {})}
 
 
 class OutOfRangeError(InvalidError):
-    """The arithmetic leaves the range of the numbers."""
+    """A result overflows its floating-point type."""
 
     code, title = "out_of_range", "The result is not a finite number"
-    detail = "The arithmetic leaves the range of its floating-point type."
-    hint = "Send smaller numbers."
+    detail = "A result overflows its floating-point type."
+    hint = "Send smaller values."
 
     def __init__(self, error: FieldError | None = None, hint: str | None = None) -> None:
-        super().__init__([error or FieldError("", "leads to numbers that are not finite")], hint)
+        super().__init__([error or FieldError("", "leads to values that are not finite")], hint)
 
 
 class _RetryLater:
-    """A trait of errors that may be gone when the request is sent again."""
+    """A mixin for temporary errors: the request may succeed later."""
 
     retry_after: ClassVar[int] = 5
 
@@ -221,7 +224,7 @@ class _RetryLater:
         self.seconds = self.retry_after if retry_after is None else retry_after
 
     def headers(self) -> dict[str, str]:
-        """The seconds after which to try again."""
+        """Return the seconds to wait before the next attempt."""
         return {"Retry-After": str(self.seconds)}
 
 
@@ -234,9 +237,9 @@ class RateLimitedError(_RetryLater, PolysemeError):
 
 
 class NotReadyError(_RetryLater, PolysemeError):
-    """The service cannot answer yet, or no longer."""
+    """The service cannot answer requests now."""
 
-    status, code, title = 503, "not_ready", "Not ready"
+    status, code, title = 503, "not_ready", "The service is not ready"
     detail = "The service is not ready."
     hint = "Wait for the seconds in the Retry-After header; GET /readyz shows the state."
 
@@ -262,4 +265,7 @@ class OverloadedError(_RetryLater, PolysemeError):
     retry_after = 1
     status, code, title = 503, "overloaded", "Too many requests at once"
     detail = "The request queue is full."
-    hint = "Wait for the seconds in the Retry-After header, and longer after each refusal."
+    hint = (
+        "Wait for the seconds in the Retry-After header, and back off exponentially on repeated 503"
+        " responses."
+    )

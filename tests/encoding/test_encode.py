@@ -13,7 +13,7 @@ from polyseme.encoding.options import EncodeOptions
 from polyseme.encoding.trace import trace_text
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer
-from polyseme.errors import MOST_ERRORS, InvalidError, TooLargeError, UnknownWordError
+from polyseme.errors import MAX_ERRORS, InvalidError, TooLargeError, UnknownWordError
 from tests.encoding.asking import EVERY, ask, ask_one, same_bits
 from tests.tiny import LIMITS, VECTORS, WORDS, full_layer, normal, tiny_model
 
@@ -417,7 +417,7 @@ def test_an_error_names_a_hundred_places_at_most_and_every_word(plain):
     text = " ".join(f"qx{i}" for i in range(300))
     with pytest.raises(UnknownWordError) as caught:
         ask(plain, [text], oov="error")
-    assert len(caught.value.errors) == MOST_ERRORS == 100
+    assert len(caught.value.errors) == MAX_ERRORS == 100
     assert caught.value.words == [f"qx{i}" for i in range(300)]
 
 

@@ -18,7 +18,7 @@ from polyseme.engine.quantization import (
     row_bytes,
     stored,
 )
-from polyseme.engine.similarity import lengths, nearest
+from polyseme.engine.similarity import nearest, norms
 from polyseme.engine.subwords import Subwords
 
 PROPERTY = settings(deadline=None, max_examples=100)
@@ -178,7 +178,7 @@ def test_no_table_of_floats_is_made_on_the_way():
     tracemalloc.start()
     try:
         rows = quantize(vectors)
-        nearest(np.ones(64, np.float32), rows.integers, lengths(rows.integers), 5)
+        nearest(np.ones(64, np.float32), rows.integers, norms(rows.integers), 5)
         assert tracemalloc.get_traced_memory()[1] < vectors.size * 4
     finally:
         tracemalloc.stop()
@@ -192,7 +192,7 @@ def test_the_nearest_of_the_integers_are_the_nearest_of_the_vectors(d):
     whole = rows[:].astype(np.float64)
     directions = whole / np.where(whole.any(axis=1), np.linalg.norm(whole, axis=1), 1)[:, None]
     vector = table(1, d, seed=3)[0]
-    found, similarities = nearest(vector, rows.integers, lengths(rows.integers), 8300, [5])
+    found, similarities = nearest(vector, rows.integers, norms(rows.integers), 8300, [5])
     truth = directions @ vector / np.linalg.norm(vector)
     assert set(found.tolist()) == set(range(8300)) - {0, 5, 70}
     np.testing.assert_allclose(similarities, truth[found], rtol=0, atol=1e-6)

@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 
 from polyseme.engine import similarity
 from polyseme.engine.arrays import unit
-from polyseme.engine.similarity import cosines, lengths, nearest, principal_components
+from polyseme.engine.similarity import cosines, nearest, norms, principal_components
 
 CLOSE = 2e-6
 PIECE = similarity._PIECE // 128
@@ -37,7 +37,7 @@ def normal(seed, *shape):
 
 def check(vector, table, k, without=()):
     """Compare with brute force; neighbors with such close cosines may swap."""
-    rows, found = nearest(vector, table, lengths(table), k, without)
+    rows, found = nearest(vector, table, norms(table), k, without)
     truth = true_cosines(vector, table)
     allowed = [j for j in range(len(table)) if table[j].any() and j not in without]
     assert len(rows) == len(found) == min(k, len(allowed))
@@ -88,7 +88,7 @@ def test_cosines_of_float64_stay_float64():
 def test_lengths_agree_with_brute_force(dtype, magnitude):
     table = (normal(4, 101, 7) * np.float32(magnitude)).astype(dtype)
     expected = [np.sqrt((row * row).sum()) for row in table.astype(np.float64)]
-    result = lengths(table)
+    result = norms(table)
     assert result.dtype == np.float32
     np.testing.assert_allclose(result, expected, rtol=1e-6)
 
@@ -96,7 +96,7 @@ def test_lengths_agree_with_brute_force(dtype, magnitude):
 @pytest.mark.parametrize("magnitude", [1e-30, 1e30])
 def test_lengths_that_float32_can_hold_neither_vanish_nor_overflow(magnitude):
     table = np.array([[3, 4], [0, 0]], np.float32) * np.float32(magnitude)
-    np.testing.assert_allclose(lengths(table), [5 * magnitude, 0], rtol=1e-6)
+    np.testing.assert_allclose(norms(table), [5 * magnitude, 0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -126,7 +126,7 @@ def every_row(vector, table, k, without):
 
 
 def hostile(seed, rows, d, dtype, spread):
-    """A table with equal rows, rows of nearly one direction, zeros, and lengths far apart."""
+    """A table with equal rows, rows of nearly one direction, zeros, and norms far apart."""
     rng = np.random.default_rng(seed)
     table = rng.standard_normal((rows, d))
     table[rng.random(rows) < 0.3] = table[0]
@@ -162,7 +162,7 @@ def test_nearest_has_the_bits_of_float64_for_any_table(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(similarity, "_COLUMNS", columns)
         patch.setattr(similarity, "_PIECE", 8 * d)
-        found, cosine = nearest(vector, table, lengths(table), k, without)
+        found, cosine = nearest(vector, table, norms(table), k, without)
     expected, truth = every_row(vector, table, k, without)
     assert found.tolist() == expected
     assert cosine.tobytes() == truth.tobytes()
@@ -181,7 +181,7 @@ def test_half_the_margin_is_more_than_a_cosine_in_float32_is_wrong_by(seed, d, d
         wide = table.astype(np.float64) * 10.0**scale
         table = np.clip(wide, -3e38, 3e38).astype(dtype)
     query = unit(normal(seed, 1, d).astype(np.float64))[0]
-    rough = similarity._first_pass(query, table, lengths(table))
+    rough = similarity._first_pass(query, table, norms(table))
     exact = (unit(table.astype(np.float64)) * query).sum(axis=1)
     some = np.isfinite(rough)
     assert (some == table.any(axis=1)).all()
@@ -192,7 +192,7 @@ def test_rows_that_differ_only_in_float64_are_ordered():
     """A thousand rows within a margin of each other, the best of them last."""
     table = np.ones((1000, 100), np.float32)
     table[:, 0] += np.arange(1000, 0, -1) * 2.0**-22
-    rows, _ = nearest(np.ones(100), table, lengths(table), 3)
+    rows, _ = nearest(np.ones(100), table, norms(table), 3)
     assert rows.tolist() == [999, 998, 997]
 
 
@@ -207,7 +207,7 @@ def test_every_float16_is_widened_to_itself():
 def test_equal_cosines_are_ordered_by_row():
     # Cosines of exactly 1, 0 and -1, in turn.
     table = np.array([[2, 0], [0, 1], [-1, 0]] * 5, np.float32)
-    rows, found = nearest(np.array([1, 0], np.float32), table, lengths(table), 12)
+    rows, found = nearest(np.array([1, 0], np.float32), table, norms(table), 12)
     assert rows.tolist() == [0, 3, 6, 9, 12, 1, 4, 7, 10, 13, 2, 5]
     assert found.tolist() == [1] * 5 + [0] * 5 + [-1] * 2
 
@@ -222,7 +222,7 @@ def test_equal_rows_are_ordered_by_row(rows, d):
     query = table[0] + 0.1 * normal(9, d)
     allowed = set(range(rows)) - set(places)
     for k in (5, 4, 2, 1):
-        found, similarity = nearest(query, table, lengths(table), k, without=allowed)
+        found, similarity = nearest(query, table, norms(table), k, exclude=allowed)
         assert found.tolist() == sorted(set(places))[:k]
         assert len(set(similarity.tolist())) == 1
 
@@ -230,13 +230,13 @@ def test_equal_rows_are_ordered_by_row(rows, d):
 def test_the_first_rows_win_among_equal_cosines():
     table = np.ones((20, 3), np.float32)
     table[4] = [1, 0, 0]
-    rows, _ = nearest(np.ones(3, np.float32), table, lengths(table), 6)
+    rows, _ = nearest(np.ones(3, np.float32), table, norms(table), 6)
     assert rows.tolist() == [0, 1, 2, 3, 5, 6]
 
 
 def test_zero_rows_are_excluded():
     table = np.array([[0, 0], [-1, 0], [0, 0], [1, 1]], np.float32)
-    rows, _ = nearest(np.array([1, 0], np.float32), table, lengths(table), 4)
+    rows, _ = nearest(np.array([1, 0], np.float32), table, norms(table), 4)
     assert rows.tolist() == [3, 1]
 
 
@@ -253,10 +253,10 @@ def test_no_candidates_give_no_neighbors():
     table = np.zeros((3, 2), np.float32)
     one = np.array([1, 0], np.float32)
     for rows, found in (
-        nearest(one, table, lengths(table), 5),
-        nearest(one, table[:0], lengths(table[:0]), 5),
-        nearest(one, table + 1, lengths(table + 1), 5, without=[0, 1, 2]),
-        nearest(one, table + 1, lengths(table + 1), 0),
+        nearest(one, table, norms(table), 5),
+        nearest(one, table[:0], norms(table[:0]), 5),
+        nearest(one, table + 1, norms(table + 1), 5, exclude=[0, 1, 2]),
+        nearest(one, table + 1, norms(table + 1), 0),
     ):
         assert rows.tolist() == found.tolist() == []
         assert rows.dtype.kind == "i"
@@ -265,7 +265,7 @@ def test_no_candidates_give_no_neighbors():
 
 def test_a_zero_query_finds_rows_of_cosine_zero():
     table = normal(11, 5, 3)
-    rows, found = nearest(np.zeros(3, np.float32), table, lengths(table), 2)
+    rows, found = nearest(np.zeros(3, np.float32), table, norms(table), 2)
     assert rows.tolist() == [0, 1]
     assert found.tolist() == [0, 0]
 
@@ -291,7 +291,7 @@ def test_the_table_is_not_copied_whole(dtype, equal):
         table[:] = table[0]
     tracemalloc.start()
     try:
-        nearest(table[0], table, lengths(table), 5)
+        nearest(table[0], table, norms(table), 5)
         assert tracemalloc.get_traced_memory()[1] < table.size * 4 / 1.5
     finally:
         tracemalloc.stop()

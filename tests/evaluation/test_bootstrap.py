@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from polyseme.command_error import CommandError
-from polyseme.evaluation.statistics import RESAMPLES, Figure, bootstrap, resample_counts
+from polyseme.evaluation.statistics import RESAMPLES, Estimate, bootstrap, resample_counts
 
 
 def test_every_resample_has_as_many_items_as_the_sample():
@@ -24,7 +24,7 @@ def test_the_same_items_are_drawn_at_every_run_and_others_in_another_stream():
 @pytest.mark.parametrize(("n", "part"), [(100, 0.5), (400, 0.9), (1000, 0.65)])
 def test_the_interval_of_an_accuracy_is_that_of_a_binomial(n, part):
     right = np.arange(n) < n * part
-    figure = Figure.of(right.mean(), resample_counts(n) @ right / n)
+    figure = Estimate.from_resamples(right.mean(), resample_counts(n) @ right / n)
     low, high = 100 * np.array(stats.binom.interval(0.95, n, part)) / n
     error = 100 * (part * (1 - part) / n) ** 0.5
     assert figure.value == 100 * part
@@ -33,7 +33,7 @@ def test_the_interval_of_an_accuracy_is_that_of_a_binomial(n, part):
 
 
 def test_without_variance_the_interval_is_the_figure():
-    assert Figure.of(0.25, np.full(RESAMPLES, 0.25)) == (25.0, 25.0, 25.0)
+    assert Estimate.from_resamples(0.25, np.full(RESAMPLES, 0.25)) == (25.0, 25.0, 25.0)
 
 
 def test_a_set_that_would_fill_the_memory_is_refused():

@@ -15,7 +15,7 @@ from matplotlib.image import imread
 from polyseme.evaluation import plots as drawing
 from polyseme.evaluation.plots import COLORS, plot_results
 from polyseme.evaluation.results import TEN, TWENTY, published_coarsewsd, published_wic
-from polyseme.evaluation.statistics import Figure
+from polyseme.evaluation.statistics import Estimate
 from tests.evaluation.test_results import RESULTS
 
 PLAIN = {"svg.fonttype": "none", "svg.hashsalt": "polyseme", "font.size": 10}
@@ -80,7 +80,7 @@ def test_colors_differ_in_lightness_too():
 
 
 def test_figures_below_chance_are_drawn_to_the_left_of_it(texts):
-    below = Figure(48.0, 44.0, 52.0)
+    below = Estimate(48.0, 44.0, 52.0)
     rows = [replace(row, figures={"accuracy": below}) for row in RESULTS.rows]
     results = replace(
         RESULTS,

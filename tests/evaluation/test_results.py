@@ -13,7 +13,7 @@ from polyseme.evaluation.results import (
     published_wic,
     table,
 )
-from polyseme.evaluation.statistics import Figure
+from polyseme.evaluation.statistics import Estimate
 
 RESULTS = Results(
     task="coarsewsd",
@@ -21,10 +21,10 @@ RESULTS = Results(
     columns={"accuracy": "accuracy", "macro_f1": "macro-F1"},
     rows=[
         ResultRow("static", "static vector", "control", {
-            "accuracy": Figure(5.0, 1.25, 9.96), "macro_f1": Figure(50.5, 45, 55.04)
+            "accuracy": Estimate(5.0, 1.25, 9.96), "macro_f1": Estimate(50.5, 45, 55.04)
         }),
         ResultRow("model", "contextual vector (tiny)", "model", {
-            "accuracy": Figure(100.0, 100.0, 100.0), "macro_f1": Figure(93.33, 90, 97)
+            "accuracy": Estimate(100.0, 100.0, 100.0), "macro_f1": Estimate(93.33, 90, 97)
         }, {"words": {"bank": {"accuracy": 100.0}}}),
     ],
     published=published_coarsewsd(TEN)[1:2],

@@ -87,7 +87,7 @@ FASTTEXTS = {
             fasttext(quantised_shape=shape),
             at(
                 MATRIX_AT,
-                f"has {shape[0]} vectors of {shape[1]} numbers, unlike its header",
+                f"has {shape[0]} vectors of dimension {shape[1]}, unlike its header",
             ),
         )
         for shape in ((5, 3), (7, 3), (6, 4), (-6, 3), (2**62, 3), (0, 0))
@@ -108,7 +108,7 @@ FASTTEXTS = {
     "a word without an end": {
         "too long": (
             fasttext([*WORDS[:3], b"x" * 4097]),
-            at(place_of(fasttext(), b"1999"), "has no end of a word within 4096 bytes"),
+            at(place_of(fasttext(), b"1999"), "has a word longer than 4096 bytes"),
         ),
     },
     "a word twice in fastText": {

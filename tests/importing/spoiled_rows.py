@@ -34,23 +34,24 @@ def place_of(content, word):
 
 
 COLUMNS = {
-    "a number less": (after("gnu", b"1 2"), "Line 5 has 2 numbers where line 1 has 3"),
-    "a number more": (after("gnu", b"1 2 3 4"), "Line 5 has 4 numbers where line 1 has 3"),
-    "a word alone": (after("gnu", b"")[:-2] + b"\n", "Line 5 has 0 numbers where line 1 has 3"),
+    "a number less": (after("gnu", b"1 2"), "Line 5 has 2 numbers, but line 1 has 3"),
+    "a number more": (after("gnu", b"1 2 3 4"), "Line 5 has 4 numbers, but line 1 has 3"),
+    "a word alone": (after("gnu", b"")[:-2] + b"\n", "Line 5 has 0 numbers, but line 1 has 3"),
     "the first line has less": (
         row("gnu", b"1 2") + rows(),
-        "Line 2 has 3 numbers where line 1 has 2",
+        "Line 2 has 3 numbers, but line 1 has 2",
     ),
     "the first line has more": (
         row("gnu", b"1 2 3 4") + rows(),
-        "Line 2 has 3 numbers where line 1 has 4",
+        "Line 2 has 3 numbers, but line 1 has 4",
     ),
-    "two spaces": (after("gnu", b"1  2 3"), "Line 5 has 4 numbers where line 1 has 3"),
-    "a head of three numbers": (text(head=b"4 3 1"), "Line 2 has 3 numbers where line 1 has 2"),
-    "a head that says less": (text(head=b"4 2"), "Line 2 has 3 numbers where line 1 has 2"),
-    "a head that says more": (text(head=b"4 4"), "Line 2 has 3 numbers where line 1 has 4"),
+    "two spaces": (after("gnu", b"1  2 3"), "Line 5 has 4 numbers, but line 1 has 3"),
+    "a head of three numbers": (text(head=b"4 3 1"), "Line 2 has 3 numbers, but line 1 has 2"),
+    "a head that says less": (text(head=b"4 2"), "Line 2 has 3 numbers, but line 1 declares 2"),
+    "a head that says more": (text(head=b"4 4"), "Line 2 has 3 numbers, but line 1 declares 4"),
 }
 
+END_OF_THIRD = place_of(binary(), b"1999") - 1
 NO_NUMBERS = {
     "hexadecimal": b"0x1p3",
     "an underscore": b"1_0",
@@ -68,7 +69,7 @@ TOO_MUCH = (b"nan", b"-NaN", b"inf", b"-inf", b"Infinity", b"1e39", b"-3.5e38", 
 ROWS = {
     "another number of columns": {name: (one, f"{s}{SKIP}") for name, (one, s) in COLUMNS.items()},
     "a count that lies": {
-        "too low": (text(head=b"3 3"), "Line 1 declares 3 words, but line 5 has a further one."),
+        "too low": (text(head=b"3 3"), "Line 1 declares 3 words, but line 5 has another."),
         "too high": (text(head=b"5 3"), "Line 1 declares 5 words, but the file ends after 4."),
         "huge": (
             text(head=b"1000000000000 3"),
@@ -80,7 +81,7 @@ ROWS = {
         ),
         "too low, binary": (
             binary(head=b"3 3"),
-            f"Line 1 declares 3 words, but more follow at byte {place_of(binary(), b'1999') - 1}.",
+            f"Line 1 declares 3 words, but more data follows at byte {END_OF_THIRD}.",
         ),
         "too high, binary": (
             binary(head=b"5 3"),
@@ -118,7 +119,7 @@ ROWS = {
     "a width that cannot be": {
         f"{width} {build.__name__}": (
             build(head=b"4 %d" % width),
-            f"Line 1 has vectors of {width} numbers; 1 to 65536 are supported.",
+            f"Line 1 has vectors of dimension {width}; 1 to 65536 are supported.",
         )
         for width in (0, -3, 65_537, 99_999_999)
         for build in (text, binary)
@@ -199,11 +200,11 @@ ROWS = {
     "an endless word": {
         "in binary": (
             one_more(binary, b"x" * 4097),
-            f"No word ends within 4096 bytes of byte {END_OF_BINARY - 1}.",
+            f"The word at byte {END_OF_BINARY - 1} is longer than 4096 bytes.",
         ),
         "up to the end of the file": (
             b"4 3\n" + bytes([0x80]) * 5000,
-            "No word ends within 4096 bytes of byte 4.",
+            "The word at byte 4 is longer than 4096 bytes.",
         ),
     },
 }

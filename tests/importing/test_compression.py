@@ -206,7 +206,7 @@ def test_a_hundred_megabytes_of_zeros_are_refused_as_soon_as_they_are_seen(impor
         {
             "glove": "Line 1 is longer than 2097152 bytes.",
             "word2vec-text": "Line 2 is longer than 2097152 bytes.",
-            "word2vec-binary": "No word ends within 4096 bytes of byte 240017.",
+            "word2vec-binary": "The word at byte 240017 is longer than 4096 bytes.",
             "fasttext": "continues after its last table.",
         }[kind]
     )

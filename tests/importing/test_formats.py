@@ -111,19 +111,19 @@ def test_a_long_line_is_reported_at_any_buffer_boundary(importer, letters):
 @pytest.mark.parametrize(
     ("said", "content", "sentence"),
     [
-        ("glove", text(), "Line 2 has 3 numbers where line 1 has 1"),
+        ("glove", text(), "Line 2 has 3 numbers, but line 1 has 1"),
         ("glove", binary(), None),
         ("glove", fasttext(), None),
         (
             "word2vec-text",
             rows(),
-            "Line 1 is not the header of a word2vec file: the number of words and of numbers each.",
+            "Line 1 is not a word2vec header. Expected two integers: vocabulary size and",
         ),
         ("word2vec-text", binary(), None),
         (
             "word2vec-binary",
             rows(),
-            "Line 1 is not the header of a word2vec file: the number of words and of numbers each.",
+            "Line 1 is not a word2vec header. Expected two integers: vocabulary size and",
         ),
         ("word2vec-binary", text(), None),
         ("fasttext", rows(), None),

@@ -98,7 +98,10 @@ def test_words_that_are_not_utf8_are_skipped_on_request(importer):
 
 def test_a_file_whose_rows_are_all_skipped_is_refused(importer):
     file = DATA / "w2v_keyedvectors_load_test.modeldata"
-    assert importer.refusal(file, "--skip-bad-rows") == "The file has no vectors."
+    assert (
+        importer.refusal(file, "--skip-bad-rows")
+        == "The file has no usable vectors: all rows were skipped."
+    )
 
 
 NOT_UTF8 = "has a word that is not UTF-8; --skip-bad-rows skips such rows."

@@ -50,19 +50,19 @@ UNFIT = {
     ),
     "value without output": (
         {"value": ROW["value"]},
-        "The weights, layers.0: the output is not as wide as the vectors.",
+        "The weights, layers.0: output has the wrong output width: expected 5.",
     ),
     "output that does not take the values": (
         {**ROW, "output": normal(RNG, 13, D)},
-        "The weights, layers.0: output has the shape [13, 5].",
+        "The weights, layers.0: output has shape [13, 5], expected [21, ≥1].",
     ),
     "bias of another width": (
         {"query": SQUARE, "query_bias": SQUARE[0, :3]},
-        "The weights, layers.0: query_bias has the shape [3].",
+        "The weights, layers.0: query_bias has shape [3], expected [5].",
     ),
     "no columns": (
         {"query": np.empty((5, 0), np.float32), "key": np.empty((5, 0), np.float32)},
-        "The weights, layers.0: query has the shape [5, 0].",
+        "The weights, layers.0: query has shape [5, 0], expected [5, ≥1].",
     ),
     "word bias of another length": (
         {"query": SQUARE, "word_bias": np.zeros(7, np.float32)},
@@ -70,7 +70,7 @@ UNFIT = {
     ),
     "norm that stands nowhere": (
         {f"layers.0.attention_norm.{part}": SQUARE[0] for part in ("gain", "shift")},
-        "The weights, layers.0: the metadata do not say where attention_norm stands.",
+        "The weights, layers.0: attention_norm is present, but the metadata set `norm: none`.",
     ),
     "unknown": ({"Wz": SQUARE}, f"The weights have a tensor Wz; {KNOWN}"),
     "unknown in a layer": (
@@ -164,7 +164,8 @@ def test_dtypes_that_numpy_lacks_are_refused_by_their_name(importer, vectors, dt
 @pytest.mark.parametrize("heads", [4, 1024])
 def test_heads_that_do_not_divide_are_refused(importer, vectors, heads):
     sentence = refusal(importer, vectors, ROW, "--heads", heads)
-    assert sentence == "The weights, layers.0: the heads do not divide the width of query and key."
+    expected = "the width of query and key is not a multiple of the number of heads"
+    assert sentence == f"The weights, layers.0: {expected}."
 
 
 NO_HEADS = "The weights' metadata have heads that are not 1 to 1024."
@@ -197,7 +198,7 @@ METADATA = {
 def test_factors_without_a_word_bias_are_refused_in_one_sentence(importer, vectors):
     tensors = {"query": SQUARE, "layers.0.word_bias_scale": np.ones(1, np.float32)}
     assert refusal(importer, vectors, tensors) == (
-        "The weights, layers.0: the metadata do not ask for the word_bias of word_bias_scale."
+        "The weights, layers.0: word_bias_scale requires `word_bias: true` in the metadata."
     )
 
 

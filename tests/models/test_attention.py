@@ -94,9 +94,9 @@ def test_a_tensor_that_is_not_finite_is_refused(whole, name, value, verify):
 
 
 @pytest.mark.parametrize("name", ["layers.2.query", "layers.0.Query", "query", "layers.00.key", ""])
-def test_a_tensor_without_a_place_is_refused(whole, name):
+def test_an_unexpected_tensor_is_rejected(whole, name):
     change_tensors(whole, lambda t: t.update({name: np.ones((5, 6), np.float32)}))
-    expected = f"attention.safetensors has tensors without a place: {[name]}."
+    expected = f"attention.safetensors has unexpected tensors: {[name]}."
     assert said_of(whole) == expected
 
 
@@ -144,8 +144,14 @@ WRONG_SHAPES = {
 def test_a_tensor_of_a_wrong_shape_is_named(whole, layer, name, shape):
     wrong = np.ones(shape, np.float32)
     change_tensors(whole, lambda t: t.update({f"layers.{layer}.{name}": wrong}))
-    said = said_of(whole)
-    assert said == f"attention.safetensors, layers.{layer}: {name} has the shape {list(shape)}."
+    prefix = f"attention.safetensors, layers.{layer}: {name} has shape {list(shape)}, expected ["
+    assert said_of(whole).startswith(prefix)
+
+
+def test_a_wrong_shape_is_shown_with_the_expected_one(whole):
+    change_tensors(whole, put(query=(7, 6)))
+    expected = "attention.safetensors, layers.0: query has shape [7, 6], expected [5, ≥1]."
+    assert said_of(whole) == expected
 
 
 def put(**tensors):
@@ -169,21 +175,24 @@ MISFITS = {
     "no query": (put(query=None, query_bias=None), "query and key differ in width"),
     "heads that do not divide the keys": (
         put(query=(5, 7), query_bias=None, key=(5, 7), key_bias=None),
-        "the heads do not divide the width of query and key",
+        "the width of query and key is not a multiple of the number of heads",
     ),
     "heads that do not divide the values": (
         put(value=(5, 7), value_bias=None, output=(7, 5)),
-        "the heads do not divide the width of value",
+        "the width of value is not a multiple of the number of heads",
     ),
     "no output": (
         put(output=None, output_bias=None),
-        "the output is not as wide as the vectors",
+        "output has the wrong output width: expected 5",
     ),
     "an output of another width": (
         put(output=(21, 7), output_bias=None),
-        "the output is not as wide as the vectors",
+        "output has the wrong output width: expected 5",
     ),
-    "an even position bias": (put(position_bias=(3, 12)), "position_bias has no middle"),
+    "an even position bias": (
+        put(position_bias=(3, 12)),
+        "position_bias must have an odd number of columns",
+    ),
     "a gain alone": (
         put(attention_norm__shift=None),
         "attention_norm needs both gain and shift",
@@ -194,11 +203,11 @@ MISFITS = {
     ),
     "a network of another width": (
         put(feed_forward__outer=(17, 7), feed_forward__outer_bias=None),
-        "feed_forward.outer is not as wide as the vectors",
+        "feed_forward.outer has the wrong output width: expected 5",
     ),
     "no outer network": (
         put(feed_forward__outer=None, feed_forward__outer_bias=None),
-        "feed_forward.outer is not as wide as the vectors",
+        "feed_forward.outer has the wrong output width: expected 5",
     ),
 }
 
@@ -218,19 +227,31 @@ def test_layers_of_two_head_widths_are_refused(whole):
 
 def test_a_norm_without_a_place_in_the_manifest_is_refused(whole):
     change_manifest(whole, lambda m: m["layers"][0].update(norm="none"))
-    expected = "the manifest does not say where attention_norm stands"
+    expected = "attention_norm is present, but the manifest sets `norm: none`"
     assert said_of(whole) == f"attention.safetensors, layers.0: {expected}."
 
 
 def test_factors_on_a_word_bias_that_the_manifest_does_not_ask_for_are_refused(whole):
     change_manifest(whole, lambda m: m["layers"][1].update(word_bias=False))
-    expected = "the manifest does not ask for the word_bias of word_bias_scale"
+    expected = "word_bias_scale requires `word_bias: true` in the manifest"
     assert said_of(whole) == f"attention.safetensors, layers.1: {expected}."
 
 
-def test_biases_of_a_missing_network_are_refused(whole):
-    change_tensors(whole, put(feed_forward__inner=None, feed_forward__outer=None))
-    assert "feed_forward" in said_of(whole)
+WITHOUT_NETWORK = {f"feed_forward__{name}": None for name in ("inner", "outer", "outer_bias")}
+
+
+@pytest.mark.parametrize("name", ["inner_bias", "outer_bias"])
+def test_biases_of_a_missing_feed_forward_network_are_rejected(whole, name):
+    change = WITHOUT_NETWORK | {"feed_forward__inner_bias": None, f"feed_forward__{name}": (5,)}
+    change_tensors(whole, put(**change))
+    expected = "attention.safetensors, layers.0: feed_forward has biases but no weights."
+    assert said_of(whole) == expected
+
+
+def test_the_norm_of_a_missing_feed_forward_network_is_rejected(whole):
+    change_tensors(whole, put(**WITHOUT_NETWORK, feed_forward__inner_bias=None))
+    expected = "feed_forward_norm is present, but the layer has no feed-forward network"
+    assert said_of(whole) == f"attention.safetensors, layers.0: {expected}."
 
 
 def test_a_missing_word_bias_of_a_layer_is_refused(whole):

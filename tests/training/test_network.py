@@ -16,8 +16,8 @@ from polyseme.training.network import (  # noqa: E402
     TOLERANCE,
     Network,
     TrainingBatch,
+    checked_layers,
     disagreement,
-    require_agreement,
     unit,
 )
 
@@ -63,7 +63,8 @@ def require_the_same(layers, made, d=D):
     targets = [len(one.known) // 2 for one in made]
     network, batch = Network.from_layers(layers, d), padded(made, targets)
     with torch.no_grad():
-        rows, asked = network.rows(batch).numpy(), network.targets(batch).numpy()
+        rows = network.contextual(batch).numpy()
+        asked = network.contextual_targets(batch).numpy()
     for number, (one, target) in enumerate(zip(made, targets, strict=True)):
         expected = contextualize(one, layers).contextual
         np.testing.assert_allclose(rows[number, : len(expected)], expected, **CLOSE)
@@ -136,8 +137,8 @@ def test_padding_changes_nothing():
     layers, made = [full_layer(9), full_layer(10)], sentences([4, 30])
     network = Network.from_layers(layers, D)
     with torch.no_grad():
-        alone = network.targets(padded(made[:1], [2]))
-        beside = network.targets(padded(made, [2, 3]))
+        alone = network.contextual_targets(padded(made[:1], [2]))
+        beside = network.contextual_targets(padded(made, [2, 3]))
     np.testing.assert_allclose(alone[0], beside[0], **CLOSE)
 
 
@@ -165,7 +166,7 @@ def test_every_tensor_gets_a_gradient():
     network = Network.from_layers(layers, D)
     for tensor in network.tensors.values():
         tensor.requires_grad_()
-    network.targets(padded(sentences([6, 8]), [2, 3])).square().sum().backward()
+    network.contextual_targets(padded(sentences([6, 8]), [2, 3])).square().sum().backward()
     without = [name for name, t in network.tensors.items() if t.grad is None or not t.grad.any()]
     assert [name for name in without if not name.endswith("key_bias")] == []
 
@@ -179,7 +180,7 @@ def test_the_gradient_is_that_of_finite_differences():
 
     def targets(*given):
         one = Network(dict(zip(tensors, given, strict=True)), network.entries, HEADS, D)
-        return one.targets(wide)
+        return one.contextual_targets(wide)
 
     assert torch.autograd.gradcheck(targets, tuple(tensors.values()))
 
@@ -196,12 +197,12 @@ def test_agreement_is_required_before_anything_is_written():
     layers, batch = [full_layer(17), full_layer(18)], padded(sentences([5, 3]), [2, 1])
     network = Network.from_layers(layers, D)
     assert disagreement(network, layers, batch) < TOLERANCE
-    assert len(require_agreement(network, batch)) == 2
+    assert len(checked_layers(network, batch)) == 2
     other = [full_layer(17), full_layer(19)]
     assert disagreement(network, other, batch) > TOLERANCE
 
 
-@pytest.mark.parametrize("name", ["rows", "targets"])
+@pytest.mark.parametrize("name", ["contextual", "contextual_targets"])
 def test_every_row_agrees_computed_alone_or_with_all(monkeypatch, name):
     layers, batch = [full_layer(17)], padded(sentences([5, 3]), [2, 1])
     network, right = Network.from_layers(layers, D), getattr(Network, name)
@@ -213,12 +214,28 @@ def test_a_network_that_does_not_agree_is_refused(monkeypatch):
     layers, batch = [full_layer(20)], padded(sentences([5, 3]), [2, 1])
     network = Network.from_layers(layers, D)
     monkeypatch.setattr(Network, "to_layers", lambda _: [full_layer(21)])
-    with pytest.raises(CommandError, match="nothing is written"):
-        require_agreement(network, batch)
+    with pytest.raises(CommandError, match="Nothing was written"):
+        checked_layers(network, batch)
 
 
 def test_a_non_finite_network_is_refused():
     network, batch = Network.from_layers([full_layer(22)], D), padded(sentences([5]), [2])
     network.tensors["layers.0.key"][0, 0] = torch.nan
     with pytest.raises(CommandError, match="smaller learning rate"):
-        require_agreement(network, batch)
+        checked_layers(network, batch)
+
+
+@pytest.mark.parametrize("name", ["contextual", "contextual_targets"])
+def test_nan_in_one_result_is_a_disagreement(monkeypatch, name):
+    layers, batch = [full_layer(23)], padded(sentences([5, 3]), [2, 1])
+    network, right = Network.from_layers(layers, D), getattr(Network, name)
+
+    def with_nan(self, one):
+        found = right(self, one)
+        found[0, 0] = torch.nan
+        return found
+
+    monkeypatch.setattr(Network, name, with_nan)
+    assert np.isnan(disagreement(network, layers, batch))
+    with pytest.raises(CommandError, match="differ by nan"):
+        checked_layers(network, batch)

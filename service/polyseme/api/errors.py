@@ -131,7 +131,7 @@ def openai_error(error: PolysemeError) -> dict[str, Any]:
 
 
 def _first_error(param: str, errors: Sequence[FieldError]) -> str:
-    """The problem of the first field, and the number of further ones."""
+    """Return the problem of the first field, and the number of others."""
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     place = f"`{param}`{more}: " if param else ""
     return f"{place}{errors[0].message}."

@@ -1,4 +1,7 @@
-"""The bodies of the Open Inference Protocol: requests, and responses for OpenAPI."""
+"""Schemas of the Open Inference Protocol.
+
+Response schemas are only used to generate the OpenAPI document.
+"""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -11,7 +14,7 @@ from polyseme.tokenizer import Case
 
 INPUT = "text"
 VERSION = "1"
-"""Of every model: a name has one model at a time."""
+"""The version reported for every model; models are not versioned."""
 Datatype: TypeAlias = Literal["BYTES", "FP32", "INT64"]
 OutputName: TypeAlias = Literal[
     "static", "contextual", "attention", "offsets", "attention_offsets", "tokens"
@@ -24,9 +27,9 @@ DATATYPES: dict[OutputName, Datatype] = {
     "attention_offsets": "INT64",
     "tokens": "BYTES",
 }
-"""The outputs, in the order of a response to a request that names none."""
+"""The outputs, in their order in a response to a request that names none."""
 _PARTS: tuple[Part, ...] = ("static", "contextual", "attention")
-_MOST = (1 << 31) - 1
+_MAX_SIZE = (1 << 31) - 1
 _CONFIG = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
@@ -35,18 +38,18 @@ class InputParameters(BaseModel):
 
     model_config = _CONFIG
     binary_data_size: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="the tensor's bytes after the JSON, in place of `data`"
+        None, description="size in bytes of the tensor after the JSON, which replaces `data`"
     )
 
 
-def _kind_of_data(value: Any) -> str:
+def _data_kind(value: Any) -> str:
     return "words" if isinstance(value, list) and value and isinstance(value[0], list) else "texts"
 
 
 Data: TypeAlias = Annotated[
     Annotated[Texts, Tag("texts")] | Annotated[list[Texts], Field(fail_fast=True), Tag("words")],
-    Discriminator(_kind_of_data),
-    Field(description="the sentences, flat or as nested as the shape"),
+    Discriminator(_data_kind),
+    Field(description="the sentences, flat or nested like the shape"),
 ]
 
 
@@ -56,7 +59,7 @@ class InputTensor(BaseModel):
     model_config = _CONFIG
     name: Literal["text"]
     datatype: Literal["BYTES"]
-    shape: list[Annotated[int, Field(ge=1, le=_MOST)]] = Field(
+    shape: list[Annotated[int, Field(ge=1, le=_MAX_SIZE)]] = Field(
         min_length=1, max_length=2, fail_fast=True, description="[S] or [S, 1]"
     )
     data: Data | None = None
@@ -67,7 +70,9 @@ class OutputParameters(BaseModel):
     """The binary tensor data extension of an output."""
 
     model_config = _CONFIG
-    binary_data: bool | None = Field(None, description="as bytes after the JSON")
+    binary_data: bool | None = Field(
+        None, description="whether to return the tensor as bytes after the JSON"
+    )
 
 
 class OutputTensor(BaseModel):
@@ -79,18 +84,18 @@ class OutputTensor(BaseModel):
 
 
 def _layers(value: Any) -> Any:
-    """A parameter is a string or a number: `all`, `last`, `2` or `0,2`; a list is taken too."""
+    """Parse `all`, `last`, `2` or `0,2`, since parameters are strings or numbers; accept a list."""
     if isinstance(value, str):
         return parse_query_value("layers", [value])
     return [value] if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 class InferParameters(BaseModel):
-    """Options for all sentences: the fields of /v1/encode of the same names."""
+    """Options for all sentences: `binary_data_output`, and fields of /v1/encode."""
 
     model_config = _CONFIG
     binary_data_output: bool = Field(
-        False, description="every output as bytes after the JSON, unless the output says otherwise"
+        False, description="the default of each output's `binary_data`"
     )
     layers: Annotated[Layers, BeforeValidator(_layers)] = "all"
     heads: Literal["all", "mean"] = "all"
@@ -100,7 +105,7 @@ class InferParameters(BaseModel):
 
 
 class InferRequest(BaseModel):
-    """Sentences, and the requested tensors."""
+    """Sentences, requested outputs and options."""
 
     model_config = _CONFIG
     id: Annotated[str, Field(max_length=256)] | None = Field(
@@ -108,17 +113,17 @@ class InferRequest(BaseModel):
     )
     inputs: list[InputTensor] = Field(min_length=1, max_length=1)
     outputs: Annotated[list[OutputTensor], Field(max_length=16)] | None = Field(
-        None, description="all if none is named"
+        None, description="default: all outputs"
     )
     parameters: InferParameters | None = None
 
     @property
     def given_parameters(self) -> InferParameters:
-        """The parameters, with their defaults."""
+        """The parameters, or their defaults."""
         return self.parameters or InferParameters()
 
     def options(self, names: frozenset[OutputName]) -> EncodeOptions:
-        """The options of the encoder for some outputs."""
+        """Return the options of the encoder for some outputs."""
         given = self.given_parameters
         return EncodeOptions(
             include=frozenset(part for part in _PARTS if part in names),
@@ -135,7 +140,7 @@ class _Response(BaseModel):
 
 
 class ServerResponse(_Response):
-    """What this server is."""
+    """Server metadata."""
 
     name: Literal["polyseme"]
     version: str
@@ -143,26 +148,26 @@ class ServerResponse(_Response):
 
 
 class ServerLiveResponse(_Response):
-    """The process answers."""
+    """The server is live."""
 
     live: Literal[True]
 
 
 class ServerReadyResponse(_Response):
-    """The default model can answer."""
+    """The server is ready: the default model can answer."""
 
     ready: Literal[True]
 
 
 class ModelReadyResponse(_Response):
-    """The model can answer, or will be loaded at its first use."""
+    """The model is ready, or is loaded on first use."""
 
     name: str
     ready: Literal[True]
 
 
 class TensorResponse(_Response):
-    """A tensor; -1 is a variable length."""
+    """Name, datatype and shape of a tensor; -1 is a variable size."""
 
     name: str
     datatype: Datatype
@@ -170,7 +175,7 @@ class TensorResponse(_Response):
 
 
 class ModelMetadataResponse(_Response):
-    """The tensors of a model."""
+    """Name, versions, platform and tensors of a model."""
 
     name: str
     versions: list[str]
@@ -180,13 +185,13 @@ class ModelMetadataResponse(_Response):
 
 
 class InferOutputParameters(_Response):
-    """The bytes of an output follow the JSON, in the order of the outputs."""
+    """The size in bytes of a binary output; the bytes follow the JSON in the order of outputs."""
 
-    binary_data_size: int
+    binary_data_size: int = Field(description="size in bytes")
 
 
 class InferOutputResponse(_Response):
-    """A tensor: in `data`, flat and in C order, or after the JSON."""
+    """An output tensor: in `data`, flattened in C order, or as bytes after the JSON."""
 
     name: OutputName
     datatype: Datatype
@@ -196,17 +201,17 @@ class InferOutputResponse(_Response):
 
 
 class InferResponseParameters(_Response):
-    """The shape of attention, and the usage."""
+    """The layers and heads of `attention`, and token counts."""
 
-    layers: int = Field(description="of the attention of this answer")
-    heads: int = Field(description="of the attention of this answer")
+    layers: int = Field(description="of `attention` in this response")
+    heads: int = Field(description="of `attention` in this response")
     tokens: int
     oov: int
     truncated: int
 
 
 class InferResponse(_Response):
-    """The tensors of the sentences."""
+    """The output tensors."""
 
     model_name: str
     model_version: str
@@ -216,6 +221,6 @@ class InferResponse(_Response):
 
 
 class InferenceProblemResponse(ProblemResponse):
-    """An error (RFC 9457), and its text for clients of the Open Inference Protocol."""
+    """An error (RFC 9457), with the member `error` of the Open Inference Protocol."""
 
     error: str

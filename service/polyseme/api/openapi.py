@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the models that requests are checked with."""
+"""The OpenAPI 3.1 document, generated from the schemas that validate requests."""
 
 from typing import Any, NamedTuple
 
@@ -18,14 +18,14 @@ _STATUSES = {
     400: "The body is not JSON.",
     401: "A key is required and is missing or wrong.",
     404: "No such model or route.",
-    405: "No such method.",
+    405: "The route does not allow this method.",
     406: "The route does not offer this media type.",
-    413: "Over a limit; `detail` names the limit and the size.",
+    413: "A size limit is exceeded; `detail` names the limit and the size.",
     415: "The route does not accept this media type.",
     422: "A field is missing, unknown, of the wrong type or out of range.",
-    429: "Over the caller's rate; see Retry-After.",
+    429: "The rate limit of the caller is exceeded; see Retry-After.",
     500: "An internal error.",
-    503: "Not ready, draining or overloaded; see Retry-After.",
+    503: "The service is not ready, draining or overloaded; see Retry-After.",
 }
 _COMPUTING = (400, 401, 404, 406, 413, 415, 422, 429, 500, 503)
 _CATALOGUE = (401, 406, 429, 500)
@@ -36,7 +36,7 @@ _PROBLEMS: dict[str, type[responses.ProblemResponse]] = {
     "model": responses.OpenAIProblemResponse,
     "readyz": responses.NotReadyResponse,
 }
-"""The errors of operations whose errors have members of their own."""
+"""Operations whose errors have additional members."""
 
 
 class Operation(NamedTuple):
@@ -53,19 +53,19 @@ class Operation(NamedTuple):
 
 
 def _of_model(path: str, suffix: str) -> tuple[Operation, ...]:
-    """The routes of the Open Inference Protocol for a model, or for its one version."""
+    """Return the Open Inference Protocol's routes for a model, or for its one version."""
     errors = (*_CATALOGUE, 404, 503)
     return (
         Operation(
-            *("get", path, f"metadata{suffix}", "The tensors of a model"),
+            *("get", path, f"metadata{suffix}", "Model metadata of the Open Inference Protocol"),
             *(None, protocol.ModelMetadataResponse, errors, "inference"),
         ),
         Operation(
-            *("get", f"{path}/ready", f"model_ready{suffix}", "Whether a model can answer"),
+            *("get", f"{path}/ready", f"model_ready{suffix}", "Whether a model is ready"),
             *(None, protocol.ModelReadyResponse, errors, "inference"),
         ),
         Operation(
-            *("post", f"{path}/infer", f"infer{suffix}", "Tensors of sentences"),
+            *("post", f"{path}/infer", f"infer{suffix}", "Vectors and attention as tensors"),
             *(InferRequest, protocol.InferResponse, _COMPUTING, "inference"),
         ),
     )
@@ -77,7 +77,7 @@ OPERATIONS = (
         *(schemas.EncodeRequest, responses.EncodeResponse, _COMPUTING, "vectors"),
     ),
     Operation(
-        *("post", "/v1/compare", "compare", "Occurrences of words side by side"),
+        *("post", "/v1/compare", "compare", "Compare occurrences of words"),
         *(schemas.CompareRequest, responses.CompareResponse, _COMPUTING, "vectors"),
     ),
     Operation(
@@ -89,7 +89,7 @@ OPERATIONS = (
         *(schemas.NeighborsRequest, responses.NeighborsResponse, _COMPUTING, "vectors"),
     ),
     Operation(
-        *("post", "/v1/embeddings", "embeddings", "One vector of each text, in OpenAI's format"),
+        *("post", "/v1/embeddings", "embeddings", "One vector per text, in OpenAI's format"),
         *(schemas.EmbeddingsRequest, responses.EmbeddingsResponse, _COMPUTING, "vectors"),
     ),
     Operation(
@@ -101,23 +101,33 @@ OPERATIONS = (
         *(None, responses.ModelResponse, (*_CATALOGUE, 404), "models"),
     ),
     Operation(
-        *("get", "/livez", "livez", "Whether the process answers"),
+        *("get", "/livez", "livez", "Whether the process is running"),
         *(None, responses.LiveResponse, (), "health"),
     ),
     Operation(
-        *("get", "/readyz", "readyz", "Whether the default model can answer"),
+        *(
+            "get",
+            "/readyz",
+            "readyz",
+            "Whether the service is ready",
+        ),
         *(None, responses.ReadyResponse, (503,), "health"),
     ),
     Operation(
-        *("get", "/v2", "server", "What this server is, by the Open Inference Protocol"),
+        *("get", "/v2", "server", "Server metadata of the Open Inference Protocol"),
         *(None, protocol.ServerResponse, (406, 500), "health"),
     ),
     Operation(
-        *("get", "/v2/health/live", "server_live", "Whether the process answers"),
+        *("get", "/v2/health/live", "server_live", "Whether the process is running"),
         *(None, protocol.ServerLiveResponse, (), "health"),
     ),
     Operation(
-        *("get", "/v2/health/ready", "server_ready", "Whether the default model can answer"),
+        *(
+            "get",
+            "/v2/health/ready",
+            "server_ready",
+            "Whether the service is ready",
+        ),
         *(None, protocol.ServerReadyResponse, (503,), "health"),
     ),
     *_of_model("/v2/models/{name}", ""),
@@ -126,7 +136,7 @@ OPERATIONS = (
 
 
 def document() -> dict[str, Any]:
-    """The whole document."""
+    """Return the whole document."""
     inputs = {o.body for o in OPERATIONS if o.body}
     outputs: set[type[BaseModel]] = {o.response for o in OPERATIONS if o.response} | {
         responses.ProblemResponse,
@@ -175,7 +185,9 @@ def _operation(operation: Operation) -> dict[str, Any]:
         content = {JSON: {"schema": _reference(operation.body)}}
         described["requestBody"] = {"required": True, "content": content}
     if operation.name == "encode":
-        content[NDJSON] = {"schema": _lines("a sentence, or a list of its words, in each line")}
+        content[NDJSON] = {
+            "schema": _lines("on each line a sentence, as a string or a list of words")
+        }
         described["parameters"] = _query(schemas.EncodeRequest)
     if operation.body is InferRequest:
         content[BINARY] = {"schema": _bytes_after_json()}
@@ -188,14 +200,14 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 
 def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
-    """The fields in the query if the body is lines; commas separate the entries of a list."""
+    """Return the query parameters for an NDJSON body; commas separate list items."""
     _, schemas = models_json_schema([(model, "validation")], ref_template=_REF)
     fields = schemas["$defs"][model.__name__]["properties"]
     return [
         {
             "name": name,
             "in": "query",
-            "description": f"with a body of {NDJSON} alone",
+            "description": f"only with a body of type {NDJSON}",
             "style": "form",
             "explode": False,
             "schema": schema,
@@ -206,7 +218,9 @@ def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
 
 
 def _bytes_after_json() -> dict[str, str]:
-    description = "the JSON, of the length in Inference-Header-Content-Length, and bytes"
+    description = (
+        "JSON of the length in Inference-Header-Content-Length, followed by the tensors' bytes"
+    )
     return {"type": "string", "contentMediaType": BINARY, "description": description}
 
 
@@ -219,7 +233,7 @@ def _success(operation: Operation) -> dict[str, Any]:
     if operation.name == "encode":
         content[NDJSON] = {
             "schema": _lines(
-                "an entry of `results` in each line, and a last line: `complete`, and `usage` or"
+                "on each line an entry of `results`; on the last line `complete`, and `usage` or"
                 " `error`"
             )
         }
@@ -227,10 +241,10 @@ def _success(operation: Operation) -> dict[str, Any]:
     if operation.body is InferRequest:
         content[BINARY] = {"schema": _bytes_after_json()}
     headers = {
-        "X-Request-ID": _header("the client's own if it is valid"),
+        "X-Request-ID": _header("the client's own ID if it is valid"),
         "Server-Timing": _header("milliseconds of each stage"),
     }
-    return {"description": "The answer.", "content": content, "headers": headers}
+    return {"description": "Success.", "content": content, "headers": headers}
 
 
 def _problem(status: int, operation: Operation) -> dict[str, Any]:
@@ -238,13 +252,13 @@ def _problem(status: int, operation: Operation) -> dict[str, Any]:
         protocol.InferenceProblemResponse if _speaks_v2(operation) else responses.ProblemResponse
     )
     response = _PROBLEMS.get(operation.name, default)
-    answer: dict[str, Any] = {
+    described: dict[str, Any] = {
         "description": _STATUSES[status],
         "content": {_PROBLEM: {"schema": _reference(response)}},
     }
     if status in _LATER:
-        answer["headers"] = {"Retry-After": _header("seconds")}
-    return answer
+        described["headers"] = {"Retry-After": _header("seconds")}
+    return described
 
 
 def _speaks_v2(operation: Operation) -> bool:

@@ -1,4 +1,4 @@
-"""The page, its files, /docs, /openapi.json and the health routes."""
+"""The web interface, /docs, /openapi.json and the health routes."""
 
 from functools import cache
 from importlib.resources import files
@@ -29,7 +29,7 @@ _FILES = {
     for file in sorted(_PAGE.rglob("*"))
     if file.suffix in _TYPES
 }
-"""Every file of the page by its URL: no path is made from a request."""
+"""Static files by path relative to /page/; requests are looked up here, never joined to a path."""
 _PAGE_POLICY = (
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
     " object-src 'none'"
@@ -55,7 +55,7 @@ _DOCS = """<!doctype html>
 _DOCS_SCRIPT = """\
 SwaggerUIBundle({ url: "/openapi.json", dom_id: "#api", deepLinking: true, validatorUrl: null });
 """
-# Swagger UI sets style attributes and draws its icons from data: URLs; its scripts are files.
+# Swagger UI needs inline styles and data: images, but no inline scripts.
 _DOCS_POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
     " frame-ancestors 'none'"
@@ -64,7 +64,7 @@ _DOCS_POLICY = (
 
 @pages.get("/", strict_slashes=False)  # `GET http://x` has an empty path
 def index() -> Response:
-    """The page."""
+    """Serve the web interface."""
     response = _file(_FILES["index.html"])
     response.headers["Content-Security-Policy"] = _PAGE_POLICY
     response.headers["Referrer-Policy"] = "no-referrer"
@@ -73,15 +73,15 @@ def index() -> Response:
 
 @pages.get("/page/<path:name>")
 def page_file(name: str) -> Response:
-    """A script, a style sheet, a picture or examples."""
+    """Serve a static file of the web interface."""
     return _file(_FILES[name]) if name in _FILES else abort(404)
 
 
 def _file(file: Path, max_age: int | None = None) -> Response:
-    """A file, or 304 if the client has it; without `max_age` a browser asks each time.
+    """Send a file, or 304 if the client's copy is current.
 
-    Range requests are not offered: an unsatisfiable range would be a 416 and a failed condition a
-    412, neither of which is an error of this API.
+    Without `max_age`, browsers revalidate on every use. Range and If-Match headers are ignored,
+    because the API defines no 416 or 412 error.
     """
     response = send_file(file, mimetype=_TYPES[file.suffix], max_age=max_age, conditional=False)
     if max_age is None:
@@ -94,7 +94,7 @@ def _file(file: Path, max_age: int | None = None) -> Response:
 
 @pages.get("/docs")
 def docs() -> Response:
-    """Swagger UI, from an installed package and not from a CDN."""
+    """Serve Swagger UI from an installed package, not from a CDN."""
     response = Response(_DOCS, content_type="text/html; charset=utf-8")
     response.headers["Content-Security-Policy"] = _DOCS_POLICY
     return response
@@ -102,20 +102,20 @@ def docs() -> Response:
 
 @pages.get("/docs/start.js")
 def docs_script() -> Response:
-    """The script that starts Swagger UI."""
+    """Serve the script that starts Swagger UI."""
     return Response(_DOCS_SCRIPT, content_type="text/javascript; charset=utf-8")
 
 
 @pages.get("/docs/swagger-ui.css", defaults={"name": "swagger-ui.css"})
 @pages.get("/docs/swagger-ui-bundle.js", defaults={"name": "swagger-ui-bundle.js"})
 def docs_file(name: str) -> Response:
-    """A file of Swagger UI."""
+    """Serve a file of Swagger UI."""
     return _file(_SWAGGER_FILES[name], max_age=86_400)
 
 
 @pages.get("/openapi.json")
 def openapi() -> Response:
-    """The OpenAPI 3.1 document."""
+    """Serve the OpenAPI 3.1 document."""
     return Response(_openapi(), content_type=JSON)
 
 
@@ -128,13 +128,16 @@ def _openapi() -> bytes:
 
 @pages.get("/livez")
 def livez() -> Response:
-    """Alive: the process answers."""
+    """Return 200 if the process is running."""
     return json_response({"status": "alive"})
 
 
 @pages.get("/readyz")
 def readyz() -> Response:
-    """Ready: the default model is loaded. The states of the others are for information."""
+    """Return 200 if the default model can answer and the service is not draining.
+
+    The status of the other models is informational.
+    """
     service = current_service()
     models: list[dict[str, Any]] = []
     for name, state in service.models.states().items():

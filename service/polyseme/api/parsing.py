@@ -18,7 +18,7 @@ from werkzeug.wsgi import get_content_length
 
 from polyseme.api.schemas import TAGS, parse_query_value
 from polyseme.errors import (
-    MOST_ERRORS,
+    MAX_ERRORS,
     FieldError,
     InvalidError,
     NotAcceptableError,
@@ -158,7 +158,7 @@ def _validate(schema: type[_Body], value: Any) -> _Body:
 
 def _invalid(error: ValidationError) -> InvalidError:
     found = error.errors(include_url=False, include_input=False)
-    return InvalidError([FieldError(_pointer(one), _message(one)) for one in found[:MOST_ERRORS]])
+    return InvalidError([FieldError(_pointer(one), _message(one)) for one in found[:MAX_ERRORS]])
 
 
 def _pointer(error: ErrorDetails) -> str:

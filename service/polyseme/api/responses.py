@@ -1,4 +1,4 @@
-"""The response bodies, for OpenAPI and tests; responses themselves are written from arrays."""
+"""Response schemas, for OpenAPI and tests; the responses themselves are written from arrays."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -25,7 +25,7 @@ class TokenResponse(_Response):
     text: str
     start: int | None = Field(description="in code points; null for tokenized input")
     end: int | None
-    key: str | None = Field(description="the vocabulary entry; null where there is none")
+    key: str | None = Field(description="the vocabulary entry; null if there is none")
     resolution: Resolution
 
 
@@ -33,7 +33,7 @@ class ResultResponse(_Response):
     """One sentence, with the requested arrays."""
 
     tokens: list[TokenResponse]
-    truncated: int
+    truncated: int = Field(description="removed words")
     static: list[list[float]] | Base64Array | None = Field(None, description="[n, d]")
     contextual: list[list[float]] | Base64Array | None = Field(None, description="[n, d]")
     attention: list[Any] | Base64Array | None = Field(
@@ -51,8 +51,8 @@ class UsageResponse(_Response):
     """The tokens of the request."""
 
     tokens: int
-    oov: int
-    truncated: int
+    oov: int = Field(description="tokens without a vector")
+    truncated: int = Field(description="removed words")
 
 
 class EncodeResponse(_Response):
@@ -114,7 +114,7 @@ class MapResponse(_Response):
 
 
 class CompareResponse(_Response):
-    """Occurrences side by side."""
+    """Compared occurrences."""
 
     model: str
     occurrences: list[OccurrenceResponse]
@@ -147,7 +147,7 @@ class NeighborsResponse(_Response):
 
 
 class EmbeddingResponse(_Response):
-    """The vector of one text, of length 1."""
+    """The unit vector of one text."""
 
     object: Literal["embedding"]
     index: int = Field(description="of the text in `input`")
@@ -162,7 +162,7 @@ class EmbeddingsUsageResponse(_Response):
 
 
 class EmbeddingsResponse(_Response):
-    """One vector of each text: OpenAI's shape."""
+    """One vector per text, in OpenAI's format."""
 
     object: Literal["list"]
     data: list[EmbeddingResponse]
@@ -171,7 +171,7 @@ class EmbeddingsResponse(_Response):
 
 
 class ModelResponse(_Response):
-    """A model: OpenAI's shape and the manifest."""
+    """A model in OpenAI's format, with its manifest."""
 
     id: str
     object: Literal["model"]
@@ -205,13 +205,13 @@ class ModelsResponse(_Response):
 
 
 class LiveResponse(_Response):
-    """The process answers."""
+    """The process is running."""
 
     status: Literal["alive"]
 
 
 class ModelStateResponse(_Response):
-    """The state of a model in the answering worker."""
+    """The status of a model in the responding worker."""
 
     id: str
     default: bool
@@ -224,14 +224,14 @@ class ModelStateResponse(_Response):
 
 
 class ReadyResponse(_Response):
-    """The default model can answer."""
+    """The default model can answer and the service is not draining."""
 
     status: Literal["ready"]
     models: list[ModelStateResponse]
 
 
 class FieldErrorResponse(_Response):
-    """What is wrong with one field."""
+    """The problem of one field."""
 
     pointer: str
     message: str

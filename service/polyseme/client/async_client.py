@@ -1,4 +1,4 @@
-"""The asynchronous client of a service."""
+"""The asynchronous client of a Polyseme service."""
 
 import asyncio
 import os
@@ -52,11 +52,12 @@ _T = TypeVar("_T")
 
 
 class AsyncClient:
-    """A client of a service for asyncio, with the arguments of `Client`; for one event loop.
+    """Asynchronous client of a Polyseme service. Takes the same arguments as `Client`.
 
-    Texts are sent in batches of at most `batch_sentences` and `batch_bytes`, `concurrency` of them
-    at once. Batches that the service refuses as too large are split, and temporary failures are
-    retried. The key defaults to the environment variable POLYSEME_API_KEY. See docs/client.md.
+    Use each instance in one event loop only. Texts are sent in batches of at most
+    `batch_sentences` and `batch_bytes`, `concurrency` of them at once. Batches that the service
+    rejects as too large are split, and temporary failures are retried. The key defaults to the
+    environment variable POLYSEME_API_KEY. See docs/client.md.
     """
 
     def __init__(
@@ -70,7 +71,10 @@ class AsyncClient:
         concurrency: int = CONCURRENCY,
         **options: Unpack[TransportOptions],
     ) -> None:
-        """`options` are those of `TransportOptions`: timeout, retries, … Raises ValueError."""
+        """`options` are those of `TransportOptions`: timeout, retries, …
+
+        Raises ValueError if the address, the key or an option is invalid.
+        """
         self._root, self._model = normalize_url(url), model
         self._size = BatchSize(batch_sentences, batch_bytes)
         self._exchanges = Exchanges(model, self._size)
@@ -97,14 +101,14 @@ class AsyncClient:
         await self._http.aclose()
 
     async def model(self) -> ModelFacts:
-        """Facts about the model: its name, its dimension, … Raises as `encode` does."""
+        """Return the model's name, dimension, … Raises the same exceptions as `encode`."""
         return await self._run(self._exchanges.model())
 
     async def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
-        """Static vectors, contextual vectors and attention of sentences, in order.
+        """Return static vectors, contextual vectors and attention of each sentence, in order.
 
-        The options are the fields of /v1/encode (docs/api.md). Raises PolysemeError for what the
-        service refuses, ClientError if it does not respond or its response is malformed.
+        The options are the fields of /v1/encode (docs/api.md). Raises PolysemeError if the
+        service rejects a request, ClientError if it does not respond or a response is malformed.
         """
         return [one async for one in self.encode_each(require_list(texts), **options)]
 
@@ -125,9 +129,9 @@ class AsyncClient:
         pooling: Pooling | None = None,
         dimensions: int | None = None,
     ) -> NDArray[np.float32]:
-        """One unit vector per sentence, zero if no word is known. -> [S, d]
+        """Return one unit vector per sentence, zero if no word is known. -> [S, d]
 
-        `pooling` defaults to the service's setting. Raises as `encode` does.
+        `pooling` defaults to the service's setting. Raises the same exceptions as `encode`.
         """
         exchange = partial(self._exchanges.embed, pooling=pooling, dimensions=dimensions)
         found = [one async for one in self._map_batches(require_list(texts), exchange)]
@@ -142,21 +146,27 @@ class AsyncClient:
         neighbors: int = 5,
         case: Case = "auto",
     ) -> Comparison:
-        """Compare occurrences of words: `[(text, word), …]`. Raises as `encode` does."""
+        """Compare occurrences of words: `[(text, word), …]`.
+
+        Raises the same exceptions as `encode`.
+        """
         return await self._run(self._exchanges.compare(occurrences, neighbors, case))
 
     async def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
     ) -> list[Neighbor]:
-        """The k words nearest to a word, or to a vector [d]. Raises as `encode` does."""
+        """Return the k words nearest to a word or a vector [d].
+
+        Raises the same exceptions as `encode`.
+        """
         return await self._run(self._exchanges.neighbors(near, k, case))
 
     async def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
-        """Every step of one layer, in float64. Raises as `encode` does."""
+        """Return every step of one layer, in float64. Raises the same exceptions as `encode`."""
         return await self._run(self._exchanges.trace(text, layer, case))
 
     async def models(self) -> list[ModelFacts]:
-        """The models of the service. Raises as `encode` does."""
+        """Return the models of the service. Raises the same exceptions as `encode`."""
         return await self._run(self._exchanges.models())
 
     async def _map_batches(
@@ -179,7 +189,7 @@ class AsyncClient:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def _run(self, exchange: Exchange[_T]) -> _T:
-        """Run an exchange to its end."""
+        """Run an exchange: a generator that yields requests and is sent the responses."""
         try:
             request = next(exchange)
             while True:
@@ -198,4 +208,4 @@ class AsyncClient:
             return from_httpx(await self._http.request(**to_httpx(self._root, request)))
         except TransportError as error:
             raised = unreachable(error)
-        raise raised
+        raise raised  # outside the handler, so that the traceback has no httpx exceptions

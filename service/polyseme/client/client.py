@@ -50,7 +50,7 @@ class Client:
     """A client of a service. Threads may share it; a forked process needs its own.
 
     Texts are sent in batches of at most `batch_sentences` and `batch_bytes`, `concurrency` of them
-    at once. Batches that the service refuses as too large are split, and temporary failures are
+    at once. Batches that the service rejects as too large are split, and temporary failures are
     retried. The key defaults to the environment variable POLYSEME_API_KEY. See docs/client.md.
     """
 
@@ -65,7 +65,10 @@ class Client:
         concurrency: int = CONCURRENCY,
         **options: Unpack[TransportOptions],
     ) -> None:
-        """`options` are those of `TransportOptions`: timeout, retries, … Raises ValueError."""
+        """`options` are those of `TransportOptions`: timeout, retries, …
+
+        Raises ValueError if the address, the key or an option is invalid.
+        """
         self._root, self._model = normalize_url(url), model
         self._size = BatchSize(batch_sentences, batch_bytes)
         self._exchanges = Exchanges(model, self._size)
@@ -106,10 +109,10 @@ class Client:
         return self._run(self._exchanges.model())
 
     def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
-        """Static vectors, contextual vectors and attention of sentences, in order.
+        """Return static vectors, contextual vectors and attention of each sentence, in order.
 
-        The options are the fields of /v1/encode (docs/api.md). Raises PolysemeError for what the
-        service refuses, ClientError if it does not respond or its response is malformed.
+        The options are the fields of /v1/encode (docs/api.md). Raises PolysemeError if the
+        service rejects a request, ClientError if it does not respond or a response is malformed.
         """
         return list(self.encode_each(require_list(texts), **options))
 
@@ -125,9 +128,9 @@ class Client:
         pooling: Pooling | None = None,
         dimensions: int | None = None,
     ) -> NDArray[np.float32]:
-        """One unit vector per sentence, zero if no word is known. -> [S, d]
+        """Return one unit vector per sentence, zero if no word is known. -> [S, d]
 
-        `pooling` defaults to the service's setting. Raises as `encode` does.
+        `pooling` defaults to the service's setting. Raises the same exceptions as `encode`.
         """
         exchange = partial(self._exchanges.embed, pooling=pooling, dimensions=dimensions)
         found = list(self._map_batches(require_list(texts), exchange))
@@ -142,21 +145,27 @@ class Client:
         neighbors: int = 5,
         case: Case = "auto",
     ) -> Comparison:
-        """Compare occurrences of words: `[(text, word), …]`. Raises as `encode` does."""
+        """Compare occurrences of words: `[(text, word), …]`.
+
+        Raises the same exceptions as `encode`.
+        """
         return self._run(self._exchanges.compare(occurrences, neighbors, case))
 
     def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
     ) -> list[Neighbor]:
-        """The k words nearest to a word, or to a vector [d]. Raises as `encode` does."""
+        """Return the k words nearest to a word or a vector [d].
+
+        Raises the same exceptions as `encode`.
+        """
         return self._run(self._exchanges.neighbors(near, k, case))
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
-        """Every step of one layer, in float64. Raises as `encode` does."""
+        """Return every step of one layer, in float64. Raises the same exceptions as `encode`."""
         return self._run(self._exchanges.trace(text, layer, case))
 
     def models(self) -> list[ModelFacts]:
-        """The models of the service. Raises as `encode` does."""
+        """Return the models of the service. Raises the same exceptions as `encode`."""
         return self._run(self._exchanges.models())
 
     def _map_batches(
@@ -181,7 +190,7 @@ class Client:
             pool.shutdown(cancel_futures=True)
 
     def _run(self, exchange: Exchange[_T]) -> _T:
-        """Run an exchange to its end."""
+        """Run an exchange: a generator that yields requests and is sent the responses."""
         try:
             request = next(exchange)
             while True:
@@ -200,4 +209,4 @@ class Client:
             return from_httpx(self._http.request(**to_httpx(self._root, request)))
         except TransportError as error:
             raised = unreachable(error)
-        raise raised
+        raise raised  # outside the handler, so that the traceback has no httpx exceptions

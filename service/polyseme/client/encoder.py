@@ -33,7 +33,7 @@ class Options(TypedDict, total=False):
     """how words outside the vocabulary are treated"""
     case: Case
     truncate: bool
-    """cut a sentence that is over the limit instead of refusing it"""
+    """truncate a sentence over the limit instead of rejecting it"""
     dtype: Dtype
 
 
@@ -51,7 +51,7 @@ class Encoder(Protocol):
         ...
 
     def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
-        """Static vectors, contextual vectors and attention of sentences, in order.
+        """Return static vectors, contextual vectors and attention of each sentence, in order.
 
         Raises PolysemeError, and ClientError if a service cannot be reached.
         """
@@ -68,9 +68,9 @@ class Encoder(Protocol):
         pooling: Pooling | None = None,
         dimensions: int | None = None,
     ) -> NDArray[np.float32]:
-        """One unit vector per sentence, zero if no word is known. -> [S, d]
+        """Return one unit vector per sentence, zero if no word is known. -> [S, d]
 
-        `pooling` defaults to the setting. Raises as `encode` does.
+        `pooling` defaults to the setting. Raises the same exceptions as `encode`.
         """
         ...
 
@@ -81,21 +81,27 @@ class Encoder(Protocol):
         neighbors: int = 5,
         case: Case = "auto",
     ) -> Comparison:
-        """Compare occurrences of words: `[(text, word), …]`. Raises as `encode` does."""
+        """Compare occurrences of words: `[(text, word), …]`.
+
+        Raises the same exceptions as `encode`.
+        """
         ...
 
     def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
     ) -> list[Neighbor]:
-        """The k words nearest to a word, or to a vector [d]. Raises as `encode` does."""
+        """Return the k words nearest to a word or a vector [d].
+
+        Raises the same exceptions as `encode`.
+        """
         ...
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
-        """Every step of one layer, in float64. Raises as `encode` does."""
+        """Return every step of one layer, in float64. Raises the same exceptions as `encode`."""
         ...
 
     def models(self) -> list[ModelFacts]:
-        """The models of this encoder. Raises as `encode` does."""
+        """Return the models of this encoder. Raises the same exceptions as `encode`."""
         ...
 
 

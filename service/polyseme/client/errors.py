@@ -4,7 +4,7 @@
         UnreachableError        also a ConnectionError
         AnswerError
 
-What the service itself refuses is raised as an error of `polyseme.errors`, as it is in process.
+Errors of the service are raised as classes of `polyseme.errors`, as they are in process.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from polyseme.errors import (
-    MOST_ERRORS,
+    MAX_ERRORS,
     FieldError,
     InvalidError,
     MethodNotAllowedError,
@@ -141,7 +141,7 @@ def _error_of_problem(kind: type[PolysemeError], document: dict[str, Any]) -> Po
 
 
 def _field_errors(given: Any) -> Iterator[FieldError]:
-    for one in given[:MOST_ERRORS] if isinstance(given, list) else ():
+    for one in given[:MAX_ERRORS] if isinstance(given, list) else ():
         if isinstance(one, dict):
             pointer, message = _text(one.get("pointer")), _text(one.get("message"))
             if message is not None:

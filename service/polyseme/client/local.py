@@ -82,7 +82,7 @@ class LocalModel:
         return self.model.manifest.dimension
 
     def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
-        """Static vectors, contextual vectors and attention of sentences, in order.
+        """Return static vectors, contextual vectors and attention of each sentence, in order.
 
         The options are the fields of /v1/encode (docs/api.md). Raises PolysemeError.
         """
@@ -126,7 +126,7 @@ class LocalModel:
         pooling: Pooling | None = None,
         dimensions: int | None = None,
     ) -> NDArray[np.float32]:
-        """One unit vector per sentence, zero if no word is known. -> [S, d]
+        """Return one unit vector per sentence, zero if no word is known. -> [S, d]
 
         `pooling` defaults to the setting. Raises PolysemeError.
         """
@@ -154,7 +154,7 @@ class LocalModel:
     def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
     ) -> list[Neighbor]:
-        """The k words nearest to a word, or to a vector [d]. Raises PolysemeError."""
+        """Return the k words nearest to a word or a vector [d]. Raises PolysemeError."""
         with SINGLE_THREAD:
             if isinstance(near, str):
                 found = neighbors_of_word(self.model, near, k, case)
@@ -163,14 +163,14 @@ class LocalModel:
         return read_neighbors([one._asdict() for one in found])
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
-        """Every step of one layer, in float64. Raises PolysemeError."""
+        """Return every step of one layer, in float64. Raises PolysemeError."""
         with SINGLE_THREAD:
             sentence, steps = trace_text(self.model, text, layer, case, self._limits)
         tokens = [token.text for token in sentence.tokens]
         return read_trace(trace_document(tokens, steps))
 
     def models(self) -> list[ModelFacts]:
-        """The one model of this encoder."""
+        """Return a list of the one model of this encoder."""
         facts = manifest_document(self.model.manifest)
         return [read_model_facts({"id": self.name, "default": True, **facts})]
 

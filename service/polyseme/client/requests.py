@@ -74,7 +74,7 @@ class BatchSize:
         return sentences > 0 and over
 
     def reduce(self, batch: Batch, error: TooLargeError) -> None:
-        """Reduce the size after a batch of several texts was refused, so that `split` splits it."""
+        """Reduce the size after a batch of several texts is rejected, so that `split` splits it."""
         count, limit = len(batch.texts), error.extra["limit"]
         if error.extra["setting"] == "max_sentences":
             named = isinstance(limit, int) and 0 < limit < count
@@ -198,6 +198,10 @@ class Response:
 
 
 Exchange: TypeAlias = Generator[Request, Response, _T]
+"""A generator that yields requests, is sent their responses and returns a result.
+
+It does no input or output itself, so both clients run the same exchanges.
+"""
 
 
 class Exchanges:

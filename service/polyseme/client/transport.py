@@ -56,7 +56,7 @@ DEFAULTS: TransportOptions = {
 
 
 def normalize_url(url: str) -> str:
-    """The address without a slash at the end. Raises ValueError for an invalid one."""
+    """Return the address without a trailing slash. Raises ValueError for an invalid one."""
     try:
         parts = urlsplit(url)
         valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -64,7 +64,7 @@ def normalize_url(url: str) -> str:
         valid = False
     if not valid or parts.query or parts.fragment or "@" in parts.netloc or not url.isprintable():
         raise ValueError(
-            "The address has to look like http://127.0.0.1:8000, without a user, a password or a"
+            "The address must look like http://127.0.0.1:8000, without a user, a password or a"
             " query; a key is an argument of its own."
         )
     return url.rstrip("/")

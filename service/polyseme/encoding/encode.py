@@ -10,7 +10,7 @@ import numpy as np
 from polyseme.encoding.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import contextualize
-from polyseme.errors import MOST_ERRORS, FieldError, OutOfRangeError, UnknownWordError
+from polyseme.errors import MAX_ERRORS, FieldError, OutOfRangeError, UnknownWordError
 from polyseme.models.model import Model
 from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenizer, words
 
@@ -185,7 +185,7 @@ def _require_known_words(sentences: Sequence[Tokenized]) -> None:
         for place, token in enumerate(tokens):
             if token.row is None:
                 unknown[token.text] = None
-                if len(errors) < MOST_ERRORS:
+                if len(errors) < MAX_ERRORS:
                     message = f"token {place} is not in the vocabulary"
                     errors.append(FieldError(f"/input/{number}", message))
     if errors:
@@ -201,4 +201,4 @@ def _require_any_known_word(sentences: Sequence[Tokenized]) -> None:
             errors.append(FieldError(f"/input/{number}", message))
     if errors:
         hint = "Leave such texts out: they have no vector."
-        raise UnknownWordError(errors[:MOST_ERRORS], hint=hint)
+        raise UnknownWordError(errors[:MAX_ERRORS], hint=hint)

@@ -1,7 +1,7 @@
-"""Vectors in 8 bits a number: rows of integers, and a scale for each row.
+"""8-bit quantized vectors: int8 rows, each with a float32 scale.
 
-A row x is stored as q = rint(x / s) with s = max|x| / 127 and read as s·q, so no number is off by
-more than s/2. The integers are symmetric: −128 does not occur.
+A row x is stored as q = rint(x / s) with s = max|x| / 127, rounded up (s = 1 for a zero row), and
+dequantized as s·q, with an error of at most s/2. The value −128 does not occur.
 """
 
 from dataclasses import dataclass
@@ -13,30 +13,30 @@ from numpy.typing import NDArray
 from polyseme.engine.arrays import Floats, Integers, require_finite
 
 STEPS = 127
-"""The largest of the integers."""
+"""The largest quantized value."""
 LARGEST_SCALE = np.nextafter(np.float32(np.finfo(np.float32).max / STEPS), np.float32(0))
 """The largest scale s for which 127·s is finite."""
 _CHUNK = 1024
-"""Rows quantized at one time."""
+"""Number of rows quantized at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class QuantizedRows:
-    """A table of vectors [V, d] that is indexed by rows like an array and returns float32."""
+    """A quantized table [V, d] that returns float32 vectors when indexed by row."""
 
     integers: NDArray[np.int8]
     """[V, d], from −127 to 127"""
     scales: NDArray[np.float32]
-    """[V], above 0"""
+    """[V], positive"""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """V and d."""
+        """The shape of the table: V and d."""
         return self.integers.shape
 
     @property
     def dtype(self) -> np.dtype[np.int8]:
-        """The stored dtype."""
+        """The dtype of `integers`, int8; indexing returns float32."""
         return self.integers.dtype
 
     @property
@@ -48,15 +48,15 @@ class QuantizedRows:
         return len(self.integers)
 
     def __getitem__(self, rows: int | slice | Integers) -> NDArray[np.float32]:
-        """The vectors of several rows, or of one. -> [n, d] or [d]"""
+        """Return the vectors of several rows, or of one. -> [n, d] or [d]"""
         vectors: NDArray[np.float32] = self.integers[rows] * self.scales[rows][..., None]
         return vectors
 
     def __setitem__(self, rows: slice, vectors: Floats) -> None:
         """Quantize vectors into some rows; raise NonFiniteError on overflow. [n, d]
 
-        Scales are rounded up: the largest number of a row then needs at most 127 steps, even if the
-        scale is subnormal. A row of zeros has the scale 1.
+        Scales are rounded up, so that no quantized value exceeds 127 even if the scale is
+        subnormal. A zero row has the scale 1.
         """
         with np.errstate(over="ignore"):
             wide = require_finite(vectors.astype(np.float32)).astype(np.float64)
@@ -70,19 +70,19 @@ class QuantizedRows:
 
 
 Rows: TypeAlias = Floats | QuantizedRows
-"""A table of vectors [V, d]: floating-point numbers or quantized rows."""
+"""A table of vectors [V, d]: floating-point or quantized."""
 
 
 def empty_rows(count: int, width: int, dtype: str) -> Rows:
-    """An uninitialized table of a floating-point dtype or int8. -> [V, d]"""
-    numbers: NDArray[Any] = np.empty((count, width), dtype)
-    if numbers.dtype != np.int8:
-        return numbers
-    return QuantizedRows(numbers, np.empty(count, np.float32))
+    """Return an uninitialized table of a floating-point dtype or int8. -> [V, d]"""
+    values: NDArray[Any] = np.empty((count, width), dtype)
+    if values.dtype != np.int8:
+        return values
+    return QuantizedRows(values, np.empty(count, np.float32))
 
 
 def quantize(vectors: Floats) -> QuantizedRows:
-    """Quantize vectors; raise NonFiniteError if float32 cannot hold one. [V, d] -> [V, d]"""
+    """Quantize vectors; raise NonFiniteError if one overflows float32. [V, d] -> [V, d]"""
     rows = QuantizedRows(np.empty(vectors.shape, np.int8), np.empty(len(vectors), np.float32))
     for start in range(0, len(vectors), _CHUNK):
         rows[start : start + _CHUNK] = vectors[start : start + _CHUNK]
@@ -90,18 +90,18 @@ def quantize(vectors: Floats) -> QuantizedRows:
 
 
 def stored(rows: Rows) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
-    """The stored numbers, and the scale of each row if they have scales. -> [V, d], [V]
+    """Return the stored values, and the scale of each row or None. -> [V, d], [V]
 
-    Scales are positive, so the numbers alone have the directions of the vectors, as cosines need.
+    Scales are positive, so the values alone suffice for cosines.
     """
     return (rows.integers, rows.scales) if isinstance(rows, QuantizedRows) else (rows, None)
 
 
 def as_floats(rows: Rows) -> Floats:
-    """All vectors as an array: the stored one, or a float32 copy of int8 rows. [V, d] -> [V, d]"""
+    """Return the stored array, or a dequantized float32 copy of int8 rows. [V, d] -> [V, d]"""
     return rows[:] if isinstance(rows, QuantizedRows) else rows
 
 
 def row_bytes(width: int, dtype: str) -> int:
-    """The size of one vector in bytes."""
+    """Return the size of one vector in bytes."""
     return np.dtype(dtype).itemsize * width + (4 if dtype == "int8" else 0)

@@ -12,31 +12,31 @@ Table: TypeAlias = Floats | NDArray[np.int8]
 """Rows of any scale: a cosine does not depend on it, so quantized rows are used without theirs."""
 
 _PIECE = 1 << 19
-"""Numbers of a table converted at one time: they fit in the processor's cache."""
+"""Values of a table converted at one time: they fit in the processor's cache."""
 _COLUMNS = 1024
 """The maxima of this many columns bound the k-th best similarity from below."""
 _LEAST, _MOST = np.float32(2.0**-50), np.float32(2.0**50)
-"""Lengths between which float32 holds every square and every sum; few rows are outside."""
+"""Norms between which float32 holds every square and every sum; few rows are outside."""
 _HALF = np.float32(2.0**112)
 """The factor of a float16 whose bits are placed into a float32."""
 
 
 def cosines(a: Floats, b: Floats) -> Floats:
-    """The cosine of each pair; 0 if one of the two is a zero vector. [m, d], [p, d] -> [m, p]"""
+    """Return the cosine of each pair; 0 if either is a zero vector. [m, d], [p, d] -> [m, p]"""
     return np.clip(unit(a) @ unit(b).T, -1, 1)
 
 
-def lengths(table: Table) -> Floats:
-    """The length of each row, in float32, without a copy of the table. [V, d] -> [V]
+def norms(table: Table) -> Floats:
+    """Return the L2 norm of each row, in float32, without a copy of the table. [V, d] -> [V]
 
-    Squares are summed in float32, and in float64 where float32 would overflow or vanish.
+    Squares are summed in float32, and in float64 if float32 would overflow or underflow.
     """
     result = np.empty(len(table), np.float32)
     with np.errstate(over="ignore"):
-        for places, rows in _in_float32(table):
+        for part, rows in _in_float32(table):
             if table.dtype == np.float16:
                 np.multiply(rows, _HALF, out=rows)
-            np.vecdot(rows, rows, out=result[places])
+            np.vecdot(rows, rows, out=result[part])
         np.sqrt(result, out=result)
         for some in _parts(_unsafe(result), table):
             result[some] = np.linalg.norm(table[some].astype(np.float64), axis=1)
@@ -44,41 +44,44 @@ def lengths(table: Table) -> Floats:
 
 
 def nearest(
-    vector: Floats, table: Table, table_lengths: Floats, k: int, without: Collection[int] = ()
+    vector: Floats, table: Table, table_norms: Floats, k: int, exclude: Collection[int] = ()
 ) -> tuple[Integers, Floats]:
-    """The k rows of the table with the largest cosine, best first. [d], [V, d] -> [k], [k]
+    """Return the k rows of the table with the largest cosine, best first. [d], [V, d] -> [k], [k]
 
     The result is exact: every row is compared in float32, and the rows that may be among the best
     again in float64, because BLAS computes equal rows at different positions with different last
-    bits. Equal cosines are ordered by row. Zero rows and the rows `without` are left out.
+    bits. Equal cosines are ordered by row. Zero rows and the rows in `exclude` are skipped.
     """
     query = unit(vector[None].astype(np.float64))[0]
-    similarities = _first_pass(query, table, table_lengths)
-    similarities[list(without)] = -np.inf
+    similarities = _first_pass(query, table, table_norms)
+    similarities[list(exclude)] = -np.inf
     candidates = _candidates(similarities, k, _margin(len(query)))
     exact = _exactly(query, table, candidates)
     best = np.lexsort((candidates, -exact))[:k]
     return candidates[best], np.clip(exact[best], -1, 1).astype(np.float32)
 
 
-def _first_pass(query: Floats, table: Table, table_lengths: Floats) -> Floats:
-    """Every cosine within half the margin, −infinity for a zero row. [d], [V, d], [V] -> [V]"""
+def _first_pass(query: Floats, table: Table, table_norms: Floats) -> Floats:
+    """Return every cosine within half the margin. [d], [V, d], [V] -> [V]
+
+    A zero row gets −infinity.
+    """
     similarities = np.empty(len(table), np.float32)
     scaled = query.astype(np.float32) * _factor(table)
     # Row-by-row products are faster from memory, matrix products from the cache.
     product = np.vecdot if table.dtype == np.float32 else np.matmul
     with np.errstate(over="ignore", invalid="ignore"):
-        for places, rows in _in_float32(table):
-            product(rows, scaled, out=similarities[places])
-        similarities /= table_lengths
-    unsafe = _unsafe(table_lengths)
+        for part, rows in _in_float32(table):
+            product(rows, scaled, out=similarities[part])
+        similarities /= table_norms
+    unsafe = _unsafe(table_norms)
     similarities[unsafe] = _exactly(query, table, unsafe)
-    similarities[unsafe[table_lengths[unsafe] == 0]] = -np.inf
+    similarities[unsafe[table_norms[unsafe] == 0]] = -np.inf
     return similarities
 
 
 def _candidates(similarities: Floats, k: int, margin: float) -> Integers:
-    """The rows that may be among the k best. [V] -> [c]
+    """Return the rows that may be among the k best. [V] -> [c]
 
     The k-th largest of all similarities is at least the k-th largest of the column maxima.
     """
@@ -92,23 +95,23 @@ def _candidates(similarities: Floats, k: int, margin: float) -> Integers:
 
 
 def _margin(d: int) -> float:
-    """More than twice the largest error of a cosine in float32.
+    """Return more than twice the largest error of a cosine in float32.
 
     With u half of epsilon, and for any order of the sums: d·u for the product, u for the query,
-    (d/2 + 1)·u for the length, u for the quotient (Higham 2002, Accuracy and Stability, 3.1).
+    (d/2 + 1)·u for the norm, u for the quotient (Higham 2002, Accuracy and Stability, 3.1).
     """
     return 2 * (d + 8) * float(np.finfo(np.float32).eps)
 
 
 def _exactly(query: Floats, table: Table, rows: Integers) -> Floats:
-    """The cosines of some rows in float64; 0 for a zero row. [d], [V, d], [c] -> [c]"""
+    """Return the cosines of some rows in float64; 0 for a zero row. [d], [V, d], [c] -> [c]"""
     wide = (table[some].astype(np.float64) for some in _parts(rows, table))
     return np.concatenate([np.empty(0), *((unit(x) * query).sum(axis=1) for x in wide)])
 
 
-def _unsafe(table_lengths: Floats) -> Integers:
-    """The rows outside the range of float32 arithmetic, zero rows included. [V] -> [c]"""
-    found: Integers = np.flatnonzero(~((table_lengths >= _LEAST) & (table_lengths <= _MOST)))
+def _unsafe(table_norms: Floats) -> Integers:
+    """Return the rows outside the range of float32 arithmetic, zero rows included. [V] -> [c]"""
+    found: Integers = np.flatnonzero(~((table_norms >= _LEAST) & (table_norms <= _MOST)))
     return found
 
 
@@ -139,7 +142,7 @@ def _in_float32(table: Table) -> Iterator[tuple[slice, Floats]]:
 
 
 def _widen(halves: Table, wide: Floats) -> None:
-    """Place the bits of float16 numbers into float32: sign, exponent and fraction.
+    """Place the bits of float16 values into float32: sign, exponent and fraction.
 
     The result is the exact number divided by the factor, in a fifth of the time of NumPy's cast.
     """
@@ -154,7 +157,7 @@ def _factor(table: Table) -> np.float32:
 
 
 def principal_components(points: Floats, count: int = 2) -> tuple[Floats, Floats]:
-    """Coordinates along the first principal components, and the variance ratio of each.
+    """Return coordinates along the first principal components, and the variance ratio of each.
 
     [m, d] -> [m, count], [count]
 

@@ -19,7 +19,7 @@ from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.evaluation.datasets import Embedder, Files, Knows, TokenizedOccurrence
 from polyseme.evaluation.statistics import (
-    Figure,
+    Estimate,
     accuracy,
     confusion_cells,
     macro_f1,
@@ -63,8 +63,8 @@ class WordFigures:
 class CoarseWsdResult:
     """The figures of a system on the whole set."""
 
-    accuracy: Figure
-    macro_f1: Figure
+    accuracy: Estimate
+    macro_f1: Estimate
     words: dict[str, WordFigures]
 
     def rounded(self) -> dict[str, float]:
@@ -130,7 +130,11 @@ def _mean_figures(words: dict[str, WordFigures]) -> CoarseWsdResult:
     resampled = np.mean([word.resampled for word in words.values()], axis=0)
     right = float(np.mean([word.accuracy for word in words.values()]))
     f1 = float(np.mean([word.macro_f1 for word in words.values()]))
-    return CoarseWsdResult(Figure.of(right, resampled[0]), Figure.of(f1, resampled[1]), words)
+    return CoarseWsdResult(
+        Estimate.from_resamples(right, resampled[0]),
+        Estimate.from_resamples(f1, resampled[1]),
+        words,
+    )
 
 
 def ambiguous_words(files: Files) -> list[AmbiguousWord]:

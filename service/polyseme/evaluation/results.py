@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from polyseme.evaluation.statistics import LEVEL, RESAMPLES, SEED, Figure
+from polyseme.evaluation.statistics import LEVEL, RESAMPLES, SEED, Estimate
 from polyseme.evaluation.systems import Kind, Split
 
 
@@ -23,7 +23,7 @@ class ResultRow:
     name: str
     title: str
     kind: Kind
-    figures: dict[str, Figure]
+    figures: dict[str, Estimate]
     facts: dict[str, Any] = field(default_factory=dict)
     """further numbers for the document"""
 

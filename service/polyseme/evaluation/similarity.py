@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.evaluation.datasets import LARGEST
-from polyseme.evaluation.statistics import Figure, bootstrap
+from polyseme.evaluation.statistics import Estimate, bootstrap
 
 SETS = {"wordsim353.tsv": "WordSim-353", "simlex999.txt": "SimLex-999"}
 FEWEST = 10
@@ -32,7 +32,7 @@ class JudgedPair(NamedTuple):
 class SimilarityResult:
     """The figure on one set."""
 
-    spearman: Figure
+    spearman: Estimate
     """the rank correlation, in %"""
     pairs: int
     """pairs with two known words"""
@@ -75,7 +75,9 @@ def similarity(pairs: Sequence[JudgedPair], lookup: Lookup) -> SimilarityResult:
     def agreement(rows: Sequence[int] | np.ndarray) -> float:
         return float(spearmanr(cosines[rows], judgements[rows]).statistic)
 
-    figure = Figure.of(agreement(np.arange(len(kept))), bootstrap(agreement, len(kept)))
+    figure = Estimate.from_resamples(
+        agreement(np.arange(len(kept))), bootstrap(agreement, len(kept))
+    )
     return SimilarityResult(figure, len(kept), len(pairs) - len(kept))
 
 

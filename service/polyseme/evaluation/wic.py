@@ -13,7 +13,7 @@ import numpy as np
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.evaluation.datasets import Embedder, Files, Knows, TokenizedOccurrence
-from polyseme.evaluation.statistics import Figure, resample_counts
+from polyseme.evaluation.statistics import Estimate, resample_counts
 from polyseme.evaluation.systems import Split
 
 _FIELDS = 5
@@ -34,7 +34,7 @@ class WicResult:
 
     train: float
     """in %"""
-    accuracy: Figure
+    accuracy: Estimate
     threshold: float
 
     def rounded(self, split: Split = "dev") -> dict[str, float]:
@@ -57,7 +57,7 @@ def wic(files: Files, *embedders: Embedder, split: Split = "dev") -> WicResult:
         right.append((_cosines(measured, embed) >= threshold) == measured.same)
     of_pair = np.mean(right, axis=0)
     resampled = resample_counts(len(of_pair)) @ of_pair / len(of_pair)
-    figure = Figure.of(float(of_pair.mean()), resampled)
+    figure = Estimate.from_resamples(float(of_pair.mean()), resampled)
     return WicResult(round(100 * float(np.mean(best)), 2), figure, thresholds[0])
 
 

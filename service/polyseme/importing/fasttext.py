@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from polyseme.command_error import CommandError
 from polyseme.engine.subwords import Subwords
 from polyseme.importing.formats import FASTTEXT_MAGIC, Decompressed, open_decompressed
-from polyseme.importing.rows import LONGEST_WORD, SKIP_HINT, WIDEST
+from polyseme.importing.rows import MAX_DIMENSION, MAX_WORD_BYTES, SKIP_HINT
 from polyseme.progress import ProgressBar
 
 _BLOCK = 1 << 20
-_MOST_WORDS = 100_000_000
-_MOST_BUCKETS = 1 << 30
-_LONGEST_GRAM = 64
-_SUPERVISED, _NEWEST = 3, 12
+_MAX_WORDS = 100_000_000
+_MAX_BUCKETS = 1 << 30
+_MAX_NGRAM = 64
+_SUPERVISED, _MAX_VERSION = 3, 12
 _GENSIM_ERRORS = (
     *(ArithmeticError, AssertionError, EOFError, LookupError, NotImplementedError, TypeError),
     *(ValueError, struct.error),
@@ -52,8 +52,8 @@ class Checked:
     """The result of checking a file."""
 
     header: Header
-    left_out: set[int]
-    """numbers of the words that cannot be used"""
+    skipped: set[int]
+    """indices of the unusable words"""
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class FastText:
 
 
 class _Parser:
-    """Takes values off the front of a file, and knows at which byte it is."""
+    """A reader of consecutive values that tracks the byte offset."""
 
     def __init__(self, file: Decompressed, bar: ProgressBar) -> None:
         self._file, self._bar, self._buffer, self._at = file, bar, b"", 0
 
     @property
-    def place(self) -> int:
+    def position(self) -> int:
         """The offset of the next byte."""
         return self._file.position - len(self._buffer) + self._at
 
@@ -100,9 +100,9 @@ class _Parser:
 
     def word(self) -> bytes:
         """Take the bytes up to the next zero byte, and that byte."""
-        while (end := self._buffer.find(b"\0", self._at, self._at + LONGEST_WORD + 1)) < 0:
-            if len(self._buffer) - self._at > LONGEST_WORD:
-                self.refuse(f"has no end of a word within {LONGEST_WORD} bytes")
+        while (end := self._buffer.find(b"\0", self._at, self._at + MAX_WORD_BYTES + 1)) < 0:
+            if len(self._buffer) - self._at > MAX_WORD_BYTES:
+                self.fail(f"has a word longer than {MAX_WORD_BYTES} bytes")
             self._fill()
         word = self._buffer[self._at : end]
         self._at = end + 1
@@ -113,9 +113,9 @@ class _Parser:
         for left in range(count, 0, -_BLOCK):
             self.take(min(left, _BLOCK))
 
-    def refuse(self, why: str, place: int | None = None) -> NoReturn:
-        """Raise CommandError with the place."""
-        at = self.place if place is None else place
+    def fail(self, why: str, position: int | None = None) -> NoReturn:
+        """Raise CommandError with the byte offset."""
+        at = self.position if position is None else position
         raise CommandError(f"At byte {at} the fastText file {why}.")
 
     def _fill(self) -> None:
@@ -127,77 +127,77 @@ class _Parser:
 
 
 def check(file: Decompressed, bar: ProgressBar, encoding: str, *, skip: bool = False) -> Checked:
-    """Parse a file to its end without keeping it; raise CommandError where it is wrong.
+    """Parse a file to its end without keeping it; raise CommandError if it is invalid.
 
-    `skip` leaves out words that cannot be used.
+    `skip` skips unusable words.
     """
     parser = _Parser(file, bar)
     header = _header(parser)
-    left_out = _check_words(parser, header.words, encoding, skip=skip)
+    skipped = _check_words(parser, header.words, encoding, skip=skip)
     if header.new and (header.pruned > 0 or any(parser.take(1))):
-        parser.refuse("is quantized (.ftz; import the .bin that it was made from)")
+        parser.fail("is quantized (.ftz; import the .bin that it was made from)")
     rows, width = parser.numbers("qq")
     if (rows, width) != (header.words + header.bucket, header.dim):
-        parser.refuse(f"has {rows} vectors of {width} numbers, unlike its header")
+        parser.fail(f"has {rows} vectors of dimension {width}, unlike its header")
     for row in range(rows):
         if not np.isfinite(np.frombuffer(parser.take(4 * width), "<f4")).all():
-            parser.refuse(f"has a number that is not finite in vector {row}")
+            parser.fail(f"has a number that is not finite in vector {row}")
     # Only training needs the second table, but a truncated file may end within it.
     if header.new:
         parser.take(1)
     rows, width = parser.numbers("qq")
     if rows < 0 or width < 0:
-        parser.refuse("has a second table of invalid size")
+        parser.fail("has a second table of invalid size")
     parser.skip(4 * rows * width)
     if not parser.ended:
-        parser.refuse("continues after its last table")
-    return Checked(header, left_out)
+        parser.fail("continues after its last table")
+    return Checked(header, skipped)
 
 
 def _header(parser: _Parser) -> Header:
     first, second = parser.numbers("ii")
     new = struct.pack("<i", first) == FASTTEXT_MAGIC
-    if new and not 1 <= second <= _NEWEST:
-        parser.refuse(f"has version {second}; only versions up to {_NEWEST} are supported", 4)
+    if new and not 1 <= second <= _MAX_VERSION:
+        parser.fail(f"has version {second}; only versions up to {_MAX_VERSION} are supported", 4)
     dim = parser.numbers("ii")[0] if new else first
     _, _, _, _, _, model, bucket, min_n, max_n, _ = parser.numbers("10i")
     (sample,) = parser.numbers("d")
     entries, words, labels, _ = parser.numbers("iiiq")
     pruned = parser.numbers("q")[0] if new else 0
     if model == _SUPERVISED or labels:
-        parser.refuse("is a classifier, not a model of words")
-    good = 1 <= dim <= WIDEST and 1 <= words <= _MOST_WORDS and entries == words
+        parser.fail("is a classifier, not a model of words")
+    good = 1 <= dim <= MAX_DIMENSION and 1 <= words <= _MAX_WORDS and entries == words
     # `-maxn 0` keeps the default minimum of 3: no n-gram has such a length.
-    grams = 0 <= min_n <= _LONGEST_GRAM and 0 <= max_n <= _LONGEST_GRAM
-    buckets = 0 <= bucket <= (_MOST_BUCKETS if min_n <= max_n else 0)
-    if not (good and grams and buckets and 0 <= sample <= _MOST_WORDS):
-        parser.refuse("has an invalid header")
+    grams = 0 <= min_n <= _MAX_NGRAM and 0 <= max_n <= _MAX_NGRAM
+    buckets = 0 <= bucket <= (_MAX_BUCKETS if min_n <= max_n else 0)
+    if not (good and grams and buckets and 0 <= sample <= _MAX_WORDS):
+        parser.fail("has an invalid header")
     return Header(new, dim, bucket, min_n, max_n, words, pruned)
 
 
 def _check_words(parser: _Parser, count: int, encoding: str, *, skip: bool) -> set[int]:
-    """Parse the words; return the numbers of those that cannot be used."""
+    """Parse the words; return the indices of the unusable ones."""
     seen: set[str] = set()
-    left_out = set()
+    skipped = set()
     for number in range(count):
-        place, word = parser.place, parser.word()
+        position, word = parser.position, parser.word()
         times, kind = parser.numbers("qb")
         if kind:
-            parser.refuse("has a label among its words", place)
+            parser.fail("has a label among its words", position)
         if times < 1:
-            parser.refuse(f"has a word with the count {times}", place)
+            parser.fail(f"has a word with the count {times}", position)
         text = word.decode(encoding, "backslashreplace")  # as gensim does
         if text in seen:
-            parser.refuse("has a word twice", place)
+            parser.fail("has a word twice", position)
         seen.add(text)
         problem = _word_problem(word, encoding)
         if problem and not skip:
-            parser.refuse(f"has a word that {problem}; {SKIP_HINT}", place)
+            parser.fail(f"has a word that {problem}; {SKIP_HINT}", position)
         if problem:
-            left_out.add(number)
-    if len(left_out) == count:
-        parser.refuse("has no usable word")
-    return left_out
+            skipped.add(number)
+    if len(skipped) == count:
+        parser.fail("has no usable word")
+    return skipped
 
 
 def _word_problem(word: bytes, encoding: str) -> str | None:
@@ -244,7 +244,7 @@ def read(descriptor: int, checked: Checked, encoding: str) -> FastText:
     shortest = max(header.min_n, 1)
     if header.bucket and shortest <= header.max_n:
         subwords = Subwords(loaded.vectors_ngrams, shortest, header.max_n)
-    kept = np.setdiff1d(np.arange(header.words), list(checked.left_out))
+    kept = np.setdiff1d(np.arange(header.words), list(checked.skipped))
     words = [loaded.index_to_key[row] for row in kept]
     vectors = loaded.vectors if len(kept) == header.words else loaded.vectors[kept]
     return FastText(words, vectors, loaded.expandos["count"][kept], subwords)

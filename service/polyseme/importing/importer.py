@@ -58,7 +58,7 @@ class ImportOptions:
     dtype: Dtype = "float32"
     encoding: str = "utf-8"
     skip: bool = False
-    """leave out rows that cannot be used"""
+    """skip unusable rows"""
     sorted: bool | None = None
     """whether the words are sorted by frequency; detected if None"""
     weights: Path | None = None
@@ -82,7 +82,7 @@ class VectorTable:
     counts: NDArray[np.int64] | None = None
     """[V], occurrences of each word, if the file has them"""
     subwords: Subwords | None = None
-    left_out: int = 0
+    skipped: int = 0
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,10 @@ def import_vectors(
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
     if _state(path) != state:  # words of one file would get the vectors of another
         raise CommandError(CHANGED)
-    if table.left_out:
-        progress.say(f"{table.left_out} unusable rows were skipped.")
+    if table.skipped:
+        progress.say(f"{table.skipped} unusable rows were skipped.")
     attention = _attention(table, options, progress)
-    source = {"format": kind, "sha256": digest, "left_out": table.left_out}
+    source = {"format": kind, "sha256": digest, "left_out": table.skipped}
     name = path.name.encode(errors="replace").decode()  # a file name may be any bytes
     facts = {"source": name, **options.facts}
     with progress.stage("writing", table.vectors.nbytes):
@@ -193,8 +193,8 @@ def _read_rows(
     with progress.stage("checking", size) as bar:
         dtype = _float_dtype(options.dtype)
         found = scan(file, bar, encoding=options.encoding, dtype=dtype, skip=options.skip)
-    Cost.of_rows(len(found.words), found.width, options.dtype).announce(folder, progress)
-    stored = _stored_weights(options, len(found.words), found.width)
+    Cost.of_rows(len(found.words), found.dimension, options.dtype).announce(folder, progress)
+    stored = _stored_weights(options, len(found.words), found.dimension)
     if stored and stored.lacks_word_bias:
         by_rank = sorted_by_frequency(found.words) if options.sorted is None else options.sorted
         if not by_rank:
@@ -203,7 +203,7 @@ def _read_rows(
             )
     with progress.stage("reading", size) as bar:
         vectors = load(found, bar, options.dtype, options.processes)
-    return VectorTable(list(found.words), vectors, left_out=len(found.left_out))
+    return VectorTable(list(found.words), vectors, skipped=len(found.skipped))
 
 
 def _read_fasttext(
@@ -216,7 +216,7 @@ def _read_fasttext(
     header = checked.header
     cost = Cost.of_fasttext(header.words, header.bucket, header.dim, options.dtype)
     cost.announce(folder, progress)
-    words = header.words - len(checked.left_out)
+    words = header.words - len(checked.skipped)
     _stored_weights(options, min(words, options.limit or words), header.dim)
     with progress.stage("reading", size) as bar:
         with fasttext.open_descriptor(path, options.member, bar) as descriptor:
@@ -228,9 +228,7 @@ def _read_fasttext(
         table = _converted(as_floats(subwords.table), options.dtype)
         subwords = Subwords(table, subwords.min_n, subwords.max_n)
     vectors = _converted(read.vectors[kept], options.dtype)
-    return VectorTable(
-        read.words[kept], vectors, read.counts[kept], subwords, len(checked.left_out)
-    )
+    return VectorTable(read.words[kept], vectors, read.counts[kept], subwords, len(checked.skipped))
 
 
 def _converted(vectors: Floats, dtype: Dtype) -> Rows:

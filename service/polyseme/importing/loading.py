@@ -40,8 +40,8 @@ def load(found: Scan, bar: ProgressBar, dtype: str, processes: int) -> Rows:
 
     Raises CommandError if a number cannot be read or is not finite.
     """
-    vectors = empty_rows(len(found.words), found.width, dtype)
-    few = len(found.words) * found.width <= _FEW or processes == 1
+    vectors = empty_rows(len(found.words), found.dimension, dtype)
+    few = len(found.words) * found.dimension <= _FEW or processes == 1
     start = 0
     with found.file.open() as file:
         pieces = _pieces(found, found.rows(file, bar))
@@ -64,9 +64,9 @@ def _pieces(found: Scan, rows: Iterator[Row]) -> Iterator[Piece]:
     """Yield the rows as small word2vec files, with numbers in place of the words."""
     binary = found.file.format == "word2vec-binary"
     end = b"" if binary else b"\n"
-    while piece := list(islice(rows, max(_PIECE // found.width, 1))):
-        header = b"%d %d\n" % (len(piece), found.width)
-        lines = (b"%d " % number + row.numbers + end for number, row in enumerate(piece))
+    while piece := list(islice(rows, max(_PIECE // found.dimension, 1))):
+        header = b"%d %d\n" % (len(piece), found.dimension)
+        lines = (b"%d " % number + row.values + end for number, row in enumerate(piece))
         yield b"".join([header, *lines]), binary
 
 
@@ -135,7 +135,7 @@ def _end_with_parent() -> None:
 def _unreadable(found: Scan, bar: ProgressBar) -> CommandError:
     """Scan again with numbers, to find the one that gensim could not read."""
     try:
-        scan(found.file, bar, encoding=found.encoding, dtype=found.dtype, numbers=True)
+        scan(found.file, bar, encoding=found.encoding, dtype=found.dtype, parse_values=True)
     except CommandError as error:
         return error
     return CommandError("gensim cannot read a number that Python can.")
@@ -148,8 +148,8 @@ def _require_finite(piece: NDArray[np.float32], found: Scan, start: int) -> Floa
     finite = np.isfinite(narrow).all(axis=1)
     if not finite.all():
         row = start + int(finite.argmin())
-        place = next(islice(found.words.values(), row, None))
+        position = next(islice(found.words.values(), row, None))
         raise CommandError(
-            f"{found.file.unit.capitalize()} {place} {not_finite(found.dtype)}; {SKIP_HINT}."
+            f"{found.file.unit.capitalize()} {position} {not_finite(found.dtype)}; {SKIP_HINT}."
         )
     return narrow

@@ -1,6 +1,6 @@
-"""The rows of GloVe and word2vec files, and the first pass that checks every one of them.
+"""The rows of GloVe and word2vec files, and the first pass over them, which checks every row.
 
-A row keeps its place in the file, so that an error names the line or byte.
+A row has its position in the file, so that errors can name the line or byte.
 """
 
 import itertools
@@ -17,28 +17,29 @@ from polyseme.command_error import CommandError
 from polyseme.importing.formats import HEADER, Decompressed, Format, open_decompressed
 from polyseme.progress import ProgressBar
 
-WIDEST = 65_536
-LONGEST_WORD = 4096
-"""Bytes of a word; a longer run of bytes without an end is not a word."""
+MAX_DIMENSION = 65_536
+MAX_WORD_BYTES = 4096
+"""Longer words are rejected, so that a binary file without separators is not read to its end."""
 TOO_LARGE = {"float16": 65_520.0, "float32": 2.0**128 * (1 - 2.0**-25)}
-"""The smallest number that each dtype rounds to infinity."""
+"""The smallest value that each dtype rounds to infinity."""
 SKIP_HINT = "--skip-bad-rows skips such rows"
-_LONGEST_LINE = 2 << 20
+_MAX_LINE_BYTES = 2 << 20
 _BLOCK = 1 << 20
-_REPORTED = 2048
+_REPORT_INTERVAL = 2048
 """Rows between two progress reports."""
-_NO_NUMBER = "has an invalid number"
+_INVALID_NUMBER = "has an invalid number"
 
 
 class Row(NamedTuple):
-    """A word and its numbers, as bytes of the file."""
+    """A word and its values, as bytes of the file."""
 
-    place: int
+    position: int
     """the line, counted from 1, or the first byte, counted from 0"""
     word: bytes
-    numbers: bytes
+    values: bytes
     """text separated by spaces, or little-endian float32"""
     problem: str | None = None
+    """why the row is unusable"""
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,11 @@ class VectorFile:
     format: Format
     member: str | None = None
     limit: int | None = None
-    """rows to read at most"""
+    """maximum number of rows to read"""
 
     @property
     def unit(self) -> str:
-        """The unit of `Row.place`."""
+        """The unit of `Row.position`."""
         return "byte" if self.format == "word2vec-binary" else "line"
 
     def open(self) -> AbstractContextManager[Decompressed]:
@@ -61,10 +62,10 @@ class VectorFile:
         return open_decompressed(self.path, self.member)
 
     def rows(self, file: Decompressed) -> Iterator[Row]:
-        """Yield the rows of the opened file; raise CommandError where it cannot be parsed."""
+        """Yield the rows of the opened file; raise CommandError if it cannot be parsed."""
         if self.format == "word2vec-binary":
             return _binary_rows(file, self.limit)
-        return _text_rows(file, self.limit, counted=self.format == "word2vec-text")
+        return _text_rows(file, self.limit, has_header=self.format == "word2vec-text")
 
 
 @dataclass
@@ -74,19 +75,19 @@ class Scan:
     file: VectorFile
     encoding: str
     dtype: str
-    """in which all numbers have to be finite"""
-    width: int = 0
+    """the dtype in which all values must be finite"""
+    dimension: int = 0
     words: dict[str, int] = field(default_factory=dict)
-    """each word and the place of its row"""
-    left_out: dict[int, str] = field(default_factory=dict)
-    """unusable rows by place, and what is wrong with each"""
+    """each word and the position of its row"""
+    skipped: dict[int, str] = field(default_factory=dict)
+    """the position of each unusable row, and why it is unusable"""
 
     def rows(self, file: Decompressed, bar: ProgressBar) -> Iterator[Row]:
         """Yield the usable rows."""
         for number, row in enumerate(self.file.rows(file), 1):
-            if row.place not in self.left_out:
+            if row.position not in self.skipped:
                 yield row
-            if not number % _REPORTED:
+            if not number % _REPORT_INTERVAL:
                 bar.reach(file.done, number)
 
 
@@ -97,30 +98,32 @@ def scan(
     encoding: str = "utf-8",
     dtype: str = "float32",
     skip: bool = False,
-    numbers: bool = False,
+    parse_values: bool = False,
 ) -> Scan:
-    """Check every row, and collect the words.
+    """Check every row and collect the words.
 
-    `skip` leaves unusable rows out; otherwise the first one raises CommandError. `numbers` parses
-    the numbers of text files too, which `skip` implies.
+    By default, checks each word, the number of values, and that the values of a binary file are
+    finite. The values of a text file are parsed only with `parse_values` or `skip`; without, the
+    second pass reports them. `skip` skips unusable rows; otherwise the first raises CommandError.
     """
     found = Scan(file, encoding, dtype)
     with file.open() as opened:
         for row in found.rows(opened, bar):
-            problem = row.problem or _add(found, row, numbers=numbers or skip)
+            problem = row.problem or _add(found, row, parse_values=parse_values or skip)
             if problem:
                 if not skip:
-                    place = f"{file.unit.capitalize()} {row.place}"
-                    raise CommandError(f"{place} {problem}; {SKIP_HINT}.")
-                found.left_out[row.place] = problem
+                    position = f"{file.unit.capitalize()} {row.position}"
+                    raise CommandError(f"{position} {problem}; {SKIP_HINT}.")
+                found.skipped[row.position] = problem
         bar.reach(opened.done, len(found.words))
     if not found.words:
-        raise CommandError("The file has no vectors.")
+        usable = "usable vectors: all rows were skipped" if found.skipped else "vectors"
+        raise CommandError(f"The file has no {usable}.")
     return found
 
 
-def _add(found: Scan, row: Row, *, numbers: bool) -> str | None:
-    """Add a row to the scan, or return what is wrong with it."""
+def _add(found: Scan, row: Row, *, parse_values: bool) -> str | None:
+    """Add a row to the scan, or return why it is unusable."""
     try:
         word = row.word.decode(found.encoding)
         word.encode()
@@ -130,66 +133,68 @@ def _add(found: Scan, row: Row, *, numbers: bool) -> str | None:
         return "has a line feed in its word"
     if word in found.words:
         return f"repeats the word of {found.file.unit} {found.words[word]}"
-    problem = _number_problem(found, row.numbers, text=numbers)
+    problem = _value_problem(found, row.values, parse_text=parse_values)
     if problem is None:
-        found.words[word] = row.place
+        found.words[word] = row.position
         binary = found.file.format == "word2vec-binary"
-        width = len(row.numbers) // 4 if binary else row.numbers.count(b" ") + 1
-        found.width = found.width or width
+        dimension = len(row.values) // 4 if binary else row.values.count(b" ") + 1
+        found.dimension = found.dimension or dimension
     return problem
 
 
-def _number_problem(found: Scan, numbers: bytes, *, text: bool) -> str | None:
-    """What is wrong with the numbers of a row; `text` parses them in text files."""
-    most = TOO_LARGE[found.dtype]
+def _value_problem(found: Scan, values: bytes, *, parse_text: bool) -> str | None:
+    """Return why the values of a row are unusable, None if they are fine."""
+    limit = TOO_LARGE[found.dtype]
     if found.file.format == "word2vec-binary":
-        finite = float(np.abs(np.frombuffer(numbers, "<f4")).max()) < most
-    elif b"_" in numbers or not numbers.isascii():
-        return _NO_NUMBER  # Python accepts `1_000` and digits of other scripts
-    elif text:
+        finite = float(np.abs(np.frombuffer(values, "<f4")).max()) < limit
+    elif b"_" in values or not values.isascii():
+        return _INVALID_NUMBER  # Python accepts `1_000` and digits of other scripts
+    elif parse_text:
         try:
-            values = [float(number) for number in numbers.split(b" ")]
+            numbers = [float(value) for value in values.split(b" ")]
         except ValueError:
-            return _NO_NUMBER
-        finite = math.isfinite(sum(values)) and max(map(abs, values)) < most
+            return _INVALID_NUMBER
+        finite = math.isfinite(sum(numbers)) and max(map(abs, numbers)) < limit
     else:
         return None
     return None if finite else not_finite(found.dtype)
 
 
 def not_finite(dtype: str) -> str:
-    """What is wrong with a row that has NaN, infinity or a number too large for the dtype."""
+    """Return the problem of a row that has NaN, infinity or a value too large for the dtype."""
     return f"has a number that is not finite as {dtype}"
 
 
 def _header(file: Decompressed) -> tuple[int, int]:
-    """Read the first line of a word2vec file: number of words, numbers per word."""
-    found = HEADER.fullmatch(file.line(LONGEST_WORD))
+    """Read the first line of a word2vec file: vocabulary size and dimension."""
+    found = HEADER.fullmatch(file.line(MAX_WORD_BYTES))
     if not found:
         raise CommandError(
-            "Line 1 is not the header of a word2vec file: the number of words and of numbers each."
+            "Line 1 is not a word2vec header. Expected two integers: vocabulary size and dimension."
         )
-    count, width = int(found[1]), int(found[2])
+    count, dimension = int(found[1]), int(found[2])
     if count < 1:
         raise CommandError(f"Line 1 declares {count} words; there must be at least one.")
-    _check_width(width)
-    return count, width
+    _check_dimension(dimension)
+    return count, dimension
 
 
-def _check_width(width: int) -> None:
-    if not 1 <= width <= WIDEST:
-        raise CommandError(f"Line 1 has vectors of {width} numbers; 1 to {WIDEST} are supported.")
+def _check_dimension(dimension: int) -> None:
+    if not 1 <= dimension <= MAX_DIMENSION:
+        raise CommandError(
+            f"Line 1 has vectors of dimension {dimension}; 1 to {MAX_DIMENSION} are supported."
+        )
 
 
-def _text_rows(file: Decompressed, limit: int | None, *, counted: bool) -> Iterator[Row]:
-    count, width = _header(file) if counted else (None, None)
+def _text_rows(file: Decompressed, limit: int | None, *, has_header: bool) -> Iterator[Row]:
+    count, dimension = _header(file) if has_header else (None, None)
     rows, blank = 0, 0
-    for number in itertools.count(2 if counted else 1):
-        line = file.line(_LONGEST_LINE)
+    for number in itertools.count(2 if has_header else 1):
+        line = file.line(_MAX_LINE_BYTES)
         if not line:
             break
-        if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
-            raise CommandError(f"Line {number} is longer than {_LONGEST_LINE} bytes.")
+        if len(line) == _MAX_LINE_BYTES and not line.endswith(b"\n"):
+            raise CommandError(f"Line {number} is longer than {_MAX_LINE_BYTES} bytes.")
         if rows == limit:
             return
         line = line.rstrip()  # as gensim does
@@ -199,32 +204,30 @@ def _text_rows(file: Decompressed, limit: int | None, *, counted: bool) -> Itera
         if blank:
             raise CommandError(f"Line {blank} is empty.")
         if rows == count:
-            raise CommandError(
-                f"Line 1 declares {count} words, but line {number} has a further one."
-            )
-        if width is None:
-            width = line.count(b" ")
-            _check_width(width)
-        yield _text_row(number, line, width)
+            raise CommandError(f"Line 1 declares {count} words, but line {number} has another.")
+        if dimension is None:
+            dimension = line.count(b" ")
+            _check_dimension(dimension)
+        yield _text_row(number, line, dimension, "declares" if has_header else "has")
         rows += 1
     if count is not None and rows < (count if limit is None else min(count, limit)):
         raise CommandError(f"Line 1 declares {count} words, but the file ends after {rows}.")
 
 
-def _text_row(number: int, line: bytes, width: int) -> Row:
+def _text_row(number: int, line: bytes, dimension: int, verb: str) -> Row:
     """Split a line; a few words of GloVe's largest files contain spaces."""
-    fields = line.rsplit(b" ", width)
-    word, numbers = fields[0], b" ".join(fields[1:])
+    fields = line.rsplit(b" ", dimension)
+    word, values = fields[0], b" ".join(fields[1:])
     found = line.count(b" ")
-    if found != width and (found < width or any(map(_is_number, word.split(b" ")[1:]))):
-        return Row(number, b"", b"", f"has {found} numbers where line 1 has {width}")
-    return Row(number, word, numbers, _word_problem(word))
+    if found != dimension and (found < dimension or any(map(_is_number, word.split(b" ")[1:]))):
+        return Row(number, b"", b"", f"has {found} numbers, but line 1 {verb} {dimension}")
+    return Row(number, word, values, _word_problem(word))
 
 
 def _word_problem(word: bytes) -> str | None:
     if not word.strip():
         return "has no word"
-    return f"has a word of more than {LONGEST_WORD} bytes" if len(word) > LONGEST_WORD else None
+    return f"has a word of more than {MAX_WORD_BYTES} bytes" if len(word) > MAX_WORD_BYTES else None
 
 
 def _is_number(field_: bytes) -> bool:
@@ -236,15 +239,17 @@ def _is_number(field_: bytes) -> bool:
 
 
 def _binary_rows(file: Decompressed, limit: int | None) -> Iterator[Row]:
-    count, width = _header(file)
-    size, buffer, at = 4 * width, b"", 0
+    count, dimension = _header(file)
+    size, buffer, at = 4 * dimension, b"", 0
     for number in range(count if limit is None else min(count, limit)):
-        while (space := buffer.find(b" ", at, at + LONGEST_WORD + 1)) < 0 or (
+        while (space := buffer.find(b" ", at, at + MAX_WORD_BYTES + 1)) < 0 or (
             len(buffer) < space + 1 + size
         ):
-            if space < 0 and len(buffer) - at > LONGEST_WORD:
-                place = file.position - len(buffer) + at
-                raise CommandError(f"No word ends within {LONGEST_WORD} bytes of byte {place}.")
+            if space < 0 and len(buffer) - at > MAX_WORD_BYTES:
+                position = file.position - len(buffer) + at
+                raise CommandError(
+                    f"The word at byte {position} is longer than {MAX_WORD_BYTES} bytes."
+                )
             more = file.read(_BLOCK)
             if not more:
                 raise CommandError(
@@ -253,10 +258,12 @@ def _binary_rows(file: Decompressed, limit: int | None) -> Iterator[Row]:
                 )
             buffer, at, space = buffer[at:] + more, 0, 0
         word = buffer[at:space].lstrip(b"\n")
-        place, at = file.position - len(buffer) + space - len(word), space + 1 + size
-        yield Row(place, word, buffer[space + 1 : at], _word_problem(word))
+        position, at = file.position - len(buffer) + space - len(word), space + 1 + size
+        yield Row(position, word, buffer[space + 1 : at], _word_problem(word))
     if limit is None or count <= limit:
         rest = buffer[at:] + file.read(2)
         if rest.strip(b"\n"):
-            place = file.position - len(rest)
-            raise CommandError(f"Line 1 declares {count} words, but more follow at byte {place}.")
+            position = file.position - len(rest)
+            raise CommandError(
+                f"Line 1 declares {count} words, but more data follows at byte {position}."
+            )

@@ -173,7 +173,8 @@ def read_weights(
         layers = layers_from_tensors(oriented, entries, heads, dimension)
     except ModelFolderError as error:
         sentence = error.detail.replace("attention.safetensors", "The weights")
-        raise CommandError(sentence.replace("the manifest does", "the metadata do")) from None
+        sentence = sentence.replace("the manifest sets", "the metadata set")
+        raise CommandError(sentence.replace("in the manifest", "in the metadata")) from None
     bias = oriented.get(WORD_BIAS)
     if bias is not None and bias.shape != (vocabulary_size,):
         raise CommandError(f"The weights have a word_bias that is not {vocabulary_size} long.")

@@ -1,4 +1,4 @@
-"""A model in memory: words, vectors and layers, which never change."""
+"""A model in memory: immutable words, vectors and layers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from polyseme.engine.arrays import Flags, Floats
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.quantization import Rows, as_floats, stored
-from polyseme.engine.similarity import lengths, nearest
+from polyseme.engine.similarity import nearest, norms
 from polyseme.engine.subwords import Subwords
 from polyseme.models.manifest import Manifest
 from polyseme.models.vocabulary import Vocabulary
@@ -29,9 +29,9 @@ class Model:
     """[V, d], the static vectors, mapped from disk: float16, float32, or int8 with scales"""
     layers: Sequence[Layer]
     word_bias: NDArray[np.float32] | None = None
-    """[V]"""
+    """[V], added to the attention score of each key token"""
     subwords: Subwords | None = None
-    """composes the vectors of words that the vocabulary lacks"""
+    """the n-gram vectors that compose words outside the vocabulary"""
 
     @property
     def key_width(self) -> int:
@@ -57,7 +57,7 @@ class Model:
 
     @property
     def composes(self) -> CanCompose:
-        """Whether a spelling that the vocabulary lacks has a vector, from its subwords."""
+        """A function that tells whether the subwords compose a vector for a spelling."""
         return self.subwords.composes if self.subwords else no_subwords
 
     @cached_property
@@ -67,19 +67,19 @@ class Model:
 
     @cached_property
     def plain_tokenizer(self) -> Tokenizer:
-        """The tokenizer of this model without its subwords."""
+        """The tokenizer of this model without subwords."""
         return Tokenizer(self.vocabulary)
 
     def static(self, tokens: Sequence[ResolvedToken]) -> NDArray[np.float32]:
-        """The static vector of each token, zero where it is unknown. -> [n, d]"""
+        """Return the static vector of each token, zero if it is unknown. -> [n, d]"""
         return self._look_up(tokens)[0]
 
     def sentence(self, tokens: Sequence[ResolvedToken]) -> SentenceArrays:
-        """The tokens as the engine's input.
+        """Return the arrays that the engine computes with.
 
-        Two tokens are occurrences of one word where their vocabulary entries differ in case at
-        most: the Apple that begins a sentence is not context for a later apple. A composed token
-        counts as known; its word bias is 0.
+        Tokens whose vocabulary entries differ only in case are occurrences of one word, so with the
+        mask `other-words` the Apple that begins a sentence is no context for a later apple. A
+        composed token counts as known and has the word bias 0.
         """
         vectors, rows, listed = self._look_up(tokens)
         ids: dict[str, int] = {}
@@ -96,20 +96,20 @@ class Model:
     def _look_up(
         self, tokens: Sequence[ResolvedToken]
     ) -> tuple[NDArray[np.float32], NDArray[np.intp], Flags | None]:
-        """The vectors, the rows (0 where unlisted) and the listed tokens, None for all.
+        """Return vectors, row indices and a mask of in-vocabulary tokens. -> [n, d], [n], [n]
 
-        -> [n, d], [n], [n]
+        The index is 0 for a token out of vocabulary; the mask is None if there is none.
         """
         rows = [token.row for token in tokens]
         listed = None
         if None in rows:
             listed = np.array([row is not None for row in rows], np.bool_)
             rows = [row or 0 for row in rows]
-        places = np.array(rows, np.intp)
-        numbers, scales = self._table
-        vectors: NDArray[np.float32] = numbers.take(places, 0).astype(np.float32, copy=False)
+        indices = np.array(rows, np.intp)
+        values, scales = self._table
+        vectors: NDArray[np.float32] = values.take(indices, 0).astype(np.float32, copy=False)
         if scales is not None:
-            vectors *= scales[places][:, None]
+            vectors *= scales[indices][:, None]
         if listed is not None:
             vectors[~listed] = 0
             spelled = [token.composed for token in tokens if token.composed is not None]
@@ -118,28 +118,28 @@ class Model:
                 ids = {spelling: number for number, spelling in enumerate(dict.fromkeys(spelled))}
                 composed = self.subwords.vectors(list(ids))[[ids[word] for word in spelled]]
                 vectors[[token.composed is not None for token in tokens]] = composed
-        return vectors, places, listed
+        return vectors, indices, listed
 
     @cached_property
     def _table(self) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
-        """The numbers of the static vectors, and the scale of each int8 row. -> [V, d], [V]"""
+        """The stored values of the static vectors, and the scale of each int8 row. [V, d], [V]"""
         return stored(self.rows)
 
     @cached_property
-    def _lengths(self) -> Floats:
-        """The length of each row, without the scale of an int8 row. [V]"""
-        return lengths(self._table[0])
+    def _norms(self) -> Floats:
+        """The L2 norm of each row, without the scale of an int8 row. [V]"""
+        return norms(self._table[0])
 
     def neighbors(
-        self, vector: Floats, k: int, without: Sequence[int] = ()
+        self, vector: Floats, k: int, exclude: Sequence[int] = ()
     ) -> list[tuple[str, float]]:
-        """The k words whose static vectors have the largest cosine with a vector, best first.
+        """Return the k words nearest to a vector and their cosines, best first.
 
-        A zero vector has no direction, and so no neighbors.
+        Rows in `exclude` are skipped. A zero vector has no neighbors.
         """
         if not k or not vector.any():
             return []
-        # A scale is positive and changes no cosine.
-        rows, similarities = nearest(vector, self._table[0], self._lengths, k, without)
+        # Scales are positive and do not change a cosine.
+        rows, similarities = nearest(vector, self._table[0], self._norms, k, exclude)
         words = (self.vocabulary.word(int(row)) for row in rows)
         return list(zip(words, similarities.tolist(), strict=True))

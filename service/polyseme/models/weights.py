@@ -1,10 +1,10 @@
 """Conversion between the tensors of `attention.safetensors` and the engine's layers.
 
 `layers.0.query` and `.key` are `[d, h·k]`, `.value` is `[d, h·v]`, `.output` is `[h·v, d]`, each
-with an optional `…_bias`; `.position_bias` is `[h, 2R+1]`, `.word_bias_scale` is `[h]`;
-`.attention_norm.gain` and `.shift`, `.feed_forward_norm.gain` and `.shift` are `[d]`;
-`.feed_forward.inner` is `[d, m]`, `.outer` is `[m, d]`, with an optional `…_bias`; `word_bias` is
-`[V]`. An absent projection is the identity; any other absent part is left out.
+with an optional `…_bias`; `.position_bias` is `[h, 2R+1]` for distances −R to R; `.word_bias_scale`
+is `[h]`; `.attention_norm` and `.feed_forward_norm` have `.gain` and `.shift` `[d]`;
+`.feed_forward.inner` is `[d, m]` and `.outer` `[m, d]`, with m hidden units and optional biases;
+`word_bias` is `[V]`. An absent projection is the identity; other absent parts are skipped.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ WORD_BIAS = "word_bias"
 def layers_from_tensors(
     tensors: Tensors, entries: list[LayerEntry], heads: int, dimension: int
 ) -> list[Layer]:
-    """Build the layers; raise ModelFolderError where a shape is wrong or a tensor is not used."""
+    """Build the layers; raise ModelFolderError if a shape is wrong or a tensor is unexpected."""
     used = {WORD_BIAS}
     layers = [
         _LayerReader(tensors, f"layers.{number}.", used, dimension).layer(entry, heads)
@@ -42,12 +42,12 @@ def layers_from_tensors(
     ):
         raise ModelFolderError("attention.safetensors has layers of different head widths.")
     if left := sorted(set(tensors) - used):
-        raise ModelFolderError(f"attention.safetensors has tensors without a place: {left}.")
+        raise ModelFolderError(f"attention.safetensors has unexpected tensors: {left}.")
     return layers
 
 
 class _LayerReader:
-    """Reads the tensors of one layer, and checks the shape of each."""
+    """A reader of the tensors of one layer that checks each shape."""
 
     def __init__(self, tensors: Tensors, prefix: str, used: set[str], d: int) -> None:
         self.tensors, self.prefix, self.used, self.d = tensors, prefix, used, d
@@ -58,11 +58,21 @@ class _LayerReader:
         value = self.projection("value", self.d)
         width, key_width, sum_width = (_output_width(p, self.d) for p in (query, key, value))
         self.require(width == key_width, "query and key differ in width")
-        self.require(width % heads == 0, "the heads do not divide the width of query and key")
-        self.require(sum_width % heads == 0, "the heads do not divide the width of value")
-        output = self.projection("output", sum_width)
         self.require(
-            _output_width(output, sum_width) == self.d, "the output is not as wide as the vectors"
+            width % heads == 0,
+            "the width of query and key is not a multiple of the number of heads",
+        )
+        self.require(
+            sum_width % heads == 0, "the width of value is not a multiple of the number of heads"
+        )
+        output = self.projection("output", sum_width)
+        self.require_output("output", output, sum_width)
+        attention_norm = self.norm("attention_norm", entry)
+        feed_forward = self.feed_forward(entry)
+        feed_forward_norm = self.norm("feed_forward_norm", entry)
+        self.require(
+            feed_forward is not None or feed_forward_norm is None,
+            "feed_forward_norm is present, but the layer has no feed-forward network",
         )
         return Layer(
             heads=heads,
@@ -73,15 +83,20 @@ class _LayerReader:
             scoring=self.scoring(entry, heads),
             residual=Residual(**entry.residual.model_dump()),
             norm=entry.norm,
-            attention_norm=self.norm("attention_norm", entry),
-            feed_forward=self.feed_forward(entry),
-            feed_forward_norm=self.norm("feed_forward_norm", entry),
+            attention_norm=attention_norm,
+            feed_forward=feed_forward,
+            feed_forward_norm=feed_forward_norm,
         )
 
     def require(self, condition: bool, sentence: str) -> None:
         """Raise ModelFolderError unless the condition holds."""
         if not condition:
             raise ModelFolderError(f"attention.safetensors, {self.prefix[:-1]}: {sentence}.")
+
+    def require_output(self, name: str, projection: Projection, width: int) -> None:
+        """Raise ModelFolderError unless a projection of `width` columns returns d columns."""
+        fits = _output_width(projection, width) == self.d
+        self.require(fits, f"{name} has the wrong output width: expected {self.d}")
 
     def tensor(self, name: str, *shape: int | None) -> NDArray[np.float32] | None:
         """Read a tensor, or None if it is absent; None in the shape stands for any size."""
@@ -91,7 +106,11 @@ class _LayerReader:
             fits = len(array.shape) == len(shape) and all(
                 size in {None, found} for size, found in zip(shape, array.shape, strict=True)
             )
-            self.require(fits and array.size > 0, f"{name} has the shape {list(array.shape)}")
+            expected = ", ".join("≥1" if size is None else str(size) for size in shape)
+            self.require(
+                fits and array.size > 0,
+                f"{name} has shape {list(array.shape)}, expected [{expected}]",
+            )
         return array
 
     def projection(self, name: str, width: int) -> Projection:
@@ -103,10 +122,13 @@ class _LayerReader:
     def scoring(self, entry: LayerEntry, heads: int) -> Scoring:
         """Read the position bias, and each head's factor of the word bias."""
         table = self.tensor("position_bias", heads, None)
-        self.require(table is None or table.shape[1] % 2 == 1, "position_bias has no middle")
+        odd = table is None or table.shape[1] % 2 == 1
+        self.require(odd, "position_bias must have an odd number of columns")
         factors = self.tensor("word_bias_scale", heads)
-        asked = factors is None or entry.word_bias
-        self.require(asked, "the manifest does not ask for the word_bias of word_bias_scale")
+        self.require(
+            factors is None or entry.word_bias,
+            "word_bias_scale requires `word_bias: true` in the manifest",
+        )
         return Scoring(entry.scale, entry.looks_at, table, entry.word_bias, factors)
 
     def norm(self, name: str, entry: LayerEntry) -> LayerNorm | None:
@@ -116,7 +138,8 @@ class _LayerReader:
         self.require((gain is None) == (shift is None), f"{name} needs both gain and shift")
         if gain is None or shift is None:
             return None
-        self.require(entry.norm != "none", f"the manifest does not say where {name} stands")
+        present = f"{name} is present, but the manifest sets `norm: none`"
+        self.require(entry.norm != "none", present)
         return LayerNorm(gain, shift, entry.norm_epsilon)
 
     def feed_forward(self, entry: LayerEntry) -> FeedForward | None:
@@ -124,10 +147,11 @@ class _LayerReader:
         inner = self.projection("feed_forward.inner", self.d)
         outer = self.projection("feed_forward.outer", _output_width(inner, self.d))
         if inner.weight is None and outer.weight is None:
+            self.require(
+                inner.bias is None and outer.bias is None, "feed_forward has biases but no weights"
+            )
             return None
-        self.require(
-            _output_width(outer, 0) == self.d, "feed_forward.outer is not as wide as the vectors"
-        )
+        self.require_output("feed_forward.outer", outer, 0)
         return FeedForward(inner, outer, entry.activation)
 
 
@@ -136,7 +160,7 @@ def _output_width(projection: Projection, width: int) -> int:
 
 
 def tensors_from_layers(layers: list[Layer], word_bias: Floats | None = None) -> dict[str, Floats]:
-    """The tensors of some layers by name: the inverse of `layers_from_tensors`."""
+    """Return the tensors of some layers by name: the inverse of `layers_from_tensors`."""
     tensors: dict[str, Floats | None] = {WORD_BIAS: word_bias}
     for number, layer in enumerate(layers):
         scoring = layer.scoring
@@ -162,7 +186,7 @@ def _projection_tensors(name: str, projection: Projection) -> dict[str, Floats |
 
 
 def layer_entry(layer: Layer) -> LayerEntry:
-    """The manifest's entry for a layer."""
+    """Return the manifest's entry for a layer."""
     norm = layer.attention_norm or layer.feed_forward_norm
     return LayerEntry(
         scale=layer.scoring.scale,

@@ -76,7 +76,7 @@ class HeldOutSet:
             return Scores()
         with torch.no_grad():
             found = [
-                network.targets(self._tensors.batch(contexts, vectors)).numpy()
+                network.contextual_targets(self._tensors.batch(contexts, vectors)).numpy()
                 for contexts in self._batches
             ]
         return score_vectors(unit(np.concatenate(found)), self.occurrences, self._seed)

@@ -1,8 +1,8 @@
 """The engine's layers in PyTorch, on padded batches, for gradients.
 
-A network holds the tensors of `attention.safetensors` by name. It computes what `polyseme.engine`
-does, in a cheaper order if only one row of each sentence is needed: it sums over the keys before
-the projections. `require_agreement` compares both.
+A network holds the tensors of `attention.safetensors` by name and computes what `polyseme.engine`
+does. If only one row per sentence is needed, products are reordered so that keys and values are
+never computed. `checked_layers` compares the network with the engine.
 """
 
 import math
@@ -23,7 +23,7 @@ from polyseme.training.data import TokenTable
 from polyseme.training.sampling import Contexts
 
 TOLERANCE = 1e-6
-"""Relative to the largest number, in float64: larger differences are errors, not rounding."""
+"""Maximum difference from the engine in float64, relative to max(1, largest entry)."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class TrainingBatch:
     known: Tensor
     """[B, n]"""
     words: Tensor
-    """[B, n], equal for occurrences of one word"""
+    """[B, n], IDs that are equal for occurrences of one word"""
     word_bias: Tensor | None
     """[B, n]"""
     targets: Tensor
-    """[B], positions whose vectors are needed"""
-    rows: Tensor
-    """[B, n], token table entries of the vectors"""
+    """[B], the position in each sentence whose vector is needed"""
+    token_ids: Tensor
+    """[B, n], rows of the token table"""
 
 
 class TableTensors:
@@ -55,17 +55,19 @@ class TableTensors:
         self._unknown = table.unknown
 
     def batch(self, contexts: Contexts, vectors: Tensor | None = None) -> TrainingBatch:
-        """The batch of some contexts; `vectors` [E, d] replace those of the table."""
-        rows = torch.from_numpy(contexts.rows.astype(np.int64))
+        """Return the batch of some contexts; `vectors` [E, d] replace those of the table."""
+        token_ids = torch.from_numpy(contexts.rows.astype(np.int64))
         source = self.vectors if vectors is None else vectors
         return TrainingBatch(
             # Gives the unknown entry no gradient if vectors are trained.
-            torch.nn.functional.embedding(rows, source, self._unknown, sparse=vectors is not None),
-            rows != self._unknown,
-            self._words[rows],
-            None if self._bias is None else self._bias[rows],
+            torch.nn.functional.embedding(
+                token_ids, source, self._unknown, sparse=vectors is not None
+            ),
+            token_ids != self._unknown,
+            self._words[token_ids],
+            None if self._bias is None else self._bias[token_ids],
             torch.from_numpy(contexts.targets),
-            rows,
+            token_ids,
         )
 
 
@@ -80,7 +82,7 @@ class Network:
 
     @classmethod
     def from_layers(cls, layers: Sequence[Layer], d: int) -> "Network":
-        """The network equivalent to some layers over vectors of width d."""
+        """Return the network equivalent to some layers over vectors of width d."""
         tensors = {
             name: torch.tensor(np.asarray(array, np.float32))
             for name, array in tensors_from_layers(list(layers), None).items()
@@ -88,19 +90,19 @@ class Network:
         return cls(tensors, [layer_entry(layer) for layer in layers], layers[0].heads, d)
 
     def to_layers(self) -> list[Layer]:
-        """The layers equivalent to this network."""
+        """Return the layers equivalent to this network."""
         arrays = {name: tensor.detach().numpy().copy() for name, tensor in self.tensors.items()}
         return layers_from_tensors(arrays, list(self.entries), self.heads, self.d)
 
-    def targets(self, batch: TrainingBatch) -> Tensor:
-        """The contextual vector of each sentence's target. -> [B, d]"""
+    def contextual_targets(self, batch: TrainingBatch) -> Tensor:
+        """Return the contextual vector of each sentence's target. -> [B, d]"""
         x, last = batch.vectors, len(self.entries) - 1
         for number in range(last):
             x = self._layer(number, x, batch, None)
         return self._layer(last, x, batch, batch.targets)[:, 0]
 
-    def rows(self, batch: TrainingBatch) -> Tensor:
-        """The contextual vector of each token. -> [B, n, d]"""
+    def contextual(self, batch: TrainingBatch) -> Tensor:
+        """Return the contextual vector of each token. -> [B, n, d]"""
         x = batch.vectors
         for number in range(len(self.entries)):
             x = self._layer(number, x, batch, None)
@@ -109,25 +111,25 @@ class Network:
     def _layer(
         self, number: int, x: Tensor, batch: TrainingBatch, targets: Tensor | None
     ) -> Tensor:
-        """Apply one layer, for all rows or one row of each sentence. [B, n, d] -> [B, r, d]"""
+        """Apply one layer. [B, n, d] -> [B, r, d], where r is n, or 1 with `targets`."""
         layer = _LayerTensors(self.tensors, f"layers.{number}.", self.entries[number], self.heads)
-        start = layer.normed(x, "attention_norm", "before")
-        places = _places(x, targets)
-        output = layer.attended(start, _rows(start, targets), places, batch)
-        x = residual(layer.entry.residual, _rows(x, targets), output, places)
-        x = layer.normed(x, "attention_norm", "after")
-        return layer.fed_forward(x)
+        start = layer.normalize(x, "attention_norm", "before")
+        positions = _positions(x, targets)
+        output = layer.attend(start, _rows(start, targets), positions, batch)
+        x = residual(layer.entry.residual, _rows(x, targets), output, positions)
+        x = layer.normalize(x, "attention_norm", "after")
+        return layer.feed_forward(x)
 
 
-def _places(x: Tensor, targets: Tensor | None) -> Tensor:
-    """The position of each needed row in its sentence. -> [B, r]"""
+def _positions(x: Tensor, targets: Tensor | None) -> Tensor:
+    """Return the position of each needed row in its sentence. -> [B, r]"""
     if targets is None:
         return torch.arange(x.shape[1]).expand(x.shape[0], -1)
     return targets[:, None]
 
 
 def _rows(x: Tensor, targets: Tensor | None) -> Tensor:
-    """The needed rows. [B, n, d] -> [B, r, d]"""
+    """Return the needed rows. [B, n, d] -> [B, r, d]"""
     return x if targets is None else x[torch.arange(len(x)), targets][:, None]
 
 
@@ -141,39 +143,39 @@ class _LayerTensors:
     heads: int
 
     def get(self, name: str) -> Tensor | None:
-        """A tensor of this layer, or None."""
+        """Return a tensor of this layer, or None."""
         return self.tensors.get(self.prefix + name)
 
-    def projected(self, name: str, x: Tensor) -> Tensor:
-        """x·W + b. [..., in] -> [..., out]"""
+    def project(self, name: str, x: Tensor) -> Tensor:
+        """Return x·W + b. [..., in] -> [..., out]"""
         weight, bias = self.get(name), self.get(f"{name}_bias")
         y = x if weight is None else x @ weight
         return y if bias is None else y + bias
 
-    def attended(self, x: Tensor, rows: Tensor, places: Tensor, batch: TrainingBatch) -> Tensor:
-        """The output of attention for some rows. [B, n, d], [B, r, d] -> [B, r, d]"""
-        queries = self._split(self.projected("query", rows))
+    def attend(self, x: Tensor, rows: Tensor, positions: Tensor, batch: TrainingBatch) -> Tensor:
+        """Return the output of attention for some rows. [B, n, d], [B, r, d] -> [B, r, d]"""
+        queries = self._split(self.project("query", rows))
         scores = self._scores(queries, x)
         if self.entry.scale:
             scores = scores / math.sqrt(queries.shape[-1])
-        scores = self._biased(scores, places, batch)
-        masked = ~attention_mask(batch.known, batch.words, self.entry.looks_at, places)
+        scores = self._add_biases(scores, positions, batch)
+        masked = ~attention_mask(batch.known, batch.words, self.entry.looks_at, positions)
         weights = torch.softmax(scores.masked_fill(masked[:, None], -torch.inf), dim=-1)
         context = self._context(weights * batch.known[:, None, None].to(x.dtype), x)
-        return self.projected("output", context.transpose(1, 2).flatten(2))
+        return self.project("output", context.transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor) -> Tensor:
-        """[B, r, h·k] -> [B, h, r, k]"""
+        """Split the heads. [B, r, h·k] -> [B, h, r, k]"""
         return x.reshape(*x.shape[:-1], self.heads, -1).transpose(1, 2)
 
     def _scores(self, queries: Tensor, x: Tensor) -> Tensor:
-        """The products of queries and keys. [B, h, r, k], [B, n, d] -> [B, h, r, n]
+        """Return the products of queries and keys. [B, h, r, k], [B, n, d] -> [B, h, r, n]
 
-        For one row, q·(x·W + b) = (q·Wᵀ)·x + q·b avoids computing the keys.
+        With a single query row, use q·(x·W + b) = (q·Wᵀ)·x + q·b, which avoids computing the keys.
         """
         weight, bias = self.get("key"), self.get("key_bias")
         if weight is None or queries.shape[2] > 1:
-            return queries @ self._split(self.projected("key", x)).transpose(2, 3)
+            return queries @ self._split(self.project("key", x)).transpose(2, 3)
         by_head = weight.reshape(len(weight), self.heads, -1)
         projected = torch.einsum("bhk,dhk->bhd", queries[:, :, 0], by_head)
         scores = projected @ x.transpose(1, 2)
@@ -182,12 +184,12 @@ class _LayerTensors:
             scores = scores + own[:, :, None]
         return scores[:, :, None]
 
-    def _biased(self, scores: Tensor, places: Tensor, batch: TrainingBatch) -> Tensor:
+    def _add_biases(self, scores: Tensor, positions: Tensor, batch: TrainingBatch) -> Tensor:
         """Add position bias and word bias. [B, h, r, n] -> [B, h, r, n]"""
         table = self.get("position_bias")
         if table is not None:
             reach = table.shape[1] // 2
-            distances = torch.arange(scores.shape[3]) - places[:, :, None]
+            distances = torch.arange(scores.shape[3]) - positions[:, :, None]
             found = table[:, distances.clamp(-reach, reach) + reach]
             scores = scores + found.transpose(0, 1)
         if self.entry.word_bias and batch.word_bias is not None:
@@ -196,14 +198,14 @@ class _LayerTensors:
         return scores
 
     def _context(self, weights: Tensor, x: Tensor) -> Tensor:
-        """The weighted sum of the values. [B, h, r, n], [B, n, d] -> [B, h, r, v]
+        """Return the weighted sum of the values. [B, h, r, n], [B, n, d] -> [B, h, r, v]
 
-        For one row, Σ w·(x·W + b) = (Σ w·x)·W + b·Σ w avoids computing the values. The weights of
-        unknown tokens are zero here.
+        With a single query row, use Σ w·(x·W + b) = (Σ w·x)·W + b·Σ w, which avoids computing the
+        values. The weights of unknown tokens are zero here.
         """
         weight, bias = self.get("value"), self.get("value_bias")
         if weight is None or weights.shape[2] > 1:
-            return weights @ self._split(self.projected("value", x))
+            return weights @ self._split(self.project("value", x))
         pooled = weights[:, :, 0] @ x
         context = torch.einsum("bhd,dhv->bhv", pooled, weight.reshape(len(weight), self.heads, -1))
         if bias is not None:
@@ -211,42 +213,45 @@ class _LayerTensors:
             context = context + total[:, :, None] * bias.view(self.heads, -1)
         return context[:, :, None]
 
-    def normed(self, x: Tensor, name: str, place: str) -> Tensor:
-        """Layer norm, if the layer has it at this place. [B, r, d] -> [B, r, d]"""
+    def normalize(self, x: Tensor, name: str, when: str) -> Tensor:
+        """Apply layer norm, if the layer has it. [B, r, d] -> [B, r, d]
+
+        `when` is `before` a sub-layer (pre-norm) or `after` it (post-norm).
+        """
         gain, shift = self.get(f"{name}.gain"), self.get(f"{name}.shift")
-        if gain is None or shift is None or self.entry.norm != place:
+        if gain is None or shift is None or self.entry.norm != when:
             return x
         epsilon = self.entry.norm_epsilon
         return torch.nn.functional.layer_norm(x, x.shape[-1:], gain, shift, epsilon)
 
-    def fed_forward(self, x: Tensor) -> Tensor:
-        """The feed-forward network, if the layer has one. [B, r, d] -> [B, r, d]"""
+    def feed_forward(self, x: Tensor) -> Tensor:
+        """Apply the feed-forward network, if the layer has one. [B, r, d] -> [B, r, d]"""
         if self.get("feed_forward.inner") is None and self.get("feed_forward.outer") is None:
             return x
-        start = self.normed(x, "feed_forward_norm", "before")
-        inner = self.projected("feed_forward.inner", start)
+        start = self.normalize(x, "feed_forward_norm", "before")
+        inner = self.project("feed_forward.inner", start)
         active = (
             torch.relu(inner)
             if self.entry.activation == "relu"
             else torch.nn.functional.gelu(inner, approximate="tanh")
         )
-        sum_ = x + self.projected("feed_forward.outer", active)
-        return self.normed(sum_, "feed_forward_norm", "after")
+        sum_ = x + self.project("feed_forward.outer", active)
+        return self.normalize(sum_, "feed_forward_norm", "after")
 
 
-def attention_mask(known: Tensor, words: Tensor, mask: str, places: Tensor) -> Tensor:
-    """True for the keys that each row may attend to. [B, n], [B, n], [B, r] -> [B, r, n]"""
-    itself = torch.arange(known.shape[1]) == places[:, :, None]
+def attention_mask(known: Tensor, words: Tensor, mask: str, positions: Tensor) -> Tensor:
+    """Return True for the keys that each row may attend to. [B, n], [B, n], [B, r] -> [B, r, n]"""
+    itself = torch.arange(known.shape[1]) == positions[:, :, None]
     visible = known[:, None].expand_as(itself)
     if mask == "others":
         visible = visible & ~itself
     elif mask == "other-words":
-        visible = visible & (words[:, None] != words.gather(1, places)[:, :, None])
+        visible = visible & (words[:, None] != words.gather(1, positions)[:, :, None])
     alone = ~visible.any(dim=2, keepdim=True)
     return visible | (itself & alone)
 
 
-def residual(entry: ResidualEntry, x: Tensor, output: Tensor, places: Tensor) -> Tensor:
+def residual(entry: ResidualEntry, x: Tensor, output: Tensor, positions: Tensor) -> Tensor:
     """Combine the input and the output of attention. [B, r, d], [B, r, d] -> [B, r, d]"""
     if entry.kind == "none":
         return output
@@ -254,14 +259,14 @@ def residual(entry: ResidualEntry, x: Tensor, output: Tensor, places: Tensor) ->
         return x + output
     sum_ = unit(output) + entry.share * unit(x)
     if entry.position_share:
-        table = entry.position_share * sinusoids(int(places.max()) + 1, x.shape[2])
-        place = torch.from_numpy(table).to(x.dtype)[places]
-        sum_ = torch.where(sum_.any(dim=2, keepdim=True), sum_ + place, sum_)
+        table = entry.position_share * sinusoids(int(positions.max()) + 1, x.shape[2])
+        added = torch.from_numpy(table).to(x.dtype)[positions]
+        sum_ = torch.where(sum_.any(dim=2, keepdim=True), sum_ + added, sum_)
     return sum_
 
 
 def unit(x: Tensor) -> Tensor:
-    """Divide each row by its length; a zero row stays zero. [..., d] -> [..., d]
+    """Divide each row by its norm; a zero row stays zero. [..., d] -> [..., d]
 
     Rows are divided by their largest entry first: squares neither overflow nor underflow.
     """
@@ -271,22 +276,28 @@ def unit(x: Tensor) -> Tensor:
     return scaled / torch.where(square > 0, square, torch.ones_like(square)).sqrt()
 
 
-def require_agreement(network: Network, batch: TrainingBatch) -> list[Layer]:
-    """The layers of a network; raise CommandError if the engine computes something else."""
+def checked_layers(network: Network, batch: TrainingBatch) -> list[Layer]:
+    """Return the layers of a network.
+
+    Raises CommandError if a weight is not finite, or if the engine's results differ on the batch.
+    """
     layers = network.to_layers()
     if not all(torch.isfinite(tensor).all() for tensor in network.tensors.values()):
-        raise CommandError("A weight is no longer a finite number: give a smaller learning rate.")
+        raise CommandError("A weight is no longer finite. Use a smaller learning rate.")
     found = disagreement(network, layers, batch)
     if not found <= TOLERANCE:
         raise CommandError(
-            f"PyTorch and the engine differ by {found:.1e} on the same weights, so that nothing is"
-            " written; please report it."
+            f"PyTorch and the engine differ by {found:.1e} on the same weights. Nothing was"
+            " written. Please report this."
         )
     return layers
 
 
 def disagreement(network: Network, layers: list[Layer], batch: TrainingBatch) -> float:
-    """The largest relative difference between network and engine on a batch, in float64."""
+    """Return the largest relative difference between network and engine on a batch, in float64.
+
+    NaN in either result gives NaN.
+    """
     bias = batch.word_bias
     wide = TrainingBatch(
         batch.vectors.double(),
@@ -294,14 +305,15 @@ def disagreement(network: Network, layers: list[Layer], batch: TrainingBatch) ->
         batch.words,
         None if bias is None else bias.double(),
         batch.targets,
-        batch.rows,
+        batch.token_ids,
     )
     doubled = {name: tensor.detach().double() for name, tensor in network.tensors.items()}
     network = Network(doubled, network.entries, network.heads, network.d)
     with torch.no_grad():
-        rows, targets = network.rows(wide).numpy(), network.targets(wide).numpy()
-    worst = 0.0
-    for number, place in enumerate(batch.targets.tolist()):
+        rows = network.contextual(wide).numpy()
+        targets = network.contextual_targets(wide).numpy()
+    worst = np.float64(0)
+    for number, target in enumerate(batch.targets.tolist()):
         sentence = SentenceArrays(
             wide.vectors[number].numpy(),
             wide.known[number].numpy(),
@@ -312,7 +324,8 @@ def disagreement(network: Network, layers: list[Layer], batch: TrainingBatch) ->
         largest = max(1.0, float(np.abs(expected).max(initial=0)))
         for difference in (
             rows[number, : len(expected)] - expected,
-            targets[number] - expected[place],
+            targets[number] - expected[target],
         ):
-            worst = max(worst, float(np.abs(difference).max(initial=0)) / largest)
-    return worst
+            # Unlike `max`, `np.maximum` keeps NaN.
+            worst = np.maximum(worst, np.abs(difference).max(initial=0) / largest)
+    return float(worst)

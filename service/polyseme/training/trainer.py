@@ -15,7 +15,7 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.training.config import TrainingConfig
 from polyseme.training.held_out import Scores, TrainingData
-from polyseme.training.network import Network, TrainingBatch, require_agreement, unit
+from polyseme.training.network import Network, TrainingBatch, checked_layers, unit
 from polyseme.training.sampling import Contexts, Draw
 
 EMBEDDING = "embedding"
@@ -108,7 +108,7 @@ class Trainer:
         draw = Draw(draw.occurrences.chosen(few), draw.hidden[few])
         contexts = self.data.contexts.augmented(draw, self.config, rng)
         batch = self.data.tensors.batch(contexts, tensors.get(EMBEDDING))
-        return require_agreement(self._network(tensors), batch)
+        return checked_layers(self._network(tensors), batch)
 
     def state_tensors(self) -> dict[str, Floats]:
         """All tensors of the state, for a checkpoint, with their role before their name."""
@@ -193,7 +193,7 @@ class Trainer:
     def _loss(self, draw: Draw, contexts: Contexts) -> Tensor:
         table = self.tensors.get(EMBEDDING)
         batch = self.data.tensors.batch(contexts, table)
-        vectors = self.network.targets(batch)
+        vectors = self.network.contextual_targets(batch)
         groups = torch.from_numpy(draw.occurrences.groups)
         labels = torch.from_numpy(draw.occurrences.labels)
         loss, temperatures = torch.zeros(()), self.log_temperature.exp()
@@ -214,7 +214,7 @@ class Trainer:
 
     def _vector_drift(self, batch: TrainingBatch) -> Tensor:
         """The squared distance of the vectors in a batch from their initial values."""
-        begin = torch.nn.functional.embedding(batch.rows, self.initial[EMBEDDING])
+        begin = torch.nn.functional.embedding(batch.token_ids, self.initial[EMBEDDING])
         drift = ((batch.vectors - begin) / self._vector_scale).square().sum()
         return drift / len(batch.targets)
 
