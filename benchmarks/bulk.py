@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import click
 import orjson
 import zstandard
-from record import record
+from record import RESULTS, record
 
 WORKERS = 2
 BATCH = 1024
@@ -253,7 +253,10 @@ def main(corpus: Path, rows: int, how: str | None, settled: bool, writes: bool) 
         for name, (fewer, options) in CASES.items():
             found[name] = case(whole, fifth, rows // fewer, options, few)
             click.echo(f"{name}: {found[name]}")
-    record("bulk", ["numpy", "orjson", "pyarrow"], {"workers": WORKERS, "cases": found})
+    engine = orjson.loads(RESULTS.joinpath("engine.json").read_bytes())
+    speed = engine["sentences"]["1000"]["words_per_second"]["MiniLM"]  # measured on this machine
+    about = {"workers": WORKERS, "transformer_words_per_second": speed}
+    record("bulk", ["numpy", "orjson", "pyarrow"], {**about, "cases": found})
 
 
 if __name__ == "__main__":

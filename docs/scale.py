@@ -27,7 +27,7 @@ FLOAT32, FLOAT16 = 4, 2
 HEAD = f"""\
 # A billion sentences
 
-`make docs` writes this page from `benchmarks/results/bulk.json` and `engine.json`. The figures of
+`make docs` writes this page from `benchmarks/results/bulk.json`. The figures of
 one machine were measured; those of several are computed from them, for {ROWS:,} sentences like the
 measured ones."""
 
@@ -198,12 +198,12 @@ def _table_bytes() -> float:
 
 def _transformer(found: Document) -> list[str]:
     contextual = found["cases"]["contextual vectors"]
-    speeds = benchmark("engine")["sentences"]["1000"]["words_per_second"]
+    transformer = benchmark("bulk")["transformer_words_per_second"]
     words = ROWS * contextual["tokens_a_sentence"]
-    theirs = words / speeds["MiniLM"] / 3600
+    theirs = words / transformer / 3600
     text = f"""\
 all-MiniLM-L6-v2 was measured on one of the same cores, in batches, without writing anything:
-{speeds["MiniLM"]:,} words a second ([figures](performance.md)). BERT-base takes {BERT} times its
+{transformer:,} words a second (`benchmarks/engine.py`). BERT-base takes {BERT} times its
 arithmetic. At {PRICE} dollars for a core's hour, {ROWS:,} sentences take:
 """
     systems = {

@@ -166,7 +166,7 @@ def test_a_key_is_compared_by_the_bytes_that_were_sent() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 65, "key-1", "key-007", "a\n"])
-def test_a_name_is_one_word_and_none_of_those_of_keys_without_names(name: str) -> None:
+def test_a_name_is_one_word_and_not_a_reserved_one(name: str) -> None:
     assert not is_valid_name(name)
     assert is_valid_name("x" * 64)
     assert is_valid_name("key-1a")

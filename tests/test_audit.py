@@ -56,7 +56,7 @@ def test_a_known_weakness_fails_the_check_and_is_named(audit: ModuleType) -> Non
     ]
 
 
-def test_no_known_weakness_passes_and_what_was_not_audited_is_named(audit: ModuleType) -> None:
+def test_a_known_vulnerability_fails_and_unaudited_packages_are_named(audit: ModuleType) -> None:
     assert verdict(audit, CLEAN) == ("audit: 1 packages have no known weakness.", 0)
     text, code = verdict(audit, CLEAN, SKIPPED)
     assert (text, code) == ("audit: 1 packages have no known weakness; not audited: regex.", 0)
@@ -74,7 +74,7 @@ def test_an_audit_that_fails_for_another_reason_fails_the_check(audit: ModuleTyp
         audit.read("", "No module named pip_audit")
 
 
-def test_all_that_the_service_needs_is_audited_and_what_tests_need_is_not(
+def test_packages_of_the_service_are_audited_and_those_of_tests_are_not(
     audit: ModuleType,
 ) -> None:
     names = {line.split("==")[0] for line in audit.requirements()}

@@ -116,7 +116,7 @@ def test_a_goal_is_met_on_the_right_side_of_its_bound_and_on_it():
         assert row[1:] == ["≤ 2", str(figure), verdict]
 
 
-def test_every_goal_of_what_was_measured_is_on_the_page_of_performance():
+def test_every_measured_goal_is_on_the_performance_page():
     page = (DOCS / "performance.md").read_text("utf-8")
     found = performance.results()
     assert set(performance.GOALS) <= set(performance.SECTIONS)
@@ -134,7 +134,7 @@ def test_a_note_follows_its_figures(monkeypatch):
 
 
 @pytest.mark.parametrize("made", [performance, reliability])
-def test_the_pictures_of_a_page_are_those_of_what_was_measured(made):
+def test_the_pictures_of_a_page_agree_with_the_measurements(made):
     mpl = pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
     page = (DOCS / f"{made.__name__.rpartition('.')[2]}.md").read_text("utf-8")
     drawn = made.images()

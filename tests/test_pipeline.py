@@ -21,7 +21,7 @@ def test_every_block_of_the_page_is_run():
 
 
 @pytest.mark.slow
-def test_the_page_prints_what_it_shows(tmp_path):
+def test_the_blocks_of_the_page_print_the_documented_output(tmp_path):
     for module in ("sklearn", "spacy"):
         pytest.importorskip(module, reason=f"needs the extra [{module}]")
     if not VECTORS.is_dir():

@@ -129,7 +129,7 @@ def test_weights_ship_that_are_better_held_out_and_do_not_lose_everywhere(one, s
     assert verdict(one)["shipped"] is shipped
 
 
-def test_what_is_shipped_of_a_model_comes_back_by_import(tmp_path):
+def test_an_import_restores_the_shipped_parts_of_a_model(tmp_path):
     """All of a full layer, but for the word bias, and the same bytes each time."""
     bias = np.linspace(-2, 0, len(WORDS)).astype(np.float32)
     model = tiny_model(tmp_path / "tiny", layers=[full_layer(3)], word_bias=bias)

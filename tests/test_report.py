@@ -257,7 +257,7 @@ def test_the_explanation_table_has_heads_and_controls():
     assert attention_explained(None) == []
 
 
-def test_variants_stand_beside_the_model_with_their_differences():
+def test_variants_are_listed_with_the_model_and_their_differences():
     figure = {"value": 80.0, "error": 1.25}
     other = {**figure, "difference": 0.5, "difference_error": 0.25}
     measured = {"nouns_macro_f1": figure, "pairs_auc": figure}

@@ -203,7 +203,7 @@ def test_behind_a_proxy_the_last_entry_is_the_caller(client_of) -> None:
 @pytest.mark.parametrize(
     "own", ['"', '"1.1.1.1', '[1.1.1.1]"', '1.1.1.1:"', "\\", ",", "1.1.1.1, "]
 )
-def test_a_caller_cannot_write_what_hides_the_entry_of_the_proxy(client_of, own: str) -> None:
+def test_a_caller_cannot_hide_the_entry_of_the_proxy(client_of, own: str) -> None:
     ask = client_of(rate_limit="1/hour", proxies=1)
     assert ask("10.9.9.9", f"{own}, 5.5.5.5") == 200
     assert ask("10.9.9.9", "5.5.5.5") == 429

@@ -190,7 +190,7 @@ def test_without_the_setting_no_page_is_spoken_to(client: httpx.Client, make_cli
         "https://example.org\nhttps://other.org",
     ],
 )
-def test_what_is_not_an_exact_origin_is_refused_at_the_start(origin: str) -> None:
+def test_an_inexact_origin_is_refused_at_startup(origin: str) -> None:
     with pytest.raises(ValidationError) as caught:
         Settings(cors_origins=f"{LISTED},{origin}")
     assert caught.value.errors()[0]["loc"] == ("cors_origins",)

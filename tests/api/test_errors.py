@@ -297,7 +297,7 @@ LONG = " ".join(["river"] * 50)
         ),
     ],
 )
-def test_what_is_over_a_limit_is_a_413_that_names_limit_and_size(
+def test_exceeding_a_limit_is_a_413_with_limit_and_size(
     make_client, setting: str, limit: int, path: str, body: dict, size: int
 ) -> None:
     limited = make_client(**{setting: limit})
@@ -306,7 +306,7 @@ def test_what_is_over_a_limit_is_a_413_that_names_limit_and_size(
     assert str(limit) in document["detail"] and str(size) in document["detail"]
 
 
-def test_an_answer_is_limited_where_no_estimate_was_made(make_client) -> None:
+def test_a_response_without_an_estimate_is_limited(make_client) -> None:
     limited = make_client(max_answer_bytes=300)
     for path, body in (
         ("/v1/encode", {"input": LONG, "include": []}),

@@ -284,7 +284,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("body", "status"), HOSTILE.values(), ids=HOSTILE)
-def test_what_is_wrong_is_refused_with_one_sentence(limited, body, status):
+def test_invalid_fields_are_refused_with_one_sentence(limited, body, status):
     sent = json.dumps(body).encode()
     answer = post(limited, sent, headers={"Content-Type": "application/json"})
     document = expect_problem(answer, status, "invalid" if status == 422 else "too_large")
@@ -358,7 +358,7 @@ def test_lengths_that_do_not_fit_are_refused(limited, length, content, status):
         ({"Accept": "text/html"}, 406, "not_acceptable"),
     ],
 )
-def test_what_is_declared_as_something_else_is_refused(limited, headers, status, code):
+def test_another_content_type_is_refused(limited, headers, status, code):
     answer = post(limited, json.dumps(request()).encode(), headers=headers)
     document = expect_problem(answer, status, code)
     assert document["error"] == f"{document['detail']} {document['hint']}"

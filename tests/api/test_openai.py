@@ -316,7 +316,7 @@ def test_more_than_a_limit_is_refused_and_never_cut(small, texts, setting, limit
     assert (document["setting"], document["limit"], document["size"]) == (setting, limit, size)
 
 
-def test_an_answer_over_its_limit_is_refused_by_what_is_sent_and_not_by_what_is_computed(
+def test_the_limit_of_a_response_counts_sent_and_not_computed_arrays(
     make_client,
 ):
     # A vector of 300 numbers: 16 bytes each as text at most, 16/3 as base64, and some around it.

@@ -99,7 +99,7 @@ def test_a_text_is_composed_word_by_word(fast: httpx.Client, oracle) -> None:
     assert (np.array(result["attention"]) > 0).all()
 
 
-def test_what_becomes_of_unknown_words_is_chosen_by_the_request(fast: httpx.Client) -> None:
+def test_the_request_selects_the_treatment_of_unknown_words(fast: httpx.Client) -> None:
     body = {"input": "the qzxqzx was"}
     assert tokens(encode(fast, **body)) == tokens(encode(fast, **body, oov="subword"))
     zero = encode(fast, **body, oov="zero")

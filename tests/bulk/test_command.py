@@ -64,7 +64,7 @@ def test_the_number_of_workers_changes_no_byte(tmp_path):
     assert shards_of(tmp_path / "1") == shards_of(tmp_path / "3")
 
 
-def test_a_row_that_stops_the_work_is_named_and_what_was_written_stays(tmp_path):
+def test_a_failing_row_is_named_and_written_shards_are_kept(tmp_path):
     source = write_lines(tmp_path / "in.txt", [*SENTENCES, "word " * 1030])
     few = ("--shard-rows", "2", "--workers", "1")
     code, printed, said = bulk(source, tmp_path / "out", *few)
@@ -111,7 +111,7 @@ def test_a_missing_extra_is_named(tmp_path, package, options, extra):
     assert f"pip install 'polyseme[{extra}]'" in done.stderr.decode()
 
 
-def test_the_blocks_of_the_page_read_what_the_command_writes(tmp_path, monkeypatch):
+def test_the_blocks_of_the_page_read_the_output_of_the_command(tmp_path, monkeypatch):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     assert bulk(source, tmp_path / "vectors", "--workers", "1")[0] == 0
     page = (ROOT / "docs" / "bulk.md").read_text("utf-8")

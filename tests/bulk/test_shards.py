@@ -256,7 +256,7 @@ def test_sentence_vectors_are_rounded_once(tmp_path):
     assert found["vectors"].shape == wanted.shape
 
 
-def test_of_several_files_it_names_the_one_of_each_row(tmp_path):
+def test_rows_of_several_files_name_their_file(tmp_path):
     (tmp_path / "in").mkdir()
     write_lines(tmp_path / "in" / "a.txt", SENTENCES[:2])
     write_lines(tmp_path / "in" / "b.txt", SENTENCES[2:])

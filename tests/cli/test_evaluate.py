@@ -72,7 +72,7 @@ def test_the_same_command_gives_the_same_bytes(measured):
     assert measured("wic")[2].startswith(b"<?xml")
 
 
-def test_the_document_has_what_the_table_has(measured, sets):
+def test_the_document_agrees_with_the_table(measured, sets):
     text, document, _ = measured("wic")
     found = json.loads(document)
     assert (found["task"], found["model"], found["split"], found["pairs"]) == (

@@ -162,7 +162,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("content", FILES.values(), ids=FILES)
-def test_serving_ends_with_one_sentence_where_the_file_is_bad(tmp_path, content):
+def test_a_bad_file_ends_the_start_with_one_sentence(tmp_path, content):
     file = tmp_path / "keys-s3cretqx"
     file.write_text(content)
     done = run("serve", POLYSEME_API_KEYS_FILE=str(file))

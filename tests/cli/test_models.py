@@ -241,7 +241,7 @@ def test_a_model_is_replaced_only_on_request(importing):
     assert [path.name for path in importing.models.iterdir()] == ["vectors"]
 
 
-def test_a_model_stays_where_its_replacement_is_spoiled(importing):
+def test_a_damaged_replacement_keeps_the_previous_model(importing):
     importing(content=rows())
     before = snapshot(importing.models)
     assert importing("--replace", content=rows() + rows()).returncode == 1
@@ -322,7 +322,7 @@ def test_gensim_and_an_import_read_word2vec_text(polyseme, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_bundled_model_comes_back_from_its_text_to_the_bit(bundled, tmp_path):
+def test_the_bundled_model_round_trips_through_text_to_the_bit(bundled, tmp_path):
     """8 bits and a scale; words of the tokenizer have no white space, so none is skipped."""
     out, models = tmp_path / "wiki.txt", tmp_path / "models"
     done = run("models", "export", BUNDLED, "--output", out, "--limit", "5000")

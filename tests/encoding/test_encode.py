@@ -205,7 +205,7 @@ def test_pieces_of_words_are_tokens(plain):
     ]
 
 
-def test_tokenized_words_stay_as_they_are(plain):
+def test_tokenized_words_are_not_split(plain):
     one = ask_one(plain, ["didn't", "bank"])
     assert [(t.text, t.start, t.end, t.key) for t in one.tokens] == [
         ("didn't", None, None, None),

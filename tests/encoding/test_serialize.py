@@ -54,7 +54,7 @@ def decoded(document):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("mean", [True, False])
-def test_arrays_come_back_equal(deep, dtype, mean):
+def test_arrays_round_trip(deep, dtype, mean):
     encoded = ask(deep, TEXTS, include=EVERY, mean_heads=mean)
     options = {"include": EVERY, "mean_heads": mean, "dtype": dtype}
     as_numbers = document_of(deep, TEXTS, **options)["results"]

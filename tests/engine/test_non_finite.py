@@ -94,7 +94,7 @@ def test_any_magnitude_gives_finite_numbers_or_the_error(exponent):
 
 
 @pytest.mark.parametrize("bias", [-2e38, -1e30, -1e4, 0.0, 1e4, 1e30, 2e38])
-def test_a_bias_on_every_score_alike_changes_only_what_rounding_swallows(bias):
+def test_a_constant_bias_changes_only_rounding(bias):
     start = sentence(np.zeros((5, 3)), word_bias=[bias] * 5)
     scoring = Scoring(position_bias=np.full((1, 3), bias / 3, np.float32), word_bias=True)
     weights = contextualize(start, [Layer(scoring=scoring)], ["weights"]).records[0]["weights"]
@@ -248,7 +248,7 @@ def test_a_trace_of_numbers_that_are_not_finite_raises(bad):
         trace_projected(np.ones((1, 2)), np.ones((1, 2)), x)
 
 
-def test_a_trace_in_float64_survives_what_overflows_float32():
+def test_a_trace_in_float64_survives_an_overflow_of_float32():
     x = np.array([[1e25, 0], [0, 1e25]])
     steps = {step.name: step.values for step in trace_embeddings(x, Weights())}
     np.testing.assert_allclose(steps["scores"], [[1e50, 0], [0, 1e50]])

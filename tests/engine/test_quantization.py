@@ -78,7 +78,7 @@ def test_the_largest_scale_is_the_largest_that_gives_finite_numbers():
         assert not np.isfinite(np.float32(127) * np.nextafter(LARGEST_SCALE, np.float32(np.inf)))
 
 
-def test_what_was_quantized_is_quantized_to_the_same_integers():
+def test_quantization_is_idempotent():
     rows = quantize(table(1009, 31))
     again = quantize(rows[:])
     assert np.array_equal(again.integers, rows.integers)
@@ -113,7 +113,7 @@ def test_the_memory_order_does_not_matter(view):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
-def test_what_is_not_finite_in_float32_is_not_quantized(bad):
+def test_non_finite_numbers_are_not_quantized(bad):
     vectors = table().astype(np.float64)
     vectors[100, 3] = bad
     with pytest.raises(NonFiniteError):
@@ -154,7 +154,7 @@ def test_an_array_is_kept_as_it_is():
     assert scales is None
 
 
-def test_of_quantized_rows_the_integers_are_kept_and_all_floats_are_a_copy():
+def test_quantized_rows_keep_integers_and_copy_floats():
     rows = quantize(table())
     numbers, scales = stored(rows)
     assert numbers is rows.integers

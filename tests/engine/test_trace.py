@@ -90,7 +90,7 @@ def test_the_next_layer_starts_where_the_last_one_ended():
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
-def test_the_steps_stand_in_the_order_of_the_arithmetic(place):
+def test_the_steps_are_in_the_order_of_the_arithmetic(place):
     rng = np.random.default_rng(8)
     d = 6
     layer = Layer(
@@ -162,7 +162,7 @@ WORKED_ON = {"X": "embeddings", "X̂": "attention_norm", "R": "residual"}
 
 @pytest.mark.parametrize("place", ["none", "before", "after"])
 @pytest.mark.parametrize("bare", [False, True])
-def test_the_formulas_of_projections_name_what_they_work_on(place: str, bare: bool) -> None:
+def test_the_formulas_of_projections_name_their_operands(place: str, bare: bool) -> None:
     rng = np.random.default_rng(6)
     parts = [Projection()] * 3 if bare else [projection(rng, 4, 4) for _ in range(3)]
     layer = Layer(1, *parts, norm=place, attention_norm=layer_norm(rng, 4))
@@ -179,7 +179,7 @@ def test_the_formulas_of_projections_name_what_they_work_on(place: str, bare: bo
 
 @pytest.mark.parametrize("place", ["before", "after"])
 @pytest.mark.parametrize("norms", [False, True])
-def test_the_formulas_after_attention_name_what_they_work_on(place: str, norms: bool) -> None:
+def test_the_formulas_after_attention_name_their_operands(place: str, norms: bool) -> None:
     rng = np.random.default_rng(7)
     first, second = (layer_norm(rng, 4) if norms else None for _ in range(2))
     network = FeedForward(projection(rng, 4, 5), projection(rng, 5, 4), "relu")

@@ -67,7 +67,7 @@ def test_a_sense_that_train_lacks_is_never_guessed():
     assert coarsewsd(files, by_neighbour).accuracy.value == 75
 
 
-def test_of_several_embedders_the_figures_are_means():
+def test_the_figures_of_several_embedders_are_means():
     nothing = coarsewsd(COARSE, lambda o: np.zeros((len(o), 2)))
     assert nothing.rounded() == {"words": 1, "accuracy": 50.0, "macro_f1": 33.33}
     found = coarsewsd(COARSE, by_neighbour, lambda o: np.zeros((len(o), 2)))
@@ -84,7 +84,7 @@ def test_the_most_frequent_sense_is_that_of_train():
     assert most_frequent_sense(three_to_one).accuracy.value == 75
 
 
-def test_the_first_of_senses_that_are_equally_frequent_is_taken():
+def test_the_first_of_equally_frequent_senses_is_taken():
     files = {**COARSE, TAUGHT: ["1", "0", "1"], TRAIN: COARSE[TRAIN], GOLD: ["0", "0", "0", "1"]}
     assert most_frequent_sense(files).accuracy.value == 25
     files = {**files, TRAIN: COARSE[TRAIN][:2], TAUGHT: ["1", "0"]}

@@ -106,7 +106,7 @@ def test_rare_words_decide_where_common_ones_are_everywhere(found):
     assert found.rankings["rarity"]["evidence_auc"].value == 100
 
 
-def test_what_a_query_is_worth_is_the_difference_to_the_same_head_without(found):
+def test_the_cost_of_a_query_is_the_difference_to_the_head_without_it(found):
     figures = values(found.by_query["head 1"])
     assert (figures["evidence_auc"], figures["evidence_at_1"]) == (50, 83.33)
     assert set(values(found.by_query["head 2"]).values()) <= {0, None}

@@ -142,7 +142,7 @@ class TestJudge:
         """The first is told by river, the fourth by loan; the last without itself by loan too."""
         assert [self.JUDGE.guess(n) for n in (0, 3, 4)] == [0, 1, 1]
 
-    def test_of_three_senses_the_other_two_are_one(self):
+    def test_two_of_three_senses_count_as_one_against_the_third(self):
         judge = NaiveBayes(lemma_of([0, 1, 2, 0], [("a",), ("a",), ("b",), ("c",)]))
         (found,) = judge.evidence(3, ["a"])  # in 1, 1, 0 of 1, 1, 1: q = 2/3
         q = 10 * 2 / 3

@@ -35,7 +35,7 @@ def texts(monkeypatch):
     return of
 
 
-def test_every_system_every_figure_and_what_was_published_can_be_read(texts):
+def test_the_picture_names_every_system_figure_and_published_value(texts):
     found = texts(replace(RESULTS, published=published_coarsewsd(TEN)))
     for text in ("static vector", "contextual vector (tiny)", "5.0", "50.5", "100.0", "93.3"):
         assert text in found
@@ -114,7 +114,7 @@ def test_bars_end_at_the_figures_and_whiskers_at_their_intervals(base):
     assert panel.yaxis_inverted()
 
 
-def test_lines_stand_at_what_was_published():
+def test_lines_are_drawn_at_published_figures():
     panel = Canvas().subplots()
     results = replace(RESULTS, published=published_coarsewsd(TEN))
     drawing._draw_published(panel, "accuracy", results)

@@ -128,7 +128,7 @@ def test_a_model_that_the_service_lacks_is_refused_with_those_it_has(address):
         ServiceSource(address(), "nobody")
 
 
-def test_what_a_service_keeps_to_itself_is_not_measured_through_it(address, tmp_path):
+def test_systems_that_need_weights_are_not_measured_through_a_service(address, tmp_path):
     wish = EvaluationConfig("coarsewsd", tmp_path, ("model", "random", "closed-form"))
     with pytest.raises(CommandError, match="so random, closed-form cannot be measured"):
         measure_service(ServiceSource(address()), wish)

@@ -177,7 +177,7 @@ def test_random_projections_have_the_variance_that_keeps_lengths(tmp_path):
     assert (lengths / np.linalg.norm(vectors, axis=1)).mean() == pytest.approx(1, abs=0.1)
 
 
-def test_what_comes_from_a_service_is_measured_by_the_same_readers(model):
+def test_vectors_of_a_service_are_measured_by_the_same_readers(model):
     sentence = sentence_of(model)
     contextual = np.arange(25, dtype=np.float32).reshape(5, 5)
 

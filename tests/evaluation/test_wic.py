@@ -18,13 +18,13 @@ def test_a_pair_is_the_same_from_the_best_threshold_of_train_on():
     assert found.rounded() == {"train_accuracy": 100.0, "dev_accuracy": 66.67}
 
 
-def test_of_test_the_figures_have_its_name():
+def test_figures_of_the_test_part_are_named_so():
     files = {**WIC, "wic/test/test.data.txt": WIC[DATA][:1], "wic/test/test.gold.txt": ["F"]}
     found = wic(files, by_neighbour, split="test")
     assert found.rounded("test") == {"train_accuracy": 100.0, "test_accuracy": 0.0}
 
 
-def test_of_several_embedders_the_figures_are_means_each_with_its_own_threshold():
+def test_figures_of_several_embedders_are_means_with_separate_thresholds():
     found = wic(WIC, by_neighbour, lambda o: np.ones((len(o), 2)))
     # If all cosines are equal, all pairs count as the same: 1 of 2 in train, 1 of 3 in dev.
     assert (found.train, found.accuracy.value) == (75.0, 50.0)
@@ -64,14 +64,14 @@ def test_no_other_threshold_is_better_on_train(seed):
     assert accuracy == max(others)
 
 
-def test_of_thresholds_that_are_equally_good_the_lowest_is_taken():
+def test_the_lowest_of_equally_good_thresholds_is_taken():
     cosines, same = np.array([0.1, 0.2, 0.3, 0.4]), np.array([True, False, False, True])
     assert best_threshold(cosines, same) == (0.4, 0.75)
     assert best_threshold(cosines, np.ones(4, np.bool_)) == (0.1, 1.0)
     assert best_threshold(cosines, np.array([False, True, False, True])) == (0.2, 0.75)
 
 
-def test_the_threshold_is_not_tuned_on_what_is_measured():
+def test_the_threshold_is_not_tuned_on_the_measured_split():
     turned = {**WIC, GOLD: ["F", "T", "T"]}
     assert wic(turned, by_neighbour).threshold == wic(WIC, by_neighbour).threshold
 

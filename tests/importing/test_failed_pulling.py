@@ -154,7 +154,7 @@ def test_a_file_name_that_differs_from_the_index_is_reported(mirror, puller):
     assert not puller.models.exists()
 
 
-def test_vectors_that_are_none_are_refused_as_by_an_import(mirror, puller):
+def test_invalid_vectors_are_refused_as_by_an_import(mirror, puller):
     mirror.put(files.text(head=b"9 3"))
     done = puller.pull(NAME, mirror=mirror)
     assert (done.code, done.out) == (1, "")

@@ -79,7 +79,7 @@ def test_words_and_numbers_round_trip(lasting_importer, pieces, kind, table, pac
 @pytest.mark.parametrize("kind", FORMATS)
 @EXAMPLES
 @given(table=tables())
-def test_what_comes_back_is_the_same_when_the_format_is_guessed(lasting_importer, kind, table):
+def test_a_detected_format_gives_the_same_model(lasting_importer, kind, table):
     words, vectors = table
     vectors = np.column_stack([vectors, vectors])  # one number could be that of a head
     read, found = lasting_importer.read(build(kind, words, vectors))
@@ -189,7 +189,7 @@ def test_a_file_that_has_grown_is_reported_as_changed(importer, pieces, monkeypa
 def test_a_folder_with_an_invalid_model_name_is_refused(tmp_path):
     (tmp_path / "file").write_bytes(rows())
     for name in ("a b", ".x", "x" * 65):
-        with pytest.raises(CommandError, match="A model's name is letters"):
+        with pytest.raises(CommandError, match="A model's name has at most 64 letters"):
             importing.import_vectors(
                 tmp_path / "file", tmp_path / name, importing.ImportOptions(), Progress()
             )

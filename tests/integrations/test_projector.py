@@ -81,7 +81,7 @@ def test_words_of_any_characters_round_trip(tmp_path):
     assert [row["place"] for row in rows[cut:]] == [str(n) for n in range(len(rows) - cut)]
 
 
-def test_words_that_need_no_escape_stand_as_they_are(tmp_path):
+def test_words_that_need_no_escape_are_unchanged(tmp_path):
     save_projection(tmp_path, hostile())
     tokens = {row["token"] for row in metadata_in(tmp_path)}
     assert {'"', '""quoted"', "日本語", "👩🏽\u200d🚒", "tab\\tin", "line\\nbreak"} <= tokens
@@ -119,7 +119,7 @@ def test_a_second_time_takes_the_place_of_the_first(tmp_path):
     assert len(vectors_in(tmp_path)) == len(metadata_in(tmp_path)) == len(HOSTILE) // 2
 
 
-def test_what_fails_half_way_leaves_the_files_as_they_were(tmp_path):
+def test_a_failed_write_keeps_the_previous_files(tmp_path):
     save_projection(tmp_path, hostile())
     before = {name: (tmp_path / name).read_bytes() for name in left(tmp_path)}
     lone = Token("\ud800", None, None, None, "oov")

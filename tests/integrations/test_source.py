@@ -76,7 +76,7 @@ def test_the_key_is_stored_nowhere(address, tmp_path):
     assert not any(KEY.encode() in data for data in stored)
 
 
-def test_what_the_service_refuses_is_raised_as_it_is_here(address, monkeypatch):
+def test_errors_of_the_service_are_raised_as_local_ones(address, monkeypatch):
     with pytest.raises(UnknownModelError):
         ContextualVectorizer("absent", url=address).transform(TEXTS)
     monkeypatch.setenv("POLYSEME_API_KEY", "another")

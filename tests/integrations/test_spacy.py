@@ -76,7 +76,7 @@ def test_the_whole_document_is_encoded_on_request(deep):
 
 
 @pytest.mark.parametrize("cuts", [(0, 3), (0, 3, 6), (0, 3, 5, 7)])
-def test_what_is_longer_than_a_piece_is_cut_into_even_ones(deep, cuts):
+def test_long_documents_are_split_into_even_chunks(deep, cuts):
     words = ["river", "bank", "money", "apple", "did", "high", "end"][: cuts[-1]]
     doc = pipeline(most=3)(" ".join(words))
     pieces = [words[start:end] for start, end in pairwise(cuts)]
@@ -136,7 +136,7 @@ def test_an_unencoded_document_has_no_vectors():
 
 
 @pytest.mark.usefixtures("deep")
-def test_a_stream_gives_what_one_by_one_gives():
+def test_a_stream_has_the_results_of_single_documents():
     texts = ["river bank . the end .", "", "money bank", " \n", "apple " * 40] * 3
     nlp = pipeline("sentencizer", most=16)
     together = list(nlp.pipe(texts, batch_size=4))

@@ -22,7 +22,7 @@ def cosine(left, right):
 
 
 @pytest.mark.usefixtures("deep")
-def test_processes_give_what_one_gives():
+def test_several_processes_have_the_results_of_one():
     nlp, texts = pipeline(), ["river bank", "money bank", "apple", ""] * 3
     pairs = zip(nlp.pipe(texts, n_process=2, batch_size=2), map(nlp, texts), strict=True)
     assert all(np.array_equal(one.tensor, other.tensor) for one, other in pairs)
@@ -69,7 +69,7 @@ def test_a_document_is_stored_with_its_vectors():
     assert np.array_equal(read._.attention, doc._.attention)
 
 
-def test_tokens_that_are_merged_later_are_not_given_the_rows_of_others():
+def test_tokens_merged_later_do_not_get_rows_of_others():
     doc = pipeline()("river bank money")
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[:2])

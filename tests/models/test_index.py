@@ -54,7 +54,7 @@ def test_the_index_of_three_words_can_be_followed_by_hand(tmp_path):
     assert numbers.tolist() == [*(0, 2, 5, 7), *(0, 1, 1, 3), *(2, 0, 1)]
 
 
-def test_the_index_that_is_written_is_that_of_the_definition(whole, bundled):
+def test_the_written_index_follows_the_definition(whole, bundled):
     assert np.load(whole / INDEX).tolist() == index_of(TEXT).tolist()
     text = b"".join(bundled.vocabulary.word(row).encode() + b"\n" for row in range(70_000))
     assert np.array_equal(built_of(text), index_of(text))

@@ -104,7 +104,7 @@ def model_and_sentence(tmp_path, layers, **changes):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_layer_comes_back_array_by_array(tmp_path, kind):
+def test_a_layer_round_trips_array_by_array(tmp_path, kind):
     model, _ = model_and_sentence(tmp_path, KINDS[kind])
     assert len(model.layers) == len(KINDS[kind])
     for written, read in zip(KINDS[kind], model.layers, strict=True):
@@ -139,7 +139,7 @@ def test_weights_of_any_memory_order_round_trip(tmp_path, view):
     assert_same(layer, tiny_model(tmp_path, layers=[layer], word_bias=BIAS).layers[0])
 
 
-def test_the_word_bias_comes_back_and_reaches_the_sentence(tmp_path):
+def test_the_word_bias_round_trips_and_is_used_for_sentences(tmp_path):
     model, sentence = model_and_sentence(tmp_path, [Layer(scoring=Scoring(word_bias=True))])
     assert np.array_equal(model.word_bias, np.linspace(-1, 1, 11, dtype=np.float32))
     tokens = tokenize(SENTENCE, model.vocabulary)
@@ -187,7 +187,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("case", UNFIT)
-def test_what_the_format_cannot_hold_is_refused_and_not_changed(tmp_path, case):
+def test_layers_that_do_not_fit_the_format_are_refused(tmp_path, case):
     with pytest.raises(ModelFolderError):
         tiny_model(tmp_path, layers=UNFIT[case], word_bias=BIAS)
     assert not list(tmp_path.iterdir())

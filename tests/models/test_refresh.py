@@ -44,14 +44,14 @@ def test_an_unused_model_is_not_loaded(place, registry):
     assert version_of(registry.model("two")) == 2
 
 
-def test_a_new_model_is_read_at_once_where_all_are(place):
+def test_a_new_model_is_loaded_at_once_with_preloading(place):
     registry = Registry([place], "one", preload=True)
     write(place / "three", 3)
     registry.refresh()
     assert registry.state("three").status == "loaded"
 
 
-def test_where_the_new_folder_is_broken_the_model_read_before_answers(place, registry):
+def test_a_broken_new_folder_keeps_the_previous_model(place, registry):
     before = registry.model("two")
     spoil(place / "two")
     registry.refresh()
@@ -68,7 +68,7 @@ def test_where_the_new_folder_is_broken_the_model_read_before_answers(place, reg
     assert registry.state("two").problem is None
 
 
-def test_a_folder_that_comes_back_as_it_was_is_not_read_again(place, registry, monkeypatch):
+def test_a_folder_that_is_restored_unchanged_is_not_read_again(place, registry, monkeypatch):
     before = registry.model("two")
     (place / "two" / MANIFEST).rename(place / "two" / "away")
     registry.refresh()

@@ -103,7 +103,7 @@ def test_a_later_place_wins(place, tmp_path):
     assert Registry([later, place], "one").model().manifest.source == "one"
 
 
-def test_the_models_of_a_folder_stand_beside_the_bundled(place):
+def test_the_models_of_a_folder_are_listed_with_the_bundled_ones(place):
     bundled = set(find_models([bundled_models()]))
     assert set(Registry.of(place, "one").names) == bundled | {"one", "two"}
     assert set(Registry.of(None, "one").names) == bundled
@@ -209,7 +209,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("sentence", DAMAGES)
-def test_what_can_be_seen_without_reading_the_arrays_is_seen(place, reads, sentence):
+def test_problems_outside_the_arrays_are_found_without_reading_them(place, reads, sentence):
     DAMAGES[sentence](place / "two")
     state = registry_of(place).state("two")
     assert (state.status, state.problem, state.manifest) == ("broken", sentence, None)
@@ -219,7 +219,7 @@ def test_what_can_be_seen_without_reading_the_arrays_is_seen(place, reads, sente
     assert caught.value.detail == sentence
 
 
-def test_a_manifest_is_parsed_again_only_where_it_has_changed(place, monkeypatch):
+def test_a_manifest_is_parsed_again_only_after_a_change(place, monkeypatch):
     parsed = []
     read_manifest = registry_module.read_manifest
     monkeypatch.setattr(

@@ -103,7 +103,7 @@ ATTACKS = {
 
 @BOTH
 @pytest.mark.parametrize("case", ATTACKS)
-def test_scales_that_are_none_are_refused(quantised_whole, case, verify):
+def test_invalid_scales_are_refused(quantised_whole, case, verify):
     content, expected = ATTACKS[case]
     replace(quantised_whole, SCALES, content)
     assert said_of(quantised_whole, verify=verify) == expected

@@ -147,7 +147,7 @@ def test_a_word_given_twice_is_refused_by_its_second_line(words, data):
     assert caught.value.detail == f"vocabulary.txt has a word twice, in line {second + 1}."
 
 
-def test_of_several_words_that_are_there_twice_the_first_is_named():
+def test_the_first_of_several_repeated_words_is_named():
     with pytest.raises(ModelFolderError) as caught:
         vocabulary_of(["a", "b", "c", "c", "a", "b", "b"])
     assert caught.value.detail == "vocabulary.txt has a word twice, in line 4."

@@ -198,7 +198,7 @@ except OSError:
 """
 
 
-def test_the_older_folder_is_put_back_where_the_new_one_cannot_take_its_place(tmp_path):
+def test_the_previous_folder_is_restored_if_the_new_one_cannot_replace_it(tmp_path):
     folder = write_tiny(tmp_path / "tiny", source="the older one")
     before = snapshot(tmp_path)
     done = subprocess.run(

@@ -132,7 +132,7 @@ def drafts(folder):
     return list(folder.glob(".writing-*"))
 
 
-def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path, writing):
+def test_files_of_a_killed_writer_are_removed_by_the_next(tmp_path, writing):
     assert len(drafts(tmp_path)) == 1
     assert list(tmp_path.glob(".writing-*/new/slow/vocabulary.txt"))
     writing.kill()
@@ -142,7 +142,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path, writing):
     assert names(tmp_path) == ["tiny"]
 
 
-def test_what_a_living_writer_has_written_is_left_to_it(tmp_path, writing):
+def test_files_of_a_running_writer_are_kept(tmp_path, writing):
     before = snapshot(drafts(tmp_path)[0])
     for _ in range(3):
         write_tiny(tmp_path / "tiny")
@@ -165,7 +165,7 @@ def test_a_writer_that_died_early_leaves_nothing(tmp_path, stage):
     assert names(tmp_path) == ["tiny"]
 
 
-def test_what_no_writer_has_left_is_not_touched(tmp_path):
+def test_unrelated_files_are_not_touched(tmp_path):
     (tmp_path / ".writing-notes").mkdir()
     (tmp_path / ".writing-notes" / "chapter").write_text("one")
     (tmp_path / ".writing-file").write_text("x")
@@ -197,7 +197,7 @@ def test_a_writer_killed_during_a_replacement_loses_no_model(tmp_path, place):
     )
 
 
-def test_a_model_that_was_moved_aside_does_not_come_back_over_another(tmp_path):
+def test_a_model_that_was_moved_aside_does_not_replace_another(tmp_path):
     write_tiny(tmp_path / "tiny", source="the older one")
     killed_at_a_rename(tmp_path / "tiny", 1)
     another = write_tiny(tmp_path / "elsewhere" / "tiny", source="another")
@@ -207,7 +207,7 @@ def test_a_model_that_was_moved_aside_does_not_come_back_over_another(tmp_path):
     assert names(tmp_path) == ["elsewhere", "other", "tiny"]
 
 
-def test_a_model_that_was_replaced_does_not_come_back(tmp_path):
+def test_a_replaced_model_is_not_restored(tmp_path):
     folder = write_tiny(tmp_path / "tiny", source="the older one")
     process = python(STOPPED_WHILE_IT_TIDIES, folder)
     process.communicate()
@@ -237,7 +237,7 @@ def test_a_model_may_have_a_name_like_a_staging_directory(tmp_path, name):
 
 
 @pytest.mark.slow
-def test_of_two_writers_at_once_each_writes_whole_models(tmp_path):
+def test_two_concurrent_writers_write_complete_models(tmp_path):
     processes = [python(MANY_TIMES, tmp_path / "tiny", source) for source in ("one", "two")]
     sources, refusals = set(), set()
     while any(process.poll() is None for process in processes):
@@ -257,7 +257,7 @@ def test_of_two_writers_at_once_each_writes_whole_models(tmp_path):
 
 
 @pytest.mark.slow
-def test_of_two_writers_of_one_new_name_one_wins(tmp_path):
+def test_one_of_two_writers_of_a_new_name_wins(tmp_path):
     processes = [python(NEW_ONES, tmp_path, source) for source in ("one", "two")]
     won = [int(process.communicate()[0]) for process in processes]
     assert sum(won) == 20

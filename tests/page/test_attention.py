@@ -174,7 +174,7 @@ def test_an_invalid_address_shows_the_first_choice(open_page: Open) -> None:
         assert reader.page.get_by_role("heading", name="Layer 0, head 2").is_visible()
 
 
-def test_what_is_typed_is_never_in_an_address_that_the_server_sees(open_page: Open) -> None:
+def test_input_is_never_sent_in_an_address(open_page: Open) -> None:
     reader = open_page()
     asked: list[str] = []
     reader.page.on("request", lambda request: asked.append(request.url))
@@ -267,7 +267,7 @@ def test_a_single_occurrence_opens_compare_with_an_empty_one(
     assert "case" not in compared(reader)
 
 
-def test_what_is_typed_is_sent_though_the_view_is_left(open_page: Open) -> None:
+def test_input_is_sent_although_the_view_is_left(open_page: Open) -> None:
     reader = open_page()
     sentence(reader).evaluate(
         """(box) => {
@@ -298,7 +298,7 @@ def test_the_address_has_the_cell_though_the_view_was_left(open_page: Open) -> N
     reader.page.wait_for_url("**#attention?row=3&column=2")
 
 
-def test_a_cell_is_kept_where_the_next_view_is_slow_to_come(open_page: Open) -> None:
+def test_a_cell_is_kept_while_the_next_view_loads(open_page: Open) -> None:
     reader = open_page(attention_address(row=2, column=2))
     held: list[Route] = []
     reader.page.route("**/page/models/view.js", hold(held))

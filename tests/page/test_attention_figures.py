@@ -62,7 +62,7 @@ def test_the_mean_of_heads_is_the_services(open_page: Open, client: httpx.Client
         assert number(readout(reader)) == pytest.approx(expected[row, column], abs=0.00006)
 
 
-def test_numbers_stand_in_the_cells_where_they_fit(open_page: Open, client: httpx.Client) -> None:
+def test_numbers_are_shown_in_cells_where_they_fit(open_page: Open, client: httpx.Client) -> None:
     reader = open_page(attention_address(head=1))
     expected = weights(client, APPLES)[0, 1].ravel()
     shown = attention(reader).locator("text.in-cell").all_text_contents()
@@ -283,7 +283,7 @@ def test_a_picture_is_saved_with_its_words(open_page: Open, tmp_path: Path, pict
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
 
 
-def test_only_the_lines_that_are_seen_are_saved_as_seen(open_page: Open, tmp_path: Path) -> None:
+def test_only_visible_lines_are_saved(open_page: Open, tmp_path: Path) -> None:
     reader = open_page(attention_address(picture="lines", word=4))
     button = attention(reader).get_by_role("button", name="Save SVG")
     tree = ET.parse(reader.saved(button, tmp_path))
@@ -517,7 +517,7 @@ def test_the_theme_follow_the_reader(open_page: Open) -> None:
     assert set(reader.page.evaluate(theme)).isdisjoint(light)
 
 
-def test_what_is_read_out_does_not_push_the_picture(open_page: Open) -> None:
+def test_readouts_do_not_move_the_picture(open_page: Open) -> None:
     text = f"river {'long' * 30} bank of {'longer' * 30} money"
     reader = open_page(width=320)
     for picture in ("heatmap", "lines"):

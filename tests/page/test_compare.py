@@ -60,7 +60,7 @@ def test_each_example_is_answered_and_makes_a_step_to_go_back_to(open_page: Open
     assert examples.nth(examples.count() - 2).get_attribute("aria-pressed") == "true"
 
 
-def test_context_parts_what_one_static_vector_holds_together(
+def test_context_separates_occurrences_of_one_static_vector(
     open_page: Open, client: httpx.Client
 ) -> None:
     reader = open_page("#compare")
@@ -381,7 +381,7 @@ def test_a_very_long_word_is_shown_within_the_page(open_page: Open) -> None:
     assert not reader.scrolls_sideways()
 
 
-def test_of_a_very_long_sentence_the_card_shows_what_is_around_the_word(
+def test_a_card_of_a_very_long_sentence_shows_the_surroundings_of_the_word(
     open_page: Open, axe: Axe
 ) -> None:
     text = "left " * 300 + "bank" + " right" * 300
@@ -393,7 +393,7 @@ def test_of_a_very_long_sentence_the_card_shows_what_is_around_the_word(
     assert reader.violations(axe) == []
 
 
-def test_what_is_shown_can_be_taken_away(open_page: Open, tmp_path: Path) -> None:
+def test_the_shown_results_can_be_saved(open_page: Open, tmp_path: Path) -> None:
     rows: list[Row] = [("It's the bank's \"own\" $HOME bank", "bank", 1), BANKS[1]]
     reader = open_page(address(rows, k="3"))
     saved = reader.saved_json(tmp_path)

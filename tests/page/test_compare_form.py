@@ -61,7 +61,7 @@ def test_an_edited_sentence_keeps_its_word_or_takes_a_similar_one(open_page: Ope
     assert found == [case[-1] for case in KEPT]
 
 
-def test_a_chosen_word_comes_back_when_it_is_typed_again(open_page: Open) -> None:
+def test_a_chosen_word_is_restored_when_it_is_typed_again(open_page: Open) -> None:
     reader = open_page(address([("River bank flows", "flows"), BANKS[1]]))
     typed(reader, 1, "River bank")
     assert kept(reader)[0][1] == "bank"
@@ -93,7 +93,7 @@ def test_typing_makes_no_step_to_go_back_to(open_page: Open) -> None:
     expect(sentence(reader, 1)).to_have_value("Apple launched a new phone")
 
 
-def test_what_is_typed_while_the_service_answers_is_not_lost(open_page: Open) -> None:
+def test_input_during_a_request_is_kept(open_page: Open) -> None:
     reader = open_page(address(BANKS))
     sentence(reader, 1).focus()
     reader.page.keyboard.press("End")

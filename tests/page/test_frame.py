@@ -157,7 +157,7 @@ def test_a_proxys_error_page_is_reported(open_page: Open) -> None:
     assert "Bad gateway" not in reader.problem.text_content()
 
 
-def test_of_two_questions_the_later_wins(open_page: Open) -> None:
+def test_the_later_of_two_requests_wins(open_page: Open) -> None:
     """The first response arrives after the second and is not drawn over it."""
     reader = open_page("#neighbors")
     held: list[Route] = []
@@ -203,7 +203,7 @@ def test_behind_a_prefix_of_a_proxy_everything_is_still_found(
     assert f"{prefix}v1/models" in reader.command()
 
 
-def test_the_watch_sees_what_goes_wrong(open_page: Open) -> None:
+def test_the_error_watch_records_failures(open_page: Open) -> None:
     reader = open_page("#models")
     with reader.page.expect_console_message(lambda message: "Policy" in message.text):
         reader.page.evaluate(
@@ -340,7 +340,7 @@ def test_a_wrong_key_leaves_the_reader_in_the_field(open_page: Open, serve: Serv
     expect(reader.page.get_by_label("API key")).to_be_focused()
 
 
-def test_who_follows_a_link_to_another_view_is_taken_to_its_heading(open_page: Open) -> None:
+def test_a_link_to_another_view_focuses_its_heading(open_page: Open) -> None:
     reader = open_page("#models")
     assert reader.page.evaluate("document.activeElement === document.body")
     reader.page.get_by_role("article").get_by_role("link", name="Attention").press("Enter")
@@ -391,7 +391,7 @@ def test_a_failed_list_of_models_is_not_requested_repeatedly(open_page: Open) ->
     assert len(asked) == 1
 
 
-def test_what_is_current_or_pressed_is_seen_in_forced_colors(open_page: Open) -> None:
+def test_current_and_pressed_controls_are_visible_in_forced_colors(open_page: Open) -> None:
     reader = open_page("#attention", forced_colors="active")
     for selector in ("nav a[aria-current]", "button.quiet[aria-pressed=true]"):
         style = reader.page.locator(selector).first.evaluate(

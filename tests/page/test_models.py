@@ -51,12 +51,12 @@ def test_the_quality_in_the_manifest_is_drawn(open_page: Open, client) -> None:
     }
 
 
-def test_what_the_numbers_rest_on_is_the_makers_word(open_page: Open) -> None:
+def test_the_quality_figures_are_marked_as_the_makers_statement(open_page: Open) -> None:
     said = open_page("#models").page.locator("figcaption").text_content()
     assert said.endswith("that the model was not trained on these sets is its makers' statement.")
 
 
-def test_the_focus_stays_where_how_it_was_made_is_opened(open_page: Open) -> None:
+def test_opening_the_details_keeps_the_focus(open_page: Open) -> None:
     reader = open_page("#models")
     summary = reader.page.get_by_text("Training of wiki-en")
     summary.focus()
@@ -120,7 +120,7 @@ def test_an_unknown_model_of_the_address_is_reported(open_page: Open) -> None:
     reader.page.get_by_role("heading", name="Nearest to bank").wait_for()
 
 
-def test_what_is_shown_can_be_taken_away(open_page: Open, tmp_path: Path) -> None:
+def test_the_shown_results_can_be_saved(open_page: Open, tmp_path: Path) -> None:
     reader = open_page("#models")
     assert reader.saved_json(tmp_path) == reader.run_command()
     assert reader.saved_json(tmp_path)["object"] == "list"

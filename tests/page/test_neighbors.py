@@ -62,7 +62,7 @@ def test_an_empty_word_sends_no_request(open_page: Open) -> None:
     assert reader.problem.text_content() == "Type a word to see its neighbors."
 
 
-def test_what_is_shown_can_be_taken_away(open_page: Open, tmp_path: Path) -> None:
+def test_the_shown_results_can_be_saved(open_page: Open, tmp_path: Path) -> None:
     reader = open_page("#neighbors?word=l%27amour&case=lower&k=5")
     reader.page.get_by_label("Word", exact=True).fill("bank")
     reader.page.keyboard.press("Enter")
@@ -81,7 +81,7 @@ def test_it_is_accessible_and_fits(open_page: Open, axe: Axe, width: int, theme:
     assert not reader.scrolls_sideways()
 
 
-def test_what_is_typed_stays_while_other_things_change(open_page: Open) -> None:
+def test_input_is_kept_while_other_controls_change(open_page: Open) -> None:
     reader = open_page("#neighbors?word=river")
     word = reader.page.get_by_label("Word", exact=True)
     word.fill("half a wo")

@@ -60,7 +60,7 @@ def test_an_example_has_all_steps_of_the_service(open_page: Open, client: httpx.
         ], number
 
 
-def test_wrong_printed_values_stand_struck_through_beside_the_right_ones(open_page: Open) -> None:
+def test_wrong_printed_values_are_struck_through_beside_the_right_ones(open_page: Open) -> None:
     reader = open_page(address(example=3))
     row = reader.page.locator("[data-step=queries] tbody tr").nth(1)
     assert row.locator("s").all_text_contents() == ["0.59", "0.78"]
@@ -279,7 +279,7 @@ def test_a_malformed_state_falls_back(open_page: Open) -> None:
         assert chosen(reader) == ["weights:1:0"]
 
 
-def test_what_is_shown_can_be_taken_away(open_page: Open, tmp_path: Path) -> None:
+def test_the_shown_results_can_be_saved(open_page: Open, tmp_path: Path) -> None:
     reader = open_page(address(example=5, cell="weights:5:7"))
     assert reader.saved_json(tmp_path) == reader.run_command()
     svg = reader.saved(reader.page.get_by_role("button", name="Save SVG"), tmp_path).read_text()
@@ -382,7 +382,7 @@ def test_no_derivation_of_any_kind_of_layer_contradicts_the_service(
     assert {"scores", "weights", "context", "residual", "contextual"} <= found
 
 
-def test_a_step_with_only_a_formula_lights_what_it_works_on(
+def test_a_step_with_only_a_formula_highlights_its_operands(
     open_page: Open, tiny_models: httpx.Client
 ) -> None:
     reader = open_page("#steps", service=tiny_models)
@@ -414,7 +414,7 @@ def test_a_differing_number_is_marked(open_page: Open) -> None:
     assert "differ" not in panel(reader)
 
 
-def test_a_weight_adds_up_the_biases_and_leaves_out_what_is_hidden(
+def test_a_weight_sums_the_biases_and_excludes_masked_keys(
     open_page: Open, client: httpx.Client
 ) -> None:
     text = "the river bank"

@@ -552,7 +552,7 @@ def test_an_unknown_case_is_refused_by_the_service(open_page: Open) -> None:
     assert own(reader)["case"] == "lower"
 
 
-def test_real_minus_signs_and_decimal_commas_in_what_is_pasted(open_page: Open) -> None:
+def test_pasted_minus_signs_and_decimal_commas_are_read(open_page: Open) -> None:
     reader = open_page(address(PLAIN))
     wrong = reader.page.get_by_role("group", name="Embeddings X", exact=True).locator(".wrong")
     pasted(reader, "Embeddings X", "−1e−5 2\n3 −4")

@@ -35,12 +35,12 @@ def arrays(described):
     }
 
 
-def test_triton_sees_what_is_live_and_ready(told):
+def test_triton_sees_the_live_and_ready_states(told):
     assert told["live"] is told["ready"] is told["model_ready"] is told["version_ready"] is True
     assert told["others_ready"] == [False, False]
 
 
-def test_triton_sees_what_the_server_and_the_model_are(told):
+def test_triton_reads_the_metadata_of_server_and_model(told):
     assert told["server"]["name"] == "polyseme"
     assert told["server"]["extensions"] == ["binary_tensor_data", "parameters"]
     assert told["model"]["inputs"] == [{"name": "text", "datatype": "BYTES", "shape": [-1]}]
@@ -72,7 +72,7 @@ def test_triton_gets_the_same_in_json_in_a_column_and_by_its_twins(told):
     assert told["threads"] == [told["every"]] * 4
 
 
-def test_triton_gets_what_it_asks_for_in_the_form_it_asks_for(told):
+def test_triton_gets_the_requested_outputs_in_the_requested_form(told):
     assert list(told["mixed"]) == ["tokens", "static", "offsets"]
     assert told["mixed"] == {name: told["every"][name] for name in told["mixed"]}
     np.testing.assert_array_equal(arrays(told["plain"])["static"], VECTORS[[0, 3, 4]])

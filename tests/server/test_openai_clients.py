@@ -71,7 +71,9 @@ def test_openais_client_lists_models(told):
         ("over its rate", "RateLimitError", "rate_limit_exceeded", None, "Retry-After"),
     ],
 )
-def test_openais_client_raises_what_it_raises_at_openai(told, what, kind, code, parameter, said):
+def test_openais_client_raises_the_same_errors_as_with_openai(
+    told, what, kind, code, parameter, said
+):
     error = told[what]
     assert (error["class"], error["code"], error["param"]) == (kind, code, parameter)
     assert said in error["said"]

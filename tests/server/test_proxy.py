@@ -150,7 +150,7 @@ def test_error_pages_cannot_be_requested(proxy: httpx.Client) -> None:
         ),
     ],
 )
-def test_what_the_proxy_refuses_is_a_problem(
+def test_errors_of_the_proxy_are_problem_documents(
     proxy: httpx.Client, request_: bytes, status: int, code: str
 ) -> None:
     answer = raw(proxy, request_)

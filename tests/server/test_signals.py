@@ -138,7 +138,7 @@ def test_models_and_keys_change_in_every_worker_on_a_reload(tmp_path) -> None:
         assert service.every_worker(lambda: version_of(service, "one")) == [4, 4]
 
 
-def test_keys_are_added_and_removed_on_a_reload_and_a_bad_file_changes_none(tmp_path) -> None:
+def test_a_reload_adds_and_removes_keys_and_a_bad_file_changes_nothing(tmp_path) -> None:
     file = tmp_path / f"keys-{SECRET}"
     alice, bob = key_file_line("alice", ALICE), key_file_line("bob", BOB)
     file.write_text(alice)

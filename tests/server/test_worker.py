@@ -87,7 +87,7 @@ def test_a_client_that_does_not_close_delays_nobody(service: Service) -> None:
     until(lambda: client_ports(service, worker), set())
 
 
-def test_connections_that_are_kept_busy_let_others_in(service: Service) -> None:
+def test_busy_kept_connections_do_not_starve_new_ones(service: Service) -> None:
     answered = [0] * 4
     enough = threading.Event()
 

@@ -69,7 +69,7 @@ def test_a_word_that_cannot_be_composed_is_split_at_a_known_word(word, expected)
 
 @PROPERTY
 @given(texts_with_vocabularies(), cases)
-def test_what_is_known_without_subwords_is_known_in_the_same_way_with_them(both, case):
+def test_subwords_do_not_change_the_tokens_of_known_words(both, case):
     text, vocabulary = both
     without = tokenize(text, vocabulary, case)
     composed = tokenize(text, vocabulary, case, any_word)

@@ -82,7 +82,7 @@ def test_vectors_at_another_scale_get_the_same_attention_and_directions(times, s
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(share=st.floats(0, 30), seed=st.integers(0, 9), rows=SENTENCES)
-def test_what_all_words_share_draws_no_attention(share, seed, rows):
+def test_a_common_component_draws_no_attention(share, seed, rows):
     vectors = mixed(seed, ROWS, D)
     weights = RANKED * np.exp(informativeness(RANKED))
     further = vectors + share * (weights / weights.sum()) @ vectors
@@ -91,7 +91,7 @@ def test_what_all_words_share_draws_no_attention(share, seed, rows):
     np.testing.assert_allclose(further_attention, attention, atol=1e-4)
 
 
-def test_words_that_are_alike_attract_each_other():
+def test_similar_words_attract_each_other():
     vectors = np.array([[1, 3, 1], [1, 2, 1], [1, -2, -1], [1, -3, -1]], np.float32)
     p = np.full(4, 0.25)
     layer = closed_form(vectors, attraction(vectors, p))
@@ -115,7 +115,7 @@ def test_a_degenerate_table_gives_finite_weights_and_vectors(case, times):
 
 
 @pytest.mark.parametrize("row", [[0.1, 0.7, -0.3], [0, 0, 0], [1e9, 0.1, 0]])
-def test_words_that_are_all_alike_do_not_attract_each_other(row):
+def test_equal_words_do_not_attract_each_other(row):
     vectors = np.tile(np.array(row, np.float32), (97, 1))
     assert not attraction(vectors, frequencies_by_rank(97)).weight.any()
 

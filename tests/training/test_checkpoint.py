@@ -29,7 +29,7 @@ def facts(step=7, **changes):
     }
 
 
-def test_a_checkpoint_comes_back_as_it_was(tmp_path):
+def test_a_checkpoint_round_trips(tmp_path):
     save_checkpoint(tmp_path / "new", TENSORS, **facts())
     kept, tensors = load_checkpoint(tmp_path / "new")
     assert set(tensors) == set(TENSORS)

@@ -105,7 +105,7 @@ def test_every_shape_is_trained_and_written(world, tags, tmp_path, shape, init):
     assert contextualize(sentence, model.layers).contextual.shape == (0, vectors().shape[1])
 
 
-def test_frozen_vectors_stay_as_they_were(world, tags, tmp_path):
+def test_frozen_vectors_do_not_change(world, tags, tmp_path):
     trained, _ = run(world, tags=tags)
     write_trained_model(tmp_path / "new", world, trained, replacing=False)
     assert digests(tmp_path / "new")["vectors.npy"] == digests(tmp_path / "world")["vectors.npy"]
@@ -226,7 +226,7 @@ def test_the_best_weights_are_kept_on_request(world, tags):
     assert last.facts["held_out"]["kept"]["auc"] == scores[-1]
 
 
-def test_learned_vectors_are_pulled_to_where_they_were(world, tags):
+def test_learned_vectors_are_pulled_to_their_initial_values(world, tags):
     far = []
     for pull in (0, 1000):
         options = {"tune_embeddings": True, "interpolate": 1, "embedding_anchor": pull}
@@ -235,7 +235,7 @@ def test_learned_vectors_are_pulled_to_where_they_were(world, tags):
     assert far[1] < 0.6 * far[0]
 
 
-def test_what_is_hidden_stays_zero_where_vectors_are_learned(world, corpus, monkeypatch):
+def test_masked_tokens_stay_zero_if_vectors_are_learned(world, corpus, monkeypatch):
     seen = []
 
     class Seen(run_module.Trainer):

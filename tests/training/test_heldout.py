@@ -79,11 +79,11 @@ def test_measured_are_lemmas_with_two_senses_that_occur_often_enough():
     assert len(select_measurable(occurrences(groups, labels), 6, 1)) == 0
 
 
-def test_no_occurrences_are_none_to_measure():
+def test_without_occurrences_there_is_nothing_to_measure():
     assert len(select_measurable(occurrences([], []), 2, 1)) == 0
 
 
-def test_of_very_many_some_are_measured():
+def test_very_many_occurrences_are_sampled():
     groups = np.repeat(np.arange(100), 400)
     kept = select_measurable(occurrences(groups, groups * 2 + np.arange(40_000) % 2), 8, 1)
     _, counts = np.unique(kept.groups, return_counts=True)

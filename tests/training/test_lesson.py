@@ -93,7 +93,7 @@ def test_the_groups_of_a_step_mix_both_at_the_configured_share(world, tags, corp
     assert len(np.unique(groups[draw.hidden])) == 8 * mix
 
 
-def test_vectors_that_are_learned_are_not_composed(tmp_path):
+def test_learned_vectors_are_not_composed(tmp_path):
     model = tiny_model(tmp_path, subwords=SUBWORDS)
     (tmp_path / "text.txt").write_text("apple gnu bank river\n")
     for tune, known in ((False, 4), (True, 3)):

@@ -96,7 +96,7 @@ def test_compared_variants_differ_only_in_size_or_form():
         assert layer.scoring.mask == chosen.scoring.mask or layer == Layer()
 
 
-def test_the_forms_that_are_compared_vary_as_much_as_the_chosen_one():
+def test_compared_forms_vary_as_much_as_the_chosen_one():
     vectors = mixed(2, 61, 7).astype(np.float32)
     p = frequencies_by_rank(61)
     weights = p * np.exp(informativeness(p))

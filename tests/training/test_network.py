@@ -95,7 +95,7 @@ def test_layers_one_after_the_other(activation):
 @pytest.mark.parametrize("scale", [True, False])
 @pytest.mark.parametrize("heads", [1, 3])
 @pytest.mark.parametrize("absent", ["query", "key", "value", "output", "all"])
-def test_a_projection_that_is_absent_is_the_identity(scale, heads, absent):
+def test_an_absent_projection_is_the_identity(scale, heads, absent):
     d = 6
     layer = full_layer(2, d=d, heads=heads, k=d // heads, v=d // heads, norm="none")
     names = ("query", "key", "value", "output") if absent == "all" else (absent,)

@@ -30,7 +30,7 @@ def test_another_seed_gives_another_model(world, tags):
 
 
 @pytest.mark.parametrize("more", [{}, {"tune_embeddings": True}, {"keep": "best"}])
-def test_what_is_resumed_ends_at_the_same_bits(world, tags, corpus, tmp_path, monkeypatch, more):
+def test_a_resumed_training_has_the_same_bits(world, tags, corpus, tmp_path, monkeypatch, more):
     sources = {"tags": tags, "corpus": corpus, **more}
     whole, told = run(world, **sources)
     place = tmp_path / "checkpoints"
@@ -62,7 +62,7 @@ def interrupted_at(step):
     return Interrupted
 
 
-def test_what_has_ended_is_resumed_without_a_step(world, tags, tmp_path):
+def test_a_finished_training_resumes_without_a_step(world, tags, tmp_path):
     whole, _ = run(world, tags=tags, checkpoints=tmp_path / "c")
     again, told = run(world, tags=tags, checkpoints=tmp_path / "c", resume=True)
     assert told == []
