@@ -138,7 +138,7 @@ def test_a_service_that_needs_a_key_or_does_not_respond_is_reported(
     assert done.stderr == b"polyseme: The service answers 401: The key is missing or wrong.\n"
     done = polyseme("evaluate", "wic", sets, "--url", f"127.0.0.1:{free_port()}")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert b"has to look like http://127.0.0.1:8000" in done.stderr
+    assert b"must look like http://127.0.0.1:8000" in done.stderr
 
 
 @pytest.mark.parametrize(

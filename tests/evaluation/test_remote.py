@@ -138,7 +138,7 @@ def test_systems_that_need_weights_are_not_measured_through_a_service(address, t
     "url", ["127.0.0.1:8000", "ftp://127.0.0.1", "http://", "http://[::1", "file:///etc", "", "x"]
 )
 def test_an_invalid_address_is_refused(url):
-    with pytest.raises(CommandError, match=r"has to look like http://127\.0\.0\.1:8000"):
+    with pytest.raises(CommandError, match=r"must look like http://127\.0\.0\.1:8000"):
         ServiceSource(url)
 
 

@@ -103,6 +103,6 @@ def test_a_network_that_differs_from_the_engine_is_not_written(world, tags, tmp_
     other = world_model(tmp_path / "other", vectors=vectors()[::-1].copy())
     monkeypatch.setattr(run_module.Trainer, "steps", lambda _: iter([{"step": 1, "auc": None}]))
     monkeypatch.setattr(Network, "to_layers", lambda _: list(other.layers))
-    with pytest.raises(CommandError, match="nothing is written"):
+    with pytest.raises(CommandError, match="Nothing was written"):
         run(world, tags=tags, checkpoints=tmp_path / "c")
     assert not (tmp_path / "c").exists()
