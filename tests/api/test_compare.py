@@ -171,3 +171,15 @@ def test_a_word_without_a_vector_has_no_position_on_the_map(client: httpx.Client
     answer = client.post("/v1/compare", json={"occurrences": occurrences, "map": True})
     CompareResponse.model_validate(answer.json())
     assert answer.json()["map"]["static"][0] is None
+
+
+def test_a_larger_share_brings_the_occurrences_and_their_neighbors_together(client) -> None:
+    occurrences = [{"text": text, "word": word} for text, word in FOUR]
+    documents = [compare(client, occurrences, case="lower", share=s) for s in (0, 1, 4)]
+    across = [np.array(one["contextual_similarity"])[0, 2] for one in documents]
+    assert across == sorted(across)
+    assert across[0] < 0.7 and across[2] > 0.9
+    shifts = [one["occurrences"][0]["shift"] for one in documents]
+    assert shifts == sorted(shifts, reverse=True)
+    near = [[n["word"] for n in one["occurrences"][0]["contextual_neighbors"]] for one in documents]
+    assert near[0] != near[2]

@@ -342,3 +342,45 @@ def test_an_internal_error_in_a_stream_is_logged_and_leaks_nothing(
     assert "s3cretqx" not in json.dumps(last)
     (record,) = caplog.records
     assert record.fields == {"event": "fault", "request_id": last["error"]["request_id"]}
+
+
+@pytest.mark.parametrize("media", ["application/json", "application/x-npz", "application/x-ndjson"])
+def test_features_and_share_are_in_every_format(client: httpx.Client, media: str) -> None:
+    body = {"input": SENTENCE, "include": ["features", "static", "contextual"], "share": 0}
+    response = client.post("/v1/encode", json=body, headers={"Accept": media})
+    assert response.status_code == 200
+    if media == "application/x-npz":
+        found = np.load(io.BytesIO(response.content), allow_pickle=False)
+    else:
+        first = json.loads(response.content.splitlines()[0])
+        found = first["results"][0] if media == "application/json" else first
+    features, static, contextual = (
+        np.array(found[part], np.float64) for part in ("features", "static", "contextual")
+    )
+    n, d = static.shape
+    assert features.shape == (n, 2 * d)
+    norms = np.linalg.norm(static, axis=1, keepdims=True)
+    np.testing.assert_allclose(features[:, :d], static / norms, atol=1e-6)
+    # Without a share of the static vector, only the position is added to the context.
+    cosines = np.vecdot(features[:, d:], contextual) / np.linalg.norm(contextual, axis=1)
+    assert cosines.min() > 0.99
+
+
+def test_a_share_in_the_query_string(client: httpx.Client) -> None:
+    lines = [
+        client.post(
+            f"/v1/encode?include=contextual{share}",
+            content=json.dumps(SENTENCE),
+            headers={"Content-Type": "application/x-ndjson"},
+        ).json()["results"][0]["contextual"]
+        for share in ("&share=1.5", "")
+    ]
+    expected = encode(client, input=SENTENCE, include=["contextual"], share=1.5)
+    assert lines[0] == expected["results"][0]["contextual"] != lines[1]
+
+
+@pytest.mark.parametrize("share", [-0.1, 4.01, "1", True, [1]])
+def test_a_share_out_of_range_is_rejected(client: httpx.Client, share: object) -> None:
+    response = client.post("/v1/encode", json={"input": "bank", "share": share})
+    problem = expect_problem(response, 422, "invalid")
+    assert problem["errors"][0]["pointer"] == "/share"

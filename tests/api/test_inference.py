@@ -159,6 +159,7 @@ def test_the_server_and_its_models_have_metadata(guarded):
     assert {one["name"]: (one["datatype"], one["shape"]) for one in model["outputs"]} == {
         "static": ("FP32", [-1, 5]),
         "contextual": ("FP32", [-1, 5]),
+        "features": ("FP32", [-1, 10]),
         "attention": ("FP32", [-1]),
         "offsets": ("INT64", [-1]),
         "attention_offsets": ("INT64", [-1]),

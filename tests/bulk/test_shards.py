@@ -14,7 +14,7 @@ from polyseme.command_error import CommandError
 from polyseme.encoding.options import EncodeOptions
 from tests.bulk import SENTENCES, job_of, run_inline, shards_of, table_of, write_lines
 
-ALL = frozenset({"static", "contextual", "attention"})
+ALL = frozenset({"static", "contextual", "features", "attention"})
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +36,11 @@ def test_every_row_is_present_once_and_in_order(table):
     assert table["text"].to_pylist() == SENTENCES
 
 
-@pytest.mark.parametrize("part", ["static", "contextual"])
+@pytest.mark.parametrize("part", ["static", "contextual", "features"])
 def test_vectors_have_the_bits_that_the_service_answers(table, local, part):
-    answers = local.encode(SENTENCES)
+    answers = local.encode(SENTENCES, include=[part])
     for row, answer in zip(table[part], answers, strict=True):
-        found = np.array(row.as_py(), np.float32).reshape(-1, 300)
+        found = np.array(row.as_py(), np.float32).reshape(-1, 600 if part == "features" else 300)
         assert found.tobytes() == getattr(answer, part).tobytes()
 
 
@@ -77,6 +77,7 @@ def test_columns_have_the_types_that_are_documented(table):
         **dict.fromkeys(("tokens", "keys", "resolutions"), pa.list_(pa.string())),
         **dict.fromkeys(("starts", "ends"), pa.list_(pa.int32())),
         **dict.fromkeys(("static", "contextual"), vectors),
+        "features": pa.list_(pa.list_(pa.float32(), 600)),
         "attention": pa.list_(pa.float32()),
         "vector": pa.list_(pa.float32(), 300),
     }
@@ -232,7 +233,9 @@ def test_a_shard_is_the_response_of_the_service_with_row_numbers(tmp_path, clien
     for name in ("part-00000.npz", "part-00001.npz"):
         texts = SENTENCES[first : first + 3]
         answer = client.post(
-            "/v1/encode", json={"input": texts}, headers={"Accept": "application/x-npz"}
+            "/v1/encode",
+            json={"input": texts, "include": sorted(ALL)},
+            headers={"Accept": "application/x-npz"},
         )
         wanted = np.load(io.BytesIO(answer.content), allow_pickle=False)
         found = np.load(tmp_path / "out" / name, allow_pickle=False)

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from polyseme.encoding.compare import Occurrence, compare
 from polyseme.encoding.encode import Timings, encode
 from polyseme.encoding.options import EncodeOptions
+from polyseme.engine.layers import Layer, Residual
 from polyseme.models.reader import read_model
 from tests.cli.conftest import run, run_process
 from tests.encoding.asking import npz_of
@@ -278,3 +279,20 @@ def test_a_comparison_notes_composed_words(composing):
     assert (done.returncode, done.stderr) == (0, b"")
     assert lines[0].startswith("0  gnu  (subword, shift ")
     assert lines[-3].startswith("note: Occurrences 0 and 1 are composed from the subwords of one")
+
+
+def test_a_share_and_features_are_options(tmp_path):
+    layer = Layer(residual=Residual("unit", 0.5))
+    write_tiny(tmp_path / "unit", layers=[layer])
+    arguments = ["--models-dir", tmp_path, "--model", "unit", "--share", "2", "river bank"]
+    done = run("encode", "--include", "features", "--include", "contextual", *arguments)
+    assert (done.returncode, done.stderr) == (0, b"")
+    result = json.loads(done.stdout)["results"][0]
+    features, contextual = (np.array(result[part]) for part in ("features", "contextual"))
+    np.testing.assert_allclose(contextual, features[:, 5:] + 2 * features[:, :5], atol=1e-6)
+
+
+def test_a_share_of_a_model_without_one_is_an_error(polyseme):
+    done = polyseme("encode", "--share", "1", "bank")
+    assert done.returncode == 1
+    assert b"share" in done.stderr and b"Traceback" not in done.stderr

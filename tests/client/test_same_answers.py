@@ -28,6 +28,10 @@ OPTIONS = [
     {"case": "exact"},
     {"case": "lower"},
     {"dtype": "float16"},
+    {"include": ["features"]},
+    {"share": 1.5, "include": ["contextual"]},
+    {"share": 0},
+    {"include": ["features", "static", "attention"], "dtype": "float16"},
 ]
 
 
@@ -109,6 +113,22 @@ def test_sentence_vectors_are_the_same(local, remote, url, texts, pooling, dimen
     found = everywhere(local, remote, url, "embed", texts, **how)
     assert found.shape == (len(texts), dimensions or 5)
     assert len(texts) == 0 or (found[1] == 0).all()  # an empty text has a zero vector
+
+
+def test_a_share_that_is_no_number_from_0_to_4_is_rejected_before_it_is_sent(local, remote):
+    for share in (-1, 4.5, float("nan"), "1", True):
+        for encoder in (local, remote):
+            with pytest.raises(InvalidError) as caught:
+                encoder.encode(["bank"], share=share)
+            assert caught.value.errors[0].pointer == "/share"
+            with pytest.raises(InvalidError):
+                encoder.compare([("bank", "bank"), ("bank river", "bank")], share=share)
+
+
+def test_a_share_of_a_comparison_is_the_same_everywhere(local, remote, url):
+    pairs = [("river bank", "bank"), ("money bank", "bank")]
+    found = [everywhere(local, remote, url, "compare", pairs, share=s) for s in (0, 4)]
+    assert found[0].contextual_similarity[0, 1] != found[1].contextual_similarity[0, 1]
 
 
 def test_the_poolings_are_not_the_same(remote):

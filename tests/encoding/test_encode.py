@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from polyseme.encoding.encode import Timings, TokenCounts, encode, tokenize
 from polyseme.encoding.options import EncodeOptions
 from polyseme.encoding.trace import trace_text
+from polyseme.engine.arrays import NonFiniteError
 from polyseme.engine.attention import Scoring
-from polyseme.engine.layers import Layer
+from polyseme.engine.layers import Layer, Projection, Residual
 from polyseme.errors import MAX_ERRORS, InvalidError, TooLargeError, UnknownWordError
-from tests.encoding.asking import EVERY, ask, ask_one, same_bits
+from tests.encoding.asking import EVERY, as_bits, ask, ask_one, same_bits
 from tests.tiny import LIMITS, VECTORS, WORDS, full_layer, normal, tiny_model
 
 NEAR = {"rtol": 0, "atol": 1e-6}
@@ -86,6 +87,7 @@ def test_an_empty_sentence_has_empty_arrays(deep):
         assert shapes == {
             "static": (0, 5),
             "contextual": (0, 5),
+            "features": (0, 10),
             "attention": (2, 3, 0, 0),
             "scores": (2, 3, 0, 0),
             "queries": (2, 3, 0, 2),
@@ -102,6 +104,7 @@ def test_shapes_are_those_of_the_contract(deep):
     assert shapes == {
         "static": (3, 5),
         "contextual": (3, 5),
+        "features": (3, 10),
         "attention": (2, 3, 3, 3),
         "scores": (2, 3, 3, 3),
         "queries": (2, 3, 3, 2),
@@ -149,7 +152,7 @@ def test_layers_are_chosen_and_keep_their_order(deep, layers, expected):
     every = ask_one(deep, text, include=EVERY).arrays
     chosen = ask_one(deep, text, include=EVERY, layers=layers).arrays
     for part, array in chosen.items():
-        whole = part in {"static", "contextual"}
+        whole = part in {"static", "contextual", "features"}
         assert array.tobytes() == (every[part] if whole else every[part][expected]).tobytes()
 
 
@@ -437,3 +440,66 @@ def test_no_limits_apply_by_default(deep):
     assert len(encode(deep, ["bank"] * 1001)) == 1001
     (one,) = encode(deep, ["bank " * 1001], EncodeOptions(include=frozenset()))
     assert len(one.tokens) == 1001
+
+
+def unit_residual(share=0.5, **changes):
+    return Layer(scoring=Scoring(scale=False), residual=Residual("unit", share), **changes)
+
+
+def test_features_are_the_unit_static_vector_beside_the_unit_context(tmp_path):
+    model = tiny_model(tmp_path, layers=[unit_residual()])
+    one = ask_one(model, "apple Apple", include={"features", "static", "contextual"})
+    more, less = e / (e + 1), 1 / (e + 1)
+    context = np.array([[more, less, 0, 0, 0], [less, more, 0, 0, 0]]) / np.hypot(more, less)
+    static = one.arrays["static"]
+    np.testing.assert_allclose(one.arrays["features"], np.hstack([static, context]), **NEAR)
+    np.testing.assert_allclose(one.arrays["contextual"], context + 0.5 * static, **NEAR)
+
+
+def test_features_of_another_residual_have_the_contextual_vector(plain):
+    one = ask_one(plain, "bank river apple", include={"features", "static", "contextual"})
+    halves = [one.arrays[part] for part in ("static", "contextual")]
+    expected = np.hstack([half / np.linalg.norm(half, axis=1, keepdims=True) for half in halves])
+    np.testing.assert_allclose(one.arrays["features"], expected, **NEAR)
+
+
+def test_a_half_of_features_without_a_direction_is_zero(tmp_path):
+    model = tiny_model(tmp_path, layers=[unit_residual()])
+    one = ask_one(model, "zebra apple", include={"features"})
+    assert not one.arrays["features"][0, :5].any()
+    assert one.arrays["features"][0, 5:].tolist() == [1, 0, 0, 0, 0]
+    alone = ask_one(model, "zebra", include={"features"})
+    assert not alone.arrays["features"].any()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 4.0])
+def test_a_share_replaces_that_of_the_model(tmp_path, share):
+    model = tiny_model(
+        tmp_path / "a",
+        word_bias=VECTORS[:, 0],
+        layers=[full_layer(heads=1, k=5, v=5), unit_residual()],
+    )
+    other = tiny_model(
+        tmp_path / "b",
+        word_bias=VECTORS[:, 0],
+        layers=[full_layer(heads=1, k=5, v=5), unit_residual(share)],
+    )
+    text, include = "the bank apple Apple zebra", frozenset({"contextual", "features"})
+    given = ask_one(model, text, include=include, share=share)
+    assert same_bits(given, ask_one(other, text, include=include))
+    # The context is taken before any of the static vector is added.
+    own = ask_one(model, text, include=include)
+    assert as_bits(given.arrays["features"]) == as_bits(own.arrays["features"])
+
+
+def test_a_share_of_a_model_without_one_is_rejected(plain):
+    with pytest.raises(InvalidError) as caught:
+        ask(plain, ["apple"], share=0.5)
+    assert [one.pointer for one in caught.value.errors] == ["/share"]
+
+
+def test_a_context_that_overflows_is_rejected(tmp_path):
+    huge = Projection(np.eye(5, dtype=np.float32) * np.float32(3e38))
+    model = tiny_model(tmp_path, layers=[unit_residual(value=huge, output=huge)])
+    with pytest.raises(NonFiniteError):
+        ask_one(model, "apple Apple", include={"features"})

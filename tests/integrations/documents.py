@@ -23,11 +23,11 @@ def attention_by_hand():
 
 
 def pipeline(*before, **config):
-    """A pipeline of spaCy with the component behind some others."""
+    """A pipeline of spaCy with the component behind some others; `doc.tensor` is contextual."""
     nlp = spacy.blank("en")
     for name in before:
         nlp.add_pipe(name)
-    nlp.add_pipe("polyseme", config={"model": "tiny", **config})
+    nlp.add_pipe("polyseme", config={"model": "tiny", "vectors": "contextual", **config})
     return nlp
 
 

@@ -38,7 +38,10 @@ def _elsewhere(deep, tmp_path, monkeypatch):  # noqa: ARG001 - it comes after th
 def pipeline(address):
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
-    nlp.add_pipe("polyseme", config={"url": address, "most": 4, "attention": "heads"})
+    nlp.add_pipe(
+        "polyseme",
+        config={"url": address, "most": 4, "attention": "heads", "vectors": "contextual"},
+    )
     return nlp
 
 

@@ -165,3 +165,22 @@ def test_the_error_handler_gets_the_failed_batch():
     assert [doc.text for doc in nlp.pipe(texts, batch_size=1)] == ["river", "bank"]
     ((name, (doc,), error),) = failed
     assert (name, doc.text, type(error)) == ("polyseme", "qzx", UnknownWordError)
+
+
+def test_the_tensor_has_features_by_default(deep):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("polyseme", config={"model": "tiny", "hooks": True})
+    doc = nlp("river bank money")
+    (one,) = deep.encode([["river", "bank", "money"]], include=["features"])
+    assert one.features.shape == (3, 2 * D)
+    assert np.array_equal(doc.tensor, one.features)
+    assert np.array_equal(doc[1]._.features, one.features[1])
+    assert np.array_equal(doc[1].vector, one.features[1])
+    assert doc.vector == pytest.approx(one.features.mean(axis=0))
+
+
+def test_static_vectors_are_the_tensor_on_request():
+    doc = pipeline(vectors="static")(TEXT)
+    assert np.array_equal(doc.tensor, STATIC)
+    with pytest.raises(ValueError, match="'dynamic' is not"):
+        pipeline(vectors="dynamic")

@@ -105,7 +105,7 @@ def test_the_vector_of_a_document_is_the_mean_of_its_words():
 def test_hooks_are_added_to_a_deserialized_document():
     nlp = pipeline()
     doc = Doc(nlp.vocab).from_bytes(nlp("river bank money bank").to_bytes())
-    add_hooks(doc)
+    add_hooks(doc, "contextual")
     assert doc[1].similarity(doc[3]) == pytest.approx(cosine(doc.tensor[1], doc.tensor[3]))
 
 

@@ -14,6 +14,7 @@ from flask import Blueprint, Response
 from polyseme import __version__
 from polyseme.api.inference_schemas import (
     DATATYPES,
+    DEFAULT_OUTPUTS,
     INPUT,
     VERSION,
     InferRequest,
@@ -24,7 +25,7 @@ from polyseme.api.parsing import BINARY, JSON, negotiate_media_type, read_json_a
 from polyseme.api.routes import json_response
 from polyseme.api.service import current_service, find_model
 from polyseme.encoding.encode import Encoded, TokenCounts, encode_sentence, tokenize
-from polyseme.encoding.options import Limits
+from polyseme.encoding.options import PER_TOKEN, Limits
 from polyseme.encoding.serialize import check_size, number_bytes
 from polyseme.errors import FieldError, InvalidError, ModelFolderError
 from polyseme.models.manifest import Manifest
@@ -74,9 +75,9 @@ def metadata(name: str) -> Response:
     """The input and output tensors of a model; -1 is a variable length."""
     negotiate_media_type(JSON)
     d = _manifest(name).dimension
-    wide = {"static", "contextual"}
+    rows: dict[str, list[int]] = {part: [width * d] for part, width in PER_TOKEN.items()}
     outputs = [
-        {"name": one, "datatype": datatype, "shape": [-1, d] if one in wide else [-1]}
+        {"name": one, "datatype": datatype, "shape": [-1, *rows.get(one, [])]}
         for one, datatype in DATATYPES.items()
     ]
     return json_response(
@@ -211,10 +212,10 @@ def _pointer(pointer: str) -> str:
 
 
 def _requested_outputs(body: InferRequest) -> list[Output]:
-    """The requested outputs, all without a list; raise InvalidError if one is named twice."""
+    """The requested outputs, or the default ones; raise InvalidError if one is repeated."""
     binary = body.given_parameters.binary_data_output
     if not body.outputs:
-        return [Output(name, binary) for name in DATATYPES]
+        return [Output(name, binary) for name in DEFAULT_OUTPUTS]
     found: dict[str, Output] = {}
     for place, one in enumerate(body.outputs):
         if one.name in found:
@@ -261,7 +262,8 @@ def _tensor(name: OutputName, encoded: Sequence[Encoded], d: int, per_pair: int)
     if name == "attention":
         parts = [one.arrays[name].reshape(-1) for one in encoded]
         return np.concatenate(parts) if parts else np.empty(0, np.float32)
-    return np.concatenate([np.empty((0, d), np.float32), *(one.arrays[name] for one in encoded)])
+    empty = np.empty((0, PER_TOKEN[name] * d), np.float32)
+    return np.concatenate([empty, *(one.arrays[name] for one in encoded)])
 
 
 def _encode_bytes(values: Any) -> bytes:

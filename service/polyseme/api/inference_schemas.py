@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from polyseme.api.responses import ProblemResponse
-from polyseme.api.schemas import Layers, Texts, parse_query_value
+from polyseme.api.schemas import Layers, Share, Texts, parse_query_value
 from polyseme.encoding.options import EncodeOptions, OovPolicy, Part
 from polyseme.tokenizer import Case
 
@@ -17,18 +17,20 @@ VERSION = "1"
 """The version reported for every model; models are not versioned."""
 Datatype: TypeAlias = Literal["BYTES", "FP32", "INT64"]
 OutputName: TypeAlias = Literal[
-    "static", "contextual", "attention", "offsets", "attention_offsets", "tokens"
+    "static", "contextual", "features", "attention", "offsets", "attention_offsets", "tokens"
 ]
 DATATYPES: dict[OutputName, Datatype] = {
     "static": "FP32",
     "contextual": "FP32",
+    "features": "FP32",
     "attention": "FP32",
     "offsets": "INT64",
     "attention_offsets": "INT64",
     "tokens": "BYTES",
 }
-"""The outputs, in their order in a response to a request that names none."""
-_PARTS: tuple[Part, ...] = ("static", "contextual", "attention")
+DEFAULT_OUTPUTS = tuple(name for name in DATATYPES if name != "features")
+"""The outputs of a request that names none, in their order in the response."""
+_PARTS: tuple[Part, ...] = ("static", "contextual", "features", "attention")
 _MAX_SIZE = (1 << 31) - 1
 _CONFIG = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -102,6 +104,7 @@ class InferParameters(BaseModel):
     oov: OovPolicy | None = None
     case: Case = "auto"
     truncate: bool = False
+    share: Share = None
 
 
 class InferRequest(BaseModel):
@@ -113,7 +116,7 @@ class InferRequest(BaseModel):
     )
     inputs: list[InputTensor] = Field(min_length=1, max_length=1)
     outputs: Annotated[list[OutputTensor], Field(max_length=16)] | None = Field(
-        None, description="default: all outputs"
+        None, description="default: all outputs but `features`"
     )
     parameters: InferParameters | None = None
 
@@ -132,6 +135,7 @@ class InferRequest(BaseModel):
             oov=given.oov,
             case=given.case,
             truncate=given.truncate,
+            share=given.share,
         )
 
 

@@ -36,6 +36,9 @@ class ResultResponse(_Response):
     truncated: int = Field(description="removed words")
     static: list[list[float]] | Base64Array | None = Field(None, description="[n, d]")
     contextual: list[list[float]] | Base64Array | None = Field(None, description="[n, d]")
+    features: list[list[float]] | Base64Array | None = Field(
+        None, description="[n, 2d], the unit static vector beside the unit context"
+    )
     attention: list[Any] | Base64Array | None = Field(
         None, description="[L, h, n, n], [L, n, n] as a mean; row = query token"
     )

@@ -130,6 +130,7 @@ def compare() -> Response:
         body.case,
         current_service().limits,
         context.timings,
+        share=body.share,
         with_map=body.map,
     )
     context.counts = result.counts

@@ -14,7 +14,14 @@ from pydantic import (
     model_validator,
 )
 
-from polyseme.encoding.options import DEFAULT_PARTS, Dtype, EncodeOptions, OovPolicy, Part
+from polyseme.encoding.options import (
+    DEFAULT_PARTS,
+    MAX_SHARE,
+    Dtype,
+    EncodeOptions,
+    OovPolicy,
+    Part,
+)
 from polyseme.encoding.sentences import Pooling
 from polyseme.encoding.serialize import Encoding
 from polyseme.models.manifest import NAME_PATTERN
@@ -61,7 +68,15 @@ Layers: TypeAlias = Annotated[
 ]
 
 
+Share: TypeAlias = Annotated[
+    Annotated[float, Field(ge=0, le=MAX_SHARE, allow_inf_nan=False)] | None,
+    Field(
+        description="how much of the unit static vector is added to the unit context in"
+        " `contextual`; the model's share if left out"
+    ),
+]
 _NUMBER = regex.compile(r"-?[0-9]{1,9}")
+_DECIMAL = regex.compile(r"[0-9]{1,9}(?:\.[0-9]{1,18})?")
 _FLAGS = ("true", "false")
 
 
@@ -95,6 +110,7 @@ class EncodeRequest(_Body):
     )
     encoding: Encoding = "float"
     dtype: Dtype = "float32"
+    share: Share = None
 
     def options(self) -> EncodeOptions:
         """The options of the encoder."""
@@ -106,6 +122,7 @@ class EncodeRequest(_Body):
             case=self.case,
             truncate=self.truncate,
             dtype=self.dtype,
+            share=self.share,
         )
 
 
@@ -119,6 +136,8 @@ def parse_query_value(name: str, sent: Sequence[str]) -> Any:
         named = name == "layers" and len(parts) == 1 and isinstance(parts[0], str)
         return parts[0] if named else parts
     value = sent[0] if len(sent) == 1 else list(sent)
+    if name == "share" and isinstance(value, str) and _DECIMAL.fullmatch(value):
+        return float(value)
     flag = name == "truncate" and value in _FLAGS
     return value == "true" if flag else value
 
@@ -154,6 +173,7 @@ class CompareRequest(_Body):
     occurrences: list[OccurrenceRequest] = Field(min_length=2, max_length=64)
     neighbors: int = Field(5, ge=0, le=100, description="number of neighbors of each vector")
     map: bool = Field(False, description="add a flat map of the occurrences and their neighbors")
+    share: Share = None
     model: ModelName = None
     case: Case = "auto"
 

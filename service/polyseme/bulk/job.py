@@ -52,7 +52,7 @@ class BulkOptions:
     @property
     def arrays(self) -> Sequence[Part]:
         """The arrays that are written, in the order of their columns."""
-        order: tuple[Part, ...] = ("static", "contextual", "attention")
+        order: tuple[Part, ...] = ("static", "contextual", "features", "attention")
         return [part for part in order if part in self.choice.include]
 
     @property
@@ -70,6 +70,8 @@ class BulkOptions:
             "case": choice.case,
             "truncate": choice.truncate,
             "dtype": choice.dtype,
+            # Absent if it is the model's: the manifests of earlier jobs have no share.
+            **({} if choice.share is None else {"share": choice.share}),
             "pooling": self.pooling,
             "format": self.format,
             "packing": self.compression,

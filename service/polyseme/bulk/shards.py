@@ -30,7 +30,7 @@ from polyseme.encoding.encode import (
     encode_sentence,
     tokenize,
 )
-from polyseme.encoding.options import EncodeOptions, Part
+from polyseme.encoding.options import PER_TOKEN, EncodeOptions, Part
 from polyseme.encoding.sentences import POOLED, sentence_vector
 from polyseme.encoding.serialize import token_documents
 from polyseme.errors import InvalidError, PolysemeError, UnknownWordError
@@ -38,10 +38,10 @@ from polyseme.models.model import Model
 
 COLUMNS = (
     *("row", "file", "truncated", "tokens", "starts", "ends", "keys", "resolutions"),
-    *("static", "contextual", "attention", "vector"),
+    *("static", "contextual", "features", "attention", "vector"),
 )
 """The names of all columns; a column to keep must not have one of them."""
-_NUMBERS = frozenset({"static", "contextual", "attention", "vector"})
+_NUMBERS = frozenset({"static", "contextual", "features", "attention", "vector"})
 """The columns of floating-point numbers."""
 _TOKEN_COLUMNS = {
     "tokens": ("text", pa.string()),
@@ -211,7 +211,8 @@ def _schema(job: Job, width: int) -> Any:
     if options.arrays:
         columns += [(name, pa.list_(kind)) for name, (_, kind) in _TOKEN_COLUMNS.items()]
     for part in options.arrays:
-        columns.append((part, pa.list_(real if part == "attention" else pa.list_(real, width))))
+        row = pa.list_(real, PER_TOKEN[part] * width) if part in PER_TOKEN else real
+        columns.append((part, pa.list_(row)))
     columns += [("vector", pa.list_(real, width))] if options.pooling else []
     return pa.schema(columns)
 
@@ -323,9 +324,9 @@ def _list_array(
     """An array of each row: a list of vectors, or the attention weights in C order."""
     arrays = [one.arrays[part].reshape(-1) if one else None for one in encoded]
     values = _flat_array([array for array in arrays if array is not None], options)
-    unit = 1 if part == "attention" else width
-    if part != "attention":
-        values = pa.FixedSizeListArray.from_arrays(values, width)
+    unit = PER_TOKEN[part] * width if part in PER_TOKEN else 1
+    if part in PER_TOKEN:
+        values = pa.FixedSizeListArray.from_arrays(values, unit)
     offsets, absent = _offsets([None if a is None else len(a) // unit for a in arrays])
     return pa.ListArray.from_arrays(offsets, values, mask=absent)
 
@@ -385,17 +386,16 @@ def _write_encoded(
     facts = [{"tokens": token_documents(t), "truncated": cut} for t, cut in sentences]
     _write_member(archive, "offsets", offsets)
     _write_member(archive, "tokens", np.frombuffer(orjson.dumps(facts), np.uint8))
-    by_row: tuple[Part, ...] = ("static", "contextual")
-    for part in by_row:
+    for part, width in PER_TOKEN.items():
         if part in options.include:
-            shape = (int(offsets[-1]), model.manifest.dimension)
+            shape = (int(offsets[-1]), width * model.manifest.dimension)
             header = {"descr": np.dtype(options.dtype).str, "fortran_order": False, "shape": shape}
             alone = replace(options, include=frozenset({part}))
             with archive.open(f"{part}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array_header_1_0(member, header)
                 for one in _encode_each(model, sentences, alone):
                     member.write(np.ascontiguousarray(one.arrays[part]).data)
-    others = replace(options, include=options.include.difference(by_row))
+    others = replace(options, include=options.include.difference(PER_TOKEN))
     for number, one in enumerate(_encode_each(model, sentences, others)):
         for part, array in one.arrays.items():
             _write_member(archive, f"{part}_{number}", array)

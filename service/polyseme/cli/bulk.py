@@ -13,6 +13,7 @@ from polyseme.cli.options import (
     exit_on_signals,
     model_option,
     require_unicode,
+    share_option,
     with_options,
     with_registry,
 )
@@ -38,13 +39,14 @@ _bulk_options = with_options(
     ),
     click.option(
         "--include",
-        type=click.Choice(["static", "contextual", "attention", "none"]),
+        type=click.Choice(["static", "contextual", "features", "attention", "none"]),
         multiple=True,
         default=["contextual"],
         show_default=True,
-        help="An array of each sentence, beside its tokens; may be given several times. `none`"
-        " writes no tokens either, for --pooling alone.",
+        help="An array of each sentence, beside its tokens; may be given several times. Take"
+        " `features` for a classifier. `none` writes no tokens either, for --pooling alone.",
     ),
+    share_option,
     click.option(
         "--pooling",
         type=click.Choice(get_args(Pooling)),
@@ -167,9 +169,11 @@ def _job(out: Path, registry: Registry, settings: Settings, options: dict[str, A
     choice = EncodeOptions(
         include=frozenset(options["include"]) - {"none"},
         mean_heads=options["heads"] == "mean",
-        **{name: options[name] for name in ("oov", "case", "truncate", "dtype")},
+        **{name: options[name] for name in ("oov", "case", "truncate", "dtype", "share")},
     )
-    choice.oov_policy(registry.model(name))
+    model = registry.model(name)
+    choice.oov_policy(model)
+    choice.check_share(model)
     rows = "npz" if options["format"] == "npz" else "parquet" if choice.include else "vectors"
     same = ("pooling", "format", "compression", "column", "keep", "batch_rows")
     bulk_options = BulkOptions(

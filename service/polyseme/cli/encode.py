@@ -13,6 +13,7 @@ from polyseme.cli.options import (
     open_output,
     output_option,
     require_unicode,
+    share_option,
     with_registry,
 )
 from polyseme.encoding.compare import ComparisonResult, Occurrence, comparison_document
@@ -54,6 +55,7 @@ from polyseme.tokenizer import Case
     " The default is subword if the model has subword vectors, else zero.",
 )
 @click.option("--truncate", is_flag=True, help="Cut off sentences that are over the limit.")
+@share_option
 @click.option(
     "--format",
     "kind",
@@ -88,6 +90,7 @@ def encode(
         oov=options["oov"],
         case=options["case"],
         truncate=options["truncate"],
+        share=options["share"],
     )
     tokenized, timings = tokenize(model, sentences, choice, settings.limits()), Timings()
     check_size(
@@ -121,6 +124,7 @@ def encode(
     help="How many neighbors of each vector.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/compare.")
+@share_option
 @case_option
 @model_option
 @with_registry
@@ -128,6 +132,7 @@ def compare(
     texts: tuple[str, ...],
     words: tuple[str, ...],
     neighbors: int,
+    share: float | None,
     as_json: bool,
     case: Case,
     model: str | None,
@@ -140,7 +145,9 @@ def compare(
     """
     occurrences = _occurrences(require_unicode(texts), require_unicode(words))
     chosen = registry.model(model)
-    result = compare_occurrences(chosen, occurrences, neighbors, case, settings.limits())
+    result = compare_occurrences(
+        chosen, occurrences, neighbors, case, settings.limits(), share=share
+    )
     if as_json:
         document = comparison_document(chosen.manifest.name, result)
         click.echo(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY).decode())

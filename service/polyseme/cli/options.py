@@ -12,6 +12,7 @@ import click
 from pydantic import ValidationError
 
 from polyseme.atomic_files import atomic_files
+from polyseme.encoding.options import MAX_SHARE
 from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings, default_models_dir
 from polyseme.tokenizer import Case
@@ -23,6 +24,12 @@ case_option = click.option(
     default="auto",
     show_default=True,
     help="Which spellings of a word are looked up.",
+)
+share_option = click.option(
+    "--share",
+    type=click.FloatRange(0, MAX_SHARE),
+    help="How much of the unit static vector is added to the unit context in contextual vectors;"
+    " the model's share when left out.",
 )
 destination_option = click.option(
     "--models-dir",

@@ -145,12 +145,14 @@ class AsyncClient:
         *,
         neighbors: int = 5,
         case: Case = "auto",
+        share: float | None = None,
     ) -> Comparison:
         """Compare occurrences of words: `[(text, word), …]`.
 
-        Raises the same exceptions as `encode`.
+        `share` is that of `encode`; contextual neighbors are then searched with it as well. Raises
+        the same exceptions as `encode`.
         """
-        return await self._run(self._exchanges.compare(occurrences, neighbors, case))
+        return await self._run(self._exchanges.compare(occurrences, neighbors, case, share))
 
     async def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"

@@ -144,12 +144,14 @@ class Client:
         *,
         neighbors: int = 5,
         case: Case = "auto",
+        share: float | None = None,
     ) -> Comparison:
         """Compare occurrences of words: `[(text, word), …]`.
 
-        Raises the same exceptions as `encode`.
+        `share` is that of `encode`; contextual neighbors are then searched with it as well. Raises
+        the same exceptions as `encode`.
         """
-        return self._run(self._exchanges.compare(occurrences, neighbors, case))
+        return self._run(self._exchanges.compare(occurrences, neighbors, case, share))
 
     def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from polyseme.client.results import Comparison, ModelFacts, Sentence, Trace
 from polyseme.encoding.compare import Occurrence
 from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.options import Dtype, EncodeOptions, OovPolicy, Part
+from polyseme.encoding.options import MAX_SHARE, Dtype, EncodeOptions, OovPolicy, Part
 from polyseme.encoding.sentences import Pooling
 from polyseme.errors import FieldError, InvalidError
 from polyseme.tokenizer import Case
@@ -35,6 +35,8 @@ class Options(TypedDict, total=False):
     truncate: bool
     """truncate a sentence over the limit instead of rejecting it"""
     dtype: Dtype
+    share: float | None
+    """the share of the static vector in `contextual`, 0 to 4; the model's by default"""
 
 
 class Encoder(Protocol):
@@ -80,10 +82,12 @@ class Encoder(Protocol):
         *,
         neighbors: int = 5,
         case: Case = "auto",
+        share: float | None = None,
     ) -> Comparison:
         """Compare occurrences of words: `[(text, word), …]`.
 
-        Raises the same exceptions as `encode`.
+        `share` is that of `encode`; contextual neighbors are then searched with it as well. Raises
+        the same exceptions as `encode`.
         """
         ...
 
@@ -135,6 +139,7 @@ def parse_options(options: Options) -> EncodeOptions:
         options.get("case", "auto"),
         truncate=options.get("truncate", False),
         dtype=options.get("dtype", "float32"),
+        share=parse_share(options.get("share")),
     )
 
 
@@ -142,6 +147,16 @@ def _require_allowed(name: str, values: Iterable[Any], kind: Any) -> None:
     allowed = get_args(kind)
     if any(value not in allowed for value in values):
         raise InvalidError([FieldError(f"/{name}", f"may be {', '.join(allowed)}")])
+
+
+def parse_share(share: Any) -> float | None:
+    """Return a share as a float. Raises InvalidError unless it is a number from 0 to 4."""
+    if share is None:
+        return None
+    is_number = isinstance(share, int | float | np.number) and not isinstance(share, bool)
+    if not is_number or not 0 <= share <= MAX_SHARE:
+        raise InvalidError([FieldError("/share", f"is a number from 0 to {MAX_SHARE:g}")])
+    return float(share)
 
 
 def parse_occurrences(given: Sequence[Occurrence | tuple[str, str]]) -> list[Occurrence]:

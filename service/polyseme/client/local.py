@@ -17,6 +17,7 @@ from polyseme.client.encoder import (
     Text,
     parse_occurrences,
     parse_options,
+    parse_share,
     require_list,
     vector_to_list,
 )
@@ -144,11 +145,18 @@ class LocalModel:
         *,
         neighbors: int = 5,
         case: Case = "auto",
+        share: float | None = None,
     ) -> Comparison:
-        """Compare occurrences of words: `[(text, word), …]`. Raises PolysemeError."""
+        """Compare occurrences of words: `[(text, word), …]`.
+
+        `share` is that of `encode`; contextual neighbors are then searched with it as well. Raises
+        PolysemeError.
+        """
         given = parse_occurrences(occurrences)
         with SINGLE_THREAD:
-            found = compare(self.model, given, neighbors, case, self._limits)
+            found = compare(
+                self.model, given, neighbors, case, self._limits, share=parse_share(share)
+            )
         return read_comparison(comparison_document(self.name, found))
 
     def neighbors(

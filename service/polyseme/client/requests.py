@@ -24,7 +24,7 @@ import orjson
 import pybase64
 from numpy.typing import ArrayLike, NDArray
 
-from polyseme.client.encoder import Text, parse_occurrences, vector_to_list
+from polyseme.client.encoder import Text, parse_occurrences, parse_share, vector_to_list
 from polyseme.client.errors import error_of_response, malformed_response
 from polyseme.client.results import (
     Comparison,
@@ -221,6 +221,7 @@ class Exchanges:
             "truncate": choice.truncate,
             "dtype": choice.dtype,
             **({} if choice.oov is None else {"oov": choice.oov}),
+            **({} if choice.share is None else {"share": choice.share}),
         }
         sentences: list[Sentence] = []
         for part, content in (yield from self._send_batch(batch, "/v1/encode", NPZ, fields)):
@@ -240,7 +241,11 @@ class Exchanges:
         )
 
     def compare(
-        self, given: Sequence[Occurrence | tuple[str, str]], neighbors: int, case: Case
+        self,
+        given: Sequence[Occurrence | tuple[str, str]],
+        neighbors: int,
+        case: Case,
+        share: float | None = None,
     ) -> Exchange[Comparison]:
         """Compare occurrences of words."""
         occurrences = []
@@ -250,6 +255,7 @@ class Exchanges:
                 fields.pop("nth")
             occurrences.append(fields)
         body = {"occurrences": occurrences, "neighbors": neighbors, "case": case}
+        body |= {} if share is None else {"share": parse_share(share)}
         document = yield from self._post("/v1/compare", body)
         with _reading():
             return read_comparison(document)

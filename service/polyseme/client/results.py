@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from polyseme.client.errors import malformed_response
 from polyseme.encoding.compare import AttendedToken
 from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.options import PER_LAYER, PER_PAIR, EncodeOptions, Part
+from polyseme.encoding.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
 from polyseme.tokenizer import Resolution
 
 Array: TypeAlias = NDArray[np.floating]
@@ -59,6 +59,8 @@ class Sentence:
     """as attention, before scaling, biases and softmax"""
     truncated: int = 0
     """how many words were cut off"""
+    features: Array | None = None
+    """[n, 2d], the unit static vector beside the unit context: the input of a classifier"""
 
     @property
     def words(self) -> list[str]:
@@ -260,11 +262,10 @@ def _read_sentences(
     lengths = [len(document["tokens"]) for document in documents]
     _require(starts[0] == 0 and np.diff(offsets).tolist() == lengths)
 
-    per_token: tuple[Part, ...] = ("static", "contextual")
-    rows = {part: arrays.pop(part) for part in per_token if part in choice.include}
+    rows = {part: arrays.pop(part) for part in PER_TOKEN if part in choice.include}
     for array in rows.values():
         _require(array.ndim == 2 and len(array) == starts[-1] and array.shape[1] > 0)  # noqa: PLR2004 - [N, d]
-    _require(len({array.shape for array in rows.values()}) <= 1)
+    _require(len({array.shape[1] / PER_TOKEN[part] for part, array in rows.items()}) <= 1)
     per_layer = [part for part in PER_LAYER if part in choice.include]
     layers = [{part: arrays.pop(f"{part}_{i}") for part in per_layer} for i in range(count)]
     _require(not arrays)

@@ -95,6 +95,8 @@ class _Vectors(NamedTuple):
     token: ResolvedToken
     static: Floats
     contextual: Floats
+    query: Floats
+    """the vector whose neighbors are searched"""
     weights: Floats
 
 
@@ -106,23 +108,27 @@ def compare(
     limits: Limits | None = None,
     timings: Timings | None = None,
     *,
+    share: float | None = None,
     with_map: bool = False,
 ) -> ComparisonResult:
     """Compare occurrences of words; raise InvalidError if one is not found.
 
-    `with_map` adds a map of the occurrences and their neighbors.
+    `with_map` adds a map of the occurrences and their neighbors. `share` replaces the share of the
+    static vector in contextual vectors; their neighbors are then searched with it as well.
     """
     timings = timings or Timings()
     start = timings.now()
     texts = [occurrence.text for occurrence in occurrences]
-    sentences = tokenize(model, texts, EncodeOptions(case=case), limits or Limits())
+    options = EncodeOptions(case=case, share=share)
+    sentences = tokenize(model, texts, options, limits or Limits())
     places = [
         _find_token(sentence.tokens, occurrence, number)
         for number, (sentence, occurrence) in enumerate(zip(sentences, occurrences, strict=True))
     ]
     start = timings.add("tokens", start)
     found = [
-        _encode(model, sentence, place) for sentence, place in zip(sentences, places, strict=True)
+        _encode(model, sentence, place, share)
+        for sentence, place in zip(sentences, places, strict=True)
     ]
     start = timings.add("attention", start)
     compared = [_compared(model, one, neighbors) for one in found]
@@ -158,13 +164,15 @@ def _find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number:
     return covered[0]
 
 
-def _encode(model: Model, sentence: Tokenized, place: int) -> _Vectors:
+def _encode(model: Model, sentence: Tokenized, place: int, share: float | None) -> _Vectors:
     inputs = model.sentence(sentence.tokens)
     last = len(model.layers) - 1
-    result = contextualize(inputs, model.layers, ("weights",), (last,))
+    result = contextualize(inputs, model.layers, ("weights",), (last,), share=share)
     weights = result.records[last]["weights"][:, place].mean(axis=0)
     tokens = sentence.tokens
-    return _Vectors(tokens, tokens[place], inputs.vectors[place], result.contextual[place], weights)
+    static, contextual = inputs.vectors[place], result.contextual[place]
+    query = contextual if share is not None else _for_reading(contextual, static)
+    return _Vectors(tokens, tokens[place], static, contextual, query, weights)
 
 
 def _compared(model: Model, one: _Vectors, k: int) -> OccurrenceResult:
@@ -179,7 +187,7 @@ def _compared(model: Model, one: _Vectors, k: int) -> OccurrenceResult:
         one.token,
         1 - float(cosines(one.static[None], one.contextual[None])[0, 0]),
         _neighbors(model, one.static, k, [one.token]),
-        _neighbors(model, _for_reading(one), k, one.tokens),
+        _neighbors(model, one.query, k, one.tokens),
         [AttendedToken(token.text, token.start, token.end, weight) for token, weight in attended],
     )
 
@@ -193,9 +201,9 @@ def _neighbors(
     return [Neighbor(*found) for found in model.neighbors(vector, k, rows)]
 
 
-def _for_reading(one: _Vectors) -> Floats:
+def _for_reading(contextual: Floats, static: Floats) -> Floats:
     """unit(contextual) + 0.4·unit(static), zero without a contextual vector. -> [d]"""
-    contextual, static = unit(np.stack([one.contextual, one.static]))
+    contextual, static = unit(np.stack([contextual, static]))
     total: Floats = contextual + READING_SHARE * static * bool(contextual.any())
     return total
 
@@ -213,7 +221,7 @@ def _flat_map(
     rows = [model.vocabulary.row(word) for word in near]
     words = model.rows[np.array([row or 0 for row in rows], np.int64)]
     static = np.stack([one.static for one in found])
-    contextual = np.stack([_for_reading(one) for one in found])
+    contextual = np.stack([one.query for one in found])
     directions = unit(np.concatenate([static, contextual, words]).astype(np.float64))
     nonzero: Flags = np.any(directions != 0, axis=1)
     positions, ratios = np.zeros((len(directions), 2)), [0.0, 0.0]

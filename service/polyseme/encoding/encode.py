@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from polyseme.encoding.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
-from polyseme.engine.arrays import Floats
-from polyseme.engine.layers import contextualize
+from polyseme.engine.arrays import Floats, require_finite, unit
+from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.errors import MAX_ERRORS, FieldError, OutOfRangeError, UnknownWordError
 from polyseme.models.model import Model
 from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenizer, words
@@ -67,8 +67,8 @@ class Encoded(NamedTuple):
     truncated: int
     """how many words were cut off"""
     arrays: dict[Part, Floats]
-    """`static`, `contextual` [n, d]; `attention`, `scores` [L, h, n, n], or [L, n, n] as a mean of
-    the heads; `queries`, `keys`, `values` [L, h, n, k]"""
+    """`static`, `contextual` [n, d]; `features` [n, 2d]; `attention`, `scores` [L, h, n, n], or
+    [L, n, n] as a mean of the heads; `queries`, `keys`, `values` [L, h, n, k]"""
 
 
 def tokenize(
@@ -81,6 +81,7 @@ def tokenize(
     `oov` is `error`, or if no word of a sentence has a vector and `wordless` is `refuse`.
     """
     options.layer_numbers(model)
+    options.check_share(model)
     oov = options.oov_policy(model)
     limits.sentences(len(texts))
     tokenizer = model.tokenizer if oov == "subword" else model.plain_tokenizer
@@ -131,12 +132,14 @@ def encode_sentence(
     if "static" in include:
         arrays["static"] = inputs.vectors
     per_layer = [part for part in PER_LAYER if part in include]
-    if per_layer or "contextual" in include:
+    if per_layer or "contextual" in include or "features" in include:
         layers = options.layer_numbers(model)
         names = ["weights" if part == "attention" else part for part in per_layer]
-        result = contextualize(inputs, model.layers, names, layers)
+        result = contextualize(inputs, model.layers, names, layers, share=options.share)
         if "contextual" in include:
             arrays["contextual"] = result.contextual
+        if "features" in include:
+            arrays["features"] = _features(model, inputs.vectors, result)
         for part, name in zip(per_layer, names, strict=True):
             recorded = [result.records[layer][name] for layer in layers]  # type: ignore[index]
             stacked = recorded[0][None] if len(recorded) == 1 else np.stack(recorded)
@@ -146,6 +149,17 @@ def encode_sentence(
     if options.dtype != "float32":
         arrays = {part: cast(array, options.dtype) for part, array in arrays.items()}
     return Encoded(tokens, truncated, arrays)
+
+
+def _features(model: Model, static: Floats, result: Contextualized) -> Floats:
+    """Return the unit static vector beside the unit context of each token. [n, d] -> [n, 2d]
+
+    The context is the output of the last layer's attention if its residual is `unit`, else the
+    contextual vector. A half without a direction is zero.
+    """
+    separate = model.layers[-1].residual.kind == "unit"
+    context = result.attended if separate else result.contextual
+    return require_finite(np.concatenate([unit(static), unit(context)], axis=1))
 
 
 def encode(

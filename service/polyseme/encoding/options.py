@@ -9,9 +9,12 @@ from polyseme.models.model import Model
 from polyseme.tokenizer import Case
 
 Part: TypeAlias = Literal[
-    "static", "contextual", "attention", "queries", "keys", "values", "scores"
+    "static", "contextual", "features", "attention", "queries", "keys", "values", "scores"
 ]
 DEFAULT_PARTS: tuple[Part, ...] = ("static", "contextual", "attention")
+PER_TOKEN: dict[Part, int] = {"static": 1, "contextual": 1, "features": 2}
+"""The arrays with one row per token, and their widths as multiples of d."""
+MAX_SHARE = 4.0
 PER_LAYER: tuple[Part, ...] = ("attention", "queries", "keys", "values", "scores")
 PER_PAIR: frozenset[Part] = frozenset({"attention", "scores"})
 OovPolicy: TypeAlias = Literal["zero", "subword", "error"]
@@ -32,6 +35,8 @@ class EncodeOptions:
     case: Case = "auto"
     truncate: bool = False
     dtype: Dtype = "float32"
+    share: float | None = None
+    """the share of the static vector in `contextual`, 0 to 4; None: the model's"""
     wordless: Literal["keep", "refuse"] = "keep"
     """whether a sentence without any word that has a vector is an error"""
 
@@ -51,6 +56,12 @@ class EncodeOptions:
             raise InvalidError([FieldError(f"/layers/{place}", message) for place in wrong])
         return sorted(set(self.layers))
 
+    def check_share(self, model: Model) -> None:
+        """Raise InvalidError if the model's residual has no share to replace."""
+        if self.share is not None and model.layers[-1].residual.kind != "unit":
+            message = "the last residual of this model is not `unit`, so it has no share"
+            raise InvalidError([FieldError("/share", message)], "Send no `share` for this model.")
+
     def oov_policy(self, model: Model) -> OovPolicy:
         """The policy for out-of-vocabulary words; raise InvalidError without subword vectors."""
         if self.oov == "subword" and model.subwords is None:
@@ -61,7 +72,8 @@ class EncodeOptions:
     def array_numbers(self, model: Model) -> tuple[int, int]:
         """How many numbers the arrays of a sentence have: (a, b) for n·a + n²·b."""
         layers, heads = len(self.layer_numbers(model)), model.manifest.heads
-        per_token = model.manifest.dimension * len(self.include & {"static", "contextual"})
+        widths = sum(PER_TOKEN[part] for part in self.include & PER_TOKEN.keys())
+        per_token = model.manifest.dimension * widths
         if self.include & {"queries", "keys"}:
             per_token += layers * heads * model.key_width * len(self.include & {"queries", "keys"})
         if "values" in self.include:

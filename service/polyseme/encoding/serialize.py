@@ -9,7 +9,7 @@ import orjson
 import pybase64
 
 from polyseme.encoding.encode import Encoded, TokenCounts, Tokenized
-from polyseme.encoding.options import Dtype, EncodeOptions, Limits, Part
+from polyseme.encoding.options import PER_TOKEN, Dtype, EncodeOptions, Limits
 from polyseme.engine.arrays import Floats
 from polyseme.models.manifest import Manifest
 from polyseme.models.model import Model
@@ -126,8 +126,8 @@ def npz_archive(manifest: Manifest, sentences: Sequence[Encoded], options: Encod
     """All sentences as one `.npz` that NumPy reads without pickle.
 
     Rows of sentence i are `offsets[i]:offsets[i+1]`: `offsets` int64 [S+1]; `static`, `contextual`
-    [N, d]; `attention_0`, … and the other arrays of each sentence under its number; `tokens` uint8,
-    the UTF-8 JSON of everything that is no array.
+    [N, d]; `features` [N, 2d]; `attention_0`, … and the other arrays of each sentence under its
+    number; `tokens` uint8, the UTF-8 JSON of everything that is no array.
     """
     lengths = [len(one.tokens) for one in sentences]
     facts = [{"tokens": token_documents(s.tokens), "truncated": s.truncated} for s in sentences]
@@ -135,15 +135,14 @@ def npz_archive(manifest: Manifest, sentences: Sequence[Encoded], options: Encod
         "offsets": np.cumsum([0, *lengths], dtype=np.int64),
         "tokens": np.frombuffer(orjson.dumps(facts), np.uint8),
     }
-    by_row: tuple[Part, ...] = ("static", "contextual")
-    for part in by_row:
+    for part, width in PER_TOKEN.items():
         if part in options.include:
             rows = [one.arrays[part] for one in sentences]
-            empty = np.empty((0, manifest.dimension), options.dtype)
+            empty = np.empty((0, width * manifest.dimension), options.dtype)
             arrays[part] = np.concatenate(rows) if rows else empty
     for number, one in enumerate(sentences):
         for part, array in one.arrays.items():
-            if part not in by_row:
+            if part not in PER_TOKEN:
                 arrays[f"{part}_{number}"] = array
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)

@@ -101,8 +101,12 @@ class Residual:
     share: float = 0.0
     position_share: float = 0.0
 
-    def __call__(self, x: Floats, output: Floats) -> Floats:
-        """Combine the layer's input and the output of attention. [n, d], [n, d] -> [n, d]"""
+    def __call__(self, x: Floats, output: Floats, share: float | None = None) -> Floats:
+        """Combine the layer's input and the output of attention. [n, d], [n, d] -> [n, d]
+
+        `share` replaces the residual's own.
+        """
+        share = self.share if share is None else share
         if self.kind == "none":
             return output
         if self.kind == "add":
@@ -115,10 +119,10 @@ class Residual:
         content: Any = True
         if n and SAFE_LENGTHS[0] <= norms.min() and norms.max() <= SAFE_LENGTHS[1]:
             total: Floats = output / norms[0][:, None]
-            total += x * (self.share / norms[1])[:, None]
+            total += x * (share / norms[1])[:, None]
         else:
             total = rescale(output, 1)
-            total += rescale(x, self.share)
+            total += rescale(x, share)
             content = total.any(axis=1, keepdims=True)
         if self.position_share:
             position = scaled_sinusoids(n, d, self.position_share, x.dtype)
@@ -163,9 +167,14 @@ class Layer:
         return Projection(weight, np.concatenate([query_bias, key_bias]))
 
     def __call__(
-        self, x: Floats, sentence: SentenceArrays, *, keep_weights: bool = False
-    ) -> tuple[Floats, Floats | None]:
-        """Run the layer. [n, d] -> [n, d], [h, n, n] if `keep_weights`"""
+        self,
+        x: Floats,
+        sentence: SentenceArrays,
+        *,
+        keep_weights: bool = False,
+        share: float | None = None,
+    ) -> "LayerResult":
+        """Run the layer; `share` replaces the share of its residual. [n, d] -> [n, d]"""
         before = self.norm == "before"
         start = self.attention_norm(x) if self.attention_norm and before else x
         if self._query_key is not None:
@@ -180,14 +189,15 @@ class Layer:
         context, weights = attend(
             queries, keys, values, sentence, self.scoring, keep_weights=keep_weights
         )
-        x = self.residual(x, self.output(context))
+        attended = self.output(context)
+        x = self.residual(x, attended, share)
         if self.attention_norm and self.norm == "after":
             x = self.attention_norm(x)
         if self.feed_forward:
             norm = self.feed_forward_norm
             change = self.feed_forward(norm(x) if norm and before else x)
             x = norm(x + change) if norm and self.norm == "after" else x + change
-        return x, weights
+        return LayerResult(x, attended, weights)
 
     def project(self, x: Floats, sentence: SentenceArrays) -> tuple[Floats, Floats, Floats]:
         """Unscaled queries, keys and values. [n, d] -> [h, n, k], [h, n, k], [h, n, v]"""
@@ -204,6 +214,17 @@ class Layer:
         return values
 
 
+class LayerResult(NamedTuple):
+    """The result of one layer for one sentence."""
+
+    output: Floats
+    """[n, d]"""
+    attended: Floats
+    """[n, d], the output of attention, before the residual"""
+    weights: Floats | None
+    """[h, n, n] if they are kept"""
+
+
 def split_heads(x: Floats, heads: int) -> Floats:
     """Split the columns into one block for each head: a view. [n, h·k] -> [h, n, k]"""
     n, width = x.shape
@@ -217,6 +238,9 @@ class Contextualized(NamedTuple):
     """[n, d]"""
     records: tuple[dict[Recorded, Floats], ...]
     """for each layer, the intermediate arrays that were asked for"""
+    attended: Floats
+    """[n, d], the output of the last layer's attention, before its residual; the static vectors
+    without a layer. It is not checked to be finite."""
 
 
 def contextualize(
@@ -224,18 +248,23 @@ def contextualize(
     layers: Sequence[Layer],
     record: Collection[str] = (),
     of_layers: Collection[int] | None = None,
+    *,
+    share: float | None = None,
 ) -> Contextualized:
     """Run the layers over a sentence. -> [n, d]
 
     `record` names intermediate arrays to return (`queries`, `keys`, `values`, `scores`, `weights`)
     of the layers in `of_layers`, of all if None. `scores` are queries·keysᵀ, before scale, biases
-    and softmax. Recording changes no bit of the result. Raises NonFiniteError if a returned array
+    and softmax. Recording changes no bit of the result. `share` replaces the share of the last
+    layer's residual. Raises NonFiniteError if a returned array
     is not finite.
     """
     # Other strides would lead BLAS to other kernels, and to other last bits.
     x = sentence.vectors
     if not (x.flags.c_contiguous and x.flags.aligned):
         x = np.require(x, requirements=("C", "ALIGNED"))
+    attended = x
+    last = len(layers) - 1
     records: list[dict[Recorded, Floats]] = []
     # An overflow is found by its result below; NumPy's warning would only be printed.
     with np.errstate(all="ignore"):
@@ -249,7 +278,12 @@ def contextualize(
                 if "scores" in projected:
                     made["scores"] = queries @ keys.transpose(0, 2, 1)
                 kept = {name: made[name] for name in projected}  # type: ignore[misc]
-            x, weights = layer(x, sentence, keep_weights="weights" in wanted)
+            x, attended, weights = layer(
+                x,
+                sentence,
+                keep_weights="weights" in wanted,
+                share=share if number == last else None,
+            )
             if weights is not None:
                 kept["weights"] = weights
             records.append(kept)
@@ -257,7 +291,7 @@ def contextualize(
     for kept in records:
         for array in kept.values():
             require_finite(array)
-    return Contextualized(x, tuple(records))
+    return Contextualized(x, tuple(records), attended)
 
 
 def _cast(part: _Part, dtype: np.dtype[Any]) -> _Part:

@@ -13,7 +13,7 @@ import orjson
 from polyseme.atomic_files import atomic_files
 from polyseme.client.results import Sentence
 
-VectorKind: TypeAlias = Literal["static", "contextual"]
+VectorKind: TypeAlias = Literal["static", "contextual", "features"]
 
 _COLUMNS = ("token", "kind", "sentence", "place", "key", "resolution", "context")
 _BREAKS = "\\\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
@@ -39,6 +39,8 @@ def save_projection(
         raise ValueError('Give a list of kinds, such as `kinds=["static", "contextual"]`.')
     if any(getattr(sentence, kind) is None for sentence in sentences for kind in kinds):
         raise ValueError(f"A sentence has no vectors of a kind: encode with `include={[*kinds]}`.")
+    if "features" in kinds and len(kinds) > 1:
+        raise ValueError("`features` are twice as wide as other vectors: save them alone.")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     names = ["vectors.tsv", "metadata.tsv", "projector_config.pbtxt"]

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.client.results import Array, Sentence
-from polyseme.encoding.options import OovPolicy, Part
+from polyseme.encoding.options import PER_TOKEN, OovPolicy, Part
 from polyseme.integrations import open_encoder
 from polyseme.tokenizer import Case
 
@@ -21,6 +21,8 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError("This needs spaCy: pip install 'polyseme[spacy]'.") from error
 
 Context: TypeAlias = Literal["sentence", "document"]
+Vectors: TypeAlias = Literal["static", "contextual", "features"]
+_VECTORS: tuple[Vectors, ...] = get_args(Vectors)
 Indices: TypeAlias = NDArray[np.int64]
 """Indices of tokens in a document, [n]."""
 
@@ -33,7 +35,7 @@ _NAME = "polyseme"
     _NAME,
     assigns=[
         *("doc.tensor", "doc._.attention"),
-        *("token._.contextual", "token._.static", "token._.attention"),
+        *("token._.contextual", "token._.static", "token._.features", "token._.attention"),
     ],
 )
 class Contextualiser(Pipe):
@@ -42,8 +44,12 @@ class Contextualiser(Pipe):
     White space that spaCy keeps as a token has zero rows. `context` is what is encoded together:
     each sentence if an earlier component has set sentence boundaries, or the whole document; more
     than `most` words are split into chunks of about the same size. `attention` is that of `layer`,
-    None for the last one: of each head, their mean, or none. With `hooks`, spaCy's own `vector` and
-    `similarity` use the contextual vectors.
+    None for the last one: of each head, their mean, or none.
+
+    `vectors` are the rows of `doc.tensor`: `features` by default, because a tagger or a classifier
+    needs the word itself beside its context, and contextual vectors hardly contain it. With
+    `hooks`, spaCy's own `vector` and `similarity` use them as well; `contextual` compares senses.
+    `share` is that of /v1/encode.
 
     `model` and `url` name the source of the vectors; the key of a service comes from the
     environment and is not stored with a pipeline.
@@ -62,20 +68,23 @@ class Contextualiser(Pipe):
         layer: int | None = None,
         oov: OovPolicy | None = None,
         case: Case = "auto",
+        share: float | None = None,
+        vectors: Vectors = "features",
         hooks: bool = False,
     ) -> None:
         if most < 1:
             raise ValueError("`most` is the number of words of a chunk: give 1 or more.")
         self.name = name
         self._source = (model, url)
-        self._context, self._most, self._hooks = context, most, hooks
-        parts: tuple[Part, ...] = ("static", "contextual", "attention")
+        self._context, self._most, self._hooks, self._vectors = context, most, hooks, vectors
+        parts: tuple[Part, ...] = (*_VECTORS, "attention")
         self._options: dict[str, Any] = {
-            "include": parts[:2] if attention == "none" else parts,
+            "include": _VECTORS if attention == "none" else parts,
             "layers": "last" if layer is None else [layer],
             "heads": "mean" if attention == "mean" else "all",
             "oov": oov,
             "case": case,
+            "share": share,
         }
 
     def __call__(self, doc: Doc) -> Doc:
@@ -105,9 +114,9 @@ class Contextualiser(Pipe):
         for doc, parts in zip(docs, chunks, strict=True):
             encoded = [(indices, next(sentences)) for indices in parts]
             doc._.set(_NAME, _arrays(len(doc), encoder.dimension, encoded))
-            doc.tensor = doc._.get(_NAME)["contextual"]
+            doc.tensor = doc._.get(_NAME)[self._vectors]
             if self._hooks:
-                add_hooks(doc)
+                add_hooks(doc, self._vectors)
 
 
 def _chunks(doc: Doc, context: Context, most: int) -> list[Indices]:
@@ -125,16 +134,19 @@ def _chunks(doc: Doc, context: Context, most: int) -> list[Indices]:
 def _arrays(n: int, d: int, encoded: Sequence[tuple[Indices, Sentence]]) -> dict[str, Any]:
     """The arrays of a document of n tokens.
 
-    `static` and `contextual` are [n, d]; `attention` has, for each chunk, the indices of its tokens
-    [m] and their attention [m, m] or [h, m, m].
+    `static` and `contextual` are [n, d], `features` [n, 2d]; `attention` has, for each
+    chunk, the indices of its tokens [m] and their attention [m, m] or [h, m, m].
     """
-    static, contextual = np.zeros((2, n, d), np.float32)
+    arrays: dict[str, Any] = {
+        part: np.zeros((n, PER_TOKEN[part] * d), np.float32) for part in _VECTORS
+    }
     attention = []
     for indices, sentence in encoded:
-        static[indices], contextual[indices] = sentence.static, sentence.contextual
+        for part in _VECTORS:
+            arrays[part][indices] = getattr(sentence, part)
         if sentence.attention is not None:
             attention.append((indices, np.ascontiguousarray(sentence.attention[0])))
-    return {"static": static, "contextual": contextual, "attention": attention}
+    return {**arrays, "attention": attention}
 
 
 def _stored(doc: Doc) -> dict[str, Any] | None:
@@ -178,10 +190,10 @@ def _doc_attention(doc: Doc) -> Array | None:
     return attention
 
 
-def _vector(part: Doc | Span) -> Array:
-    """The mean of the nonzero vectors. -> [d]"""
+def _mean(part: Doc | Span, vectors: Vectors) -> Array:
+    """The mean of the nonzero vectors. -> [d], [2d] for features"""
     stored: Any = _stored(part if isinstance(part, Doc) else part.doc)
-    rows = stored["contextual"][np.array([token.i for token in part], np.int64)]
+    rows = stored[vectors][np.array([token.i for token in part], np.int64)]
     known = rows[rows.any(axis=1)]
     mean: Array = known.mean(axis=0) if len(known) else np.zeros(rows.shape[1], np.float32)
     return mean
@@ -198,8 +210,8 @@ def _has_vector(part: Doc | Span | Token) -> bool:
     return bool(part.vector.any())
 
 
-def add_hooks(doc: Doc) -> None:
-    """Make spaCy's own attributes use the contextual vectors.
+def add_hooks(doc: Doc, vectors: Vectors = "features") -> None:
+    """Make spaCy's own attributes use one kind of vector.
 
     Hooks are not stored with a document: add them again to a document that is read back or comes
     from another process. Raises ValueError for a document that was not encoded.
@@ -207,12 +219,14 @@ def add_hooks(doc: Doc) -> None:
     if _stored(doc) is None:
         raise ValueError(f"The document has no vectors: run the component `{_NAME}` on it first.")
     for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
-        hooks.update(vector=_vector, similarity=_similarity, has_vector=_has_vector)
-    doc.user_token_hooks["vector"] = partial(_row, part="contextual")
+        mean = partial(_mean, vectors=vectors)
+        hooks.update(vector=mean, similarity=_similarity, has_vector=_has_vector)
+    doc.user_token_hooks["vector"] = partial(_row, part=vectors)
 
 
 Doc.set_extension(_NAME, default=None, force=True)
 Doc.set_extension("attention", getter=_doc_attention, force=True)
 Token.set_extension("attention", getter=_token_attention, force=True)
 Token.set_extension("contextual", getter=partial(_row, part="contextual"), force=True)
+Token.set_extension("features", getter=partial(_row, part="features"), force=True)
 Token.set_extension("static", getter=partial(_row, part="static"), force=True)
