@@ -168,7 +168,8 @@ def _bounds(found: Document) -> Iterator[str]:
         f"**Network.** A machine of {CORES} cores writes {_size(machine)} a second of contextual"
         f" vectors, {machine / 1e9 / LINK:.0%} of a link of 10 Gbit/s; {MACHINES} of them write"
         f" {_size(machine * MACHINES)} a second, which few shared file systems sustain. Sentence"
-        f" vectors are {_size(_of_a_core(vectors, found) * CORES * MACHINES * _bytes(vectors))} a second."
+        " vectors are"
+        f" {_size(_of_a_core(vectors, found) * CORES * MACHINES * _bytes(vectors))} a second."
     )
     words, width = LARGE
     yield (

@@ -78,7 +78,7 @@ PRINTED = [
     (2, "print 9 values for this example, and 7 are wrong: 3 in the queries (row Bank)", 7, 2),
     (4, "The notes print no values for this example.", 0, 0),
     (5, "print 8 values for this example, and all of them are wrong", 8, 0),
-    (6, "print 1 value for this example: it is right.", 0, 1),
+    (6, "print 1 value for this example: it is correct.", 0, 1),
 ]
 
 
@@ -409,7 +409,7 @@ def test_a_differing_number_is_marked(open_page: Open) -> None:
 
     reader.page.route("**/v1/trace", falsified)
     reader.go(address(example=1, cell="scores:0:1"))
-    assert "they differ" in panel(reader)
+    assert "but this sum is" in panel(reader)
     reader.go(address(example=1, cell="scores:0:2"))
     assert "differ" not in panel(reader)
 

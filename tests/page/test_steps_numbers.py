@@ -103,12 +103,12 @@ def test_a_matrix_is_pasted(open_page: Open) -> None:
 
 
 PARSE = """async (texts) => {
-  const { blockOf } = await import("/page/steps/matrix_field.js");
-  return texts.map(blockOf);
+  const { parseMatrix } = await import("/page/steps/matrix_field.js");
+  return texts.map(parseMatrix);
 }"""
 
 
-NO_BLOCKS = [
+INVALID_MATRICES = [
     ("0,1\t0,2\n0,3\t0,4", "Write decimals with a point"),
     ("0,1;0,2", "Write decimals with a point"),
     ("0,1 0,2", "Write decimals with a point"),
@@ -126,16 +126,16 @@ NO_BLOCKS = [
 
 def test_an_invalid_matrix_is_rejected_with_a_message(open_page: Open) -> None:
     reader = open_page(address(PLAIN))
-    wrong = reader.page.get_by_role("group", name=X, exact=True).locator(".error")
+    message = reader.page.get_by_role("group", name=X, exact=True).locator(".error")
     pasted(reader, X, "1 2\n3")
-    assert wrong.text_content() == "Row 1 has 1 numbers, but row 0 has 2."
+    assert message.text_content() == "Row 1 has 1 numbers, but row 0 has 2."
     assert own(reader)["embeddings"] == PLAIN["embeddings"]
     # The message is cleared with the numbers that it is about.
     reader.go(address(SMALL))
-    assert wrong.text_content() == ""
-    found = reader.page.evaluate(PARSE, [text for text, _ in NO_BLOCKS])
-    for (text, sentence), one in zip(NO_BLOCKS, found, strict=True):
-        assert sentence in one["wrong"], text
+    assert message.text_content() == ""
+    found = reader.page.evaluate(PARSE, [text for text, _ in INVALID_MATRICES])
+    for (text, sentence), one in zip(INVALID_MATRICES, found, strict=True):
+        assert sentence in one["error"], text
 
 
 def test_an_invalid_number_is_marked_and_not_sent(open_page: Open) -> None:
@@ -558,12 +558,12 @@ def test_an_unknown_case_shows_the_services_error(open_page: Open) -> None:
 
 def test_pasted_minus_signs_and_decimal_commas_are_read(open_page: Open) -> None:
     reader = open_page(address(PLAIN))
-    wrong = reader.page.get_by_role("group", name="Embeddings X", exact=True).locator(".error")
+    message = reader.page.get_by_role("group", name="Embeddings X", exact=True).locator(".error")
     pasted(reader, "Embeddings X", "−1e−5 2\n3 −4")
     assert own(reader)["embeddings"] == [[-1e-5, 2], [3, -4]]
     for text in ("0,5\n0,6", "-0,5\r\n,25\r\n", "−1,5\n2,5\n3,5"):
         pasted(reader, "Embeddings X", text)
-        assert "Write decimals with a point" in wrong.text_content(), text
+        assert "Write decimals with a point" in message.text_content(), text
         assert own(reader)["embeddings"] == [[-1e-5, 2], [3, -4]], text
     pasted(reader, "Embeddings X", "1, 2\n3, 4")
     assert own(reader)["embeddings"] == [[1, 2], [3, 4]]
