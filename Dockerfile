@@ -1,10 +1,10 @@
-# docs/containers.md says how to build, run and verify this image.
+# docs/containers.md describes how to build, run and verify this image.
 ARG BASE=python:3.11-slim
 
 # Dependencies from the package index. Only a change of pyproject.toml rebuilds this stage.
 FROM ${BASE} AS dependencies
 WORKDIR /build
-# pip has an environment of its own, which is not shipped.
+# pip is in a separate environment, which is not shipped.
 RUN python -m venv /opt/pip && python -m venv --without-pip /opt/polyseme
 COPY pyproject.toml ./
 # Both secrets are optional: a pip.conf and a CA bundle for a private package index.
@@ -22,9 +22,9 @@ print(*project["build-system"]["requires"], *project["dependency-groups"]["image
     && /opt/pip/bin/pip install --quiet --requirement build.txt \
     && /opt/pip/bin/pip --python /opt/polyseme/bin/python install \
        --quiet --no-compile --requirement runtime.txt
-# Remove tests, C sources and type stubs: 66 of 249 MB, which neither serving nor importing reads.
-# Compile bytecode now, because the file system is read-only later; Python does not compare it
-# with the sources, whose times an image may change.
+# Remove tests, C sources and type stubs (66 of 249 MB), which neither serving nor importing reads.
+# Compile bytecode now, because the file system is read-only later. It is not compared with the
+# sources, because an image may change their times.
 RUN find /opt/polyseme -depth -type d \( -name tests -o -name test \) -exec rm -r {} + \
     && find /opt/polyseme -type f -regextype posix-extended \
        -regex '.*\.(a|c|cpp|h|hpp|pxd|pxi|pyi|pyx)' -delete \
@@ -40,7 +40,7 @@ RUN /opt/pip/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir wh
        --quiet --no-deps --no-index --no-compile --prefix /project wheel/*.whl \
     && python -m compileall -q --invalidation-mode unchecked-hash \
        -s /project -p /opt/polyseme /project/lib
-# The bill of materials of these packages and of the base, which is also that of the last stage.
+# The bill of materials of these packages and of the base, which the last stage shares.
 COPY containers/sbom.py ./
 RUN PYTHONPATH=$(echo /project/lib/python3*/site-packages) && export PYTHONPATH \
     && /opt/pip/bin/cyclonedx-py environment -o environment.json /opt/polyseme/bin/python \

@@ -16,17 +16,17 @@ serve: $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
 	--no-loadscope-reorder
 
-# The tests that need minutes and nothing but Python: `make test ARGS="tests/engine -k softmax"` runs
+# The tests that need only Python and a few minutes: `make test ARGS="tests/engine -k softmax"` runs
 # some of them, `ARGS=-n0` runs them in one process.
 test: $(VENV)/.installed-test
 	$(PYTEST) -m "not (slow or container or wheel or clients)" $(ARGS)
 
-# Every test: also the image, the wheel, clients of others, the whole page in a browser, and long runs.
-# Tests whose system packages are absent are skipped with the reason.
+# Every test: also the image, the wheel, third-party clients, the whole page in a browser, and long
+# runs. Tests whose system packages are missing are skipped with the reason.
 test-all: $(VENV)/.installed-test
 	$(PYTEST) $(ARGS)
 
-# What breaks and what does not, at full size: a quarter of an hour, for `make docs`.
+# Measures reliability in full (a quarter of an hour), for `make docs`.
 reliability: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/reliability.py
 
@@ -42,7 +42,7 @@ format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Trains the bundled model anew from the Wikipedia text in CORPUS and the sense tags in SENSES: about
+# Trains the bundled model from the Wikipedia text in CORPUS and the sense tags in SENSES: about
 # an hour and a half on two cores. Needs PyTorch (extra `train`).
 model: $(VENV)/.installed-test
 	PYTHONHASHSEED=0 $(BIN)/python models/build_wiki_en.py --corpus $(CORPUS) --data $(DATA) \

@@ -1,4 +1,4 @@
-"""Flask and nothing else: routes that read the body and answer with bytes that are ready."""
+"""A bare Flask application: its routes read the body and return prepared bytes."""
 
 from functools import partial
 from pathlib import Path
@@ -10,17 +10,17 @@ from polyseme.api.parsing import JSON, NPZ
 
 
 def bare_app(folder: str) -> Flask:
-    """An application with a route for each file of a folder, which answers with the file."""
+    """Return an application with a route for each file of a folder, which returns the file."""
     app = Flask("bare", static_folder=None)
-    # The service's master and workers run it, and ask the application for what it is run with.
+    # The hooks of the service's gunicorn configuration read these extensions.
     app.extensions.update(create_app().extensions)
     for file in Path(folder).iterdir():
         kind = NPZ if "npz" in file.name else JSON
-        answer = partial(_answer, file.read_bytes(), kind)
-        app.add_url_rule(f"/{file.name}", file.name, answer, methods=["POST"])
+        view = partial(_response, file.read_bytes(), kind)
+        app.add_url_rule(f"/{file.name}", file.name, view, methods=["POST"])
     return app
 
 
-def _answer(body: bytes, kind: str) -> Response:
+def _response(body: bytes, kind: str) -> Response:
     request.get_data()
     return Response(body, content_type=kind)

@@ -1,19 +1,19 @@
-"""How near `polyseme bulk` comes to a plain loop over the engine on every processor.
+"""The speed of `polyseme bulk`, compared with plain loops over the engine on all processors.
 
     python benchmarks/bulk.py ../shared/data/corpora/enwiki.txt.zst [--rows 1000000]
 
 The first million sentences of the English Wikipedia to sentence vectors, and a fifth of them to
-contextual vectors: sentences a second with `--workers 2`, beside loops over the first fortieth of
+contextual vectors: sentences per second with `--workers 2`, and of loops over the first fortieth of
 the same sentences, before and after:
 
-- plain: in one process, which writes and keeps nothing;
-- settled: one whose garbage collector runs as rarely as in the workers;
-- at once: as many of the latter as the command has workers, at the same time;
-- writing: the same, and each writes its numbers bare, and brings them to the disk as often as the
-  command ends a shard.
+- plain: one process, without output;
+- settled: the same, with the garbage collector tuned as in the workers;
+- at once: as many such processes at the same time as the command has workers;
+- writing: the same, and each writes its raw values and flushes them to disk as often as the command
+  completes a shard.
 
-`cores_worth` is the command's rate over that of as many loops; `of_processor_time` the same from
-the processors' time alone, which other work on the machine changes less. Memory is the sum of PSS
+`cores_worth` is the command's rate divided by that of as many loops; `of_processor_time` is the
+same ratio in processor time, which other work on the machine changes less. Memory is the sum of PSS
 of all processes, twice a second. Results: results/bulk.json. It needs zstandard and about 9 GB of
 disk.
 """
@@ -44,12 +44,12 @@ SHARD = 4096
 
 
 class Loop(NamedTuple):
-    """How a loop is run."""
+    """The conditions of a loop."""
 
     settled: bool = True
-    """whether Python's garbage collector comes seldom"""
+    """tune the garbage collector as in the workers"""
     at_once: int = WORKERS
-    """how many do the same at the same time"""
+    """the number of simultaneous processes"""
     writes: bool = False
 
 
@@ -64,19 +64,19 @@ CASES: dict[str, tuple[int, tuple[str, ...]]] = {
     "sentence vectors": (1, ("--include", "none", "--pooling", "informativeness")),
     "contextual vectors": (5, ("--include", "contextual")),
 }
-"""By how much fewer rows each case has, and its options."""
+"""For each case, the divisor of the number of rows, and the options."""
 ENVIRONMENT = {**os.environ, **{f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}}
 
 
 def sentences(corpus: Path) -> Iterator[str]:
-    """The sentences of paragraphs, split where a capital follows a full stop."""
+    """Yield the sentences of paragraphs, split where a capital follows a full stop."""
     with corpus.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
         for paragraph in io.TextIOWrapper(stream, "utf-8"):
             yield from filter(None, map(str.strip, _END.split(paragraph)))
 
 
 def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
-    """Encode the lines of a file in one process and keep nothing; print the seconds it took."""
+    """Encode the lines of a file in this process; print the seconds."""
     from polyseme.bulk.run import tune_garbage_collector  # noqa: PLC0415 - only in its own process
     from polyseme.client.local import LocalModel  # noqa: PLC0415
     from polyseme.encoding.encode import Timings, encode_sentence, tokenize  # noqa: PLC0415
@@ -105,7 +105,7 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
 
 
 def looped(file: Path, pooled: bool, how: Loop) -> list[dict[str, float]]:
-    """The loop in processes of its own."""
+    """Run the loop in separate processes; return the results of each."""
     command = [sys.executable, __file__, str(file), "--loop", "pooled" if pooled else "single"]
     command += ["--settled"] if how.settled else []
     command += ["--writes"] if how.writes else []
@@ -113,32 +113,32 @@ def looped(file: Path, pooled: bool, how: Loop) -> list[dict[str, float]]:
         subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE)  # noqa: S603
         for _ in range(how.at_once)
     ]
-    answers = [process.communicate()[0] for process in processes]
+    outputs = [process.communicate()[0] for process in processes]
     if any(process.returncode for process in processes):
         raise SystemExit("The loop failed.")
-    return [orjson.loads(answer) for answer in answers]
+    return [orjson.loads(output) for output in outputs]
 
 
-class Watched(threading.Thread):
-    """Takes the memory of a process and those below it, twice a second."""
+class MemoryMonitor(threading.Thread):
+    """Measures the memory of a process and its descendants twice a second."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
-        self._pid, self.peak, self._over = pid, 0, threading.Event()
+        self._pid, self.peak, self._stopped = pid, 0, threading.Event()
 
     def run(self) -> None:
-        """Watch until it is over."""
-        while not self._over.wait(0.5):
+        """Measure until `stop` is called."""
+        while not self._stopped.wait(0.5):
             self.peak = max(self.peak, sum(map(pss, family(self._pid))))
 
     def stop(self) -> None:
-        """End watching."""
-        self._over.set()
+        """Stop measuring."""
+        self._stopped.set()
         self.join()
 
 
 def family(pid: int) -> Iterator[int]:
-    """A process and all below it."""
+    """Yield a process and its descendants."""
     yield pid
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
@@ -149,7 +149,7 @@ def family(pid: int) -> Iterator[int]:
 
 
 def pss(pid: int) -> int:
-    """The bytes of a process, with its part of what it shares; 0 where it is gone."""
+    """Return the proportional set size of a process in bytes; 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()
     except OSError:
@@ -158,22 +158,22 @@ def pss(pid: int) -> int:
 
 
 def bulked(file: Path, out: Path, options: tuple[str, ...]) -> dict[str, float]:
-    """The command over a file: its seconds, the processors', its memory, what it wrote."""
+    """Run the command; return seconds, processor time, peak memory and bytes written."""
     command = [sys.executable, "-m", "polyseme", "bulk", str(file), str(out), *options]
     before, began = _processor(), time.perf_counter()
     process = subprocess.Popen([*command, "--workers", str(WORKERS)], env=ENVIRONMENT)  # noqa: S603
-    watched = Watched(process.pid)
-    watched.start()
+    monitor = MemoryMonitor(process.pid)
+    monitor.start()
     if process.wait():
         raise SystemExit("polyseme bulk failed.")
     seconds = time.perf_counter() - began
-    watched.stop()
+    monitor.stop()
     size = sum(one.stat().st_size for one in out.iterdir())
     shutil.rmtree(out)
     return {
         "seconds": seconds,
         "processor": _processor() - before,
-        "peak": watched.peak,
+        "peak": monitor.peak,
         "bytes": size,
     }
 
@@ -184,9 +184,9 @@ def _processor() -> float:
 
 
 def write_input(corpus: Path, folder: Path, rows: int) -> tuple[Path, Path, Path]:
-    """The sentences as a file, and the first fifth and fortieth of them as others.
+    """Write the sentences, and the first fifth and fortieth of them, to three files.
 
-    What stands together has words in common, which are found faster: no file leaves any out.
+    Each file has consecutive sentences: they share words, which makes lookups faster.
     """
     files = [folder / name for name in ("whole.txt", "fifth.txt", "few.txt")]
     with ExitStack() as stack:
@@ -201,7 +201,7 @@ def write_input(corpus: Path, folder: Path, rows: int) -> tuple[Path, Path, Path
 def case(
     whole: Path, fifth: Path, rows: int, options: tuple[str, ...], looped_rows: Path
 ) -> dict[str, Any]:
-    """A case: the loops, the command, and the loops again."""
+    """Measure a case: the loops, the command, and the loops again."""
     pooled = "--pooling" in options
     loops = {name: [looped(looped_rows, pooled, how)] for name, how in LOOPS.items()}
     bulk = bulked(whole if pooled else fifth, whole.with_name("out"), options)
@@ -212,7 +212,7 @@ def case(
         "rows": rows,
         "tokens_a_sentence": round(first["tokens"] / first["rows"], 1),
         "bulk_sentences_a_second": round(rows / bulk["seconds"]),
-        "loops": {name: beside(bulk, rows, some) for name, some in loops.items()},
+        "loops": {name: compared(bulk, rows, some) for name, some in loops.items()},
         "peak_pss_mb": round(bulk["peak"] / 1e6),
         "output_mb": round(bulk["bytes"] / 1e6),
         "seconds": round(bulk["seconds"], 1),
@@ -220,12 +220,12 @@ def case(
     }
 
 
-def beside(
+def compared(
     bulk: dict[str, float], rows: int, loops: list[list[dict[str, float]]]
 ) -> dict[str, Any]:
-    """What the command does beside loops: those before it, and those after it."""
+    """Compare the command with the loops before and after it."""
     rates = [sum(one["rows"] / one["seconds"] for one in some) for some in loops]
-    # The harmonic mean: what they did in the time of both.
+    # The harmonic mean: all sentences divided by the time of both runs.
     rate = len(rates) / sum(1 / one for one in rates) * WORKERS / len(loops[0])
     every = [one for some in loops for one in some]
     by_time = sum(one["rows"] for one in every) / sum(one["processor"] for one in every)
@@ -239,11 +239,11 @@ def beside(
 @click.command()
 @click.argument("corpus", type=click.Path(path_type=Path, exists=True))
 @click.option("--rows", default=1_000_000)
-@click.option("--loop", "how", type=click.EncodeOptions(["pooled", "single"]), hidden=True)
+@click.option("--loop", "how", type=click.Choice(["pooled", "single"]), hidden=True)
 @click.option("--settled", is_flag=True, hidden=True)
 @click.option("--writes", is_flag=True, hidden=True)
 def main(corpus: Path, rows: int, how: str | None, settled: bool, writes: bool) -> None:
-    """Measure."""
+    """Run the benchmark."""
     if how:
         loop(corpus, how == "pooled", settled, writes)
         return

@@ -1,9 +1,9 @@
-"""What the arithmetic of a model costs beside that of another one: the engine, on one core.
+"""The arithmetic of two models compared: the engine on one core.
 
     python benchmarks/editions.py FOLDER FOLDER [--rounds 15]
 
-Sentences of 5 to 60 of the words that both models have are encoded by both in turn, A B A B …,
-from words to contextual vectors, with their attention and without. The figures are ratios of
+Both models encode sentences of 5 to 60 words that both have, in turn (A B A B …), from words to
+contextual vectors, with attention and without. The figures are ratios of
 medians. The first edition of the bundled model is in the repository's history (`git archive 58b992a
 models/wiki-en`). Results: results/editions.json.
 """
@@ -22,22 +22,22 @@ from polyseme.models.reader import read_model
 from polyseme.tokenizer import resolve_all
 
 SENTENCES, COMMON, SEED = 300, 20_000, 1
-SHORTEST, LONGEST = 5, 60
+MIN_WORDS, MAX_WORDS = 5, 60
 
 
 def sentences(models: list[Model]) -> list[list[str]]:
-    """Sentences of words that all models have, frequent words more often."""
+    """Draw sentences of words that all models have, frequent words more often."""
     rng = np.random.default_rng(SEED)
     first, *others = models
     words = [first.vocabulary.word(row) for row in range(COMMON)]
     known = [word for word in words if all(one.vocabulary.row(word) is not None for one in others)]
     weights = 1 / (np.arange(len(known)) + 10)
-    lengths = rng.integers(SHORTEST, LONGEST + 1, SENTENCES)
+    lengths = rng.integers(MIN_WORDS, MAX_WORDS + 1, SENTENCES)
     return [list(rng.choice(known, n, p=weights / weights.sum())) for n in lengths]
 
 
 def seconds(model: Model, texts: list[list[str]], names: tuple[str, ...]) -> float:
-    """How long it takes to encode all."""
+    """Return the time to encode all sentences."""
     began = time.perf_counter()
     for text in texts:
         contextualize(model.sentence(resolve_all(text, model.vocabulary)), model.layers, names)
@@ -52,7 +52,7 @@ _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 @click.argument("second", type=_folder)
 @click.option("--rounds", default=15)
 def main(first: Path, second: Path, rounds: int) -> None:
-    """Measure."""
+    """Run the benchmark."""
     models = {"first": read_model(first), "second": read_model(second)}
     texts = sentences(list(models.values()))
     tokens = sum(map(len, texts))

@@ -1,12 +1,12 @@
-"""How many words a second the engine makes contextual, on one core, beside what it could be.
+"""Words per second of the engine on one core, compared with baselines.
 
     python benchmarks/engine.py [--rounds 15]
 
-From static vectors: the engine, with its attention and without, the matrix products alone, which
-are the limit on this processor, and the same layer in torch with scaled_dot_product_attention. From
-text: all of the service but HTTP, all-MiniLM-L6-v2 through transformers, and static vectors alone.
-Sentences one at a time, 1,000 at once, and single ones of 8 to 512 words. What is compared is run
-in turn; the figures are words a second, and ratios of medians. Results: results/engine.json.
+From static vectors: the engine, with attention and without; the matrix products alone, which are
+the upper limit on this processor; the same layer in torch with scaled_dot_product_attention. From
+text: the service without HTTP, all-MiniLM-L6-v2 through transformers, and means of static vectors.
+Sentences one at a time, 1,000 at once, and single sentences of 8 to 512 words. The systems run in
+turn; the figures are words per second and ratios of medians. Results: results/engine.json.
 """
 
 import time
@@ -30,23 +30,25 @@ from polyseme.tokenizer import resolve_all
 
 CURVE = (8, 16, 32, 64, 128, 256, 512)
 ONE, DIFFERENT = 32, 500
-"""Words of a sentence that comes alone, and how many such sentences come one after another."""
+"""The number of words of single sentences, and the number of such sentences."""
 MANY, BATCH = 1000, 32
 PART = 4
-"""Batches of MiniLM's that are timed in each round: all would take minutes."""
-LEAST = 0.02
-"""Seconds that a measurement takes at least, by repeating what is shorter."""
+"""The number of MiniLM's batches that are timed in each round; all would take minutes."""
+MIN_SECONDS = 0.02
+"""Shorter work is repeated until a measurement takes this long."""
 WITH, WITHOUT = ("weights",), ()
 WAYS: tuple[Way, ...] = ("as they are", "padded")
 TOLERANCE = 1e-5
 
 Work = Callable[[], int]
-"""Does something; says how many words it did."""
+"""A function that encodes sentences and returns their number of words."""
 
 
 def in_turn(systems: Mapping[str, Work], rounds: int) -> dict[str, float]:
-    """Words a second of each system, the median of rounds in which all are timed in turn."""
-    repeats = {name: max(round(LEAST / _seconds(work, 2)), 1) for name, work in systems.items()}
+    """Return the words per second of each system, the median of rounds in which all run in turn."""
+    repeats = {
+        name: max(round(MIN_SECONDS / _seconds(work, 2)), 1) for name, work in systems.items()
+    }
     found: dict[str, list[float]] = {name: [] for name in systems}
     for _ in range(rounds):
         for name, work in systems.items():
@@ -57,7 +59,7 @@ def in_turn(systems: Mapping[str, Work], rounds: int) -> dict[str, float]:
 
 
 def _seconds(work: Work, times: int) -> float:
-    """How long something takes, the first time left out."""
+    """Time repeated work, without the first run."""
     work()
     began = time.perf_counter()
     for _ in range(times - 1):
@@ -68,7 +70,7 @@ def _seconds(work: Work, times: int) -> float:
 def from_vectors(
     model: Model, some: Sequence[SentenceArrays], torch_layer: TorchLayer
 ) -> dict[str, Work]:
-    """The systems that start from static vectors."""
+    """Return the systems that start from static vectors."""
     words, given = sum(len(one.words) for one in some), [tensors(one) for one in some]
     alone = [products(model, one.vectors) for one in some]
 
@@ -99,10 +101,10 @@ def from_vectors(
 def from_text(
     model: Model, texts: Sequence[str], transformer: MiniLM, batch: int
 ) -> dict[str, Work]:
-    """The systems that start from text; MiniLM takes batches of sentences of like lengths."""
+    """Return the systems that start from text; MiniLM gets batches of similar lengths."""
     ordered = sorted(texts, key=lambda text: len(text.split()))
     batches = [ordered[start : start + batch] for start in range(0, len(ordered), batch)]
-    # Far from each other in the order of lengths, so that each round has short and long ones.
+    # Each round has batches of all lengths.
     mixed = cycle(batches[first::_STEP] for first in range(min(_STEP, len(batches))))
     words = sum(len(text.split()) for text in texts)
 
@@ -134,14 +136,14 @@ _STEP = -(-MANY // BATCH) // PART
 
 
 def ready(model: Model, texts: Sequence[Sequence[str]]) -> list[SentenceArrays]:
-    """The sentences as the engine sees them."""
+    """Return the engine's input for sentences."""
     return [model.sentence(resolve_all(text, model.vocabulary)) for text in texts]
 
 
 def require_agreement(
     model: Model, some: Sequence[SentenceArrays], torch_layer: TorchLayer
 ) -> None:
-    """Compare torch's answers with the engine's."""
+    """Compare torch's results with the engine's."""
     for one in some:
         ours = contextualize(one, model.layers).contextual
         for way in WAYS:
@@ -151,7 +153,7 @@ def require_agreement(
 
 
 def ratios(rates: Mapping[str, float]) -> dict[str, float]:
-    """The engine's words a second for each of another system's."""
+    """Return the ratios of the engine's rate to those of other systems."""
     torch_rate = max(rates["torch, as they are"], rates["torch, padded"])
     pairs = {
         "with attention, to products": (rates["engine, with attention"], rates["products alone"]),
@@ -168,14 +170,14 @@ def ratios(rates: Mapping[str, float]) -> dict[str, float]:
 
 
 def measured(rates: dict[str, float]) -> dict[str, Any]:
-    """Rates with their ratios."""
+    """Return rates with their ratios."""
     return {"words_per_second": rates, "ratios": ratios(rates)}
 
 
 @click.command()
 @click.option("--rounds", default=15)
 def main(rounds: int) -> None:
-    """Measure."""
+    """Run the benchmark."""
     torch.set_num_threads(1)
     model, transformer = bundled(), MiniLM()
     torch_layer = TorchLayer(model, max(CURVE))

@@ -1,11 +1,11 @@
-"""How time and memory grow with the length of a sentence, with its attention and without.
+"""Time and memory by the length of a sentence, with attention and without.
 
     python benchmarks/growth.py [--longest 16384] [--rounds 3]
 
-One sentence from text to vectors, on one core, each length in processes of their own. Memory is how
-far the process grows at most (`VmHWM`, which the kernel keeps for each process), beside what the
-arrays take (tracemalloc). The exponents are fitted to the lengths from 1,024 on. Needs 6 GB of
-memory for the longest. Results: results/growth.json.
+One sentence from text to vectors, on one core, each length in a separate process. Memory is the
+growth of the process at its peak (`VmHWM`) and the size of the arrays (tracemalloc). The exponents
+are fitted to lengths of 1,024 and more. The longest sentence needs 6 GB of memory. Results:
+results/growth.json.
 """
 
 import subprocess
@@ -26,18 +26,18 @@ from threadpoolctl import threadpool_limits
 
 from polyseme.engine.layers import contextualize
 
-SHORTEST, LONGEST = 16, 16_384
+MIN_TOKENS, MAX_TOKENS = 16, 16_384
 FITTED_FROM = 1024
 ASKED = {"with attention": ("weights",), "without": ()}
 MEASURES = ("seconds", "peak_mb", "arrays_mb")
-SMALL, AGAIN = 512, 5
-"""A sentence of up to so many tokens is timed so many times in each process."""
+SMALL, REPEATS = 512, 5
+"""Sentences of up to SMALL tokens are timed REPEATS times in each process."""
 
 
 def encoding(tokens: int, names: Sequence[str]) -> Callable[[], object]:
-    """What is measured, once done for a short sentence."""
+    """Return a function that encodes a sentence, after warming up with a short one."""
     model = bundled()
-    short, long = (" ".join(one) for one in sentences(model, [SHORTEST, tokens]))
+    short, long = (" ".join(one) for one in sentences(model, [MIN_TOKENS, tokens]))
 
     def encode(text: str) -> object:
         return contextualize(model.sentence(model.tokenizer.tokens(text)), model.layers, names)
@@ -47,7 +47,7 @@ def encoding(tokens: int, names: Sequence[str]) -> Callable[[], object]:
 
 
 def memory(name: str) -> float:
-    """A line of the process's status in MB, such as VmRSS."""
+    """Return an entry of /proc/self/status in MB, such as VmRSS."""
     lines = Path("/proc/self/status").read_text("ascii").splitlines()
     kilobytes = next(line.split()[1] for line in lines if line.startswith(f"{name}:"))
     return int(kilobytes) * 1.024e-3
@@ -57,9 +57,9 @@ def one(tokens: int, asked: str) -> dict[str, float]:
     """Measure one length, in this process."""
     with threadpool_limits(1):
         encode = encoding(tokens, ASKED[asked])
-        Path("/proc/self/clear_refs").write_text("5", "ascii")  # VmHWM begins anew
+        Path("/proc/self/clear_refs").write_text("5", "ascii")  # resets VmHWM
         before, times = memory("VmRSS"), []
-        for number in range(AGAIN if tokens <= SMALL else 1):
+        for number in range(REPEATS if tokens <= SMALL else 1):
             began = time.perf_counter()
             encode()
             times.append(time.perf_counter() - began)
@@ -72,7 +72,7 @@ def one(tokens: int, asked: str) -> dict[str, float]:
 
 
 def in_process(tokens: int, asked: str) -> dict[str, float]:
-    """Measure one length in a process of its own."""
+    """Measure one length in a separate process."""
     command = [sys.executable, __file__, "--one", str(tokens), asked]
     done = subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - our own
     found: dict[str, float] = orjson.loads(done.stdout)
@@ -80,7 +80,7 @@ def in_process(tokens: int, asked: str) -> dict[str, float]:
 
 
 def exponents(lengths: Sequence[int], found: dict[str, dict[str, float]]) -> dict[str, float]:
-    """The slope of each measure in log-log, by least squares."""
+    """Return the slope of each measure in log-log, by least squares."""
     long = [length for length in lengths if length >= FITTED_FROM]
     return {
         measure: round(
@@ -91,15 +91,15 @@ def exponents(lengths: Sequence[int], found: dict[str, dict[str, float]]) -> dic
 
 
 @click.command()
-@click.option("--longest", default=LONGEST)
+@click.option("--longest", default=MAX_TOKENS)
 @click.option("--rounds", default=3)
 @click.option("--one", "single", type=(int, str), hidden=True)
 def main(longest: int, rounds: int, single: tuple[int, str] | None) -> None:
-    """Measure."""
+    """Run the benchmark."""
     if single:
         click.echo(orjson.dumps(one(*single)))
         return
-    lengths = [SHORTEST * 2**step for step in range((longest // SHORTEST).bit_length())]
+    lengths = [MIN_TOKENS * 2**step for step in range((longest // MIN_TOKENS).bit_length())]
     runs: dict[tuple[str, int], list[dict[str, float]]] = {}
     for _ in range(rounds):
         for length in lengths:

@@ -1,4 +1,4 @@
-"""Gunicorns with the configuration of the service, on loopback."""
+"""Gunicorn servers on loopback, configured like the service."""
 
 import os
 import subprocess
@@ -16,22 +16,22 @@ import httpx
 HERE = Path(__file__).parent
 SERVICE = "polyseme:create_app()"
 _OPEN = "01"
-"""How /proc/net/tcp writes that a connection is established."""
+"""The state of an established connection in /proc/net/tcp."""
 
 
 class Running(NamedTuple):
-    """A gunicorn that answers."""
+    """A running gunicorn."""
 
     address: str
     master: int
 
     def workers(self) -> list[int]:
-        """The processes of its workers."""
+        """Return the process ids of the workers."""
         children = Path(f"/proc/{self.master}/task/{self.master}/children").read_text("ascii")
         return [int(pid) for pid in children.split()]
 
     def connections(self) -> list[int]:
-        """How many connections each worker has accepted and not closed."""
+        """Return the number of open connections of each worker."""
         port = int(self.address.rpartition(":")[2])
         lines = [line.split() for line in Path("/proc/net/tcp").read_text("ascii").splitlines()]
         here = f":{port:04X}"
@@ -43,16 +43,16 @@ class Running(NamedTuple):
 
 @contextmanager
 def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterator[Running]:
-    """Run an application under gunicorn, configured as `polyseme serve` does it.
+    """Run an application under gunicorn with the configuration of `polyseme serve`.
 
-    `options` are gunicorn's own, which win over the configuration.
+    `options` are gunicorn's command-line options, which override the configuration.
     """
     port = _free_port()
     given = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
     path = os.pathsep.join([str(HERE.parent / "service"), str(HERE)])
     metrics = tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)  # noqa: S108 - private
     given["PROMETHEUS_MULTIPROC_DIR"] = metrics  # as `polyseme serve` does
-    process = subprocess.Popen(  # noqa: S603 - a command of our own
+    process = subprocess.Popen(  # noqa: S603 - our own command
         [
             *(sys.executable, "-m", "gunicorn", "--config", "python:polyseme.server.config"),
             *(*options, app),
@@ -62,7 +62,7 @@ def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterat
     )
     try:
         address = f"http://127.0.0.1:{port}"
-        _first_answer(address)
+        _wait_for_response(address)
         yield Running(address, process.pid)
     finally:
         process.terminate()
@@ -70,7 +70,7 @@ def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterat
 
 
 def _sockets(pid: int) -> set[str]:
-    """The sockets of a process, as its descriptors name them."""
+    """Return the sockets among the descriptors of a process."""
     found = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -85,8 +85,8 @@ def _free_port() -> int:
         return port
 
 
-def _first_answer(address: str) -> None:
-    """Wait for an answer, whatever it is."""
+def _wait_for_response(address: str) -> None:
+    """Wait for any response."""
     for _ in range(3000):
         try:
             httpx.get(f"{address}/livez", timeout=30)

@@ -2,9 +2,9 @@
 
     python benchmarks/imported.py --vectors FOLDER --data FOLDER [--output results/imported.json]
 
-Every `*.gz` of the first folder is imported as `polyseme models import` does it and measured as
-`polyseme evaluate` does, on the words of CoarseWSD-20, and on the pairs of WiC, that the file's
-vocabulary has. No constant was chosen by these figures; see `imported_constants.py`.
+Every `*.gz` of the first folder is imported as by `polyseme models import` and measured as by
+`polyseme evaluate`, on the words of CoarseWSD-20 and the pairs of WiC that its vocabulary contains.
+No constant was chosen by these figures; see `imported_constants.py`.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ PACKAGES = ("gensim", "numpy", "scikit-learn")
 
 
 def imported(folder: Path) -> Iterator[tuple[Path, Model]]:
-    """Yield each file of a folder with the model it becomes."""
+    """Yield each file of a folder with its imported model."""
     with tempfile.TemporaryDirectory() as models:
         for file in sorted(folder.glob("*.gz")):
             model = Path(models) / file.name.removesuffix(".gz")
@@ -42,7 +42,7 @@ def imported(folder: Path) -> Iterator[tuple[Path, Model]]:
 
 
 def document(data: list[Path], results: dict[str, Any]) -> dict[str, Any]:
-    """Results with what they came from: date, versions and the sha256 of the data."""
+    """Return results with their date, versions and the SHA-256 of the data."""
     versions = {package: version(package) for package in PACKAGES}
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -53,7 +53,7 @@ def document(data: list[Path], results: dict[str, Any]) -> dict[str, Any]:
 
 
 def sha256(path: Path) -> str:
-    """The fingerprint of a file."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -65,7 +65,7 @@ def write(document: dict[str, Any], output: Path) -> None:
 
 
 def coverage(model: Model, coarse: Files, in_context: Files) -> dict[str, Any]:
-    """What of the evaluation sets the vocabulary has."""
+    """Return the part of the evaluation sets that the vocabulary contains."""
     words = {Path(name).parent.name for name in coarse if name.endswith("test.data.txt")}
     pairs = {
         split: next(len(lines) for name, lines in in_context.items() if f"{split}.gold" in name)
@@ -84,7 +84,7 @@ def coverage(model: Model, coarse: Files, in_context: Files) -> dict[str, Any]:
 @click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--output", type=click.Path(path_type=Path))
 def main(vectors: Path, data: Path, output: Path | None) -> None:
-    """Measure every file."""
+    """Run the benchmark."""
     archives = [data / "coarsewsd.tar.xz", data / "wic.tar.xz"]
     coarse, in_context = map(read_archive, archives)
     files = {}

@@ -1,10 +1,10 @@
-"""Which form and which size association by the vectors themselves should have.
+"""Variants of association by the vectors themselves, in form and spread.
 
     python benchmarks/imported_constants.py --vectors FOLDER --senses FOLDER [--output FILE.json]
 
 Measured as `models/ablation.py` does, on SemCor and MASC without the words of CoarseWSD-20, for
-every `*.gz` of the first folder and for the bundled model's vectors; on the words, and the lemmas,
-that the vocabulary has.
+every `*.gz` of the first folder and for the bundled model's vectors, on the words and lemmas that
+the vocabulary contains.
 """
 
 from collections.abc import Iterator
@@ -32,11 +32,11 @@ from polyseme.training.closed_form import (
 BUNDLED = Path(__file__).parents[1] / "models" / "wiki-en"
 SPREADS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6)
 SKIP_GRAM = 0.2
-"""What suited the products of a prototype's skip-gram vectors, unscaled."""
+"""The factor for unscaled products of a prototype's skip-gram vectors."""
 
 
 def variants(vectors: Floats) -> dict[str, Layer]:
-    """The closed form with association of several sizes and forms. [V, d] -> layers"""
+    """Return the closed form with several spreads and forms of association. [V, d] -> layers"""
     p = frequencies_by_rank(len(vectors))
     key = attraction(vectors, p)
     layer = closed_form(vectors, key)
@@ -55,13 +55,13 @@ def _times(key: Projection, factor: float) -> Projection:
 
 
 def _forms(vectors: Floats, p: Floats) -> dict[str, dict[str, Projection]]:
-    """Other forms, of the same spread but for the first. [V, d], [V] -> projections"""
+    """Return other forms, all but the first with the same spread. [V, d], [V] -> projections"""
     sample, one = vectors[:FREQUENT].astype(np.float64), np.eye(vectors.shape[1])
     weights = (p * np.exp(informativeness(p)))[:FREQUENT]
     weights /= weights.sum()
     mean = weights @ sample
-    centred = (sample - mean) * np.sqrt(weights)[:, None]
-    covariance = centred.T @ centred
+    centered = (sample - mean) * np.sqrt(weights)[:, None]
+    covariance = centered.T @ centered
     values, directions = np.linalg.eigh(covariance)
     whitening = (directions * values**-0.5) @ directions.T
     from_mean = Projection(bias=-mean.astype(np.float32))
@@ -78,7 +78,7 @@ def _forms(vectors: Floats, p: Floats) -> dict[str, dict[str, Projection]]:
 
 
 def _key(weight: Floats, of_keys: Floats, of_queries: Floats) -> Projection:
-    """Key weights of the chosen spread: of how a row's scores vary. [d, d] -> [d, d]"""
+    """Scale key weights to the chosen standard deviation of a row's scores. [d, d] -> [d, d]"""
     spread = np.sqrt(np.trace(weight @ of_keys @ weight.T @ of_queries))
     return Projection((SPREAD / spread * weight).astype(np.float32))
 
@@ -94,7 +94,7 @@ def models(vectors: Path) -> Iterator[tuple[str, Model]]:
 @click.option("--senses", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--output", type=click.Path(path_type=Path))
 def main(vectors: Path, senses: Path, output: Path | None) -> None:
-    """Measure every variant on every file."""
+    """Run the benchmark."""
     archive = senses / "google_wsd.tar.xz"
     texts, tagged = read(archive)
     results = {}

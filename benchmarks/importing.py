@@ -1,9 +1,9 @@
-"""How long an import takes beside gensim's own load of the same file.
+"""The time of an import, compared with gensim's load of the same file.
 
     python benchmarks/importing.py [--words 400000] [--width 100] [--rounds 3]
 
-Each is a process of its own, run in turn. gensim only loads the file into memory; the import also
-checks every row, weighs, writes the model, and reads it back. Results: results/importing.json.
+Each runs in a separate process, in turn. gensim loads the file into memory; the import also checks
+every row, computes weights, writes the model and reads it back. Results: results/importing.json.
 """
 
 import os
@@ -28,7 +28,7 @@ _GENSIM = (
 @click.option("--width", default=100)
 @click.option("--rounds", default=3)
 def main(words: int, width: int, rounds: int) -> None:
-    """Measure."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         file, models = Path(folder) / "glove.txt", Path(folder) / "models"
         write_glove(file, words, width)
@@ -64,13 +64,13 @@ def main(words: int, width: int, rounds: int) -> None:
 
 
 def _run(command: list[str]) -> tuple[float, float]:
-    """How many seconds a command takes, and how many megabytes its largest process has."""
+    """Run a command; return its seconds, and the megabytes of its largest process."""
     code = (
         "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True);"
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     )
     started = time.perf_counter()
-    done = subprocess.run(  # noqa: S603 - commands of our own
+    done = subprocess.run(  # noqa: S603 - our own commands
         [sys.executable, "-c", code, *command],
         check=True,
         stdout=subprocess.PIPE,

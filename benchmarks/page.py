@@ -1,10 +1,10 @@
-"""How long the page takes from the service's answer to the picture, and from its address to it.
+"""The time of the page from the service's response, and from the navigation, to the drawn view.
 
     python benchmarks/page.py [--rounds 15]
 
-Each view is opened in a fresh window of Debian's chromium, nothing kept from the one before, all
-views in turn. `drawn` runs from the last byte of the answer until the browser has painted (the
-first timer after the next frame), `opened` from the navigation to the same moment. Needs chromium.
+Each view opens in a new window of Debian's chromium with an empty cache, all views in turn. `drawn`
+is the time from the last byte of the response until the browser has painted (the first timer after
+the next frame), `opened` from the navigation to the same moment. Needs chromium.
 Results: results/page.json.
 """
 
@@ -28,22 +28,22 @@ DRAWN = "performance.getEntriesByName('polyseme-drawn')[0]"
 
 
 def addresses() -> dict[str, str]:
-    """The views that are measured."""
+    """Return the addresses of the measured views."""
     texts = {n: " ".join(words) for n, words in zip(LENGTHS, texts_of(), strict=True)}
-    found = {f"look, {n} words": _address("look", text=text) for n, text in texts.items()}
+    found = {f"attention, {n} words": _address("attention", text=text) for n, text in texts.items()}
     return {
         **found,
-        "look, 30 words as lines": _address("look", text=texts[30], picture="lines"),
+        "attention, 30 words as lines": _address("attention", text=texts[30], picture="lines"),
         "compare, 2 occurrences": "#compare",
         "steps, a worked example": "#steps",
         "steps, a sentence of 10 words": _address("steps", source="sentence", text=texts[10]),
-        "neighbours": "#neighbours",
+        "neighbors": "#neighbors",
         "models": "#models",
     }
 
 
 def texts_of() -> list[list[str]]:
-    """A sentence of each length."""
+    """Return a sentence of each length."""
     return sentences(bundled(), LENGTHS)
 
 
@@ -52,11 +52,11 @@ def _address(view: str, **state: str) -> str:
 
 
 def opened(browser: Browser, address: str) -> tuple[float, float]:
-    """Milliseconds from the answer, and from the navigation, to the picture."""
+    """Return the milliseconds from the response, and from the navigation, to the drawn view."""
     context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT})
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{PORT}/{address}")
-    # A function, not a string: the page's policy forbids what strings need.
+    # A function, not a string: the page's content security policy forbids eval.
     page.wait_for_function("() => performance.getEntriesByName('polyseme-drawn').length > 0")
     drawn = page.evaluate(f"(({DRAWN}).duration)")
     ended = page.evaluate(f"(({DRAWN}).startTime + ({DRAWN}).duration)")
@@ -67,7 +67,7 @@ def opened(browser: Browser, address: str) -> tuple[float, float]:
 @click.command()
 @click.option("--rounds", default=15)
 def main(rounds: int) -> None:
-    """Measure, and keep what was found."""
+    """Run the benchmark."""
     views = addresses()
     drawn: dict[str, list[float]] = {view: [] for view in views}
     whole: dict[str, list[float]] = {view: [] for view in views}
@@ -77,13 +77,13 @@ def main(rounds: int) -> None:
         version = browser.version
         for _ in range(rounds + 1):
             for view, address in views.items():
-                from_answer, from_start = opened(browser, address)
-                drawn[view].append(from_answer)
+                from_response, from_start = opened(browser, address)
+                drawn[view].append(from_response)
                 whole[view].append(from_start)
         browser.close()
     for times in (drawn, whole):
         for values in times.values():
-            del values[0]  # the service's own first answers
+            del values[0]  # the service's first responses
     found = {"drawn": medians(drawn), "opened": medians(whole)}
     for view in views:
         click.echo(f"{view:<32} {found['drawn'][view]:8.1f} {found['opened'][view]:8.1f}")

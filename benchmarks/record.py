@@ -1,4 +1,4 @@
-"""What every result is kept with: the machine, the versions and the date."""
+"""Writes results with the machine, the versions and the date."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def record(name: str, packages: list[str], results: dict[str, Any]) -> None:
-    """Keep results as `results/NAME.json`."""
+    """Write `results/NAME.json`."""
     document = {
         "machine": {
             "processor": _processor(),
@@ -33,7 +33,7 @@ def record(name: str, packages: list[str], results: dict[str, Any]) -> None:
 
 
 def medians(times: dict[str, list[float]]) -> dict[str, float]:
-    """The median of each row of measurements, taken in turn."""
+    """Return the median of each list of measurements."""
     return {name: round(median(values), 3) for name, values in times.items()}
 
 

@@ -1,9 +1,9 @@
-"""What a service holds: faults under load, hostile requests, and memory in ten minutes of requests.
+"""Reliability: faults under load, hostile requests, and memory in ten minutes of requests.
 
     python benchmarks/reliability.py [--bounded] [--only soak]
 
-A quarter of an hour on a quiet machine, with a real gunicorn of two workers; `--bounded` tries
-everything briefly and keeps nothing. Results: results/reliability.json.
+Takes a quarter of an hour on a quiet machine, with a real gunicorn of two workers; `--bounded` runs
+everything briefly and writes nothing. Results: results/reliability.json.
 """
 
 import itertools
@@ -37,13 +37,13 @@ from tests.server.service import (
 
 RESULT = Path(__file__).parent / "results/reliability.json"
 SHARE = 0.8
-"""The part of the measured capacity that the soak sends."""
+"""The fraction of the measured capacity at which the soak sends."""
 CLIENTS = 4
 MINUTE = 60
 
 
 def reloads(folder: Path, times: int) -> dict[str, Any]:
-    """SIGHUP under load."""
+    """Send SIGHUP under load."""
     with running(folder) as service, load(service) as asking:
         for _ in range(times):
             asking.go_on(20)
@@ -53,14 +53,14 @@ def reloads(folder: Path, times: int) -> dict[str, Any]:
 
 
 def recycled(folder: Path, times: int) -> dict[str, Any]:
-    """Workers that end after 100 requests."""
+    """Replace workers after 100 requests."""
     with running(folder, max_requests=100) as service, load(service) as asking:
         asking.go_on(100 * times)
     return {"tried": times, "answered": asking.answered, "lost": len(asking.lost)}
 
 
 def terminations(folder: Path, times: int) -> dict[str, Any]:
-    """SIGTERM under load; clients are refused once the service has drained."""
+    """Send SIGTERM under load; connections are refused once the service has drained."""
     answered = lost = 0
     for number in range(times):
         (folder / str(number)).mkdir()
@@ -76,7 +76,7 @@ def terminations(folder: Path, times: int) -> dict[str, Any]:
 
 
 def kills(folder: Path, times: int) -> dict[str, Any]:
-    """SIGKILL of a worker; `lost` counts its own requests, and others are an error."""
+    """Kill a worker; `lost` counts its requests, and lost requests of others are an error."""
     inside: set[int] = set()
     with running(folder) as service, load(service) as asking:
         for _ in range(times):
@@ -103,11 +103,11 @@ FAULTS: dict[str, tuple[Callable[[Path, int], dict[str, Any]], int, int]] = {
     "SIGTERM: the service ends": (terminations, 8, 1),
     "a worker is killed with -9": (kills, 40, 2),
 }
-"""What happens, and how often: in full and bounded."""
+"""Each fault, and how often it is repeated: in full and bounded."""
 
 
 def hostile(folder: Path, number: int) -> dict[str, Any]:
-    """Requests of `tests/server/hostile.py`; memory is what no other process shares."""
+    """Send the requests of `tests/server/hostile.py`; memory is private memory."""
     with running(folder) as service:
         workers = service.workers()
         with click.progressbar(length=number, label="hostile", file=sys.stderr) as bar:
@@ -129,7 +129,7 @@ def hostile(folder: Path, number: int) -> dict[str, Any]:
 
 
 def mixed() -> list[tuple[str, str, bytes | None, dict[str, str]]]:
-    """Requests to every route: method, path, body, headers."""
+    """Return requests to every route: method, path, body, headers."""
     texts = [" ".join(words) for words in sentences(bundled(), [20] * 400, seed=5)]
     js, nd, npz = "application/json", "application/x-ndjson", "application/x-npz"
     apples = [{"text": "an apple a day", "word": "apple"}, {"text": "Apple sold", "word": "Apple"}]
@@ -153,7 +153,7 @@ def mixed() -> list[tuple[str, str, bytes | None, dict[str, str]]]:
 
 
 def soak(folder: Path, seconds: int) -> dict[str, Any]:
-    """Mixed requests at a part of the capacity, and the memory of all processes meanwhile."""
+    """Send mixed requests at a fraction of the capacity; sample the memory of all processes."""
     requests = mixed()
     with running(folder) as service:
         capacity = _send(service, requests, min(seconds, 20), 0)
@@ -225,14 +225,14 @@ def _send(
 
 
 def _differs(response: httpx.Response, which: int, expected: dict[int, bytes]) -> bool:
-    """Whether a response is not the first one to its request; a refusal has its own request id."""
+    """Whether a response differs from the first to its request; errors have request ids."""
     if response.is_success:
         return expected.setdefault(which, response.content) != response.content
     return response.status_code not in {405, 422}
 
 
 def _seconds(began: float, seconds: float) -> Iterator[float]:
-    """Every two seconds, until the end."""
+    """Yield the elapsed time every two seconds, until the end."""
     for number in itertools.count(1):
         time.sleep(max(began + min(2 * number, seconds) - time.monotonic(), 0))
         if (now := time.monotonic() - began) >= seconds:
@@ -241,10 +241,10 @@ def _seconds(began: float, seconds: float) -> Iterator[float]:
 
 
 @click.command()
-@click.option("--bounded", is_flag=True, help="Try everything briefly; keep nothing.")
-@click.option("--only", help="Run one of faults, hostile, soak; keep the rest of the last record.")
+@click.option("--bounded", is_flag=True, help="Run everything briefly; write nothing.")
+@click.option("--only", help="Run one of faults, hostile, soak; keep the other results.")
 def main(bounded: bool, only: str | None) -> None:
-    """Measure."""
+    """Run the benchmark."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

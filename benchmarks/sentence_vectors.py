@@ -1,10 +1,10 @@
-"""What the vectors of `/v1/embeddings` are worth, by pooling and by how many dimensions are kept.
+"""The quality of the vectors of `/v1/embeddings`, by pooling and number of dimensions.
 
     python benchmarks/sentence_vectors.py PASSAGES COARSEWSD
 
-Two questions. Of passages of two sentences each: which of all the second sentences belongs to a
-first one, and which first one to a second. Of CoarseWSD-20: which sense its word has in a sentence,
-by the vector of the whole sentence. No constant was chosen by these figures.
+Two tasks. Passages of two sentences: find the second sentence of each first one among all second
+sentences, and the reverse. CoarseWSD-20: find the sense of the word from the vector of its
+sentence. No constant was chosen by these figures.
 """
 
 import io
@@ -30,14 +30,14 @@ from polyseme.evaluation.statistics import IntervalEstimate, resample_counts
 from polyseme.models.model import Model
 
 PASSAGES = 2_000
-SHORTEST, LONGEST = 8, 40
-"""Words of a sentence, cut at blanks."""
+MIN_WORDS, MAX_WORDS = 8, 40
+"""The number of words of a sentence, split at spaces."""
 WIDTHS = (300, 256, 192, 128, 96, 64, 32, 16)
 _SECOND = re.compile(r"(?<=[.!?]) (?=[A-Z])")
-"""Where a sentence ends and another one begins, nearly always."""
+"""A sentence boundary, in nearly all cases."""
 
 Systems: TypeAlias = dict[str, Floats]
-"""The vectors of the same sentences, by how they were made: [S, d] each."""
+"""Vectors of the same sentences by method, [S, d] each."""
 
 
 def passages(corpus: Path) -> Iterator[tuple[str, str]]:
@@ -50,11 +50,11 @@ def passages(corpus: Path) -> Iterator[tuple[str, str]]:
 
 
 def _fits(sentence: str) -> bool:
-    return SHORTEST <= len(sentence.split()) <= LONGEST
+    return MIN_WORDS <= len(sentence.split()) <= MAX_WORDS
 
 
 def vectors(model: Model, texts: Sequence[str | Sequence[str]]) -> Systems:
-    """Every way to the vectors of sentences: what is pooled, and how."""
+    """Return the vectors of sentences by pooled vectors and pooling."""
     options = EncodeOptions(include=frozenset({"static", "contextual"}))
     found: dict[str, list[Floats]] = {}
     for one in encode(model, texts, options):
@@ -67,7 +67,7 @@ def vectors(model: Model, texts: Sequence[str | Sequence[str]]) -> Systems:
 
 
 def halves(first: Floats, second: Floats) -> IntervalEstimate:
-    """How many sentences have their own other half nearest, both ways. [S, d], [S, d] ->"""
+    """Return the fraction of sentences whose other half is nearest, in both directions."""
     cosines = unit(first) @ unit(second).T
     right = _own(cosines) / 2 + _own(cosines.T) / 2
     drawn = resample_counts(len(right)) / len(right)
@@ -82,7 +82,7 @@ def _own(cosines: Floats) -> Floats:
 def by_width(
     model: Model, corpus: Path, archive: Path
 ) -> Iterator[tuple[str, int, IntervalEstimate, IntervalEstimate]]:
-    """Yield both figures of each way to a vector, at each width."""
+    """Yield both figures of each method at each width."""
     files: Files = read_archive(archive)
     pairs = list(islice(passages(corpus), PASSAGES))
     first, second = (vectors(model, half) for half in zip(*pairs, strict=True))
@@ -99,7 +99,7 @@ def by_width(
 @click.argument("corpus", type=click.Path(path_type=Path, exists=True))
 @click.argument("archive", type=click.Path(path_type=Path, exists=True))
 def main(corpus: Path, archive: Path) -> None:
-    """Measure, and keep what was found."""
+    """Run the benchmark."""
     results: dict[str, dict[str, Any]] = {}
     for name, width, found, senses in by_width(bundled(), corpus, archive):
         figures = {"halves": found._asdict(), "senses": senses._asdict()}

@@ -9,19 +9,19 @@ from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 
 BUNDLED = Path(__file__).parents[1] / "models" / "wiki-en"
-SHORTEST, LONGEST = 5, 60
+MIN_WORDS, MAX_WORDS = 5, 60
 _COMMON = 20_000
 _FLATTENED = 10
-"""Added to a word's rank, so that the first few are not half of all words."""
+"""Added to the rank of a word, so that the first words are not half of all words."""
 
 
 def bundled() -> Model:
-    """The bundled model, whose checksums are not compared."""
+    """Read the bundled model without comparing checksums."""
     return read_model(BUNDLED, verify=False)
 
 
 def sentences(model: Model, lengths: Iterable[int], seed: int = 1) -> list[list[str]]:
-    """One sentence of each length, of words that stay one token each in a text."""
+    """Draw a sentence of each length, from words that are one token each."""
     rng = np.random.default_rng(seed)
     words = [model.vocabulary.word(row) for row in range(_COMMON)]
     plain = [word for word in words if word.isascii() and word.isalpha()]
@@ -31,6 +31,8 @@ def sentences(model: Model, lengths: Iterable[int], seed: int = 1) -> list[list[
 
 
 def lengths(count: int, seed: int = 1) -> list[int]:
-    """Lengths from 5 to 60, each as often as the others."""
-    found: list[int] = np.random.default_rng(seed).integers(SHORTEST, LONGEST + 1, count).tolist()
+    """Draw lengths from 5 to 60, uniformly."""
+    found: list[int] = (
+        np.random.default_rng(seed).integers(MIN_WORDS, MAX_WORDS + 1, count).tolist()
+    )
     return found

@@ -1,4 +1,4 @@
-"""A real service for the benchmarks, on loopback, and its clients."""
+"""A real service on loopback for the benchmarks, and its clients."""
 
 import os
 import random
@@ -24,7 +24,7 @@ def import_synthetic(models: Path, words: int, width: int) -> None:
     file = models.parent / "synthetic.txt"
     write_glove(file, words, width)
     command = [sys.executable, "-m", "polyseme", "models", "import", str(file)]
-    subprocess.run(  # noqa: S603 - a command of our own
+    subprocess.run(  # noqa: S603 - our own command
         [*command, "--models-dir", str(models)], check=True, env=_ENVIRONMENT
     )
     file.unlink()
@@ -34,27 +34,27 @@ def import_synthetic(models: Path, words: int, width: int) -> None:
 def served(models: Path, model: str, workers: int) -> Iterator[int]:
     """Serve models; yield the id of gunicorn's master."""
     command = [sys.executable, "-m", "polyseme", "serve", "--port", str(PORT), "--model", model]
-    process = subprocess.Popen(  # noqa: S603 - a command of our own
+    process = subprocess.Popen(  # noqa: S603 - our own command
         [*command, "--workers", str(workers), "--models-dir", str(models)],
         cwd=models,
         env=_ENVIRONMENT,
         stderr=subprocess.DEVNULL,
     )
     try:
-        first_answer(model)
+        wait_for_response(model)
         yield process.pid
     finally:
         process.terminate()
         process.wait(60)
 
 
-def first_answer(model: str) -> None:
-    """Wait until a sentence is answered."""
+def wait_for_response(model: str) -> None:
+    """Wait until the service encodes a sentence."""
     for _ in range(3000):
         try:
             body = {"input": "the of and", "model": model}
-            reply = httpx.post(f"http://127.0.0.1:{PORT}/v1/encode", json=body, timeout=30)
-            reply.raise_for_status()
+            response = httpx.post(f"http://127.0.0.1:{PORT}/v1/encode", json=body, timeout=30)
+            response.raise_for_status()
         except httpx.TransportError:
             time.sleep(0.01)
         else:
@@ -63,9 +63,9 @@ def first_answer(model: str) -> None:
 
 
 def post(requests: int, vocabulary: list[str], seed: int) -> None:
-    """Post sentences from several clients at once, each request on a connection of its own.
+    """Post sentences from several clients at once, each request on a new connection.
 
-    A connection that is kept stays with one worker; new ones reach all of them.
+    A kept connection stays with one worker; new connections reach all workers.
     """
 
     def client(number: int) -> None:

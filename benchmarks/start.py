@@ -1,12 +1,12 @@
-"""How long `polyseme serve` takes until it is ready, and where the time goes.
+"""The time of a start of `polyseme serve`, by stage.
 
     python benchmarks/start.py [--words 400000] [--width 100] [--rounds 7]
 
-400,000 words beside the bundled model, started in turn: from exec to the first 200 of /readyz, and
-on to the first sentence answered. The stages are those of what the process says on standard error;
-checksums are compared and every number is looked at, as by default, in files that are in the page
-cache. `imports` is what `-X importtime` says of one start, which itself takes a part of the time:
-each distribution's own time, and why it is there. Results: results/start.json.
+A model of 400,000 words and the bundled model, started in turn: from exec to the first 200 of
+/readyz, and to the first encoded sentence. Lines on standard error mark the stages. Checksums are
+compared and every value is checked, as by default; the files are in the page cache. `imports` has
+the time of each distribution by `-X importtime`, which adds to it, and the reason for the import.
+Results: results/start.json.
 """
 
 import os
@@ -38,7 +38,7 @@ STAGES = {
     "models": "Starting gunicorn",
     "workers": "Booting worker",
 }
-"""What is said at the end of a stage: the command line, gunicorn and the models, the first fork."""
+"""The text that ends each stage: the command line, gunicorn and the models, the first fork."""
 MARK = "import time:"
 WHY = {
     "python": "the standard library, most of it for Werkzeug, asyncio for pydantic-settings",
@@ -68,14 +68,14 @@ WHY = {
     "werkzeug": "for Flask",
     "setuptools": "a hook of this environment, not of the service",
 }
-"""Each distribution that a start imports, and what it is for."""
+"""The purpose of each distribution that a start imports."""
 
 
 @contextmanager
 def starting(models: Path, model: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """Execute `polyseme serve`, and stop it."""
+    """Run `polyseme serve`."""
     command = [sys.executable, "-m", "polyseme", "serve", "--port", str(PORT), "--model", model]
-    process = subprocess.Popen(  # noqa: S603 - a command of our own
+    process = subprocess.Popen(  # noqa: S603 - our own command
         [*command, "--workers", str(WORKERS), "--models-dir", str(models)],
         cwd=models,
         env={**os.environ, "PYTHONPATH": str(ROOT / "service"), **environment},
@@ -89,8 +89,8 @@ def starting(models: Path, model: str, **environment: str) -> Iterator[subproces
         process.communicate(timeout=60)
 
 
-def until_answered(method: str, path: str, body: str | None = None) -> None:
-    """Ask until the answer is 200."""
+def wait_for_200(method: str, path: str, body: str | None = None) -> None:
+    """Repeat a request until the status is 200."""
     for _ in range(10_000):
         connection = HTTPConnection("127.0.0.1", PORT, timeout=30)
         try:
@@ -106,30 +106,30 @@ def until_answered(method: str, path: str, body: str | None = None) -> None:
 
 
 def times(models: Path, model: str) -> dict[str, float]:
-    """Seconds from exec to the end of each stage, to readiness and to the first answer."""
+    """Return the seconds from exec to each stage, to readiness and to the first response."""
     began = time.perf_counter()
     found: dict[str, float] = {}
     with starting(models, model) as process:
-        for stage, said in STAGES.items():
-            if not any(said in line for line in process.stderr or ()):
+        for stage, text in STAGES.items():
+            if not any(text in line for line in process.stderr or ()):
                 raise SystemExit("The service did not start.")
             found[stage] = time.perf_counter() - began
-        until_answered("GET", "/readyz")
+        wait_for_200("GET", "/readyz")
         found["ready"] = time.perf_counter() - began
-        until_answered("POST", "/v1/encode", '{"input": "the of and"}')
+        wait_for_200("POST", "/v1/encode", '{"input": "the of and"}')
         found["answer"] = time.perf_counter() - began
     return found
 
 
 def distributions() -> dict[str, str]:
-    """The distribution of each package that is not Python's own."""
+    """Return the distribution of each installed package."""
     installed = packages_distributions().items()
     found = {package: owners[0].lower().replace("_", "-") for package, owners in installed}
     return {**found, "service": "polyseme"}
 
 
 def imports(models: Path, owners: dict[str, str]) -> dict[str, tuple[float, int]]:
-    """Milliseconds that each distribution's modules take by themselves, and how many they are."""
+    """Return the milliseconds and the number of modules of each distribution."""
     with starting(models, BUNDLED, PYTHONPROFILEIMPORTTIME="1") as process:
         lines = []
         for line in process.stderr or ():
@@ -148,9 +148,9 @@ def imports(models: Path, owners: dict[str, str]) -> dict[str, tuple[float, int]
 
 
 def import_table(runs: list[dict[str, tuple[float, int]]]) -> dict[str, dict[str, Any]]:
-    """The median of each distribution's time, with the reason why it is imported."""
+    """Return the median time of each distribution, with its purpose."""
     if unexplained := runs[0].keys() - WHY.keys():
-        raise SystemExit(f"Say in WHY what these are for: {', '.join(sorted(unexplained))}.")
+        raise SystemExit(f"Add the purpose of these to WHY: {', '.join(sorted(unexplained))}.")
     spent = {name: median(run[name][0] for run in runs if name in run) for name in runs[0]}
     return {
         name: {
@@ -163,7 +163,7 @@ def import_table(runs: list[dict[str, tuple[float, int]]]) -> dict[str, dict[str
 
 
 def reading(folder: Path, rounds: int) -> dict[str, float]:
-    """Seconds to read a model, checked and not."""
+    """Return the seconds to read a model, checked and not."""
 
     def seconds(action: Callable[[], Any]) -> float:
         began = time.perf_counter()
@@ -182,7 +182,7 @@ def reading(folder: Path, rounds: int) -> dict[str, float]:
 @click.option("--width", default=100)
 @click.option("--rounds", default=7)
 def main(words: int, width: int, rounds: int) -> None:
-    """Measure."""
+    """Run the benchmark."""
     measured: dict[str, list[dict[str, float]]] = {BUNDLED: [], SYNTHETIC: []}
     with tempfile.TemporaryDirectory() as folder:
         models = Path(folder) / "models"

@@ -1,10 +1,10 @@
-"""What a large batch takes of a worker's memory, and of time, beside a small one.
+"""Memory of a worker and time per sentence, for large and small batches.
 
     python benchmarks/streams.py [--rounds 3]
 
-1,000 and 10,000 sentences of 5 to 60 words to `/v1/encode`, each to a fresh service that has
-answered 100 before: how much memory its worker has had at most (`VmHWM`), and how long a sentence
-takes, beside batches of 100. Results: results/streams.json.
+1,000 and 10,000 sentences of 5 to 60 words to `/v1/encode`, each to a new service after a batch of
+100: the peak memory of its worker (`VmHWM`), and the time per sentence, compared with batches of
+100. Results: results/streams.json.
 """
 
 import time
@@ -24,7 +24,7 @@ from sentences import bundled, lengths, sentences
 JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
 COUNTS, SMALL = (1_000, 10_000), 100
 REPEATED = 10
-"""How many small batches are posted."""
+"""The number of small batches."""
 LIMITS = {
     "workers": 1,
     "timeout": 600,
@@ -36,7 +36,7 @@ LIMITS = {
 
 
 class Kind(NamedTuple):
-    """How a batch is sent and answered."""
+    """The formats of a request and its response."""
 
     query: str
     sent: str
@@ -52,22 +52,22 @@ KINDS = {
 
 
 def body(texts: Sequence[str], kind: Kind) -> bytes:
-    """The body of a request for some sentences."""
+    """Return the body of a request for sentences."""
     if kind.sent == NDJSON:
         return b"".join(orjson.dumps(text) + b"\n" for text in texts)
     return orjson.dumps({"input": texts})
 
 
 def post(server: Running, texts: Sequence[str], kind: Kind) -> tuple[float, int]:
-    """Post sentences and throw the answer away: the seconds it took, and its bytes."""
+    """Post sentences and discard the response; return its seconds and bytes."""
     connection = HTTPConnection(urlsplit(server.address).netloc, timeout=600)
     headers = {"Content-Type": kind.sent, "Accept": kind.accept}
     buffer, size, began = bytearray(1 << 20), 0, time.perf_counter()
     connection.request("POST", f"/v1/encode{kind.query}", body(texts, kind), headers)
-    reply = connection.getresponse()
-    if reply.status != 200:  # noqa: PLR2004 - OK
-        raise SystemExit(f"A batch was refused: {reply.read()[:300]!r}")
-    while read := reply.readinto(buffer):
+    response = connection.getresponse()
+    if response.status != 200:  # noqa: PLR2004 - OK
+        raise SystemExit(f"A batch was rejected: {response.read()[:300]!r}")
+    while read := response.readinto(buffer):
         size += read
     took = time.perf_counter() - began
     connection.close()
@@ -75,7 +75,7 @@ def post(server: Running, texts: Sequence[str], kind: Kind) -> tuple[float, int]
 
 
 def peak(server: Running) -> float:
-    """How much memory the worker has had at most, in MB."""
+    """Return the peak memory of the worker in MB."""
     (worker,) = server.workers()
     lines = Path(f"/proc/{worker}/status").read_text("ascii").splitlines()
     kilobytes = next(line.split()[1] for line in lines if line.startswith("VmHWM:"))
@@ -83,7 +83,7 @@ def peak(server: Running) -> float:
 
 
 def large(texts: Sequence[str], kind: Kind) -> dict[str, float]:
-    """One batch to a fresh service."""
+    """Post one batch to a new service."""
     with running(SERVICE, **LIMITS) as server:
         post(server, texts[:SMALL], kind)
         before = peak(server)
@@ -97,7 +97,7 @@ def large(texts: Sequence[str], kind: Kind) -> dict[str, float]:
 
 
 def small(texts: Sequence[str], kind: Kind) -> dict[str, float]:
-    """Batches of 100."""
+    """Post batches of 100."""
     with running(SERVICE, **LIMITS) as server:
         post(server, texts[:SMALL], kind)
         batches = [texts[i * SMALL : (i + 1) * SMALL] for i in range(REPEATED)]
@@ -109,14 +109,14 @@ def small(texts: Sequence[str], kind: Kind) -> dict[str, float]:
 
 
 def middle(runs: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The median of each figure."""
+    """Return the median of each figure."""
     return {name: round(median(run[name] for run in runs), 3) for name in runs[0]}
 
 
 @click.command()
 @click.option("--rounds", default=3)
 def main(rounds: int) -> None:
-    """Measure."""
+    """Run the benchmark."""
     texts = [" ".join(words) for words in sentences(bundled(), lengths(max(COUNTS)))]
     runs: dict[tuple[str, int], list[dict[str, float]]] = {}
     for _ in range(rounds):

@@ -1,4 +1,4 @@
-"""A GloVe file of any size: words of realistic lengths, normal numbers with five digits."""
+"""GloVe files of any size: words of realistic lengths, normally distributed values."""
 
 from pathlib import Path
 
@@ -8,15 +8,15 @@ import orjson
 from polyseme.importing.weights import FUNCTION_WORDS
 
 LETTERS = np.frombuffer(b"etaoinshrdlcumwfgypbvk", np.uint8)
-_AT_ONCE = 10_000
+_CHUNK = 10_000
 
 
 def words(count: int, seed: int = 1) -> list[str]:
-    """Different words, English function words first."""
+    """Return different words, English function words first."""
     rng = np.random.default_rng(seed)
     found = dict.fromkeys(FUNCTION_WORDS[:count])
     while len(found) < count:
-        lengths = rng.integers(3, 14, size=_AT_ONCE)
+        lengths = rng.integers(3, 14, size=_CHUNK)
         letters = rng.choice(LETTERS, size=int(lengths.sum())).tobytes().decode()
         ends = np.cumsum(lengths)
         found |= dict.fromkeys(
@@ -30,8 +30,8 @@ def write_glove(path: Path, count: int, width: int, seed: int = 1) -> None:
     rng = np.random.default_rng(seed)
     vocabulary = words(count, seed)
     with path.open("wb") as out:
-        for start in range(0, count, _AT_ONCE):
-            some = vocabulary[start : start + _AT_ONCE]
+        for start in range(0, count, _CHUNK):
+            some = vocabulary[start : start + _CHUNK]
             rows = np.round(rng.normal(0, 0.4, (len(some), width)), 5)
             for word, row in zip(some, rows, strict=True):
                 numbers = orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -1,13 +1,12 @@
-"""What each way to look words up costs a worker: memory of its own, and time for thirty words.
+"""Private memory of a worker and time of thirty lookups, for several vocabulary indexes.
 
     python benchmarks/vocabulary.py [--words 400000] [--rounds 5]
 
-Every run is a fresh process that forks two workers, as gunicorn's master does. Both look every word
-up once; then the first says how much its private memory (Private_Dirty + Private_Clean) and its
-proportional share (PSS) in /proc/self/smaps_rollup have grown since the fork, and takes the time.
-What is `forked` was there before the fork, the rest each worker has read or built for itself. The
-ways are run in turn. marisa-trie is left out where it is not installed. Results:
-results/vocabulary.json.
+Every run is a new process that forks two workers, like gunicorn's master. Both look up every word
+once; then the first reports the growth of its private memory (Private_Dirty + Private_Clean) and of
+its proportional set size (PSS) in /proc/self/smaps_rollup since the fork, and the time of lookups.
+A `forked` index exists before the fork; otherwise each worker reads or builds it. The indexes run
+in turn. marisa-trie is skipped if it is not installed. Results: results/vocabulary.json.
 """
 
 import multiprocessing
@@ -39,21 +38,21 @@ _FORK = multiprocessing.get_context("fork")
 
 
 class Lookup(Protocol):
-    """What is measured."""
+    """An index of words."""
 
     def row(self, word: str) -> int | None:
-        """Return the row of a word, None where it is lacking."""
+        """Return the row of a word, or None."""
 
 
 class Dict:
-    """Python's own."""
+    """A Python dict."""
 
     def __init__(self, folder: Path) -> None:
         self.row = {word: row for row, word in enumerate(words_of(folder))}.get
 
 
 class Trie:
-    """A marisa-trie with the row of each of its keys; it ends a key at a NUL."""
+    """A marisa-trie with the row of each key; NUL would end a key."""
 
     def __init__(self, trie: Any, rows: np.ndarray) -> None:
         self._trie, self._rows = trie, rows.data
@@ -71,7 +70,7 @@ class Trie:
 
     @classmethod
     def mapped(cls, folder: Path) -> "Trie":
-        """Map what `save` has written."""
+        """Map the files that `save` wrote."""
         import marisa_trie  # noqa: PLC0415 - optional
 
         trie = marisa_trie.Trie()
@@ -84,7 +83,7 @@ class Trie:
         np.save(folder / TRIE_ROWS, np.asarray(self._rows))
 
     def row(self, word: str) -> int | None:
-        """Return the row of a word, None where it is lacking."""
+        """Return the row of a word, or None."""
         if "\n" in word:
             return None
         found = self._trie.get(word.replace("\0", "\n"))
@@ -92,44 +91,44 @@ class Trie:
 
 
 def index_mapped(folder: Path) -> Lookup:
-    """Our index from its file, as a worker reads it."""
+    """Read Polyseme's index from its file, as a worker does."""
     return read_model(folder, verify=False).vocabulary
 
 
 def index_built(folder: Path) -> Lookup:
-    """Our index, built in memory from the text."""
+    """Build Polyseme's index in memory from the text."""
     text = map_file((folder / VOCABULARY).open("rb"))
     return Vocabulary.of(text)
 
 
-class Way(NamedTuple):
-    """How a worker comes to look words up."""
+class Variant(NamedTuple):
+    """An index, and whether it is made before the fork."""
 
     make: Callable[[Path], Lookup]
     forked: bool
 
 
-WAYS = {
-    "dict, forked": Way(Dict, forked=True),
-    "dict": Way(Dict, forked=False),
-    "marisa-trie, forked": Way(Trie.built, forked=True),
-    "marisa-trie": Way(Trie.built, forked=False),
-    "marisa-trie, mapped": Way(Trie.mapped, forked=False),
-    "index.npy, mapped": Way(index_mapped, forked=False),
-    "index built in memory, forked": Way(index_built, forked=True),
-    "index built in memory": Way(index_built, forked=False),
+VARIANTS = {
+    "dict, forked": Variant(Dict, forked=True),
+    "dict": Variant(Dict, forked=False),
+    "marisa-trie, forked": Variant(Trie.built, forked=True),
+    "marisa-trie": Variant(Trie.built, forked=False),
+    "marisa-trie, mapped": Variant(Trie.mapped, forked=False),
+    "index.npy, mapped": Variant(index_mapped, forked=False),
+    "index built in memory, forked": Variant(index_built, forked=True),
+    "index built in memory": Variant(index_built, forked=False),
 }
 
 
 def words_of(folder: Path) -> Iterator[str]:
-    """The words, without keeping them."""
+    """Yield the words."""
     with (folder / VOCABULARY).open("rb") as file:
         for line in file:
             yield line[:-1].decode()
 
 
 def memory() -> dict[str, float]:
-    """Private memory and proportional share of this process, in MB."""
+    """Return private memory and PSS of this process, in MB."""
     lines = Path("/proc/self/smaps_rollup").read_text("ascii").splitlines()[1:]
     kib = {name: int(number) for name, number, _ in (line.split() for line in lines)}
     private = kib["Private_Dirty:"] + kib["Private_Clean:"]
@@ -137,7 +136,7 @@ def memory() -> dict[str, float]:
 
 
 def seconds(lookup: Lookup, sentences: list[list[str]]) -> float:
-    """The median time of a sentence."""
+    """Return the median time of a sentence."""
     times = []
     for sentence in sentences:
         started = time.perf_counter()
@@ -148,18 +147,20 @@ def seconds(lookup: Lookup, sentences: list[list[str]]) -> float:
 
 
 def sentences_of(folder: Path) -> list[list[str]]:
-    """Words from all over the vocabulary, in sentences."""
+    """Draw sentences of words from the whole vocabulary."""
     words = list(words_of(folder))
     return [random.Random(n).sample(words, _SENTENCE) for n in range(_SENTENCES)]  # noqa: S311
 
 
-def work(way: Way, folder: Path, lookup: Lookup | None, barrier: Barrier, results: Any) -> None:
-    """What a worker does; only the first of the two has `results` to tell."""
-    few = way.make(folder.parent / FEW)  # what it takes to run the code is not what is measured
+def work(
+    variant: Variant, folder: Path, lookup: Lookup | None, barrier: Barrier, results: Any
+) -> None:
+    """Run a worker; only the first of the two has a `results` queue."""
+    few = variant.make(folder.parent / FEW)  # warm-up: code is not measured
     for word in words_of(folder.parent / FEW):
         few.row(word)
     before, started = memory(), time.perf_counter()
-    lookup = way.make(folder) if lookup is None else lookup
+    lookup = variant.make(folder) if lookup is None else lookup
     ready = time.perf_counter() - started
     for row, word in enumerate(words_of(folder)):
         if lookup.row(word) != row:
@@ -174,10 +175,10 @@ def work(way: Way, folder: Path, lookup: Lookup | None, barrier: Barrier, result
 
 
 def serve(name: str, folder: Path, results: Any) -> None:
-    """What the master does: read before the fork or leave it, then fork two workers."""
-    way, barrier = WAYS[name], _FORK.Barrier(2)
-    lookup = way.make(folder) if way.forked else None
-    arguments = [(way, folder, lookup, barrier, told) for told in (results, None)]
+    """Run the master: make the index before the fork or not, then fork two workers."""
+    variant, barrier = VARIANTS[name], _FORK.Barrier(2)
+    lookup = variant.make(folder) if variant.forked else None
+    arguments = [(variant, folder, lookup, barrier, queue) for queue in (results, None)]
     workers = [_FORK.Process(target=work, args=one) for one in arguments]
     for worker in workers:
         worker.start()
@@ -186,7 +187,7 @@ def serve(name: str, folder: Path, results: Any) -> None:
 
 
 def run(name: str, folder: Path) -> dict[str, float]:
-    """One run of one way."""
+    """Run one variant once."""
     results = _FORK.SimpleQueue()
     master = _FORK.Process(target=serve, args=(name, folder, results))
     master.start()
@@ -196,7 +197,7 @@ def run(name: str, folder: Path) -> dict[str, float]:
 
 
 def prepare(folder: Path, count: int) -> None:
-    """Write a model with a table as narrow as can be, and the trie's files."""
+    """Write a model with a table of one column, and the trie's files."""
     write_model(folder, synthetic_words(count), np.ones((count, 1), np.float16), cased=True)
     if find_spec("marisa_trie"):
         Trie.built(folder).save(folder)
@@ -206,13 +207,13 @@ def prepare(folder: Path, count: int) -> None:
 @click.option("--words", default=400_000)
 @click.option("--rounds", default=5)
 def main(words: int, rounds: int) -> None:
-    """Measure."""
+    """Run the benchmark."""
     marisa = ["marisa-trie"] if find_spec("marisa_trie") else []
-    names = [name for name in WAYS if marisa or "marisa" not in name]
+    names = [name for name in VARIANTS if marisa or "marisa" not in name]
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / MANY
-        # In a process of its own, so that what is forked later never had the words.
+        # In a separate process, so that later forks do not inherit the words.
         for one, count in ((folder, words), (Path(parent) / FEW, 100)):
             writer = _FORK.Process(target=prepare, args=(one, count))
             writer.start()

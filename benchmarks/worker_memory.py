@@ -1,10 +1,10 @@
-"""What each worker costs in memory: one, two and eight of them, under load and 10,000 requests on.
+"""Memory of one, two and eight workers, under load and 10,000 requests later.
 
     python benchmarks/worker_memory.py [--words 400000] [--width 100] [--requests 10000]
 
-A synthetic GloVe model is served; sentences of thirty of its words are posted. PSS and private
-dirty memory are those of /proc/PID/smaps_rollup, summed over gunicorn's master and its workers.
-Results: results/worker_memory.json.
+Serves a synthetic GloVe model and posts sentences of thirty of its words. PSS and private dirty
+memory are from /proc/PID/smaps_rollup, summed over gunicorn's master and its workers. Results:
+results/worker_memory.json.
 """
 
 import tempfile
@@ -16,11 +16,11 @@ from serving import import_synthetic, post, served
 from synthetic import words as synthetic_words
 
 _FIRST = 400
-"""Requests for each worker before its memory is taken: load."""
+"""The number of requests per worker before memory is measured under load."""
 
 
 def memory(master: int) -> dict[str, float]:
-    """PSS and private dirty memory of the master and its workers, in MB."""
+    """Return PSS and private dirty memory of the master and its workers, in MB."""
     children = Path(f"/proc/{master}/task/{master}/children").read_text("ascii").split()
     totals = {"pss_mb": 0.0, "private_dirty_mb": 0.0}
     for pid in [str(master), *children]:
@@ -37,7 +37,7 @@ def memory(master: int) -> dict[str, float]:
 @click.option("--width", default=100)
 @click.option("--requests", default=10_000)
 def main(words: int, width: int, requests: int) -> None:
-    """Measure."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder:
         models = Path(folder) / "models"
         import_synthetic(models, words, width)

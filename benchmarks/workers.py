@@ -1,10 +1,10 @@
-"""Which of gunicorn's workers, with how many threads, and what keeping connections is worth.
+"""Gunicorn's worker classes, by number of threads, with kept and new connections.
 
     python benchmarks/workers.py [--rounds 3] [--seconds 2] [--workers 2]
 
-`/v1/encode` of 20 words in base64, from 8 and from 64 clients, on kept connections and on new ones;
-and from 54 beside 10 that take two seconds to send a request. All kinds of worker are asked in
-turn; the figures are medians. gevent and tornado would be new dependencies, and the worker for ASGI
+`/v1/encode` of 20 words in base64, from 8 and from 64 clients, on kept and on new connections; and
+from 54 clients while 10 others take two seconds to send each request. All worker classes run in
+turn; the figures are medians. gevent and tornado would be new dependencies, and the ASGI worker
 does not run Flask. Results: results/workers.json.
 """
 
@@ -34,12 +34,12 @@ SLOW = 10
 
 
 class Case(NamedTuple):
-    """How clients come."""
+    """Numbers of clients, and whether they keep connections."""
 
     connections: int
     kept: bool
     slow: int = 0
-    """how many more are slow"""
+    """number of additional slow clients"""
 
 
 CASES = {
@@ -52,11 +52,11 @@ CASES = {
 
 
 def run(server: Running, bodies: Path, case: Case, seconds: int) -> tuple[Posted, int]:
-    """One run, and how many requests of slow clients were answered."""
+    """Run once; return the result and the number of responses to slow clients."""
     posting = Posting(bodies, accept("base64"), case.connections, seconds, case.kept)
     body = bodies.read_bytes().splitlines()[0]
     with slow_clients(case.slow, f"{server.address}/v1/encode", body) as answered:
-        # Slow clients send for two seconds: in the first of them none is answered anyhow.
+        # A slow client takes two seconds to send, so it gets no response before that.
         found = post(server, "/v1/encode", posting)
     return found, sum(line.endswith(b"200 OK") for line in answered)
 
@@ -64,12 +64,12 @@ def run(server: Running, bodies: Path, case: Case, seconds: int) -> tuple[Posted
 def measured(
     servers: dict[str, Running], bodies: Path, rounds: int, seconds: int
 ) -> dict[str, dict[str, Any]]:
-    """The medians of each case of each kind of worker."""
+    """Return the medians of each case for each worker class."""
     runs: dict[tuple[str, str], list[tuple[Posted, int]]] = {}
     for _ in range(rounds):
         for case, how in CASES.items():
             for name, server in servers.items():
-                # As long as a slow client needs, and as long again.
+                # Twice as long as a slow client needs to send.
                 some = max(seconds, 4) if how.slow else seconds
                 runs.setdefault((name, case), []).append(run(server, bodies, how, some))
     found: dict[str, dict[str, Any]] = {name: {} for name in servers}
@@ -85,7 +85,7 @@ def measured(
 @click.option("--seconds", default=2)
 @click.option("--workers", default=2)
 def main(rounds: int, seconds: int, workers: int) -> None:
-    """Measure."""
+    """Run the benchmark."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         bodies = write_bodies(Path(folder))[20, "base64"]
         servers = {

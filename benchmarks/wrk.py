@@ -14,25 +14,25 @@ from gunicorns import Running
 
 _SCRIPT = Path(__file__).parent / "posting.lua"
 _TRIES = 200
-_LOOKS, _PAUSE = 50, 0.02
-"""How often it is looked whether every kept connection is some worker's, and seconds between."""
+_POLLS, _PAUSE = 50, 0.02
+"""The number of checks whether all kept connections are accepted, and the seconds between them."""
 
 
 class Posted(NamedTuple):
-    """What a run of wrk found."""
+    """The result of a run of wrk."""
 
     requests_per_second: float
     p50_ms: float
     p99_ms: float
     errors: int
-    """answers that are not 2xx, broken connections and timeouts"""
+    """responses that are not 2xx, broken connections and timeouts"""
     busiest: float
-    """the part of the connections that the worker with the most of them has, from 0 to 1"""
+    """the largest share of the connections at one worker, from 0 to 1"""
 
 
 @dataclass(frozen=True)
 class Posting:
-    """What wrk is to do."""
+    """The options of a run of wrk."""
 
     bodies: Path
     """a body in each line, posted in turn"""
@@ -40,10 +40,10 @@ class Posting:
     connections: int
     seconds: int
     kept: bool = True
-    """or a new connection for each request"""
+    """whether connections are kept, instead of a new one for each request"""
 
     def command(self, url: str) -> list[str]:
-        """The command line of wrk."""
+        """Return the command line of wrk."""
         program = shutil.which("wrk")
         if program is None:
             raise SystemExit("wrk is not installed; on Debian: apt-get install wrk.")
@@ -56,10 +56,10 @@ def post(server: Running, path: str, posting: Posting, *, shared: bool = False) 
     """Post for some seconds.
 
     A kept connection stays with the worker that accepted it, and one worker may accept nearly all
-    of them. `shared` begins anew until none has less than half of its share: then all are busy.
+    of them. `shared` repeats the run until each worker has at least half of its share.
     """
     for _ in range(_TRIES):
-        with subprocess.Popen(  # noqa: S603 - a command of our own
+        with subprocess.Popen(  # noqa: S603 - our own command
             posting.command(server.address + path), stdout=subprocess.PIPE
         ) as process:
             each = _settled(server, posting)
@@ -72,8 +72,8 @@ def post(server: Running, path: str, posting: Posting, *, shared: bool = False) 
 
 
 def _settled(server: Running, posting: Posting) -> list[int]:
-    """How many connections each worker has, once all are accepted; some workers keep none."""
-    for _ in range(_LOOKS if posting.kept else 1):
+    """Return the connections of each worker, once all are accepted, or after a timeout."""
+    for _ in range(_POLLS if posting.kept else 1):
         time.sleep(_PAUSE)
         each = server.connections()
         if sum(each) >= posting.connections:
@@ -88,7 +88,7 @@ def _posted(out: bytes, busiest: float) -> Posted:
 
 
 def middle(runs: Sequence[Posted]) -> dict[str, float]:
-    """The medians of several runs, and all their errors."""
+    """Return the medians of several runs, and the sum of their errors."""
     figures = {
         name: round(median(getattr(run, name) for run in runs), 2)
         for name in ("requests_per_second", "p50_ms", "p99_ms", "busiest")

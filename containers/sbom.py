@@ -27,7 +27,7 @@ RELEASE = Path("/etc/os-release")
 
 
 def bill(environment: Bom, site_packages: Path) -> Bom:
-    """The complete bill, from that of an environment."""
+    """Complete the bill of an environment."""
     (project,) = (one for one in environment.components if one.name == "polyseme")
     image = Component(
         type=ComponentType.CONTAINER,
@@ -38,13 +38,13 @@ def bill(environment: Bom, site_packages: Path) -> Bom:
     )
     environment.metadata.component = image
     environment.components.update(
-        [*_of_debian(), *_of_base(), _model(site_packages), *_scripts(site_packages)]
+        [*_debian_packages(), *_base_packages(), _model(site_packages), *_scripts(site_packages)]
     )
     environment.register_dependency(image, environment.components)
     return environment
 
 
-def _of_debian() -> Iterator[Component]:
+def _debian_packages() -> Iterator[Component]:
     system = platform.freedesktop_os_release() if RELEASE.exists() else {}
     distribution = system.get("ID", "debian")
     blocks = DPKG.read_text("utf-8").strip().split("\n\n")
@@ -60,8 +60,8 @@ def _of_debian() -> Iterator[Component]:
         )
 
 
-def _of_base() -> Iterator[Component]:
-    """Python and the packages beside it, unless they are Debian packages."""
+def _base_packages() -> Iterator[Component]:
+    """Yield Python and its preinstalled packages, unless they are Debian packages."""
     if sys.base_prefix == "/usr":
         return
     version = platform.python_version()
@@ -69,8 +69,8 @@ def _of_base() -> Iterator[Component]:
     yield Component(
         type=ComponentType.PLATFORM, name="python", version=version, purl=purl, bom_ref=str(purl)
     )
-    beside = sysconfig.get_path("purelib", vars={"base": sys.base_prefix})
-    for one in metadata.distributions(path=[beside]):
+    site = sysconfig.get_path("purelib", vars={"base": sys.base_prefix})
+    for one in metadata.distributions(path=[site]):
         name = one.metadata["Name"]
         purl = PackageURL("pypi", None, name.lower(), one.version, {"at": "base"})
         yield Component(
@@ -80,35 +80,35 @@ def _of_base() -> Iterator[Component]:
 
 def _model(site_packages: Path) -> Component:
     manifest = site_packages / "polyseme/bundled/wiki-en/manifest.json"
-    said = json.loads(manifest.read_text("utf-8"))
-    digest = said["files"]["vectors.npy"]["sha256"]
+    facts = json.loads(manifest.read_text("utf-8"))
+    digest = facts["files"]["vectors.npy"]["sha256"]
     return Component(
         type=ComponentType.MACHINE_LEARNING_MODEL,
-        name=said["name"],
+        name=facts["name"],
         version=digest[:12],
-        bom_ref=f"model:{said['name']}",
-        description=said["source"],
-        licenses=[LicenseExpression(said["licence"])],
+        bom_ref=f"model:{facts['name']}",
+        description=facts["source"],
+        licenses=[LicenseExpression(facts["licence"])],
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)],
     )
 
 
 def _scripts(site_packages: Path) -> Iterator[Component]:
     sources = json.loads((site_packages / "polyseme/page/vendor/sources.json").read_text("utf-8"))
-    for said in sources["files"].values():
-        purl = PackageURL("npm", None, said["package"], said["version"])
+    for source in sources["files"].values():
+        purl = PackageURL("npm", None, source["package"], source["version"])
         yield Component(
             type=ComponentType.LIBRARY,
-            name=said["package"],
-            version=said["version"],
+            name=source["package"],
+            version=source["version"],
             purl=purl,
             bom_ref=str(purl),
             licenses=[LicenseExpression("ISC")],
-            hashes=[HashType(alg=HashAlgorithm.SHA_256, content=said["sha256"])],
+            hashes=[HashType(alg=HashAlgorithm.SHA_256, content=source["sha256"])],
         )
 
 
 if __name__ == "__main__":
-    whole = bill(Bom.from_json(json.load(sys.stdin)), Path(sys.argv[1]))  # type: ignore[attr-defined]
-    writer = make_outputter(whole, OutputFormat.JSON, SchemaVersion.V1_6)
+    complete = bill(Bom.from_json(json.load(sys.stdin)), Path(sys.argv[1]))  # type: ignore[attr-defined]
+    writer = make_outputter(complete, OutputFormat.JSON, SchemaVersion.V1_6)
     sys.stdout.write(writer.output_as_string(indent=1) + "\n")

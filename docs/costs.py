@@ -8,7 +8,7 @@ from docs.results import benchmark, paragraph, table
 Document = Mapping[str, Any]
 
 _IMPORTS = 10
-"""Distributions that are shown, those that take the longest."""
+"""The number of distributions shown, slowest first."""
 _MEMORY = ("pss_mb", "private_dirty_mb")
 _WHEN = ("under_load", "later")
 _STAGES = {
@@ -20,12 +20,13 @@ _STAGES = {
 }
 
 
-def neighbours(found: Document) -> list[str]:
+def neighbors(found: Document) -> list[str]:
     """Time of a search for neighbors."""
     text = f"""\
-The {found["neighbours"]} nearest rows to a vector, exactly, on one core, beside one pass over the
-float32 table in memory (a dot product with itself at {found["gigabytes_per_second"]} GB a second):
-medians of {found["rounds"]} rounds. `lengths` is the additional cost of a worker's first search.
+An exact search for the {found["neighbors"]} nearest rows to a vector on one core, compared with one
+pass over the float32 table in memory (a dot product with itself at
+{found["gigabytes_per_second"]} GB per second): medians of {found["rounds"]} rounds. `lengths` is
+the additional cost of a worker's first search, the norms of the rows.
 """
     times, ratios = found["median_milliseconds"], found["ratio_to_the_pass"]
     rows = [[_name(name, found), ms, ratios.get(name, 1)] for name, ms in times.items()]
@@ -47,8 +48,8 @@ def start(found: Document) -> list[str]:
     small, large = "wiki-en", "synthetic"
     text = f"""\
 `polyseme serve` with the bundled model, and with {found["words"]:,} words of {found["width"]}
-numbers: seconds from exec to the end of each stage, with files in the page cache, all checksums
-compared and all numbers checked. Medians of {found["rounds"]} starts of each, in turn.
+dimensions: seconds from exec to the end of each stage, with files in the page cache, all checksums
+compared and all values checked. Medians of {found["rounds"]} starts of each, in turn.
 """
     stages = found["median_seconds_until"]
     rows = [
@@ -67,7 +68,7 @@ compared and all numbers checked. Medians of {found["rounds"]} starts of each, i
     head = ("until", "bundled model", f"{found['words']:,} words")
     return [
         *("## Start", *paragraph(text), "", *table(head, rows), ""),
-        *("Imported packages, in milliseconds of their own (`-X importtime`):", ""),
+        *("Imported packages, in milliseconds without their imports (`-X importtime`):", ""),
         *(*table(("package", "ms", "modules", "why"), imported), ""),
     ]
 
@@ -76,11 +77,11 @@ def workers(found: Document) -> list[str]:
     """Memory of a worker."""
     text = f"""\
 Memory of gunicorn's master and workers together, in MB, serving {found["words"]:,} words of
-{found["width"]} numbers, under load and {found["requests"]:,} requests later. PSS counts the
+{found["width"]} dimensions, under load and {found["requests"]:,} requests later. PSS counts the
 mapped, shared vectors once.
 """
     rows = [[number, *_cells(at)] for number, at in found["workers"].items()]
-    rows.append(["each further", *_cells(found["each_further_worker_mb"])])
+    rows.append(["each additional", *_cells(found["each_further_worker_mb"])])
     head = ("workers", "PSS", "private dirty", "PSS later", "private dirty later")
     return ["## Memory of a worker", *paragraph(text), "", *table(head, rows), ""]
 
@@ -89,33 +90,28 @@ def _cells(at: Document) -> list[float]:
     return [at[when][kind] for when in _WHEN for kind in _MEMORY]
 
 
-def _view(name: str) -> str:
-    """The present name of a view: results may be older."""
-    return name.replace("look", "attention").replace("neighbours", "neighbors")
-
-
 def page(found: Document) -> list[str]:
     """Drawing time of the page."""
     window = " × ".join(map(str, found["window"]))
     text = f"""\
-The page at `/` in a window of {window} pixels, each view opened afresh with an empty cache, in
-turn, {found["rounds"]} times: milliseconds from the last byte of the response to the painted
-picture, their maximum, and milliseconds from the address to the picture. Chromium
+The page at `/` in a window of {window} pixels, each view opened with an empty cache, in turn,
+{found["rounds"]} times: milliseconds from the last byte of the response to the drawn view, their
+maximum, and milliseconds from the navigation to the drawn view. Chromium
 {found["chromium"]}, without a graphics card, on the service's processors.
 """
     medians, worst = found["median_milliseconds"], found["worst_drawn"]
     rows = [
-        [_view(view), f"{drawn:.0f}", f"{worst[view]:.0f}", f"{medians['opened'][view]:.0f}"]
+        [view, f"{drawn:.0f}", f"{worst[view]:.0f}", f"{medians['opened'][view]:.0f}"]
         for view, drawn in medians["drawn"].items()
     ]
-    head = ("view", "response to picture", "maximum", "address to picture")
+    head = ("view", "response to drawn view", "maximum", "navigation to drawn view")
     return ["## The page", *paragraph(text), "", *table(head, rows), ""]
 
 
 def measurements() -> str:
-    """The page on the costs of an import and of the index of words."""
+    """The page on the costs of an import and of the vocabulary index."""
     lines = [
-        "# Imports and the index of words",
+        "# Imports and the vocabulary index",
         "",
         "`make docs` writes this page from `benchmarks/results/`. Each file there has the",
         "machine, the versions and the date, and the script of the same name makes it. Compared",
@@ -131,7 +127,7 @@ def _import_costs() -> list[str]:
     found = benchmark("importing")
     text = f"""\
 ## Import
-A synthetic GloVe file of {found["words"]:,} words of {found["width"]} numbers,
+A synthetic GloVe file of {found["words"]:,} words of {found["width"]} dimensions,
 {found["file_mb"]:.0f} MB of text, on {found["machine"]["cores"]} processors; medians. gensim loads
 it into memory; the import also checks every row, computes weights, writes the model and reads it
 back. Memory is that of the largest process.
@@ -148,9 +144,9 @@ back. Memory is that of the largest process.
 def _vocabulary_costs() -> list[str]:
     found = benchmark("vocabulary")
     text = f"""\
-## The index of words
+## The vocabulary index
 {found["words"]:,} words ([decision 4](decisions/0004-vocabulary-index.md)): private memory of a
-worker, time of thirty lookups, and time until the first.
+worker, time of thirty lookups, and time until a new worker is ready.
 
 | index | private, MB | 30 lookups, µs | ready, s |
 |---|---|---|---|"""

@@ -59,17 +59,19 @@ sense of {found["right_sense"]} % of these occurrences, the classifier of
 def _dependence(found: Mapping[str, Any]) -> list[str]:
     """Whether attention depends on the query token: swaps, and the cost of Wq = 0."""
     shown = [name for name in QUALITY if name in found["quality"]]
-    cost = {name: [_told(one[measure]) for measure in shown] for name, one in found["cost"].items()}
+    cost = {
+        name: [_figure(one[measure]) for measure in shown] for name, one in found["cost"].items()
+    }
     rows = [
-        [name, _told(found["swaps"][name]) if name in found["swaps"] else "", *of_quality]
+        [name, _figure(found["swaps"][name]) if name in found["swaps"] else "", *of_quality]
         for name, of_quality in cost.items()
     ]
     rows += [
-        [name, _told(one), *[""] * len(shown)]
+        [name, _figure(one), *[""] * len(shown)]
         for name, one in found["swaps"].items()
         if name not in cost
     ]
-    whole = ", ".join(f"{QUALITY[name]} {_told(found['quality'][name])}" for name in shown)
+    whole = ", ".join(f"{QUALITY[name]} {_figure(found['quality'][name])}" for name in shown)
     head = ("head", "distance of rows", *(f"{QUALITY[name]} lost" for name in shown))
     return [
         "Whether attention depends on the query token: the distance between a word's row and the",
@@ -82,9 +84,9 @@ def _dependence(found: Mapping[str, Any]) -> list[str]:
 
 def _estimates(head: str, found: Mapping[str, Estimates], titles: Mapping[str, str]) -> list[str]:
     shown = [name for name in titles if all(name in one for one in found.values())]
-    rows = [[name, *(_told(one[key]) for key in shown)] for name, one in found.items()]
+    rows = [[name, *(_figure(one[key]) for key in shown)] for name, one in found.items()]
     return table([head, *(titles[key] for key in shown)], rows)
 
 
-def _told(one: Mapping[str, float]) -> str:
+def _figure(one: Mapping[str, float]) -> str:
     return f"{one['value']} ± {one['error']}"

@@ -1,4 +1,4 @@
-"""Write the pages, pictures and snapshots that are made from the code and from measurements.
+"""Write the pages, figures and snapshots that are made from the code and from measurements.
 
 make docs           (a test compares the committed files with the output)
 """
@@ -95,7 +95,7 @@ PAGES = {
 
 
 def main() -> None:
-    """Write every page and picture; remove pictures that are no longer made."""
+    """Write every page and picture; remove figures that are no longer made."""
     for name, make in PAGES.items():
         (HERE / name).write_text(make(), encoding="utf-8")
     IMAGES.mkdir(exist_ok=True)

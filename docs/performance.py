@@ -16,7 +16,7 @@ HEAD = """\
 measures it. Compared programs ran in turn, A B A B …, in one session, and a ratio is a ratio of
 medians. Other machines give other figures and similar ratios. [The benchmarks'
 README](../benchmarks/README.md) describes the method; [measurements.md](measurements.md) has the
-costs of imports and of the index of words."""
+costs of imports and of the vocabulary index."""
 
 SECTIONS: dict[str, Section] = {
     "requests_per_second": speeds.requests,
@@ -25,7 +25,7 @@ SECTIONS: dict[str, Section] = {
     "engine": speeds.engine,
     "growth": speeds.growth,
     "streams": speeds.streams,
-    "neighbours": costs.neighbours,
+    "neighbors": costs.neighbors,
     "start": costs.start,
     "worker_memory": costs.workers,
     "page": costs.page,
@@ -35,35 +35,35 @@ SECTIONS: dict[str, Section] = {
 NOTES: dict[str, str] = {
     "requests_per_second": """\
 **Why goals are missed.** In one process, without a network, a request takes 650 µs more than a bare
-route, which takes 110; the commit before this way of encoding took 1,240 more. Static vectors and
-attention are forty calls of NumPy on small arrays, which take 1.5 to 1.8 times as long in a request
+route, which takes 110; an earlier implementation took 1,240 more. Static vectors and
+attention are forty NumPy calls on small arrays, which take 1.5 to 1.8 times as long in a request
 as in a loop, because other code uses the processor's caches in between. In JSON, half of the time
-formats the digits of 13,600 numbers. A request is also checked, counted and logged
+is spent on formatting 13,600 floats. A request is also checked, counted and logged
 ([watching](watching.md)), which takes some 75 µs; the bare route is not.
 
-What helped: one product for queries and keys, a position bias that is remembered, no maximum of
-scores where no exponential can overflow, headers added in WSGI middleware, one pass of pydantic
+What helped: one product for queries and keys, a cached position bias, no maximum of scores if no
+exponential can overflow, headers added in WSGI middleware, one pass of pydantic
 over the body, a tokenizer with a cache, workers that share connections. What had no effect:
 gevent, one computing thread at a time, another switch interval of the interpreter; gunicorn's
-parser in C is worth 2 %. Not done: caching the JSON of static vectors (a tenth of the time of JSON,
-for megabytes in each worker), and a zip writer of our own (a tenth of that of npz).""",
+C parser gains 2 %. Not done: caching the JSON of static vectors (a tenth of the time of JSON,
+for megabytes in each worker), and a custom zip writer (a tenth of the time of npz).""",
     "engine": """\
-**Why goals are missed.** Besides the products, a sentence of 32 words needs steps over arrays of
-a few thousand numbers: biases, softmax, vector lengths. Each is a call of NumPy that takes a
-microsecond before the first number. Ten statements of NumPy without residual, check or unknown
-words reach 0.41 of the products on a processor on which the engine reaches 0.28. The share of these
-calls falls with the length of the sentence. MiniLM gains most from batches, which make no
-difference here.
+**Why goals are missed.** Besides the products, a sentence of 32 words needs operations on arrays of
+a few thousand values: biases, softmax, norms. Each NumPy call has an overhead of a microsecond. Ten
+NumPy statements without residual, checks or unknown words reach 0.41 of the products on a processor
+on which the engine reaches 0.28. The share of these calls falls with the length of the sentence.
+MiniLM gains most from batches, which make no difference here.
 
-What did not help: keys transposed before the product, and softmax in tiles that stay in the
-cache, are no faster. Sentences of one length computed together keep their bits and are 10 to 20 %
-faster in a batch of 1,000, which was not worth another axis in every array. Compiled code would
-be faster; the engine is NumPy to stay readable.""",
+Keys transposed before the product, and softmax in tiles that fit the cache, are no faster.
+Sentences of one length computed together keep their bits and are 10 to 20 % faster in a batch of
+1,000, which does not justify another axis in every array. Compiled code would be faster; the engine
+uses NumPy for readability.""",
     "streams": """\
-JSON and npz are made whole: their memory grows with the batch, up to `max_answer_bytes` (256 MiB
-unless set; 4 GiB here). NDJSON is streamed, and its memory does not grow.""",
+JSON and npz are completed before they are sent: their memory grows with the batch, up to
+`max_answer_bytes` (256 MiB by default; 4 GiB here). NDJSON is streamed, and its memory does not
+grow.""",
 }
-"""Text below the figures of a section: why a goal is missed, what was chosen."""
+"""Notes below the figures of a section."""
 
 PICTURES: dict[str, tuple[str, Callable[[Any], bytes]]] = {
     "requests-per-second.svg": ("requests_per_second", charts.requests),
@@ -118,9 +118,9 @@ def images() -> dict[str, bytes]:
 def made(name: str, document: Document) -> str:
     """The command that made the results, and its machine and versions."""
     machine, versions = document["machine"], document["versions"]
-    place = f"{machine['processor']}, {machine['cores']} processors, {machine['memory_gb']} GB"
+    hardware = f"{machine['processor']}, {machine['cores']} processors, {machine['memory_gb']} GB"
     programs = ", ".join(f"{program} {number}" for program, number in versions.items())
-    return f"`python benchmarks/{name}.py`: {document['date']}, {place}; {programs}."
+    return f"`python benchmarks/{name}.py`: {document['date']}, {hardware}; {programs}."
 
 
 def _goals(found: Mapping[str, Document]) -> list[str]:
@@ -162,13 +162,13 @@ def _growth(found: Document) -> Iterator[Goal]:
 
 def _streams(found: Document) -> Iterator[Goal]:
     for kind, one in found["kinds"].items():
-        if not kind.startswith("NDJSON"):  # made whole
+        if not kind.startswith("NDJSON"):  # completed before it is sent
             continue
         what = f"a worker's memory at 10,000 sentences to that at 1,000, {kind}"
         yield Goal(what, one["ratio_of_peaks"], 1.1, at_most=True)
 
 
-def _neighbours(found: Document) -> Iterator[Goal]:
+def _neighbors(found: Document) -> Iterator[Goal]:
     what = "neighbors in 400,000 × 100 float32, to one pass over the table"
     yield Goal(what, found["ratio_to_the_pass"]["float32"], 2, at_most=True)
 
@@ -177,7 +177,7 @@ def _page(found: Document) -> Iterator[Goal]:
     drawn = found["median_milliseconds"]["drawn"]
     first = next(time for view, time in drawn.items() if view.endswith(", 30 words"))
     yield Goal(
-        "ms from the response to the picture on the page, 30 words", first, 100, at_most=True
+        "ms from the response to the drawn view of the page, 30 words", first, 100, at_most=True
     )
 
 
@@ -186,6 +186,6 @@ GOALS: dict[str, Callable[[Document], Iterator[Goal]]] = {
     "engine": _engine,
     "growth": _growth,
     "streams": _streams,
-    "neighbours": _neighbours,
+    "neighbors": _neighbors,
     "page": _page,
 }

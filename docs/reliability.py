@@ -17,10 +17,10 @@ HEAD = """\
 
 `make reliability` measures this and writes `benchmarks/results/reliability.json`; `make docs`
 writes this page from it. It runs a real gunicorn with two workers and the bundled model; clients
-and service share the processors. `make test-all` tries the same, fewer times, and also model
-folders that are damaged while they serve, full and read-only disks, logs that cannot be written,
-signals at every moment of a worker's life, and every request that the OpenAPI document allows or
-forbids (`tests/server`)."""
+and service share the processors. `make test-all` runs the same tests fewer times, and also tests
+model folders that are damaged while they are served, full and read-only disks, logs that cannot be
+written, signals at every moment of a worker's life, and every request that the OpenAPI document
+allows or forbids (`tests/server`)."""
 
 
 def reliability() -> str:
@@ -62,7 +62,7 @@ def _memory(soak: Document) -> list[str]:
     minutes = soak["seconds"] / 60
     text = f"""\
 {minutes:.3g} minutes of mixed requests (JSON, base64, npz, NDJSON, comparisons, traces, neighbors,
-embeddings, models, refusals) at {soak["rate"]:,} a second: {soak["share"]:.0%} of the
+embeddings, models, errors) at {soak["rate"]:,} a second: {soak["share"]:.0%} of the
 {soak["capacity"]:,} that the same clients reach without a pause. {soak["answered"]:,} responses,
 each compared; {soak["lost"]} lost. The memory of the master and its workers (PSS) grows by
 {soak["growth_percent"]} % from the first minute to the last, without mapped files, whose
@@ -76,11 +76,11 @@ def _hostile(hostile: Document) -> list[str]:
     text = f"""\
 {hostile["sent"]:,} requests of {hostile["kinds"]} kinds from a seeded generator
 (`tests/server/hostile.py`): malformed requests, false lengths, hidden second requests, bombs,
-paths, other protocols, flipped bits. Each gets a response of the contract or the end of its
+paths, other protocols, flipped bits. Each gets a documented response or the end of its
 connection, no response repeats anything of a request, ordinary requests in between get correct
 responses, and no worker ends.
 In the second half, a worker grows by {hostile["grown_mb"]} MB at most; at the end it has
-{hostile["largest_mb"]:,} MB of its own.
+{hostile["largest_mb"]:,} MB of private memory.
 """
     statuses = hostile["statuses"]
     rows = [[name, f"{count:,}"] for name, count in sorted(statuses.items()) if name != "ended"]

@@ -12,14 +12,14 @@ NAME = "bulk"
 ROWS = 1_000_000_000
 """Sentences of the example."""
 CORES, MACHINES = 16, 100
-"""Of a machine that one would rent, and how many of them."""
+"""The number of cores of a rented machine, and of such machines."""
 PRICE = 0.04
-"""Dollars of a core's hour: about what clouds ask for a core on demand."""
+"""Dollars per core-hour: about the on-demand price of clouds."""
 LINK = 10 / 8
-"""Gigabytes a second of the network of such a machine."""
+"""Gigabytes per second of the network of such a machine."""
 BERT = 8
-"""How many times the arithmetic of MiniLM's six layers BERT-base takes: 85 to 10.6 million
-weights that every token meets."""
+"""The arithmetic of BERT-base relative to MiniLM's six layers: 85 to 10.6 million weights per
+token."""
 LARGE = 2_196_017, 300
 """Words and width of GloVe 840B."""
 FLOAT32, FLOAT16 = 4, 2
@@ -27,9 +27,8 @@ FLOAT32, FLOAT16 = 4, 2
 HEAD = f"""\
 # A billion sentences
 
-`make docs` writes this page from `benchmarks/results/bulk.json`. The figures of
-one machine were measured; those of several are computed from them, for {ROWS:,} sentences like the
-measured ones."""
+`make docs` writes this page from `benchmarks/results/bulk.json`. The figures of one machine are
+measured; those of several machines are computed from them, for {ROWS:,} sentences."""
 
 
 def scale() -> str:
@@ -67,33 +66,32 @@ Wikipedia, one per line. Memory is the peak of all processes together (PSS).
         *("memory, MB", "bytes per sentence"),
     )
     measured = ["## One machine", "", *paragraph(text), "", *table(head, rows)]
-    return [*measured, "", *_beside(found)]
+    return [*measured, "", *_loops(found)]
 
 
 _LOOPS = {
     "plain": "one process, no output",
     "settled": "one process, garbage collector tuned as in the workers",
     "at once": "as many such processes at once as the command has workers",
-    "writing": "the same, and each writes its raw numbers and flushes them to disk",
+    "writing": "the same, and each writes its raw values and flushes them to disk",
 }
 
 
-def _beside(found: Document) -> list[str]:
+def _loops(found: Document) -> list[str]:
     """Rates of loops over the engine."""
     text = f"""\
 For comparison, loops over the same engine, measured before and after. *Efficiency* is the command's
-rate divided by that of {found["workers"]} such loops; the goal is 0.9. Contextual vectors of every
-token are so many bytes that writing them takes time even as raw numbers, without tokens and a
-format. The command's time includes starting its processes and reading the model, the loops' time
-does not.
+rate divided by that of {found["workers"]} such loops; the goal is 0.9. Writing the contextual
+vectors of every token takes time even as raw values, without tokens and file format. The command's
+time includes starting its processes and reading the model; the loops' time does not.
 """
     rows = []
-    for loop, told in _LOOPS.items():
-        cells = [told]
+    for loop, title in _LOOPS.items():
+        cells = [title]
         for one in found["cases"].values():
-            beside = one["loops"][loop]
-            cells.append(" and ".join(f"{rate:,}" for rate in beside["sentences_a_second"]))
-            cells.append(f"{beside['cores_worth']:.2f}")
+            rates = one["loops"][loop]
+            cells.append(" and ".join(f"{rate:,}" for rate in rates["sentences_a_second"]))
+            cells.append(f"{rates['cores_worth']:.2f}")
         rows.append(cells)
     head = ["loop"]
     for name in found["cases"]:
@@ -144,10 +142,10 @@ def _size(number: float) -> str:
 
 
 def _limits(found: Document) -> list[str]:
-    return ["## Limits", "", *_told(_bounds(found))]
+    return ["## Limits", "", *_bullets(_bounds(found))]
 
 
-def _told(bounds: Iterator[str]) -> list[str]:
+def _bullets(bounds: Iterator[str]) -> list[str]:
     lines: list[str] = []
     for bound in bounds:
         first, *rest = paragraph(f"- {bound}")
@@ -169,17 +167,18 @@ def _bounds(found: Document) -> Iterator[str]:
     yield (
         f"**Network.** A machine of {CORES} cores writes {_size(machine)} a second of contextual"
         f" vectors, {machine / 1e9 / LINK:.0%} of a link of 10 Gbit/s; {MACHINES} of them write"
-        f" {_size(machine * MACHINES)} a second, which few shared stores take. Sentence vectors are"
+        f" {_size(machine * MACHINES)} a second, which few shared file systems sustain. Sentence"
+        " vectors are"
         f" {_size(_of_a_core(vectors, found) * CORES * MACHINES * _bytes(vectors))} a second."
     )
     words, width = LARGE
     yield (
         "**Memory.** The vectors are memory-mapped: one copy on a machine for all workers. The"
         f" bundled model has {_size(_table_bytes())}; GloVe 840B, {words:,} words of {width}"
-        f" numbers, {_size(words * width * FLOAT16)} in float16 or"
+        f" dimensions, {_size(words * width * FLOAT16)} in float16 or"
         f" {_size(words * width * FLOAT32)} in float32. {found['workers']} workers and their parent"
         f" took {max(one['peak_pss_mb'] for one in found['cases'].values()):,} MB at most,"
-        " including shards in work; this does not grow with the input."
+        " including shards in progress; this does not grow with the input."
     )
     yield (
         "**Scheduler.** A shard of 16,384 sentences is one task of some seconds; a billion"

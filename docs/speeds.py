@@ -33,7 +33,7 @@ FROM_TEXT = {
 def requests(found: Document) -> list[str]:
     """Requests a second beside a bare route."""
     text = f"""\
-`/v1/encode` of one sentence with static vectors, contextual vectors and attention, beside a Flask
+`/v1/encode` of one sentence with static vectors, contextual vectors and attention, and a bare Flask
 route that reads the same body and returns as many prepared bytes. Both run under gunicorn as the
 service configures it: {found["workers"]} workers, {found["connections"]} kept connections,
 {found["rounds"]} rounds of {found["seconds"]} s, wrk on the same processors. Runs in which a
@@ -49,7 +49,7 @@ second, and the median and the 99th percentile of the response time in milliseco
     picture = "![requests a second to those of a bare route](images/requests-per-second.svg)"
     steady = """\
 20 words in base64 at 8 and at 64 kept connections, shared among the workers as they come: one run
-after the other, and the lowest beside the median.
+after the other, with the lowest and the median.
 """
     names = ("connections", "requests/s of each run", "lowest to median", "highest p99, ms")
     runs = [
@@ -135,7 +135,7 @@ def engine(found: Document) -> list[str]:
 Contextual vectors of words a second on one core, the median of {found["rounds"]} rounds:
 sentences of 32 words one at a time, and 1,000 sentences of 5 to 60 words. The first rows start
 from static vectors. Torch computes the same layer with the same weights by
-`scaled_dot_product_attention`, agreeing to 10⁻⁵, in two ways, of which the faster one is
+`scaled_dot_product_attention`, agreeing to 10⁻⁵, in two ways, of which the faster is
 compared; it returns no attention. The other rows start from text. all-MiniLM-L6-v2 computes the
 1,000 sentences in batches of 32 of similar lengths, a part of them in each round.
 """
@@ -205,9 +205,9 @@ def streams(found: Document) -> list[str]:
     text = f"""\
 Batches of sentences of 5 to 60 words to a service with one worker, the median of
 {found["rounds"]}: milliseconds a sentence until the last byte of the response, and the peak
-memory of the worker in MB. NDJSON is streamed; other formats are made whole, up to
-`max_answer_bytes`. Batches of 1,000 and 10,000 go to a fresh service that has answered 100
-before.
+memory of the worker in MB. NDJSON is streamed; other formats are completed before they
+are sent, up to `max_answer_bytes`. Batches of 1,000 and 10,000 go to a new service after a batch of
+100.
 """
     counts = ("100", "1000", "10000")
     head = ("format", "MB of 10,000", *(f"ms, {int(n):,}" for n in counts))

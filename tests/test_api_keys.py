@@ -27,7 +27,7 @@ def written(folder: Path, content: str | bytes) -> Path:
     return file
 
 
-def test_a_file_has_a_key_in_each_line_beside_comments_and_blank_lines(tmp_path: Path) -> None:
+def test_a_file_has_keys_comments_and_blank_lines(tmp_path: Path) -> None:
     one, other = generate_key(), generate_key()
     lines = [
         "# keys",
@@ -83,7 +83,7 @@ def test_keys_are_random_and_of_256_bits() -> None:
         f"one {HASH} # mine",
     ],
 )
-def test_an_invalid_line_is_refused_by_its_number(tmp_path: Path, line: str) -> None:
+def test_an_invalid_line_is_rejected_by_its_number(tmp_path: Path, line: str) -> None:
     file = written(tmp_path, f"# first\nfine sha256:{'b2' * 32}\n{line}\n")
     with pytest.raises(KeyFileError) as caught:
         read_key_file(file)
@@ -96,7 +96,7 @@ def test_an_invalid_line_is_refused_by_its_number(tmp_path: Path, line: str) -> 
     ("line", "what"),
     [(f"one sha256:{'b2' * 32}", "name"), (f"two {HASH.replace('a1', 'A1')}", "key")],
 )
-def test_a_name_or_a_key_that_comes_twice_is_refused(tmp_path: Path, line: str, what: str) -> None:
+def test_a_repeated_name_or_key_is_rejected(tmp_path: Path, line: str, what: str) -> None:
     with pytest.raises(KeyFileError) as caught:
         read_key_file(written(tmp_path, f"one {HASH}\n{line}"))
     assert str(caught.value) == f"Line 2 of the key file has the {what} of an earlier line"
@@ -135,7 +135,7 @@ def spoiled(folder: Path, how: str) -> Path:
         ("many", "has more than 1000 keys"),
     ],
 )
-def test_what_is_not_a_small_file_of_text_is_refused(
+def test_what_is_not_a_small_file_of_text_is_rejected(
     tmp_path: Path, how: str, sentence: str
 ) -> None:
     with pytest.raises(KeyFileError) as caught:

@@ -115,7 +115,7 @@ def test_a_name_of_maximum_length_is_written(tmp_path):
     assert names(tmp_path) == ["n" * 255]
 
 
-def test_a_path_that_is_no_file_or_has_no_folder_is_refused(tmp_path):
+def test_a_path_that_is_no_file_or_has_no_folder_is_rejected(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for place, refused in (
         (tmp_path, FileExistsError),

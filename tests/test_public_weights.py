@@ -23,9 +23,9 @@ from models.build_weights import (
 )
 
 from polyseme.models.reader import read_model
-from tests.encoding.asking import ask
+from tests.encoding.calls import ask
+from tests.importing.comparison import GENUINE
 from tests.importing.conftest import run
-from tests.importing.reading import GENUINE
 from tests.tiny import WORDS, full_layer, tiny_model
 
 TEXTS = ["He sat on the bank of the river.", "She took the money to the bank.", "bank bank", "qq"]
@@ -50,7 +50,7 @@ def imported(folder, file, *options):
 @with_rows
 @each
 @pytest.mark.parametrize("limit", [(), ("--limit", "2000")], ids=["whole", "cut"])
-def test_weights_that_ship_serve_any_cut_of_their_vectors(tmp_path, file, limit):
+def test_published_weights_fit_any_part_of_their_vectors(tmp_path, file, limit):
     model = imported(tmp_path, file, *limit)
     p = 1 / (np.arange(1, len(model.vocabulary) + 1) + 2.7)
     right = np.log(1e-3 / (1e-3 + p / p.sum()))

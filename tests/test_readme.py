@@ -75,7 +75,7 @@ def test_readme_is_short_and_begins_with_commands_and_a_request() -> None:
 
 
 @pytest.mark.parametrize(("command", "answer"), REQUESTS)
-def test_readmes_request_gets_readmes_answer(port: int, command: str, answer: str) -> None:
+def test_readmes_request_gets_readmes_response(port: int, command: str, answer: str) -> None:
     assert "localhost:8000" in command
     done = subprocess.run(
         ["sh", "-c", command.replace("localhost:8000", f"localhost:{port}")],

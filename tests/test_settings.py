@@ -70,7 +70,7 @@ def test_a_flag_wins_over_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         ("max_tokens", "many"),
     ],
 )
-def test_an_invalid_setting_is_refused_by_its_name(
+def test_an_invalid_setting_is_rejected_by_its_name(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     with pytest.raises(ValidationError) as caught:

@@ -37,8 +37,8 @@ SUBWORDS = Subwords(np.array([[3, 0, 0, 0, 0], [0, 0, 0, 0, 3]], np.float32), 3,
 """Trigrams in two buckets. FNV's offset and prime are odd, so that the first bucket has those with
 an odd number of odd bytes: a, c, e, … are odd; b, d, f, …, `<` and `>` are even. Of `gnu` these are
 `<gn` and `nu>` but not `gnu`: its vector is [2, 0, 0, 0, 1]."""
-QUANTISED = quantize(VECTORS * np.linspace(0.5, 3, 11, dtype=np.float32)[:, None])
-QUANTISED_SUBWORDS = Subwords(quantize(SUBWORDS.table), 3, 3)
+QUANTIZED = quantize(VECTORS * np.linspace(0.5, 3, 11, dtype=np.float32)[:, None])
+QUANTIZED_SUBWORDS = Subwords(quantize(SUBWORDS.table), 3, 3)
 LIMITS = Limits(1000, 1000, 10_000, 64, max_trace_bytes=128 << 20, max_answer_bytes=1 << 30)
 
 

@@ -31,9 +31,7 @@ def said(answer: httpx.Response) -> dict[str, str]:
 
 @pytest.mark.parametrize("origin", [LISTED, OTHER])
 @pytest.mark.parametrize("path", ["/v1/encode", "/v1/models/wiki-en", "/v1/trace"])
-def test_a_browser_that_asks_for_leave_gets_it_without_a_key(
-    service: httpx.Client, origin: str, path: str
-) -> None:
+def test_preflight_requests_need_no_key(service: httpx.Client, origin: str, path: str) -> None:
     answer = service.options(path, headers={"Origin": origin, **ASKING})
     assert answer.status_code == 200
     allowed = said(answer)
@@ -129,7 +127,7 @@ def test_an_options_request_that_is_no_preflight_needs_a_key(
     ],
     ids=lambda one: str(one)[:20],
 )
-def test_a_page_can_read_answers_and_problems(
+def test_a_page_can_read_responses_and_errors(
     service: httpx.Client, status: int, code: str | None, request_: tuple
 ) -> None:
     method, path, rest = request_
@@ -144,7 +142,7 @@ def test_a_page_can_read_answers_and_problems(
     }
 
 
-def test_a_fault_of_the_service_can_be_read_too() -> None:
+def test_an_internal_error_can_be_read() -> None:
     app = create_app(Settings(cors_origins=LISTED))
 
     @app.get("/v1/fault")
@@ -190,7 +188,7 @@ def test_without_the_setting_no_page_is_spoken_to(client: httpx.Client, make_cli
         "https://example.org\nhttps://other.org",
     ],
 )
-def test_an_inexact_origin_is_refused_at_startup(origin: str) -> None:
+def test_an_inexact_origin_is_rejected_at_startup(origin: str) -> None:
     with pytest.raises(ValidationError) as caught:
         Settings(cors_origins=f"{LISTED},{origin}")
     assert caught.value.errors()[0]["loc"] == ("cors_origins",)

@@ -125,7 +125,7 @@ def test_base64_float_and_npz_are_the_same_numbers(client: httpx.Client) -> None
             assert stored.dtype == np.float32
 
 
-def test_float16_halves_the_answer_and_rounds_the_numbers(client: httpx.Client) -> None:
+def test_float16_halves_the_output_and_rounds_the_values(client: httpx.Client) -> None:
     body = {"input": SENTENCE, "include": ["contextual"], "encoding": "base64"}
     full = encode(client, **body)["results"][0]["contextual"]
     half = encode(client, **body, dtype="float16")["results"][0]["contextual"]
@@ -207,12 +207,12 @@ def test_layers_are_chosen_by_number(client: httpx.Client) -> None:
     assert document["results"] == first["results"]
 
 
-def test_empty_text_is_an_empty_answer(client: httpx.Client) -> None:
+def test_an_empty_text_has_an_empty_result(client: httpx.Client) -> None:
     result = encode(client, input="")["results"][0]
     assert result["tokens"] == [] and result["static"] == [] and result["contextual"] == []
 
 
-def test_every_answer_carries_a_request_id_and_its_stages(client: httpx.Client) -> None:
+def test_every_response_has_a_request_id_and_stages(client: httpx.Client) -> None:
     answer = client.post("/v1/encode", json={"input": "x"}, headers={"X-Request-ID": "a-1.B_2"})
     assert answer.headers["x-request-id"] == "a-1.B_2"
     stages = [entry.split(";dur=") for entry in answer.headers["server-timing"].split(", ")]
@@ -280,7 +280,7 @@ def test_an_ndjson_body_takes_its_fields_from_the_query(client: httpx.Client) ->
 
 
 @pytest.mark.parametrize("accept", ["application/json", NDJSON, NPZ])
-def test_every_refusal_comes_before_the_first_byte(make_client, accept: str) -> None:
+def test_every_rejection_comes_before_the_first_byte(make_client, accept: str) -> None:
     limited = make_client(max_sentence_tokens=400, max_tokens=900)
     for body, status, code in (
         ({"input": [*TEXTS, "river " * 401]}, 413, "too_large"),
@@ -292,7 +292,7 @@ def test_every_refusal_comes_before_the_first_byte(make_client, accept: str) -> 
         expect_problem(limited.post("/v1/encode", json=body, headers=headers), status, code)
 
 
-def test_a_streamed_answer_is_limited_by_line_and_others_as_a_whole(make_client) -> None:
+def test_the_size_limit_is_per_line_for_streams_and_per_response_otherwise(make_client) -> None:
     limited = make_client(max_answer_bytes=2_000_000)
     body = {"input": ["river " * 50] * 40, "include": ["contextual"]}
     for accept in ("application/json", NPZ):

@@ -110,7 +110,7 @@ def test_a_body_with_another_content_type_is_a_415(client: httpx.Client, headers
 @pytest.mark.parametrize(
     "declared", ["application/json; charset=utf-8", "Application/JSON", "APPLICATION/json;x=y"]
 )
-def test_a_charset_beside_the_declaration_is_fine(client: httpx.Client, declared: str) -> None:
+def test_a_charset_in_the_content_type_is_accepted(client: httpx.Client, declared: str) -> None:
     headers = {"Content-Type": declared}
     answer = client.post("/v1/encode", content=b'{"input": "a"}', headers=headers)
     assert answer.status_code == 200
@@ -207,7 +207,7 @@ def test_a_wrong_field_is_a_422_that_points_at_it(
     assert all(error["message"] for error in document["errors"])
 
 
-def test_numbers_that_no_float_can_hold_are_refused(client: httpx.Client) -> None:
+def test_numbers_that_no_float_can_hold_are_rejected(client: httpx.Client) -> None:
     for number in (b"1e999", b"-1e999"):
         body = b'{"tokens": ["a"], "embeddings": [[' + number + b"]]}"
         headers = {"Content-Type": "application/json"}
@@ -258,7 +258,7 @@ def test_slashes_too_many_lead_nowhere(client: httpx.Client) -> None:
     expect_problem(client.get("//v1//models"), 404, "unknown_route")
 
 
-def test_a_model_folder_that_goes_away_does_not_hide_the_others(make_client, tmp_path) -> None:
+def test_a_deleted_model_folder_does_not_hide_the_others(make_client, tmp_path) -> None:
     for name in ("one", "two"):
         shutil.copytree(bundled_models() / "wiki-en", tmp_path / name)
         manifest = (tmp_path / name / "manifest.json").read_text().replace('"wiki-en"', f'"{name}"')

@@ -14,7 +14,7 @@ from polyseme.api import inference_schemas as replies
 from polyseme.api.responses import ReadyResponse
 from tests.api.problem import SECRET, expect_problem
 from tests.api.tensors import KEY, LENGTH, binary_request, packed, post, request, tensors_of
-from tests.observability.numbers import numbers, total
+from tests.observability.samples import numbers, total
 from tests.tiny import VECTORS, full_layer, write_tiny
 
 TEXTS = ["apple Apple river.", "", "qzxqzx", "Zoë didn’t end the high-river bank!"]
@@ -61,7 +61,7 @@ def test_the_tensors_of_a_sentence_are_those_on_paper(guarded):
 
 @pytest.mark.parametrize("model", ["tiny", "deep", "wiki-en"])
 @pytest.mark.parametrize("heads", ["all", "mean"])
-def test_every_way_has_the_bits_of_encode(guarded, model, heads):
+def test_all_functions_have_the_bits_of_encode(guarded, model, heads):
     body = {"model": model, "input": TEXTS, "heads": heads}
     accept = {"Accept": "application/x-npz", **KEY}
     file = io.BytesIO(guarded.post("/v1/encode", json=body, headers=accept).content)
@@ -285,7 +285,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("body", "status"), HOSTILE.values(), ids=HOSTILE)
-def test_invalid_fields_are_refused_with_one_sentence(limited, body, status):
+def test_invalid_fields_are_rejected_with_one_sentence(limited, body, status):
     sent = json.dumps(body).encode()
     answer = post(limited, sent, headers={"Content-Type": "application/json"})
     document = expect_problem(answer, status, "invalid" if status == 422 else "too_large")
@@ -339,7 +339,7 @@ BOTH = json.dumps(tensor(parameters={"binary_data_size": 9})).encode()
         (len(HEAD), HEAD + NINE[:-1] + b"\xff", 422),
     ],
 )
-def test_lengths_that_do_not_fit_are_refused(limited, length, content, status):
+def test_lengths_that_do_not_fit_are_rejected(limited, length, content, status):
     said = length if isinstance(length, bytes) else str(length).encode()
     answer = post(limited, content, headers={LENGTH: said} if length is not None else {})
     if status == 200:
@@ -359,7 +359,7 @@ def test_lengths_that_do_not_fit_are_refused(limited, length, content, status):
         ({"Accept": "text/html"}, 406, "not_acceptable"),
     ],
 )
-def test_another_content_type_is_refused(limited, headers, status, code):
+def test_another_content_type_is_rejected(limited, headers, status, code):
     answer = post(limited, json.dumps(request()).encode(), headers=headers)
     document = expect_problem(answer, status, code)
     assert document["error"] == f"{document['detail']} {document['hint']}"
@@ -372,7 +372,7 @@ def test_a_body_may_be_declared_as_json_as_bytes_or_not_at_all(limited, kind):
     assert answer.content == post(limited, request()).content
 
 
-def test_more_than_a_limit_is_refused_whichever_way_it_comes(limited):
+def test_input_over_a_limit_is_rejected_in_every_format(limited):
     texts = ["a"] * 41
     body, length = binary_request(texts)
     for answer in (
@@ -392,7 +392,7 @@ SHORT = st.binary(max_size=3).map(lambda content: len(content).to_bytes(4, "litt
     st.integers(1, 12),
 )
 @settings(deadline=None, max_examples=60)
-def test_any_bytes_are_the_elements_of_the_tensor_or_refused(client, data, count):
+def test_any_bytes_are_the_elements_of_the_tensor_or_rejected(client, data, count):
     body = {
         "inputs": [
             {

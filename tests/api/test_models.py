@@ -47,7 +47,7 @@ def statuses(client):
     return {one["id"]: one["status"] for one in client.get("/readyz").json()["models"]}
 
 
-def test_every_model_of_a_folder_answers_by_its_name(started) -> None:
+def test_every_model_of_a_folder_is_served_by_its_name(started) -> None:
     client = started()
     assert [first_number(client, name) for name in NAMES] == [1, 2, 3, 4, 5]
     assert first_number(client, None) == 3

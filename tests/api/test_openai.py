@@ -12,8 +12,8 @@ from polyseme.api.errors import openai_error
 from polyseme.api.responses import EmbeddingsResponse, OpenAIProblemResponse
 from polyseme.errors import InvalidError, RateLimitedError
 from tests.api.problem import SECRET, expect_problem
-from tests.observability.numbers import numbers as numbers_told
-from tests.observability.numbers import total
+from tests.observability.samples import numbers as numbers_told
+from tests.observability.samples import total
 from tests.server.service import until
 from tests.tiny import SUBWORDS, VECTORS, WORDS, write_tiny
 
@@ -104,7 +104,7 @@ def test_base64_is_the_same_numbers_to_the_last_bit(tiny):
 
 
 @pytest.mark.parametrize("encoding", ["float", "base64"])
-def test_dimensions_cut_and_the_length_is_1_again(tiny, encoding):
+def test_fewer_dimensions_have_unit_norm(tiny, encoding):
     found = vectors(tiny, ["river bank"], dimensions=3, encoding_format=encoding)
     assert found.shape == (1, 3)
     assert found[0] == pytest.approx(by_hand("river bank", dimensions=3), abs=1e-6)
@@ -120,7 +120,7 @@ def test_usage_counts_the_tokens_of_all_texts_known_or_not(tiny):
     assert encoded.json()["usage"]["tokens"] == 8
 
 
-def test_one_text_is_answered_as_a_list_of_one(tiny):
+def test_one_text_is_a_list_of_one(tiny):
     assert ask(tiny, "river bank") == ask(tiny, ["river bank"])
 
 
@@ -130,7 +130,7 @@ def test_a_text_has_the_same_vector_alone_and_among_others(tiny):
     assert [one.tobytes() for one in vectors(tiny, texts)] == alone
 
 
-def test_the_model_is_chosen_by_its_name_and_named_in_the_answer(tiny):
+def test_the_model_is_chosen_by_name_and_named_in_the_response(tiny):
     document = ask(tiny, "river bank", model="other")
     assert document["model"] == "other"
     found = numbers(document["data"][0]["embedding"])
@@ -153,7 +153,7 @@ def test_the_user_field_changes_nothing(tiny):
     assert body == ask(tiny, "river bank")
 
 
-def test_a_text_without_a_known_word_is_refused_by_its_place(tiny, make_client, place):
+def test_a_text_without_a_known_word_is_rejected_by_its_place(tiny, make_client, place):
     texts = ["river bank", "qzx", "", "bank qzx", " \n"]
     streaming = make_client(models_dir=place, model="tiny", pooling="mean")
     for client in (tiny, streaming):
@@ -187,7 +187,7 @@ def test_a_word_that_the_model_composes_is_a_known_one(tiny):
     expect_problem(tiny.post(PATH, json={"input": "gnu"}), 422, "unknown_word")
 
 
-def test_words_that_cancel_out_are_refused_and_no_zero_vector_is_given(tiny):
+def test_words_that_cancel_out_are_rejected_and_no_zero_vector_is_given(tiny):
     answer = tiny.post(PATH, json={"input": ["bank", "Apple"], "dimensions": 1})
     document = expect_problem(answer, 422, "invalid")
     assert document["errors"][0]["pointer"] == "/input/1"
@@ -202,7 +202,7 @@ def test_an_unknown_model_is_a_404_that_points_to_the_list_of_models(tiny):
 
 
 @pytest.mark.parametrize("tokens", [[1, 2, 3], [[1, 2], [3]], 5])
-def test_numbers_of_tokens_are_refused_with_what_to_send_and_how(tiny, tokens):
+def test_numbers_of_tokens_are_rejected_with_what_to_send_and_how(tiny, tokens):
     document = expect_problem(tiny.post(PATH, json={"input": tokens}), 422, "invalid")
     assert document["error"]["param"] == "input"
     assert "send texts" in document["error"]["message"]
@@ -277,7 +277,7 @@ def test_a_missing_or_wrong_key(small):
             assert answer.headers["www-authenticate"] == "Bearer"
 
 
-def test_no_such_model_route_method_or_answer_type(small):
+def test_unknown_models_routes_methods_and_media_types_are_errors(small):
     for answer in (
         small.post(PATH, json={"input": "a", "model": SECRET}, headers=BEARER),
         small.get(f"/v1/models/{SECRET}", headers=BEARER),
@@ -308,7 +308,7 @@ def test_no_such_model_route_method_or_answer_type(small):
         ("a" * 400, "max_body_bytes", 400, 412),
     ],
 )
-def test_more_than_a_limit_is_refused_and_never_cut(small, texts, setting, limit, size):
+def test_input_over_a_limit_is_rejected_and_not_truncated(small, texts, setting, limit, size):
     content = orjson.dumps({"input": texts})
     headers = {**BEARER, "Content-Type": "application/json"}
     answer = small.post(PATH, content=content, headers=headers)

@@ -134,7 +134,7 @@ def test_they_are_these() -> None:
         ("GET", "/openapi.json", None),
     ],
 )
-def test_every_answer_has_them(
+def test_every_response_has_them(
     client: httpx.Client, method: str, path: str, body: dict | None
 ) -> None:
     answer = client.request(method, path, json=body)

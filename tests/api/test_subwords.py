@@ -111,7 +111,7 @@ def test_the_request_selects_the_treatment_of_unknown_words(fast: httpx.Client) 
     assert tokens(document)[1] == ("qzxqzx", "oov")
 
 
-def test_composing_is_refused_by_a_model_without_subwords(fast: httpx.Client) -> None:
+def test_composing_is_rejected_by_a_model_without_subwords(fast: httpx.Client) -> None:
     problem = refusal(fast, input="the qzxqzx", model=BUNDLED, oov="subword")
     assert problem["code"] == "invalid"
     assert problem["errors"] == [
@@ -143,7 +143,7 @@ def test_composed_words_get_the_same_bits_alone_in_a_batch_and_in_an_archive(
 
 
 @pytest.mark.parametrize("case", ["auto", "exact", "lower"])
-def test_any_unicode_is_answered_with_finite_numbers(fast: httpx.Client, case: str) -> None:
+def test_any_unicode_gives_finite_vectors(fast: httpx.Client, case: str) -> None:
     words = [word for word in AWKWARD if word.encode("utf-8", "replace").decode() == word]
     for given in (words, [words], [" ".join(words)], ["".join(words)]):
         document = encode(fast, input=given, case=case)

@@ -92,7 +92,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("options", "code", "sentence"), WRONG.values(), ids=WRONG.keys())
-def test_invalid_arguments_are_refused_before_any_work(tmp_path, options, code, sentence):
+def test_invalid_arguments_are_rejected_before_any_work(tmp_path, options, code, sentence):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     found, printed, said = bulk(source, tmp_path / "out", *options)
     assert (found, printed) == (code, b"")

@@ -178,7 +178,7 @@ def test_a_missing_shard_is_written_again(tmp_path):
     assert shards_of(tmp_path / "out") == before
 
 
-def test_another_job_is_refused_and_nothing_changes(tmp_path):
+def test_another_job_is_rejected_and_nothing_changes(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(20))
     out = tmp_path / "out"
     run_inline(source, out, shard_rows=10)
@@ -201,7 +201,7 @@ def test_a_shard_of_another_run_is_not_taken_for_one_of_this(tmp_path):
     assert len(parts(out)) == 3
 
 
-def test_a_folder_of_other_files_is_refused(tmp_path):
+def test_a_folder_of_other_files_is_rejected(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(20))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "letter.txt").write_text("mine")
@@ -210,7 +210,7 @@ def test_a_folder_of_other_files_is_refused(tmp_path):
     assert (tmp_path / "out" / "letter.txt").read_text() == "mine"
 
 
-def test_input_within_the_output_is_refused(tmp_path):
+def test_input_within_the_output_is_rejected(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(20))
     with pytest.raises(CommandError, match="The input lies in the folder of the output"):
         run_inline(source, tmp_path)
@@ -266,7 +266,7 @@ def test_the_input_is_read_no_further_ahead_than_two_shards_for_each_worker(tmp_
     assert len({one.name for one in job.out.iterdir()}) == 30
 
 
-def test_no_process_is_left_when_a_row_stops_the_work(tmp_path):
+def test_no_process_remains_after_an_invalid_row(tmp_path):
     source = write_lines(tmp_path / "in.txt", [*many(40), "word " * 2000, *many(40)])
     before = set(multiprocessing.active_children())
     with pytest.raises(CommandError, match=r"Row 40 of in\.txt"):

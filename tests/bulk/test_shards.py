@@ -37,7 +37,7 @@ def test_every_row_is_present_once_and_in_order(table):
 
 
 @pytest.mark.parametrize("part", ["static", "contextual", "features"])
-def test_vectors_have_the_bits_that_the_service_answers(table, local, part):
+def test_vectors_have_the_bits_of_the_services(table, local, part):
     answers = local.encode(SENTENCES, include=[part])
     for row, answer in zip(table[part], answers, strict=True):
         found = np.array(row.as_py(), np.float32).reshape(-1, 600 if part == "features" else 300)
@@ -146,7 +146,7 @@ def test_pre_tokenized_words_have_no_offsets(tmp_path, local):
     assert found.tobytes() == local.encode(words)[1].contextual.tobytes()
 
 
-def test_a_sentence_over_the_limit_is_refused_by_its_row(tmp_path):
+def test_a_sentence_over_the_limit_is_rejected_by_its_row(tmp_path):
     lines = ["short", "short", "a b c d e f g", "short"]
     source = write_lines(tmp_path / "in.txt", lines)
     with pytest.raises(CommandError) as caught:
@@ -164,7 +164,7 @@ def test_a_truncated_sentence_has_its_number_of_removed_words(tmp_path):
     assert outcome.totals.truncated == 2
 
 
-def test_a_word_that_the_vocabulary_lacks_is_refused_by_its_row(tmp_path):
+def test_a_word_that_the_vocabulary_lacks_is_rejected_by_its_row(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["the bank", "zxqvbnt"])
     strict = EncodeOptions(include=frozenset({"contextual"}), oov="error")
     with pytest.raises(CommandError, match=r"Row 1 of in.txt: The vocabulary lacks .* --oov zero"):
@@ -217,7 +217,7 @@ def test_no_rows_make_one_shard_with_the_columns(tmp_path):
     assert {"tokens", "contextual", "vector"} <= set(table.column_names)
 
 
-def test_a_worker_with_another_model_refuses(tmp_path):
+def test_a_worker_with_another_model_rejects(tmp_path):
     job = job_of(tmp_path)
     other = replace(job, sha256="0" * 64)
     with pytest.raises(CommandError, match="does not have the same model"):

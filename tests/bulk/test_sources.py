@@ -54,7 +54,7 @@ def test_every_kind_of_file_gives_the_same_texts(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.csv", "a.tsv"])
-def test_columns_are_kept_beside_them(tmp_path, name):
+def test_kept_columns_are_read(tmp_path, name):
     path = write(tmp_path / name, ROWS)
     wanted = [(text, str(number), text) for number, text in enumerate(SENTENCES)]
     assert texts_of(path, keep=("id", "text")) == wanted
@@ -108,7 +108,7 @@ def test_parquet_texts_may_be_dictionaries_or_large_strings(tmp_path):
         assert texts_of(tmp_path / "a.parquet") == [("a",), ("b",), ("a",), (None,)]
 
 
-def test_a_folder_is_read_file_by_file_and_a_pattern_too(tmp_path):
+def test_folders_and_patterns_are_read_file_by_file(tmp_path):
     write_lines(tmp_path / "b.txt", ["three"])
     write_lines(tmp_path / "a.txt", ["one", "two"])
     (tmp_path / "deep").mkdir()
@@ -183,7 +183,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("name", "data", "sentence"), REFUSED.values(), ids=REFUSED.keys())
-def test_unreadable_input_is_refused(tmp_path, name, data, sentence):
+def test_unreadable_input_is_rejected(tmp_path, name, data, sentence):
     if data is not None:
         (tmp_path / name).write_bytes(data)
     with pytest.raises(CommandError) as caught:
@@ -192,7 +192,7 @@ def test_unreadable_input_is_refused(tmp_path, name, data, sentence):
     assert str(tmp_path) not in caught.value.sentence
 
 
-def test_a_line_without_an_end_is_refused_before_it_is_in_memory(tmp_path, monkeypatch):
+def test_a_line_without_an_end_is_rejected_before_it_is_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "MAX_LINE_BYTES", 1000)
     monkeypatch.setattr(reading, "_READ_BYTES", 100)
     (tmp_path / "a.txt").write_bytes(b"x" * 2000)
@@ -200,13 +200,13 @@ def test_a_line_without_an_end_is_refused_before_it_is_in_memory(tmp_path, monke
         texts_of(tmp_path / "a.txt")
 
 
-def test_a_column_of_numbers_is_refused_as_texts(tmp_path):
+def test_a_column_of_numbers_is_rejected_as_texts(tmp_path):
     pq.write_table(pa.table({"text": [1, 2]}), tmp_path / "a.parquet")
     with pytest.raises(CommandError, match="the column of texts is int64; --column names one"):
         texts_of(tmp_path / "a.parquet")
 
 
-def test_bytes_that_another_program_calls_strings_are_refused(tmp_path):
+def test_bytes_that_another_program_calls_strings_are_rejected(tmp_path):
     broken = pa.StringArray.from_buffers(
         1, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")
     )
@@ -215,7 +215,7 @@ def test_bytes_that_another_program_calls_strings_are_refused(tmp_path):
         texts_of(tmp_path / "a.parquet")
 
 
-def test_files_whose_kept_columns_differ_are_refused(tmp_path):
+def test_files_whose_kept_columns_differ_are_rejected(tmp_path):
     pq.write_table(pa.table({"text": ["a"], "id": [1]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"text": ["a"], "id": ["x"]}), tmp_path / "b.parquet")
     with pytest.raises(CommandError, match=r"b\.parquet: a column to keep has another type"):

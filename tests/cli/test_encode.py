@@ -17,7 +17,7 @@ from polyseme.encoding.options import EncodeOptions
 from polyseme.engine.layers import Layer, Residual
 from polyseme.models.reader import read_model
 from tests.cli.conftest import run, run_process
-from tests.encoding.asking import npz_of
+from tests.encoding.calls import npz_of
 from tests.tiny import LIMITS, SUBWORDS, VECTORS, write_tiny
 
 TEXTS = ["Bank zebra didn't", "river river money"]
@@ -31,7 +31,7 @@ def expected(models_dir):
         return encode(read_model(models_dir / "tiny"), TEXTS, EncodeOptions(), LIMITS, Timings())
 
 
-def test_arguments_are_sentences_and_the_answer_is_that_of_the_service(polyseme, expected):
+def test_arguments_are_encoded_as_by_the_service(polyseme, expected):
     done = polyseme("encode", *TEXTS)
     assert (done.returncode, done.stderr) == (0, b"")
     document = json.loads(done.stdout)
@@ -179,7 +179,7 @@ def compared(models_dir):
         return compare(model, occurrences, 2, "auto", LIMITS, Timings())
 
 
-def test_json_is_the_answer_of_the_service(polyseme, compared):
+def test_json_is_the_response_of_the_service(polyseme, compared):
     done = polyseme("compare", "--json", "--neighbors", "2", "--word", "bank", *PAIR)
     assert (done.returncode, done.stderr) == (0, b"")
     document = json.loads(done.stdout)

@@ -17,10 +17,10 @@ from polyseme.settings import BUNDLED
 from tests.cli.conftest import run
 from tests.conftest import PYTHONPATH, ROOT
 from tests.importing.conftest import an_importer
+from tests.importing.damaged_fasttext import FASTTEXTS
+from tests.importing.damaged_rows import ROWS
 from tests.importing.files import WORDS, binary, fasttext, packed, rows, text
-from tests.importing.foreign import FOREIGN, MARK
-from tests.importing.spoiled_fasttext import FASTTEXTS
-from tests.importing.spoiled_rows import ROWS
+from tests.importing.other_formats import FOREIGN, MARK
 from tests.models.damage import snapshot
 from tests.signals import heard
 from tests.tiny import VECTORS, write_tiny
@@ -139,7 +139,7 @@ def importer(tmp_path):
         yield made
 
 
-def test_the_result_is_on_standard_output_and_the_course_on_standard_error(importing):
+def test_the_result_is_on_standard_output_and_the_progress_on_standard_error(importing):
     done = importing(content=rows())
     assert done.returncode == 0
     assert done.stdout == b"vectors  4 words  3 wide  float32  cased  closed form\n"
@@ -190,7 +190,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_spoiled_file_ends_in_one_sentence(importing, case):
+def test_a_damaged_file_is_reported_in_one_sentence(importing, case):
     content, sentence = REFUSED[case]
     done = importing(content=packed(content, "gz" if "old" in case else "plain"))
     assert (done.returncode, done.stdout) == (1, b"")
@@ -206,7 +206,7 @@ def test_a_spoiled_file_ends_in_one_sentence(importing, case):
     "name", ["", ".", "..", "a/b", "/", "../x", "x/", "é", ".x", "-x", " x", "x\n", "x" * 65]
 )
 @pytest.mark.parametrize("replace", [[], ["--replace"]])
-def test_an_invalid_model_name_is_refused_and_changes_nothing(importer, name, replace):
+def test_an_invalid_model_name_is_rejected_and_changes_nothing(importer, name, replace):
     write_tiny(importer.models / "tiny")
     file = importer.file(rows())
     before = snapshot(importer.place)
@@ -214,7 +214,7 @@ def test_an_invalid_model_name_is_refused_and_changes_nothing(importer, name, re
     assert snapshot(importer.place) == before
 
 
-def test_a_path_as_a_name_is_refused(importing):
+def test_a_path_as_a_name_is_rejected(importing):
     elsewhere = importing.place / "elsewhere"
     done = importing("--name", elsewhere, "--replace", content=rows())
     assert (done.returncode, done.stderr.decode()) == (1, A_NAME)
@@ -295,7 +295,7 @@ def test_a_path_without_a_file_is_a_usage_error(importing, file):
     assert "Error: Invalid value for 'FILE'" in done.stderr.decode()
 
 
-def test_a_file_that_is_being_written_to_a_pipe_is_refused(importing):
+def test_a_file_that_is_being_written_to_a_pipe_is_rejected(importing):
     os.mkfifo(importing.place / "pipe")
     done = importing(file="pipe")
     assert (done.returncode, done.stdout) == (1, b"")

@@ -14,7 +14,7 @@ from polyseme.cli import progress
 from polyseme.models.reader import read_model
 from tests.conftest import PYTHONPATH
 from tests.importing.files import many
-from tests.importing.work import Work
+from tests.importing.import_process import Work
 from tests.training.world import world_model, write_tags
 
 

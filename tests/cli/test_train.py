@@ -48,7 +48,7 @@ def sentence(done):
 
 
 @pytest.mark.slow
-def test_a_trained_model_is_written_beside_its_start(train, place):
+def test_a_trained_model_is_written_next_to_its_start(train, place):
     done = train("--tags", "tags.jsonl", *QUICK)
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.startswith(b"world-trained  4 steps  1 layers  1 heads  held out: AUC")
@@ -107,7 +107,7 @@ def test_a_bundled_model_is_never_replaced(train):
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b", ".hidden"])
-def test_a_name_with_a_path_is_refused(train, name):
+def test_a_name_with_a_path_is_rejected(train, name):
     if name:
         assert "letters, digits" in sentence(train("--tags", "tags.jsonl", "--output", name))
 

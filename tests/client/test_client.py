@@ -8,7 +8,7 @@ import pytest
 import polyseme
 from polyseme import AsyncClient, Client
 from polyseme.errors import UnknownModelError
-from tests.client.same import require_same
+from tests.client.equality import require_same
 
 TEXTS = ["river bank", ["money", "bank"], "Apple apple"]
 
@@ -45,7 +45,7 @@ def test_a_client_takes_a_transport_in_place_of_a_connection(app, local):
         other.encode(TEXTS)
 
 
-def test_an_asynchronous_client_takes_one_too(app, local):
+def test_an_asynchronous_client_accepts_one(app, local):
     async def encode():
         async with AsyncClient("http://service", transport=AsyncWSGITransport(app)) as client:
             return await client.encode(TEXTS)

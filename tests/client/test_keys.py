@@ -11,7 +11,7 @@ import pytest
 
 from polyseme.client import AnswerError, AsyncClient, Client, UnreachableError
 from polyseme.errors import UnauthorisedError
-from tests.client.speaking import Said, speaking
+from tests.client.scripted_server import Said, speaking
 
 KEY = "polyseme_xyzzy-secret"
 NEAR = Said(body=b'{"neighbors": []}')
@@ -22,7 +22,7 @@ def locked(serve, models_dir):
     return str(serve(models_dir=models_dir, model="tiny", api_keys=KEY).base_url).rstrip("/")
 
 
-def test_with_the_key_the_service_answers_and_without_it_not(locked, monkeypatch):
+def test_the_service_responds_only_with_the_key(locked, monkeypatch):
     monkeypatch.delenv("POLYSEME_API_KEY", raising=False)
     for key in (None, "", "another"):
         with Client(locked, key) as client, pytest.raises(UnauthorisedError):
@@ -59,7 +59,7 @@ def test_a_key_is_in_no_text_about_a_client(caplog):
 
 
 @pytest.mark.parametrize("key", ["two words", "a line\n", "schlüssel", "\x00"])
-def test_what_can_be_no_key_is_refused_without_being_repeated(key):
+def test_what_can_be_no_key_is_rejected_without_being_repeated(key):
     with pytest.raises(ValueError, match="key") as caught:
         Client("http://localhost", key)
     assert key not in str(caught.value)
@@ -111,7 +111,7 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch):
         ),
     ],
 )
-def test_an_invalid_address_is_refused_without_being_repeated(url):
+def test_an_invalid_address_is_rejected_without_being_repeated(url):
     with pytest.raises(ValueError, match=r"http://127.0.0.1:8000") as caught:
         Client(url)
     assert "xyzzy" not in str(caught.value)

@@ -13,8 +13,8 @@ import pytest
 from polyseme.client import AsyncClient, Client
 from polyseme.errors import InvalidError, TooLargeError
 from tests.client.conftest import LIMITS
-from tests.client.same import require_same
-from tests.client.speaking import Said, speaking
+from tests.client.equality import require_same
+from tests.client.scripted_server import Said, speaking
 
 
 class Endless:
@@ -106,13 +106,13 @@ class Meeting:
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_zero_concurrency_is_refused(kind):
+def test_zero_concurrency_is_rejected(kind):
     with pytest.raises(ValueError, match="concurrency"):
         kind("http://localhost:8000", concurrency=0)
 
 
 @pytest.mark.parametrize("twin", [False, True])
-def test_as_many_requests_as_are_allowed_are_on_their_way_at_once(twin):
+def test_at_most_the_allowed_number_of_requests_is_in_flight(twin):
     meeting = Meeting(3)  # a sequential client would wait here forever
     with speaking(meeting) as speaker:
         if twin:
@@ -196,7 +196,7 @@ def test_limits_that_only_the_service_can_count_are_found_by_halving(url, local)
 
 
 @pytest.mark.parametrize("method", ["encode", "embed"])
-def test_a_refused_batch_is_halved_and_later_ones_are_smaller(url, local, method):
+def test_a_rejected_batch_is_halved_and_later_ones_are_smaller(url, local, method):
     texts = ["river bank", "Apple apple bank end"] * 100  # 600 tokens, 60 of them at most at once
     before = refusals(url)
     with Client(url, batch_sentences=1000, concurrency=1) as client:
@@ -229,7 +229,7 @@ def test_the_limit_that_a_service_names_is_learned():
     assert asked[-10:] == [20] * 10
 
 
-def test_a_sentence_that_is_too_long_by_itself_is_refused(url):
+def test_a_sentence_that_is_too_long_by_itself_is_rejected(url):
     with Client(url) as client:
         for texts in (["bank " * 31], ["bank"] * 7 + ["bank " * 31]):
             before = refusals(url)

@@ -32,7 +32,7 @@ def test_batches_are_filled_to_the_limit_of_bytes_and_have_at_least_one_text():
     assert [batch.first for batch in found] == [0, 2, 3, 4]
 
 
-def test_texts_and_texts_cut_into_words_do_not_go_together():
+def test_texts_and_tokenized_texts_cannot_be_mixed():
     found = cut(["a", ["b", "c"], ("d",), "e"])
     assert [batch.texts for batch in found] == [[b'"a"'], [b'["b","c"]', b'["d"]'], [b'"e"']]
 
@@ -50,7 +50,7 @@ def test_a_batch_over_a_lowered_limit_is_split_in_order():
 
 @pytest.mark.parametrize("setting", ["max_sentences", "max_tokens"])
 @pytest.mark.parametrize("limit", [-1, 0, 1, 2, 1000])
-def test_a_refused_batch_is_split_for_any_reported_limit(setting, limit):
+def test_a_rejected_batch_is_split_for_any_reported_limit(setting, limit):
     sizes, batch = BatchSize(), Batch(0, [b'"aaaaaaa"', b'""'])
     sizes.reduce(batch, TooLargeError("", 2, setting, limit))
     assert len(sizes.split(batch)) == 2
@@ -63,7 +63,7 @@ def test_texts_are_read_lazily_batch_by_batch():
     assert next(numbers) == 2 * 3 + 1  # the first one of the third batch made the second full
 
 
-def test_what_a_service_refuses_makes_later_batches_smaller():
+def test_what_a_service_rejects_makes_later_batches_smaller():
     sizes = BatchSize(100, 1000)
     made = batches(iter("a" * 1000), sizes)
     first = next(made)
@@ -74,19 +74,19 @@ def test_what_a_service_refuses_makes_later_batches_smaller():
 
 
 @pytest.mark.parametrize("text", [1, None, ["a", 1], [["a"]], b"bytes"])
-def test_a_value_that_is_no_text_is_refused_by_its_index(text):
+def test_a_value_that_is_no_text_is_rejected_by_its_index(text):
     with pytest.raises(TypeError, match=r"Text 2 is neither|not iterable"):
         cut(["a", "b", text])
 
 
 @pytest.mark.parametrize("text", ["\ud800", ["a", "\udfff"]])
-def test_halves_of_letters_are_refused_with_their_place(text):
+def test_halves_of_letters_are_rejected_with_their_place(text):
     with pytest.raises(InvalidError) as caught:
         cut(["a", text])
     assert caught.value.errors[0].pointer == "/input/1"
 
 
-def test_asynchronous_texts_are_cut_alike():
+def test_asynchronous_texts_are_batched_in_the_same_way():
     async def ask(texts):
         return [batch async for batch in async_batches(texts, BatchSize(3, 1000))]
 

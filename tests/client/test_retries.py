@@ -11,7 +11,7 @@ import pytest
 
 from polyseme.client import AnswerError, AsyncClient, Client, UnreachableError
 from polyseme.errors import InvalidError, OverloadedError, PolysemeError, RateLimitedError
-from tests.client.speaking import Said, speaking
+from tests.client.scripted_server import Said, speaking
 from tests.conftest import free_port, start
 
 NEAR = Said(body=b'{"neighbors": [{"word": "bank", "similarity": 0.5}]}')
@@ -106,7 +106,7 @@ def test_a_connection_that_keeps_breaking_off_is_unreachable(ask, said):
 
 
 @both
-def test_a_refused_connection_is_reported_with_a_hint(ask):
+def test_a_rejected_connection_is_reported_with_a_hint(ask):
     with pytest.raises(ConnectionError, match="polyseme serve") as caught:
         ask(f"http://127.0.0.1:{free_port()}", retries=1)
     assert caught.value.__cause__ is None and caught.value.__suppress_context__ is False

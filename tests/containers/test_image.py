@@ -128,7 +128,7 @@ def test_a_sentence_is_encoded_in_the_container(service):
         assert [[len(row) for row in head] for head in layer] == [[n] * n] * body["heads"]
 
 
-def test_the_package_is_imported_beside_a_folder_named_service(image, podman):
+def test_the_package_is_imported_despite_a_folder_named_service(image, podman):
     program = "mkdir -p /tmp/service && touch /tmp/service/__init__.py && cd /tmp && exec python -c"
     code = "import polyseme; print(len(polyseme.load().encode(['a bank'])))"
     run = ("run", "--rm", *HARDENING, "--entrypoint", "sh", image, "-c", f'{program} "$0"', code)

@@ -10,7 +10,7 @@ from polyseme.encoding.compare import READING_SHARE, Occurrence, compare
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import Layer, Projection, contextualize
 from polyseme.errors import InvalidError, TooLargeError
-from tests.encoding.asking import ask_one
+from tests.encoding.calls import ask_one
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 
 
@@ -41,14 +41,14 @@ def test_the_nth_time_a_word_is_written(plain):
     assert starts == [0, 11, 22]
 
 
-def test_an_nth_beyond_the_occurrences_is_refused(plain):
+def test_an_nth_beyond_the_occurrences_is_rejected(plain):
     assert refusal(plain, Occurrence("bank", "bank"), Occurrence("a bank", "bank", nth=1)) == (
         "/occurrences/1/nth",
         "the text has this word as a token 1 times; `nth` counts from 0",
     )
 
 
-def test_a_word_absent_from_its_text_is_refused(plain):
+def test_a_word_absent_from_its_text_is_rejected(plain):
     pointer, message = refusal(plain, Occurrence("the river", "bank"))
     assert pointer == "/occurrences/0/word"
     assert "0 times" in message
@@ -236,7 +236,7 @@ def test_a_contextual_vector_without_a_direction_has_no_neighbors(tmp_path):
 @pytest.mark.parametrize(
     "limits", [{"max_sentences": 1}, {"max_sentence_tokens": 1}, {"max_tokens": 3}]
 )
-def test_what_is_over_a_limit_is_refused(plain, limits):
+def test_what_is_over_a_limit_is_rejected(plain, limits):
     with pytest.raises(TooLargeError) as caught:
         put(plain, *[Occurrence("bank river", "bank")] * 2, limits=replace(LIMITS, **limits))
     assert caught.value.members()["setting"] in limits
@@ -323,7 +323,7 @@ def test_without_known_words_the_map_is_empty(plain):
 
 
 @pytest.mark.parametrize("neighbors", [0, 1])
-def test_few_points_are_mapped_too(plain, neighbors):
+def test_few_points_are_mapped(plain, neighbors):
     assert len(WORDS) == len(VECTORS)
     _, flat = mapped(plain, *occurrences_of("bank", "bank", "bank"), neighbors=neighbors)
     assert np.isfinite(np.array(flat.static)).all()

@@ -15,7 +15,7 @@ from polyseme.engine.arrays import NonFiniteError
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Projection, Residual
 from polyseme.errors import MAX_ERRORS, InvalidError, TooLargeError, UnknownWordError
-from tests.encoding.asking import EVERY, as_bits, ask, ask_one, same_bits
+from tests.encoding.calls import EVERY, as_bits, ask, ask_one, same_bits
 from tests.tiny import LIMITS, VECTORS, WORDS, full_layer, normal, tiny_model
 
 NEAR = {"rtol": 0, "atol": 1e-6}
@@ -239,7 +239,7 @@ def test_unknown_words_are_listed_once_and_by_sentence(plain):
     assert same_bits(ask_one(plain, "bank", oov="error"), ask_one(plain, "bank"))
 
 
-def test_half_precision_vectors_give_float32_answers(tmp_path):
+def test_half_precision_vectors_give_float32_results(tmp_path):
     model = tiny_model(tmp_path, vectors=VECTORS.astype(np.float16))
     one = ask_one(model, "apple Apple zebra", include=EVERY)
     assert {array.dtype for array in one.arrays.values()} == {np.dtype(np.float32)}
@@ -316,7 +316,7 @@ LONG = "bank river " * 50_000
     ("setting", "limit", "size"),
     [("max_sentences", 2, 3), ("max_sentence_tokens", 2, 3), ("max_tokens", 5, 6)],
 )
-def test_one_over_a_limit_is_refused_before_any_vector_is_made(deep, setting, limit, size):
+def test_one_over_a_limit_is_rejected_before_any_vector_is_made(deep, setting, limit, size):
     timings = Timings()
     with pytest.raises(TooLargeError) as caught:
         ask(deep, TEXTS, replace(LIMITS, **{setting: limit}), timings)
@@ -326,7 +326,7 @@ def test_one_over_a_limit_is_refused_before_any_vector_is_made(deep, setting, li
     assert ask(deep, TEXTS, replace(LIMITS, **{setting: size}))
 
 
-def test_what_is_over_the_limit_is_cut_and_counted(deep):
+def test_words_over_the_limit_are_removed_and_counted(deep):
     limits = replace(LIMITS, max_sentence_tokens=2)
     encoded = ask(deep, ["bank river money apple", "bank river"], limits, truncate=True)
     assert [one.truncated for one in encoded] == [2, 0]
@@ -380,7 +380,7 @@ def counting(plain):
 
 
 @pytest.mark.parametrize("text", [LONG, LONG.split()], ids=["text", "words"])
-def test_a_text_over_the_limit_is_refused_with_its_size_after_a_few_lookups(counting, text):
+def test_a_text_over_the_limit_is_rejected_with_its_size_after_a_few_lookups(counting, text):
     with pytest.raises(TooLargeError) as caught:
         tokenize(counting, [text], EncodeOptions(), TIGHT)
     assert caught.value.extra == {"limit": 7, "size": 100_000, "setting": "max_sentence_tokens"}
@@ -395,7 +395,7 @@ def test_a_text_is_truncated_and_the_rest_counted_after_a_few_lookups(counting, 
     assert counting.vocabulary.lookups < 20
 
 
-def test_texts_over_the_limit_together_are_refused_with_the_size_of_all(counting):
+def test_texts_over_the_limit_together_are_rejected_with_the_size_of_all(counting):
     with pytest.raises(TooLargeError) as caught:
         tokenize(counting, ["bank river money"] * 1000, EncodeOptions(), TIGHT)
     assert caught.value.extra == {"limit": 11, "size": 3000, "setting": "max_tokens"}
@@ -424,7 +424,7 @@ def test_an_error_names_a_hundred_places_at_most_and_every_word(plain):
     assert caught.value.words == [f"qx{i}" for i in range(300)]
 
 
-def test_sentences_without_a_known_word_are_refused_on_request(plain, composing):
+def test_sentences_without_a_known_word_are_rejected_on_request(plain, composing):
     texts = ["bank zebra", "zebra", ""]
     with pytest.raises(UnknownWordError) as caught:
         ask(plain, texts, wordless="refuse")

@@ -89,7 +89,7 @@ def test_a_word_whose_vector_is_zero_has_no_neighbors(model):
         ([-0.0] * 7, "a zero vector has no direction"),
     ],
 )
-def test_a_vector_without_a_direction_or_of_another_width_is_refused(model, vector, message):
+def test_a_vector_without_a_direction_or_of_another_width_is_rejected(model, vector, message):
     with pytest.raises(InvalidError) as caught:
         neighbors_of_vector(model, vector, 5)
     (error,) = caught.value.errors

@@ -13,7 +13,7 @@ from polyseme.encoding.sentences import (
     weighted_mean,
 )
 from polyseme.errors import InvalidError
-from tests.encoding.asking import ask, ask_one
+from tests.encoding.calls import ask, ask_one
 from tests.tiny import WORDS, tiny_model
 
 
@@ -55,7 +55,7 @@ def test_fewer_dimensions_have_length_1_again(weighted):
 
 
 @pytest.mark.parametrize("dimensions", [0, -1, 6])
-def test_dimensions_that_the_model_lacks_are_refused(weighted, dimensions):
+def test_dimensions_that_the_model_lacks_are_rejected(weighted, dimensions):
     with pytest.raises(InvalidError) as caught:
         vectors(weighted, "bank", dimensions=dimensions)
     assert caught.value.errors[0].pointer == "/dimensions"

@@ -26,7 +26,7 @@ from polyseme.encoding.serialize import (
 )
 from polyseme.encoding.trace import trace_document, trace_text
 from polyseme.errors import OutOfRangeError, TooLargeError
-from tests.encoding.asking import EVERY, arrays_of, ask, document_of, json_of, npz_of
+from tests.encoding.calls import EVERY, arrays_of, ask, document_of, json_of, npz_of
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 
 TEXTS = ["Bank zebra didn't", "", "river", "apple bank"]
@@ -168,7 +168,7 @@ def test_numbers_are_written_for_any_array(tmp_path):
         assert json.loads(line)["static"] == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_float16_that_cannot_hold_a_number_is_refused(tmp_path):
+def test_float16_that_cannot_hold_a_number_is_rejected(tmp_path):
     vectors = VECTORS.copy()
     vectors[WORDS.index("end")] *= 1e6
     model = tiny_model(tmp_path, vectors=vectors)
@@ -281,7 +281,7 @@ def test_the_limit_is_on_the_whole_response_or_on_each_line(deep):
     assert "application/x-ndjson" in str(caught.value.hint)
 
 
-def test_tokens_alone_count_too(deep):
+def test_tokens_alone_count(deep):
     options = EncodeOptions(include=frozenset())
     sentences = tokenize(deep, [["bank"]] * 1000, options, LIMITS)
     check_size(deep, sentences, options, 16, replace(LIMITS, max_answer_bytes=200_000))

@@ -13,7 +13,7 @@ from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.subwords import LONGEST, Subwords
 from polyseme.errors import InvalidError, UnknownWordError
-from tests.encoding.asking import EVERY, ask, ask_one, document_of, npz_of, same_bits
+from tests.encoding.calls import EVERY, ask, ask_one, document_of, npz_of, same_bits
 from tests.tiny import SUBWORDS, WORDS, tiny_model
 from tests.tokenizer.vocabularies import texts
 
@@ -101,14 +101,14 @@ def test_words_are_composed_by_default(composing):
     ]
 
 
-def test_composing_is_refused_for_a_model_without_subwords(plain):
+def test_composing_is_rejected_for_a_model_without_subwords(plain):
     with pytest.raises(InvalidError) as caught:
         ask(plain, ["bank"], oov="subword")
     (error,) = caught.value.errors
     assert (error.pointer, error.message) == ("/oov", "this model has no subword vectors")
 
 
-def test_words_that_could_be_composed_are_listed_where_unknown_ones_are_refused(composing):
+def test_words_that_could_be_composed_are_listed_where_unknown_ones_are_rejected(composing):
     with pytest.raises(UnknownWordError) as caught:
         ask(composing, ["bank gnu", "zebra-river gnu"], oov="error")
     assert caught.value.words == ["gnu", "zebra"]

@@ -11,7 +11,7 @@ from polyseme.engine.arrays import unit
 from polyseme.engine.layers import FeedForward, Residual
 from polyseme.engine.positions import sinusoids
 from polyseme.errors import InvalidError, TooLargeError
-from tests.encoding.asking import EVERY, ask_one
+from tests.encoding.calls import EVERY, ask_one
 from tests.tiny import LIMITS, deep_model, full_layer, projection
 
 RNG = np.random.default_rng(17)
@@ -101,7 +101,7 @@ MISFITS = {
 
 
 @pytest.mark.parametrize("case", MISFITS)
-def test_shapes_that_do_not_fit_are_refused_by_their_place(case):
+def test_shapes_that_do_not_fit_are_rejected_by_their_place(case):
     numbers, pointer, message = MISFITS[case]
     with pytest.raises(InvalidError) as caught:
         trace_numbers(numbers, LIMITS)
@@ -184,7 +184,7 @@ def test_without_weights_everything_is_the_embeddings():
         assert np.array_equal(steps[name], steps["embeddings"])
 
 
-def test_a_trace_of_too_many_tokens_is_refused():
+def test_a_trace_of_too_many_tokens_is_rejected():
     limits = replace(LIMITS, max_trace_tokens=2)
     for numbers in (embeddings(), projected()):
         with pytest.raises(TooLargeError) as caught:
@@ -299,7 +299,7 @@ def test_a_model_without_weights_has_no_head_axis(plain):
 
 
 @pytest.mark.parametrize("layer", [2, 64])
-def test_a_missing_layer_is_refused(deep, layer):
+def test_a_missing_layer_is_rejected(deep, layer):
     with pytest.raises(InvalidError) as caught:
         trace_text(deep, TEXT, layer, limits=LIMITS)
     (error,) = caught.value.errors
@@ -307,13 +307,13 @@ def test_a_missing_layer_is_refused(deep, layer):
 
 
 @pytest.mark.parametrize("text", ["", "  \t\n"])
-def test_a_text_without_a_word_is_refused(deep, text):
+def test_a_text_without_a_word_is_rejected(deep, text):
     with pytest.raises(InvalidError) as caught:
         trace_text(deep, text, 0, limits=LIMITS)
     assert caught.value.errors[0].pointer == "/text"
 
 
-def test_a_text_of_too_many_words_is_refused(deep):
+def test_a_text_of_too_many_words_is_rejected(deep):
     with pytest.raises(TooLargeError) as caught:
         trace_text(deep, "bank bank bank", 0, limits=replace(LIMITS, max_trace_tokens=2))
     assert caught.value.members()["setting"] == "max_trace_tokens"

@@ -203,7 +203,7 @@ def test_other_words_masks_every_occurrence_of_the_word():
     assert_close(weights, [[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]])
 
 
-def test_a_word_without_another_word_beside_it_sees_itself():
+def test_a_word_without_other_words_attends_to_itself():
     # apple apple: neither has another word, so each attends to itself and not to the other.
     start = sentence([[1, 2], [1, 2]], words=[4, 4])
     _, weights = run(start, Layer(scoring=Scoring(mask="other-words")))

@@ -173,7 +173,7 @@ def test_a_table_may_be_filled_some_rows_at_a_time(dtype):
     assert np.array_equal(filled[:], whole[:])
 
 
-def test_no_table_of_floats_is_made_on_the_way():
+def test_no_table_of_floats_is_made():
     vectors = table(60_000, 64).astype(np.float16)
     tracemalloc.start()
     try:

@@ -111,7 +111,7 @@ def test_a_vector_is_the_mean_of_the_rows_of_its_ngrams(word, vector):
 
 @PROPERTY
 @given(words, lengths)
-def test_hashes_are_those_of_the_slow_way(word, between):
+def test_hashes_equal_those_of_a_plain_implementation(word, between):
     right = [slow_hash(ngram) for ngram in slow_ngrams(word, *between)]
     assert sorted(hashes_of(word, *between).tolist()) == sorted(right)
 
@@ -124,7 +124,7 @@ def test_a_word_composes_where_it_has_an_ngram(word, between):
 
 @PROPERTY
 @given(words, lengths, st.sampled_from([np.float32, np.float16]))
-def test_vectors_are_those_of_the_slow_way(word, between, dtype):
+def test_vectors_equal_those_of_a_plain_implementation(word, between, dtype):
     subwords = Subwords(table(dtype=dtype), *between)
     if subwords.composes(word):
         rows = [slow_hash(ngram) % 101 for ngram in slow_ngrams(word, *between)]

@@ -140,7 +140,7 @@ def test_the_output_is_the_heads_side_by_side_times_its_weight():
     assert "output" not in [step.name for step in plain]
 
 
-def test_brought_queries_are_cut_into_heads_and_scaled_by_the_width_of_one():
+def test_given_queries_are_split_into_heads_and_scaled_by_the_head_width():
     n, heads, k, v = 5, 2, 3, 1
     rng = np.random.default_rng(7)
     q, key = (rng.standard_normal((n, heads * k)) for _ in range(2))

@@ -36,7 +36,7 @@ def test_without_variance_the_interval_is_the_figure():
     assert IntervalEstimate.from_resamples(0.25, np.full(RESAMPLES, 0.25)) == (25.0, 25.0, 25.0)
 
 
-def test_a_set_that_would_fill_the_memory_is_refused():
+def test_a_set_that_would_fill_the_memory_is_rejected():
     with pytest.raises(CommandError, match="more than 50,000 items"):
         resample_counts(50_001)
 

@@ -171,7 +171,7 @@ def test_the_splits_of_another_set_are_no_words():
         (MAP, ["3"], "bank/classes_map.txt is not a JSON object"),
     ],
 )
-def test_a_malformed_set_is_refused(name, lines, said):
+def test_a_malformed_set_is_rejected(name, lines, said):
     files = {**COARSE, name: lines}
     if lines is None:
         del files[name]
@@ -181,19 +181,19 @@ def test_a_malformed_set_is_refused(name, lines, said):
     assert caught.value.sentence.endswith(".")
 
 
-def test_an_empty_label_is_refused_also_where_the_senses_have_no_names():
+def test_an_empty_label_is_rejected_also_where_the_senses_have_no_names():
     files = {name: lines for name, lines in COARSE.items() if name != MAP}
     with pytest.raises(CommandError, match=r"test\.gold\.txt, line 2"):
         coarsewsd({**files, GOLD: ["0", "", "0", "1"]}, by_neighbour)
 
 
-def test_two_folders_of_one_word_are_refused():
+def test_two_folders_of_one_word_are_rejected():
     copy = {f"copy/{name}": lines for name, lines in COARSE.items()}
     with pytest.raises(CommandError, match="the name of one word"):
         coarsewsd({**COARSE, **copy}, by_neighbour)
 
 
-def test_an_empty_word_and_a_set_without_words_are_refused():
+def test_an_empty_word_and_a_set_without_words_are_rejected():
     empty = another("mole", test_data=[], test_gold=[])
     with pytest.raises(CommandError, match="has 0 labels for 0 sentences"):
         coarsewsd(empty, by_neighbour)

@@ -31,7 +31,7 @@ def test_pairs_of_which_the_vocabulary_lacks_a_word_are_not_measured(model):
     assert len(WIC["wic/dev/dev.gold.txt"]) == 3
 
 
-def test_a_word_without_sentences_is_refused(model):
+def test_a_word_without_sentences_is_rejected(model):
     files = {**COARSE, "coarsewsd/bank/test.data.txt": []}
     with pytest.raises(CommandError, match="missing or empty"):
         known_words(files, LocalSource(model).knows)

@@ -25,7 +25,7 @@ def test_an_unpacked_set_is_the_same_in_its_own_folder_or_one_above(tmp_path):
     assert fingerprint(short) == fingerprint(COARSE)
 
 
-def test_an_archive_is_preferred_to_a_folder_beside_it(tmp_path):
+def test_an_archive_is_preferred_to_a_folder_of_the_same_name(tmp_path):
     unpacked(tmp_path, {name: ["other"] for name in COARSE})
     archived(tmp_path / "coarsewsd.tar.xz", COARSE)
     assert read_data_set(tmp_path, "coarsewsd") == COARSE
@@ -60,14 +60,14 @@ def refusal(folder, name="coarsewsd"):
     return caught.value.sentence
 
 
-def test_a_folder_without_the_set_is_refused(tmp_path):
+def test_a_folder_without_the_set_is_rejected(tmp_path):
     assert "neither coarsewsd.tar.xz nor" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize(
     "name", ["/etc/test.data.txt", "../test.data.txt", "a/../../test.gold.txt"]
 )
-def test_a_member_outside_the_archive_is_refused(tmp_path, name):
+def test_a_member_outside_the_archive_is_rejected(tmp_path, name):
     archived(tmp_path / "coarsewsd.tar.xz", {**COARSE, name: ["0\ta"]})
     assert "leads out of it" in refusal(tmp_path)
     assert list(tmp_path.iterdir()) == [tmp_path / "coarsewsd.tar.xz"]
@@ -91,7 +91,7 @@ def test_a_link_out_of_an_unpacked_set_is_not_followed(tmp_path):
     assert "bank/dev.data.txt" not in read_data_set(folder, "coarsewsd")
 
 
-def test_a_huge_member_is_refused_before_it_is_read(tmp_path):
+def test_a_huge_member_is_rejected_before_it_is_read(tmp_path):
     with tarfile.open(tmp_path / "coarsewsd.tar", "w") as tar:
         member = tarfile.TarInfo("a/README")
         member.size = reading.LARGEST + 1
@@ -100,19 +100,19 @@ def test_a_huge_member_is_refused_before_it_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(("limit", "value"), [("LARGEST_TOGETHER", 100), ("MOST", 3)])
-def test_a_huge_archive_or_one_of_too_many_members_is_refused(tmp_path, monkeypatch, limit, value):
+def test_a_huge_archive_or_one_of_too_many_members_is_rejected(tmp_path, monkeypatch, limit, value):
     archived(tmp_path / "coarsewsd.tar.xz", COARSE)
     monkeypatch.setattr(reading, limit, value)
     assert "no evaluation set has" in refusal(tmp_path)
 
 
-def test_a_huge_unpacked_file_is_refused(tmp_path, monkeypatch):
+def test_a_huge_unpacked_file_is_rejected(tmp_path, monkeypatch):
     unpacked(tmp_path, COARSE)
     monkeypatch.setattr(reading, "LARGEST", 10)
     assert "no evaluation set has" in refusal(tmp_path)
 
 
-def test_a_repeated_name_is_refused(tmp_path):
+def test_a_repeated_name_is_rejected(tmp_path):
     with tarfile.open(tmp_path / "coarsewsd.tar.xz", "w:xz") as tar:
         for _ in range(2):
             tar.addfile(tarfile.TarInfo("a/test.data.txt"), io.BytesIO())
@@ -121,7 +121,7 @@ def test_a_repeated_name_is_refused(tmp_path):
 
 @pytest.mark.parametrize("ending", [".tar.xz", ".tar.gz", ".tar.bz2", ".tar"])
 @pytest.mark.parametrize("data", [b"", b"no archive at all" * 100])
-def test_a_file_that_is_no_archive_is_refused(tmp_path, ending, data):
+def test_a_file_that_is_no_archive_is_rejected(tmp_path, ending, data):
     (tmp_path / f"coarsewsd{ending}").write_bytes(data)
     assert "cannot be read" in refusal(tmp_path)
 
@@ -135,7 +135,7 @@ def outcome(archive):
 
 
 @pytest.mark.parametrize("kind", ["xz", "gz", "bz2"])
-def test_a_truncated_archive_is_refused_or_complete(tmp_path, kind):
+def test_a_truncated_archive_is_rejected_or_complete(tmp_path, kind):
     archive = archived(tmp_path / f"coarsewsd.tar.{kind}", COARSE, kind)
     whole = archive.read_bytes()
     refused, ends = 0, range(1, len(whole), 17)
@@ -147,7 +147,7 @@ def test_a_truncated_archive_is_refused_or_complete(tmp_path, kind):
     assert refused > len(ends) / 2
 
 
-def test_an_archive_with_a_changed_byte_is_refused_or_read(tmp_path):
+def test_an_archive_with_a_changed_byte_is_rejected_or_read(tmp_path):
     archive = archived(tmp_path / "coarsewsd.tar.gz", COARSE, "gz")
     whole = bytearray(archive.read_bytes())
     refused = 0
@@ -159,6 +159,6 @@ def test_an_archive_with_a_changed_byte_is_refused_or_read(tmp_path):
     assert refused > len(whole) / 14
 
 
-def test_text_that_is_not_utf8_is_refused_by_its_name(tmp_path):
+def test_text_that_is_not_utf8_is_rejected_by_its_name(tmp_path):
     archived(tmp_path / "coarsewsd.tar.xz", {"coarsewsd/bank/test.data.txt": b"0\tna\xefve\n"})
     assert refusal(tmp_path) == "coarsewsd/bank/test.data.txt is not UTF-8 text."

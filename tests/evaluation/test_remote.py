@@ -104,7 +104,7 @@ def test_requests_are_split_to_the_limits_of_the_service(address, limits):
         assert one.contextual.tobytes() == other.contextual.tobytes()
 
 
-def test_a_sentence_that_the_service_refuses_ends_in_one_sentence(address):
+def test_a_sentence_that_the_service_rejects_ends_in_one_sentence(address):
     service = ServiceSource(address(max_sentence_tokens=4))
     assert len(list(service([SENTENCES[1], SENTENCES[2]]))) == 2
     with pytest.raises(CommandError) as caught:
@@ -123,7 +123,7 @@ def test_a_service_that_wants_a_key_is_given_it(address):
             ServiceSource(guarded, key=key)
 
 
-def test_a_model_that_the_service_lacks_is_refused_with_those_it_has(address):
+def test_a_model_that_the_service_lacks_is_rejected_with_those_it_has(address):
     with pytest.raises(CommandError, match=r"has no such model; it has .*fast, tiny"):
         ServiceSource(address(), "nobody")
 
@@ -137,7 +137,7 @@ def test_systems_that_need_weights_are_not_measured_through_a_service(address, t
 @pytest.mark.parametrize(
     "url", ["127.0.0.1:8000", "ftp://127.0.0.1", "http://", "http://[::1", "file:///etc", "", "x"]
 )
-def test_an_invalid_address_is_refused(url):
+def test_an_invalid_address_is_rejected(url):
     with pytest.raises(CommandError, match=r"must look like http://127\.0\.0\.1:8000"):
         ServiceSource(url)
 

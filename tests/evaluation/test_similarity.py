@@ -45,7 +45,7 @@ def test_pairs_without_both_words_are_skipped_and_counted():
     assert (found.spearman.value, found.pairs, found.lacking) == (100, 11, 2)
 
 
-def test_too_few_pairs_or_equal_ones_are_refused():
+def test_too_few_pairs_or_equal_ones_are_rejected():
     with pytest.raises(CommandError, match="both words of 9 of 10 pairs: too few to tell"):
         similarity([*pairs(lambda n: n, 10), JudgedPair("gnu", "w1", 1)], on_a_circle)
     with pytest.raises(CommandError, match="no order to compare"):
@@ -82,7 +82,7 @@ def test_a_file_and_a_model_by_scipy(tmp_path, model):
         (b"na\xefve\tb\t1\n", "simlex999.txt is not UTF-8"),
     ],
 )
-def test_a_malformed_file_is_refused(tmp_path, data, said):
+def test_a_malformed_file_is_rejected(tmp_path, data, said):
     (tmp_path / "simlex999.txt").write_bytes(data)
     with pytest.raises(CommandError) as caught:
         judged_pairs(tmp_path)
@@ -90,6 +90,6 @@ def test_a_malformed_file_is_refused(tmp_path, data, said):
     assert caught.value.sentence.endswith(".")
 
 
-def test_a_folder_without_sets_is_refused(tmp_path):
+def test_a_folder_without_sets_is_rejected(tmp_path):
     with pytest.raises(CommandError, match=r"neither wordsim353\.tsv nor simlex999\.txt"):
         judged_pairs(tmp_path)

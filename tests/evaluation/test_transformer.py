@@ -53,7 +53,7 @@ def test_a_word_has_the_mean_of_its_pieces_in_any_batch(network):
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-def test_a_long_sentence_is_cut_around_the_word(network):
+def test_a_long_sentence_is_truncated_around_the_word(network):
     words = ("money",) * 900 + ("bank",) + ("river",) * 900
     asked = [TokenizedOccurrence(words, place) for place in (0, 900, 1800)]
     found = transformer_vectors(asked)(asked)

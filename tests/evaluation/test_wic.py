@@ -97,7 +97,7 @@ def test_places_are_those_of_the_line():
         (DATA, ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-0\tb\tb\tb"], "line 3: it is not"),
     ],
 )
-def test_a_malformed_set_is_refused(name, lines, said):
+def test_a_malformed_set_is_rejected(name, lines, said):
     files = {**WIC, name: lines}
     if lines is None:
         del files[name]
@@ -107,11 +107,11 @@ def test_a_malformed_set_is_refused(name, lines, said):
     assert caught.value.sentence.endswith(".")
 
 
-def test_a_split_without_pairs_is_refused():
+def test_a_split_without_pairs_is_rejected():
     with pytest.raises(CommandError, match="has 0 labels for 0 pairs"):
         wic({**WIC, DATA: [], GOLD: []}, by_neighbour)
 
 
-def test_test_is_refused_where_it_was_not_published():
+def test_test_is_rejected_where_it_was_not_published():
     with pytest.raises(CommandError, match=r"no test/test\.data\.txt"):
         wic(WIC, by_neighbour, split="test")

@@ -31,7 +31,7 @@ def answers(folder):
     """The digests and numbers of `answers.py` on the kernels of AVX2."""
     environment = {n: v for n, v in os.environ.items() if not n.startswith("POLYSEME_")}
     subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.golden.answers", str(folder)],
+        [sys.executable, "-W", "ignore", "-m", "tests.golden.results", str(folder)],
         check=True,
         cwd=HERE.parents[1],
         env=environment | KERNELS,

@@ -117,10 +117,10 @@ def fasttext_parts(words, vectors, buckets, *, new, **changes):
     kinds = changes.get("kinds", [0] * len(words))
     parts.append(b"".join(map(entry, words, counts, kinds)))
     table = [*vectors, *buckets]
-    for matrix, quantised in ((table, "quantised"), (vectors, "output_quantised")):
+    for matrix, quantized in ((table, "quantized"), (vectors, "output_quantized")):
         if new:
-            parts.append(bytes([changes.get(quantised, 0)]))
-        parts.append(struct.pack("<qq", *changes.get(f"{quantised}_shape", np.shape(matrix))))
+            parts.append(bytes([changes.get(quantized, 0)]))
+        parts.append(struct.pack("<qq", *changes.get(f"{quantized}_shape", np.shape(matrix))))
         parts.append(np.array(matrix, "<f4").tobytes())
     return parts
 

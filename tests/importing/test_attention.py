@@ -5,9 +5,9 @@ import pytest
 
 from polyseme.importing.weights import in_closed_form
 from polyseme.models.reader import read_model
-from tests.encoding.asking import ask
+from tests.encoding.calls import ask
 from tests.importing import files
-from tests.importing.reading import GENSIM_DATA, word2vec
+from tests.importing.comparison import GENSIM_DATA, word2vec
 
 UNSORTED = (
     "polyseme: Warning: the words are not sorted by frequency, so all count as equally informative,"

@@ -80,7 +80,7 @@ def test_only_a_zip_has_members(importer):
     assert said == "The file is not a .zip, so it has no members."
 
 
-def test_a_zip_without_files_is_refused(importer):
+def test_a_zip_without_files_is_rejected(importer):
     sentence = "The .zip has 0 files (none): name one of them."
     assert importer.refusal(archive({})) == sentence
     assert importer.refusal(archive({"folder/": b""})) == sentence
@@ -125,7 +125,7 @@ def flagged(content, bit):
     ],
     ids=["encrypted", "a name that is not UTF-8", "a rare way", "cut", "no end", "nothing in it"],
 )
-def test_a_zip_that_cannot_be_opened_is_refused(importer, content):
+def test_a_zip_that_cannot_be_opened_is_rejected(importer, content):
     assert importer.refusal(content) == BAD_ZIP
 
 
@@ -142,11 +142,11 @@ def test_a_zip_that_cannot_be_opened_is_refused(importer, content):
     ],
     ids=["cut", "another sum", "another length", "more", "cut bz2", "cut xz", "changed zip"],
 )
-def test_what_is_damaged_is_refused(importer, content):
+def test_damaged_compression_is_rejected(importer, content):
     assert importer.refusal(content) == DAMAGED.format(0)
 
 
-def test_damage_far_into_a_file_is_refused_with_the_place(importer):
+def test_damage_far_into_a_file_is_rejected_with_the_place(importer):
     words = [f"w{number}" for number in range(60_000)]
     vectors = np.random.default_rng(0).standard_normal((60_000, 3)).astype(np.float32)
     content = gzip.compress(rows(words, vectors), 1)
@@ -159,7 +159,7 @@ def test_damage_far_into_a_file_is_refused_with_the_place(importer):
 
 @pytest.mark.parametrize("outer", COMPRESSED)
 @pytest.mark.parametrize("inner", COMPRESSED)
-def test_what_is_compressed_twice_is_refused(importer, outer, inner):
+def test_doubly_compressed_files_are_rejected(importer, outer, inner):
     assert importer.refusal(packed(packed(rows(), inner), outer)) == TWICE
 
 
@@ -183,9 +183,7 @@ def test_a_zip_with_an_array_is_an_array(importer):
     ids=["gz", "bz2", "xz", "zip", "gz of rows", "zip of rows"],
 )
 @pytest.mark.slow
-def test_what_expands_without_end_is_refused_before_it_fills_the_memory(
-    importer, packing, content, within
-):
+def test_decompression_bombs_are_rejected_before_memory_is_full(importer, packing, content, within):
     said = importer.refusal(packed(content, packing))
     place = int(said.split("at byte ")[1].split(",")[0])
     assert said == (
@@ -198,7 +196,7 @@ def test_what_expands_without_end_is_refused_before_it_fills_the_memory(
 @pytest.mark.parametrize("packing", COMPRESSED)
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.slow
-def test_a_hundred_megabytes_of_zeros_are_refused_as_soon_as_they_are_seen(importer, kind, packing):
+def test_a_hundred_megabytes_of_zeros_are_rejected_early(importer, kind, packing):
     beginning = {"glove": b"", "fasttext": fasttext()[:-100]}.get(kind, b"1000 60000\nzebra ")
     content = packed(beginning + bytes(100_000_000), packing)
     said = importer.refusal(content, "--format", kind)
@@ -212,8 +210,8 @@ def test_a_hundred_megabytes_of_zeros_are_refused_as_soon_as_they_are_seen(impor
     )
 
 
-def test_many_zeros_after_a_fasttext_file_are_a_bomb_too(importer):
-    endless = fasttext(output_quantised_shape=(2**40, 3)) + bytes(100_000_000)
+def test_many_zeros_after_a_fasttext_file_are_a_bomb(importer):
+    endless = fasttext(output_quantized_shape=(2**40, 3)) + bytes(100_000_000)
     said = importer.refusal(gzip.compress(endless))
     assert said.startswith("The file expands to more than 100 times its size")
 
@@ -236,7 +234,7 @@ def test_a_changed_byte_of_a_compressed_file_gives_a_model_or_one_sentence(
 
 
 @pytest.mark.parametrize("packing", COMPRESSED)
-def test_every_beginning_of_a_compressed_file_is_refused(importer, packing):
+def test_every_beginning_of_a_compressed_file_is_rejected(importer, packing):
     content = packed(rows(), packing)
     file = importer.file(b"")
     for end in range(len(content)):
@@ -247,7 +245,7 @@ def test_every_beginning_of_a_compressed_file_is_refused(importer, packing):
     assert not any(importer.models.iterdir())
 
 
-def test_a_pipe_is_refused_before_it_is_opened(importer):
+def test_a_pipe_is_rejected_before_it_is_opened(importer):
     pipe = importer.place / "pipe"
     os.mkfifo(pipe)
     done = importer.run(pipe)

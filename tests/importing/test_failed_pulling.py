@@ -123,7 +123,7 @@ def test_after_a_failure_the_same_command_succeeds(mirror, puller):
     assert puller.pull(NAME, mirror=mirror).code == 0
 
 
-def test_an_unknown_name_is_refused_with_the_known_ones(mirror, puller):
+def test_an_unknown_name_is_rejected_with_the_known_ones(mirror, puller):
     for name in ("word2vec-x", "glove-y", "__testing", "bad\x1b[31mname", "../up"):
         mirror.put(files.text(), name)
     sentence = "gensim-data has no such vectors; it has glove-y, word2vec-x."
@@ -136,7 +136,7 @@ def test_an_index_without_vectors_is_reported(mirror, puller):
     assert puller.refusal(NAME, mirror=mirror) == "gensim-data has no such vectors; it has none."
 
 
-def test_a_corpus_is_refused(mirror, puller):
+def test_a_corpus_is_rejected(mirror, puller):
     mirror.put(b"text", "text8", kind="corpora")
     told = "gensim-data has a corpus of this name, not vectors."
     assert puller.refusal("text8", mirror=mirror) == told
@@ -154,7 +154,7 @@ def test_a_file_name_that_differs_from_the_index_is_reported(mirror, puller):
     assert not puller.models.exists()
 
 
-def test_invalid_vectors_are_refused_as_by_an_import(mirror, puller):
+def test_invalid_vectors_are_rejected_as_by_an_import(mirror, puller):
     mirror.put(files.text(head=b"9 3"))
     done = puller.pull(NAME, mirror=mirror)
     assert (done.code, done.out) == (1, "")

@@ -8,10 +8,10 @@ import pytest
 from gensim.models.fasttext import FastText, load_facebook_model, save_facebook_model
 
 from polyseme.models.reader import read_model
-from tests.encoding.asking import ask_one
+from tests.encoding.calls import ask_one
 from tests.importing import files
+from tests.importing.comparison import GENSIM_DATA, assert_same, facebook, imported, table_of
 from tests.importing.conftest import run
-from tests.importing.reading import GENSIM_DATA, assert_same, facebook, imported, table_of
 
 CORPUS = [
     *[["the", "cat", "sat", "by", "the", "naïve", "zebra"]] * 7,
@@ -147,7 +147,7 @@ def test_counts_apply_in_any_order_and_of_any_size(importer, counts):
 
 
 @pytest.mark.parametrize("count", [0, -3])
-def test_a_word_that_was_never_seen_is_refused(importer, count):
+def test_a_word_with_count_zero_is_rejected(importer, count):
     content = files.fasttext(counts=[5, count, 1, 1])
     place = content.index(b"Quagga\0")
     sentence = importer.refusal(content)

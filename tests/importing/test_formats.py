@@ -130,7 +130,7 @@ def test_a_long_line_is_reported_at_any_buffer_boundary(importer, letters):
         ("fasttext", binary(), None),
     ],
 )
-def test_a_file_of_another_format_than_declared_is_refused(importer, said, content, sentence):
+def test_a_file_of_another_format_than_declared_is_rejected(importer, said, content, sentence):
     refused = importer.refusal(content, "--format", said)
     assert sentence is None or refused.startswith(sentence)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.importing.reading import GENSIM_DATA as DATA
-from tests.importing.reading import assert_same, facebook, imported, word2vec
+from tests.importing.comparison import GENSIM_DATA as DATA
+from tests.importing.comparison import assert_same, facebook, imported, word2vec
 
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="this gensim is without its test data")
 
@@ -96,7 +96,7 @@ def test_words_that_are_not_utf8_are_skipped_on_request(importer):
     assert model.manifest.training["file"]["left_out"] == bad
 
 
-def test_a_file_whose_rows_are_all_skipped_is_refused(importer):
+def test_a_file_whose_rows_are_all_skipped_is_rejected(importer):
     file = DATA / "w2v_keyedvectors_load_test.modeldata"
     assert (
         importer.refusal(file, "--skip-bad-rows")
@@ -135,10 +135,10 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_file_without_vectors_is_refused_in_one_sentence(importer, name):
+def test_a_file_without_vectors_is_rejected_in_one_sentence(importer, name):
     assert importer.refusal(DATA / name) == REFUSED[name]
 
 
-def test_a_pickle_is_refused_under_any_format(importer):
+def test_a_pickle_is_rejected_under_any_format(importer):
     for kind in ("glove", "word2vec-text", "word2vec-binary", "fasttext"):
         assert importer.refusal(DATA / "phraser-scoring-str.pkl", "--format", kind) == PICKLE

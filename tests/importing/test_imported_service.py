@@ -9,9 +9,9 @@ import pytest
 
 from polyseme.engine.quantization import quantize
 from tests.importing import files
+from tests.importing.comparison import GENSIM_DATA, facebook, word2vec
 from tests.importing.conftest import run
-from tests.importing.reading import GENSIM_DATA, facebook, word2vec
-from tests.importing.weighing import BIASES, ROW, D, H, K, V, written
+from tests.importing.weight_files import BIASES, ROW, D, H, K, V, written
 from tests.tiny import VECTORS, WORDS
 
 TEXT = "apple bank river money high end bank"
@@ -81,7 +81,7 @@ def test_words_of_fasttext_have_the_vectors_of_gensim(client, oracle):
         assert told == ["subword" if word in LACKING else "exact" for word in some]
 
 
-def test_a_text_of_known_and_composed_words_is_answered(client, oracle):
+def test_a_text_of_known_and_composed_words_is_encoded(client, oracle):
     text = "The landladyship of Australia qzx."
     result = encode(client, input=text)
     tokens = {token["text"]: token for token in result["tokens"]}

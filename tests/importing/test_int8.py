@@ -13,17 +13,17 @@ from polyseme.importing.rows import VectorFile, scan
 from polyseme.models.export import export_word2vec
 from polyseme.models.reader import read_model
 from polyseme.progress import Progress, ProgressBar
-from tests.encoding.asking import ask_one, same_bits
+from tests.encoding.calls import ask_one, same_bits
+from tests.importing.comparison import GENSIM_DATA, GENUINE, facebook, imported, table_of
 from tests.importing.conftest import run
 from tests.importing.files import FORMATS, VECTORS, WORDS, binary, build, fasttext, many, row, rows
 from tests.importing.mirror import NAME
-from tests.importing.reading import GENSIM_DATA, GENUINE, facebook, imported, table_of
 
 INT8 = ("--dtype", "int8")
 ATTENTION = "attention.safetensors"
 
 
-def assert_quantised(model, words, vectors):
+def assert_quantized(model, words, vectors):
     """Words in order, and their quantized vectors, to the last bit."""
     found, _ = table_of(model)
     right = quantize(vectors)
@@ -35,7 +35,7 @@ def assert_quantised(model, words, vectors):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_every_format_is_quantized_row_by_row(importer, kind):
-    assert_quantised(imported(importer, importer.file(build(kind)), *INT8), WORDS, VECTORS)
+    assert_quantized(imported(importer, importer.file(build(kind)), *INT8), WORDS, VECTORS)
 
 
 def test_the_result_reports_the_precision(importer):
@@ -59,7 +59,7 @@ def test_the_chunks_of_a_file_do_not_matter(importer, monkeypatch, kind, size, p
     vectors = np.random.default_rng(2).standard_normal((60, 7)).astype(np.float32)
     file = importer.file(build(kind, words, vectors))
     model = imported(importer, file, *INT8, "--processes", str(processes))
-    assert_quantised(model, words, vectors)
+    assert_quantized(model, words, vectors)
 
 
 def test_numbers_of_any_size_are_kept(importer):
@@ -68,12 +68,12 @@ def test_numbers_of_any_size_are_kept(importer):
     vectors = vectors.astype(np.float32)
     for kind in FORMATS:
         model = imported(importer, importer.file(build(kind, WORDS, vectors)), *INT8)
-        assert_quantised(model, WORDS, vectors)
+        assert_quantized(model, WORDS, vectors)
         assert np.isfinite(ask_one(model, "zebra okapi").arrays["contextual"]).all()
 
 
 @pytest.mark.parametrize("number", [b"nan", b"inf", b"-1e39"])
-def test_a_number_that_is_not_finite_is_refused_by_its_line(importer, number):
+def test_a_number_that_is_not_finite_is_rejected_by_its_line(importer, number):
     said = importer.refusal(rows() + row("gnu", b"1 2 " + number), *INT8)
     assert said.startswith("Line 5 has a number that is not finite as float32;")
 
@@ -81,10 +81,10 @@ def test_a_number_that_is_not_finite_is_refused_by_its_line(importer, number):
 def test_rows_with_non_finite_numbers_may_be_skipped(importer):
     content = rows(WORDS[:2], VECTORS[:2]) + row("gnu", b"1 2 nan") + rows(WORDS[2:], VECTORS[2:])
     model = imported(importer, importer.file(content), *INT8, "--skip-bad-rows")
-    assert_quantised(model, WORDS, VECTORS)
+    assert_quantized(model, WORDS, VECTORS)
 
 
-def test_a_fasttext_file_with_infinity_is_refused(importer):
+def test_a_fasttext_file_with_infinity_is_rejected(importer):
     vectors = VECTORS.copy()
     vectors[2] = 3e38
     buckets = np.full((2, 3), 3e38, np.float32)
@@ -93,10 +93,10 @@ def test_a_fasttext_file_with_infinity_is_refused(importer):
 
 
 @pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")
-def test_the_ngrams_of_fasttext_are_quantized_too(importer):
+def test_the_ngrams_of_fasttext_are_quantized(importer):
     file = GENSIM_DATA / "lee_fasttext_new.bin"
     right, model = facebook(file), imported(importer, file, *INT8)
-    assert_quantised(model, right.index_to_key, right.vectors)
+    assert_quantized(model, right.index_to_key, right.vectors)
     ngrams = quantize(right.vectors_ngrams)
     assert np.array_equal(model.subwords.table.integers, ngrams.integers)
     assert np.array_equal(model.subwords.table.scales, ngrams.scales)
@@ -137,7 +137,7 @@ def test_pulled_vectors_are_quantized(mirror, puller):
     mirror.put(build("word2vec-text"))
     done = puller.pull(NAME, *INT8, mirror=mirror)
     assert done.code == 0, done.err
-    assert_quantised(read_model(puller.models / NAME), WORDS, VECTORS)
+    assert_quantized(read_model(puller.models / NAME), WORDS, VECTORS)
 
 
 def test_a_model_may_be_replaced_by_a_smaller_one(importer):

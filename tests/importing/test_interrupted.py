@@ -14,7 +14,7 @@ from polyseme.models.reader import read_model
 from tests.conftest import PYTHONPATH
 from tests.importing.conftest import below, run
 from tests.importing.files import archive, fasttext, many, rows
-from tests.importing.work import (
+from tests.importing.import_process import (
     LINUX,
     Work,
     checking,
@@ -108,7 +108,7 @@ def test_files_of_a_killed_import_are_hidden_and_removed_by_the_next(tmp_path, l
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_older_model_stays_whole_where_its_replacement_is_interrupted(tmp_path, large, number):
+def test_an_interrupted_replacement_keeps_the_old_model(tmp_path, large, number):
     write_tiny(tmp_path / "the-models" / "big", source="the older one")
     before = below(tmp_path / "the-models")
     options = "--processes", "1", "--replace"
@@ -194,7 +194,7 @@ def importing(file, models):
     return [*command, "--no-weights"]
 
 
-def test_a_model_that_the_disk_cannot_hold_is_refused_before_it_is_written(tmp_path, small_disk):
+def test_a_model_that_the_disk_cannot_hold_is_rejected_before_it_is_written(tmp_path, small_disk):
     (tmp_path / "file").write_bytes(many("word2vec-binary", 3000, 100))
     command = importing(tmp_path / "file", small_disk)
     code, out, err = on_a_small_disk("1m", small_disk, command)
@@ -206,7 +206,7 @@ def test_a_model_that_the_disk_cannot_hold_is_refused_before_it_is_written(tmp_p
 
 
 @pytest.mark.parametrize(("width", "size"), [(1, "396k"), (1, "412k"), (100, "1200k")])
-def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path, small_disk, width, size):
+def test_a_full_disk_is_reported_and_no_file_remains(tmp_path, small_disk, width, size):
     """The vectors fit, which is looked at; with the words, 400 kB, and their index they do not."""
     words = ["x" * 200 + str(number) for number in range(2000)]
     vectors = np.ones((2000, width), np.float32)
@@ -216,7 +216,7 @@ def test_a_full_disk_is_reported_and_nothing_is_left(tmp_path, small_disk, width
     assert err.splitlines()[-1] == NO_SPACE  # a slow machine prints progress before
 
 
-def test_a_full_disk_for_expanded_files_is_reported_and_nothing_is_left(
+def test_a_full_disk_for_expanded_files_is_reported_and_no_file_remains(
     tmp_path, small_disk, large_zip
 ):
     command = importing(large_zip, tmp_path / "models")

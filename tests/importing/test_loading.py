@@ -89,7 +89,7 @@ def test_a_detected_format_gives_the_same_model(lasting_importer, kind, table):
 
 @EXAMPLES
 @given(content=st.binary(max_size=200), kind=st.sampled_from([*FORMATS, None]))
-def test_any_bytes_at_all_are_read_or_refused_in_one_sentence(lasting_importer, content, kind):
+def test_any_bytes_are_read_or_rejected_in_one_sentence(lasting_importer, content, kind):
     options = ["--format", kind] if kind else []
     done = lasting_importer.run(content, "--name", "m", "--replace", "--no-weights", *options)
     assert done.code == 0 or done.err.splitlines()[-1].startswith("polyseme: ")
@@ -98,7 +98,7 @@ def test_any_bytes_at_all_are_read_or_refused_in_one_sentence(lasting_importer, 
 @pytest.mark.parametrize("kind", FORMATS)
 @EXAMPLES
 @given(data=st.data())
-def test_any_change_of_a_file_is_read_or_refused_in_one_sentence(lasting_importer, kind, data):
+def test_any_change_of_a_file_is_read_or_rejected_in_one_sentence(lasting_importer, kind, data):
     content = bytearray(build(kind))
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(content)))
@@ -127,14 +127,14 @@ def test_processes_give_the_pieces_back_in_order(importer, pieces, kind):
 
 
 @pytest.mark.slow
-def test_a_number_that_a_process_cannot_read_is_refused_with_its_line(importer, pieces):
+def test_a_number_that_a_process_cannot_read_is_rejected_with_its_line(importer, pieces):
     pieces(70, few=0)
     content = rows(*many(300)) + row("okapi", b"1 2 3 4 5 6 0x1p3")
     said = importer.refusal(content, "--processes", 2)
     assert said.startswith("Line 301 has an invalid number;")
 
 
-def test_a_number_that_is_not_finite_is_refused_with_its_line_in_any_piece(importer, pieces):
+def test_a_number_that_is_not_finite_is_rejected_with_its_line_in_any_piece(importer, pieces):
     words, vectors = many(300)
     for place, size in ((0, 1), (150, 70), (299, 7_000_000)):
         pieces(size)
@@ -164,7 +164,7 @@ def test_a_number_that_is_not_finite_is_refused_with_its_line_in_any_piece(impor
     ],
     ids=itertools.count(),
 )
-def test_a_file_that_changes_while_it_is_read_is_refused(importer, monkeypatch, before, after):
+def test_a_file_that_changes_while_it_is_read_is_rejected(importer, monkeypatch, before, after):
     path = importer.file(before)
     os.utime(path, (0, 0))
     monkeypatch.setattr(Cost, "announce", lambda *_: path.write_bytes(after))
@@ -186,7 +186,7 @@ def test_a_file_that_has_grown_is_reported_as_changed(importer, pieces, monkeypa
     assert (done.code, done.err) == (1, f"polyseme: {loading.CHANGED}\n")
 
 
-def test_a_folder_with_an_invalid_model_name_is_refused(tmp_path):
+def test_a_folder_with_an_invalid_model_name_is_rejected(tmp_path):
     (tmp_path / "file").write_bytes(rows())
     for name in ("a b", ".x", "x" * 65):
         with pytest.raises(CommandError, match="A model's name has at most 64 letters"):

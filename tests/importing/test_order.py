@@ -60,7 +60,7 @@ def test_the_order_is_unknown_without_enough_function_words(words):
     assert sorted_by_frequency(words) is None
 
 
-def test_as_few_as_are_enough_tell():
+def test_a_few_rows_suffice_to_detect_the_format():
     assert sorted_by_frequency([*FUNCTION_WORDS[:FEWEST], *OTHERS]) is True
     assert sorted_by_frequency([*FUNCTION_WORDS[:FEWEST][::-1], *OTHERS]) is False
 

@@ -14,8 +14,8 @@ from polyseme.models.reader import read_model
 from tests.cli.conftest import run_process
 from tests.conftest import PYTHONPATH
 from tests.importing import files
+from tests.importing.comparison import GENSIM_DATA, assert_same, word2vec
 from tests.importing.mirror import NAME
-from tests.importing.reading import GENSIM_DATA, assert_same, word2vec
 from tests.signals import heard
 
 LICENCE = "https://opendatacommons.org/licenses/pddl/"
@@ -102,7 +102,7 @@ def test_an_existing_model_is_not_downloaded_again(mirror, puller):
     assert not mirror.asked
 
 
-def test_code_that_comes_with_the_vectors_is_never_run(mirror, puller, tmp_path):
+def test_downloaded_code_is_never_run(mirror, puller, tmp_path):
     trace = tmp_path / "it-was-run"
     mirror.put(files.text())
     mirror.files[f"/{NAME}/__init__.py"] = f"open({str(trace)!r}, 'w').close()\n".encode()
@@ -128,7 +128,7 @@ def test_gensims_own_variable_replaces_the_mirror(mirror, puller, monkeypatch):
     assert_is_the_little_table(read_model(puller.models / NAME))
 
 
-def test_gensims_downloader_is_left_as_it_was(mirror, puller):
+def test_gensims_downloader_is_restored(mirror, puller):
     names = ("_load_info", "_progress", "DATA_LIST_URL", "DOWNLOAD_BASE_URL")
     before = [getattr(downloader, name) for name in names]
     mirror.put(files.text())
@@ -146,7 +146,7 @@ def test_an_invalid_licence_is_unknown(mirror, puller, licence):
     assert read_model(puller.models / NAME).manifest.licence == "unknown"
 
 
-def test_the_mirror_may_come_from_the_environment(mirror, puller, monkeypatch):
+def test_the_environment_may_set_the_mirror(mirror, puller, monkeypatch):
     mirror.put(files.text())
     monkeypatch.setenv("POLYSEME_MIRROR", mirror.address)
     assert puller.pull(NAME).code == 0

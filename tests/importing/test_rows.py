@@ -84,7 +84,7 @@ def test_two_words_that_differ_in_a_space_stay_two(importer):
     assert np.array_equal(vectors, VECTORS)
 
 
-def test_a_number_beside_a_word_is_a_number_too_many_and_no_word(importer):
+def test_an_additional_number_in_a_row_is_an_error(importer):
     said = importer.refusal(rows() + row("at 7", b"1 2 3"))
     assert said.startswith("Line 5 has 4 numbers, but line 1 has 3;")
 
@@ -184,7 +184,7 @@ def test_bad_words_of_fasttext_are_skipped(importer):
     assert table.tobytes() == VECTORS.tobytes()
 
 
-def test_a_bad_word_of_fasttext_that_gensim_would_take_for_another_is_refused(importer):
+def test_a_bad_word_of_fasttext_that_gensim_would_take_for_another_is_rejected(importer):
     content = fasttext(["zebra", "\\xff", b"\xff", "gnu"], VECTORS, ())
     place = content.index(b"\xff\0")
     said = importer.refusal(content, "--skip-bad-rows")
@@ -212,7 +212,7 @@ def test_skipped_rows_count_toward_the_limit(importer):
     ],
     ids=["text", "binary", "fastText"],
 )
-def test_a_file_of_only_bad_rows_is_refused(importer, content, sentence):
+def test_a_file_of_only_bad_rows_is_rejected(importer, content, sentence):
     assert importer.refusal(content, "--skip-bad-rows").endswith(sentence)
 
 

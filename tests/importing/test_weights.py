@@ -7,8 +7,8 @@ import pytest
 
 from polyseme.encoding.options import Part
 from polyseme.models.reader import read_model
-from tests.encoding.asking import ask_one
-from tests.importing.weighing import BIASES, HEADS, ROW, SQUARE, D, H, K, V, save, tiny_vectors
+from tests.encoding.calls import ask_one
+from tests.importing.weight_files import BIASES, HEADS, ROW, SQUARE, D, H, K, V, save, tiny_vectors
 from tests.tiny import VECTORS, WORDS, normal
 
 RNG = np.random.default_rng(13)
@@ -281,7 +281,7 @@ def test_options_of_weights_need_weights(importer, vectors, option):
     assert "--heads and --convention describe --weights" in done.err
 
 
-def test_weights_that_do_not_fit_are_refused_before_any_number_is_converted(importer, tmp_path):
+def test_weights_that_do_not_fit_are_rejected_before_any_number_is_converted(importer, tmp_path):
     broken = tmp_path / "late.txt"  # line 2 would stop gensim, which is not called
     broken.write_text("the 0.5 0.25 1\nof 0.5 x 1\n", "utf-8")
     given = save(importer, {"query": np.ones((5, 2), np.float32)})

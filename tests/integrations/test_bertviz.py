@@ -34,7 +34,7 @@ def test_the_returned_arrays_are_writable_copies(deep):
     assert sentence.attention.max() <= 1
 
 
-def test_a_sentence_without_attention_is_refused(deep):
+def test_a_sentence_without_attention_is_rejected(deep):
     (sentence,) = deep.encode([WORDS], include=["static"])
     with pytest.raises(ValueError, match="encode it with `include="):
         bertviz_attention(sentence)

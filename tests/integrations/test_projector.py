@@ -130,7 +130,7 @@ def test_a_failed_write_keeps_the_previous_files(tmp_path):
 
 
 @pytest.mark.parametrize("kinds", [["static", "contextual"], ["static"]])
-def test_an_array_that_was_not_requested_is_refused_before_writing(tmp_path, kinds):
+def test_an_array_that_was_not_requested_is_rejected_before_writing(tmp_path, kinds):
     (sentence,) = LocalModel(tiny_model(tmp_path)).encode(["bank"], include=["contextual"])
     with pytest.raises(ValueError, match="encode with `include="):
         save_projection(tmp_path / "out", [sentence], kinds)

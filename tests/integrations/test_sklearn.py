@@ -106,7 +106,7 @@ def test_no_text_gives_no_row():
 
 @pytest.mark.parametrize("missing", [None, float("nan"), 3, ["river", None], b"river"])
 @pytest.mark.parametrize("method", ["fit", "transform"])
-def test_a_value_that_is_no_text_is_refused_by_its_index(method, missing):
+def test_a_value_that_is_no_text_is_rejected_by_its_index(method, missing):
     with pytest.raises(TypeError, match="Text 1 is neither"):
         getattr(vectorizer(), method)(["river", missing])
 
@@ -125,12 +125,12 @@ def test_a_table_is_not_taken_for_its_columns():
         ColumnTransformer([("text", vectorizer(), [0])]).fit(table)
 
 
-def test_more_dimensions_than_the_model_has_are_refused():
+def test_more_dimensions_than_the_model_has_are_rejected():
     with pytest.raises(InvalidError):
         vectorizer(dimensions=D + 1).transform(TEXTS)
 
 
-def test_an_unknown_model_is_refused():
+def test_an_unknown_model_is_rejected():
     with pytest.raises(UnknownModelError):
         ContextualVectorizer("absent").transform(TEXTS)
 

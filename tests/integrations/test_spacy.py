@@ -43,7 +43,7 @@ def test_a_tokens_attributes_are_its_rows_of_the_documents():
         assert np.array_equal(token._.attention, doc._.attention[token.i])
 
 
-def test_words_go_as_spacy_has_cut_them():
+def test_words_are_spacys_tokens():
     doc = pipeline()("didn't")
     assert [token.text for token in doc] == ["did", "n't"]
     did, nt = (VECTORS[WORDS.index(word)] for word in ("did", "n't"))
@@ -111,7 +111,7 @@ def test_each_head_of_a_layer_is_returned_on_request(deep, layer):
 
 
 @pytest.mark.usefixtures("deep")
-def test_a_layer_that_the_model_lacks_is_refused():
+def test_a_layer_that_the_model_lacks_is_rejected():
     with pytest.raises(InvalidError):
         pipeline(layer=2)("river bank")
 

@@ -7,7 +7,7 @@ import pytest
 
 from polyseme.models.registry import Registry
 from tests.models.versions import write_two
-from tests.tiny import QUANTISED, QUANTISED_SUBWORDS, SUBWORDS, full_layer, write_tiny
+from tests.tiny import QUANTIZED, QUANTIZED_SUBWORDS, SUBWORDS, full_layer, write_tiny
 
 
 @pytest.fixture(scope="session")
@@ -22,14 +22,14 @@ def original(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def quantised_original(tmp_path_factory):
+def quantized_original(tmp_path_factory):
     """The folder of such a model whose tables are int8; not to be changed."""
     return write_tiny(
-        tmp_path_factory.mktemp("quantised") / "tiny",
-        vectors=QUANTISED,
+        tmp_path_factory.mktemp("quantized") / "tiny",
+        vectors=QUANTIZED,
         layers=[full_layer(1), full_layer(2)],
         word_bias=np.arange(11.0),
-        subwords=QUANTISED_SUBWORDS,
+        subwords=QUANTIZED_SUBWORDS,
     )
 
 
@@ -40,9 +40,9 @@ def whole(original, tmp_path):
 
 
 @pytest.fixture
-def quantised_whole(quantised_original, tmp_path):
+def quantized_whole(quantized_original, tmp_path):
     """A copy of the second."""
-    return shutil.copytree(quantised_original, tmp_path / "tiny")
+    return shutil.copytree(quantized_original, tmp_path / "tiny")
 
 
 @pytest.fixture

@@ -68,13 +68,13 @@ ATTACKS = {
 
 @BOTH
 @pytest.mark.parametrize("case", ATTACKS)
-def test_an_invalid_safetensors_file_is_refused(whole, case, verify):
+def test_an_invalid_safetensors_file_is_rejected(whole, case, verify):
     replace(whole, ATTENTION, ATTACKS[case])
     assert said_of(whole, verify=verify) == NO_FILE
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32, np.uint8, np.bool_])
-def test_a_tensor_of_another_dtype_is_refused(whole, dtype):
+def test_a_tensor_of_another_dtype_is_rejected(whole, dtype):
     change_tensors(whole, lambda t: t.update(word_bias=t["word_bias"].astype(dtype)))
     assert said_of(whole) == "attention.safetensors, word_bias: the dtype is not float32."
 
@@ -85,7 +85,7 @@ def test_a_tensor_of_another_dtype_is_refused(whole, dtype):
     "name",
     ["word_bias", "layers.0.query", "layers.1.feed_forward.outer", "layers.1.word_bias_scale"],
 )
-def test_a_tensor_that_is_not_finite_is_refused(whole, name, value, verify):
+def test_a_tensor_that_is_not_finite_is_rejected(whole, name, value, verify):
     def change(tensors):
         tensors[name].flat[-1] = value
 
@@ -214,24 +214,24 @@ MISFITS = {
 
 @BOTH
 @pytest.mark.parametrize("case", MISFITS)
-def test_tensors_that_do_not_fit_each_other_are_refused(whole, case, verify):
+def test_tensors_that_do_not_fit_each_other_are_rejected(whole, case, verify):
     change, expected = MISFITS[case]
     change_tensors(whole, change)
     assert said_of(whole, verify=verify) == f"attention.safetensors, layers.0: {expected}."
 
 
-def test_layers_of_two_head_widths_are_refused(whole):
+def test_layers_of_two_head_widths_are_rejected(whole):
     change_tensors(whole, put(query=(5, 9), query_bias=None, key=(5, 9), key_bias=None))
     assert said_of(whole) == "attention.safetensors has layers of different head widths."
 
 
-def test_a_norm_without_a_place_in_the_manifest_is_refused(whole):
+def test_a_norm_without_a_place_in_the_manifest_is_rejected(whole):
     change_manifest(whole, lambda m: m["layers"][0].update(norm="none"))
     expected = "attention_norm is present, but the manifest sets `norm: none`"
     assert said_of(whole) == f"attention.safetensors, layers.0: {expected}."
 
 
-def test_factors_on_a_word_bias_that_the_manifest_does_not_ask_for_are_refused(whole):
+def test_factors_on_a_word_bias_that_the_manifest_does_not_ask_for_are_rejected(whole):
     change_manifest(whole, lambda m: m["layers"][1].update(word_bias=False))
     expected = "word_bias_scale requires `word_bias: true` in the manifest"
     assert said_of(whole) == f"attention.safetensors, layers.1: {expected}."
@@ -254,14 +254,14 @@ def test_the_norm_of_a_missing_feed_forward_network_is_rejected(whole):
     assert said_of(whole) == f"attention.safetensors, layers.0: {expected}."
 
 
-def test_a_missing_word_bias_of_a_layer_is_refused(whole):
+def test_a_missing_word_bias_of_a_layer_is_rejected(whole):
     change_tensors(whole, lambda t: t.pop("word_bias"))
     expected = "manifest.json asks for the tensor word_bias, which is not there."
     assert said_of(whole) == expected
 
 
 @pytest.mark.parametrize("shape", [(7,), (11, 1), (), (0,)])
-def test_a_word_bias_of_another_shape_is_refused(whole, shape):
+def test_a_word_bias_of_another_shape_is_rejected(whole, shape):
     change_tensors(whole, lambda t: t.update(word_bias=np.ones(shape, np.float32)))
     expected = "attention.safetensors has another shape of word_bias than manifest.json says."
     assert said_of(whole) == expected

@@ -41,15 +41,15 @@ def damaged(content, kind, place, extra):
 @pytest.mark.parametrize("name", [MANIFEST, VOCABULARY, INDEX, VECTORS, SUBWORDS, ATTENTION])
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(damages=st.lists(DAMAGE, min_size=1, max_size=3), early=st.booleans())
-def test_a_damaged_file_is_refused_in_one_sentence_or_does_no_harm(original, name, damages, early):
+def test_a_damaged_file_is_rejected_in_one_sentence_or_does_no_harm(original, name, damages, early):
     refuse_or_do_no_harm(original, name, damages, early=early)
 
 
 @pytest.mark.parametrize("name", [MANIFEST, VECTORS, SCALES, SUBWORDS, SUBWORD_SCALES])
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(damages=st.lists(DAMAGE, min_size=1, max_size=3), early=st.booleans())
-def test_a_damaged_file_of_quantized_rows_is_refused(quantised_original, name, damages, early):
-    refuse_or_do_no_harm(quantised_original, name, damages, early=early)
+def test_a_damaged_file_of_quantized_rows_is_rejected(quantized_original, name, damages, early):
+    refuse_or_do_no_harm(quantized_original, name, damages, early=early)
 
 
 def refuse_or_do_no_harm(original, name, damages, *, early):

@@ -106,7 +106,7 @@ MISSHAPEN = {
 
 @BOTH
 @pytest.mark.parametrize("case", MISSHAPEN)
-def test_a_malformed_index_is_refused(whole, case, verify):
+def test_a_malformed_index_is_rejected(whole, case, verify):
     content, expected = MISSHAPEN[case]
     replace(whole, INDEX, content)
     assert said_of(whole, verify=verify) == expected
@@ -145,7 +145,7 @@ WRONG = {
 
 @BOTH
 @pytest.mark.parametrize("case", WRONG)
-def test_an_index_with_wrong_numbers_is_refused(whole, case, verify):
+def test_an_index_with_wrong_numbers_is_rejected(whole, case, verify):
     changes, expected = WRONG[case]
     indexed(whole, **changes)
     assert said_of(whole, verify=verify) == expected
@@ -179,7 +179,7 @@ def own_bucket(rows, row):
     return rows[FIRSTS[bucket] : FIRSTS[bucket + 1]].tolist()
 
 
-def test_the_rows_of_a_bucket_may_come_in_any_order(whole):
+def test_the_rows_of_a_bucket_may_have_any_order(whole):
     rows = ROWS_OF.copy()
     crowded = int(np.argmax(np.diff(FIRSTS)))
     place = slice(FIRSTS[crowded], FIRSTS[crowded + 1])
@@ -196,7 +196,7 @@ NUMBERS = st.integers(0, 35), st.integers(0, 2**32 - 1) | st.integers(0, 12)
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(*NUMBERS), min_size=1, max_size=3))
 @example([(24, 11)])
-def test_any_change_of_the_numbers_is_refused_or_only_fails_to_find(changes):
+def test_any_change_of_the_numbers_is_rejected_or_only_fails_to_find(changes):
     numbers = index_of(TEXT)
     for place, number in changes:
         numbers[place % len(numbers)] = number
@@ -215,7 +215,7 @@ TWICE = [*WORDS[:7], "bank", *WORDS[8:]]
 
 
 @pytest.mark.parametrize("with_index", [True, False])
-def test_a_repeated_word_is_refused_by_its_second_line(whole, with_index):
+def test_a_repeated_word_is_rejected_by_its_second_line(whole, with_index):
     text = "".join(f"{word}\n" for word in TWICE).encode()
     (whole / VOCABULARY).write_bytes(text)
     replace(whole, INDEX, saved(index_of(text)))

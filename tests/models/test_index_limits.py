@@ -49,7 +49,7 @@ def test_a_bucket_holds_at_most_64_words():
 
 
 @BOTH
-def test_a_crowded_bucket_of_a_file_is_refused(tmp_path, verify):
+def test_a_crowded_bucket_of_a_file_is_rejected(tmp_path, verify):
     words = crowded_text(64).decode().split("\n")[:-1]
     folder = write_tiny(tmp_path / "tiny", words=words, vectors=np.ones((201, 1), np.float32))
     text = crowded_text(65)
@@ -58,7 +58,7 @@ def test_a_crowded_bucket_of_a_file_is_refused(tmp_path, verify):
     assert said_of(folder, verify=verify) == BUCKETS
 
 
-def test_a_vocabulary_of_one_repeated_word_is_refused():
+def test_a_vocabulary_of_one_repeated_word_is_rejected():
     with pytest.raises(ModelFolderError) as caught:
         Vocabulary.of(b"a\n" * 100_000)
     assert caught.value.detail == "vocabulary.txt has a word twice, in line 2."

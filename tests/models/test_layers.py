@@ -187,7 +187,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("case", UNFIT)
-def test_layers_that_do_not_fit_the_format_are_refused(tmp_path, case):
+def test_layers_that_do_not_fit_the_format_are_rejected(tmp_path, case):
     with pytest.raises(ModelFolderError):
         tiny_model(tmp_path, layers=UNFIT[case], word_bias=BIAS)
     assert not list(tmp_path.iterdir())

@@ -38,7 +38,7 @@ def test_a_missing_file_is_named(whole, name, verify):
 
 @BOTH
 @pytest.mark.parametrize("name", [MANIFEST, *FILES])
-def test_a_folder_in_the_place_of_a_file_is_refused(whole, name, verify):
+def test_a_folder_in_the_place_of_a_file_is_rejected(whole, name, verify):
     (whole / name).unlink()
     (whole / name).mkdir()
     if name != MANIFEST:
@@ -94,7 +94,7 @@ def test_a_relative_folder_has_the_name_of_the_directory(whole, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["with space", ".hidden", "tiny\n", "x" * 65, "é"])
-def test_a_folder_with_an_invalid_model_name_is_refused(whole, name):
+def test_a_folder_with_an_invalid_model_name_is_rejected(whole, name):
     moved = whole.rename(whole.parent / name)
     assert said_of(moved).startswith("the folder's name is no model's name: letters, digits,")
 
@@ -112,7 +112,7 @@ NOT_JSON = {
 
 
 @pytest.mark.parametrize("case", NOT_JSON)
-def test_a_manifest_that_is_not_json_is_refused(whole, case):
+def test_a_manifest_that_is_not_json_is_rejected(whole, case):
     (whole / MANIFEST).write_bytes(NOT_JSON[case])
     assert said_of(whole).startswith("manifest.json, top: Invalid JSON: ")
 
@@ -215,7 +215,7 @@ def test_vectors_and_vocabulary_have_to_be_named(whole, name):
     assert said_of(whole) == f"manifest.json, top: Value error, {expected}."
 
 
-def test_tensors_without_their_file_are_refused(whole):
+def test_tensors_without_their_file_are_rejected(whole):
     change_manifest(whole, lambda m: m["files"].pop(ATTENTION) and None)
     expected = "the manifest names tensors but not attention.safetensors"
     assert said_of(whole) == f"manifest.json, top: Value error, {expected}."

@@ -188,7 +188,7 @@ def test_the_reported_state_is_that_of_the_loaded_model(place, registry):
 WAIT = 30
 
 
-def test_the_old_model_answers_while_the_new_one_is_read(place, registry, monkeypatch):
+def test_the_old_model_is_used_while_the_new_one_is_read(place, registry, monkeypatch):
     before = registry.model("two")
     write(place / "two", 2)
     reading, go_on = threading.Event(), threading.Event()

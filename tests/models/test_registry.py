@@ -267,7 +267,7 @@ def test_a_renamed_folder_is_listed_verified_and_encodes_under_its_new_name(plac
     assert (answer.status_code, answer.json["model"]) == (200, "three")
 
 
-def test_a_model_is_ready_when_the_default_one_can_answer(place):
+def test_the_service_is_ready_if_the_default_model_can_be_used(place):
     assert registry_of(place).ready()
     break_model(place / "two")
     assert registry_of(place).ready()

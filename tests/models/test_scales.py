@@ -28,47 +28,47 @@ each_table = pytest.mark.parametrize(("table", "scales"), TABLES)
 
 @BOTH
 @each_table
-def test_scales_that_are_not_named_are_missed(quantised_whole, table, scales, verify):
-    drop(quantised_whole, scales)
-    said = said_of(quantised_whole, verify=verify)
+def test_scales_that_are_not_named_are_missed(quantized_whole, table, scales, verify):
+    drop(quantized_whole, scales)
+    said = said_of(quantized_whole, verify=verify)
     assert said == beside(scales, table)
 
 
 @BOTH
 @each_table
-def test_scales_beside_floats_are_refused(whole, table, scales, verify):
+def test_scales_with_float_vectors_are_rejected(whole, table, scales, verify):
     (whole / scales).write_bytes(saved(np.ones(11, np.float32)))
     change_manifest(whole, lambda m: m["files"].update({scales: m["files"][table]}) and None)
     said = said_of(whole, verify=verify)
     assert said == beside(scales, table)
 
 
-def test_scales_of_missing_subwords_are_refused(quantised_whole):
-    (quantised_whole / SUBWORDS).unlink()
+def test_scales_of_missing_subwords_are_rejected(quantized_whole):
+    (quantized_whole / SUBWORDS).unlink()
 
     def change(document):
         del document["files"][SUBWORDS], document["subwords"]
 
-    change_manifest(quantised_whole, change)
-    assert said_of(quantised_whole) == beside(SUBWORD_SCALES, SUBWORDS)
+    change_manifest(quantized_whole, change)
+    assert said_of(quantized_whole) == beside(SUBWORD_SCALES, SUBWORDS)
 
 
 @BOTH
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_integers_are_not_taken_for_floats(quantised_whole, dtype, verify):
+def test_integers_are_not_taken_for_floats(quantized_whole, dtype, verify):
     for scales in (SCALES, SUBWORD_SCALES):
-        drop(quantised_whole, scales)
-    change_manifest(quantised_whole, lambda m: m.update(dtype=dtype))
-    assert said_of(quantised_whole, verify=verify) == f"vectors.npy has not the dtype {dtype}."
+        drop(quantized_whole, scales)
+    change_manifest(quantized_whole, lambda m: m.update(dtype=dtype))
+    assert said_of(quantized_whole, verify=verify) == f"vectors.npy has not the dtype {dtype}."
 
 
 @BOTH
 @each_table
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int16, np.bool_])
-def test_other_numbers_are_not_taken_for_integers(quantised_whole, table, scales, dtype, verify):
+def test_other_numbers_are_not_taken_for_integers(quantized_whole, table, scales, dtype, verify):
     rows = 11 if scales == SCALES else 2
-    replace(quantised_whole, table, saved(np.ones((rows, 5), dtype)))
-    assert said_of(quantised_whole, verify=verify) == f"{table} has not the dtype int8."
+    replace(quantized_whole, table, saved(np.ones((rows, 5), dtype)))
+    assert said_of(quantized_whole, verify=verify) == f"{table} has not the dtype int8."
 
 
 def scales_header(shape="(11,)", descr="'<f4'", order="False"):
@@ -103,10 +103,10 @@ ATTACKS = {
 
 @BOTH
 @pytest.mark.parametrize("case", ATTACKS)
-def test_invalid_scales_are_refused(quantised_whole, case, verify):
+def test_invalid_scales_are_rejected(quantized_whole, case, verify):
     content, expected = ATTACKS[case]
-    replace(quantised_whole, SCALES, content)
-    assert said_of(quantised_whole, verify=verify) == expected
+    replace(quantized_whole, SCALES, content)
+    assert said_of(quantized_whole, verify=verify) == expected
 
 
 SIGNALLING = np.array([0x7F800001], np.uint32).view(np.float32)[0]
@@ -116,36 +116,36 @@ WRONG_SCALES = [np.nan, SIGNALLING, np.inf, -np.inf, 0.0, -0.0, -1.0, -1e-45, BE
 
 @pytest.mark.parametrize("scale", WRONG_SCALES, ids=str)
 @pytest.mark.parametrize("row", [0, 7, 10])
-def test_a_scale_that_is_not_above_zero_and_finite_is_refused_by_row(quantised_whole, row, scale):
+def test_a_scale_that_is_not_above_zero_and_finite_is_rejected_by_row(quantized_whole, row, scale):
     scales = ONES.copy()
     scales[row:] = scale
-    replace(quantised_whole, SCALES, saved(scales))
-    assert said_of(quantised_whole) == f"scales.npy has no scale above 0 and finite in row {row}."
+    replace(quantized_whole, SCALES, saved(scales))
+    assert said_of(quantized_whole) == f"scales.npy has no scale above 0 and finite in row {row}."
 
 
 @pytest.mark.parametrize("scale", [1e-45, 1e-38, 1.0, LARGEST_SCALE])
-def test_any_other_scale_gives_finite_vectors(quantised_whole, scale):
-    replace(quantised_whole, SCALES, saved(np.full(11, scale, np.float32)))
-    assert np.isfinite(read_model(quantised_whole).vectors).all()
+def test_any_other_scale_gives_finite_vectors(quantized_whole, scale):
+    replace(quantized_whole, SCALES, saved(np.full(11, scale, np.float32)))
+    assert np.isfinite(read_model(quantized_whole).vectors).all()
 
 
-def test_scales_of_subwords_are_checked_too(quantised_whole):
-    replace(quantised_whole, SUBWORD_SCALES, saved(np.array([1, np.nan], np.float32)))
-    said = said_of(quantised_whole)
+def test_scales_of_subwords_are_checked(quantized_whole):
+    replace(quantized_whole, SUBWORD_SCALES, saved(np.array([1, np.nan], np.float32)))
+    said = said_of(quantized_whole)
     assert said == "subword_scales.npy has no scale above 0 and finite in row 1."
-    replace(quantised_whole, SUBWORD_SCALES, saved(np.ones(3, np.float32)))
-    said = said_of(quantised_whole)
+    replace(quantized_whole, SUBWORD_SCALES, saved(np.ones(3, np.float32)))
+    said = said_of(quantized_whole)
     assert said == "subword_scales.npy has another shape than manifest.json says."
 
 
 @each_table
-def test_minus_128_is_refused_by_row(quantised_whole, table, scales):
+def test_minus_128_is_rejected_by_row(quantized_whole, table, scales):
     integers = np.full((11 if scales == SCALES else 2, 5), -127, np.int8)
-    replace(quantised_whole, table, saved(integers))
-    assert read_model(quantised_whole)
+    replace(quantized_whole, table, saved(integers))
+    assert read_model(quantized_whole)
     integers[1, 4] = -128
-    replace(quantised_whole, table, saved(integers))
-    assert said_of(quantised_whole) == f"{table} has -128 in row 1."
+    replace(quantized_whole, table, saved(integers))
+    assert said_of(quantized_whole) == f"{table} has -128 in row 1."
 
 
 def test_numbers_are_counted_through_the_whole_table(tmp_path):
@@ -162,27 +162,27 @@ def test_numbers_are_counted_through_the_whole_table(tmp_path):
     assert said_of(folder) == "scales.npy has no scale above 0 and finite in row 70001."
 
 
-def test_without_verification_no_number_is_read(quantised_whole):
-    replace(quantised_whole, SCALES, saved(np.full(11, np.nan, np.float32)))
-    replace(quantised_whole, VECTORS, saved(np.full((11, 5), -128, np.int8)))
-    assert np.isnan(read_model(quantised_whole, verify=False).rows[3]).all()
+def test_without_verification_no_number_is_read(quantized_whole):
+    replace(quantized_whole, SCALES, saved(np.full(11, np.nan, np.float32)))
+    replace(quantized_whole, VECTORS, saved(np.full((11, 5), -128, np.int8)))
+    assert np.isnan(read_model(quantized_whole, verify=False).rows[3]).all()
 
 
 @BOTH
 @pytest.mark.parametrize("name", [SCALES, SUBWORD_SCALES])
-def test_a_missing_or_wrong_file_of_scales_is_named(quantised_whole, name, verify):
-    content = (quantised_whole / name).read_bytes()
+def test_a_missing_or_wrong_file_of_scales_is_named(quantized_whole, name, verify):
+    content = (quantized_whole / name).read_bytes()
     for other in (content[:-1], content + b"\0", b""):
-        (quantised_whole / name).write_bytes(other)
-        said = said_of(quantised_whole, verify=verify)
+        (quantized_whole / name).write_bytes(other)
+        said = said_of(quantized_whole, verify=verify)
         assert said == f"{name} has another number of bytes than manifest.json says."
-    (quantised_whole / name).unlink()
-    assert said_of(quantised_whole, verify=verify) == f"{name} cannot be read."
+    (quantized_whole / name).unlink()
+    assert said_of(quantized_whole, verify=verify) == f"{name} cannot be read."
 
 
 @pytest.mark.parametrize("name", [VECTORS, SCALES, SUBWORDS, SUBWORD_SCALES])
-def test_a_file_with_other_bytes_is_named(quantised_whole, name):
-    content = bytearray((quantised_whole / name).read_bytes())
+def test_a_file_with_other_bytes_is_named(quantized_whole, name):
+    content = bytearray((quantized_whole / name).read_bytes())
     content[-2] ^= 1
-    (quantised_whole / name).write_bytes(content)
-    assert said_of(quantised_whole) == f"{name} has another checksum than manifest.json says."
+    (quantized_whole / name).write_bytes(content)
+    assert said_of(quantized_whole) == f"{name} has another checksum than manifest.json says."

@@ -85,14 +85,14 @@ ATTACKS = {
 
 @BOTH
 @pytest.mark.parametrize("case", ATTACKS)
-def test_an_invalid_table_is_refused(whole, case, verify):
+def test_an_invalid_table_is_rejected(whole, case, verify):
     content, expected = ATTACKS[case]
     replace(whole, SUBWORDS, content)
     assert said_of(whole, verify=verify) == expected
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_number_that_is_not_finite_is_refused_by_row(whole, value):
+def test_a_number_that_is_not_finite_is_rejected_by_row(whole, value):
     table = np.ones((100_000, 5), np.float32)
     table[[70_001, 90_000], [4, 0]] = value
     replace(whole, SUBWORDS, saved(table))

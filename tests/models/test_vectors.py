@@ -120,7 +120,7 @@ ATTACKS = {
 
 @BOTH
 @pytest.mark.parametrize("case", ATTACKS)
-def test_an_invalid_table_is_refused(whole, case, verify):
+def test_an_invalid_table_is_rejected(whole, case, verify):
     content, expected = ATTACKS[case]
     replace(whole, VECTORS, content)
     said = said_of(whole, verify=verify)
@@ -128,7 +128,7 @@ def test_an_invalid_table_is_refused(whole, case, verify):
     assert expected in {None, said}
 
 
-def test_a_table_cut_short_is_refused_though_it_is_signed(whole):
+def test_a_truncated_table_is_rejected_despite_a_valid_checksum(whole):
     content = (whole / VECTORS).read_bytes()
     for length in (*range(0, 150, 7), len(content) - 1):
         replace(whole, VECTORS, content[:length])
@@ -137,7 +137,7 @@ def test_a_table_cut_short_is_refused_though_it_is_signed(whole):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize(("row", "column"), [(0, 0), (4, 2), (10, 4)])
-def test_a_number_that_is_not_finite_is_refused_by_row(whole, row, column, value):
+def test_a_number_that_is_not_finite_is_rejected_by_row(whole, row, column, value):
     table = TABLE.copy()
     table[row:, column] = value
     replace(whole, VECTORS, saved(table))

@@ -44,7 +44,7 @@ ATTACKS = {
 
 @BOTH
 @pytest.mark.parametrize("case", ATTACKS)
-def test_an_invalid_vocabulary_is_refused_by_line(whole, case, verify):
+def test_an_invalid_vocabulary_is_rejected_by_line(whole, case, verify):
     content, expected = ATTACKS[case]
     replace(whole, VOCABULARY, content)
     assert said_of(whole, verify=verify) == expected
@@ -98,13 +98,13 @@ def test_a_word_may_be_longer_than_what_is_read_at_once(length, letter):
     assert [vocabulary.word(row) for row in range(4)] == words
 
 
-def test_a_word_of_64_kib_is_refused():
+def test_a_word_of_64_kib_is_rejected():
     with pytest.raises(ModelFolderError) as caught:
         vocabulary_of(["first", "a" * (1 << 16), "last"])
     assert caught.value.detail == "vocabulary.txt has a word of 64 KiB or more, in line 2."
 
 
-def test_a_vocabulary_of_4_gib_is_refused_before_it_is_read(whole):
+def test_a_vocabulary_of_4_gib_is_rejected_before_it_is_read(whole):
     os.truncate(whole / VOCABULARY, 1 << 32)
     change_manifest(whole, lambda m: m["files"][VOCABULARY].update(bytes=1 << 32))
     assert said_of(whole, verify=False) == "vocabulary.txt has 4 GiB or more."
@@ -138,7 +138,7 @@ def test_a_lone_surrogate_has_no_row():
 
 
 @given(st.lists(WORD, min_size=2, max_size=8, unique=True), st.data())
-def test_a_word_given_twice_is_refused_by_its_second_line(words, data):
+def test_a_word_given_twice_is_rejected_by_its_second_line(words, data):
     first = data.draw(st.integers(0, len(words) - 1))
     second = data.draw(st.integers(first + 1, len(words)))
     doubled = [*words[:second], words[first], *words[second:]]

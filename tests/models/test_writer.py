@@ -162,7 +162,7 @@ def test_an_invalid_call_leaves_nothing_behind(tmp_path, changes):
 
 
 @pytest.mark.parametrize("name", ["a b", ".hidden", "-flag", "é", "x" * 65])
-def test_an_invalid_model_name_is_refused(tmp_path, name):
+def test_an_invalid_model_name_is_rejected(tmp_path, name):
     with pytest.raises(ModelFolderError):
         write_tiny(tmp_path / name)
     assert not list(tmp_path.iterdir())

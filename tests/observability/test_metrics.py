@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from polyseme.observability import metrics
 from tests.api.conftest import in_process
 from tests.api.problem import SECRET
-from tests.observability.numbers import Numbers, numbers, total
+from tests.observability.samples import Numbers, numbers, total
 from tests.tiny import write_tiny
 
 WORDS = ["apple", "BANK", "river", "zzz", "gnat"]
@@ -70,7 +70,7 @@ def test_every_kind_of_request_is_counted_with_its_stages_and_words(client: http
     assert SECRET not in text and "BREW" not in text
 
 
-def test_words_that_are_cut_off_are_counted(client: httpx.Client) -> None:
+def test_truncated_words_are_counted(client: httpx.Client) -> None:
     grown = Grown(client)
     client.post("/v1/encode", json={**ONE, "input": [[*WORDS, "end", "end"]], "truncate": True})
     assert grown("truncated_words_total", model="tiny") == 2

@@ -74,7 +74,7 @@ def test_back_and_forward_restore_sentences(open_page: Open) -> None:
     assert written(reader) == ["A", "river"]
 
 
-def test_enter_sends_and_shift_enter_begins_a_line(open_page: Open) -> None:
+def test_enter_submits_and_shift_enter_starts_a_line(open_page: Open) -> None:
     reader = open_page()
     sentence(reader).fill("one")
     reader.page.keyboard.press("Shift+Enter")
@@ -85,7 +85,7 @@ def test_enter_sends_and_shift_enter_begins_a_line(open_page: Open) -> None:
     assert reader.address == "#attention?text=one%0Atwo"
 
 
-def test_the_button_sends_too(open_page: Open) -> None:
+def test_the_button_submits(open_page: Open) -> None:
     reader = open_page()
     before = reader.page.evaluate("history.length")
     sentence(reader).fill("one two three")
@@ -113,7 +113,7 @@ def test_an_empty_sentence_sends_no_request(open_page: Open) -> None:
         assert not reader.problem.is_visible()
 
 
-def test_a_sentence_over_the_limit_is_refused_in_the_services_words(
+def test_a_sentence_over_the_limit_shows_the_services_error(
     open_page: Open, client: httpx.Client
 ) -> None:
     long = "river " * 20_000
@@ -126,9 +126,7 @@ def test_a_sentence_over_the_limit_is_refused_in_the_services_words(
     assert not words(reader).first.is_visible()
 
 
-def test_an_unknown_model_is_reported_in_the_services_words(
-    open_page: Open, client: httpx.Client
-) -> None:
+def test_an_unknown_model_shows_the_services_error(open_page: Open, client: httpx.Client) -> None:
     reader = open_page(attention_address(model="nobody"))
     told = client.post("/v1/encode", json={"input": "a", "model": "nobody"}).json()
     assert told["detail"] in reader.problem.text_content()
@@ -136,7 +134,7 @@ def test_an_unknown_model_is_reported_in_the_services_words(
     assert written(reader) == APPLE_WORDS
 
 
-def test_unknown_words_can_be_refused(open_page: Open) -> None:
+def test_unknown_words_can_be_rejected(open_page: Open) -> None:
     reader = open_page(attention_address(text="river qqzx"))
     choose(reader, "Unknown words", "error")
     assert "vocabulary" in reader.problem.text_content()
@@ -152,7 +150,7 @@ def test_case_changes_the_key_of_a_word(open_page: Open) -> None:
     assert reader.address == "#attention?text=Apple&case=lower"
 
 
-def test_an_address_opened_afresh_gives_the_same_view(open_page: Open) -> None:
+def test_an_address_opened_in_a_new_window_gives_the_same_view(open_page: Open) -> None:
     address = attention_address(
         text=APPLES, case="lower", layer=0, head=2, picture="heatmap", word=4, row=3, column=1
     )
@@ -163,7 +161,7 @@ def test_an_address_opened_afresh_gives_the_same_view(open_page: Open) -> None:
     assert reader.page.get_by_label("Case", exact=True).input_value() == "lower"
 
 
-def test_an_invalid_address_shows_the_first_choice(open_page: Open) -> None:
+def test_an_invalid_address_shows_the_defaults(open_page: Open) -> None:
     reader = open_page(attention_address(word=99))
     for state in ({"word": 99}, {"layer": 7, "head": "x"}, {"row": -1, "word": "e"}):
         reader.go(attention_address(**state))
@@ -201,7 +199,7 @@ def test_markup_stays_text(open_page: Open) -> None:
     assert reader.page.get_by_role("heading", name="img attends most to").is_visible()
 
 
-def test_astral_letters_and_emoji_are_words_too(open_page: Open, client: httpx.Client) -> None:
+def test_astral_letters_and_emoji_are_words(open_page: Open, client: httpx.Client) -> None:
     text = "👩‍🚀 𝔘𝔫𝔦 river 😀"
     reader = open_page(attention_address(text=text))
     assert written(reader) == [token["text"] for token in encoded(client, text)["tokens"]]
@@ -222,7 +220,7 @@ def test_the_response_and_its_command_agree(open_page: Open, tmp_path: Path) -> 
     assert "model" not in reader.command()
 
 
-def test_the_arrows_go_from_word_to_word(open_page: Open) -> None:
+def test_the_arrow_keys_move_between_words(open_page: Open) -> None:
     reader = open_page()
     words(reader).nth(0).focus()
     for key in ["ArrowRight", "ArrowRight", "Home", "End", "ArrowLeft", "Enter"]:
@@ -267,7 +265,7 @@ def test_a_single_occurrence_opens_compare_with_an_empty_one(
     assert "case" not in compared(reader)
 
 
-def test_input_is_sent_although_the_view_is_left(open_page: Open) -> None:
+def test_input_is_kept_after_the_view_is_left(open_page: Open) -> None:
     reader = open_page()
     sentence(reader).evaluate(
         """(box) => {
@@ -284,7 +282,7 @@ def test_input_is_sent_although_the_view_is_left(open_page: Open) -> None:
     assert reader.address == "#attention?text=The+river+bank"
 
 
-def test_the_address_has_the_cell_though_the_view_was_left(open_page: Open) -> None:
+def test_the_address_has_the_cell_after_the_view_is_left(open_page: Open) -> None:
     reader = open_page(attention_address(row=2, column=2))
     grid(reader).evaluate(
         """(grid) => {
@@ -317,7 +315,7 @@ def test_a_cell_is_kept_while_the_next_view_loads(open_page: Open) -> None:
     assert reader.address == "#attention?row=3&column=2"
 
 
-def test_back_restores_a_replaced_sentence(open_page: Open) -> None:
+def test_back_restores_the_previous_sentence(open_page: Open) -> None:
     reader = open_page()
     sentence(reader).fill("A river")
     reader.page.keyboard.press("Enter")
@@ -368,9 +366,7 @@ def test_shortened_words_keep_grapheme_clusters(open_page: Open) -> None:
         assert reader.page.evaluate(f"{lettering}.shorten(family, most)", [text, 3]) == shown
 
 
-def test_a_copied_table_reads_as_it_was_in_a_spreadsheet(
-    open_page: Open, client: httpx.Client
-) -> None:
+def test_a_copied_table_is_the_same_in_a_spreadsheet(open_page: Open, client: httpx.Client) -> None:
     text = 'He said "no" " to it.'
     reader = open_page(attention_address(text=text))
     reader.page.get_by_text("The weights as a table").click()
@@ -424,7 +420,7 @@ def test_each_cell_is_announced_once(open_page: Open, client: httpx.Client) -> N
     assert heard(line) == [f"Apple attends to .: {expected:.4f}"]
 
 
-def test_each_dimension_is_announced_once_without_a_hint_on_pointing(open_page: Open) -> None:
+def test_each_dimension_is_announced_once(open_page: Open) -> None:
     reader = open_page()
     line = status(reader, "static and contextual vector")
     line.evaluate(HEARD)
@@ -561,7 +557,7 @@ def test_twelve_layers_of_twelve_heads_fit(open_page: Open, tiny_models: httpx.C
     assert "layer=2&head=0" in reader.address
 
 
-def test_the_layers_of_another_model_need_not_be_there(
+def test_a_layer_that_another_model_lacks_falls_back(
     open_page: Open, tiny_models: httpx.Client
 ) -> None:
     reader = open_page(
@@ -602,7 +598,9 @@ def test_a_lower_case_model_and_subwords_are_noted(
     assert reader.page.get_by_text("1 composed of subwords").is_visible()
 
 
-def test_words_that_run_from_right_to_left(open_page: Open, tiny_models: httpx.Client) -> None:
+def test_right_to_left_words_keep_their_direction(
+    open_page: Open, tiny_models: httpx.Client
+) -> None:
     text = " ".join(HEBREW)
     reader = open_page(attention_address(text=text, model="hebrew"), service=tiny_models)
     expected = weights(tiny_models, text, model="hebrew")[0, 0]
@@ -617,7 +615,7 @@ def test_words_that_run_from_right_to_left(open_page: Open, tiny_models: httpx.C
     assert not reader.scrolls_sideways()
 
 
-def test_a_single_word_has_a_picture(open_page: Open, tiny_models: httpx.Client) -> None:
+def test_a_single_word_has_a_figure(open_page: Open, tiny_models: httpx.Client) -> None:
     reader = open_page(attention_address(text="apple", model="deep"), service=tiny_models)
     assert readout(reader) == "apple attends to apple: 1.0000"
     grid(reader).focus()

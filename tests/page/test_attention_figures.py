@@ -71,7 +71,7 @@ def test_numbers_are_shown_in_cells_where_they_fit(open_page: Open, client: http
     expect(attention(reader).locator("text.in-cell")).to_have_count(0)
 
 
-def test_a_darker_cell_is_a_greater_weight(open_page: Open, client: httpx.Client) -> None:
+def test_a_darker_cell_is_a_larger_weight(open_page: Open, client: httpx.Client) -> None:
     reader = open_page(attention_address(head=1))
     expected = weights(client, APPLES)[0, 1].ravel()
     cells = reader.page.evaluate(
@@ -98,7 +98,7 @@ def test_a_click_chooses_the_cell_and_the_word_of_its_row(open_page: Open) -> No
     assert readout(reader).startswith("phone attends to new: ")
 
 
-def test_the_keyboard_gets_from_the_top_of_the_page_to_a_cell(
+def test_the_keyboard_reaches_a_cell_from_the_top_of_the_page(
     open_page: Open, client: httpx.Client
 ) -> None:
     reader = open_page(attention_address(row=0, column=0))
@@ -149,7 +149,7 @@ def test_moving_the_pointer_does_not_redraw(open_page: Open) -> None:
     assert reader.page.evaluate("document.querySelector('svg.heatmap').mark") is True
 
 
-def test_a_small_picture_is_chosen_and_shown_in_large(open_page: Open) -> None:
+def test_a_chosen_thumbnail_is_shown_in_the_figure(open_page: Open) -> None:
     reader = open_page()
     small = reader.page.get_by_role("group", name="Layers and heads").get_by_role("button")
     assert [one.get_attribute("aria-label") for one in small.all()] == [
@@ -178,7 +178,7 @@ def lines(reader) -> list[dict]:
     )
 
 
-def test_a_stronger_line_is_a_greater_weight(open_page: Open, client: httpx.Client) -> None:
+def test_a_stronger_line_is_a_larger_weight(open_page: Open, client: httpx.Client) -> None:
     reader = open_page(attention_address(picture="lines", head=1))
     expected = weights(client, APPLES)[0, 1]
     drawn = lines(reader)
@@ -191,9 +191,7 @@ def test_a_stronger_line_is_a_greater_weight(open_page: Open, client: httpx.Clie
         assert drawn[0][measure] < 0.5 * drawn[-1][measure]
 
 
-def test_a_word_under_the_pointer_shows_its_own_lines(
-    open_page: Open, client: httpx.Client
-) -> None:
+def test_pointing_at_a_word_shows_its_lines(open_page: Open, client: httpx.Client) -> None:
     reader = open_page(attention_address(picture="lines"))
     assert len({one["row"] for one in lines(reader)}) == COUNT
     reader.page.get_by_role("option", name="phone").hover()
@@ -206,7 +204,7 @@ def test_a_word_under_the_pointer_shows_its_own_lines(
     assert len({one["row"] for one in lines(reader)}) == COUNT
 
 
-def test_the_arrows_go_through_the_query_tokens(open_page: Open) -> None:
+def test_the_arrow_keys_move_through_the_query_tokens(open_page: Open) -> None:
     reader = open_page(attention_address(picture="lines"))
     queries = reader.page.get_by_role("listbox", name="Query tokens")
     queries.focus()
@@ -342,7 +340,7 @@ def test_a_word_without_a_static_vector_is_marked(open_page: Open) -> None:
     assert reader.page.get_by_text("This word has no static vector").is_visible()
 
 
-def test_an_occurrence_goes_on_to_compare_with_its_other_spelling(open_page: Open) -> None:
+def test_an_occurrence_opens_compare_with_its_other_spelling(open_page: Open) -> None:
     reader = open_page(attention_address(word=10))
     link = reader.page.get_by_role("link", name="Compare this occurrence")
     said = parse_qs(link.get_attribute("href").split("?")[1])
@@ -353,7 +351,7 @@ def test_an_occurrence_goes_on_to_compare_with_its_other_spelling(open_page: Ope
     assert json.loads(said["occurrences"][0]) == [[text, "bank", 1], [text, "bank", 0]]
 
 
-def test_the_numbers_are_a_table_to_read_and_to_copy(open_page: Open, client: httpx.Client) -> None:
+def test_the_weights_are_a_table_that_can_be_copied(open_page: Open, client: httpx.Client) -> None:
     reader = open_page(attention_address(head=1))
     assert reader.page.get_by_role("table").count() == 0
     reader.page.get_by_text("The weights as a table").click()
@@ -388,7 +386,7 @@ def said_of_long(row: int, column: int, expected: np.ndarray) -> str:
     return f"{WORDS[row]} attends to {WORDS[column]}: {expected[row, column]:.4f}"
 
 
-def test_above_150_words_the_heatmap_is_painted(open_page: Open, client: httpx.Client) -> None:
+def test_above_150_words_the_heatmap_is_a_canvas(open_page: Open, client: httpx.Client) -> None:
     reader = open_page(attention_address(text=LONG, head=2), device_scale_factor=2, height=1200)
     expected = weights(client, LONG)[0, 2]
     canvas = attention(reader).locator("canvas")
@@ -404,7 +402,9 @@ def test_above_150_words_the_heatmap_is_painted(open_page: Open, client: httpx.C
     assert "200 words" in grid(reader).get_attribute("aria-label")
 
 
-def test_a_painted_cell_has_the_color_of_its_weight(open_page: Open, client: httpx.Client) -> None:
+def test_a_cell_of_the_canvas_has_the_color_of_its_weight(
+    open_page: Open, client: httpx.Client
+) -> None:
     reader = open_page(attention_address(text=LONG, head=0))
     expected = weights(client, LONG)[0, 0]
     theme = attention(reader).locator("canvas").evaluate(
@@ -429,7 +429,7 @@ def test_a_painted_cell_has_the_color_of_its_weight(open_page: Open, client: htt
     assert lightness[strong].max() < lightness[weak].min()
 
 
-def test_the_painted_picture_is_saved_as_png(open_page: Open, tmp_path: Path) -> None:
+def test_a_canvas_is_saved_as_png(open_page: Open, tmp_path: Path) -> None:
     reader = open_page(attention_address(text=LONG))
     figure = attention(reader)
     assert not figure.get_by_role("button", name="Save SVG").is_visible()
@@ -449,14 +449,14 @@ def test_in_lines_only_one_words_lines_are_drawn(open_page: Open, client: httpx.
     assert line.count() == (expected[150] >= 0.01).sum()
 
 
-def test_too_many_words_for_a_table_are_left_to_the_json(open_page: Open) -> None:
+def test_a_table_of_too_many_words_refers_to_the_json(open_page: Open) -> None:
     reader = open_page(attention_address(text=LONG))
     reader.page.get_by_text("The weights as a table").click()
     expect(reader.page.get_by_text("Save the JSON instead")).to_be_visible()
     assert reader.page.get_by_role("table").count() == 0
 
 
-def test_150_words_are_drawn_and_151_painted(open_page: Open) -> None:
+def test_150_words_are_svg_and_151_a_canvas(open_page: Open) -> None:
     reader = open_page("#models")
     for count in (150, 151):
         reader.go(attention_address(text=" ".join(WORDS[:count])))
@@ -485,7 +485,7 @@ def test_it_is_accessible_and_fits(open_page: Open, axe: Axe, width: int, theme:
         assert not reader.scrolls_sideways(), state
 
 
-def test_an_error_is_accessible_too(open_page: Open, axe: Axe) -> None:
+def test_an_error_is_accessible(open_page: Open, axe: Axe) -> None:
     reader = open_page()
     for text, said in [("", "Type a sentence"), ("river qqzx Zebra", "vocabulary")]:
         reader.go(attention_address(text=text, oov="error"))
@@ -493,7 +493,7 @@ def test_an_error_is_accessible_too(open_page: Open, axe: Axe) -> None:
         assert reader.violations(axe) == [], text
 
 
-def test_the_picture_is_never_wider_than_its_room(open_page: Open) -> None:
+def test_the_figure_is_never_wider_than_its_space(open_page: Open) -> None:
     reader = open_page(attention_address(text=" ".join(["river bank"] * 20)), width=500)
     for width in (320, 900, 1200):
         reader.resize(width)
@@ -506,7 +506,7 @@ def test_the_picture_is_never_wider_than_its_room(open_page: Open) -> None:
         assert cells["width"] / 40 <= 34, width
 
 
-def test_the_theme_follow_the_reader(open_page: Open) -> None:
+def test_colors_follow_the_chosen_theme(open_page: Open) -> None:
     reader = open_page()
     theme = (
         "[...document.querySelectorAll('.heatmap path')].map((path) => path.getAttribute('fill'))"
@@ -517,7 +517,7 @@ def test_the_theme_follow_the_reader(open_page: Open) -> None:
     assert set(reader.page.evaluate(theme)).isdisjoint(light)
 
 
-def test_readouts_do_not_move_the_picture(open_page: Open) -> None:
+def test_readouts_do_not_move_the_figure(open_page: Open) -> None:
     text = f"river {'long' * 30} bank of {'longer' * 30} money"
     reader = open_page(width=320)
     for picture in ("heatmap", "lines"):

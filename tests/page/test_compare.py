@@ -44,7 +44,7 @@ def test_it_opens_with_an_example_and_the_services_numbers(
     assert tables(reader) == pytest.approx(both.ravel().tolist(), abs=0.0000501)
 
 
-def test_each_example_is_answered_and_makes_a_step_to_go_back_to(open_page: Open) -> None:
+def test_each_example_is_compared_and_adds_a_history_entry(open_page: Open) -> None:
     reader = open_page("#compare")
     examples = reader.page.get_by_role("group", name="Examples").get_by_role("button")
     for button in examples.all():
@@ -77,14 +77,14 @@ def test_context_separates_occurrences_of_one_static_vector(
     )
 
 
-def test_notes_of_pairs_that_hang_together_are_one(open_page: Open) -> None:
+def test_notes_of_overlapping_pairs_are_merged(open_page: Open) -> None:
     reader = open_page(address(EIGHT))
     notes = reader.page.locator(".notes li").all_text_contents()
     assert [note.split(" share")[0] for note in notes[:2]] == ["C and D", "E and F"]
     assert notes[2:] == ["H is not in the vocabulary; its static vector is zero."]
 
 
-def test_the_map_has_the_services_places_on_one_scale(
+def test_the_map_has_the_services_positions_on_one_scale(
     open_page: Open, client: httpx.Client
 ) -> None:
     reader = open_page(address(EIGHT))
@@ -113,13 +113,13 @@ def test_equal_static_vectors_are_one_mark_with_both_letters(open_page: Open) ->
     assert static == ["Static vector of A and B (bank)"]
     label = reader.page.locator(".flat-map .static.point text").text_content()
     assert label == "A and B: bank"
-    assert reader.page.locator(".flat-map .move").count() == 2
+    assert reader.page.locator(".flat-map .arrow").count() == 2
     contextual = sorted(name for name in places(reader) if name.startswith("Contextual"))
     assert contextual == ["Contextual vector of A (bank)", "Contextual vector of B (bank)"]
 
 
 @pytest.mark.parametrize("width", [320, 1200])
-def test_labels_of_the_map_cover_neither_each_other_nor_the_edge(
+def test_labels_of_the_map_overlap_neither_each_other_nor_the_edge(
     open_page: Open, width: int
 ) -> None:
     reader = open_page(width=width)
@@ -142,7 +142,7 @@ def test_labels_of_the_map_cover_neither_each_other_nor_the_edge(
 BOXES = "(all) => all.map((one) => one.getBoundingClientRect().toJSON())"
 
 
-def test_a_point_is_named_for_the_pointer_and_for_the_keyboard(open_page: Open) -> None:
+def test_a_point_has_a_name_for_pointer_and_keyboard(open_page: Open) -> None:
     reader = open_page(address(BANKS))
     said = reader.page.locator("output.pointed")
     reader.page.locator(".flat-map .static.point").hover()
@@ -198,7 +198,7 @@ def test_an_occurrence_opens_its_attention(open_page: Open) -> None:
     expect(reader.page).to_have_url(re.compile(r"#attention\?.*\bword=6\b"))
 
 
-def test_another_word_is_picked_by_mouse_and_by_keyboard(
+def test_another_word_is_chosen_by_mouse_and_by_keyboard(
     open_page: Open, client: httpx.Client
 ) -> None:
     reader = open_page(address(BANKS))
@@ -230,7 +230,7 @@ def test_the_second_of_two_equal_words_is_another_occurrence(
     assert cosines(reader)[5] == pytest.approx(given["contextual_similarity"][0][1], abs=0.00501)
 
 
-def test_how_many_neighbors_and_the_case_are_part_of_the_question(
+def test_the_request_has_the_number_of_neighbors_and_the_case(
     open_page: Open, client: httpx.Client, tmp_path: Path
 ) -> None:
     reader = open_page(address(APPLES))
@@ -272,7 +272,7 @@ ODD: list[object] = [
 def test_an_address_without_occurrences_shows_the_first_example(open_page: Open) -> None:
     reader = open_page(address("["))
     assert sentence(reader, 1).input_value() == "Apple launched a new phone"
-    assert reader.page.get_by_text("The address does not contain occurrences").is_visible()
+    assert reader.page.get_by_text("The address does not contain valid occurrences").is_visible()
     example(reader, "bank / bank")
     assert kept(reader) == [["River bank flows", "bank", 0], ["Money bank grows", "bank", 0]]
     assert not reader.page.get_by_text("The address does not contain").is_visible()
@@ -289,7 +289,7 @@ MISSING: list[tuple[Row, str]] = [
 ]
 
 
-def test_an_absent_word_is_refused_and_can_be_corrected(open_page: Open) -> None:
+def test_an_absent_word_is_an_error_and_can_be_corrected(open_page: Open) -> None:
     reader = open_page(address(BANKS))
     for row, said in MISSING:
         assert not reader.problem.is_visible()
@@ -305,7 +305,7 @@ def test_an_absent_word_is_refused_and_can_be_corrected(open_page: Open) -> None
         assert len(cosines(reader)) == 8, row
 
 
-def test_an_unknown_model_is_reported_in_the_services_words(open_page: Open) -> None:
+def test_an_unknown_model_shows_the_services_error(open_page: Open) -> None:
     reader = open_page(address(BANKS, model="nobody"))
     expect(reader.problem).to_contain_text("model")
     assert not reader.page.get_by_role("figure").first.is_visible()
@@ -319,7 +319,7 @@ def test_an_unreachable_service_is_reported_and_recovers(open_page: Open) -> Non
 
     reader.page.route("**/v1/*", abort)
     sentence(reader, 1).fill("River bank rises")
-    expect(reader.problem).to_contain_text("The service did not answer.")
+    expect(reader.problem).to_contain_text("The service did not respond.")
     reader.page.unroute("**/v1/*", abort)
     sentence(reader, 1).press("Enter")
     with reader.page.expect_response("**/v1/compare"):
@@ -357,7 +357,7 @@ def test_the_same_occurrence_twice_is_one_point_of_both(open_page: Open) -> None
     assert cosines(reader) == [1] * 8
 
 
-def test_a_sentence_from_right_to_left_keeps_its_direction(open_page: Open) -> None:
+def test_a_right_to_left_sentence_keeps_its_direction(open_page: Open) -> None:
     reader = open_page(address([("שלום עולם bank", "bank"), BANKS[1]]))
     assert pressed(reader, 1) == [2]
     boxes = [word.bounding_box()["x"] for word in words(reader, 1).all()]
@@ -381,7 +381,7 @@ def test_a_very_long_word_is_shown_within_the_page(open_page: Open) -> None:
     assert not reader.scrolls_sideways()
 
 
-def test_a_card_of_a_very_long_sentence_shows_the_surroundings_of_the_word(
+def test_a_card_of_a_very_long_sentence_shows_the_context_of_the_word(
     open_page: Open, axe: Axe
 ) -> None:
     text = "left " * 300 + "bank" + " right" * 300
@@ -404,7 +404,7 @@ def test_the_shown_results_can_be_saved(open_page: Open, tmp_path: Path) -> None
     assert set(sent) == {"occurrences", "neighbors", "map"}
 
 
-def test_each_picture_can_be_taken_away(open_page: Open, tmp_path: Path) -> None:
+def test_each_figure_can_be_saved(open_page: Open, tmp_path: Path) -> None:
     reader = open_page(address(APPLES))
     for figure, said in [
         ("Similarity", ">In context</text>"),

@@ -83,7 +83,7 @@ def test_a_typed_sentence_survives_leaving_the_view(open_page: Open) -> None:
     assert pressed(reader, 1) == [2]
 
 
-def test_typing_makes_no_step_to_go_back_to(open_page: Open) -> None:
+def test_typing_adds_no_history_entry(open_page: Open) -> None:
     reader = open_page("#compare")
     example(reader, "bank / bank")
     typed(reader, 1, "River bank flow")
@@ -160,7 +160,7 @@ SHORT: list[tuple[list[list], str]] = [
 ]
 
 
-def test_an_address_with_one_sentence_waits_for_the_other(open_page: Open) -> None:
+def test_an_address_with_one_sentence_gets_an_empty_second(open_page: Open) -> None:
     reader = open_page("#models")
     questions: list[str] = []
     reader.page.on("request", lambda request: questions.append(request.post_data or request.url))
@@ -252,7 +252,7 @@ HEARD = """() => {
 }"""
 
 
-def test_a_result_is_heard_once_and_a_redraw_not_at_all(open_page: Open) -> None:
+def test_a_result_is_announced_once_and_a_redraw_is_not(open_page: Open) -> None:
     reader = open_page(address(BANKS))
     reader.page.evaluate(HEARD)
     reader.page.get_by_label("Theme").select_option("dark")
@@ -271,7 +271,7 @@ def test_a_result_is_heard_once_and_a_redraw_not_at_all(open_page: Open) -> None
     assert not hint.is_visible()
 
 
-def test_cards_are_named_and_their_links_are_large_enough_to_touch(open_page: Open) -> None:
+def test_cards_have_names_and_links_large_enough_to_touch(open_page: Open) -> None:
     reader = open_page(address(APPLES), width=390)
     heading = card(reader, "A: Apple").get_by_role("heading", level=3)
     assert heading.text_content() == "A: Apple"

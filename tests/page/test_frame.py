@@ -25,7 +25,7 @@ VIEWS = {
 KEY = "a-key-of-this-test"
 
 
-def test_the_first_view_is_drawn_without_any_address(open_page: Open) -> None:
+def test_the_first_view_is_shown_without_a_fragment(open_page: Open) -> None:
     reader = open_page()
     assert reader.page.title() == "Attention · Polyseme"
     reader.page.get_by_role("figure").first.wait_for()
@@ -41,7 +41,7 @@ def test_an_unknown_view_opens_the_first(open_page: Open) -> None:
     assert reader.page.title() == "Attention · Polyseme"
 
 
-def test_addresses_with_the_former_names_of_views_still_work(open_page: Open) -> None:
+def test_addresses_with_old_names_of_views_work(open_page: Open) -> None:
     reader = open_page("#look?text=The+river+bank&word=2")
     assert reader.page.title() == "Attention · Polyseme"
     assert reader.page.get_by_label("Sentence", exact=True).input_value() == "The river bank"
@@ -55,7 +55,7 @@ def test_addresses_with_the_former_names_of_views_still_work(open_page: Open) ->
     assert reader.address == "#neighbors?word=river&k=5"
 
 
-def test_every_view_is_reached_and_named(open_page: Open) -> None:
+def test_every_view_is_reachable_and_has_a_title(open_page: Open) -> None:
     reader = open_page()
     for name, title in VIEWS.items():
         link = reader.page.get_by_role("navigation").get_by_role("link", name=title, exact=True)
@@ -68,7 +68,7 @@ def test_every_view_is_reached_and_named(open_page: Open) -> None:
         assert reader.page.get_by_role("heading", level=2).first.is_visible()
 
 
-def test_a_view_is_found_as_it_was_left(open_page: Open) -> None:
+def test_a_view_keeps_its_state(open_page: Open) -> None:
     reader = open_page("#neighbors?word=river")
     navigation = reader.page.get_by_role("navigation")
     navigation.get_by_role("link", name="Models").click()
@@ -136,7 +136,7 @@ def test_an_unreachable_service_is_reported(open_page: Open) -> None:
     reader.page.get_by_label("Word", exact=True).fill("river")
     reader.page.keyboard.press("Enter")
     reader.problem.wait_for()
-    assert "did not answer" in reader.problem.text_content()
+    assert "did not respond" in reader.problem.text_content()
     reader.page.unroute("**/v1/**")
     reader.page.keyboard.press("Enter")
     reader.page.get_by_role("heading", name="Nearest to river").wait_for()
@@ -157,7 +157,7 @@ def test_a_proxys_error_page_is_reported(open_page: Open) -> None:
     assert "Bad gateway" not in reader.problem.text_content()
 
 
-def test_the_later_of_two_requests_wins(open_page: Open) -> None:
+def test_the_response_to_the_latest_request_is_shown(open_page: Open) -> None:
     """The first response arrives after the second and is not drawn over it."""
     reader = open_page("#neighbors")
     held: list[Route] = []
@@ -184,9 +184,7 @@ def test_the_later_of_two_requests_wins(open_page: Open) -> None:
     assert reader.page.get_by_role("heading", name="Nearest to money").is_visible()
 
 
-def test_behind_a_prefix_of_a_proxy_everything_is_still_found(
-    open_page: Open, client: httpx.Client
-) -> None:
+def test_the_page_works_behind_a_path_prefix(open_page: Open, client: httpx.Client) -> None:
     """Requests are relative to the page: the browser simulates a proxy that strips `/words`."""
     reader = open_page("#models")
     prefix = f"{reader.base}/words/"
@@ -273,7 +271,7 @@ def test_an_unreadable_response_is_reported_and_requested_again(open_page: Open)
 
 
 @pytest.mark.parametrize("view", ["attention", "compare", "steps", "models"])
-def test_no_view_breaks_on_an_empty_answer(open_page: Open, view: str) -> None:
+def test_no_view_breaks_on_an_empty_response(open_page: Open, view: str) -> None:
     reader = open_page("#neighbors")
     answer_with(reader.page, "{}")
     reader.go(f"#{view}")
@@ -320,7 +318,7 @@ def test_a_rate_limit_shows_the_wait_and_a_retry(open_page: Open) -> None:
     expect(reader.page.get_by_role("heading", name="Nearest to river")).to_be_visible()
 
 
-def test_a_key_that_cannot_be_sent_is_refused_in_its_field(open_page: Open, serve: Serve) -> None:
+def test_a_key_that_cannot_be_sent_is_rejected_in_its_field(open_page: Open, serve: Serve) -> None:
     reader = open_page("#neighbors", service=serve(api_keys="a-key-of-this-test"))
     field = reader.page.get_by_label("API key")
     field.fill("ключ")
@@ -331,7 +329,7 @@ def test_a_key_that_cannot_be_sent_is_refused_in_its_field(open_page: Open, serv
     expect(reader.page.get_by_role("heading", name="Nearest to bank")).to_be_visible()
 
 
-def test_a_wrong_key_leaves_the_reader_in_the_field(open_page: Open, serve: Serve) -> None:
+def test_after_a_wrong_key_the_field_keeps_the_focus(open_page: Open, serve: Serve) -> None:
     reader = open_page("#neighbors", service=serve(api_keys="a-key-of-this-test"))
     field = reader.page.get_by_label("API key")
     field.fill("a-wrong-one")

@@ -51,9 +51,9 @@ def test_the_quality_in_the_manifest_is_drawn(open_page: Open, client) -> None:
     }
 
 
-def test_the_quality_figures_are_marked_as_the_makers_statement(open_page: Open) -> None:
+def test_the_caption_says_that_quality_is_from_the_manifest(open_page: Open) -> None:
     said = open_page("#models").page.locator("figcaption").text_content()
-    assert said.endswith("that the model was not trained on these sets is its makers' statement.")
+    assert said.endswith("does not check that a model was not trained on these sets.")
 
 
 def test_opening_the_details_keeps_the_focus(open_page: Open) -> None:
@@ -79,7 +79,7 @@ def test_measures_are_distinguishable_on_a_phone(open_page: Open, several: httpx
     assert len(names) == len(set(names)) == 8
 
 
-def test_how_it_was_made_opens_and_the_address_keeps_it(open_page: Open) -> None:
+def test_the_training_opens_and_the_address_has_it(open_page: Open) -> None:
     reader = open_page("#models")
     assert not reader.page.get_by_text("models/build_wiki_en.py").is_visible()
     reader.page.get_by_text("Training of wiki-en").click()
@@ -90,7 +90,7 @@ def test_how_it_was_made_opens_and_the_address_keeps_it(open_page: Open) -> None
     reader.page.get_by_text("models/build_wiki_en.py").wait_for()
 
 
-def test_a_broken_model_has_its_reason_and_others_are_offered(
+def test_a_broken_model_has_its_problem_and_others_links(
     open_page: Open, several: httpx.Client
 ) -> None:
     reader = open_page("#models", service=several)
@@ -110,7 +110,7 @@ def test_a_broken_model_has_its_reason_and_others_are_offered(
     assert '"model"' not in reader.command()
 
 
-def test_an_unknown_model_of_the_address_is_reported(open_page: Open) -> None:
+def test_an_unknown_model_in_the_address_is_reported(open_page: Open) -> None:
     reader = open_page("#neighbors?model=nothing")
     reader.problem.wait_for()
     said = reader.problem.locator("p").text_content()

@@ -12,7 +12,7 @@ from tests.page.conftest import Open
 pytestmark = pytest.mark.slow
 
 
-def test_a_word_has_the_neighbors_the_service_gives(open_page: Open, client: httpx.Client) -> None:
+def test_a_word_has_the_services_neighbors(open_page: Open, client: httpx.Client) -> None:
     reader = open_page("#neighbors?word=Apple&k=5")
     given = client.post("/v1/neighbors", json={"word": "Apple", "k": 5}).json()["neighbors"]
     rows = reader.page.get_by_role("group", name="Words nearest to Apple").get_by_role("button")
@@ -26,7 +26,7 @@ def labels(rows) -> list[str]:
     return [row.get_attribute("aria-label") for row in rows.all()]
 
 
-def test_a_word_is_typed_and_sent_and_the_address_keeps_it(open_page: Open) -> None:
+def test_a_submitted_word_is_in_the_address(open_page: Open) -> None:
     reader = open_page("#neighbors")
     reader.page.get_by_label("Word", exact=True).fill("river")
     reader.page.keyboard.press("Enter")
@@ -38,7 +38,7 @@ def test_a_word_is_typed_and_sent_and_the_address_keeps_it(open_page: Open) -> N
     assert reader.page.get_by_role("heading", name="Nearest to bank").is_visible()
 
 
-def test_the_keyboard_goes_on_from_a_neighbor(open_page: Open) -> None:
+def test_the_keyboard_chooses_a_neighbor(open_page: Open) -> None:
     reader = open_page("#neighbors?word=river")
     row = reader.page.get_by_role("button", name="rivers, ")
     row.focus()
@@ -47,7 +47,7 @@ def test_the_keyboard_goes_on_from_a_neighbor(open_page: Open) -> None:
     assert reader.address == "#neighbors?word=rivers"
 
 
-def test_an_unknown_word_is_reported_in_the_services_words(open_page: Open) -> None:
+def test_an_unknown_word_shows_the_services_error(open_page: Open) -> None:
     reader = open_page("#neighbors?word=qqzzxx")
     assert "vocabulary" in reader.problem.text_content()
     assert not reader.page.get_by_role("figure").is_visible()
@@ -96,7 +96,7 @@ def test_input_is_kept_while_other_controls_change(open_page: Open) -> None:
     expect(word).to_have_value("rivers")
 
 
-def test_the_focus_stays_among_the_bars_and_a_result_is_heard_once(open_page: Open) -> None:
+def test_the_bars_keep_the_focus_and_a_result_is_announced_once(open_page: Open) -> None:
     reader = open_page("#neighbors?word=river")
     bars = reader.page.locator(".bars [role=button]")
     reader.page.evaluate(HEARD)
@@ -133,7 +133,7 @@ HEARD = """() => {
 }"""
 
 
-def test_a_hundred_bars_are_one_stop_of_the_tab_key(open_page: Open) -> None:
+def test_a_hundred_bars_are_one_tab_stop(open_page: Open) -> None:
     reader = open_page("#neighbors?word=river&k=100")
     bars = reader.page.locator(".bars [role=button]")
     assert bars.count() == 100

@@ -79,7 +79,7 @@ def asked(browser: Browser, origin: str, service: httpx.Client, key: str) -> dic
         context.close()
 
 
-def test_a_page_of_a_listed_origin_reads_answers_and_problems(
+def test_a_page_of_a_listed_origin_reads_responses_and_errors(
     browser: Browser, service: httpx.Client, sites: tuple[str, str]
 ) -> None:
     right = asked(browser, sites[0], service, "a-key")

@@ -35,7 +35,7 @@ FILE = Path(__file__).parents[2] / "service" / "polyseme" / "page" / "worked-exa
 EXAMPLES = json.loads(FILE.read_text("utf-8"))["examples"]
 
 
-def test_an_example_has_its_right_values(open_page: Open) -> None:
+def test_an_example_has_its_correct_values(open_page: Open) -> None:
     reader = open_page("#steps")
     for number, example in enumerate(EXAMPLES, 1):
         reader.go(address(example=number))
@@ -60,7 +60,7 @@ def test_an_example_has_all_steps_of_the_service(open_page: Open, client: httpx.
         ], number
 
 
-def test_wrong_printed_values_are_struck_through_beside_the_right_ones(open_page: Open) -> None:
+def test_wrong_printed_values_are_struck_through(open_page: Open) -> None:
     reader = open_page(address(example=3))
     row = reader.page.locator("[data-step=queries] tbody tr").nth(1)
     assert row.locator("s").all_text_contents() == ["0.59", "0.78"]
@@ -78,7 +78,7 @@ PRINTED = [
     (2, "print 9 values for this example, and 7 are wrong: 3 in the queries (row Bank)", 7, 2),
     (4, "The notes print no values for this example.", 0, 0),
     (5, "print 8 values for this example, and all of them are wrong", 8, 0),
-    (6, "print 1 value for this example: it is right.", 0, 1),
+    (6, "print 1 value for this example: it is correct.", 0, 1),
 ]
 
 
@@ -88,10 +88,10 @@ def test_the_number_of_wrong_printed_values_is_shown(open_page: Open) -> None:
         reader.go(address(example=number))
         assert sentence in reader.page.locator(".printed-sum").text_content()
         assert reader.page.locator(".step td.misprinted").count() == wrong, number
-        rightly = reader.page.locator(".step td.rightly-printed").all_text_contents()
-        assert len(rightly) == right, number
-        for text in rightly:
-            assert "printed rightly in the notes" in text
+        correct = reader.page.locator(".step td.correctly-printed").all_text_contents()
+        assert len(correct) == right, number
+        for text in correct:
+            assert "printed correctly in the notes" in text
 
 
 DERIVED = [
@@ -127,7 +127,7 @@ HEADS = [
 
 
 @pytest.mark.parametrize("turn", [lambda request: request, turned], ids=["row", "column"])
-def test_heads_and_conventions_take_the_right_columns(open_page: Open, turn) -> None:
+def test_heads_and_conventions_select_the_correct_columns(open_page: Open, turn) -> None:
     reader = open_page("#steps")
     for cell, head, sum_ in HEADS:
         reader.go(address(turn(SMALL), cell=cell, head=head))
@@ -171,7 +171,7 @@ MADE_OF = [
 ]  # fmt: skip
 
 
-def test_exactly_the_cells_that_make_a_number_are_lit(open_page: Open) -> None:
+def test_exactly_the_operands_of_a_number_are_highlighted(open_page: Open) -> None:
     reader = open_page("#steps")
     for request, fields, cells in MADE_OF:
         reader.go(address(request, **fields))
@@ -190,7 +190,7 @@ def test_highlighted_cells_have_an_outline(open_page: Open) -> None:
     assert reader.page.locator("td.chosen").get_attribute("aria-selected") == "true"
 
 
-def test_a_click_chooses_and_the_address_keeps_it(open_page: Open) -> None:
+def test_a_clicked_cell_is_in_the_address(open_page: Open) -> None:
     reader = open_page(address(example=3))
     cell = reader.page.locator("[data-step=weights] td[data-row='1'][data-column='0']")
     cell.click()
@@ -200,7 +200,7 @@ def test_a_click_chooses_and_the_address_keeps_it(open_page: Open) -> None:
     assert reader.page.locator(".derived").get_attribute("role") == "status"
 
 
-def test_arrows_go_from_cell_to_cell(open_page: Open) -> None:
+def test_arrow_keys_move_between_cells(open_page: Open) -> None:
     reader = open_page(address(example=3, cell="scores:1:1"))
     reader.page.locator("[data-step=scores] td.chosen").focus()
     for key, cell in [
@@ -229,7 +229,7 @@ def test_weighted_values_are_those_of_the_query_token(
     assert chosen(reader) == ["weighted_values:0:0"]
 
 
-def test_the_decimals_are_the_readers(open_page: Open) -> None:
+def test_the_reader_sets_the_decimals(open_page: Open) -> None:
     reader = open_page(address(example=3))
     reader.page.get_by_label("Decimals").select_option("2")
     reader.settle()
@@ -409,7 +409,7 @@ def test_a_differing_number_is_marked(open_page: Open) -> None:
 
     reader.page.route("**/v1/trace", falsified)
     reader.go(address(example=1, cell="scores:0:1"))
-    assert "they differ" in panel(reader)
+    assert "but this sum is" in panel(reader)
     reader.go(address(example=1, cell="scores:0:2"))
     assert "differ" not in panel(reader)
 
@@ -441,7 +441,7 @@ def plain(text: str) -> list[float]:
     return [float(part.strip(" ()").replace("−", "-")) for part in text.split("+")]
 
 
-def test_long_sums_show_their_first_terms_and_how_many_more(open_page: Open) -> None:
+def test_long_sums_show_their_first_terms_and_a_count(open_page: Open) -> None:
     reader = open_page(address(source="sentence", text="the river bank", cell="scores:0:1"))
     (line,) = said(reader)
     assert line.endswith("… and 12 more products")
@@ -467,7 +467,7 @@ def test_a_number_of_the_output_opens_its_head(open_page: Open) -> None:
     assert reader.page.get_by_label("Head", exact=True).input_value() == "1"
 
 
-def test_wide_matrices_are_seen_through_a_window(open_page: Open, client: httpx.Client) -> None:
+def test_wide_matrices_show_a_window(open_page: Open, client: httpx.Client) -> None:
     text = "the river bank"
     reader = open_page(address(source="sentence", text=text))
     static = np.array(traced(client, text=text)["embeddings"])
@@ -513,7 +513,7 @@ def test_a_missing_layer_is_reported(open_page: Open) -> None:
     assert not reader.problem.is_visible()
 
 
-def test_any_words_have_steps(open_page: Open, client: httpx.Client) -> None:
+def test_any_word_has_steps(open_page: Open, client: httpx.Client) -> None:
     reader = open_page("#steps")
     for text in ("bank", "qqzzxx", "bank bank bank", "שלום bank עולם"):
         reader.go(address(source="sentence", text=text))
@@ -522,13 +522,13 @@ def test_any_words_have_steps(open_page: Open, client: httpx.Client) -> None:
         assert "differ" not in panel(reader), text
 
 
-def test_a_word_that_comes_again_is_numbered(open_page: Open) -> None:
+def test_repeated_words_are_numbered(open_page: Open) -> None:
     reader = open_page(address(source="sentence", text="bank of bank"))
     rows = reader.page.locator("[data-step=scores] th[scope=row]")
     assert rows.all_text_contents() == ["bank₁", "of", "bank₂"]
 
 
-def test_the_command_gives_the_saved_answer(open_page: Open, tmp_path: Path) -> None:
+def test_the_command_gives_the_saved_response(open_page: Open, tmp_path: Path) -> None:
     reader = open_page(address(source="sentence", text="the l'amour bank", case="lower"))
     assert reader.saved_json(tmp_path) == reader.run_command()
 
@@ -570,7 +570,7 @@ def test_nothing_is_wider_than_the_window(open_page: Open, axe: Axe, width: int)
         assert reader.violations(axe) == []
 
 
-def test_a_broken_cell_is_accessible_too(open_page: Open, axe: Axe) -> None:
+def test_an_invalid_cell_is_accessible(open_page: Open, axe: Axe) -> None:
     reader = open_page(VIEWS["numbers"])
     cell = reader.page.get_by_label("Embeddings X, row a, column c0")
     cell.fill("x")

@@ -45,7 +45,7 @@ def right(reader: Reader, x: list[list[float]]) -> None:
     np.testing.assert_allclose(numbers(reader, "context"), attention(x), atol=5.1e-5)
 
 
-def test_editing_a_number_gives_the_result_of_numpy(open_page: Open) -> None:
+def test_an_edited_number_gives_numpys_result(open_page: Open) -> None:
     reader = open_page(address(PLAIN))
     right(reader, [[1, 2], [3, -1]])
     typed(reader, X, 0, 1, "-0.5")
@@ -63,7 +63,7 @@ def test_the_address_keeps_the_numbers(open_page: Open) -> None:
     right(other, [[1, 7], [3, -1]])
 
 
-def test_numbers_start_from_the_example(open_page: Open) -> None:
+def test_own_numbers_start_from_the_example(open_page: Open) -> None:
     reader = open_page(address(example=3))
     reader.page.get_by_role("button", name="Edit these numbers").click()
     reader.settle()
@@ -91,7 +91,7 @@ BLOCKS = {
 }
 
 
-def test_a_block_is_pasted(open_page: Open) -> None:
+def test_a_matrix_is_pasted(open_page: Open) -> None:
     expected = [[0.5, 1], [-2, 0.4], [3, 0.5]]
     reader = open_page(address(PLAIN))
     pasted(reader, X, BLOCKS["tabs"])
@@ -103,17 +103,17 @@ def test_a_block_is_pasted(open_page: Open) -> None:
 
 
 PARSE = """async (texts) => {
-  const { blockOf } = await import("/page/steps/matrix_field.js");
-  return texts.map(blockOf);
+  const { parseMatrix } = await import("/page/steps/matrix_field.js");
+  return texts.map(parseMatrix);
 }"""
 
 
-NO_BLOCKS = [
+INVALID_MATRICES = [
     ("0,1\t0,2\n0,3\t0,4", "Write decimals with a point"),
     ("0,1;0,2", "Write decimals with a point"),
     ("0,1 0,2", "Write decimals with a point"),
     ("[[0,1 0,2]]", "Write decimals with a point"),
-    ("1 2\n3", "Row 1 has 1 numbers where row 0 has 2."),
+    ("1 2\n3", "Row 1 has 1 numbers, but row 0 has 2."),
     ("1 2\n3 x", "Row 1: “x” is not a number."),
     ("[[1, nan]]", "Row 0: “nan” is not a number."),
     ("[[1 ... 2]]", "Row 0: “...” is not a number."),
@@ -124,18 +124,18 @@ NO_BLOCKS = [
 ]
 
 
-def test_an_invalid_matrix_is_refused_with_a_message(open_page: Open) -> None:
+def test_an_invalid_matrix_is_rejected_with_a_message(open_page: Open) -> None:
     reader = open_page(address(PLAIN))
-    wrong = reader.page.get_by_role("group", name=X, exact=True).locator(".wrong")
+    message = reader.page.get_by_role("group", name=X, exact=True).locator(".error")
     pasted(reader, X, "1 2\n3")
-    assert wrong.text_content() == "Row 1 has 1 numbers where row 0 has 2."
+    assert message.text_content() == "Row 1 has 1 numbers, but row 0 has 2."
     assert own(reader)["embeddings"] == PLAIN["embeddings"]
     # The message is cleared with the numbers that it is about.
     reader.go(address(SMALL))
-    assert wrong.text_content() == ""
-    found = reader.page.evaluate(PARSE, [text for text, _ in NO_BLOCKS])
-    for (text, sentence), one in zip(NO_BLOCKS, found, strict=True):
-        assert sentence in one["wrong"], text
+    assert message.text_content() == ""
+    found = reader.page.evaluate(PARSE, [text for text, _ in INVALID_MATRICES])
+    for (text, sentence), one in zip(INVALID_MATRICES, found, strict=True):
+        assert sentence in one["error"], text
 
 
 def test_an_invalid_number_is_marked_and_not_sent(open_page: Open) -> None:
@@ -166,16 +166,16 @@ def test_an_invalid_number_is_marked_and_not_sent(open_page: Open) -> None:
         right(reader, [[2, 2], [3, 4]])
 
 
-def test_a_refusal_marks_the_matrix_that_it_names(open_page: Open) -> None:
+def test_an_error_marks_the_matrix_that_it_names(open_page: Open) -> None:
     reader = open_page(address(SMALL))
     pasted(reader, "Key weights Wk", "1 2 3 4\n5 6 7 8\n9 1 2 3")
     assert "takes vectors of width 3, the embeddings have 2" in reader.problem.text_content()
-    marked = reader.page.locator("[data-refused]")
+    marked = reader.page.locator("[data-rejected]")
     assert marked.count() == 1
     assert "Key weights Wk takes vectors of width 3" in marked.text_content()
     pasted(reader, "Key weights Wk", "1 2 3 4\n5 6 7 8")
     assert not reader.problem.is_visible()
-    assert reader.page.locator("[data-refused]").count() == 0
+    assert reader.page.locator("[data-rejected]").count() == 0
 
 
 def test_heads_that_do_not_divide_the_width_are_reported(open_page: Open) -> None:
@@ -224,7 +224,9 @@ def test_words_are_added_and_removed_in_all_matrices(open_page: Open) -> None:
 
 
 @pytest.mark.parametrize("convention", ["row", "column"])
-def test_columns_are_added_to_all_that_have_to_fit(open_page: Open, convention: str) -> None:
+def test_a_column_is_added_to_all_matrices_that_must_match(
+    open_page: Open, convention: str
+) -> None:
     square = [[1, 2], [3, 4]]
     weights = dict.fromkeys(["query", "key", "value", "output"], square)
     reader = open_page(address({**PLAIN, "weights": weights, "convention": convention}))
@@ -243,7 +245,7 @@ def test_columns_are_added_to_all_that_have_to_fit(open_page: Open, convention: 
     assert [row[:2] for row in request["weights"]["query"][:2]] == square
 
 
-def test_weights_are_turned_on_and_off(open_page: Open) -> None:
+def test_weights_are_added_and_removed(open_page: Open) -> None:
     reader = open_page(address(PLAIN))
     box = reader.page.get_by_role("group", name="Weights", exact=True).get_by_label("key")
     box.check()
@@ -255,7 +257,7 @@ def test_weights_are_turned_on_and_off(open_page: Open) -> None:
     assert "weights" not in own(reader)
 
 
-def test_scale_and_convention_are_the_readers(open_page: Open, client: httpx.Client) -> None:
+def test_the_reader_sets_scale_and_convention(open_page: Open, client: httpx.Client) -> None:
     reader = open_page(address(PLAIN))
     reader.page.get_by_label("divide by √k").check()
     reader.settle()
@@ -271,7 +273,7 @@ def test_scale_and_convention_are_the_readers(open_page: Open, client: httpx.Cli
     assert traced(client, **own(reader))["keys"] == [[5, 11], [1, 5]]
 
 
-def test_queries_keys_and_values_are_brought_themselves(open_page: Open) -> None:
+def test_own_queries_keys_and_values_are_used(open_page: Open) -> None:
     reader = open_page(address(PLAIN))
     reader.page.get_by_label("Start from").select_option("queries, keys, values")
     reader.settle()
@@ -283,7 +285,7 @@ def test_queries_keys_and_values_are_brought_themselves(open_page: Open) -> None
     assert own(reader)["embeddings"] == PLAIN["embeddings"]
 
 
-def test_cells_are_left_by_arrows_and_enter_as_in_a_spreadsheet(open_page: Open) -> None:
+def test_arrows_and_enter_move_between_cells_as_in_a_spreadsheet(open_page: Open) -> None:
     reader = open_page(address(PLAIN))
     field(reader, X, 0, 0).focus()
     keyboard = reader.page.keyboard
@@ -307,7 +309,7 @@ def test_cells_are_left_by_arrows_and_enter_as_in_a_spreadsheet(open_page: Open)
     assert own(reader)["embeddings"] == [[5, 6], [8, 9]]
 
 
-def test_all_is_done_with_the_keyboard(open_page: Open) -> None:
+def test_the_keyboard_suffices(open_page: Open) -> None:
     reader = open_page(address(example=3))
     keyboard = reader.page.keyboard
     reader.page.get_by_role("tab", name="Worked example").focus()
@@ -375,7 +377,7 @@ def test_one_word_has_one_weight(open_page: Open) -> None:
     assert said(reader) == ["13 = 2·2 + 3·3"]
 
 
-def test_numbers_too_many_for_an_address_are_still_shown(open_page: Open) -> None:
+def test_numbers_that_exceed_an_address_are_still_shown(open_page: Open) -> None:
     x = (np.arange(64 * 64).reshape(64, 64) / 4096).tolist()
     reader = open_page(address(PLAIN))
     pasted(reader, X, json.dumps(x))
@@ -416,7 +418,9 @@ def test_a_link_with_more_words_than_can_be_edited_falls_back(open_page: Open) -
         assert len(own(reader)["tokens"]) == words.count(), count
 
 
-def test_a_long_word_is_shown_cut_and_sent_whole(open_page: Open, client: httpx.Client) -> None:
+def test_a_long_word_is_shown_shortened_and_sent_whole(
+    open_page: Open, client: httpx.Client
+) -> None:
     reader = open_page("#steps", width=320)
     request = {**PLAIN, "tokens": ["x" * 50_000, "b"]}
     for there in (address(request), address(source="sentence", text=f"a {LONG} b")):
@@ -439,7 +443,7 @@ def test_words_with_equal_shortened_forms_are_distinguished(open_page: Open) -> 
     assert len(set(rows)) == 2
 
 
-def test_a_number_beside_a_printed_one_has_as_many_decimals(open_page: Open) -> None:
+def test_a_number_has_as_many_decimals_as_its_printed_value(open_page: Open) -> None:
     request = EXAMPLES[0]["request"]
     x = np.array(request["embeddings"])
     shares = np.exp(x @ x.T)[0]
@@ -485,7 +489,7 @@ def test_adding_and_removing_words_by_keyboard_keeps_the_focus(open_page: Open) 
     assert focused(reader) == "Word 0"
 
 
-def test_a_sentence_in_progress_is_kept(open_page: Open) -> None:
+def test_a_typed_sentence_is_kept(open_page: Open) -> None:
     reader = open_page(address(source="sentence", text="river bank"), width=1200)
     box = reader.page.get_by_label("Sentence", exact=True)
     box.fill("money ba")
@@ -530,7 +534,7 @@ TINY = [
 ]
 
 
-def test_powers_of_ten_are_for_tiny_and_huge_numbers(open_page: Open) -> None:
+def test_tiny_and_huge_numbers_have_powers_of_ten(open_page: Open) -> None:
     reader = open_page("#steps")
     for number, cell, decimals, sum_ in FEW_DECIMALS:
         reader.go(address(example=number, cell=cell, decimals=decimals))
@@ -543,7 +547,7 @@ def test_powers_of_ten_are_for_tiny_and_huge_numbers(open_page: Open) -> None:
         assert said(reader) == [sum_]
 
 
-def test_an_unknown_case_is_refused_by_the_service(open_page: Open) -> None:
+def test_an_unknown_case_shows_the_services_error(open_page: Open) -> None:
     reader = open_page(address(source="sentence", case="UPPER"))
     assert "/case" in reader.problem.text_content()
     reader.page.get_by_label("Case").select_option("lower")
@@ -554,12 +558,12 @@ def test_an_unknown_case_is_refused_by_the_service(open_page: Open) -> None:
 
 def test_pasted_minus_signs_and_decimal_commas_are_read(open_page: Open) -> None:
     reader = open_page(address(PLAIN))
-    wrong = reader.page.get_by_role("group", name="Embeddings X", exact=True).locator(".wrong")
+    message = reader.page.get_by_role("group", name="Embeddings X", exact=True).locator(".error")
     pasted(reader, "Embeddings X", "−1e−5 2\n3 −4")
     assert own(reader)["embeddings"] == [[-1e-5, 2], [3, -4]]
     for text in ("0,5\n0,6", "-0,5\r\n,25\r\n", "−1,5\n2,5\n3,5"):
         pasted(reader, "Embeddings X", text)
-        assert "Write decimals with a point" in wrong.text_content(), text
+        assert "Write decimals with a point" in message.text_content(), text
         assert own(reader)["embeddings"] == [[-1e-5, 2], [3, -4]], text
     pasted(reader, "Embeddings X", "1, 2\n3, 4")
     assert own(reader)["embeddings"] == [[1, 2], [3, 4]]

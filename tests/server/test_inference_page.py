@@ -23,7 +23,7 @@ def test_every_block_is_run():
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 @pytest.mark.parametrize(("command", "answer"), SHELL)
-def test_a_command_gets_the_page_s_answer(client, command, answer):
+def test_a_command_gives_the_response_of_the_page(client, command, answer):
     require_fragments(answer, shell_output(command, client))
 
 
@@ -39,7 +39,7 @@ def test_the_page_lists_all_outputs():
     assert rows == list(DATATYPES.items())
 
 
-def test_the_routes_of_the_page_are_answered(client):
+def test_the_routes_of_the_page_respond(client):
     routes = re.findall(r"^\| `GET (/v2\S*)` \|", PAGE, re.MULTILINE)
     assert len(routes) == 5
     for route in routes:

@@ -127,7 +127,7 @@ def test_an_origin_is_allowed_as_documented(shell: Shell) -> None:
         assert set(SAID[2].splitlines()) <= {line.strip() for line in lines}
 
 
-def test_the_page_names_every_header_that_answers_have() -> None:
+def test_the_page_names_every_header_of_responses() -> None:
     text = PAGE.replace("\n", " ")
     for name, value in SECURITY_HEADERS.items():
         assert f"{name}: {value}" in text

@@ -84,7 +84,7 @@ def test_openais_client_retries_after_the_given_time(told):
     assert told["retries"] >= 1
 
 
-def test_openais_asynchronous_client_asks_for_several_at_once(told):
+def test_openais_asynchronous_client_sends_several_requests_at_once(told):
     vectors, models = told["async"]
     assert vectors == [told["vectors"]] * 10
     assert "tiny" in models

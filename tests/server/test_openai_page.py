@@ -24,7 +24,7 @@ def test_every_block_is_run():
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 @pytest.mark.parametrize(("command", "answer"), SHELL)
-def test_a_command_gets_the_page_s_answer(client, command, answer):
+def test_a_command_gives_the_response_of_the_page(client, command, answer):
     require_fragments(answer, shell_output(command, client))
 
 

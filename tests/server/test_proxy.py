@@ -60,7 +60,7 @@ def raw(proxy: httpx.Client, request: bytes) -> httpx.Response:
     return httpx.Response(int(status.split()[1]), headers=headers, content=body)
 
 
-def test_an_answer_is_the_services_own(proxy: httpx.Client, service: str) -> None:
+def test_a_response_is_that_of_the_service(proxy: httpx.Client, service: str) -> None:
     through = proxy.post("/v1/encode", json=SENTENCE, headers={"X-Request-ID": "mine.1"})
     direct = httpx.post(f"{service}/v1/encode", json=SENTENCE)
     assert through.content == direct.content

@@ -104,7 +104,7 @@ def test_ndjson_lines_are_passed_on_while_further_ones_are_computed(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_service_answers_while_200_clients_send_or_read_slowly(tmp_path: Path) -> None:
+def test_a_service_responds_while_200_clients_send_or_read_slowly(tmp_path: Path) -> None:
     sentences = ["The bank of the river is near the bank of the city"] * 12
     body = json.dumps({"input": sentences}).encode()
     process, address = start(tmp_path / "service", proxies=1, threads=2)

@@ -138,7 +138,7 @@ def test_a_hanging_redis_delays_few_requests_and_fails_none(redis: Server) -> No
 
 
 @pytest.mark.parametrize("how", ["full", "password"])
-def test_a_redis_that_refuses_to_count_is_as_good_as_away(redis: Server, how: str) -> None:
+def test_a_redis_that_rejects_commands_counts_as_unreachable(redis: Server, how: str) -> None:
     with Redis(port=redis.port) as settings:
         client = limited(redis, "5/hour")
         if how == "full":

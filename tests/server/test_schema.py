@@ -82,7 +82,7 @@ def run(folder: Path, address: str, document: dict, examples: int, *, keyed: boo
 
 @pytest.mark.parametrize("lines", [False, True], ids=["json", "lines"])
 @pytest.mark.parametrize("keyed", [False, True], ids=["open", "with keys"])
-def test_every_answer_is_as_it_is_described(serve: Serve, tmp_path, keyed, lines):
+def test_every_response_matches_the_openapi_document(serve: Serve, tmp_path, keyed, lines):
     client = serve(api_keys=KEY) if keyed else serve()
     document = described(client, keyed=keyed, lines=lines)
     address = str(client.base_url)

@@ -17,7 +17,7 @@ from polyseme.api_keys import key_file_line
 from polyseme.observability import metrics
 from tests.api.problem import SECRET
 from tests.conftest import ROOT, free_port
-from tests.observability.numbers import numbers, total
+from tests.observability.samples import numbers, total
 from tests.server.service import (
     WAIT,
     Caller,
@@ -212,7 +212,7 @@ def test_a_worker_terminated_right_after_the_fork_ends(tmp_path, moment) -> None
         assert process.wait(WAIT) == 0
 
 
-def test_requests_on_their_way_are_answered_at_the_end(tmp_path) -> None:
+def test_requests_in_progress_get_responses_during_shutdown(tmp_path) -> None:
     with running(tmp_path, threads=1, workers=1) as service:
         with Caller(service) as busy, Caller(service) as kept:
             assert kept.ask(get("/livez"))[0] == 200
@@ -231,7 +231,7 @@ def test_requests_on_their_way_are_answered_at_the_end(tmp_path) -> None:
         assert service.process.wait(WAIT) == 0
 
 
-def test_connections_in_the_queue_of_the_system_are_answered_at_the_end(tmp_path) -> None:
+def test_queued_connections_get_responses_during_shutdown(tmp_path) -> None:
     with running(tmp_path, workers=1) as service, ExitStack() as stack:
         (worker,) = service.workers()
         os.kill(worker, signal.SIGSTOP)

@@ -107,7 +107,7 @@ def test_busy_kept_connections_do_not_starve_new_ones(service: Service) -> None:
     assert min(answered) > 20, answered
 
 
-def test_pipelined_requests_are_answered_in_their_order(service: Service) -> None:
+def test_pipelined_requests_get_responses_in_order(service: Service) -> None:
     inputs = ["Apple", "river", "money bank"]
     with Caller(service) as caller:
         wanted = [caller.ask(posted({"input": one}))[2] for one in inputs]
@@ -189,14 +189,14 @@ def test_a_chunked_body_is_read_and_limited(service: Service) -> None:
         assert response.status_code == status, response.text
 
 
-def test_a_body_that_ends_too_soon_is_refused_though_it_is_json(service: Service) -> None:
+def test_a_body_that_ends_too_soon_is_rejected_though_it_is_json(service: Service) -> None:
     head, _, body = posted(SHORT).partition(b"\r\n\r\n")
     short = head.replace(b": %d" % len(body), b": %d" % (len(body) + 1))
     assert raw(service.address, posted(SHORT)).startswith(b"HTTP/1.1 200 ")
     assert raw(service.address, short + b"\r\n\r\n" + body).startswith(b"HTTP/1.1 400 ")
 
 
-def test_a_body_that_is_refused_unread_never_becomes_a_request(service: Service) -> None:
+def test_a_body_that_is_rejected_unread_never_becomes_a_request(service: Service) -> None:
     head = b"POST /v1/encode HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
     sent = head + b"Content-Length: 2000000\r\n\r\n" + LIVE * 100
     received = raw(service.address, sent)

@@ -183,7 +183,7 @@ def test_pre_tokenized_words_are_looked_up_in_every_case_and_not_split():
 @pytest.mark.parametrize(
     ("case", "resolution"), [("auto", "lower"), ("exact", "oov"), ("lower", "lower")]
 )
-def test_words_already_cut_follow_the_case_policy(case, resolution):
+def test_tokenized_words_follow_the_case_policy(case, resolution):
     assert [t.resolution for t in resolve_all(["Did"], Vocabulary("did"), case)] == [resolution]
     assert resolve_all(["Did"], Vocabulary("DID"), "auto")[0].resolution == "upper"
 
@@ -226,7 +226,7 @@ def work(unit, size, *known):
 
 @pytest.mark.parametrize("known", [[], ["a", "-", ".", "1"]])
 @pytest.mark.parametrize("name", HOSTILE)
-def test_twice_the_text_asks_the_vocabulary_twice_as_much(name, known):
+def test_lookups_are_linear_in_the_length_of_the_text(name, known):
     small, large = (work(HOSTILE[name], size, *known) for size in (5_000, 10_000))
     assert large <= 2.1 * small + 100
     assert large <= 40 * 10_000

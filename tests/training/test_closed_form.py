@@ -83,7 +83,7 @@ def test_half_whitening_takes_eigenvalues_to_their_fourth_root(rows, d):
     assert (projection.weight.dtype, projection.bias.dtype) == (np.float32, np.float32)
 
 
-def test_half_whitening_is_symmetric_in_the_standardised_space():
+def test_half_whitening_is_symmetric_in_the_standardized_space():
     vectors = mixed(2, 211, 7)
     weight = half_whitening(vectors).weight.astype(np.float64) * vectors.std(0)[:, None]
     np.testing.assert_allclose(weight, weight.T, rtol=0, atol=1e-5)

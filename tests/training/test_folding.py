@@ -71,6 +71,6 @@ def test_a_layer_without_a_value_projection_stays_as_it_is() -> None:
     ],
     ids=["singular", "wider", "normed"],
 )
-def test_a_layer_that_cannot_be_folded_is_refused(layer: Layer) -> None:
+def test_a_layer_that_cannot_be_folded_is_rejected(layer: Layer) -> None:
     with pytest.raises(CommandError, match="fold"):
         fold_values(np.ones((1, 2), np.float32), layer)

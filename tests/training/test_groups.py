@@ -103,7 +103,7 @@ def test_excluded_and_rare_words_are_no_targets():
     assert len(PseudoWordSampler(table, few, frozenset(), 3)) == np.count_nonzero(counts >= 5)
 
 
-def test_a_restricted_one_draws_the_words_it_is_left_with():
+def test_a_restricted_split_draws_its_remaining_words():
     table, sentences = corpus()
     words = PseudoWordSampler(table, sentences, frozenset(), 2).restricted(np.array([3, 4, 5]))
     drawn = words.draw(rng(), 20, 6).occurrences

@@ -210,7 +210,7 @@ def test_every_row_agrees_computed_alone_or_with_all(monkeypatch, name):
     assert disagreement(network, layers, batch) > TOLERANCE
 
 
-def test_a_network_that_does_not_agree_is_refused(monkeypatch):
+def test_a_network_that_does_not_agree_is_rejected(monkeypatch):
     layers, batch = [full_layer(20)], padded(sentences([5, 3]), [2, 1])
     network = Network.from_layers(layers, D)
     monkeypatch.setattr(Network, "to_layers", lambda _: [full_layer(21)])
@@ -218,7 +218,7 @@ def test_a_network_that_does_not_agree_is_refused(monkeypatch):
         checked_layers(network, batch)
 
 
-def test_a_non_finite_network_is_refused():
+def test_a_non_finite_network_is_rejected():
     network, batch = Network.from_layers([full_layer(22)], D), padded(sentences([5]), [2])
     network.tensors["layers.0.key"][0, 0] = torch.nan
     with pytest.raises(CommandError, match="smaller learning rate"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from polyseme.command_error import CommandError
-from tests.training.courses import digests, run
+from tests.training.runs import digests, run
 from tests.training.world import vectors, world_model
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
@@ -69,7 +69,7 @@ def test_a_finished_training_resumes_without_a_step(world, tags, tmp_path):
     np.testing.assert_array_equal(whole.layers[0].key.weight, again.layers[0].key.weight)
 
 
-def test_a_checkpoint_of_another_run_is_refused(world, tags, corpus, tmp_path):
+def test_a_checkpoint_of_another_run_is_rejected(world, tags, corpus, tmp_path):
     place = tmp_path / "c"
     run(world, tags=tags, checkpoints=place)
     with pytest.raises(CommandError, match=r"another recipe \(seed\)"):

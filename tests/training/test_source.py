@@ -64,7 +64,7 @@ def test_a_damaged_file_is_reported(tmp_path, packer):
         list(read_lines(path))
 
 
-def test_a_long_text_comes_whole_out_of_any_compression(tmp_path):
+def test_a_long_text_is_read_completely_from_any_compression(tmp_path):
     text = "".join(f"line {n} {n * n}\n" for n in range(100_000))
     for packer in (gzip.compress, zstd, zstd_in_frames):
         (tmp_path / "text").write_bytes(packer(text.encode()))

@@ -130,7 +130,7 @@ def test_an_invalid_line_is_named(tmp_path, line, message):
     assert caught.value.sentence.startswith("t.jsonl, line 2: ")
 
 
-def test_a_long_line_is_refused_before_it_is_in_memory(tmp_path):
+def test_a_long_line_is_rejected_before_it_is_in_memory(tmp_path):
     path = written(tmp_path / "t.jsonl.xz", lzma.compress(b"{" + b" " * (8 * LONGEST_LINE)))
     with pytest.raises(CommandError, match="line 1: longer than"):
         read(path)
@@ -144,20 +144,20 @@ OUTSIDE = """<?xml version="1.0"?><!DOCTYPE d [<!ENTITY a SYSTEM "file:///etc/ho
 
 @needs_xml
 @pytest.mark.parametrize("document", [BILLION, OUTSIDE])
-def test_a_document_with_its_own_entities_is_refused(tmp_path, document):
+def test_a_document_with_its_own_entities_is_rejected(tmp_path, document):
     with pytest.raises(CommandError, match="declares entities"):
         read(written(tmp_path / "t.xml", document))
 
 
 @needs_xml
 @pytest.mark.parametrize("document", ["<d>", "<d><word text=></d>", "<d/><d/>", "<\xff", "<"])
-def test_a_document_that_is_not_well_formed_is_refused(tmp_path, document):
+def test_a_document_that_is_not_well_formed_is_rejected(tmp_path, document):
     with pytest.raises(CommandError, match=r"t\.xml: this is not well-formed XML"):
         read(written(tmp_path / "t.xml", document.encode("latin-1")))
 
 
 @needs_xml
-def test_a_document_that_is_too_large_is_refused(tmp_path):
+def test_a_document_that_is_too_large_is_rejected(tmp_path):
     data = lzma.compress(b"<d>" + b" " * LARGEST_DOCUMENT, preset=0)
     with pytest.raises(CommandError, match="larger than 64 MiB"):
         read(written(tmp_path / "t.xml.xz", data))

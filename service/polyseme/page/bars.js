@@ -7,16 +7,16 @@ import { fitTexts, maxTextWidth, short } from "./text.js";
 const { scaleLinear } = globalThis.d3;
 const ROW = 24;
 const FONT = 12;
-/** The largest fraction of the width for the words. */
-const WORDS = 0.6;
+/** The maximum width of the words, as a fraction of the chart's. */
+const MAX_WORDS = 0.6;
 
 /**
- * Bars of `[{word, value, text}]`, `width` pixels wide; `text` is the value with two decimals by default.
- * With `onpick(word)` the rows are buttons: Tab enters at row `stop`, the arrows move. `name` is the
+ * Return a bar chart of `[{word, value, text}]`, `width` pixels wide; `text` is the value with two decimals
+ * by default. With `onpick(word)` the rows are buttons, and row `stop` is the tab stop. `name` is the
  * accessible name.
  */
 export function bars(rows, { width, name, onpick, stop = 0 }) {
-  const labels = fitTexts(rows.map(({ word }) => word), FONT, width * WORDS - 12);
+  const labels = fitTexts(rows.map(({ word }) => word), FONT, width * MAX_WORDS - 12);
   const left = Math.ceil(maxTextWidth(labels, FONT)) + 12;
   const x = scaleLinear([0, 1], [left, width - 48]);
   const element = s(

@@ -1,8 +1,8 @@
-/** The HTTP client: sends requests to the service and turns problem documents into errors. */
+/** The HTTP client: sends requests to the service and throws errors for problem documents. */
 
 /**
- * `get()` and `set(value)` of a name in `localStorage` or `sessionStorage`; where the browser blocks
- * site data, the value lasts as long as the page is open.
+ * Return `get()` and `set(value)` for an item of `localStorage` or `sessionStorage`. If the browser blocks
+ * site data, the value is in memory and lasts until the page is closed.
  */
 export function stored(storage, name) {
   let memory = "";
@@ -19,7 +19,7 @@ export function stored(storage, name) {
       try {
         globalThis[storage].setItem(name, value);
       } catch {
-        // Site data are blocked.
+        // The browser blocks site data.
       }
     },
   };
@@ -31,11 +31,11 @@ export const key = stored("sessionStorage", "polyseme-key");
 /** Whether a text can be sent in an Authorization header. */
 export const isSendableKey = (text) => /^[\u0021-\u007e]+$/.test(text);
 
-/** A problem document, or another reason why there is no response. */
+/** An error of a request: a problem document, or the reason why there is no response. */
 export class ServiceError extends Error {
   constructor({ title, detail, hint, errors, status = 0 }) {
     const textOf = (value) => (typeof value === "string" ? value : "");
-    super(textOf(detail) || textOf(title) || `The service answered with status ${status}.`);
+    super(textOf(detail) || textOf(title) || `The service responded with status ${status}.`);
     this.hint = textOf(hint);
     this.errors = (Array.isArray(errors) ? errors : [])
       .map((error) => ({ pointer: textOf(error?.pointer), message: textOf(error?.message) }))
@@ -44,20 +44,20 @@ export class ServiceError extends Error {
   }
 }
 
-/** The error for a response that has not the form that this page expects. */
+/** Return the error for a response in a form that this page does not expect. */
 export const unreadableResponse = () => new ServiceError({
   detail: "The response of the service cannot be read.",
   hint: "The service may be another version than this page. Reload the page.",
 });
 
-/** The URL of a path of the service, also behind a prefix of a proxy. */
+/** Return the URL of a path of the service. It is relative to the page, which a proxy may serve under a prefix. */
 function urlOf(path) {
   return new URL(path, document.baseURI).href.replace(/#.*$/, "");
 }
 
 /**
- * Send a request, a POST of JSON when there is a body, and return the text of the response.
- * Throws a ServiceError, or an AbortError when `signal` aborts.
+ * Send a request and return the text of the response. A request with a `body` is a POST of JSON.
+ * Throw a ServiceError, or an AbortError if `signal` aborts.
  */
 export async function fetchText(path, body, signal) {
   const headers = { Accept: "application/json, application/problem+json" };
@@ -71,7 +71,7 @@ export async function fetchText(path, body, signal) {
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ServiceError({
-      detail: "The service did not answer.",
+      detail: "The service did not respond.",
       hint: "Check that it is running and that you are connected, then try again.",
     });
   }
@@ -84,12 +84,12 @@ function problemOf(text, { status, headers }) {
   try {
     problem = JSON.parse(text);
   } catch {
-    // Not from the service: an HTML page of a proxy, for example.
+    // The response is not from the service; it may be an HTML page of a proxy.
   }
   if (problem === null || typeof problem !== "object") {
     return {
       status,
-      detail: `A server between this page and the service answered with status ${status}.`,
+      detail: `A server between this page and the service responded with status ${status}.`,
       hint: "Try again in a moment.",
     };
   }
@@ -103,7 +103,7 @@ function problemOf(text, { status, headers }) {
   return { ...problem, status, hint };
 }
 
-/** The curl command for a request; it names the key as `$POLYSEME_KEY`. */
+/** Return the curl command for a request. The command contains `$POLYSEME_KEY` instead of the key. */
 export function curl(path, body) {
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const url = urlOf(path);

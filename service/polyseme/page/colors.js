@@ -1,7 +1,7 @@
 /**
- * Colors of numbers and of categories, in light and dark. The ramps change in lightness throughout, so
- * that they also read without hue; the diverging ramp runs from orange to blue, which people with a color
- * vision deficiency tell apart. Category colors follow Okabe and Ito and always come with a letter or a shape.
+ * Colors of numbers and of categories, for the light and the dark theme. Lightness changes along each ramp,
+ * so that it can be read without hue; the diverging ramp runs from orange to blue, which people with color
+ * vision deficiencies can distinguish. Category colors follow Okabe and Ito; a letter or shape goes with each.
  */
 
 import { stored } from "./client.js";
@@ -21,31 +21,31 @@ const CATEGORIES = {
   dark: ["#56b4e9", "#f0a030", "#2fc49a", "#e08fc0", "#e8d94a", "#8fb7ff", "#b8b8b8", "#c39bff"],
 };
 
-/** A ramp in 256 steps: a heatmap asks for thousands of colors. */
+/** Return a ramp as 256 colors, computed once: a heatmap needs thousands. */
 function table(stops) {
   const ramp = piecewise(interpolateLab, stops);
   return Array.from({ length: 256 }, (_, i) => ramp(i / 255));
 }
 
-const step = (colors, share) => colors[Math.round(255 * Math.min(Math.max(share, 0), 1))];
+const colorAt = (ramp, fraction) => ramp[Math.round(255 * Math.min(Math.max(fraction, 0), 1))];
 
-/** The color of a weight from 0 to `largest`. */
+/** Return the color of a weight from 0 to `largest`. */
 export function weightColor(weight, largest = 1) {
-  return step(RAMPS[theme()], largest > 0 ? weight / largest : 0);
+  return colorAt(RAMPS[theme()], largest > 0 ? weight / largest : 0);
 }
 
-/** The color of a number from −largest to largest; 0 is neutral. */
+/** Return the color of a number from −largest to largest; 0 is neutral. */
 export function signedColor(number, largest = 1) {
-  return step(DIVERGING[theme()], largest > 0 ? (number / largest + 1) / 2 : 0.5);
+  return colorAt(DIVERGING[theme()], largest > 0 ? (number / largest + 1) / 2 : 0.5);
 }
 
-/** The color of category i; there are eight. */
+/** Return the color of category i; there are eight colors. */
 export function categoryColor(i) {
   const colors = CATEGORIES[theme()];
   return colors[i % colors.length];
 }
 
-/** Black or white, whichever has more contrast on a color: at least 4.5. */
+/** Return black or white, whichever has more contrast with a color (at least 4.5). */
 export function textColorOn(color) {
   return lab(color).l > 49.5 ? "#000000" : "#ffffff";
 }
@@ -54,7 +54,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const choice = stored("localStorage", "polyseme-theme");
 const listeners = new Set();
 
-/** The theme now: `light` or `dark`. */
+/** Return the current theme: `light` or `dark`. */
 export function theme() {
   return document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light");
 }

@@ -5,14 +5,14 @@ import { fetchText } from "./client.js";
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * An HTML element. An attribute that is a function is a listener (`onclick`), `true` is an empty
- * attribute; `null`, `undefined` and `false` are left out. Text children are never markup.
+ * Create an HTML element. An attribute that is a function becomes a listener (`onclick`), and `true` an
+ * empty attribute; `null`, `undefined` and `false` set no attribute. Text children are never markup.
  */
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** An SVG element; see `h`. */
+/** Create an SVG element; see `h`. */
 export function s(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -29,7 +29,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** An id that no other element has. */
+/** Return an id that no other element has. */
 export function uniqueId(stem) {
   counter += 1;
   return `${stem}-${counter}`;
@@ -37,13 +37,13 @@ export function uniqueId(stem) {
 
 let counter = 0;
 
-/** A control under its label. */
+/** Return a control with a label above it. */
 export function labeled(text, control) {
   control.id ||= uniqueId("field");
   return h("div", { class: "field" }, h("label", { for: control.id }, text), control);
 }
 
-/** A select box of `[value, text]` pairs. */
+/** Return a select box with options `[value, text]`. */
 export function selectBox(options, value, onchange) {
   const select = h("select", { onchange: () => onchange(select.value) });
   setOptions(select, options, value);
@@ -57,14 +57,14 @@ export function setOptions(select, options, value) {
 }
 
 const CASES = [
-  ["auto", "as written, else another"],
+  ["auto", "as written, then other cases"],
   ["exact", "as written"],
   ["lower", "lower"],
 ];
 
 /**
- * The select box for `case`: `element` and `show(value)`. An unknown value of the address is listed
- * too: the service says what is wrong with it.
+ * Return the select box for `case`: its `element` and `show(value)`. An unknown value in the address is
+ * listed too, and the service's error explains it.
  */
 export function caseField(page) {
   const select = selectBox(CASES, "auto", (value) => page.update({ case: value }));
@@ -77,10 +77,10 @@ export function caseField(page) {
   };
 }
 
-/** The select box for `k` with the `usual` numbers and that of the address: `element` and `show(k)`. */
+/** Return the select box for `k`: its `element` and `show(k)`. It lists the `usual` counts and the address's. */
 export function countField(page, label, usual) {
   const select = selectBox([], "", (k) => page.update({ k }));
-  // What is not a number comes last.
+  // Text that is not a number comes last.
   const rank = (k) => (Number.isFinite(Number(k)) ? Number(k) : Number.MAX_VALUE);
   return {
     element: labeled(label, select),
@@ -91,12 +91,12 @@ export function countField(page, label, usual) {
   };
 }
 
-/** The number to send for `k`; what is not a number is sent as it is, and the service refuses it. */
+/** Return `k` as a number to send. Other text is sent unchanged, and the service rejects it. */
 export function countOf(k) {
   return k.trim() && Number.isFinite(Number(k)) ? Number(k) : k;
 }
 
-/** The select box for `model`, hidden when there is only one: `element` and `show(name)`. */
+/** Return the select box for `model`: its `element`, hidden if there is only one model, and `show(name)`. */
 export function modelField(page) {
   const select = selectBox([["", "default"]], "", (model) => page.update({ model }));
   const element = labeled("Model", select);
@@ -109,7 +109,7 @@ export function modelField(page) {
       const models = (await listModels()).filter((model) => model?.status === "ok");
       const options = models.map(({ id, default: isDefault }) => (isDefault ? ["", `${id} (default)`] : [id, id]));
       if (!options.some(([id]) => id === "")) options.unshift(["", "default"]);
-      // An unknown name of the address is listed too: the service says what is wrong with it.
+      // An unknown name in the address is listed too, and the service's error explains it.
       if (wanted && !options.some(([id]) => id === wanted)) options.push([wanted, wanted]);
       setOptions(select, options, wanted);
       element.hidden = options.length < 2;
@@ -117,7 +117,7 @@ export function modelField(page) {
   };
 }
 
-/** The request fields `model` and `case` of a view's state, without those at their default. */
+/** Return the request fields `model` and `case` of a view's state, without those at their default. */
 export function modelAndCase(state) {
   return {
     ...(state.model && { model: state.model }),
@@ -126,31 +126,31 @@ export function modelAndCase(state) {
 }
 
 /** Milliseconds until models are requested again after an error. */
-const RETRY = 30_000;
+const RETRY_DELAY = 30_000;
 let models = null;
 
-/** What `/v1/models` lists, requested once for all views; empty when the service refuses. */
+/** Return the models that `/v1/models` lists, requested once for all views; an empty list after an error. */
 export function listModels() {
   models ??= fetchText("v1/models").then((text) => {
     const { data } = JSON.parse(text);
     return Array.isArray(data) ? data : [];
   }).catch(() => {
-    setTimeout(forgetModels, RETRY);
+    setTimeout(forgetModels, RETRY_DELAY);
     return [];
   });
   return models;
 }
 
-/** Request the models again next time: another key may see others. */
+/** Request the models again next time: another key may be allowed to list them. */
 export function forgetModels() {
   models = null;
 }
 
-const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+const ARROWS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 
 /**
- * Make the buttons of an element one tab stop: arrows, Home and End move the focus among them.
- * `across()` is how many buttons up and down move. Returns a function that sets the tab stop.
+ * Make the buttons of an element one tab stop (roving tabindex): arrows, Home and End move the focus
+ * among them. `across()` is the number of buttons in a row. Return a function that sets the tab stop.
  */
 export function rovingTabindex(element, across = () => 1) {
   const buttons = () => [...element.querySelectorAll("button, [role=button]")];
@@ -159,13 +159,13 @@ export function rovingTabindex(element, across = () => 1) {
   };
   element.addEventListener("keydown", (event) => {
     const all = buttons(), at = all.indexOf(event.target);
-    // In text that runs from right to left, the button on the right is the one before.
+    // In right-to-left text, the button on the right is the previous one.
     const mirrored = getComputedStyle(element).direction === "rtl";
     const key = (mirrored && { ArrowRight: "ArrowLeft", ArrowLeft: "ArrowRight" }[event.key]) || event.key;
     let to;
     if (key === "Home") to = 0;
     else if (key === "End") to = all.length - 1;
-    else if (STEPS[key]) to = at + STEPS[key] * (key === "ArrowUp" || key === "ArrowDown" ? across() : 1);
+    else if (ARROWS[key]) to = at + ARROWS[key] * (key === "ArrowUp" || key === "ArrowDown" ? across() : 1);
     if (at < 0 || to === undefined) return;
     event.preventDefault();
     const target = all[to] ?? all[at];
@@ -182,7 +182,7 @@ export function download(name, content, type) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-/** Copy text; return whether the browser allows it. Over plain HTTP, only localhost has a clipboard. */
+/** Copy text; return whether the browser allows it. Over plain HTTP, it does so on localhost only. */
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);

@@ -7,7 +7,7 @@ export const SENTENCES = [
   ["A pronoun", "The animal didn't cross the street because it was too tired."],
 ];
 
-/** `[name, occurrences as the address has them]`; Compare opens with the first. */
+/** `[name, occurrences in the form of the address]`; Compare opens with the first. */
 export const OCCURRENCES = [
   example("Apple / apple",
     ["Apple launched a new phone", "Apple"],
@@ -37,7 +37,7 @@ export const OCCURRENCES = [
     ["Water the plant and its leaves grow", "plant"]),
 ];
 
-/** Rows of `[text, word]`, each with the word's first occurrence in its text. */
+/** Return an example of rows `[text, word]`, each with the first occurrence of the word in its text. */
 function example(name, ...rows) {
   return [name, JSON.stringify(rows.map(([text, word]) => [text, word, 0]))];
 }

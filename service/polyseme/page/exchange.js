@@ -1,16 +1,16 @@
 /**
- * The request and response of a view: the latest request wins, an error is shown as sentences, and
- * the response can be saved together with the command that gives it.
+ * The request and response of a view. A new request cancels the previous one, an error is shown as
+ * sentences, and the reader can save the response and copy the curl command for it.
  */
 
 import { curl, fetchText, isSendableKey, key, ServiceError, unreadableResponse } from "./client.js";
 import { copyText, download, h, uniqueId } from "./elements.js";
 
-/** The most field errors that are listed. */
-const LISTED = 8;
+/** The maximum number of field errors that are listed. */
+const MAX_ERRORS = 8;
 
 export class Exchange {
-  /** `file` names the saved response; the element `results` is hidden while there is none. */
+  /** `file` names the saved response; the element `results` is hidden if there is no response. */
   constructor(file, results) {
     this.file = file;
     this.results = results;
@@ -19,7 +19,7 @@ export class Exchange {
     this.waiting = h("p", { class: "muted", role: "status" });
     this.problem = h("div", { class: "notices" }, this.alert, this.waiting);
     this.code = h("code", {});
-    this.copied = h("span", { role: "status", class: "said" });
+    this.copied = h("span", { role: "status", class: "status" });
     const button = (text, onclick) => h("button", { type: "button", class: "quiet", onclick }, text);
     this.source = h(
       "section",
@@ -38,8 +38,8 @@ export class Exchange {
   }
 
   /**
-   * Send a request and return the parsed response, or null after an error or when a later request
-   * overtook this one. The same request is not sent twice in a row.
+   * Send a request and return the parsed response; null after an error, or if a later request was sent in
+   * the meantime. A request that equals the previous one is not sent again.
    */
   request(path, body) {
     const id = JSON.stringify([path, body]);
@@ -81,7 +81,7 @@ export class Exchange {
     this.waiting.textContent = "";
   }
 
-  /** Hide the results and show a sentence: there is nothing to request. */
+  /** Hide the results and show a sentence instead, if there is nothing to request. */
   clear(sentence) {
     this.aborter?.abort();
     this.id = null;
@@ -90,7 +90,7 @@ export class Exchange {
     this.#notify(...(sentence ? [h("p", {}, sentence)] : []));
   }
 
-  /** Hide the results and show an error. The same request may be sent again. */
+  /** Hide the results and show an error. The next equal request is sent again. */
   showError(error) {
     this.id = null;
     this.results.hidden = true;
@@ -104,7 +104,7 @@ export class Exchange {
     this.alert.replaceChildren(...content);
   }
 
-  /** Record the time from the response to the drawn view, for the benchmark of the page. */
+  /** Record the time from the response until the view is drawn, for `benchmarks/page.py`. */
   reportDrawn() {
     const { arrived } = this;
     if (!arrived) return;
@@ -119,26 +119,26 @@ export class Exchange {
   }
 }
 
-/** An error with what the reader can do about it; `path` and `body` are the request's. */
+/** Return the elements for an error: message, hint, key form and retry button. `path` and `body` are the request's. */
 function errorNotice({ message, hint, errors, status }, { path, body }) {
   const retry = status === 0 || status === 429 || status >= 500;
   return [
     h("p", {}, h("strong", {}, withCode(message)), " ", withCode(hint)),
     errors.length
-      ? h("ul", {}, errors.slice(0, LISTED).map((error) =>
+      ? h("ul", {}, errors.slice(0, MAX_ERRORS).map((error) =>
         h("li", {}, error.pointer ? h("code", {}, error.pointer) : "", " ", withCode(error.message))))
       : null,
     status === 401 ? keyForm() : null,
     retry
       ? h("button", {
-        type: "button", class: "quiet", onclick: () => document.dispatchEvent(new CustomEvent("polyseme-again")),
+        type: "button", class: "quiet", onclick: () => document.dispatchEvent(new CustomEvent("polyseme-retry")),
       }, "Try again")
       : null,
     h("details", {}, h("summary", {}, "The request as a command"), h("pre", {}, h("code", {}, curl(path, body)))),
   ].filter(Boolean);
 }
 
-/** A sentence with its names in backticks as code. */
+/** Return a sentence as text and `code` elements for what is in backticks. */
 const withCode = (text) => text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 
 function keyForm() {

@@ -1,11 +1,11 @@
-/** A figure with its title, and its drawing as an SVG or PNG file. */
+/** A figure with a title and a drawing, which the reader can save as an SVG or PNG file. */
 
 import { download, h, uniqueId } from "./elements.js";
 
-/** The least width of a drawing, in pixels. */
+/** The minimum width of a drawing, in pixels. */
 const MIN_WIDTH = 200;
 
-/** A card with a title, a caption and a drawing; `tools` is the place for its controls. */
+/** A card with a title, a caption and a drawing; its controls go into `tools`. */
 export class Figure {
   /** `file` names the saved files. */
   constructor(file, title) {
@@ -31,16 +31,16 @@ export class Figure {
   width() {
     const style = getComputedStyle(this.element);
     const inner = this.element.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-    // A view that is not in the document has no width. It is drawn again when it is shown.
+    // A view outside the document has no width. It is drawn again when it is shown.
     return inner > MIN_WIDTH ? inner : MIN_WIDTH;
   }
 
-  /** Show an SVG or a canvas with the elements `beside` it; without a drawing the figure is hidden. */
-  show(drawing, ...beside) {
+  /** Show an SVG or a canvas, followed by `elements`; hide the figure if there is no drawing. */
+  show(drawing, ...elements) {
     this.element.hidden = !drawing;
     this.drawing = drawing;
     this.svgButton.hidden = drawing instanceof HTMLCanvasElement;
-    this.body.replaceChildren(...(drawing ? [drawing, ...beside] : []));
+    this.body.replaceChildren(...(drawing ? [drawing, ...elements] : []));
   }
 
   #saveSvg() {
@@ -59,8 +59,8 @@ export class Readout {
   }
 
   /**
-   * Show text and elements. `announce` is false when the focused control announces the same itself, and
-   * for instructions.
+   * Show text and elements. `announce` is false for instructions, and if the focused control already
+   * announces the same text.
    */
   show(parts, announce = true) {
     const line = h("p", {}, parts);
@@ -79,7 +79,7 @@ const PROPERTIES = [
 const SHAPES = "rect, line, circle, path, text, polygon, polyline";
 const MARGIN = 12;
 
-/** A drawing as the text of an SVG file, with its styles as attributes. */
+/** Return a drawing as the text of an SVG file, with its styles as attributes. */
 function svgText(svg) {
   const copy = svg.cloneNode(true);
   const originals = svg.querySelectorAll("*");
@@ -113,7 +113,7 @@ function svgText(svg) {
   return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(copy)}\n`;
 }
 
-/** The size of a drawing in its own units. */
+/** Return the size of a drawing in its own units. */
 function sizeOf(svg) {
   const { width, height } = svg.viewBox.baseVal;
   return { width, height };
@@ -124,8 +124,8 @@ function backgroundOf(element) {
 }
 
 /**
- * A drawing as the blob of a PNG file, `scale` pixels for each unit of an SVG. The content security policy
- * allows no SVG as an image (`default-src 'self'`), so its shapes are painted one by one.
+ * Return a drawing as the blob of a PNG file, with `scale` pixels for each unit of an SVG. The content
+ * security policy (`default-src 'self'`) does not allow an SVG as an image, so its shapes are painted one by one.
  */
 export function pngBlob(drawing, scale = 2) {
   let canvas;
@@ -147,14 +147,14 @@ export function pngBlob(drawing, scale = 2) {
 }
 
 function paintSvg(context, svg, scale) {
-  // An element's matrix leads to pixels of the screen; the inverse leads back to units of the drawing.
-  const root = svg.getScreenCTM().inverse();
-  const place = (element) => {
-    const { a, b, c, d, e, f } = root.multiply(element.getScreenCTM());
+  // An element's matrix maps to pixels of the screen; the inverse maps back to units of the drawing.
+  const inverse = svg.getScreenCTM().inverse();
+  const transformOf = (element) => {
+    const { a, b, c, d, e, f } = inverse.multiply(element.getScreenCTM());
     return new DOMMatrix([scale, 0, 0, scale, MARGIN * scale, MARGIN * scale])
       .multiply(new DOMMatrix([a, b, c, d, e, f]));
   };
-  for (const child of svg.children) paint(context, child, place);
+  for (const child of svg.children) paint(context, child, transformOf);
 }
 
 function newCanvas(width, height) {
@@ -165,24 +165,24 @@ function newCanvas(width, height) {
 }
 
 /** Paint an element and its children. */
-function paint(context, element, place) {
+function paint(context, element, transformOf) {
   if (element.matches("defs, title, desc, .unsaved, [display='none']")) return;
   const style = getComputedStyle(element);
   if (style.display === "none") return;
   const opacity = parseFloat(style.opacity);
   if (element.matches(SHAPES)) {
     if (style.visibility === "hidden") return;
-    context.setTransform(place(element));
+    context.setTransform(transformOf(element));
     return paintShape(context, element, style, opacity);
   }
   if (opacity === 1 || !element.children.length) {
-    for (const child of element.children) paint(context, child, place);
+    for (const child of element.children) paint(context, child, transformOf);
     return;
   }
-  // The opacity applies to a group as a whole: shapes that overlap are not darker there.
+  // The opacity applies to the group as a whole, so that overlapping shapes do not become darker.
   const layer = newCanvas(context.canvas.width, context.canvas.height);
-  const within = layer.getContext("2d");
-  for (const child of element.children) paint(within, child, place);
+  const layerContext = layer.getContext("2d");
+  for (const child of element.children) paint(layerContext, child, transformOf);
   context.resetTransform();
   context.globalAlpha = opacity;
   context.drawImage(layer, 0, 0);

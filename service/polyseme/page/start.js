@@ -1,6 +1,6 @@
 /**
- * The page: shows the view that the address names and keeps the address in step with its state.
- * The state stands after the `#`, so that a link includes it and browsers do not send it to a server.
+ * The entry point: shows the view that the address names and updates the address when its state changes.
+ * The state is in the fragment (after the `#`): a link includes it, and browsers do not send it to a server.
  */
 
 import { unreadableResponse } from "./client.js";
@@ -24,22 +24,22 @@ function start() {
     main.focus();
   });
   addEventListener("popstate", showAddress);
-  document.addEventListener("polyseme-again", showAgain);
+  document.addEventListener("polyseme-retry", redraw);
   document.addEventListener("polyseme-key", () => {
     forgetModels();
-    showAgain();
+    redraw();
   });
-  onTheme(showAgain);
+  onTheme(redraw);
   showAddress();
   let width = main.clientWidth;
   new ResizeObserver(() => {
     if (main.clientWidth === width) return;
     width = main.clientWidth;
-    requestAnimationFrame(showAgain);
+    requestAnimationFrame(redraw);
   }).observe(main);
 }
 
-/** Show the view and the state of the address, such as `#attention?text=…`; ignore unknown fields. */
+/** Show the view and the state in the address, such as `#attention?text=…`. Unknown fields are ignored. */
 function showAddress() {
   const hash = location.hash.replace(/^#/, "");
   const at = hash.indexOf("?");
@@ -49,7 +49,7 @@ function showAddress() {
   show(name, { ...defaults, ...Object.fromEntries([...query].filter(([field]) => Object.hasOwn(defaults, field))) });
 }
 
-/** The address of a view; fields with their default value are left out. */
+/** Return the address of a view, without the fields that have their default value. */
 function addressOf(name, state = {}) {
   const { defaults } = VIEWS[name];
   const changed = Object.entries(state).filter(([field, value]) => field in defaults && value !== defaults[field]);
@@ -57,13 +57,13 @@ function addressOf(name, state = {}) {
   return query ? `#${name}?${query}` : `#${name}`;
 }
 
-/** The interface that a view gets. The view's `show` is called with its whole state, as strings. */
+/** The object that a view is built with. The page calls the view's `show` with all fields of its state, as strings. */
 const pageOf = (name) => ({
-  /** Change fields of the state and the address; `push` adds an entry to the history. */
+  /** Change fields of the state and update the address; `push` adds an entry to the history. */
   update(changes, { push = false } = {}) {
     const state = { ...states[name], ...changes };
-    // A late change of a view that was left waits until the view is opened again.
-    if (name !== current.name) return keep(name, state);
+    // A change to a view that is not shown applies when the view is opened again.
+    if (name !== current.name) return saveState(name, state);
     const address = addressOf(name, state);
     try {
       if (push) history.pushState(null, "", address);
@@ -76,41 +76,41 @@ const pageOf = (name) => ({
   address: addressOf,
 });
 
-/** Remember the state of a view for its link in the navigation. */
-function keep(name, state) {
+/** Save the state of a view in its link in the navigation. */
+function saveState(name, state) {
   states[name] = state;
   linkTo(name).href = addressOf(name, state);
 }
 
 const linkTo = (name) => nav.querySelector(`[data-view="${name}"]`);
 
-const showAgain = () => show(current.name, current.state);
+const redraw = () => show(current.name, current.state);
 
 async function show(name, state) {
   current = { name, state };
-  keep(name, state);
-  // Await only when the view is not loaded yet: a loaded view is shown in this turn.
+  saveState(name, state);
+  // Do not await a view that is loaded: it is shown synchronously.
   if (!built[name] && !(await load(name))) return;
   main.removeAttribute("aria-busy");
   if (shown !== name) enter(name);
   try {
     await built[name].show(state);
   } catch (error) {
-    // The response has not the expected form: tell the reader and the console.
+    // The response has an unexpected form: report it on the console and to the reader.
     reportError(error);
     built[name].exchange.showError(unreadableResponse());
   }
 }
 
-/** Load and build a view; return whether it is still wanted, in the same state. */
+/** Load and build a view. Return false if the address changed in the meantime. */
 async function load(name) {
-  const wanted = current;
+  const requested = current;
   main.setAttribute("aria-busy", "true");
   try {
     const { build } = await VIEWS[name].load();
     built[name] ??= build(pageOf(name));
   } catch (error) {
-    if (wanted === current) {
+    if (requested === current) {
       shown = "";
       main.removeAttribute("aria-busy");
       main.replaceChildren(h("section", {}, h("p", { class: "problem", role: "alert" },
@@ -119,20 +119,20 @@ async function load(name) {
     }
     throw error;
   }
-  return wanted === current;
+  return requested === current;
 }
 
-/** Replace the shown view. The focus moves to the heading when it was inside the former view. */
+/** Replace the shown view. If the previous view had the focus, move it to the heading. */
 function enter(name) {
   const { element } = built[name];
-  const inside = main.contains(document.activeElement);
+  const focused = main.contains(document.activeElement);
   if (shown) scrollTo(0, 0);
   shown = name;
   main.replaceChildren(element);
   document.title = `${VIEWS[name].title} · Polyseme`;
   nav.querySelector("[aria-current]")?.removeAttribute("aria-current");
   linkTo(name).setAttribute("aria-current", "page");
-  if (inside) {
+  if (focused) {
     const heading = element.querySelector("h2");
     heading.tabIndex = -1;
     heading.focus();

@@ -1,17 +1,17 @@
-/** Numbers and words as text, and how wide text is. */
+/** Formatting of numbers and words, and the width of text. */
 
 const { format } = globalThis.d3;
 
 const formats = new Map();
 
-/** A number with `count` decimals and a real minus sign; there is no −0. */
+/** Return a number with `count` decimals and a real minus sign; negative zero is 0. */
 export function decimals(number, count) {
   if (!formats.has(count)) formats.set(count, format(`.${count}f`));
   const text = formats.get(count)(number);
   return /^−[0.]*$/.test(text) ? text.slice(1) : text;
 }
 
-/** A weight or a cosine, with two decimals. */
+/** Return a weight or a cosine with two decimals. */
 export const short = (number) => decimals(number, 2);
 
 /** A fraction as a percentage. */
@@ -31,16 +31,16 @@ export function bytes(number) {
   return `${unit ? decimals(number, 1) : number} ${units[unit]}`;
 }
 
-/** The letter that names occurrence i. */
+/** Return the letter of occurrence i. */
 export const letter = (i) => String.fromCharCode(65 + i);
 
-/** A, B and C. */
+/** Join names: "A, B and C". */
 export function joinNames(names) {
   return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
 
-/** The most graphemes of a word that are measured in a figure, and that are named in a sentence. */
-const MEASURED = 120, NAMED = 40;
+/** The maximum number of graphemes of a word in a figure, and in a sentence. */
+const MAX_IN_FIGURE = 120, MAX_IN_SENTENCE = 40;
 const context = document.createElement("canvas").getContext("2d");
 const segmenter = new Intl.Segmenter();
 
@@ -49,37 +49,37 @@ export function font(size, weight = 400) {
   return `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`;
 }
 
-/** The width of the widest text in pixels; texts may become bold when they are highlighted. */
+/** Return the width of the widest text in pixels, in bold: a highlighted text is bold. */
 export function maxTextWidth(texts, size) {
   context.font = font(size, 700);
-  return texts.reduce((most, text) => Math.max(most, context.measureText(text).width), 0);
+  return texts.reduce((widest, text) => Math.max(widest, context.measureText(text).width), 0);
 }
 
-/** The texts, shortened with an ellipsis where they are wider than `room` pixels. */
-export function fitTexts(texts, size, room) {
+/** Return the texts, those wider than `limit` pixels shortened with an ellipsis. */
+export function fitTexts(texts, size, limit) {
   context.font = font(size, 700);
-  const fits = (text) => context.measureText(text).width <= room;
+  const fits = (text) => context.measureText(text).width <= limit;
   return texts.map((text) => {
-    if (text.length <= MEASURED && fits(text)) return text;
-    const parts = graphemes(text, MEASURED);
+    if (text.length <= MAX_IN_FIGURE && fits(text)) return text;
+    const parts = graphemes(text, MAX_IN_FIGURE);
     if (parts.join("") === text && fits(text)) return text;
     while (parts.length > 1 && !fits(`${parts.join("")}…`)) parts.pop();
     return `${parts.join("")}…`;
   });
 }
 
-/** A text of at most `most` graphemes, for headings and sentences. */
-export function shorten(text, most = NAMED) {
-  if (text.length <= most) return text;
-  const parts = graphemes(text, most + 1);
-  return parts.length > most ? `${parts.slice(0, most - 1).join("")}…` : text;
+/** Return a text shortened to `limit` graphemes, for headings and sentences. */
+export function shorten(text, limit = MAX_IN_SENTENCE) {
+  if (text.length <= limit) return text;
+  const parts = graphemes(text, limit + 1);
+  return parts.length > limit ? `${parts.slice(0, limit - 1).join("")}…` : text;
 }
 
-/** The first graphemes of a text; the rest is not looked at, however long it is. */
-function graphemes(text, most) {
+/** Return the first `limit` graphemes of a text; the rest, which may be long, is not segmented. */
+function graphemes(text, limit) {
   const parts = [];
   for (const { segment } of segmenter.segment(text)) {
-    if (parts.push(segment) === most) break;
+    if (parts.push(segment) === limit) break;
   }
   return parts;
 }

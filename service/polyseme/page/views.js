@@ -41,11 +41,11 @@ export const VIEWS = {
   },
 };
 
-/** Former view names, which bookmarked addresses still have. */
-const FORMER = { look: "attention", neighbours: "neighbors" };
+/** Old names of views, for bookmarked addresses. */
+const OLD_NAMES = { look: "attention", neighbours: "neighbors" };
 
-/** The name of the view that an address names; the first view for an unknown name. */
+/** Return the name of the view that an address names; that of the first view for an unknown name. */
 export function viewNamed(name) {
   if (Object.hasOwn(VIEWS, name)) return name;
-  return Object.hasOwn(FORMER, name) ? FORMER[name] : FIRST;
+  return Object.hasOwn(OLD_NAMES, name) ? OLD_NAMES[name] : FIRST;
 }

@@ -4,19 +4,19 @@ import { largest, pixels } from "./heatmap.js";
 import { categoryColor } from "../colors.js";
 import { h, labeled, rovingTabindex, selectBox, setOptions } from "../elements.js";
 
-/** The name of a head, a number or `mean`. */
+/** Return the name of a head, a number or `mean`. */
 export function headName(layer, head) {
   return head === "mean" ? `Layer ${layer}, mean of heads` : `Layer ${layer}, head ${head}`;
 }
 
-/** The color of a head's lines. */
+/** Return the color of a head's lines. */
 export function headColor(head) {
   return categoryColor(head === "mean" ? 0 : head);
 }
 
 const PICTURES = [["heatmap", "Heatmap"], ["lines", "Lines"]];
 
-/** The controls of the figure: picture, layer, head and, for lines of each head, which heads. */
+/** The controls of the figure: picture, layer, head and, for lines of each head, the heads to show. */
 export class HeadControls {
   constructor(page) {
     this.page = page;
@@ -37,7 +37,7 @@ export class HeadControls {
     this.boxes = [];
   }
 
-  /** `chosen` is the heads of the address, as `0,2`; an empty text means all. */
+  /** Update the controls. `chosen` is the heads in the address, such as `0,2`; empty means all. */
   show({ layers, heads }, { layer, head, lines, chosen }) {
     for (const button of this.pictures) {
       button.setAttribute("aria-pressed", (button.dataset.picture === "lines") === lines);
@@ -49,8 +49,8 @@ export class HeadControls {
     this.#setOptions(this.head, options, head);
     this.layerField.hidden = layers < 2;
     this.legend.hidden = head !== "each";
-    const wanted = chosen === "" ? numbers : chosen.split(",");
-    this.chosen = numbers.filter((number) => wanted.includes(number)).map(Number);
+    const listed = chosen === "" ? numbers : chosen.split(",");
+    this.chosen = numbers.filter((number) => listed.includes(number)).map(Number);
     if (this.legend.hidden) return;
     if (this.boxes.length !== heads) this.#makeBoxes(numbers);
     this.boxes.forEach(({ box, swatch }, i) => {
@@ -59,10 +59,10 @@ export class HeadControls {
     });
   }
 
-  /** Set the options only when they differ: replacing them would close an open list. */
+  /** Set the options only if they differ: replacing them would close an open list. */
   #setOptions(select, options, value) {
-    const there = Array.from(select.options, (option) => option.value);
-    if (options.length !== there.length || options.some(([key], i) => key !== there[i])) {
+    const current = Array.from(select.options, (option) => option.value);
+    if (options.length !== current.length || options.some(([key], i) => key !== current[i])) {
       setOptions(select, options, String(value));
     }
     select.value = String(value);
@@ -84,10 +84,10 @@ export class HeadControls {
   }
 }
 
-/** Pixels of a small picture; in a longer sentence, several words share a pixel. */
-const SIDE = 56;
+/** The maximum side of a thumbnail in pixels; in a longer sentence, several words share a pixel. */
+const MAX_SIDE = 56;
 
-/** Small heatmaps to choose from: a row for each layer with the mean of its heads, then each head. */
+/** Thumbnails to choose from: a row for each layer, with the mean of its heads and each head. */
 export class Thumbnails {
   constructor(onpick) {
     this.onpick = onpick;
@@ -136,15 +136,15 @@ export class Thumbnails {
   }
 }
 
-/** Weights with at most SIDE rows and columns: the largest of the cells that share a pixel. */
+/** Reduce weights to at most MAX_SIDE rows and columns: the maximum of the cells that share a pixel. */
 function maxPooled(rows) {
-  if (rows.length <= SIDE) return rows;
-  const place = (i) => Math.floor((i * SIDE) / rows.length);
-  const pooled = Array.from({ length: SIDE }, () => new Float64Array(SIDE));
+  if (rows.length <= MAX_SIDE) return rows;
+  const pixel = (i) => Math.floor((i * MAX_SIDE) / rows.length);
+  const pooled = Array.from({ length: MAX_SIDE }, () => new Float64Array(MAX_SIDE));
   rows.forEach((row, i) => {
-    const into = pooled[place(i)];
+    const target = pooled[pixel(i)];
     row.forEach((weight, j) => {
-      into[place(j)] = Math.max(into[place(j)], weight);
+      target[pixel(j)] = Math.max(target[pixel(j)], weight);
     });
   });
   return pooled;

@@ -6,34 +6,34 @@ import { decimals, fitTexts, font, maxTextWidth, short } from "../text.js";
 
 const { max, rgb } = globalThis.d3;
 
-/** Cells of a short sentence are larger, as long as the heatmap's side stays under MOST_SIDE pixels. */
-const CELL = 34, MOST_CELL = 64, MOST_SIDE = 660;
-/** The least size of a cell that shows its number. */
-const NUMBERED = 30;
-const LEAST_FONT = 8, MOST_FONT = 12;
+/** Cells are up to MAX_CELL pixels if the heatmap stays under MAX_SIDE, else up to CELL. */
+const CELL = 34, MAX_CELL = 64, MAX_SIDE = 660;
+/** The minimum size of a cell that shows its weight. */
+const MIN_NUMBERED_CELL = 30;
+const MIN_FONT = 8, MAX_FONT = 12;
 const GAP = 6;
-/** The boxes of the color scale. */
+/** The number of boxes of the color scale. */
 const STEPS = 24;
 
-/** The largest weight. */
+/** Return the largest weight. */
 export const largest = (rows) => max(rows, (row) => max(row)) ?? 0;
 
 /**
- * A heatmap of rows of weights, at most `width` pixels wide, as SVG: the `drawing`, its `layout`, and
- * `highlight(row, column)` for the labels of a cell.
+ * Draw a heatmap of weights as SVG, at most `width` pixels wide. Return the `drawing`, its `layout` and
+ * `highlight(row, column)`, which highlights the labels of a cell.
  */
 export function svgHeatmap(words, rows, width) {
-  const layout = layoutOf(words, width), most = largest(rows);
+  const layout = layoutOf(words, width), maxWeight = largest(rows);
   const labels = labelsOf(layout).map((label) => ({ ...label, element: svgLabel(label, layout.size) }));
-  const scale = scaleOf(layout, most);
+  const scale = scaleOf(layout, maxWeight);
   const drawing = s(
     "svg",
     {
       class: "heatmap", viewBox: `0 0 ${layout.width} ${layout.height}`,
       width: layout.width, height: layout.height, "aria-hidden": "true",
     },
-    ...svgCells(rows, layout, most),
-    ...(layout.cell >= NUMBERED ? svgNumbers(rows, layout, most) : []),
+    ...svgCells(rows, layout, maxWeight),
+    ...(layout.cell >= MIN_NUMBERED_CELL ? svgNumbers(rows, layout, maxWeight) : []),
     ...labels.map(({ element }) => element),
     ...scale.boxes.map((box) => s("rect", { ...box, "shape-rendering": "crispEdges" })),
     ...scale.texts.map(({ text, x, y }) =>
@@ -47,11 +47,11 @@ export function svgHeatmap(words, rows, width) {
   return { drawing, layout, highlight };
 }
 
-/** One path for each color: an element for each of 22,500 cells would be slow. */
-function svgCells(rows, { left, top, cell }, most) {
+/** Draw one path for each color: an element for each of 22,500 cells would be slow. */
+function svgCells(rows, { left, top, cell }, maxWeight) {
   const paths = new Map(), size = cell - (cell >= 12 ? 1 : 0);
   rows.forEach((row, i) => row.forEach((weight, j) => {
-    const color = weightColor(weight, most);
+    const color = weightColor(weight, maxWeight);
     if (!paths.has(color)) paths.set(color, []);
     paths.get(color).push(`M${left + j * cell} ${top + i * cell}h${size}v${size}h${-size}z`);
   }));
@@ -59,23 +59,23 @@ function svgCells(rows, { left, top, cell }, most) {
     s("path", { fill, d: parts.join(""), "shape-rendering": "crispEdges" }));
 }
 
-function svgNumbers(rows, { left, top, cell }, most) {
+function svgNumbers(rows, { left, top, cell }, maxWeight) {
   return rows.flatMap((row, i) => Array.from(row, (weight, j) => {
     const x = left + (j + 0.5) * cell - 0.5, y = top + (i + 0.5) * cell - 0.5;
     const text = s("text", { class: "in-cell", x, y, "text-anchor": "middle", "dominant-baseline": "central" });
     text.textContent = short(weight);
-    text.style.fill = textColorOn(weightColor(weight, most));
+    text.style.fill = textColorOn(weightColor(weight, maxWeight));
     text.style.fontSize = cell >= 42 ? "12px" : "10px";
     return text;
   }));
 }
 
-function svgLabel({ text, x, y, turned }, size) {
+function svgLabel({ text, x, y, rotated }, size) {
   const element = s(
     "text",
     {
-      class: "label", x: turned ? 0 : x, y: turned ? 0 : y, "text-anchor": turned ? "start" : "end",
-      "dominant-baseline": "central", transform: turned && `translate(${x} ${y}) rotate(-90)`,
+      class: "label", x: rotated ? 0 : x, y: rotated ? 0 : y, "text-anchor": rotated ? "start" : "end",
+      "dominant-baseline": "central", transform: rotated && `translate(${x} ${y}) rotate(-90)`,
     },
     text,
   );
@@ -83,9 +83,9 @@ function svgLabel({ text, x, y, turned }, size) {
   return element;
 }
 
-/** The same heatmap on a canvas in the screen's resolution, for more words than SVG can show. */
+/** Draw the same heatmap on a canvas in the screen's resolution, for sentences that are too long for SVG. */
 export function canvasHeatmap(words, rows, width) {
-  const layout = layoutOf(words, width), most = largest(rows);
+  const layout = layoutOf(words, width), maxWeight = largest(rows);
   const density = Math.max(devicePixelRatio, 1);
   const drawing = document.createElement("canvas");
   drawing.className = "heatmap";
@@ -95,21 +95,21 @@ export function canvasHeatmap(words, rows, width) {
   drawing.style.width = `${layout.width}px`;
   const context = drawing.getContext("2d");
   context.scale(density, density);
-  // Cells keep sharp edges; cells smaller than a pixel are averaged.
+  // Cells have sharp edges; cells smaller than a pixel are averaged.
   context.imageSmoothingEnabled = layout.cell * density < 1;
-  context.drawImage(pixels(rows, most), layout.left, layout.top, layout.side, layout.side);
+  context.drawImage(pixels(rows, maxWeight), layout.left, layout.top, layout.side, layout.side);
   context.fillStyle = getComputedStyle(document.body).color;
   context.textBaseline = "middle";
   context.font = font(layout.size);
-  for (const { text, x, y, turned } of labelsOf(layout)) {
+  for (const { text, x, y, rotated } of labelsOf(layout)) {
     context.save();
     context.translate(x, y);
-    if (turned) context.rotate(-Math.PI / 2);
-    context.textAlign = turned ? "left" : "right";
+    if (rotated) context.rotate(-Math.PI / 2);
+    context.textAlign = rotated ? "left" : "right";
     context.fillText(text, 0, 0);
     context.restore();
   }
-  const { boxes, texts } = scaleOf(layout, most);
+  const { boxes, texts } = scaleOf(layout, maxWeight);
   context.font = font(12);
   context.textAlign = "left";
   for (const { text, x, y } of texts) context.fillText(text, x, y);
@@ -120,8 +120,8 @@ export function canvasHeatmap(words, rows, width) {
   return { drawing, layout, highlight() {} };
 }
 
-/** A canvas with one pixel for each weight; `most` has the last color of the ramp. */
-export function pixels(rows, most) {
+/** Return a canvas with one pixel for each weight; `maxWeight` has the last color of the ramp. */
+export function pixels(rows, maxWeight) {
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = rows.length;
   const context = canvas.getContext("2d");
@@ -130,7 +130,7 @@ export function pixels(rows, most) {
   let at = 0;
   for (const row of rows) {
     for (const weight of row) {
-      const color = weightColor(weight, most);
+      const color = weightColor(weight, maxWeight);
       if (!known.has(color)) known.set(color, rgb(color));
       const { r, g, b } = known.get(color);
       image.data.set([r, g, b, 255], at);
@@ -142,64 +142,64 @@ export function pixels(rows, most) {
 }
 
 /**
- * The measures of a heatmap at most `width` wide, in pixels: `left` and `top` of the cells, the size of
- * a `cell`, the `side` of all cells, the font `size`, and `every`, the distance of the labels that fit.
+ * Return the layout of a heatmap at most `width` wide, in pixels: `left` and `top` of the cells, the size of
+ * a `cell`, the `side` of all cells, the font `size`, and `every`, the step between labels that fit.
  */
 function layoutOf(words, width) {
   const count = words.length;
-  let size = MOST_FONT, measures;
-  // The font size depends on the room that the labels leave: a second round settles it.
+  let size = MAX_FONT, layout;
+  // The font size depends on the space that the labels leave, so compute it twice.
   for (let round = 0; round < 2; round += 1) {
     const labels = fitTexts(words, size, Math.min(width * 0.3, 130));
-    const wide = Math.ceil(maxTextWidth(labels, size));
-    const cell = cellSize((width - wide - GAP) / count, count);
-    const every = Math.ceil((LEAST_FONT + 2) / cell);
-    size = Math.min(Math.max(cell * every * 0.75, LEAST_FONT), MOST_FONT);
-    measures = { labels, cell, every, size, left: wide + GAP, top: wide + GAP };
+    const labelWidth = Math.ceil(maxTextWidth(labels, size));
+    const cell = cellSize((width - labelWidth - GAP) / count, count);
+    const every = Math.ceil((MIN_FONT + 2) / cell);
+    size = Math.min(Math.max(cell * every * 0.75, MIN_FONT), MAX_FONT);
+    layout = { labels, cell, every, size, left: labelWidth + GAP, top: labelWidth + GAP };
   }
-  const side = measures.cell * count;
+  const side = layout.cell * count;
   return {
-    ...measures,
+    ...layout,
     count,
     side,
-    width: Math.min(measures.left + Math.max(side, 170), width),
-    height: measures.top + side + 34,
+    width: Math.min(layout.left + Math.max(side, 170), width),
+    height: layout.top + side + 34,
   };
 }
 
-/** Whole pixels for sharp edges, halves where cells are under 8 pixels. */
-function cellSize(room, count) {
-  const limit = Math.max(CELL, Math.min(MOST_CELL, MOST_SIDE / count));
-  const fine = room < 8 ? 2 : 1;
-  return Math.floor(Math.min(room, limit) * fine) / fine || room;
+/** Round the size of a cell to whole pixels for sharp edges, or to halves under 8 pixels. */
+function cellSize(space, count) {
+  const limit = Math.max(CELL, Math.min(MAX_CELL, MAX_SIDE / count));
+  const fine = space < 8 ? 2 : 1;
+  return Math.floor(Math.min(space, limit) * fine) / fine || space;
 }
 
-/** The labels that fit: `{text, x, y}` with `row`, or with `column` and `turned`. */
+/** Return the labels that fit: `{text, x, y}` with `row`, or with `column` and `rotated`. */
 function labelsOf({ labels, left, top, cell, every }) {
   const shown = labels.map((text, i) => ({ text, i })).filter(({ i }) => i % every === 0);
   return [
     ...shown.map(({ text, i }) => ({ text, row: i, x: left - GAP, y: top + (i + 0.5) * cell })),
     ...shown.map(({ text, i }) => (
-      { text, column: i, x: left + (i + 0.5) * cell, y: top - GAP, turned: true }
+      { text, column: i, x: left + (i + 0.5) * cell, y: top - GAP, rotated: true }
     )),
   ];
 }
 
-/** The color scale: boxes `{x, y, width, height, fill}` and texts `{text, x, y}`. */
-function scaleOf({ left, top, side, width }, most) {
-  const wide = Math.min(120, width - left - 50), y = top + side + 12;
-  const box = wide / STEPS;
+/** Return the color scale: boxes `{x, y, width, height, fill}` and texts `{text, x, y}`. */
+function scaleOf({ left, top, side, width }, maxWeight) {
+  const length = Math.min(120, width - left - 50), y = top + side + 12;
+  const box = length / STEPS;
   const boxes = Array.from({ length: STEPS }, (_, i) => ({
     x: left + 12 + i * box, y, width: box, height: 10, fill: weightColor(i / (STEPS - 1)),
   }));
   const texts = [
     { text: "0", x: left, y: y + 5 },
-    { text: decimals(most, most < 0.1 ? 3 : 2), x: left + wide + 17, y: y + 5 },
+    { text: decimals(maxWeight, maxWeight < 0.1 ? 3 : 2), x: left + length + 17, y: y + 5 },
   ];
   return { boxes, texts };
 }
 
-/** Cells that Page Up and Page Down move. */
+/** The number of cells that Page Up and Page Down move. */
 const PAGE = 10;
 
 /**
@@ -208,13 +208,13 @@ const PAGE = 10;
  */
 export class HeatmapCursor {
   /**
-   * `layout` is the heatmap's, `name` the accessible name. For a cell `{row, column}`: `describe(at)` is
-   * its text; `onpoint(at, announce)` is called for the current cell, with `announce` false when the focus
-   * reads it already; `onmove(at)` for the target of a key; `onpick(at)` for a click or Enter.
+   * `layout` is the heatmap's, `name` the accessible name. For a cell `at`, `{row, column}`: `describe(at)`
+   * returns its text; `onpoint(at, announce)` is called for the pointed or current cell, with `announce` false
+   * if the focused grid announces it; `onmove(at)` for the target of a key; `onpick(at)` for a click or Enter.
    */
   constructor({ layout, name, describe, onpoint, onmove, onpick }) {
     Object.assign(this, { layout, describe, onpoint, onmove, onpick });
-    // Two cells in turn: screen readers may not read a new name of the same active element.
+    // Two elements alternate: screen readers may not announce a new name of the same active element.
     const cell = () =>
       h("div", { class: "cell", role: "gridcell", id: uniqueId("cell"), "aria-selected": "true" });
     const band = (kind) => h("div", { class: `band ${kind}`, "aria-hidden": "true" });
@@ -239,7 +239,7 @@ export class HeatmapCursor {
       this.row,
       ...Object.values(this.bands),
     );
-    place(this.element, layout.left, layout.top, layout.side, layout.side);
+    setBox(this.element, layout.left, layout.top, layout.side, layout.side);
   }
 
   /** Show the current cell and the row of the chosen token. */
@@ -252,8 +252,8 @@ export class HeatmapCursor {
       this.element.setAttribute("aria-activedescendant", this.cell.id);
     }
     this.at = at;
-    place(this.bands.chosen, 0, chosen * cell, side, cell);
-    place(this.cell, at.column * cell, at.row * cell, cell, cell);
+    setBox(this.bands.chosen, 0, chosen * cell, side, cell);
+    setBox(this.cell, at.column * cell, at.row * cell, cell, cell);
     this.row.setAttribute("aria-rowindex", at.row + 1);
     this.cell.setAttribute("aria-colindex", at.column + 1);
     this.cell.setAttribute("aria-label", this.describe(at));
@@ -262,8 +262,8 @@ export class HeatmapCursor {
 
   #point(at, announce) {
     const { cell, side } = this.layout;
-    place(this.bands.row, 0, at.row * cell, side, cell);
-    place(this.bands.column, at.column * cell, 0, cell, side);
+    setBox(this.bands.row, 0, at.row * cell, side, cell);
+    setBox(this.bands.column, at.column * cell, 0, cell, side);
     this.pointed = at;
     this.onpoint(at, announce);
   }
@@ -298,7 +298,7 @@ export class HeatmapCursor {
   }
 }
 
-function place(element, left, top, width, height) {
+function setBox(element, left, top, width, height) {
   Object.assign(element.style, {
     left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px`,
   });

@@ -9,27 +9,27 @@ const ROW = 20;
 const TOP = 26;
 const FONT = 12;
 const SQUARE = 9;
-/** The least weight that is drawn. */
-const LEAST = 0.01;
-/** The most words whose lines are drawn all at once. */
-const MOST = 150;
-/** Rows that Page Up and Page Down move. */
+/** The minimum weight that is drawn. */
+const MIN_WEIGHT = 0.01;
+/** The maximum number of words for which the lines of all query tokens are drawn at once. */
+const MAX_WORDS = 150;
+/** The number of rows that Page Up and Page Down move. */
 const PAGE = 10;
 
 /**
- * Lines for `heads`, `[{head, rows}]` with `mean` or a number as head: `drawing`; `highlight(row)`, which
- * shows the lines of one query token, or of all for null; and the measures that QueryList needs.
+ * Draw the lines of `heads`, `[{head, rows}]` with `mean` or a number as head. Return the `drawing`,
+ * `highlight(row)`, which shows the lines of one query token (null: of all), and the layout for QueryList.
  */
 export function linesDrawing(words, heads, width) {
   const layout = layoutOf(words, heads, width);
-  const most = max(heads, ({ rows }) => max(rows, (row) => max(row))) ?? 0;
-  const all = words.length <= MOST;
+  const maxWeight = max(heads, ({ rows }) => max(rows, (row) => max(row))) ?? 0;
+  const all = words.length <= MAX_WORDS;
   const label = (i, x, anchor) => s("text", {
     class: "label", x, y: middle(i), "text-anchor": anchor, "dominant-baseline": "central",
   }, layout.labels[i]);
   const queries = words.map((_, i) => label(i, layout.left - 8, "end"));
   const keys = words.map((_, i) => label(i, layout.keys, "start"));
-  const groups = all ? words.map((_, i) => s("g", { "data-row": i }, rowLines(heads, i, layout, most))) : [];
+  const groups = all ? words.map((_, i) => s("g", { "data-row": i }, rowLines(heads, i, layout, maxWeight))) : [];
   const lines = s("g", {}, groups);
   const marks = s("g", {});
   const height = TOP + words.length * ROW;
@@ -46,48 +46,48 @@ export function linesDrawing(words, heads, width) {
       if (row !== null && i !== row) group.setAttribute("display", "none");
       else group.removeAttribute("display");
     });
-    if (!all) lines.replaceChildren(...(row === null ? [] : rowLines(heads, row, layout, most)));
-    marks.replaceChildren(...(row === null ? [] : rowMarks(heads, row, layout, most)));
+    if (!all) lines.replaceChildren(...(row === null ? [] : rowLines(heads, row, layout, maxWeight)));
+    marks.replaceChildren(...(row === null ? [] : rowMarks(heads, row, layout, maxWeight)));
     queries.forEach((text, i) => text.classList.toggle("lit", i === row));
   };
   highlight(null);
   return { drawing, highlight, row: ROW, top: TOP, left: layout.left };
 }
 
-/** Where lines begin (`left`) and end (`right`), and where key tokens stand (`keys`). */
+/** Return the layout: where lines begin (`left`) and end (`right`), and where the key tokens are (`keys`). */
 function layoutOf(words, heads, width) {
   const labels = fitTexts(words, FONT, Math.min(width * 0.3, 150));
-  const wide = Math.ceil(maxTextWidth([...labels, "query"], FONT));
+  const labelWidth = Math.ceil(maxTextWidth([...labels, "query"], FONT));
   const marks = heads.length > 1 ? heads.length * SQUARE + 10 : 40;
-  const between = Math.min(width - 2 * wide - marks - 8, 620);
-  const left = wide + 8;
+  const between = Math.min(width - 2 * labelWidth - marks - 8, 620);
+  const left = labelWidth + 8;
   const right = left + Math.max(between, 40);
-  return { labels, left, right, keys: right + marks, width: Math.min(right + marks + wide, width) };
+  return { labels, left, right, keys: right + marks, width: Math.min(right + marks + labelWidth, width) };
 }
 
 const middle = (i) => TOP + (i + 0.5) * ROW;
 
-function rowLines(heads, row, { left, right }, most) {
+function rowLines(heads, row, { left, right }, maxWeight) {
   return heads.flatMap(({ head, rows }, k) => Array.from(rows[row], (weight, j) => {
-    if (weight < LEAST) return null;
-    const share = weight / most, apart = (k - (heads.length - 1) / 2) * 1.5;
+    if (weight < MIN_WEIGHT) return null;
+    const strength = weight / maxWeight, offset = (k - (heads.length - 1) / 2) * 1.5;
     return s("line", {
-      x1: left, x2: right, y1: middle(row) + apart, y2: middle(j) + apart,
-      stroke: headColor(head), "stroke-opacity": (0.06 + 0.94 * share).toFixed(4),
-      "stroke-width": (0.6 + 3 * share).toFixed(3), "data-row": row, "data-column": j, "data-head": head,
+      x1: left, x2: right, y1: middle(row) + offset, y2: middle(j) + offset,
+      stroke: headColor(head), "stroke-opacity": (0.06 + 0.94 * strength).toFixed(4),
+      "stroke-width": (0.6 + 3 * strength).toFixed(3), "data-row": row, "data-column": j, "data-head": head,
     });
   })).filter(Boolean);
 }
 
-/** Beside the key tokens: the weight or, for several heads, a square for each. */
-function rowMarks(heads, row, { right }, most) {
+/** Draw the weights next to the key tokens: a number or, for several heads, a square for each head. */
+function rowMarks(heads, row, { right }, maxWeight) {
   if (heads.length > 1) {
     return heads.flatMap(({ head, rows }, k) => Array.from(rows[row], (weight, j) => s("rect", {
       x: right + 4 + k * SQUARE, y: middle(j) - 6, width: SQUARE - 1, height: 12, fill: headColor(head),
-      "fill-opacity": (weight / most).toFixed(4), "data-column": j, "data-head": head,
+      "fill-opacity": (weight / maxWeight).toFixed(4), "data-column": j, "data-head": head,
     })));
   }
-  return Array.from(heads[0].rows[row], (weight, j) => (weight < LEAST ? null : s(
+  return Array.from(heads[0].rows[row], (weight, j) => (weight < MIN_WEIGHT ? null : s(
     "text",
     { class: "muted", x: right + 4, y: middle(j), "dominant-baseline": "central" },
     short(weight),
@@ -96,7 +96,7 @@ function rowMarks(heads, row, { right }, most) {
 
 /** A listbox over the query tokens of a drawing, for the pointer and the arrow keys. */
 export class QueryList {
-  /** `onpoint(row)` is called for the pointed or focused token, or with null; `onpick(row)` for a chosen one. */
+  /** `onpoint(row)` is called for the pointed or focused token, or with null; `onpick(row)` for a chosen token. */
   constructor(words, { row, top, left }, { name, onpoint, onpick }) {
     Object.assign(this, { onpoint, onpick, at: 0 });
     this.options = words.map((word, i) => h("div", {
@@ -118,7 +118,7 @@ export class QueryList {
     for (const option of this.options) option.style.height = `${row}px`;
   }
 
-  /** Mark the chosen token; the arrows start there. */
+  /** Mark the chosen token; the arrow keys start from it. */
   choose(chosen) {
     this.options.forEach((option, i) => option.setAttribute("aria-selected", i === chosen));
     this.#move(chosen);

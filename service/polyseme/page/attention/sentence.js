@@ -15,56 +15,56 @@ export class EncodedSentence {
     this.means = new Map();
   }
 
-  /** The weights of a head, or of the `mean` of the layer's heads: `[n, n]`. */
+  /** Return the weights of a head, or the `mean` of the layer's heads. `[n, n]` */
   weights(layer, head) {
     if (head !== "mean") return this.attention[layer][head];
     if (!this.means.has(layer)) this.means.set(layer, mean(this.attention[layer]));
     return this.means.get(layer);
   }
 
-  /** The layer of an address; 0 when the model does not have it. */
+  /** Return the layer in an address; 0 if the model does not have it. */
   layer(text) {
-    return indexOf(text, this.layers) ?? 0;
+    return parseIndex(text, this.layers) ?? 0;
   }
 
-  /** The head of an address, a number or `mean`. */
+  /** Return the head in an address, a number or `mean`. */
   head(text) {
-    return indexOf(text, this.heads) ?? "mean";
+    return parseIndex(text, this.heads) ?? "mean";
   }
 
-  /** A sentence about a layer or head of an address that the model does not have, else "". */
+  /** Return a sentence about a layer or head in an address that the model does not have, else "". */
   missing({ layer, head }) {
     const range = (name, count) => (count === 1 ? `one ${name}` : `${name}s 0 to ${count - 1}`);
     const sentences = [];
-    if (indexOf(layer, this.layers) === null) {
+    if (parseIndex(layer, this.layers) === null) {
       sentences.push(`This model has ${range("layer", this.layers)}: layer 0 is shown.`);
     }
-    if (!["mean", "each"].includes(head) && indexOf(head, this.heads) === null) {
+    if (!["mean", "each"].includes(head) && parseIndex(head, this.heads) === null) {
       sentences.push(`This model has ${range("head", this.heads)}: the mean of heads is shown.`);
     }
     return sentences.join(" ");
   }
 
-  /** The token of an address; by default the first that is not punctuation. */
+  /** Return the token in an address; by default the first that is not punctuation. */
   token(text) {
     const first = this.words.findIndex((word) => LETTER.test(word));
-    return indexOf(text, this.words.length) ?? Math.max(first, 0);
+    return parseIndex(text, this.words.length) ?? Math.max(first, 0);
   }
 
-  /** The cell of an address; by default the largest weight of the chosen token. */
+  /** Return the cell in an address; by default that of the largest weight of the chosen token. */
   cell({ row, column }, token, weights) {
-    const query = indexOf(row, this.words.length), key = indexOf(column, this.words.length);
+    const query = parseIndex(row, this.words.length), key = parseIndex(column, this.words.length);
     if (query !== null && key !== null) return { row: query, column: key };
     return { row: token, column: ranked(weights[token])[0] };
   }
 
-  /** A token as an occurrence for Compare: the text, the word, and which of its occurrences it is. */
+  /** Return a token as an occurrence for Compare: text, word, and index among the occurrences of the word. */
   occurrence(token) {
     const word = this.words[token];
     return [this.text, word, this.words.slice(0, token).filter((other) => other === word).length];
   }
 
-  /** The first other token with the same word in any case, else null. */
+  /** Return the first other token with the same word in any case, else null. */
   otherOccurrence(token) {
     const same = (other) => other.toLowerCase() === this.words[token].toLowerCase();
     const at = this.words.findIndex((word, i) => i !== token && same(word));
@@ -72,13 +72,13 @@ export class EncodedSentence {
   }
 }
 
-/** The indices of a row of weights, the largest weight first. */
+/** Return the indices of a row of weights, largest weight first. */
 export function ranked(row) {
   return Array.from(row, (_, i) => i).toSorted((a, b) => row[b] - row[a]);
 }
 
-/** The index that a text says, or null when it is not below `count`. */
-function indexOf(text, count) {
+/** Parse an index; return null if it is not a number below `count`. */
+function parseIndex(text, count) {
   return /^\d{1,6}$/.test(text) && Number(text) < count ? Number(text) : null;
 }
 

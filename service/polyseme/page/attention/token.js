@@ -9,8 +9,8 @@ import { decimals, short, shorten } from "../text.js";
 
 const { max } = globalThis.d3;
 
-/** The most keys that are listed. */
-const TOP = 8;
+/** The maximum number of keys that are listed. */
+const MAX_KEYS = 8;
 
 export class TokenFigures {
   constructor(page) {
@@ -21,18 +21,18 @@ export class TokenFigures {
     this.shift = h("p", { class: "shift" });
     this.compare = h("a", {}, "Compare this occurrence…");
     this.vectors.body.before(this.shift, this.readout.element);
-    this.vectors.body.after(h("p", { class: "onward" }, this.compare));
+    this.vectors.body.after(h("p", { class: "compare-link" }, this.compare));
   }
 
   /** Show a token of a sentence that was encoded with the model and case of the state. */
   show(encoded, token, { model, case: letterCase }) {
     const other = encoded.otherOccurrence(token);
-    // Compare needs two occurrences. Where there is only one, the reader types the other.
+    // Compare needs two occurrences. If there is only one, the reader types the other.
     const occurrences = [encoded.occurrence(token), other === null ? ["", "", 0] : encoded.occurrence(other)];
     this.compare.href = this.page.address("compare", { occurrences: JSON.stringify(occurrences), model, case: letterCase });
-    const now = [encoded, token, theme(), this.keys.width(), this.vectors.width()];
-    if (this.drawn && now.every((value, i) => value === this.drawn[i])) return;
-    this.drawn = now;
+    const inputs = [encoded, token, theme(), this.keys.width(), this.vectors.width()];
+    if (this.drawn && inputs.every((value, i) => value === this.drawn[i])) return;
+    this.drawn = inputs;
     this.#drawKeys(encoded, token);
     this.#drawVectors(encoded, token);
   }
@@ -40,7 +40,7 @@ export class TokenFigures {
   #drawKeys(encoded, token) {
     const word = shorten(encoded.words[token]), last = encoded.layers - 1;
     const row = encoded.weights(last, "mean")[token];
-    const rows = ranked(row).slice(0, TOP).filter((i) => row[i] > 0).map((i) => ({ word: encoded.words[i], value: row[i] }));
+    const rows = ranked(row).slice(0, MAX_KEYS).filter((i) => row[i] > 0).map((i) => ({ word: encoded.words[i], value: row[i] }));
     this.keys.heading.replaceChildren(h("bdi", {}, word), " attends most to");
     this.keys.caption.textContent = encoded.layers > 1
       ? `Last layer (${last}), mean of heads.` : "Mean of heads.";
@@ -55,7 +55,7 @@ export class TokenFigures {
     const fixed = encoded.statics[token], contextual = encoded.contextual[token];
     this.vectors.heading.replaceChildren(h("bdi", {}, word), ": static and contextual vector");
     this.vectors.caption.textContent = `Each cell is one of the ${fixed.length} dimensions.`
-      + " Both vectors have unit length here and share one color scale.";
+      + " Both vectors have unit norm here and share one color scale.";
     const known = fixed.some((number) => number !== 0);
     this.shift.replaceChildren(...(known
       ? [h("strong", {}, `Shift ${short(1 - cosine(fixed, contextual))}`),
@@ -74,38 +74,38 @@ export class TokenFigures {
   }
 }
 
-/** A vector divided by its length; a zero vector stays zero. */
+/** Return a vector divided by its norm; a zero vector stays zero. */
 function unit(vector) {
-  const length = Math.hypot(...vector);
-  return length ? vector.map((number) => number / length) : vector;
+  const norm = Math.hypot(...vector);
+  return norm ? vector.map((number) => number / norm) : vector;
 }
 
-/** The cosine of two vectors; 0 when one is zero. */
+/** Return the cosine of two vectors; 0 if one is zero. */
 function cosine(a, b) {
-  let product = 0, square = 0, other = 0;
+  let product = 0, squareA = 0, squareB = 0;
   for (let i = 0; i < a.length; i += 1) {
     product += a[i] * b[i];
-    square += a[i] * a[i];
-    other += b[i] * b[i];
+    squareA += a[i] * a[i];
+    squareB += b[i] * b[i];
   }
-  return square && other ? product / Math.sqrt(square) / Math.sqrt(other) : 0;
+  return squareA && squareB ? product / Math.sqrt(squareA) / Math.sqrt(squareB) : 0;
 }
 
 const STRIP = 34;
 const LABEL = 18;
 const FOOT = 34;
-/** The boxes of the color scale. */
+/** The number of boxes of the color scale. */
 const STEPS = 24;
 
 /**
- * Strips of `[{name, vector}]`, `width` pixels wide: the `drawing`, and a `slider` over it for the pointer
- * and the arrows. `onpoint(sentence, announce)` gets the numbers of a dimension; `announce` is false when
- * the focused slider announces them itself.
+ * Draw `[{name, vector}]` as strips, `width` pixels wide. Return the `drawing`, and a `slider` over it for the
+ * pointer and the arrow keys. `onpoint(sentence, announce)` is called with a sentence about a dimension;
+ * `announce` is false if the focused slider announces it.
  */
 function strips(vectors, { width, label, onpoint }) {
-  const most = max(vectors, ({ vector }) => max(vector, Math.abs)) || 1;
+  const largest = max(vectors, ({ vector }) => max(vector, Math.abs)) || 1;
   const size = vectors[0].vector.length;
-  const tall = vectors.length * (LABEL + STRIP), height = tall + FOOT;
+  const stripsHeight = vectors.length * (LABEL + STRIP), height = stripsHeight + FOOT;
   const cell = width / size;
   const drawing = s(
     "svg",
@@ -115,31 +115,31 @@ function strips(vectors, { width, label, onpoint }) {
       return [
         s("text", { x: 0, y: y + LABEL / 2, "dominant-baseline": "central" }, name),
         ...Array.from(vector, (number, j) => s("rect", {
-          x: j * cell, y: y + LABEL, width: cell, height: STRIP - 6, fill: signedColor(number, most),
+          x: j * cell, y: y + LABEL, width: cell, height: STRIP - 6, fill: signedColor(number, largest),
           "shape-rendering": "crispEdges",
         })),
       ];
     }),
-    colorScale(tall + 12, Math.min(120, width / 3), most),
+    colorScale(stripsHeight + 12, Math.min(120, width / 3), largest),
   );
   const describe = (at) => `Dimension ${at}: ${vectors
     .map(({ name, vector }) => `${name} ${decimals(vector[at], 4)}`).join(", ")}`;
-  return { drawing, slider: dimensionSlider({ size, cell, tall, label, describe, onpoint }) };
+  return { drawing, slider: dimensionSlider({ size, cell, height: stripsHeight, label, describe, onpoint }) };
 }
 
-function colorScale(y, wide, most) {
-  const end = decimals(most, 2), left = 44;
+function colorScale(y, length, largest) {
+  const end = decimals(largest, 2), left = 44;
   return [
     s("text", { class: "muted", x: 0, y: y + 5, "dominant-baseline": "central" }, `−${end}`),
     ...Array.from({ length: STEPS }, (_, i) => s("rect", {
-      x: left + (i * wide) / STEPS, y, width: wide / STEPS, height: 10,
+      x: left + (i * length) / STEPS, y, width: length / STEPS, height: 10,
       fill: signedColor((2 * i) / (STEPS - 1) - 1), "shape-rendering": "crispEdges",
     })),
-    s("text", { class: "muted", x: left + wide + 6, y: y + 5, "dominant-baseline": "central" }, end),
+    s("text", { class: "muted", x: left + length + 6, y: y + 5, "dominant-baseline": "central" }, end),
   ];
 }
 
-function dimensionSlider({ size, cell, tall, label, describe, onpoint }) {
+function dimensionSlider({ size, cell, height, label, describe, onpoint }) {
   const mark = h("div", { class: "mark", "aria-hidden": "true", hidden: true });
   const element = h(
     "div",
@@ -159,7 +159,7 @@ function dimensionSlider({ size, cell, tall, label, describe, onpoint }) {
     mark.style.width = `${Math.max(cell, 2)}px`;
     onpoint(describe(at), document.activeElement !== element);
   };
-  element.style.height = `${tall}px`;
+  element.style.height = `${height}px`;
   element.addEventListener("pointermove", (event) => {
     const { left, width } = element.getBoundingClientRect();
     move(Math.floor(((event.clientX - left) / width) * size));

@@ -10,10 +10,10 @@ import { SENTENCES } from "../examples.js";
 import { Exchange } from "../exchange.js";
 import { count } from "../text.js";
 
-/** The most layers, and heads, whose small pictures fit beside the large one. */
-const BESIDE = 5;
+/** Thumbnails of up to 5 layers and 4 heads fit beside the figure; more are below it. */
+const MAX_BESIDE = 5;
 
-/** The view, made once. */
+/** Build the view. It is built once. */
 export const build = (page) => new AttentionView(page);
 
 class AttentionView {
@@ -38,8 +38,8 @@ class AttentionView {
         "div",
         { class: "intro" },
         h("h2", {}, "Attention"),
-        h("p", {}, "A word has one static vector in every sentence. Attention weighs the other words of the",
-          " sentence and gives each word a contextual vector for its place. Type a sentence to see these weights."),
+        h("p", {}, "A word has the same static vector in every sentence. Attention weights the other words of the",
+          " sentence and gives each word a contextual vector. Type a sentence to see the attention weights."),
       ),
       this.form.element,
       this.exchange.problem,
@@ -59,7 +59,7 @@ class AttentionView {
     const { encoded } = this;
     if (!encoded.words.length) return this.exchange.clear("This sentence contains no word.");
     const token = encoded.token(state.word);
-    this.main.classList.toggle("many", encoded.heads >= BESIDE || encoded.layers > BESIDE);
+    this.main.classList.toggle("many", encoded.heads >= MAX_BESIDE || encoded.layers > MAX_BESIDE);
     this.tokens.show(encoded, token);
     this.attention.show(encoded, state, token);
     this.token.show(encoded, token, state);
@@ -68,23 +68,23 @@ class AttentionView {
   }
 }
 
-/** Milliseconds after the last key until a sentence that is being typed is shown. */
+/** Milliseconds after the last key until the typed sentence is shown. */
 const PAUSE = 250;
 const UNKNOWN = [
   ["", "model's default"],
   ["zero", "zero vector"],
   ["subword", "from subwords"],
-  ["error", "refuse"],
+  ["error", "reject"],
 ];
 
-/** The sentence and how its words are looked up. */
+/** The form: the sentence, and the settings for looking up its words. */
 class SentenceForm {
   constructor(page) {
     this.page = page;
     this.typed = null;
     this.text = h("textarea", {
       rows: 2, dir: "auto", spellcheck: "false", autocomplete: "off",
-      oninput: () => this.#wait(),
+      oninput: () => this.#schedule(),
       onkeydown: (event) => {
         if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
         event.preventDefault();
@@ -114,7 +114,7 @@ class SentenceForm {
   }
 
   show(state) {
-    // What is being typed stays until the address has another sentence.
+    // Do not overwrite what the reader is typing unless the address has another sentence.
     if (state.text !== this.shown) {
       clearTimeout(this.timer);
       this.timer = null;
@@ -126,7 +126,7 @@ class SentenceForm {
     this.model.show(state.model);
   }
 
-  #wait() {
+  #schedule() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
       const first = !this.#isTyping();
@@ -135,12 +135,12 @@ class SentenceForm {
     }, PAUSE);
   }
 
-  /** Whether the page shows a sentence that is being typed. All its states are one history entry. */
+  /** Whether the page shows a sentence that is being typed; all states of it are one history entry. */
   #isTyping() {
     return this.typed !== null && this.typed === this.shown;
   }
 
-  /** Show a finished sentence, as a history entry of its own. */
+  /** Show a finished sentence, with a new history entry. */
   #submit(text) {
     const push = text !== this.shown && !this.#isTyping();
     this.typed = null;
@@ -150,9 +150,9 @@ class SentenceForm {
   #update(text, push) {
     clearTimeout(this.timer);
     const changed = this.shown !== text;
-    // Writing the same text into the box again would move the caret.
+    // Setting the same text again would move the caret.
     if (this.text.value === text) this.shown = text;
-    // The chosen token and cell belong to the former sentence.
+    // The chosen token and cell belong to the previous sentence.
     this.page.update(changed ? { text, word: "", row: "", column: "" } : {}, { push });
   }
 }
@@ -164,7 +164,7 @@ const RESOLUTIONS = [
   ["oov", "unknown", "not in the vocabulary"],
 ];
 
-/** The tokens of the sentence with how each was found, to choose one. */
+/** The tokens of the sentence with their resolutions, to choose one. */
 class TokenList {
   /** `onpick(token)` is called with the index of a pressed token. */
   constructor(onpick) {
@@ -179,7 +179,7 @@ class TokenList {
       h("p", { class: "muted" }, "Choose a word to see its attention and its vectors."),
       this.list,
       this.usage,
-      h("ul", { class: "found" }, RESOLUTIONS.map(([resolution, name, meaning]) =>
+      h("ul", { class: "resolutions" }, RESOLUTIONS.map(([resolution, name, meaning]) =>
         h("li", {}, h("span", { class: `word ${resolution}` }, name), ` ${meaning}`))),
     );
   }
@@ -198,29 +198,29 @@ class TokenList {
       "button",
       { type: "button", class: `word ${token.resolution}`, onclick: () => this.onpick(i) },
       h("bdi", {}, token.text),
-      h("small", {}, foundAs(token)),
+      h("small", {}, resolutionText(token)),
     ));
     this.list.replaceChildren(...this.buttons.map((button) => h("li", {}, button)));
     this.usage.textContent = usageText(tokens, usage.oov);
   }
 }
 
-function foundAs({ text, key, resolution }) {
+function resolutionText({ text, key, resolution }) {
   if (resolution === "oov") return "unknown";
   return key !== null && key !== text ? `${resolution}: ${key}` : resolution;
 }
 
-/** How many words there are, and what happens to the unknown ones. */
+/** Return a sentence with the number of words, and what happens to unknown words. */
 function usageText(tokens, unknown) {
   const all = tokens.length;
   const words = all === 1 ? "1 word" : `${count(all)} words`;
   const composed = tokens.filter(({ resolution }) => resolution === "subword").length;
   const subwords = composed ? ` ${count(composed)} composed of subwords.` : "";
   if (!unknown) return `${words}, none unknown.${subwords}`;
-  // Attention falls back to the word itself when there is no known word.
-  let said = `${count(unknown)} of them unknown: their static vectors are zero and no word attends to them.`;
-  if (all === 1) said = "unknown: its static vector is zero and it attends to itself.";
-  else if (unknown === all) said = "all unknown: their static vectors are zero and each attends to itself.";
-  else if (unknown === 1) said = "1 of them unknown: its static vector is zero and no word attends to it.";
-  return `${words}, ${said}${subwords}`;
+  // If no word is known, each attends to itself.
+  let sentence = `${count(unknown)} of them unknown: their static vectors are zero and no word attends to them.`;
+  if (all === 1) sentence = "unknown: its static vector is zero and it attends to itself.";
+  else if (unknown === all) sentence = "all unknown: their static vectors are zero and each attends to itself.";
+  else if (unknown === 1) sentence = "1 of them unknown: its static vector is zero and no word attends to it.";
+  return `${words}, ${sentence}${subwords}`;
 }

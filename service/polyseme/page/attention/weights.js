@@ -1,4 +1,4 @@
-/** The attention weights of one head: the figure as heatmap or lines, and the table. */
+/** The attention weights of one head: a heatmap or lines, and a table. */
 
 import { HeadControls, headName, Thumbnails } from "./heads.js";
 import { canvasHeatmap, HeatmapCursor, svgHeatmap } from "./heatmap.js";
@@ -9,14 +9,14 @@ import { copyText, h } from "../elements.js";
 import { Figure, Readout } from "../figure.js";
 import { decimals, shorten } from "../text.js";
 
-/** The most words of an SVG heatmap; above it a canvas is faster. */
-const MOST_SVG = 150;
-/** Milliseconds between the last key and the change of the address, which browsers limit. */
+/** The maximum number of words of an SVG heatmap; above it, a canvas is faster. */
+const MAX_SVG_WORDS = 150;
+/** Milliseconds from the last key to the change of the address: browsers limit the rate of changes. */
 const PAUSE = 150;
-/** How many keys the readout names for a query token. */
-const TOP = 3;
+/** The maximum number of keys that the readout names for a query token. */
+const MAX_KEYS = 3;
 
-/** The figure of the chosen head, and the card to choose one. */
+/** The figure of the chosen head, and the card to choose a head. */
 export class AttentionFigure {
   constructor(page) {
     this.page = page;
@@ -35,7 +35,7 @@ export class AttentionFigure {
     this.figure.body.before(this.heads.legend, this.readout.element);
   }
 
-  /** Show an encoded sentence as the state says; `token` is the chosen one. */
+  /** Show an encoded sentence; `state` has the layer, head and picture, `token` is the chosen token. */
   show(encoded, state, token) {
     this.#followAddress(encoded, state);
     const layer = encoded.layer(state.layer), lines = state.picture === "lines";
@@ -54,7 +54,7 @@ export class AttentionFigure {
     else this.#showHeatmap(state);
   }
 
-  /** Forget the cell that the keyboard moved to once the address has another one. */
+  /** Forget the cell that the keyboard moved to if the address has another cell. */
   #followAddress(encoded, { row, column }) {
     const same = encoded === this.encoded && row === this.addressed?.row && column === this.addressed.column;
     if (!same) {
@@ -64,7 +64,7 @@ export class AttentionFigure {
     this.addressed = { row, column };
   }
 
-  /** Whether any of the values differs from those of the last call with this name. */
+  /** Whether the values differ from those of the previous call with this name. */
   #changed(name, values) {
     const before = this[name];
     this[name] = values;
@@ -72,13 +72,13 @@ export class AttentionFigure {
   }
 
   #showHeatmap(state) {
-    const now = ["heatmap", this.weights, theme(), this.figure.width(), devicePixelRatio];
-    if (this.#changed("drawn", now)) this.#drawHeatmap(this.encoded.words);
+    const inputs = ["heatmap", this.weights, theme(), this.figure.width(), devicePixelRatio];
+    if (this.#changed("drawn", inputs)) this.#drawHeatmap(this.encoded.words);
     this.cursor.show(this.moved ?? this.encoded.cell(state, this.token, this.weights), this.token);
   }
 
   #drawHeatmap(words) {
-    const draw = words.length > MOST_SVG ? canvasHeatmap : svgHeatmap;
+    const draw = words.length > MAX_SVG_WORDS ? canvasHeatmap : svgHeatmap;
     const { drawing, layout, highlight } = draw(words, this.weights, this.figure.width());
     this.figure.heading.textContent = `Attention: ${this.name}`;
     this.figure.caption.textContent = "Rows are query tokens, columns are key tokens. Each row sums to 1."
@@ -92,7 +92,7 @@ export class AttentionFigure {
         highlight(row, column);
         this.readout.show(this.#sentence(row, [column]), announce);
       },
-      // The cursor moves at once, the address after a pause.
+      // The cursor moves immediately, and the address changes after a pause.
       onmove: (at) => {
         this.moved = at;
         this.cursor.show(at, this.token);
@@ -104,22 +104,22 @@ export class AttentionFigure {
       onpick: ({ row, column }) =>
         this.page.update({ word: String(row), row: String(row), column: String(column) }),
     });
-    this.#place(drawing, this.cursor.element);
+    this.#replaceDrawing(drawing, this.cursor.element);
   }
 
-  /** Replace the drawing and keep the focus in it. */
-  #place(drawing, control) {
-    const inside = this.figure.body.contains(document.activeElement);
+  /** Replace the drawing; keep the focus in it. */
+  #replaceDrawing(drawing, control) {
+    const focused = this.figure.body.contains(document.activeElement);
     this.figure.show(drawing, control);
-    if (inside) control.focus({ preventScroll: true });
+    if (focused) control.focus({ preventScroll: true });
   }
 
   #showLines(layer, head, state) {
     const heads = head === "each" ? this.heads.chosen : [head];
-    const now = ["lines", this.encoded, theme(), this.figure.width(), layer, ...heads];
+    const inputs = ["lines", this.encoded, theme(), this.figure.width(), layer, ...heads];
     // Without a chosen token, the lines of all tokens are shown.
     this.chosen = state.word === "" ? null : this.token;
-    if (this.#changed("drawn", now)) this.#drawLines(layer, heads);
+    if (this.#changed("drawn", inputs)) this.#drawLines(layer, heads);
     this.queries.choose(this.token);
     this.#highlightLines(this.pointed ?? null);
   }
@@ -132,31 +132,31 @@ export class AttentionFigure {
     this.highlight = lines.highlight;
     this.figure.heading.textContent = `Attention: ${this.name}`;
     this.figure.caption.textContent = "Query tokens are on the left, key tokens on the right. A stronger line"
-      + " is a larger weight; weights under 0.01 are not drawn."
-      + (words.length > MOST_SVG ? " In a sentence of this length, only one query token's lines are drawn." : "");
+      + " is a larger weight; weights below 0.01 are not drawn."
+      + (words.length > MAX_SVG_WORDS ? " In a sentence of this length, only one query token's lines are drawn." : "");
     this.queries = new QueryList(words, lines, {
       name: `Query tokens. ${this.name}`,
       onpoint: (row) => this.#highlightLines(row),
-      // Choosing the chosen token again clears the choice.
+      // Choosing the same token again clears the choice.
       onpick: (row) => this.page.update({ word: row === this.chosen ? "" : String(row) }),
     });
-    this.#place(lines.drawing, this.queries.element);
+    this.#replaceDrawing(lines.drawing, this.queries.element);
   }
 
-  /** Show the lines of the pointed row, else of the chosen one, else all. */
+  /** Show the lines of the pointed row, else of the chosen row, else of all rows. */
   #highlightLines(pointed) {
     this.pointed = pointed;
     const row = pointed ?? this.chosen;
     this.highlight(row);
     if (row === null) this.readout.show("Point at a word on the left, or use the arrow keys.", false);
-    else this.readout.show(this.#sentence(row, ranked(this.weights[row]).slice(0, TOP)));
+    else this.readout.show(this.#sentence(row, ranked(this.weights[row]).slice(0, MAX_KEYS)));
   }
 
   #weight(row, column) {
     return decimals(this.weights[row][column], 4);
   }
 
-  /** “Apple attends to phone: 0.5312”, with one or several keys. */
+  /** Return the sentence “Apple attends to phone: 0.5312”, with one or several keys. */
   #sentence(row, columns) {
     const word = (i) => h("strong", {}, h("bdi", {}, shorten(this.encoded.words[i])));
     return [
@@ -167,19 +167,19 @@ export class AttentionFigure {
   }
 }
 
-/** The most words of a table. */
-const MOST_ROWS = 60;
+/** The maximum number of words of a table. */
+const MAX_TABLE_WORDS = 60;
 
-/** The weights of the chosen head as a table to read and to copy. */
+/** The weights of the chosen head as a table, which the reader can copy. */
 export class WeightTable {
   constructor() {
     this.content = h("div", {});
-    this.copied = h("span", { role: "status", class: "said" });
+    this.copied = h("span", { role: "status", class: "status" });
     this.element = h("details", { class: "card numbers", ontoggle: () => this.#fill() },
       h("summary", {}, "The weights as a table"), this.content);
   }
 
-  /** Set the weights; the table is made when it is opened. */
+  /** Set the weights; the table is built when it is opened. */
   show(words, rows, name) {
     if (this.rows === rows && this.name === name) return;
     Object.assign(this, { words, rows, name, filled: false });
@@ -191,8 +191,8 @@ export class WeightTable {
     this.filled = true;
     this.copied.textContent = "";
     const { words, rows, name } = this;
-    if (words.length > MOST_ROWS) {
-      this.content.replaceChildren(h("p", {}, `The table is limited to ${MOST_ROWS} words. Save the JSON instead.`));
+    if (words.length > MAX_TABLE_WORDS) {
+      this.content.replaceChildren(h("p", {}, `The table is limited to ${MAX_TABLE_WORDS} words. Save the JSON instead.`));
       return;
     }
     const heading = (scope, word) => h("th", { scope }, h("bdi", {}, word));
@@ -217,7 +217,7 @@ export class WeightTable {
   }
 }
 
-/** Rows of cells as tab-separated text, with the quotes that spreadsheets need. */
+/** Return rows of cells as tab-separated text, quoted as spreadsheets expect. */
 export function tabSeparated(rows) {
   const quoted = (text) => (/["\t\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
   return rows.map((cells) => cells.map((cell) => quoted(String(cell))).join("\t")).join("\n");

@@ -1,19 +1,19 @@
-/** The form of Compare: examples, sentences with the word of each to compare, and settings. */
+/** The form of Compare: examples, sentences, the word to compare in each, and settings. */
 
-import { FEWEST, formatOccurrences, keepWord, MOST, tokenIndex, wordAt } from "./occurrences.js";
+import { formatOccurrences, keepWord, MAX_OCCURRENCES, MIN_OCCURRENCES, tokenIndex, wordAt } from "./occurrences.js";
 import { categoryColor } from "../colors.js";
 import { caseField, countField, h, labeled, modelField } from "../elements.js";
 import { OCCURRENCES } from "../examples.js";
 import { letter } from "../text.js";
 
-/** Milliseconds after the last key until sentences that are being typed are shown. */
+/** Milliseconds after the last key until typed sentences are shown. */
 const PAUSE = 300;
 const COUNTS = ["3", "5", "8", "12", "20"];
 
 export class CompareForm {
   /**
-   * `page` is what a view gets. `tokenize(texts)` gives the tokens of each text, null where the service
-   * refuses it, or undefined when the form called it again in the meantime.
+   * `page` is the object that the view is built with. `tokenize(texts)` resolves to the tokens of each text
+   * (null if the service rejects it), or to undefined if the form called it again in the meantime.
    */
   constructor(page, tokenize) {
     this.page = page;
@@ -24,7 +24,7 @@ export class CompareForm {
     this.examples = OCCURRENCES.map(([name, occurrences]) =>
       h("button", { type: "button", class: "quiet", onclick: () => this.#showExample(occurrences) }, name));
     this.adder = h("button", { type: "button", class: "quiet", onclick: () => this.#add() }, "Add a sentence");
-    this.limits = h("span", { class: "muted said", role: "status" });
+    this.limits = h("span", { class: "muted status", role: "status" });
     this.count = countField(page, "Number of neighbors", COUNTS);
     this.cases = caseField(page);
     this.model = modelField(page);
@@ -38,19 +38,19 @@ export class CompareForm {
     );
   }
 
-  /** Show the occurrences and settings of the address. */
+  /** Show the occurrences and settings in the address. */
   show(occurrences, state) {
     const json = formatOccurrences(occurrences);
-    if (json !== this.json) this.#overtake();
+    if (json !== this.json) this.#cancelRead();
     this.json = json;
     while (this.fields.length < occurrences.length) this.#appendField();
     while (this.fields.length > occurrences.length) this.fields.pop().element.remove();
-    occurrences.forEach((one, i) => this.fields[i].show(one, i, occurrences.length > FEWEST));
-    this.adder.disabled = occurrences.length >= MOST;
+    occurrences.forEach((one, i) => this.fields[i].show(one, i, occurrences.length > MIN_OCCURRENCES));
+    this.adder.disabled = occurrences.length >= MAX_OCCURRENCES;
     let limits = "";
-    if (occurrences.length >= MOST) limits = "Compare shows at most eight sentences.";
-    else if (occurrences.length <= FEWEST) limits = "Compare needs at least two sentences.";
-    // Setting the same text again would announce it again.
+    if (occurrences.length >= MAX_OCCURRENCES) limits = "Compare shows at most eight sentences.";
+    else if (occurrences.length <= MIN_OCCURRENCES) limits = "Compare needs at least two sentences.";
+    // Setting an equal text would announce it again.
     if (this.limits.textContent !== limits) this.limits.textContent = limits;
     this.examples.forEach((button, i) => button.setAttribute("aria-pressed", String(OCCURRENCES[i][1] === json)));
     this.count.show(state.k);
@@ -77,9 +77,12 @@ export class CompareForm {
     this.rows.append(field.element);
   }
 
-  /** Read the fields into the address; `change` may add or remove occurrences. Return false when overtaken. */
+  /**
+   * Write the fields to the address; `change` may add or remove occurrences. Return false if the form
+   * changed in the meantime.
+   */
   async #read(change = (all) => all, options = {}) {
-    const turn = this.#overtake();
+    const turn = this.#cancelRead();
     const texts = this.fields.map(({ text }) => text);
     const tokens = await this.tokenize(texts);
     if (!tokens || turn !== this.turn) return false;
@@ -92,14 +95,14 @@ export class CompareForm {
       return { ...kept, text: texts[i] };
     });
     this.fields.forEach((field, i) => field.markRead(occurrences[i]));
-    // What is typed from now on stays in the fields and is read in its turn.
+    // What the reader types from now on stays in the fields until the next read.
     this.json = formatOccurrences(change(occurrences));
     this.page.update({ occurrences: this.json }, options);
     return true;
   }
 
-  /** Cancel what is waiting to be read. */
-  #overtake() {
+  /** Cancel scheduled and pending reads; return the number of the next. */
+  #cancelRead() {
     clearTimeout(this.timer);
     this.turn += 1;
     return this.turn;
@@ -113,7 +116,7 @@ export class CompareForm {
   }
 
   #showExample(occurrences) {
-    this.#overtake();
+    this.#cancelRead();
     for (const field of this.fields) field.forget();
     this.page.update({ occurrences }, { push: true });
   }
@@ -130,26 +133,26 @@ export class CompareForm {
   }
 }
 
-/** What to say of the first empty sentence, else "". */
+/** Return a message about the first empty sentence, else "". */
 export function emptySentence(occurrences) {
   const i = occurrences.findIndex(({ text }) => !text.trim());
   if (i < 0) return "";
-  return `Sentence ${i + 1} (${letter(i)}) is empty. Type a sentence${occurrences.length > FEWEST ? " or remove it" : ""}.`;
+  return `Sentence ${i + 1} (${letter(i)}) is empty. Type a sentence${occurrences.length > MIN_OCCURRENCES ? " or remove it" : ""}.`;
 }
 
-/** The letter of occurrence i in its color. */
+/** Return the letter of occurrence i in its color. */
 export function badge(i) {
   const element = h("span", { class: "badge" }, letter(i));
   element.style.borderColor = categoryColor(i);
   return element;
 }
 
-/** A sentence to type and its words to choose from. */
+/** A text field for a sentence, and buttons for its words. */
 class OccurrenceField {
   /** `on` has the listeners `oninput()`, `onsubmit()` (Enter), `onpick(i, token)` and `onremove(i)`. */
   constructor(on) {
     this.on = on;
-    /** The word that the reader chose, also while the sentence that is being typed lacks it. */
+    /** The word that the reader chose. The sentence that is being typed may not contain it yet. */
     this.chosen = { word: "", nth: 0 };
     this.tokens = [];
     this.mark = h("span", {});
@@ -166,7 +169,7 @@ class OccurrenceField {
       type: "button", class: "quiet", onclick: () => on.onremove(this.number),
     }, "Remove");
     this.words = h("div", { class: "words", role: "group" });
-    this.missing = h("p", { class: "said", hidden: true },
+    this.missing = h("p", { class: "status", hidden: true },
       "The word to compare is not in this sentence. Press another word.");
     this.element = h(
       "div",
@@ -182,7 +185,7 @@ class OccurrenceField {
     return this.input.value;
   }
 
-  /** Show occurrence i. What is being typed stays until the address has another sentence. */
+  /** Show occurrence i. Do not overwrite what the reader is typing unless the address has another sentence. */
   show(occurrence, i, removable) {
     this.number = i;
     this.label.textContent = `Sentence ${i + 1}`;
@@ -197,19 +200,19 @@ class OccurrenceField {
     this.occurrence = occurrence;
   }
 
-  /** Remember that what is typed was read as this occurrence; its word need not be the chosen one. */
+  /** Record the occurrence that the typed sentence was read as; its word may differ from the chosen word. */
   markRead(occurrence) {
     this.shown = occurrence.text;
     this.derived = occurrence;
   }
 
-  /** Drop what is typed: the address replaces it. */
+  /** Let the next `show` replace what is typed. */
   forget() {
     this.shown = null;
     this.derived = null;
   }
 
-  /** Show the tokens of the sentence, null when the service refused it. */
+  /** Show the tokens of the sentence; null if the service rejected it. */
   showTokens(tokens) {
     this.tokens = tokens ?? [];
     const chosen = tokenIndex(this.occurrence, this.tokens);

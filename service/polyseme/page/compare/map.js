@@ -1,4 +1,4 @@
-/** The map: static and contextual vectors of occurrences and their neighbors as points. */
+/** The map: static and contextual vectors of occurrences, and their neighbors, as points. */
 
 import { categoryColor, textColorOn } from "../colors.js";
 import { s } from "../elements.js";
@@ -6,8 +6,8 @@ import { fitTexts, joinNames, letter, maxTextWidth, short } from "../text.js";
 
 const { extent } = globalThis.d3;
 
-const EDGE = 26, LINE = 22, LEAST = 200, MOST = 620, LONGEST = 180;
-/** The kinds of points of occurrences, the most important first. */
+const EDGE = 26, LINE = 22, MIN_HEIGHT = 200, MAX_HEIGHT = 620, MAX_LABEL = 180;
+/** The kinds of points of occurrences, most important first. */
 const RANK = ["contextual", "static"];
 const KINDS = [
   ["static", "static vector"],
@@ -18,16 +18,16 @@ const KINDS = [
 ];
 
 /**
- * The drawing of `points`, `width` pixels wide; `words` are the occurrences'. `onpoint(name)` is called for
+ * Draw the map of `points`, `width` pixels wide; `words` are the occurrences'. `onpoint(name)` is called for
  * a pointed or focused point, `onpick(word)` for a chosen neighbor.
  */
 export function mapDrawing(points, { width, words, onpoint, onpick }) {
   const { items, height: top } = legend(points, words, width);
-  const { height, at } = frame(points, width);
-  const placed = points.map((point) => ({ ...point, ...at(point.place), r: REACH[point.kind] }));
-  const lines = moves(placed);
+  const { height, project } = frame(points, width);
+  const placed = points.map((point) => ({ ...point, ...project(point.position), r: RADII[point.kind] }));
+  const lines = shiftArrows(placed);
   const order = placed.toSorted(byRank);
-  const labels = labelPlaces(order.map(withLabel), { width, height, lines: lines.map(({ ends }) => ends) });
+  const labels = placeLabels(order.map(withLabel), { width, height, lines: lines.map(({ ends }) => ends) });
   const marks = order.map((point, i) => pointElement(point, labels[i], { width, onpoint, onpick }));
   const svg = s(
     "svg",
@@ -50,40 +50,40 @@ function byRank(a, b) {
 
 const isOccurrence = ({ kind }) => RANK.includes(kind);
 
-/** A point with its label as it is drawn. */
+/** Return a point with the label to draw. */
 function withLabel(point) {
-  const [word] = fitTexts([point.label], 12, LONGEST);
+  const [word] = fitTexts([point.label], 12, MAX_LABEL);
   if (!isOccurrence(point)) return { ...point, label: word };
   const label = point.kind === "static" || point.owners.length > 1 ? `${point.letters}: ${word}` : word;
   return { ...point, label, bold: true };
 }
 
-/** The height and the place of coordinates, with one scale for both axes. */
+/** Return the height of the map, and `project`, which maps coordinates to pixels, with one scale for both axes. */
 function frame(points, width) {
-  const [left, right] = extent(points, ({ place }) => place[0]);
-  const [low, high] = extent(points, ({ place }) => place[1]);
-  const wide = right - left || 1, tall = high - low || 1e-9;
-  const height = Math.min(Math.max((width - 2 * EDGE) * (tall / wide) + 2 * EDGE, LEAST), MOST);
-  const scale = Math.min((width - 2 * EDGE) / wide, (height - 2 * EDGE) / tall);
+  const [left, right] = extent(points, ({ position }) => position[0]);
+  const [low, high] = extent(points, ({ position }) => position[1]);
+  const spanX = right - left || 1, spanY = high - low || 1e-9;
+  const height = Math.min(Math.max((width - 2 * EDGE) * (spanY / spanX) + 2 * EDGE, MIN_HEIGHT), MAX_HEIGHT);
+  const scale = Math.min((width - 2 * EDGE) / spanX, (height - 2 * EDGE) / spanY);
   return {
     height,
-    at: ([x, y]) => ({
+    project: ([x, y]) => ({
       x: width / 2 + scale * (x - (left + right) / 2),
       y: height / 2 - scale * (y - (low + high) / 2),
     }),
   };
 }
 
-/** Arrows from static vectors to contextual ones. */
-function moves(placed) {
+/** Draw an arrow from each static to its contextual vector. */
+function shiftArrows(placed) {
   const of = (kind, i) => placed.find((point) => point.kind === kind && point.owners.includes(i));
   const all = [...new Set(placed.filter(isOccurrence).flatMap(({ owners }) => owners))];
   return all.flatMap((i) => {
     const from = of("static", i), to = of("contextual", i);
     if (!from || !to) return [];
-    const long = Math.hypot(to.x - from.x, to.y - from.y);
-    if (long < from.r + to.r + 2) return [];
-    const [ux, uy] = [(to.x - from.x) / long, (to.y - from.y) / long];
+    const length = Math.hypot(to.x - from.x, to.y - from.y);
+    if (length < from.r + to.r + 2) return [];
+    const [ux, uy] = [(to.x - from.x) / length, (to.y - from.y) / length];
     const start = [from.x + (from.r + 2) * ux, from.y + (from.r + 2) * uy];
     const end = [to.x - (to.r + 2) * ux, to.y - (to.r + 2) * uy];
     const back = ([x, y], along, across) => [x - along * ux - across * uy, y - along * uy + across * ux];
@@ -91,7 +91,7 @@ function moves(placed) {
       "g",
       {},
       s("line", {
-        class: "move", x1: start[0], y1: start[1], x2: end[0], y2: end[1],
+        class: "arrow", x1: start[0], y1: start[1], x2: end[0], y2: end[1],
         stroke: categoryColor(i), "stroke-width": 2,
       }),
       s("polygon", { points: [end, back(end, 9, 4.5), back(end, 9, -4.5)].join(" "), fill: categoryColor(i) }),
@@ -122,7 +122,7 @@ function pointElement(point, label, { width, onpoint, onpick }) {
   );
 }
 
-/** A label; one without a free place is shown while its point is pointed at or focused. */
+/** Draw a label. One without a free position is shown only if its point is hovered or focused. */
 function labelElement(point, label, width) {
   const text = withLabel(point).label;
   const inward = point.x > width / 2;
@@ -138,7 +138,7 @@ function labelElement(point, label, width) {
   );
 }
 
-/** Make the points one tab stop; arrows move between them from left to right. */
+/** Make the points one tab stop; the arrow keys move between them from left to right. */
 function addArrowKeys(svg, marks) {
   marks[0]?.setAttribute("tabindex", "0");
   svg.addEventListener("keydown", (event) => {
@@ -153,17 +153,17 @@ function addArrowKeys(svg, marks) {
   });
 }
 
-/** The legend of the occurrences and of the kinds of points, in lines of the map's width. */
+/** Draw the legend of the occurrences and of the kinds of points, in lines of the map's width. */
 function legend(points, words, width) {
-  const there = new Set(points.map(({ kind }) => kind));
+  const present = new Set(points.map(({ kind }) => kind));
   const entries = [
-    ...fitTexts(words, 12, LONGEST).map((word, i) => ({ kind: "contextual", owners: [i], text: word })),
-    ...KINDS.filter(([kind]) => there.has(kind)).map(([kind, text]) => ({ kind, owners: [], text })),
+    ...fitTexts(words, 12, MAX_LABEL).map((word, i) => ({ kind: "contextual", owners: [i], text: word })),
+    ...KINDS.filter(([kind]) => present.has(kind)).map(([kind, text]) => ({ kind, owners: [], text })),
   ];
   let x = 0, y = 0;
   const items = entries.map(({ kind, owners, text }, i) => {
-    const long = 26 + maxTextWidth([text], 12) + 16;
-    if (x && (x + long > width || i === words.length)) {
+    const itemWidth = 26 + maxTextWidth([text], 12) + 16;
+    if (x && (x + itemWidth > width || i === words.length)) {
       x = 0;
       y += LINE;
     }
@@ -173,19 +173,19 @@ function legend(points, words, width) {
       markOf(kind, owners),
       s("text", { x: 15, y: 0, "dominant-baseline": "central" }, text),
     );
-    x += long;
+    x += itemWidth;
     return item;
   });
   return { items, height: y + LINE + 10 };
 }
 
 /** The radius of each kind of mark. */
-const REACH = { static: 8, contextual: 10, before: 4, after: 3.5, both: 4.5 };
+const RADII = { static: 8, contextual: 10, before: 4, after: 3.5, both: 4.5 };
 
-/** The mark of a kind at 0, 0. A mark of several occurrences has a neutral color. */
+/** Draw the mark of a kind at 0, 0. A mark of several occurrences has a neutral color. */
 function markOf(kind, owners) {
   const alone = owners.length === 1;
-  const r = REACH[kind];
+  const r = RADII[kind];
   const square = (width) => s("rect", {
     class: alone ? "hollow" : "hollow shared", x: -r, y: -r, width: 2 * r, height: 2 * r,
     "stroke-width": width, stroke: alone ? categoryColor(owners[0]) : null,
@@ -211,13 +211,13 @@ function letterElement(i) {
 }
 
 /** The height of a label. */
-const HIGH = 14;
+const LABEL_HEIGHT = 14;
 
 /**
- * A place `{x, y, anchor}` for the label of each point `{x, y, r, label, bold}`, the most important first,
- * or null. Labels overlap neither points nor other labels nor `lines`, and stay inside the frame.
+ * Return a position `{x, y, anchor}`, or null, for the label of each point `{x, y, r, label, bold}`; the most
+ * important come first. Labels do not overlap points, `lines` or each other, and stay inside the frame.
  */
-function labelPlaces(points, { width, height, lines }) {
+function placeLabels(points, { width, height, lines }) {
   const taken = [
     ...points.map(({ x, y, r }) => ({ left: x - r, right: x + r, top: y - r, bottom: y + r })),
     ...lines.flatMap(sampled),
@@ -226,49 +226,49 @@ function labelPlaces(points, { width, height, lines }) {
     left >= 0 && right <= width && top >= 0 && bottom <= height
     && taken.every((box) => right <= box.left || left >= box.right || bottom <= box.top || top >= box.bottom);
   return points.map((point) => {
-    const long = maxTextWidth([point.label], 12) * (point.bold ? 1.1 : 1) + 2;
-    const found = candidates(point, long).find(({ box }) => free(box));
+    const length = maxTextWidth([point.label], 12) * (point.bold ? 1.1 : 1) + 2;
+    const found = candidates(point, length).find(({ box }) => free(box));
     if (!found) return null;
     taken.push(found.box);
     return found;
   });
 }
 
-/** Places to the right of a point, left, above, below, and on the diagonals. */
-function candidates({ x, y, r }, long) {
-  const off = r + 3, aslant = 0.7 * r + 2;
+/** Return label positions right of a point, left, above, below, and on the diagonals. */
+function candidates({ x, y, r }, length) {
+  const off = r + 3, diagonal = 0.7 * r + 2;
   return [
-    labelAt(x + off, y, "start", long), labelAt(x - off, y, "end", long),
-    labelAt(x, y - off - HIGH / 2, "middle", long), labelAt(x, y + off + HIGH / 2, "middle", long),
-    labelAt(x + aslant, y - aslant - 4, "start", long), labelAt(x + aslant, y + aslant + 4, "start", long),
-    labelAt(x - aslant, y - aslant - 4, "end", long), labelAt(x - aslant, y + aslant + 4, "end", long),
+    labelAt(x + off, y, "start", length), labelAt(x - off, y, "end", length),
+    labelAt(x, y - off - LABEL_HEIGHT / 2, "middle", length), labelAt(x, y + off + LABEL_HEIGHT / 2, "middle", length),
+    labelAt(x + diagonal, y - diagonal - 4, "start", length), labelAt(x + diagonal, y + diagonal + 4, "start", length),
+    labelAt(x - diagonal, y - diagonal - 4, "end", length), labelAt(x - diagonal, y + diagonal + 4, "end", length),
   ];
 }
 
-function labelAt(x, y, anchor, long) {
-  const left = x - { start: 0, middle: long / 2, end: long }[anchor];
-  return { x, y, anchor, box: { left, right: left + long, top: y - HIGH / 2, bottom: y + HIGH / 2 } };
+function labelAt(x, y, anchor, length) {
+  const left = x - { start: 0, middle: length / 2, end: length }[anchor];
+  return { x, y, anchor, box: { left, right: left + length, top: y - LABEL_HEIGHT / 2, bottom: y + LABEL_HEIGHT / 2 } };
 }
 
-/** Small boxes along a line. */
-function sampled([[x, y], [to, down]]) {
-  const steps = Math.ceil(Math.hypot(to - x, down - y) / 6);
+/** Return small boxes along a line. */
+function sampled([[x1, y1], [x2, y2]]) {
+  const steps = Math.ceil(Math.hypot(x2 - x1, y2 - y1) / 6);
   return Array.from({ length: steps }, (_, i) => {
-    const share = i / steps, along = x + share * (to - x), across = y + share * (down - y);
-    return { left: along - 1, right: along + 1, top: across - 1, bottom: across + 1 };
+    const x = x1 + (i / steps) * (x2 - x1), y = y1 + (i / steps) * (y2 - y1);
+    return { left: x - 1, right: x + 1, top: y - 1, bottom: y + 1 };
   });
 }
 
 /**
- * The points `{kind, place, owners, label, name, …}` of a response with a map; `owners` are indices of
- * occurrences. Equal places of one kind are one point. Zero vectors have no place and are left out.
+ * Return the points `{kind, position, owners, label, name, …}` of a response with a map; `owners` are indices
+ * of occurrences. Equal positions of one kind are one point. Zero vectors have no position and no point.
  */
 export function mapPoints({ map, occurrences }) {
   const words = occurrences.map(({ token }) => token.text);
-  const grouped = (places, kind, title) => groupsOf(places).map(({ place, owners }) => {
+  const grouped = (positions, kind, title) => groupsOf(positions).map(({ position, owners }) => {
     const label = joinNames([...new Set(owners.map((i) => words[i]))]);
     const letters = joinNames(owners.map(letter));
-    return { kind, place, owners, label, letters, name: `${title} of ${letters} (${label})` };
+    return { kind, position, owners, label, letters, name: `${title} of ${letters} (${label})` };
   });
   return [
     ...grouped(map.static, "static", "Static vector"),
@@ -277,12 +277,12 @@ export function mapPoints({ map, occurrences }) {
   ];
 }
 
-function groupsOf(places) {
+function groupsOf(positions) {
   const found = new Map();
-  places.forEach((place, i) => {
-    if (!place) return;
-    const key = place.join();
-    if (!found.has(key)) found.set(key, { place, owners: [] });
+  positions.forEach((position, i) => {
+    if (!position) return;
+    const key = position.join();
+    if (!found.has(key)) found.set(key, { position, owners: [] });
     found.get(key).owners.push(i);
   });
   return [...found.values()];
@@ -297,7 +297,7 @@ function neighborPoint({ word, position }, occurrences) {
   const kind = before.length && after.length ? "both" : before.length ? "before" : "after";
   const withCosines = (near) => joinNames(near.map(({ i, cosine }) => `${letter(i)} ${short(cosine)}`));
   return {
-    kind, place: position, word, label: word,
+    kind, position, word, label: word,
     owners: [...new Set([...before, ...after].map(({ i }) => i))],
     nearest: Math.max(...[...before, ...after].map(({ cosine }) => cosine)),
     name: [

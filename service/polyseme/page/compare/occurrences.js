@@ -1,17 +1,17 @@
-/** The occurrences that are compared, each a sentence and a word in it, and the tokens of sentences. */
+/** The compared occurrences, each a word in a sentence, and the tokens of sentences. */
 
 import { fetchText } from "../client.js";
 import { modelAndCase } from "../elements.js";
 
-/** How many can be compared here; the service takes more than fit on the screen. */
-export const FEWEST = 2, MOST = 8;
+/** The limits of this view; the service compares more than fit on the screen. */
+export const MIN_OCCURRENCES = 2, MAX_OCCURRENCES = 8;
 
-/** Occurrences `{text, word, nth}` as the address has them. */
+/** Return occurrences `{text, word, nth}` in the form of the address. */
 export function formatOccurrences(occurrences) {
   return JSON.stringify(occurrences.map(({ text, word, nth }) => [text, word, nth]));
 }
 
-/** The occurrences of an address, or null when it has none that can be shown. One alone gets an empty second. */
+/** Parse the occurrences in an address; null if they are not valid. A single one is followed by an empty one. */
 export function parseOccurrences(json) {
   let rows;
   try {
@@ -24,12 +24,12 @@ export function parseOccurrences(json) {
     const [text, word, nth = 0] = row;
     return typeof text === "string" && typeof word === "string" && Number.isSafeInteger(nth) && nth >= 0;
   };
-  if (!Array.isArray(rows) || !rows.length || rows.length > MOST || !rows.every(isOccurrence)) return null;
-  const missing = Array.from({ length: Math.max(FEWEST - rows.length, 0) }, () => ["", ""]);
+  if (!Array.isArray(rows) || !rows.length || rows.length > MAX_OCCURRENCES || !rows.every(isOccurrence)) return null;
+  const missing = Array.from({ length: Math.max(MIN_OCCURRENCES - rows.length, 0) }, () => ["", ""]);
   return [...rows, ...missing].map(([text, word, nth = 0]) => ({ text, word, nth }));
 }
 
-/** The index of an occurrence's token, found as the service finds it, or −1. */
+/** Return the index of an occurrence's token, found in the same way as by the service, or −1. */
 export function tokenIndex({ word, nth }, tokens) {
   const matching = (test) => tokens.flatMap((token, i) => (test(token.text) ? [i] : []));
   const exact = matching((text) => text === word);
@@ -37,7 +37,7 @@ export function tokenIndex({ word, nth }, tokens) {
   return found[nth] ?? -1;
 }
 
-/** The word and the count, `{word, nth}`, that name token i of a sentence. */
+/** Return the `{word, nth}` of token i of a sentence. */
 export function wordAt(i, tokens) {
   const { text } = tokens[i];
   return { word: text, nth: tokens.slice(0, i).filter((token) => token.text === text).length };
@@ -46,8 +46,9 @@ export function wordAt(i, tokens) {
 const equalWords = (a, b) => a.toLowerCase() === b.toLowerCase();
 
 /**
- * The word to compare in an edited sentence: the chosen one while it is there, else the one in its place,
- * else a word of another occurrence, else the longest. `before` is the tokens before the edit.
+ * Return the word to compare in an edited sentence: the chosen word if the sentence contains it, else the
+ * word that replaced it, else a word of another occurrence, else the longest word. `before` is the tokens
+ * before the edit.
  */
 export function keepWord(chosen, tokens, { before = [], others = [] } = {}) {
   if (!tokens.length) return chosen;
@@ -58,22 +59,22 @@ export function keepWord(chosen, tokens, { before = [], others = [] } = {}) {
     replacedIndex(chosen, tokens, before),
     tokens.findIndex(({ text }) => others.some((word) => equalWords(text, word))),
     lengths.indexOf(Math.max(...lengths)),
-  ].find((place) => place >= 0);
+  ].find((i) => i >= 0);
   return wordAt(index, tokens);
 }
 
-/** The index of the chosen word when no other word of the sentence changed, else −1. */
+/** Return the index of the chosen word if no other word of the sentence changed, else −1. */
 function replacedIndex(chosen, tokens, before) {
   const index = tokenIndex(chosen, before);
-  const onlyThis = tokens.length === before.length
+  const onlyIt = tokens.length === before.length
     && tokens.every(({ text }, i) => i === index || text === before[i].text);
-  return onlyThis ? index : -1;
+  return onlyIt ? index : -1;
 }
 
-/** The most sentences whose tokens are kept. */
-const KEPT = 200;
+/** The maximum number of sentences whose tokens are cached. */
+const MAX_CACHED = 200;
 
-/** The tokens of sentences, as the service finds them. Each sentence is requested once. */
+/** A cache of the service's tokens of sentences. */
 export class OccurrenceTokens {
   constructor() {
     this.known = new Map();
@@ -81,8 +82,8 @@ export class OccurrenceTokens {
   }
 
   /**
-   * The tokens of each text, null for a text that the service refuses; undefined when the same `caller`
-   * asked again in the meantime.
+   * Return the tokens of each text, null for a text that the service rejects; undefined if the same `caller`
+   * called again in the meantime.
    */
   async load(texts, settings, caller) {
     const missing = [...new Set(texts)].filter((text) => text.trim() && !this.known.has(keyOf(text, settings)));
@@ -98,24 +99,24 @@ export class OccurrenceTokens {
         missing.forEach((text, i) => this.known.set(keyOf(text, settings), results[i].tokens));
       } catch (error) {
         if (signal.aborted || error.name === "AbortError") return undefined;
-        // The comparison fails for the same reason, and shows it.
+        // The request of the comparison fails with the same error and shows it.
       }
     }
-    this.#forgetOldest(texts, settings);
+    this.#evictOldest(texts, settings);
     return texts.map((text) => this.known.get(keyOf(text, settings)) ?? null);
   }
 
-  /** The index of the token that starts at a code point of a sentence; −1 when it is not known. */
+  /** Return the index of the token that starts at a code point of a sentence; −1 if its tokens are not cached. */
   indexAt(text, start, settings) {
     const tokens = this.known.get(keyOf(text, settings)) ?? [];
     return tokens.findIndex((token) => token.start === start);
   }
 
-  /** Forget the oldest sentences, except those in use. */
-  #forgetOldest(texts, settings) {
+  /** Remove the oldest sentences from the cache, except those in use. */
+  #evictOldest(texts, settings) {
     const used = new Set(texts.map((text) => keyOf(text, settings)));
     for (const key of this.known.keys()) {
-      if (this.known.size <= KEPT) return;
+      if (this.known.size <= MAX_CACHED) return;
       if (!used.has(key)) this.known.delete(key);
     }
   }

@@ -1,43 +1,43 @@
-/** The cosines between occurrences: as matrices, as tables, and in sentences. */
+/** The cosines between occurrences, as matrices, tables and sentences. */
 
 import { categoryColor, signedColor, textColorOn } from "../colors.js";
 import { h, s } from "../elements.js";
 import { decimals, fitTexts, joinNames, letter, short } from "../text.js";
 
 const TITLE = 24, HEAD = 22, GAP = 40;
-/** The least width of a cell in which a number fits in full. */
-const ROOMY = 38;
-const MOST_CELL = 84, MOST_ROW = 40;
+/** The minimum width of a cell for a number with its leading 0. */
+const MIN_FULL_NUMBER = 38;
+const MAX_CELL = 84, MAX_ROW = 40;
 /** The width of a row's label without its word. */
 const LETTER = 26;
 
-/** Matrices of cosines, `panels` as `[title, rows]`, in `width` pixels; `words` are the occurrences'. */
+/** Draw matrices of cosines, `panels` as `[title, rows]`, in `width` pixels; `words` are the occurrences'. */
 export function similarityMatrices(panels, words, width) {
   const count = words.length;
-  // The matrices stand side by side where the numbers fit.
+  // The matrices are side by side if the numbers fit.
   const half = (width - GAP) / 2;
-  const beside = half >= labelWidth(half, count) + count * ROOMY;
-  const room = Math.min(beside ? half : width, 560);
-  const left = labelWidth(room, count);
-  const cell = Math.min((room - left) / count, MOST_CELL);
-  const row = Math.min(cell, MOST_ROW);
+  const beside = half >= labelWidth(half, count) + count * MIN_FULL_NUMBER;
+  const panelWidth = Math.min(beside ? half : width, 560);
+  const left = labelWidth(panelWidth, count);
+  const cell = Math.min((panelWidth - left) / count, MAX_CELL);
+  const row = Math.min(cell, MAX_ROW);
   const height = TITLE + HEAD + count * row;
-  const places = beside ? [[0, 0], [left + count * cell + GAP, 0]] : [[0, 0], [0, height + 20]];
-  const whole = beside ? height : 2 * height + 20;
+  const offsets = beside ? [[0, 0], [left + count * cell + GAP, 0]] : [[0, 0], [0, height + 20]];
+  const total = beside ? height : 2 * height + 20;
   return s(
     "svg",
     {
-      class: "similarity", viewBox: `0 0 ${width} ${whole}`, width, height: whole,
+      class: "similarity", viewBox: `0 0 ${width} ${total}`, width, height: total,
       role: "img", "aria-label": "Cosines of every pair of occurrences, static and in context; as a table below",
     },
     panels.map(([title, cosines], i) =>
-      s("g", { transform: `translate(${places[i].join(" ")})` }, panel(title, cosines, words, { left, cell, row }))),
+      s("g", { transform: `translate(${offsets[i].join(" ")})` }, panel(title, cosines, words, { left, cell, row }))),
   );
 }
 
-/** Many occurrences in a narrow matrix have no room for words; the map's legend has them. */
-function labelWidth(room, count) {
-  if (room >= 340) return 120;
+/** Return the width of the row labels. A narrow matrix of many occurrences has no words; the map's legend has them. */
+function labelWidth(width, count) {
+  if (width >= 340) return 120;
   return count > 4 ? LETTER : 76;
 }
 
@@ -59,8 +59,8 @@ function panel(title, cosines, words, { left, cell, row }) {
     }),
     cosines.map((line, i) => line.map((cosine, j) => {
       const fill = signedColor(cosine);
-      const small = cell < ROOMY;
-      // Without the leading 0 where there is little room: .16
+      const small = cell < MIN_FULL_NUMBER;
+      // In a small cell, omit the leading 0: .16
       const text = small ? short(cosine).replace("0.", ".").replace(/^(.?1)\.00$/, "$1") : short(cosine);
       const number = s("text", {
         class: small ? "number small" : "number", x: left + (j + 0.5) * cell, y: top + (i + 0.5) * row, ...middle,
@@ -72,7 +72,7 @@ function panel(title, cosines, words, { left, cell, row }) {
   ].flat(4);
 }
 
-/** The same matrices as tables to read and to copy. */
+/** Return the matrices as tables, which the reader can copy. */
 export function similarityTables(panels, words, open) {
   const table = (title, rows) => h(
     "table",
@@ -95,13 +95,13 @@ export function similarityTables(panels, words, open) {
   );
 }
 
-/** The sentence below the title: which pair the context separates most, or what else it does. */
+/** Return the caption: the pair that context separates most, or another effect of context. */
 export function similaritySentence({ static_similarity: before, contextual_similarity: after }) {
   const pairs = before.flatMap((_, j) => before.slice(0, j).map((__, i) => ({
     name: `${letter(i)} and ${letter(j)}`,
     numbers: `${short(before[i][j])} static, ${short(after[i][j])} in context.`,
     drop: before[i][j].toFixed(2) - after[i][j].toFixed(2),
-    // The cosine with a zero vector is 0 by definition, and no measure of similarity.
+    // The cosine with a zero vector is 0 by definition and does not measure similarity.
     known: before[i][i] > 0 && before[j][j] > 0,
   })));
   const known = pairs.filter((pair) => pair.known).toSorted((a, b) => b.drop - a.drop);
@@ -112,7 +112,7 @@ export function similaritySentence({ static_similarity: before, contextual_simil
   return `Cosines of every pair.${changeSentence(known, known.length === pairs.length)}`;
 }
 
-/** What context does to pairs that have static vectors, the largest drop first; `all` when no pair is left out. */
+/** Describe the change of `pairs` that have static vectors, largest drop first; `all` if these are all pairs. */
 function changeSentence(pairs, all) {
   if (!pairs.length) return "";
   const first = pairs[0], last = pairs.at(-1);
@@ -130,10 +130,10 @@ function changeSentence(pairs, all) {
 }
 
 const PAIR = /^Occurrences (\d+) and (\d+) (.*)$/s;
-/** What the service says of a pair with equal static vectors, and what holds for equal contextual ones. */
+/** The end of the service's note on a pair with equal static vectors, and the end if contextual vectors are equal too. */
 const DIFFERENT = "and only context tells them apart", EQUAL = "and context does not tell them apart either";
 
-/** The service's notes with letters in place of numbers; equal notes of connected pairs are one. */
+/** Return the service's notes with letters instead of numbers; equal notes of overlapping pairs are merged. */
 export function notesWithLetters({ notes, contextual_similarity: after }) {
   const groups = [];
   const others = [];
@@ -143,12 +143,12 @@ export function notesWithLetters({ notes, contextual_similarity: after }) {
       others.push(note.replace(/^Occurrence (\d+)/, (_, i) => letter(Number(i))));
       continue;
     }
-    const said = after[a][b].toFixed(2) === "1.00" ? text.replace(DIFFERENT, EQUAL) : text;
+    const ending = after[a][b].toFixed(2) === "1.00" ? text.replace(DIFFERENT, EQUAL) : text;
     const pair = [Number(a), Number(b)];
-    const group = groups.find((one) => one.said === said && pair.some((i) => one.members.has(i)));
+    const group = groups.find((one) => one.ending === ending && pair.some((i) => one.members.has(i)));
     if (group) pair.forEach((i) => group.members.add(i));
-    else groups.push({ said, members: new Set(pair) });
+    else groups.push({ ending, members: new Set(pair) });
   }
-  const sentence = ({ members, said }) => `${joinNames([...members].toSorted((a, b) => a - b).map(letter))} ${said}`;
+  const sentence = ({ members, ending }) => `${joinNames([...members].toSorted((a, b) => a - b).map(letter))} ${ending}`;
   return [...groups.map(sentence), ...others];
 }

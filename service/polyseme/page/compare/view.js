@@ -11,7 +11,7 @@ import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
 import { letter, percent, short } from "../text.js";
 
-/** The view, made once. */
+/** Build the view. It is built once. */
 export const build = (page) => new CompareView(page);
 
 class CompareView {
@@ -28,7 +28,7 @@ class CompareView {
     this.pointed = h("output", { class: "pointed" });
     this.map.element.append(h("p", { class: "pointing" }, this.pointed,
       h("span", {}, "Point at a mark to read its name, or focus the map and use the arrow keys.")));
-    this.announcement = h("p", { class: "for-readers", role: "status" });
+    this.announcement = h("p", { class: "visually-hidden", role: "status" });
     this.cards = h("div", { class: "occurrence-cards" });
     this.results.append(
       this.matrices.element, this.notes, this.map.element, this.cards, this.exchange.source,
@@ -40,8 +40,8 @@ class CompareView {
         "div",
         { class: "intro" },
         h("h2", {}, "Compare"),
-        h("p", {}, "A word has one static vector in every sentence and a contextual vector in each, which separates",
-          " its senses. Choose an example, or type sentences and press the word of each to compare."),
+        h("p", {}, "A word has the same static vector in every sentence. Its contextual vectors differ, which separates",
+          " its senses. Choose an example, or type sentences and press the word to compare in each."),
       ),
       this.form.element,
       this.fallback,
@@ -55,7 +55,7 @@ class CompareView {
     this.state = state;
     const given = parseOccurrences(state.occurrences);
     this.fallback.textContent = given ? ""
-      : "The address does not contain occurrences that can be shown. This is the first example.";
+      : "The address does not contain valid occurrences, so the first example is shown.";
     const occurrences = given ?? parseOccurrences(OCCURRENCES[0][1]);
     this.form.show(occurrences, state);
     await Promise.all([this.#showTokens(occurrences, state), this.#compare(occurrences, state)]);
@@ -87,7 +87,7 @@ class CompareView {
   #draw(response, occurrences) {
     const words = response.occurrences.map(({ token }) => token.text);
     const panels = [["Static", response.static_similarity], ["In context", response.contextual_similarity]];
-    // Tables that the reader opened stay open.
+    // Keep the tables open if the reader opened them.
     const open = this.matrices.body.querySelector("details")?.open;
     this.matrices.caption.textContent = similaritySentence(response);
     this.matrices.show(similarityMatrices(panels, words, this.matrices.width()), similarityTables(panels, words, open));
@@ -100,7 +100,7 @@ class CompareView {
         attention: () => this.#attentionOf(occurrences[i].text, compared.token),
       })));
     this.drawCards();
-    // Only a new response is announced, not one that is drawn again.
+    // Announce a new response only, not one that is drawn again.
     if (response !== this.response) {
       this.response = response;
       this.announcement.textContent = `Compared: ${this.matrices.caption.textContent}`;
@@ -110,9 +110,9 @@ class CompareView {
 
   #drawMap(response, words) {
     const [first, second] = response.map.explained_variance_ratio;
-    this.map.caption.textContent = "The first two principal components of the vectors' directions, with"
-      + ` ${percent(first + second)} of their variance. A contextual vector is drawn where its neighbors are`
-      + " searched: a little closer to the static one.";
+    this.map.caption.textContent = "The first two principal components of the unit vectors, with"
+      + ` ${percent(first + second)} of their variance. Each contextual vector is drawn at the point from which its`
+      + " neighbors are searched, slightly closer to the static vector.";
     this.pointed.replaceChildren();
     const points = mapPoints(response);
     if (!points.length) return this.map.show(null);
@@ -128,7 +128,7 @@ class CompareView {
     return this.page.address("neighbors", { ...modelAndCase(this.state), word });
   }
 
-  /** The address of an occurrence in the view Attention, or null while its token is not known. */
+  /** Return the address of an occurrence in the view Attention, or null if its token is not known yet. */
   #attentionOf(text, { start }) {
     const token = this.tokens.indexAt(text, start, this.state);
     return token < 0 ? null
@@ -136,12 +136,12 @@ class CompareView {
   }
 }
 
-/** Code points of a long sentence that are shown on each side of the word. */
-const AROUND = 160;
+/** The maximum number of code points that are shown on each side of the word. */
+const MAX_CONTEXT = 160;
 
 /**
- * The card of occurrence i: `compared` is the service's part about it, `text` its sentence. `links` gives
- * the addresses `word(word)` and `attention()`, null while it is not known.
+ * Return the card of occurrence i: `compared` is its part of the response, `text` its sentence. `links` has
+ * functions that return addresses: `word(word)`, and `attention()`, which may return null.
  */
 function occurrenceCard(i, compared, text, links) {
   const { token, shift, static_neighbors: before, contextual_neighbors: after } = compared;
@@ -154,7 +154,7 @@ function occurrenceCard(i, compared, text, links) {
   return h(
     "article",
     { class: "card occurrence-card", "aria-label": `${letter(i)}: ${token.text}` },
-    h("h3", {}, badge(i), h("span", { class: "for-readers" }, ": "), h("bdi", {}, token.text)),
+    h("h3", {}, badge(i), h("span", { class: "visually-hidden" }, ": "), h("bdi", {}, token.text)),
     quotation(text, token),
     unknown
       ? h("p", {}, "This word has no static vector. Its contextual vector comes from its context.")
@@ -167,28 +167,28 @@ function occurrenceCard(i, compared, text, links) {
       neighborList("Contextual neighbors", after, "No contextual vector."),
     ),
     h("h4", {}, "Attends to"),
-    wordList(compared.attends_to.map((one) => ({ word: one.text, value: one.weight })), { i, roomy: true }),
+    wordList(compared.attends_to.map((one) => ({ word: one.text, value: one.weight })), { i, wide: true }),
     attention && h("p", {}, h("a", { href: attention }, "Open in Attention")),
   );
 }
 
-/** The sentence with its word marked; of a long sentence, what is around the word. */
+/** Return the sentence with its word marked; of a long sentence, the part around the word. */
 function quotation(text, { start, end }) {
   const letters = [...text];
   return h(
     "blockquote",
     { dir: "auto" },
-    start > AROUND ? "… " : "",
-    letters.slice(Math.max(start - AROUND, 0), start).join(""),
+    start > MAX_CONTEXT ? "… " : "",
+    letters.slice(Math.max(start - MAX_CONTEXT, 0), start).join(""),
     h("mark", {}, letters.slice(start, end).join("")),
-    letters.slice(end, end + AROUND).join(""),
-    letters.length > end + AROUND ? " …" : "",
+    letters.slice(end, end + MAX_CONTEXT).join(""),
+    letters.length > end + MAX_CONTEXT ? " …" : "",
   );
 }
 
-/** Words with a bar each in the color of occurrence i; `link(word)` makes links, `both` marks words in both lists. */
-function wordList(rows, { i, both, link, roomy }) {
-  return h("ol", { class: roomy ? "near roomy" : "near" }, rows.map(({ word, value }) => {
+/** Return words with bars in the color of occurrence i; `link(word)` returns addresses, `both` is the words in both lists. */
+function wordList(rows, { i, both, link, wide }) {
+  return h("ol", { class: wide ? "near wide-words" : "near" }, rows.map(({ word, value }) => {
     const bar = h("span", { class: "near-bar" });
     bar.style.inlineSize = `${100 * Math.min(Math.max(value, 0), 1)}%`;
     bar.style.background = categoryColor(i);

@@ -6,7 +6,7 @@ import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
 import { bytes, count, decimals } from "../text.js";
 
-/** The view, made once. */
+/** Build the view. It is built once. */
 export const build = (page) => new ModelsView(page);
 
 class ModelsView {
@@ -15,8 +15,8 @@ class ModelsView {
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-models", this.results);
     this.figure = new Figure("polyseme-quality", "Measured quality");
-    this.figure.caption.textContent = "How well the contextual vectors separate senses, in percent. The numbers are those"
-      + " of each model's manifest; that the model was not trained on these sets is its makers' statement.";
+    this.figure.caption.textContent = "How well the contextual vectors separate senses, in percent. The values are from"
+      + " each model's manifest. The service does not check that a model was not trained on these sets.";
     this.cards = h("div", { class: "models" });
     this.results.append(this.cards, this.figure.element, this.exchange.source);
     this.element = h(
@@ -37,7 +37,7 @@ class ModelsView {
   async show({ model: open }) {
     const response = await this.exchange.request("v1/models");
     if (!response) return;
-    // The cards are made once for each response, so that the focus stays in them.
+    // The cards are made once for each response, so that they keep the focus.
     if (response !== this.response) this.cards.replaceChildren(...response.data.map((model) => this.#card(model)));
     if (response !== this.response || open !== this.open) {
       this.open = open;
@@ -76,7 +76,7 @@ class ModelsView {
       " · ", link("neighbors", "Neighbors"));
   }
 
-  /** What the manifest says of the training. The address says which model's is open. */
+  /** Return the training section of the manifest. The address has the name of the model whose section is open. */
   #training({ id, training }) {
     if (!training || !Object.keys(training).length) return null;
     const details = h("details", { "data-model": id }, h("summary", {}, `Training of ${id}`), factsOf(training));
@@ -100,7 +100,7 @@ class ModelsView {
 
 const DTYPES = { int8: "8-bit integers", float16: "16-bit floats", float32: "32-bit floats" };
 
-/** The facts of a model, as `[name, value]`. */
+/** Return the facts of a model as `[name, value]`. */
 function summary(model) {
   const { dimension, vocabulary_size: words, layers, heads, training } = model;
   const numbered = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
@@ -122,43 +122,43 @@ function summary(model) {
 const SETS = { coarsewsd: "CoarseWSD-20", wic: "WiC" };
 
 /**
- * The percentages of a manifest, `{coarsewsd: {accuracy: 93.5}}`, as `[name, value]`. The name of the
- * measure comes first: on a phone the end is cut off.
+ * Return the percentages of a manifest, `{coarsewsd: {accuracy: 93.5}}`, as `[name, value]`. The name starts
+ * with the measure, because a narrow screen cuts off the end.
  */
 function measuresOf(quality) {
   return Object.entries(quality ?? {}).flatMap(([set, measures]) =>
     Object.entries(measures ?? {})
       .filter(([name, value]) => /accuracy|f1/.test(name) && typeof value === "number")
       .map(([name, value]) => {
-        // “train accuracy” would read as if the model was trained on the set.
+        // “train accuracy” would suggest that the model was trained on the set.
         const split = name.match(/^(train|dev|test)_accuracy$/)?.[1];
         const measure = split ? `${split} split` : name.replaceAll("_", " ").replace("f1", "F1");
         return [`${measure}, ${SETS[set] ?? set}`, value];
       }));
 }
 
-/** A description list of `[name, value]` pairs. */
+/** Return a description list of `[name, value]` pairs. */
 function factList(pairs) {
   return h("dl", { class: "facts" }, pairs.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-/** A JSON object as nested description lists, without null and empty values. */
+/** Return a JSON object as nested description lists, without null and empty values. */
 function factsOf(object) {
   const given = Object.entries(object).filter(([, value]) => value !== null && String(value) !== "");
   return factList(given.map(([name, value]) => [name.replaceAll("_", " "), valueOf(value)]));
 }
 
-/** The most elements of a list that are shown. */
-const LISTED = 40;
+/** The maximum number of elements of a list that are shown. */
+const MAX_LISTED = 40;
 
 function valueOf(value) {
   if (value === null || typeof value !== "object") return String(value);
   if (!Array.isArray(value)) return factsOf(value);
-  const rest = value.length > LISTED ? ` … and ${value.length - LISTED} more` : "";
-  const shown = value.slice(0, LISTED);
+  const rest = value.length > MAX_LISTED ? ` … and ${value.length - MAX_LISTED} more` : "";
+  const shown = value.slice(0, MAX_LISTED);
   const isObject = (one) => one !== null && typeof one === "object";
   if (!shown.some(isObject)) return shown.join(", ") + rest;
-  // A flat object of a list takes one line.
+  // A flat object in a list is written on one line.
   const item = (one) => {
     if (!isObject(one)) return String(one);
     if (Object.values(one).some(isObject)) return valueOf(one);

@@ -8,7 +8,7 @@ import { short } from "../text.js";
 
 const COUNTS = ["5", "10", "20", "50", "100"];
 
-/** The view, made once. */
+/** Build the view. It is built once. */
 export const build = (page) => new NeighborsView(page);
 
 class NeighborsView {
@@ -17,7 +17,7 @@ class NeighborsView {
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-neighbors", this.results);
     this.figure = new Figure("polyseme-neighbors", "Nearest words");
-    this.announcement = h("p", { class: "for-readers", role: "status" });
+    this.announcement = h("p", { class: "visually-hidden", role: "status" });
     this.results.append(this.figure.element, this.exchange.source);
     this.element = h(
       "section",
@@ -26,7 +26,7 @@ class NeighborsView {
         "div",
         { class: "intro" },
         h("h2", {}, "Neighbors"),
-        h("p", {}, "The words of the vocabulary whose static vectors have the largest cosine with the word's own.",
+        h("p", {}, "The words of the vocabulary whose static vectors have the largest cosine with that of the word.",
           " Choose a word to see its neighbors."),
       ),
       this.#form(),
@@ -57,7 +57,7 @@ class NeighborsView {
   }
 
   async show(state) {
-    // What is being typed stays until the address has another word.
+    // Do not overwrite what the reader is typing unless the address has another word.
     if (state.word !== this.shown) this.word.value = state.word;
     this.shown = state.word;
     this.count.show(state.k);
@@ -84,7 +84,7 @@ class NeighborsView {
       first ? `, first ${first.word}: ${short(first.similarity)}` : ""}.`;
   }
 
-  /** Draw the bars. The focus stays among them: on the first of a new response, else where it was. */
+  /** Draw the bars. If one had the focus, move the focus to the first bar of a new response, or keep it. */
   #draw(neighbors, word, isNew) {
     const before = [...this.figure.body.querySelectorAll("[role=button]")];
     const focused = before.includes(document.activeElement);

@@ -1,4 +1,4 @@
-/** The card of one step: title, formula, shape, and a table of which a window is shown. */
+/** The card of one step: title, formula, shape, and a table that shows a window of its matrix. */
 
 import { isPart } from "./derivation.js";
 import { about, shapeText } from "./trace.js";
@@ -6,11 +6,11 @@ import { signedColor, textColorOn, weightColor } from "../colors.js";
 import { h, uniqueId } from "../elements.js";
 import { decimals } from "../text.js";
 
-/** Widths in pixels: of a digit, of a cell's padding, of the widest word in a column's head. */
-const DIGIT = 7.5, PADDING = 15, WIDEST_WORD = 96;
+/** Widths in pixels: of a digit, of a cell's padding, and the maximum of a word in a column's head. */
+const DIGIT = 7.5, PADDING = 15, MAX_WORD = 96;
 
 export class StepCard {
-  /** `onpick(cell)` is called with a chosen cell of the step `name`. */
+  /** `onpick(cell)` is called when the reader chooses a cell of the step `name`. */
   constructor(name, onpick) {
     const id = uniqueId("step");
     this.name = name;
@@ -21,7 +21,7 @@ export class StepCard {
     this.formula = h("code", { class: "formula" });
     this.shape = h("span", { class: "shape number" });
     this.tools = h("div", { class: "buttons window" });
-    this.place = h("div", { class: "matrix-place" });
+    this.tablePlace = h("div", { class: "matrix-place" });
     this.element = h(
       "section",
       { class: "card step", "aria-labelledby": id, "data-step": name },
@@ -29,84 +29,84 @@ export class StepCard {
       h("p", { class: "step-sums" }, this.formula, " ", this.shape),
       h("p", { class: "muted does" }, about(name).does),
       this.tools,
-      this.place,
+      this.tablePlace,
     );
   }
 
-  /** Draw the step. `view` has the trace, the chosen head, cell and query token, and how numbers are shown. */
+  /** Draw the step. `view` has the trace, the chosen head, cell and query token, and the number of digits. */
   show(view) {
-    const { trace, head, query, places, printed } = view;
+    const { trace, head, query, digits, printed } = view;
     const step = trace.steps.get(this.name);
     this.view = view;
     this.matrix = trace.matrix(this.name, head, query);
-    this.most = mostOf(this.matrix.rows);
+    this.largest = largestOf(this.matrix.rows);
     this.formula.textContent = step.formula;
     this.shape.textContent = step.letters ?? shapeText(this.name, step.shape);
     const wide = this.matrix.columnNames.length > 6;
     this.element.classList.toggle("whole", wide);
-    this.#moveWindow();
+    this.#scrollToCells();
     this.#showTools();
     const part = this.part();
-    const drawn = JSON.stringify([part, places, query, head]);
+    const drawn = JSON.stringify([part, digits, query, head]);
     if (drawn !== this.drawn || trace !== this.of || view.theme !== this.theme) {
-      const focused = this.place.contains(document.activeElement);
+      const focused = this.tablePlace.contains(document.activeElement);
       Object.assign(this, { drawn, of: trace, theme: view.theme });
       this.table = matrixTable(this.matrix, part, {
-        label: this.#label(), places: this.#places(), weights: this.name === "weights" || this.name === "visible",
-        most: this.most, onpick: (row, column) => this.#picked(row, column),
+        label: this.#label(), digits: this.#digits(), weights: this.name === "weights" || this.name === "visible",
+        largest: this.largest, onpick: (row, column) => this.#pick(row, column),
         printed: (row, column) => printed.find((one) =>
           one.name === this.name && one.row === row && one.column === column),
       });
-      this.place.replaceChildren(this.table);
+      this.tablePlace.replaceChildren(this.table);
       this.refocus = focused;
     }
     this.#markCells();
   }
 
-  /** The window of the matrix: `{top, left, height, width}`. */
+  /** Return the window of the matrix that is shown: `{top, left, height, width}`. */
   part() {
     const { rows, columnNames, rowNames } = this.matrix;
-    const names = Math.min(longest(rowNames) * 8 + 16, 132);
-    const each = this.#cellWidth();
-    const room = this.view.room(this.element.classList.contains("whole"));
-    const width = Math.max(1, Math.min(columnNames.length, Math.floor((room - names) / each)));
-    const height = Math.min(rows.length, ROWS);
+    const namesWidth = Math.min(maxLength(rowNames) * 8 + 16, 132);
+    const cellWidth = this.#cellWidth();
+    const space = this.view.tableWidth(this.element.classList.contains("whole"));
+    const width = Math.max(1, Math.min(columnNames.length, Math.floor((space - namesWidth) / cellWidth)));
+    const height = Math.min(rows.length, MAX_ROWS);
     const left = Math.max(0, Math.min(this.left, columnNames.length - width));
     const top = Math.max(0, Math.min(this.top, rows.length - height));
     return { top, left, height, width };
   }
 
-  /** Move the window to the chosen cell, or to the cells that it is computed from. */
-  #moveWindow() {
+  /** Move the window to the chosen cell, or to the cells that the chosen cell is computed from. */
+  #scrollToCells() {
     const { cell, parts, head } = this.view;
     const key = JSON.stringify([cell, head]);
     if (key === this.followed && this.of === this.view.trace) return;
     this.followed = key;
-    const mine = cell.name === this.name ? cell
+    const target = cell.name === this.name ? cell
       : parts.find((part) => part.name === this.name && (part.head === undefined || part.head === head));
-    if (!mine) return;
+    if (!target) return;
     const part = this.part();
-    const within = (at, start, size) => (at >= start && at < start + size ? start
+    const scrolled = (at, start, size) => (at >= start && at < start + size ? start
       : at < start ? at : at - size + 1);
-    if (mine.column !== null) this.left = within(mine.column, part.left, part.width);
-    if (mine.row !== null) this.top = within(mine.row, part.top, part.height);
+    if (target.column !== null) this.left = scrolled(target.column, part.left, part.width);
+    if (target.row !== null) this.top = scrolled(target.row, part.top, part.height);
   }
 
-  /** The width of a column in pixels: that of its widest number, its word or a printed number. */
+  /** Return the width of a column in pixels: the maximum of its numbers, its word and its printed numbers. */
   #cellWidth() {
     const { printed } = this.view;
     const { words, columnNames } = this.matrix;
-    const noted = printed.filter(({ name }) => name === this.name);
-    const places = Math.max(this.#places(), ...noted.map((one) => one.places));
-    const number = decimals(-(this.most || 1), places).length * DIGIT + PADDING;
-    const word = words === "both" ? Math.min(longest(columnNames) * 8 + 13, WIDEST_WORD) : 0;
-    const texts = noted.map((one) => one.printed);
-    return Math.max(number, word, texts.length ? (longest(texts) + 2) * DIGIT : 0);
+    const notes = printed.filter(({ name }) => name === this.name);
+    const digits = Math.max(this.#digits(), ...notes.map((one) => one.digits));
+    const number = decimals(-(this.largest || 1), digits).length * DIGIT + PADDING;
+    const word = words === "both" ? Math.min(maxLength(columnNames) * 8 + 13, MAX_WORD) : 0;
+    const texts = notes.map((one) => one.printed);
+    return Math.max(number, word, texts.length ? (maxLength(texts) + 2) * DIGIT : 0);
   }
 
-  /** The decimals of a number; the mask has none. */
-  #places() {
-    return this.name === "visible" ? 0 : this.view.places;
+  /** Return the number of decimals; the mask has none. */
+  #digits() {
+    return this.name === "visible" ? 0 : this.view.digits;
   }
 
   #label() {
@@ -118,7 +118,7 @@ export class StepCard {
     ].join(", ");
   }
 
-  #picked(row, column) {
+  #pick(row, column) {
     const { query } = this.view;
     this.moved = true;
     this.onpick({ name: this.name, query: this.name === "weighted_values" ? query : null, row, column });
@@ -126,29 +126,29 @@ export class StepCard {
 
   #markCells() {
     const { cell, parts, head, query } = this.view;
-    const place = this.name === "weighted_values" ? query : null;
+    const index = this.name === "weighted_values" ? query : null;
     const chosen = markCells(this.table, {
       isChosen: (row, column) => cell.name === this.name && cell.row === row && cell.column === column,
-      isLit: (row, column) => isPart(parts, { name: this.name, query: place, row, column }, head),
+      isLit: (row, column) => isPart(parts, { name: this.name, query: index, row, column }, head),
     });
     if ((this.moved || this.refocus) && chosen) chosen.focus({ preventScroll: false });
     this.moved = false;
     this.refocus = false;
   }
 
-  /** The select box of the query token, and the buttons that move the window. */
+  /** Show the select box of the query token and the buttons that move the window. */
   #showTools() {
     const { trace, query } = this.view;
     const { rows, columnNames } = this.matrix;
     const part = this.part();
-    const kept = this.tools.contains(document.activeElement) ? document.activeElement.dataset.move : null;
+    const focused = this.tools.contains(document.activeElement) ? document.activeElement.dataset.move : null;
     const tools = [];
     if (this.name === "weighted_values") tools.push(this.#queryField(trace, query));
     if (columnNames.length > part.width) tools.push(...this.#movers("left", "columns", part.width, columnNames.length, part.left));
     if (rows.length > part.height) tools.push(...this.#movers("top", "rows", part.height, rows.length, part.top));
     this.tools.replaceChildren(...tools);
     this.tools.hidden = !tools.length;
-    if (kept) this.tools.querySelector(`[data-move="${kept}"]`)?.focus();
+    if (focused) this.tools.querySelector(`[data-move="${focused}"]`)?.focus();
   }
 
   #queryField(trace, query) {
@@ -178,27 +178,27 @@ export class StepCard {
   }
 }
 
-const longest = (texts) => Math.max(...texts.map((text) => [...text].length));
+const maxLength = (texts) => Math.max(...texts.map((text) => [...text].length));
 
-function mostOf(rows) {
-  let most = 0;
-  for (const row of rows) for (const number of row) most = Math.max(most, Math.abs(number));
-  return most;
+function largestOf(rows) {
+  let largest = 0;
+  for (const row of rows) for (const number of row) largest = Math.max(largest, Math.abs(number));
+  return largest;
 }
 
-/** The most rows of a window. */
-const ROWS = 24;
+/** The maximum number of rows of a window. */
+const MAX_ROWS = 24;
 
 const MOVES = {
   ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1],
-  PageUp: [-ROWS, 0], PageDown: [ROWS, 0],
+  PageUp: [-MAX_ROWS, 0], PageDown: [MAX_ROWS, 0],
 };
 
 /**
- * The table of a window of a matrix (`Trace.matrix`). `onpick(row, column)` is called for a chosen cell.
- * `printed(row, column)` is the number that notes print; beside it, the right one has as many decimals.
+ * Return a table of a window of a matrix (`Trace.matrix`). `onpick(row, column)` is called for a chosen cell.
+ * `printed(row, column)` is the value printed in the teaching notes; the cell then has as many decimals.
  */
-function matrixTable(matrix, part, { label, places, weights, most, onpick, printed }) {
+function matrixTable(matrix, part, { label, digits, weights, largest, onpick, printed }) {
   const { rows, rowNames, columnNames, words } = matrix;
   const { top, left, height, width } = part;
   const head = h("tr", {}, h("td", {}), columnNames.slice(left, left + width).map((name) =>
@@ -206,7 +206,7 @@ function matrixTable(matrix, part, { label, places, weights, most, onpick, print
   const body = rows.slice(top, top + height).map((row, i) => h("tr", {},
     h("th", { scope: "row", title: rowNames[top + i] }, nameElement(rowNames[top + i], words !== "none")),
     row.slice(left, left + width).map((number, j) =>
-      numberCell(number, top + i, left + j, { places, weights, most, note: printed?.(top + i, left + j) }))));
+      numberCell(number, top + i, left + j, { digits, weights, largest, note: printed?.(top + i, left + j) }))));
   return h(
     "table",
     {
@@ -225,12 +225,12 @@ function matrixTable(matrix, part, { label, places, weights, most, onpick, print
 
 const nameElement = (name, isWord) => (isWord ? h("bdi", { class: "word-name" }, name || "␣") : name);
 
-function numberCell(number, row, column, { places, weights, most, note }) {
-  const color = weights ? weightColor(number, 1) : signedColor(number, most);
+function numberCell(number, row, column, { digits, weights, largest, note }) {
+  const color = weights ? weightColor(number, 1) : signedColor(number, largest);
   const td = h("td", {
     tabindex: "-1", "data-row": row, "data-column": column,
-    class: note ? (note.wrong ? "misprinted" : "rightly-printed") : null,
-  }, h("span", { class: "number" }, decimals(number, Math.max(places, note?.places ?? 0))), note ? noteElement(note) : null);
+    class: note ? (note.wrong ? "misprinted" : "correctly-printed") : null,
+  }, h("span", { class: "number" }, decimals(number, Math.max(digits, note?.digits ?? 0))), note ? noteElement(note) : null);
   td.style.backgroundColor = color;
   td.style.color = textColorOn(color);
   return td;
@@ -238,8 +238,8 @@ function numberCell(number, row, column, { places, weights, most, note }) {
 
 function noteElement({ printed, wrong }) {
   return wrong
-    ? h("span", { class: "note" }, h("span", { class: "for-readers" }, " printed in the notes: "), h("s", {}, printed))
-    : h("span", { class: "note" }, h("span", { class: "for-readers" }, " printed rightly in the notes: "),
+    ? h("span", { class: "note" }, h("span", { class: "visually-hidden" }, " printed in the notes: "), h("s", {}, printed))
+    : h("span", { class: "note" }, h("span", { class: "visually-hidden" }, " printed correctly in the notes: "),
       h("span", { "aria-hidden": "true" }, "✓ "), printed);
 }
 
@@ -255,11 +255,11 @@ function press(event, { rows }, onpick) {
   else if (event.key === "Enter" || event.key === " ") to = [row, column];
   if (!to) return;
   event.preventDefault();
-  const within = (at, most) => Math.min(Math.max(at, 0), most);
-  onpick(within(to[0], rows.length - 1), within(to[1], last));
+  const clamp = (at, limit) => Math.min(Math.max(at, 0), limit);
+  onpick(clamp(to[0], rows.length - 1), clamp(to[1], last));
 }
 
-/** Mark the chosen cell and the cells it is computed from; return the chosen one. It is the tab stop. */
+/** Mark the chosen cell, which is the tab stop, and the cells that it is computed from. Return the chosen cell. */
 function markCells(table, { isChosen, isLit }) {
   let first = null, chosen = null;
   for (const td of table.querySelectorAll("td[data-row]")) {

@@ -1,25 +1,25 @@
 /**
- * The derivation of one number of a trace from other numbers: which cells it is computed from, the sum in
- * symbols and in numbers, and whether its result agrees with the service's.
+ * The derivation of one number of a trace: the cells that it is computed from, the arithmetic in symbols and
+ * in numbers, and whether the result agrees with the service's.
  */
 
-/** The relative difference that rounding explains. */
-const ROUNDING = 1e-9;
+/** The relative tolerance for rounding. */
+const TOLERANCE = 1e-9;
 
 /**
- * The derivation `{parts, symbols, sum, note, computed, given, differs}` of a cell. A part is
+ * Return the derivation `{parts, symbols, sum, note, computed, given, differs}` of a cell. A part is
  * `{name, row, column}`, for some steps with `query` or `head`; null means all. `sum` is `{kind, …}` for
- * `derivation_text.js`; without it only the formula is known.
+ * `derivation_text.js`; null if only the formula is known.
  */
 export function derive(trace, cell, head) {
-  const found = (RULES[cell.name] ?? restOf)(trace, cell, head);
+  const found = (RULES[cell.name] ?? otherStep)(trace, cell, head);
   const given = trace.number(cell, head);
   const { computed = null, size = 0 } = found;
-  const differs = computed !== null && !(Math.abs(computed - given) <= ROUNDING * (1 + size));
+  const differs = computed !== null && !(Math.abs(computed - given) <= TOLERANCE * (1 + size));
   return { parts: [], note: "", sum: null, ...found, computed, given, differs };
 }
 
-/** The weights of each projection in a request. */
+/** The name of the weights of each projection. */
 const PROJECTIONS = { queries: "query_weight", keys: "key_weight", values: "value_weight" };
 const LETTERS = { queries: "q", keys: "k", values: "v" };
 
@@ -70,7 +70,7 @@ function context(trace, { row, column }, head) {
   };
 }
 
-/** Whether a cell belongs to the parts of a derivation, in the shown head. */
+/** Whether a cell is one of the parts of a derivation, in the shown head. */
 export function isPart(parts, { name, query, row, column }, head) {
   return parts.some((part) =>
     part.name === name
@@ -80,7 +80,7 @@ export function isPart(parts, { name, query, row, column }, head) {
     && (part.head === undefined || part.head === head));
 }
 
-/** A sum of products; `size`, the sum of magnitudes, is what its rounding is relative to. */
+/** Return a sum of products; `size`, the sum of their magnitudes, scales the tolerance. */
 function products(pairs) {
   let computed = 0, size = 0;
   for (const [a, b] of pairs) {
@@ -90,7 +90,7 @@ function products(pairs) {
   return { sum: { kind: "products", terms: pairs }, computed, size };
 }
 
-/** A number of the queries, keys or values. */
+/** Derive a number of the queries, keys or values. */
 function projectionOf(trace, { name, row, column }, head) {
   const formula = trace.formula(name);
   const names = [...trace.steps.keys()], norm = names.indexOf("attention_norm");
@@ -111,7 +111,7 @@ function projectionOf(trace, { name, row, column }, head) {
   };
 }
 
-/** A stored model's weights are not part of a trace. */
+/** Return a derivation without arithmetic: a trace does not contain a stored model's weights. */
 function unknownWeights(formula, source, row) {
   return {
     symbols: formula,
@@ -123,25 +123,25 @@ function unknownWeights(formula, source, row) {
 function copied(trace, { source, row, at, symbols }, name, head) {
   const parts = [{ name: source, row, column: at }];
   const number = trace.array(source)[row][at];
-  // A stored model sets the value of an unknown word to zero.
+  // With a stored model, the value of an unknown word is zero.
   if (number !== 0 && trace.array(name, head)[row].every((one) => one === 0)) {
     return { symbols, parts, note: "This word is not in the vocabulary, so its value is zero." };
   }
   return { symbols, parts, sum: { kind: "same", number }, computed: number, size: Math.abs(number) };
 }
 
-/** Entry [i, j] of a weight in the row convention, x·W. */
+/** Return entry [i, j] of a weight in the row convention, x·W. */
 function entry(trace, name, i, j) {
   const values = trace.array(name);
   return trace.columns ? values[j][i] : values[i][j];
 }
 
-/** Column j of a weight in the row convention: a row of the matrix in the column convention, W·x. */
+/** Return column j of a weight in the row convention, which is a row in the column convention, W·x. */
 function line(trace, name, j) {
   return trace.columns ? { name, row: j, column: null } : { name, row: null, column: j };
 }
 
-/** A number of the output: the concatenated heads, times Wo if the request has it. */
+/** Derive a number of the output: the concatenated heads, times Wo if the request has it. */
 function outputOf(trace, { row, column }) {
   const v = trace.width("context");
   const all = Array.from({ length: trace.heads }, (_, head) => trace.array("context", head)[row]).flat();
@@ -168,22 +168,22 @@ function outputOf(trace, { row, column }) {
   };
 }
 
-/** A number of the weights: the softmax of its row of logits, without masked tokens. */
+/** Derive a number of the weights: the softmax of its row of logits, without masked tokens. */
 function softmaxed(trace, { row, column }, head) {
   const terms = addends(trace, row, head);
-  const seen = trace.tokens.map((_, j) => !trace.has("visible") || trace.array("visible")[row][j] === 1);
+  const visible = trace.tokens.map((_, j) => !trace.has("visible") || trace.array("visible")[row][j] === 1);
   const logits = trace.tokens.map((_, j) => terms.reduce((sum, { numbers }) => sum + numbers[j], 0));
-  const most = Math.max(...logits.filter((_, j) => seen[j]));
-  const shares = logits.map((logit, j) => (seen[j] ? Math.exp(logit - most) : 0));
+  const largest = Math.max(...logits.filter((_, j) => visible[j]));
+  const powers = logits.map((logit, j) => (visible[j] ? Math.exp(logit - largest) : 0));
   return {
     symbols: softmaxSymbols(terms, row, column),
     sum: {
-      kind: "softmax", column, seen, logits,
+      kind: "softmax", column, visible, logits,
       addends: terms.map(({ numbers, symbol }) => [symbol, numbers[column]]),
     },
-    computed: shares[column] / shares.reduce((a, b) => a + b, 0),
+    computed: powers[column] / powers.reduce((a, b) => a + b, 0),
     size: Math.max(...logits.map(Math.abs)),
-    note: seen[column] ? "" : `${trace.words[row]} does not attend to ${trace.words[column]}: this weight is masked.`,
+    note: visible[column] ? "" : `${trace.words[row]} does not attend to ${trace.words[column]}: this weight is masked.`,
     parts: [
       ...terms.map(({ part }) => part),
       ...(trace.has("visible") ? [{ name: "visible", row, column: null }] : []),
@@ -191,7 +191,7 @@ function softmaxed(trace, { row, column }, head) {
   };
 }
 
-/** The terms of a row's logits: for each step, its numbers for all keys. */
+/** Return the terms of a row's logits: for each step, its numbers for all keys. */
 function addends(trace, row, head) {
   const scored = trace.has("scaled_scores") ? "scaled_scores" : "scores";
   const found = [{
@@ -220,7 +220,7 @@ function softmaxSymbols(terms, row, column) {
   return `A[${row},${column}] = e^${inner}[${row},${column}] / Σj e^${inner}[${row},j]${where}`;
 }
 
-/** A number of the residual: R = O, R = X + O, or R = O/|O| + s·X/|X| + t·p. */
+/** Derive a number of the residual: R = O, R = X + O, or R = O/|O| + s·X/|X| + t·p. */
 function combined(trace, { row, column }) {
   const formula = trace.formula("residual");
   const output = trace.array("output")[row], start = trace.array("embeddings")[row];
@@ -234,23 +234,23 @@ function combined(trace, { row, column }) {
   }
   const shares = /^R = O\/\|O\| \+ ([\d.e+-]+)·X\/\|X\|(?: \+ ([\d.e+-]+)·p)?$/.exec(formula);
   if (!shares) return { symbols: formula, parts: [one("output", true), one("embeddings", true)] };
-  const [share, place] = shares.slice(1).map((text) => Number(text ?? 0));
-  const lengths = [output, start].map((numbers) => Math.hypot(...numbers));
+  const [share, positionShare] = shares.slice(1).map((text) => Number(text ?? 0));
+  const norms = [output, start].map((numbers) => Math.hypot(...numbers));
   const terms = [
-    lengths[0] && output[column] / lengths[0],
-    lengths[1] && (share * start[column]) / lengths[1],
+    norms[0] && output[column] / norms[0],
+    norms[1] && (share * start[column]) / norms[1],
   ];
   const parts = [one("output", true), one("embeddings", true)];
   // A zero row stays zero: no position is added.
-  if (place && lengths.some((length) => length > 0)) {
-    terms.push(place * trace.array("position")[row][column]);
+  if (positionShare && norms.some((norm) => norm > 0)) {
+    terms.push(positionShare * trace.array("position")[row][column]);
     parts.push(one("position"));
   }
   return {
     ...sumOf(terms, formula.replace("R =", `R[${row},${column}] =`), parts),
     sum: {
-      kind: "combined", share, place,
-      numbers: [output[column], lengths[0], start[column], lengths[1],
+      kind: "combined", share, positionShare,
+      numbers: [output[column], norms[0], start[column], norms[1],
         terms.length > 2 ? trace.array("position")[row][column] : null],
     },
   };
@@ -278,15 +278,15 @@ const NOTES = {
   position: () => "Computed from the word's position in the sentence.",
 };
 
-/** A step that is given, or whose arithmetic is not written out: the cells that it is computed from. */
-function restOf(trace, cell) {
+/** Derive a step that is given, or whose arithmetic is not written out. */
+function otherStep(trace, cell) {
   const { name, row, column } = cell;
   const symbols = trace.formula(name);
   if (name.endsWith("_weight")) return { symbols, note: "Given in the request." };
   if (name in NOTES) return { symbols, note: NOTES[name](trace, cell) };
   if (name === "visible") return { symbols, note: maskNote(trace, cell) };
   if (name === "scaled_word_bias") return { symbols, parts: [{ name: "word_bias", row, column: 0 }] };
-  if (name === "contextual") return result(trace, row, column);
+  if (name === "contextual") return contextual(trace, row, column);
   return { symbols, parts: sourcesOf(trace, name).map((source) => ({ name: source, row, column: null })) };
 }
 
@@ -295,29 +295,29 @@ function maskNote(trace, { row, column }) {
   return `${trace.words[row]} ${attends} to ${trace.words[column]}.`;
 }
 
-/** The inputs of a norm or of the feed-forward network: mostly the previous step. */
+/** Return the inputs of a norm or of the feed-forward network, usually the previous step. */
 function sourcesOf(trace, name) {
   const names = [...trace.steps.keys()];
   const before = names[names.indexOf(name) - 1];
   return before === "feed_forward" ? [startOf(names), before] : [before].filter(Boolean);
 }
 
-/** The step that the output of the feed-forward network is added to. */
+/** Return the step that the output of the feed-forward network is added to. */
 function startOf(names) {
   return names.indexOf("attention_norm") > names.indexOf("residual") ? "attention_norm" : "residual";
 }
 
-/** The contextual vector: the previous step, or input plus output of the feed-forward network. */
-function result(trace, row, column) {
+/** Derive a number of a contextual vector: the previous step, or input plus output of the feed-forward network. */
+function contextual(trace, row, column) {
   const names = [...trace.steps.keys()];
   const final = names[names.indexOf("contextual") - 1];
-  const place = `[${row},${column}]`;
+  const index = `[${row},${column}]`;
   if (final !== "feed_forward") {
-    return same(trace.array(final)[row][column], `Y${place} = the same number of the previous step`,
+    return same(trace.array(final)[row][column], `Y${index} = the same number of the previous step`,
       [{ name: final, row, column }]);
   }
   const start = startOf(names);
   return sumOf([trace.array(start)[row][column], trace.array(final)[row][column]],
-    `Y${place} = ${start === "residual" ? "R" : "X̂"}${place} + F${place}`,
+    `Y${index} = ${start === "residual" ? "R" : "X̂"}${index} + F${index}`,
     [{ name: start, row, column }, { name: final, row, column }]);
 }

@@ -1,7 +1,7 @@
-/** The editor of the reader's own numbers, and how its matrices grow and shrink together. */
+/** The editor for the reader's own numbers. Matrices whose shapes must match are resized together. */
 
 import { h, labeled, selectBox } from "../elements.js";
-import { MatrixField, MOST } from "./matrix_field.js";
+import { MatrixField, MAX_SIZE } from "./matrix_field.js";
 import { shortWord } from "./trace.js";
 
 const TITLES = {
@@ -12,10 +12,11 @@ const WEIGHTS = ["query", "key", "value", "output"];
 const POINTER = /^\/(?:weights\/)?(\w+)/;
 
 export class StepEditor {
-  /** `onchange(request)` is called with a valid request, or with null and a sentence. */
+  /** `onchange(request, sentence)` is called with a valid request, or with null and a sentence about the error. */
   constructor(onchange) {
-    this.report = onchange;
+    this.notify = onchange;
     this.fields = new Map();
+    /** The other matrices, by kind, while the request starts from one kind. */
     this.kept = {};
     this.words = h("div", { class: "buttons token-names", role: "group", "aria-label": "Words" });
     this.kind = selectBox([["embeddings", "embeddings"], ["projected", "queries, keys, values"]], "embeddings",
@@ -39,7 +40,7 @@ export class StepEditor {
         this.conventionField, h("label", { class: "inline" }, this.scale, " divide by √k"), this.weights),
       this.words,
       h("p", { class: "muted" }, "Type a number, or paste a whole matrix into one of its cells: lines separated by tabs, commas,"
-        + ` semicolons or spaces, JSON, or NumPy's output; at most ${MOST} by ${MOST}.`),
+        + ` semicolons or spaces, JSON, or NumPy's output; at most ${MAX_SIZE} by ${MAX_SIZE}.`),
       this.matrices,
     );
   }
@@ -75,7 +76,7 @@ export class StepEditor {
 
   #showWords() {
     const at = [...this.words.querySelectorAll("input")].indexOf(document.activeElement);
-    const pressed = this.buttons?.indexOf(document.activeElement) ?? -1;
+    const focused = this.buttons?.indexOf(document.activeElement) ?? -1;
     const { tokens } = this.request;
     const inputs = tokens.map((token, i) => h("input", {
       type: "text", dir: "auto", size: Math.min(Math.max(token.length, 3), 14), maxlength: "100", value: token,
@@ -83,13 +84,13 @@ export class StepEditor {
       onchange: ({ target }) => this.#change({ ...this.request, tokens: tokens.with(i, target.value) }),
     }));
     this.buttons = [
-      button("+ word", "Add a word", () => this.#change(withTokens(this.request, tokens.length + 1)), tokens.length >= MOST),
+      button("+ word", "Add a word", () => this.#change(withTokens(this.request, tokens.length + 1)), tokens.length >= MAX_SIZE),
       button("− word", "Remove the last word", () => this.#change(withTokens(this.request, tokens.length - 1)), tokens.length < 2),
     ];
     this.words.replaceChildren(...inputs, ...this.buttons);
     if (at >= 0) inputs[Math.min(at, inputs.length - 1)].focus();
-    // A disabled button loses the focus to the other one.
-    if (pressed >= 0) this.buttons[this.buttons[pressed].disabled ? 1 - pressed : pressed].focus();
+    // If the focused button is now disabled, focus the other one.
+    if (focused >= 0) this.buttons[this.buttons[focused].disabled ? 1 - focused : focused].focus();
   }
 
   #showMatrices() {
@@ -111,7 +112,7 @@ export class StepEditor {
   #field(name) {
     const change = (by) => () => this.#change(withColumns(this.request, name, by));
     const title = TITLES[name];
-    // The shape of the output weights follows from values and embeddings.
+    // Values and embeddings determine the shape of the output weights.
     const buttons = name === "output" ? [] : [
       button("+ column", `${title}: add a column`, change(1), false),
       button("− column", `${title}: remove the last column`, change(-1), false),
@@ -125,9 +126,9 @@ export class StepEditor {
 
   #changeMatrix(name, rows) {
     if (rows) this.request = withMatrix(this.request, name, rows);
-    if (this.invalid) return this.report(null);
+    if (this.invalid) return this.notify(null);
     this.shown = JSON.stringify(this.request);
-    this.report(this.request);
+    this.notify(this.request);
   }
 
   /** Whether a cell, or the number of heads, is not valid. */
@@ -140,13 +141,13 @@ export class StepEditor {
     this.headsInvalid = !Number.isInteger(heads) || heads < 1 || heads > 64;
     if (this.headsInvalid) {
       this.heads.setAttribute("aria-invalid", "true");
-      return this.report(null, "The number of heads is a whole number from 1 to 64.");
+      return this.notify(null, "The number of heads is a whole number from 1 to 64.");
     }
     this.heads.removeAttribute("aria-invalid");
     this.#change({ ...this.request, heads });
   }
 
-  /** Start from embeddings or from queries, keys and values; the other matrices are kept. */
+  /** Start from embeddings, or from queries, keys and values; keep the other matrices for the way back. */
   #startFrom(kind) {
     const { tokens, heads, scale, ...matrices } = this.request;
     this.kept[matrices.embeddings ? "embeddings" : "projected"] = matrices;
@@ -158,7 +159,7 @@ export class StepEditor {
 
   #change(request) {
     this.#set(request);
-    this.report(request);
+    this.notify(request);
   }
 
   /** Mark the matrices that the service's errors name. */
@@ -176,21 +177,21 @@ export class StepEditor {
   }
 }
 
-/** The request with another matrix. */
+/** Return the request with a matrix replaced. */
 function withMatrix(request, name, rows) {
   if (name === "embeddings") return { ...withTokens(request, rows.length), embeddings: rows };
   if (name in request) return { ...request, [name]: rows };
   return { ...request, weights: { ...request.weights, [name]: rows } };
 }
 
-/** The request with a weight, an identity of a fitting shape, or without it. */
+/** Return the request with a weight added, as an identity of the required shape, or removed. */
 function withWeight(request, name, on) {
   const { [name]: _, ...others } = request.weights ?? {};
   const d = request.embeddings[0].length;
   const rows = { query: [d, "key"], key: [d, "query"], value: [d, null] }[name];
-  const wide = rows && others[rows[1]] ? width({ ...request, weights: others }, rows[1]) : d;
-  const tall = name === "output" && others.value ? width({ ...request, weights: others }, "value") : d;
-  const start = upTo(tall).map((i) => upTo(wide).map((j) => (i === j ? 1 : 0)));
+  const outputs = rows && others[rows[1]] ? width({ ...request, weights: others }, rows[1]) : d;
+  const inputs = name === "output" && others.value ? width({ ...request, weights: others }, "value") : d;
+  const start = range(inputs).map((i) => range(outputs).map((j) => (i === j ? 1 : 0)));
   const weights = on ? { ...others, [name]: request.convention === "column" ? transposed(start) : start } : others;
   const { weights: __, ...rest } = request;
   return Object.keys(weights).length ? { ...rest, weights } : rest;
@@ -202,46 +203,46 @@ function button(text, name, onclick, off) {
 
 const PROJECTED = ["queries", "keys", "values"];
 
-/** The names of the matrices with a row for each token. */
+/** Return the names of the matrices with a row for each token. */
 function tokenMatrices(request) {
   return request.embeddings ? ["embeddings"] : PROJECTED;
 }
 
-/** The request with `count` tokens; new ones are named "word 3" and have zeros. */
+/** Return the request with `count` tokens; new ones are named like "word 3", with zero vectors. */
 function withTokens(request, count) {
-  if (count < 1 || count > MOST) return request;
-  const tokens = upTo(count).map((i) => request.tokens[i] ?? `word ${i}`);
-  const matrices = tokenMatrices(request).map((name) => [name, sized(request[name], count, request[name][0].length)]);
+  if (count < 1 || count > MAX_SIZE) return request;
+  const tokens = range(count).map((i) => request.tokens[i] ?? `word ${i}`);
+  const matrices = tokenMatrices(request).map((name) => [name, resized(request[name], count, request[name][0].length)]);
   return { ...request, tokens, ...Object.fromEntries(matrices) };
 }
 
 /**
- * The request with `by` more (or fewer) columns in a matrix, and with the matrices that have to match:
+ * Return the request with `by` columns added to a matrix (or removed), and with matching matrices resized:
  * embeddings and the rows of the weights, `query` and `key`, `value` and the rows of `output`, queries and keys.
  */
 function withColumns(request, name, by) {
-  const wanted = width(request, name) + by;
-  if (wanted < 1 || wanted > MOST) return request;
+  const count = width(request, name) + by;
+  if (count < 1 || count > MAX_SIZE) return request;
   if (name === "values") return { ...request, values: columns(request.values, by) };
   if (name === "queries" || name === "keys") {
     return { ...request, queries: columns(request.queries, by), keys: columns(request.keys, by) };
   }
-  const turn = request.convention === "column" ? transposed : (rows) => rows;
+  const oriented = request.convention === "column" ? transposed : (rows) => rows;
   const weights = Object.fromEntries(Object.entries(request.weights ?? {}).map(([field, rows]) => {
-    const own = turn(rows), [down, across] = CHANGES[name][field] ?? [0, 0];
-    return [field, turn(sized(own, own.length + down * by, own[0].length + across * by))];
+    const own = oriented(rows), [down, across] = CHANGES[name][field] ?? [0, 0];
+    return [field, oriented(resized(own, own.length + down * by, own[0].length + across * by))];
   }));
   const embeddings = name === "embeddings" ? columns(request.embeddings, by) : request.embeddings;
   return { ...request, embeddings, ...(request.weights && { weights }) };
 }
 
-/** The number of columns of a matrix in the row convention, x·W. */
+/** Return the number of columns of a matrix in the row convention, x·W. */
 function width(request, name) {
   const rows = request[name] ?? request.weights[name];
   return request.convention === "column" && !request[name] ? rows.length : rows[0].length;
 }
 
-/** How many rows and columns each weight gets for one column of another matrix. */
+/** The rows and columns that each weight gains when a matrix gains a column. */
 const CHANGES = {
   embeddings: { query: [1, 0], key: [1, 0], value: [1, 0], output: [0, 1] },
   query: { query: [0, 1], key: [0, 1] },
@@ -249,15 +250,15 @@ const CHANGES = {
   value: { value: [0, 1], output: [1, 0] },
 };
 
-const columns = (rows, by) => sized(rows, rows.length, rows[0].length + by);
-const upTo = (count) => Array.from({ length: count }, (_, i) => i);
+const columns = (rows, by) => resized(rows, rows.length, rows[0].length + by);
+const range = (count) => Array.from({ length: count }, (_, i) => i);
 
-/** A matrix cut or padded with zeros to another shape. */
-function sized(rows, height, across) {
-  return upTo(Math.max(height, 1)).map((i) => upTo(Math.max(across, 1)).map((j) => rows[i]?.[j] ?? 0));
+/** Return a matrix cut or zero-padded to another shape. */
+function resized(rows, height, across) {
+  return range(Math.max(height, 1)).map((i) => range(Math.max(across, 1)).map((j) => rows[i]?.[j] ?? 0));
 }
 
-/** The transpose of a matrix. */
+/** Return the transpose of a matrix. */
 function transposed(rows) {
   return rows[0].map((_, j) => rows.map((row) => row[j]));
 }

@@ -1,25 +1,25 @@
-/** A matrix to edit as in a spreadsheet, and the numbers in text that is typed or pasted. */
+/** A matrix editor like a spreadsheet, and the parser of typed and pasted numbers. */
 
 import { uniqueId, h } from "../elements.js";
 
 export class MatrixField {
   /**
-   * `onchange(rows)` is called with the matrix when every cell is a number, else with null;
+   * `onchange(rows)` is called with the matrix, or with null if a cell is not a number;
    * `onpaste(rows)` is called with a pasted matrix.
    */
   constructor(title, { onchange, onpaste, buttons = [] }) {
     const id = uniqueId("matrix");
     this.title = title;
-    this.report = onchange;
-    this.replace = onpaste;
+    this.notify = onchange;
+    this.replaceMatrix = onpaste;
     this.table = h("table", { class: "matrix-field", "aria-labelledby": id });
-    this.wrong = h("p", { class: "wrong", role: "status", id: `${id}-wrong`, hidden: true });
+    this.error = h("p", { class: "error", role: "status", id: `${id}-error`, hidden: true });
     this.element = h(
       "div",
       { class: "matrix-edit", role: "group", "aria-labelledby": id },
       h("div", { class: "buttons" }, h("h3", { id }, title), buttons),
       h("div", { class: "wide" }, this.table),
-      this.wrong,
+      this.error,
     );
     this.table.addEventListener("keydown", (event) => this.#press(event));
     this.table.addEventListener("paste", (event) => this.#paste(event));
@@ -27,9 +27,9 @@ export class MatrixField {
     this.table.addEventListener("change", ({ target }) => this.#change(target));
   }
 
-  /** Show a matrix with the names of its rows and columns, without errors. */
+  /** Show a matrix with the names of its rows and columns; clear the error. */
   show(rows, rowNames, columnNames) {
-    const at = this.#place(document.activeElement);
+    const at = this.#indices(document.activeElement);
     this.rows = rows.map((row) => [...row]);
     this.table.replaceChildren(
       h("thead", {}, h("tr", {}, h("td", {}), columnNames.map((name) => h("th", { scope: "col" }, name)))),
@@ -48,12 +48,12 @@ export class MatrixField {
     if (at) (this.#input(at[0], at[1]) ?? this.#input(0, 0))?.focus();
   }
 
-  /** Mark the matrix with a sentence about an error; an empty one clears the mark. */
+  /** Mark the matrix with a sentence about an error; an empty sentence clears the mark. */
   showError(sentence) {
-    this.wrong.textContent = sentence;
-    this.wrong.hidden = !sentence;
-    this.element.classList.toggle("refused", Boolean(sentence));
-    this.element.toggleAttribute("data-refused", Boolean(sentence));
+    this.error.textContent = sentence;
+    this.error.hidden = !sentence;
+    this.element.classList.toggle("rejected", Boolean(sentence));
+    this.element.toggleAttribute("data-rejected", Boolean(sentence));
   }
 
   /** Whether a cell is not a number. */
@@ -61,7 +61,7 @@ export class MatrixField {
     return Boolean(this.table.querySelector("[aria-invalid]"));
   }
 
-  #place(element) {
+  #indices(element) {
     return this.table.contains(element) && element.dataset.row
       ? [Number(element.dataset.row), Number(element.dataset.column)] : null;
   }
@@ -71,33 +71,33 @@ export class MatrixField {
   }
 
   #change(input) {
-    const { number, wrong } = numberOf(input.value);
-    if (wrong) {
+    const { number, error } = parseNumber(input.value);
+    if (error) {
       input.setAttribute("aria-invalid", "true");
-      input.setAttribute("aria-describedby", this.wrong.id);
-      this.showError(wrong);
-      return this.report(null);
+      input.setAttribute("aria-describedby", this.error.id);
+      this.showError(error);
+      return this.notify(null);
     }
     input.removeAttribute("aria-invalid");
     input.removeAttribute("aria-describedby");
-    const [row, column] = this.#place(input);
+    const [row, column] = this.#indices(input);
     this.rows[row][column] = number;
     const other = this.table.querySelector("[aria-invalid]");
-    this.showError(other ? numberOf(other.value).wrong ?? "" : "");
-    return this.report(other ? null : this.rows.map((line) => [...line]));
+    this.showError(other ? parseNumber(other.value).error ?? "" : "");
+    return this.notify(other ? null : this.rows.map((line) => [...line]));
   }
 
   #paste(event) {
     const text = event.clipboardData.getData("text");
-    if (!isBlock(text)) return;
+    if (!isMatrixText(text)) return;
     event.preventDefault();
-    const { rows, wrong } = blockOf(text);
-    if (wrong) return this.showError(wrong);
-    this.replace(rows);
+    const { rows, error } = parseMatrix(text);
+    if (error) return this.showError(error);
+    this.replaceMatrix(rows);
   }
 
   #press(event) {
-    const at = this.#place(event.target);
+    const at = this.#indices(event.target);
     if (!at || event.altKey || event.ctrlKey || event.metaKey) return;
     const { selectionStart, selectionEnd, value } = event.target;
     const whole = selectionStart === 0 && selectionEnd === value.length;
@@ -111,78 +111,78 @@ export class MatrixField {
     event.preventDefault();
     const next = this.#input(at[0] + by[0], at[1] + by[1]);
     if (next) next.focus();
-    // In the last row, Enter accepts what was typed.
+    // In the last row, Enter commits the typed number.
     else if (event.key === "Enter") this.#change(event.target);
   }
 }
 
-/** The most rows and columns of a matrix. */
-export const MOST = 64;
+/** The maximum number of rows and columns of a matrix. */
+export const MAX_SIZE = 64;
 
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 const ONE_COMMA = /^[+−-]?\d*,\d+$/;
 const COMMA = "Write decimals with a point, as in 0.5. A comma separates numbers,"
   + " with a space after it between whole numbers.";
 
-/** The number in a text: `{number}`, or `{wrong}` with a sentence. */
-function numberOf(text) {
-  const said = text.trim().replaceAll("−", "-");
-  if (ONE_COMMA.test(said)) return { wrong: "Write decimals with a point, as in 0.5." };
-  const number = Number(said);
-  if (!said) return { wrong: "A number is missing." };
-  if (!NUMBER.test(said)) return { wrong: `“${text.trim().slice(0, 20)}” is not a number.` };
-  if (!Number.isFinite(number)) return { wrong: "This number is too large." };
+/** Parse a number: return `{number}`, or `{error}` with a sentence. */
+function parseNumber(text) {
+  const trimmed = text.trim().replaceAll("−", "-");
+  if (ONE_COMMA.test(trimmed)) return { error: "Write decimals with a point, as in 0.5." };
+  const number = Number(trimmed);
+  if (!trimmed) return { error: "A number is missing." };
+  if (!NUMBER.test(trimmed)) return { error: `“${text.trim().slice(0, 20)}” is not a number.` };
+  if (!Number.isFinite(number)) return { error: "This number is too large." };
   return { number };
 }
 
-/** Whether a pasted text is more than one number. */
-function isBlock(text) {
+/** Whether a pasted text contains more than one number. */
+function isMatrixText(text) {
   return /[\s,;[\]]/.test(text.trim()) && !ONE_COMMA.test(text.trim());
 }
 
 /**
- * The matrix in a pasted text, `{rows}` or `{wrong}`: lines of numbers separated by tabs, semicolons, commas
- * or spaces, JSON, or NumPy's output.
+ * Parse a pasted matrix: lines of numbers separated by tabs, semicolons, commas or spaces, JSON, or NumPy's
+ * output. Return `{rows}` or `{error}`.
  */
-export function blockOf(text) {
-  const cut = text.includes("[") ? bracketed(text) : lines(text);
-  if (cut.wrong) return cut;
+export function parseMatrix(text) {
+  const parsed = text.includes("[") ? bracketed(text) : lines(text);
+  if (parsed.error) return parsed;
   const rows = [];
-  for (const [i, words] of cut.rows.entries()) {
-    const row = words.map(numberOf);
-    const bad = row.find(({ wrong }) => wrong);
-    if (bad) return { wrong: `Row ${i}: ${bad.wrong}` };
+  for (const [i, words] of parsed.rows.entries()) {
+    const row = words.map(parseNumber);
+    const bad = row.find(({ error }) => error);
+    if (bad) return { error: `Row ${i}: ${bad.error}` };
     if (rows.length && row.length !== rows[0].length) {
-      return { wrong: `Row ${i} has ${row.length} numbers where row 0 has ${rows[0].length}.` };
+      return { error: `Row ${i} has ${row.length} numbers, but row 0 has ${rows[0].length}.` };
     }
     rows.push(row.map(({ number }) => number));
   }
-  if (!rows.length) return { wrong: "The pasted text contains no numbers." };
-  if (rows.length > MOST || rows[0].length > MOST) {
-    return { wrong: `A matrix has at most ${MOST} rows and ${MOST} columns here.` };
+  if (!rows.length) return { error: "The pasted text contains no numbers." };
+  if (rows.length > MAX_SIZE || rows[0].length > MAX_SIZE) {
+    return { error: `A matrix has at most ${MAX_SIZE} rows and ${MAX_SIZE} columns here.` };
   }
   return { rows };
 }
 
-/** The rows of `[[0.1, 0.2], [0.3, 0.4]]` or `[[0.1 0.2]\n [0.3 0.4]]`: the innermost brackets. */
+/** Split `[[0.1, 0.2], [0.3, 0.4]]` or `[[0.1 0.2]\n [0.3 0.4]]` into rows, the innermost brackets. */
 function bracketed(text) {
   const inner = [...text.matchAll(/\[([^[\]]*)\]/g)].map(([, row]) => row.trim()).filter(Boolean);
-  if (inner.some((row) => decimalComma(row))) return { wrong: COMMA };
+  if (inner.some((row) => decimalComma(row))) return { error: COMMA };
   return { rows: inner.map((row) => row.split(/\s*,\s*|\s+/)) };
 }
 
 function lines(text) {
-  const full = text.split(/\r?\n/).map((line) => line.replace(/[ \r]+$/, "")).filter((line) => line.trim());
-  const separator = [/\t/, /;/].find((one) => full.some((line) => one.test(line)));
+  const nonempty = text.split(/\r?\n/).map((line) => line.replace(/[ \r]+$/, "")).filter((line) => line.trim());
+  const separator = [/\t/, /;/].find((one) => nonempty.some((line) => one.test(line)));
   if (separator) {
-    if (full.some((line) => line.split(separator).some((word) => /\d,\d/.test(word)))) return { wrong: COMMA };
-    return { rows: full.map((line) => line.split(separator)) };
+    if (nonempty.some((line) => line.split(separator).some((word) => /\d,\d/.test(word)))) return { error: COMMA };
+    return { rows: nonempty.map((line) => line.split(separator)) };
   }
-  if (full.some(decimalComma) || full.every((line) => ONE_COMMA.test(line.trim()))) return { wrong: COMMA };
-  return { rows: full.map((line) => line.trim().split(/\s*,\s*|\s+/)) };
+  if (nonempty.some(decimalComma) || nonempty.every((line) => ONE_COMMA.test(line.trim()))) return { error: COMMA };
+  return { rows: nonempty.map((line) => line.trim().split(/\s*,\s*|\s+/)) };
 }
 
-/** Whether commas are decimal: `0,1 0,2`. */
+/** Whether the commas of a line are decimal commas: `0,1 0,2`. */
 function decimalComma(line) {
   const words = line.trim().split(/\s+/);
   return words.length > 1 && words.every((word) => /^[+−-]?\d+,\d+$/.test(word));

@@ -1,7 +1,7 @@
-/** Where the numbers come from: a worked example, a sentence or the reader's own; and the request for them. */
+/** The source of the numbers: a worked example, a sentence or the reader's own; and the request for them. */
 
 import { StepEditor } from "./editor.js";
-import { MOST } from "./matrix_field.js";
+import { MAX_SIZE } from "./matrix_field.js";
 import { about } from "./trace.js";
 import {
   caseField, h, labeled, listModels, modelAndCase, modelField, selectBox, setOptions, uniqueId,
@@ -10,7 +10,7 @@ import {
 const SOURCES = [["example", "Worked example"], ["sentence", "A sentence"], ["numbers", "Own numbers"]];
 
 export class StepSources {
-  /** `oninvalid(sentence)` is called while the reader's own numbers are not valid. */
+  /** `oninvalid(sentence)` is called when the reader's own numbers are not valid. */
   constructor(page, oninvalid) {
     this.page = page;
     this.tabs = h("div", { role: "tablist", "aria-label": "Source of the numbers", class: "buttons tabs" });
@@ -73,16 +73,16 @@ export class StepSources {
   show(state, examples) {
     const source = sourceOf(state);
     for (const tab of this.tabs.children) {
-      const own = tab.dataset.source === source;
-      tab.setAttribute("aria-selected", String(own));
-      tab.tabIndex = own ? 0 : -1;
-      this.panels[tab.dataset.source].hidden = !own;
+      const selected = tab.dataset.source === source;
+      tab.setAttribute("aria-selected", String(selected));
+      tab.tabIndex = selected ? 0 : -1;
+      this.panels[tab.dataset.source].hidden = !selected;
     }
     const example = exampleOf(state, examples);
     this.request = example.request;
     setOptions(this.example, examples.map(({ name }, i) =>
       [String(i + 1), `${i + 1}. ${name[0].toUpperCase()}${name.slice(1)}`]), String(examples.indexOf(example) + 1));
-    // What is being typed stays until the address has another sentence.
+    // Do not overwrite what the reader is typing unless the address has another sentence.
     if (this.shown !== state.text) this.text.value = state.text;
     this.shown = state.text;
     this.cases.show(state.case);
@@ -95,13 +95,13 @@ export class StepSources {
     const models = await listModels();
     const one = models.find(({ id, default: isDefault }) => (model ? id === model : isDefault));
     const layers = Array.from({ length: one?.layers ?? 1 }, (_, i) => [String(i), String(i)]);
-    const wanted = /^\d{1,3}$/.test(layer) ? String(Number(layer)) : "0";
-    // An unknown layer of the address is listed too: the service says what is wrong with it.
-    if (!layers.some(([number]) => number === wanted)) layers.push([wanted, wanted]);
-    setOptions(this.layer, layers, wanted);
+    const chosen = /^\d{1,3}$/.test(layer) ? String(Number(layer)) : "0";
+    // An unknown layer in the address is listed too, and the service's error explains it.
+    if (!layers.some(([number]) => number === chosen)) layers.push([chosen, chosen]);
+    setOptions(this.layer, layers, chosen);
   }
 
-  /** Say what teaching notes print for an example, if one is shown; return the printed numbers. */
+  /** Compare an example with the values printed in teaching notes; show a summary and return the values. */
   showPrinted(example, trace) {
     const found = printedNumbers(example?.printed, trace);
     this.printed.textContent = example ? printedSentence(found, trace) : "";
@@ -109,22 +109,22 @@ export class StepSources {
   }
 }
 
-/** The example of a state, counted from 1; the first by default. */
+/** Return the example of a state, counted from 1; the first by default. */
 export function exampleOf(state, examples) {
   return examples[Number(state.example) - 1] ?? examples[0];
 }
 
-/** The source of a state: `example`, `sentence` or `numbers`. */
+/** Return the source of a state: `example`, `sentence` or `numbers`. */
 export function sourceOf(state) {
   return ["sentence", "numbers"].includes(state.source) ? state.source : "example";
 }
 
-/** The decimals of a state: 0 to 10, 4 by default. */
-export function placesOf(state) {
+/** Return the number of decimals of a state: 0 to 10, 4 by default. */
+export function digitsOf(state) {
   return /^(\d|10)$/.test(state.decimals) ? Number(state.decimals) : 4;
 }
 
-/** The body of `POST v1/trace` for a state, or null without a sentence. */
+/** Return the body of `POST v1/trace` for a state, or null if the sentence is empty. */
 export function requestOf(state, examples) {
   const source = sourceOf(state);
   if (source === "example") return exampleOf(state, examples).request;
@@ -134,7 +134,7 @@ export function requestOf(state, examples) {
   return { text: state.text, layer, ...modelAndCase(state) };
 }
 
-/** The request with the reader's own numbers; that of the example when the state has no valid one. */
+/** Return the request with the reader's own numbers, or that of the example if the state's is not valid. */
 function numbersOf(state, examples) {
   try {
     const request = JSON.parse(state.numbers);
@@ -148,12 +148,12 @@ function numbersOf(state, examples) {
 const PROJECTED = ["queries", "keys", "values"];
 const FIELDS = new Set(["tokens", "embeddings", "weights", ...PROJECTED, "heads", "scale", "convention"]);
 
-/** Whether the editor can show a request. Whether its shapes match is for the service to say. */
+/** Whether the editor can show a request. The service checks that the shapes match. */
 function isEditable(request) {
   if (typeof request !== "object" || request === null || Array.isArray(request)) return false;
   const { tokens, embeddings, weights = {}, heads = 1, scale = true, convention = "row" } = request;
   if (!Object.keys(request).every((name) => FIELDS.has(name))) return false;
-  if (!Array.isArray(tokens) || !tokens.length || tokens.length > MOST) return false;
+  if (!Array.isArray(tokens) || !tokens.length || tokens.length > MAX_SIZE) return false;
   if (!tokens.every((token) => typeof token === "string")) return false;
   if (typeof weights !== "object" || weights === null) return false;
   if (!Object.entries(weights).every(([name, rows]) =>
@@ -165,38 +165,38 @@ function isEditable(request) {
 }
 
 function isMatrix(rows) {
-  return Array.isArray(rows) && rows.length > 0 && rows.length <= MOST && rows.every((row) =>
-    Array.isArray(row) && row.length > 0 && row.length <= MOST && row.length === rows[0].length
+  return Array.isArray(rows) && rows.length > 0 && rows.length <= MAX_SIZE && rows.every((row) =>
+    Array.isArray(row) && row.length > 0 && row.length <= MAX_SIZE && row.length === rows[0].length
     && row.every((number) => typeof number === "number" && Number.isFinite(number)));
 }
 
 /**
- * The numbers that teaching notes print for an example: `{name, row, column, printed, places, wrong}`.
- * A number is right when it equals the service's to the printed decimals.
+ * Return the values that teaching notes print for an example: `{name, row, column, printed, digits, wrong}`.
+ * A value is correct if it equals the service's, rounded to the printed decimals.
  */
 function printedNumbers(printed, trace) {
-  const placesOfNumber = (number) => (String(number).split(".")[1] ?? "").length;
+  const digitsOfNumber = (number) => (String(number).split(".")[1] ?? "").length;
   return Object.entries(printed ?? {}).flatMap(([label, values]) => {
-    const [name, place = ""] = label.split("_row_");
-    const [row, column] = place ? place.split("_").map(Number) : [];
-    const places = Math.max(...[values].flat(2).map(placesOfNumber));
+    const [name, indices = ""] = label.split("_row_");
+    const [row, column] = indices ? indices.split("_").map(Number) : [];
+    const digits = Math.max(...[values].flat(2).map(digitsOfNumber));
     const rows = row === undefined ? values : [[values].flat()];
     return rows.flatMap((numbers, i) => numbers.map((number, j) => {
       const cell = { name, query: null, row: row ?? i, column: column ?? j };
-      // Slightly more than half a unit, for numbers on the edge of rounding.
-      const wrong = !(Math.abs(trace.number(cell, 0) - number) <= 0.51 * 10 ** -places);
-      return { ...cell, printed: number.toFixed(places), places, wrong };
+      // Slightly more than half a unit in the last place, for numbers that round either way.
+      const wrong = !(Math.abs(trace.number(cell, 0) - number) <= 0.51 * 10 ** -digits);
+      return { ...cell, printed: number.toFixed(digits), digits, wrong };
     }));
   });
 }
 
-/** How many printed numbers are wrong, and where. */
+/** Return a sentence about the number of wrong values and where they are. */
 function printedSentence(found, trace) {
   if (!found.length) return "The notes print no values for this example.";
   const wrong = found.filter((one) => one.wrong);
   const one = found.length === 1;
   const values = one ? "1 value" : `${found.length} values`;
-  if (!wrong.length) return `The notes print ${values} for this example: ${one ? "it is right" : "all are right"}.`;
+  if (!wrong.length) return `The notes print ${values} for this example: ${one ? "it is correct" : "all are correct"}.`;
   let count = `${wrong.length} are wrong`;
   if (wrong.length === found.length) count = "all of them are wrong";
   else if (wrong.length === 1) count = "1 is wrong";
@@ -206,5 +206,5 @@ function printedSentence(found, trace) {
     return `${numbers.length} in the ${about(name).title.toLowerCase()} (row${rows.length > 1 ? "s" : ""} ${rows.join(", ")})`;
   });
   return `The notes print ${values} for this example, and ${count}: ${where.join(", ")}.`
-    + " Wrong values are struck through beside the right ones.";
+    + " Wrong values are struck through next to the correct ones.";
 }

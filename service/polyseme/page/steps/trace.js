@@ -1,4 +1,4 @@
-/** A trace as matrices, and the title, shape and purpose of each of its steps. */
+/** A trace as matrices, with the title, shape and description of each step. */
 
 import { shorten } from "../text.js";
 
@@ -53,20 +53,20 @@ export class Trace {
     return this.heads > 1 && BY_HEAD.has(name);
   }
 
-  /** The array of a step; that of one head when it has heads. */
+  /** Return the array of a step; that of one head if the step has heads. */
   array(name, head) {
     const { values } = this.steps.get(name);
     return this.headed(name) ? values[head] : values;
   }
 
-  /** The number of columns of one head. */
+  /** Return the number of columns of one head. */
   width(name, head = 0) {
     return this.array(name, head)[0].length;
   }
 
   /**
-   * A step as a matrix: `rows` of numbers with the names of rows and columns. `query` is the index of the
-   * query token for weighted values. A step with one number for each token has one column.
+   * Return a step as a matrix: `rows` of numbers, with the names of rows and columns. `query` is the index of
+   * the query token for weighted values. A step with one number for each token has one column.
    */
   matrix(name, head, query) {
     const array = this.array(name, head);
@@ -80,11 +80,11 @@ export class Trace {
     return { rows, rowNames, columnNames, words: SQUARE.has(name) ? "both" : name in WEIGHTS ? "none" : "rows" };
   }
 
-  /** The cell of a text such as `scores:1:2`, or null; `weighted_values:1:2:0` has the query token first. */
+  /** Parse a cell such as `scores:1:2`, or return null; `weighted_values:1:2:0` starts with the query token. */
   cell(text) {
-    const [name, ...places] = text.split(":");
-    if (!this.has(name) || !places.every((place) => /^\d{1,6}$/.test(place))) return null;
-    const indices = places.map(Number);
+    const [name, ...parts] = text.split(":");
+    if (!this.has(name) || !parts.every((part) => /^\d{1,6}$/.test(part))) return null;
+    const indices = parts.map(Number);
     const query = name === "weighted_values" ? indices.shift() : null;
     if (indices.length !== 2 || query >= this.tokens.length) return null;
     const [row, column] = indices;
@@ -93,18 +93,18 @@ export class Trace {
     return { name, query, row, column };
   }
 
-  /** The number in a cell. */
+  /** Return the number in a cell. */
   number(cell, head) {
     return this.matrix(cell.name, head, cell.query ?? 0).rows[cell.row][cell.column];
   }
 }
 
-/** The text of a cell, which `Trace.cell` parses. */
+/** Return a cell as text, which `Trace.cell` parses. */
 export function cellText({ name, query, row, column }) {
   return [name, ...(name === "weighted_values" ? [query] : []), row, column].join(":");
 }
 
-/** A cell in words: "scores, row love, column I". */
+/** Return the name of a cell: "scores, row love, column I". */
 export function cellName(trace, cell) {
   const { rowNames, columnNames } = trace.matrix(cell.name, 0, cell.query ?? 0);
   const query = cell.query === null ? "" : `, query ${trace.words[cell.query]}`;
@@ -113,13 +113,13 @@ export function cellName(trace, cell) {
 
 const n = "n", d = "d", k = "k", v = "v", h = "h";
 
-/** The letters of shapes. */
+/** The letters in shapes. */
 export const LETTERS = [
   ["n", "tokens"], ["d", "width of a vector"], ["k", "width of a query or key in one head"],
   ["v", "width of a value in one head"], ["h", "heads"], ["L", "layers"], ["V", "vocabulary"],
 ];
 
-/** The `title`, `shape`, purpose (`does`) and `symbol` of each step. */
+/** The `title`, `shape`, `symbol` and description (`does`) of each step. */
 const STEPS = {
   embeddings: {
     title: "Embeddings", symbol: "X", shape: [n, d],
@@ -135,15 +135,15 @@ const STEPS = {
   },
   queries: {
     title: "Queries", symbol: "Q", shape: [n, k],
-    does: "What each word searches for in other words.",
+    does: "A projection of each word, to compare with the keys of other words.",
   },
   keys: {
     title: "Keys", symbol: "K", shape: [n, k],
-    does: "What each word is matched by.",
+    does: "A projection of each word, to compare with the queries of other words.",
   },
   values: {
     title: "Values", symbol: "V", shape: [n, v],
-    does: "What each word passes on to the words that attend to it.",
+    does: "A projection of each word, which the words that attend to it sum.",
   },
   scores: {
     title: "Scores", symbol: "S", shape: [n, n],
@@ -151,15 +151,15 @@ const STEPS = {
   },
   scaled_scores: {
     title: "Scaled scores", symbol: "S/√k", shape: [n, n],
-    does: "The scores divided by the square root of the key width, which keeps them small for wide keys.",
+    does: "The scores divided by √k, so that they do not grow with the width of the keys.",
   },
   position_bias: {
     title: "Position bias", symbol: "b", shape: [n, n],
-    does: "Added to each score; depends on the distance between the two words.",
+    does: "A term of each score that depends on the distance between the two words.",
   },
   word_bias: {
     title: "Word bias", symbol: "log s", shape: [n],
-    does: "A learned weight of each word: how informative it is.",
+    does: "The informativeness of each word, stored in the model.",
   },
   scaled_word_bias: {
     title: "Scaled word bias", symbol: "m·log s", shape: [n],
@@ -207,32 +207,32 @@ const STEPS = {
   },
 };
 
-/** The weight matrices of a request, by the step that needs them. */
+/** The weight matrices of a request, by name. */
 const WEIGHTS = {
   query_weight: {
     title: "Query weights", symbol: "Wq", of: "queries", field: "query", row: [d, "h·k"],
-    does: "Turns an embedding into a query.",
+    does: "Projects embeddings to queries.",
   },
   key_weight: {
     title: "Key weights", symbol: "Wk", of: "keys", field: "key", row: [d, "h·k"],
-    does: "Turns an embedding into a key.",
+    does: "Projects embeddings to keys.",
   },
   value_weight: {
     title: "Value weights", symbol: "Wv", of: "values", field: "value", row: [d, "h·v"],
-    does: "Turns an embedding into a value.",
+    does: "Projects embeddings to values.",
   },
   output_weight: {
     title: "Output weights", symbol: "Wo", of: "output", field: "output", row: ["h·v", d],
-    does: "Turns the contexts of all heads into the output.",
+    does: "Projects the contexts of all heads to the output.",
   },
 };
 
-/** The description of a step; an unknown step is described by its name. */
+/** Return the description of a step; an unknown step has its name as title. */
 export function about(name) {
   return STEPS[name] ?? WEIGHTS[name] ?? { title: name.replaceAll("_", " "), symbol: name, does: "" };
 }
 
-/** `[n, k] = [3, 2]`, with `h` in front for an array with heads. */
+/** Return a shape as `[n, k] = [3, 2]`, with `h` in front for an array with heads. */
 export function shapeText(name, shape) {
   const letters = about(name).shape;
   if (!letters) return `[${shape.join(", ")}]`;
@@ -240,19 +240,19 @@ export function shapeText(name, shape) {
   return `[${named.join(", ")}] = [${shape.join(", ")}]`;
 }
 
-/** The most graphemes of a word. */
-const MOST = 48;
+/** The maximum number of graphemes of a word. */
+const MAX_WORD = 48;
 
-/** A word as this view shows it. */
-export const shortWord = (word) => shorten(word, MOST);
+/** Return a word as this view shows it. */
+export const shortWord = (word) => shorten(word, MAX_WORD);
 
-/** Names of rows: a word that occurs more than once is numbered. */
+/** Return the names of rows: the words, numbered if they occur more than once. */
 function distinctWords(tokens) {
   const words = tokens.map(shortWord);
-  const times = Map.groupBy(words, (word) => word);
+  const occurrences = Map.groupBy(words, (word) => word);
   const seen = new Map();
   return words.map((word) => {
-    if (times.get(word).length === 1) return word;
+    if (occurrences.get(word).length === 1) return word;
     seen.set(word, (seen.get(word) ?? 0) + 1);
     return `${word}${subscript(seen.get(word))}`;
   });

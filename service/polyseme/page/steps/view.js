@@ -4,7 +4,7 @@ import { StepCard } from "./card.js";
 import { derive, isPart } from "./derivation.js";
 import { derivationLines } from "./derivation_text.js";
 import { matrixFlow } from "./flow.js";
-import { exampleOf, placesOf, requestOf, sourceOf, StepSources } from "./sources.js";
+import { exampleOf, digitsOf, requestOf, sourceOf, StepSources } from "./sources.js";
 import { about, cellName, cellText, LETTERS, Trace } from "./trace.js";
 import { fetchText } from "../client.js";
 import { theme } from "../colors.js";
@@ -12,15 +12,15 @@ import { h, labeled, selectBox, setOptions } from "../elements.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
 
-const PLACES = Array.from({ length: 11 }, (_, i) => [String(i), String(i)]);
+const DIGITS = Array.from({ length: 11 }, (_, i) => [String(i), String(i)]);
 /** The steps that the figure shows. */
 const FLOW = ["embeddings", "queries", "keys", "values", "scores", "scaled_scores", "weights", "context", "output", "contextual"];
 const NOT_A_NUMBER = "A cell is not a number. Correct it to see the steps.";
 
-/** The view, made once. */
+/** Build the view. It is built once. */
 export const build = (page) => new StepsView(page);
 
-/** Errors also mark the matrices that they name. */
+/** An exchange whose errors also mark the matrices that they name. */
 class TraceExchange extends Exchange {
   markErrors = () => {};
 
@@ -40,7 +40,7 @@ class StepsView {
     this.sources = new StepSources(page, (sentence) => this.exchange.clear(sentence ?? NOT_A_NUMBER));
     this.exchange.markErrors = (errors) => this.sources.editor.markErrors(errors);
     this.figure = new Figure("polyseme-steps", "Matrices");
-    this.figure.caption.textContent = "The chosen cell has a solid frame, the cells that it is computed from a dashed one.";
+    this.figure.caption.textContent = "The chosen cell has a solid frame; the cells that it is computed from have a dashed frame.";
     this.panel = new DerivationPanel((name) => {
       const { heading, element } = this.cards.get(name);
       element.scrollIntoView({ block: "center" });
@@ -49,9 +49,9 @@ class StepsView {
     this.grid = h("div", { class: "step-cards" });
     this.head = selectBox([["0", "0"]], "0", (head) => this.page.update({ head }));
     this.headField = labeled("Head", this.head);
-    this.places = selectBox(PLACES, "4", (decimals) => this.page.update({ decimals }));
+    this.digits = selectBox(DIGITS, "4", (decimals) => this.page.update({ decimals }));
     this.results.append(
-      h("div", { class: "controls step-tools" }, labeled("Decimals", this.places), this.headField),
+      h("div", { class: "controls step-tools" }, labeled("Decimals", this.digits), this.headField),
       this.figure.element, this.panel.element, this.grid,
       h("details", { class: "letters" }, h("summary", {}, "Letters of the shapes"),
         h("dl", { class: "facts" }, LETTERS.flatMap(([letter, meaning]) => [h("dt", {}, letter), h("dd", {}, meaning)]))),
@@ -72,7 +72,7 @@ class StepsView {
   async show(state) {
     this.turn += 1;
     const { turn } = this;
-    // The results wait for the examples as well.
+    // The results also wait for the examples.
     if (!this.loading) this.results.setAttribute("aria-busy", "true");
     const examples = await this.#loadExamples();
     if (turn !== this.turn) return;
@@ -89,7 +89,7 @@ class StepsView {
     this.#draw(state, exampleOf(state, examples));
   }
 
-  /** The worked examples, a file of the page that is requested once; null when it does not come. */
+  /** Return the worked examples, a file that is requested once; null if the request fails. */
   #loadExamples() {
     this.loading ??= fetchText("page/worked-examples.json").then((text) => JSON.parse(text).examples, () => {
       this.loading = null;
@@ -101,19 +101,19 @@ class StepsView {
   #draw(state, example) {
     const { trace } = this;
     const head = /^\d{1,4}$/.test(state.head) && Number(state.head) < trace.heads ? Number(state.head) : 0;
-    const places = placesOf(state);
-    // Without a cell in the address, a score is chosen: the first number that two words decide.
+    const digits = digitsOf(state);
+    // Without a cell in the address, choose a score of two different words.
     const cell = trace.cell(state.cell) ?? trace.cell("scores:0:1") ?? trace.cell("scores:0:0");
     const derivation = derive(trace, cell, head);
     const printed = this.sources.showPrinted(sourceOf(state) === "example" ? example : null, trace);
     this.headField.hidden = trace.heads < 2;
     setOptions(this.head, Array.from({ length: trace.heads }, (_, i) => [String(i), String(i)]), String(head));
-    this.places.value = String(places);
-    this.panel.show(trace, cell, derivation, head, places);
+    this.digits.value = String(digits);
+    this.panel.show(trace, cell, derivation, head, digits);
     const query = cell.query ?? (cell.name.endsWith("_weight") ? 0 : cell.row);
     const view = {
-      trace, head, cell, query, places, printed, parts: derivation.parts, theme: theme(),
-      room: (whole) => this.#room(whole),
+      trace, head, cell, query, digits, printed, parts: derivation.parts, theme: theme(),
+      tableWidth: (whole) => this.#tableWidth(whole),
     };
     this.#arrangeCards();
     for (const name of trace.steps.keys()) this.cards.get(name).show(view);
@@ -121,7 +121,7 @@ class StepsView {
     this.exchange.reportDrawn();
   }
 
-  /** Put the cards of the steps in order. A card is made once, so that it keeps the focus. */
+  /** Put the cards in the order of the steps. A card is made once, so that it keeps the focus. */
   #arrangeCards() {
     const names = [...this.trace.steps.keys()];
     if (names.join() === this.arranged) return;
@@ -134,20 +134,20 @@ class StepsView {
 
   #choose(cell) {
     const step = this.trace.steps.get(cell.name);
-    // Where the output concatenates the heads, a column belongs to one head.
+    // If the output concatenates the heads, each column belongs to one head.
     const concatenated = cell.name === "output" && this.trace.heads > 1 && !this.trace.has("output_weight")
-      && step.formula.endsWith("side by side");
+      && step.formula.startsWith("O = C");
     this.page.update({
       cell: cellText(cell),
       ...(concatenated && { head: String(Math.floor(cell.column / this.trace.width("context"))) }),
     });
   }
 
-  /** Pixels for a table in a card: of the whole width, or of a column of cards. */
-  #room(whole) {
-    const all = this.grid.clientWidth - 36;
+  /** Return the width for a table in pixels, in a card of the whole width or in a column of cards. */
+  #tableWidth(whole) {
+    const full = this.grid.clientWidth - 36;
     const columns = Math.max(1, Math.floor((this.grid.clientWidth + 16) / 400));
-    return whole || columns === 1 ? all : (this.grid.clientWidth - 16 * (columns - 1)) / columns - 36;
+    return whole || columns === 1 ? full : (this.grid.clientWidth - 16 * (columns - 1)) / columns - 36;
   }
 
   #drawFlow({ trace, head, cell, parts }) {
@@ -170,7 +170,7 @@ class StepsView {
 
 /** The panel with the derivation of the chosen cell. */
 class DerivationPanel {
-  /** `onstep(name)` moves to the card of a step. */
+  /** `onstep(name)` is called to go to the card of a step. */
   constructor(onstep) {
     this.onstep = onstep;
     this.text = h("div", { role: "status", class: "derived" });
@@ -179,11 +179,11 @@ class DerivationPanel {
       this.text, this.sources);
   }
 
-  show(trace, cell, derivation, head, places) {
-    const key = [cellText(cell), head, places].join();
+  show(trace, cell, derivation, head, digits) {
+    const key = [cellText(cell), head, digits].join();
     if (key === this.key && trace === this.trace) return;
     Object.assign(this, { key, trace });
-    const lines = derivationLines(derivation, places);
+    const lines = derivationLines(derivation, digits);
     const { symbols, note, differs, given, computed } = derivation;
     const where = trace.headed(cell.name) ? `, head ${head}` : "";
     this.text.replaceChildren(
@@ -192,7 +192,7 @@ class DerivationPanel {
       ...(note ? [h("p", {}, note)] : []),
       ...(!lines.length && !note ? [h("p", {}, "For this step only the formula is shown.")] : []),
       ...(differs
-        ? [h("p", { class: "differs" }, `The service gives ${given}, this sum ${computed}: they differ.`)]
+        ? [h("p", { class: "differs" }, `The service returned ${given}, but this sum is ${computed}.`)]
         : []),
     );
     const names = [...new Set(derivation.parts.map(({ name }) => name))];

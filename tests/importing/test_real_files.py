@@ -7,9 +7,9 @@ import pytest
 
 from polyseme.models.reader import read_model
 from polyseme.training.closed_form import REACH
-from tests.encoding.asking import ask, ask_one, document_of
+from tests.encoding.calls import ask, ask_one, document_of
+from tests.importing.comparison import GENUINE, assert_same, word2vec
 from tests.importing.conftest import run
-from tests.importing.reading import GENUINE, assert_same, word2vec
 
 FILES = {
     "glove": ("glove.6B.50d.9k.txt.gz", "glove", {"no_header": True}),
@@ -142,7 +142,7 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def test_models_are_whole(folder):
+def test_models_are_complete(folder):
     done = run("models", "verify", *FILES, "--models-dir", str(folder))
     assert (done.code, done.out.splitlines()) == (0, [f"{name}: whole" for name in FILES])
 
@@ -167,7 +167,7 @@ def test_a_capital_means_what_the_vocabulary_has(serve, folder, served):
     np.testing.assert_allclose(np.sum(result["attention"], axis=-1), 1, rtol=0, atol=1e-5)
 
 
-def test_a_service_answers_with_what_the_engine_makes_of_the_folder(serve, folder):
+def test_a_service_returns_the_engines_results_for_the_folder(serve, folder):
     client = serve(models_dir=folder, model="google")
     for name in FILES:
         model = read_model(folder / name)

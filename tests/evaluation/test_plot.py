@@ -71,7 +71,7 @@ def test_the_model_is_in_color_and_its_controls_are_gray():
     assert red == green == blue
 
 
-def test_colors_differ_in_lightness_too():
+def test_colors_differ_in_lightness():
     lightness = [
         np.dot([int(colour[n : n + 2], 16) for n in (1, 3, 5)], [0.299, 0.587, 0.114])
         for colour in COLORS.values()

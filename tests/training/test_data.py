@@ -145,7 +145,7 @@ def test_a_source_has_name_and_digest(tags, tmp_path):
     assert found[1]["sha256"] == empty
 
 
-def test_held_out_words_are_held_out_in_the_corpus_too(world, tags, corpus):
+def test_held_out_words_are_held_out_in_the_corpus(world, tags, corpus):
     material, recipe = read(world, tags=tags, corpus=corpus, mix=0.5, pseudo_words=2)
     one = split_data(material, recipe)
     trained = keys_of(material, drawn(one, recipe)[0])

@@ -5,7 +5,7 @@ import numpy as np
 from polyseme.models.reader import read_model
 from tests.importing import files
 from tests.importing.test_weights import weigh
-from tests.importing.weighing import SQUARE, D, save, tiny_vectors
+from tests.importing.weight_files import SQUARE, D, save, tiny_vectors
 from tests.tiny import WORDS, normal
 
 RNG = np.random.default_rng(17)
@@ -43,7 +43,7 @@ def test_a_missing_word_bias_comes_from_counts_if_present(importer):
     assert model.manifest.training["informativeness"] == "counts in the file"
 
 
-def test_a_word_bias_that_only_one_of_two_layers_asks_for_is_made_as_well(importer):
+def test_a_word_bias_that_one_of_two_layers_uses_is_computed(importer):
     tensors = {"query": SQUARE, "layers.1.query": SQUARE}
     for entries in ('[{}, {"word_bias": true}]', '[{"word_bias": true}, {}]'):
         model = weigh(

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from tests.importing.damaged_rows import SKIP, place_of
 from tests.importing.files import BUCKETS, VECTORS, WORDS, fasttext
-from tests.importing.spoiled_rows import SKIP, place_of
 
 FIRST_WORD = 92
 """Where the words of a new fastText file begin: 13 fields of 4 bytes and one of 8, then 3 and 2."""
@@ -20,8 +20,8 @@ def changed(row, number):
 
 
 SUPERVISED = fasttext(model=3, loss=3)
-QUANTISED_AT = place_of(fasttext(), b"1999\0") + 14 + 1
-MATRIX_AT = QUANTISED_AT + 16
+QUANTIZED_AT = place_of(fasttext(), b"1999\0") + 14 + 1
+MATRIX_AT = QUANTIZED_AT + 16
 NONSENSE = {
     "dim": (0, -1, 65_537),
     "bucket": (-1, 2**31 - 1),
@@ -57,14 +57,14 @@ FASTTEXTS = {
             at(place_of(fasttext(), b"1999"), "has a label among its words"),
         ),
     },
-    "quantised": {
+    "quantized": {
         "by its mark": (
-            fasttext(quantised=1),
-            at(QUANTISED_AT, "is quantized (.ftz; import the .bin that it was made from)"),
+            fasttext(quantized=1),
+            at(QUANTIZED_AT, "is quantized (.ftz; import the .bin that it was made from)"),
         ),
         "by its pruned words": (
             fasttext(pruned=7),
-            at(QUANTISED_AT - 1, "is quantized (.ftz; import the .bin that it was made from)"),
+            at(QUANTIZED_AT - 1, "is quantized (.ftz; import the .bin that it was made from)"),
         ),
     },
     "a version": {
@@ -84,7 +84,7 @@ FASTTEXTS = {
     },
     "a number of vectors that lies": {
         str(shape): (
-            fasttext(quantised_shape=shape),
+            fasttext(quantized_shape=shape),
             at(
                 MATRIX_AT,
                 f"has {shape[0]} vectors of dimension {shape[1]}, unlike its header",
@@ -94,14 +94,14 @@ FASTTEXTS = {
     },
     "a second table that lies": {
         "negative": (
-            fasttext(output_quantised_shape=(-1, 3)),
+            fasttext(output_quantized_shape=(-1, 3)),
             at(MATRIX_AT + 72 + 17, "has a second table of invalid size"),
         ),
     },
     "more than there should be": {
         "a byte": (fasttext() + b"x", at(len(fasttext()), "continues after its last table")),
         "a table too small": (
-            fasttext(output_quantised_shape=(3, 3)),
+            fasttext(output_quantized_shape=(3, 3)),
             at(len(fasttext()) - 12, "continues after its last table"),
         ),
     },

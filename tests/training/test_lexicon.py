@@ -22,7 +22,7 @@ def model(tmp_path):
 
 
 @given(st.text("aApPlLeE bn'’.-,:3@_/hwt\n", max_size=60))
-def test_a_text_is_cut_as_the_service_cuts_it(text):
+def test_a_text_is_tokenized_as_by_the_service(text):
     words = Vocabulary.of(b"apple\nApple\nal\n'll\nn't\n.\n-\n3\nbe\nPP\n")
     lexicon = Lexicon(SimpleNamespace(vocabulary=words, composes=no_subwords))
     expected = [token.row for token in tokenize(text, words)]
@@ -55,7 +55,7 @@ def test_pre_tokenized_words_are_not_split(model):
     assert table.rows[[entry for entry, _ in entries[1:]]].tolist() == [1, 0]
 
 
-def test_every_word_has_its_entry_in_lower_case_too(model):
+def test_every_word_has_a_lower_case_entry(model):
     lexicon = Lexicon(model, composing=False)
     [(written, lowered)] = lexicon.of_words(["APPLE"])
     table = lexicon.table()
@@ -105,6 +105,6 @@ def test_sentences_lie_one_after_the_other():
     assert found.offsets.tolist() == [0, 2, 2, 3]
 
 
-def test_no_sentences_are_sentences_too():
+def test_an_empty_list_of_sentences_is_valid():
     found = concatenate([], 9)
     assert (found.entries.tolist(), found.offsets.tolist()) == ([], [0])

@@ -102,7 +102,7 @@ def test_composing_nothing_equals_no_subwords(text, case):
 
 @PROPERTY
 @given(st.lists(unbroken), cases)
-def test_words_already_cut_are_composed_whole(given_words, case):
+def test_tokenized_words_are_composed_whole(given_words, case):
     tokens = resolve_all(given_words, Vocabulary("did", "-"), case, any_word)
     assert [t.text for t in tokens] == given_words
     assert {t.resolution for t in tokens} <= {"exact", "lower", "capitalised", "upper", "subword"}

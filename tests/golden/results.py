@@ -1,6 +1,6 @@
 """Results of the engine and responses of the service, as digests and as some of the numbers.
 
-    OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES='…' python -m tests.golden.answers FOLDER
+    OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES='…' python -m tests.golden.results FOLDER
 
 writes `digests.json` and `numbers.npz`. The bits of a product depend on the kernels that BLAS and
 NumPy choose for the processor, so both are told which to take: those of AVX2, which every x86-64

@@ -11,7 +11,7 @@ from polyseme.errors import ModelFolderError
 from polyseme.models.export import export_projector, export_word2vec
 from polyseme.models.reader import read_model
 from polyseme.models.registry import Registry
-from tests.encoding.asking import EVERY, ask_one, same_bits
+from tests.encoding.calls import EVERY, ask_one, same_bits
 from tests.models.damage import (
     SCALES,
     SUBWORD_SCALES,
@@ -23,8 +23,8 @@ from tests.models.damage import (
 )
 from tests.tiny import (
     LIMITS,
-    QUANTISED,
-    QUANTISED_SUBWORDS,
+    QUANTIZED,
+    QUANTIZED_SUBWORDS,
     WORDS,
     deep_model,
     tiny_model,
@@ -34,21 +34,21 @@ from tests.tiny import SUBWORDS as FLOAT_SUBWORDS
 
 BOTH = pytest.mark.parametrize("verify", [True, False])
 TEXT = "bank zebra river didn't apple Apple gnu"
-WIDE_SUBWORDS = Subwords(QUANTISED_SUBWORDS.table[:], 3, 3)
+WIDE_SUBWORDS = Subwords(QUANTIZED_SUBWORDS.table[:], 3, 3)
 
 
 def both_models(place):
     """The deep model with int8 rows, and with float32 rows of the same numbers."""
-    small = deep_model(place / "small", vectors=QUANTISED, subwords=QUANTISED_SUBWORDS)
-    return small, deep_model(place / "wide", vectors=QUANTISED[:], subwords=WIDE_SUBWORDS)
+    small = deep_model(place / "small", vectors=QUANTIZED, subwords=QUANTIZED_SUBWORDS)
+    return small, deep_model(place / "wide", vectors=QUANTIZED[:], subwords=WIDE_SUBWORDS)
 
 
 @BOTH
-def test_quantized_rows_round_trip_as_mapped_files(quantised_original, verify):
-    model = read_model(quantised_original, verify=verify)
+def test_quantized_rows_round_trip_as_mapped_files(quantized_original, verify):
+    model = read_model(quantized_original, verify=verify)
     for rows, written in (
-        (model.rows, QUANTISED),
-        (model.subwords.table, QUANTISED_SUBWORDS.table),
+        (model.rows, QUANTIZED),
+        (model.subwords.table, QUANTIZED_SUBWORDS.table),
     ):
         for found, right in ((rows.integers, written.integers), (rows.scales, written.scales)):
             assert isinstance(found.base, np.memmap)
@@ -57,12 +57,12 @@ def test_quantized_rows_round_trip_as_mapped_files(quantised_original, verify):
             assert np.array_equal(found, right)
     assert model.manifest.dtype == "int8"
     assert (model.manifest.vocabulary_size, model.manifest.dimension) == (11, 5)
-    named = set(manifest_of(quantised_original)["files"])
+    named = set(manifest_of(quantized_original)["files"])
     assert {VECTORS, SCALES, SUBWORDS, SUBWORD_SCALES} <= named
 
 
 def test_without_subwords_there_is_one_file_of_scales(tmp_path):
-    folder = write_tiny(tmp_path / "tiny", vectors=QUANTISED)
+    folder = write_tiny(tmp_path / "tiny", vectors=QUANTIZED)
     names = {path.name for path in folder.iterdir()}
     assert names == {"manifest.json", "vectors.npy", "scales.npy", "vocabulary.txt", "index.npy"}
 
@@ -74,31 +74,31 @@ def test_the_same_rows_are_written_as_the_same_bytes(tmp_path):
     assert snapshot(tmp_path / "one") == snapshot(tmp_path / "two")
 
 
-def test_answers_have_the_bits_of_a_float_model_of_the_same_numbers(tmp_path):
+def test_results_have_the_bits_of_a_float_model_of_the_same_values(tmp_path):
     small, wide = both_models(tmp_path)
     assert ask_one(small, TEXT).tokens[-1].composed == "gnu"
     assert same_bits(ask_one(small, TEXT, include=EVERY), ask_one(wide, TEXT, include=EVERY))
 
 
 def test_a_static_vector_is_the_scale_times_the_integers(tmp_path):
-    model = tiny_model(tmp_path, vectors=QUANTISED)
+    model = tiny_model(tmp_path, vectors=QUANTIZED)
     static = ask_one(model, "river bank").arrays["static"]
     for row, word in zip(static, ("river", "bank"), strict=True):
         place = WORDS.index(word)
-        right = QUANTISED.scales[place] * QUANTISED.integers[place].astype(np.float32)
+        right = QUANTIZED.scales[place] * QUANTIZED.integers[place].astype(np.float32)
         assert row.tobytes() == right.tobytes()
 
 
 def test_neighbors_are_those_of_a_float_model_of_the_same_numbers(tmp_path):
     small, wide = both_models(tmp_path)
-    for vector in (*np.eye(5), QUANTISED[3], np.full(5, -1e-30)):
+    for vector in (*np.eye(5), QUANTIZED[3], np.full(5, -1e-30)):
         found, right = (dict(model.neighbors(vector, 20, [2])) for model in (small, wide))
         assert found == pytest.approx(right, abs=1e-6)
     assert len(right) == len(WORDS) - 1
 
 
 def test_zero_rows_are_no_neighbors(tmp_path):
-    vectors = QUANTISED[:]
+    vectors = QUANTIZED[:]
     vectors[[0, 4]] = 0
     model = tiny_model(tmp_path, vectors=quantize(vectors))
     found = [word for word, _ in model.neighbors(np.ones(5), 20)]
@@ -122,16 +122,16 @@ def test_serving_never_converts_the_whole_table_to_floats(tmp_path):
     compare(model, occurrences, 5, "auto", LIMITS, Timings())
     export_word2vec(model, tmp_path / "vectors.txt")
     assert "vectors" not in vars(model)
-    assert np.array_equal(model.vectors, QUANTISED[:])
+    assert np.array_equal(model.vectors, QUANTIZED[:])
     assert model.vectors is model.vectors
     assert type(model.vectors) is np.ndarray
 
 
 def test_a_model_may_become_int8_and_float_again_while_it_serves(tmp_path):
-    folder = write_tiny(tmp_path / "tiny", vectors=QUANTISED[:])
+    folder = write_tiny(tmp_path / "tiny", vectors=QUANTIZED[:])
     registry = Registry([tmp_path], "tiny")
     answers = [ask_one(registry.model(), "bank river")]
-    for vectors in (QUANTISED, QUANTISED[:]):
+    for vectors in (QUANTIZED, QUANTIZED[:]):
         write_tiny(folder, vectors=vectors)
         registry.refresh()
         assert registry.model().manifest.dtype == vectors.dtype.name
@@ -141,36 +141,36 @@ def test_a_model_may_become_int8_and_float_again_while_it_serves(tmp_path):
 
 
 def with_scales(scales):
-    return QuantizedRows(QUANTISED.integers, np.asarray(scales))
+    return QuantizedRows(QUANTIZED.integers, np.asarray(scales))
 
 
 def with_integers(integers):
-    return QuantizedRows(np.asarray(integers), QUANTISED.scales)
+    return QuantizedRows(np.asarray(integers), QUANTIZED.scales)
 
 
 UNFIT = {
     "integers without scales": (
-        {"vectors": QUANTISED.integers},
+        {"vectors": QUANTIZED.integers},
         beside(SCALES, VECTORS),
     ),
     "subwords of floats": (
-        {"vectors": QUANTISED, "subwords": FLOAT_SUBWORDS},
+        {"vectors": QUANTIZED, "subwords": FLOAT_SUBWORDS},
         beside(SUBWORD_SCALES, SUBWORDS),
     ),
     "subwords alone": (
-        {"subwords": QUANTISED_SUBWORDS},
+        {"subwords": QUANTIZED_SUBWORDS},
         beside(SUBWORD_SCALES, SUBWORDS),
     ),
     "too few scales": (
-        {"vectors": with_scales(QUANTISED.scales[:-1])},
+        {"vectors": with_scales(QUANTIZED.scales[:-1])},
         "scales.npy has another shape than manifest.json says.",
     ),
     "scales of float64": (
-        {"vectors": with_scales(QUANTISED.scales.astype(np.float64))},
+        {"vectors": with_scales(QUANTIZED.scales.astype(np.float64))},
         "scales.npy has not the dtype float32.",
     ),
     "a scale of zero": (
-        {"vectors": with_scales([*QUANTISED.scales[:-1], np.float32(0)])},
+        {"vectors": with_scales([*QUANTIZED.scales[:-1], np.float32(0)])},
         "scales.npy has no scale above 0 and finite in row 10.",
     ),
     "-128": (

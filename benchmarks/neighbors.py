@@ -1,12 +1,12 @@
-"""What the nearest words to a vector cost beside one pass over a table in memory: on one core.
+"""The time of a search for neighbors on one core, compared with one pass over the table in memory.
 
-    python benchmarks/neighbours.py [--words 400000] [--width 100] [--rounds 31]
+    python benchmarks/neighbors.py [--words 400000] [--width 100] [--rounds 31]
 
-The pass is the dot product of a float32 table with itself, all numbers in a row: BLAS does nothing
-faster with each of them. Ten neighbours are found in the same table, as float32, float16 and int8,
-and in that of the bundled model; pass and searches are taken in turn, and the figures are ratios of
-medians. A first search makes the norms of the rows as well, once in each worker: `lengths` is
-what that costs. Results: results/neighbours.json.
+The pass is the dot product of a flattened float32 table with itself, the fastest BLAS operation
+that reads each value. Ten neighbors are searched in the same table as float32, float16 and int8,
+and in the bundled model's; pass and searches run in turn, and the figures are ratios of medians.
+The first search of a worker also computes the norms of the rows: `lengths` is the time of that.
+Results: results/neighbors.json.
 """
 
 import time
@@ -25,11 +25,11 @@ from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
 
-SEED, NEIGHBOURS, PASS = 1, 10, "float32 pass"
+SEED, NEIGHBORS, PASS = 1, 10, "float32 pass"
 
 
 def tables(words: int, width: int) -> dict[str, Table]:
-    """The same normal numbers in each dtype, and the bundled model's table."""
+    """Return the same normally distributed table in each dtype, and the bundled model's table."""
     rng = np.random.default_rng(SEED)
     table = rng.standard_normal((words, width), dtype=np.float32)
     return {
@@ -41,19 +41,19 @@ def tables(words: int, width: int) -> dict[str, Table]:
 
 
 def actions(found: dict[str, Table]) -> dict[str, Callable[[], Any]]:
-    """What is timed: the pass, and for each table a search and the lengths."""
+    """Return the timed functions: the pass, and for each table a search and the norms."""
     rng = np.random.default_rng(SEED)
     numbers: NDArray[np.float32] = found["float32"].reshape(-1)
     timed: dict[str, Callable[[], Any]] = {PASS: lambda: numbers @ numbers}
     for name, table in found.items():
-        vector, sizes = rng.standard_normal(table.shape[1]), norms(table)
-        timed[name] = lambda v=vector, t=table, s=sizes: nearest(v, t, s, NEIGHBOURS)
+        vector, row_norms = rng.standard_normal(table.shape[1]), norms(table)
+        timed[name] = lambda v=vector, t=table, s=row_norms: nearest(v, t, s, NEIGHBORS)
         timed[f"{name}, lengths"] = lambda t=table: norms(t)
     return timed
 
 
 def milliseconds(action: Callable[[], Any]) -> float:
-    """How long an action takes."""
+    """Return the time of an action."""
     began = time.perf_counter()
     action()
     return (time.perf_counter() - began) * 1000
@@ -64,7 +64,7 @@ def milliseconds(action: Callable[[], Any]) -> float:
 @click.option("--width", default=100)
 @click.option("--rounds", default=31)
 def main(words: int, width: int, rounds: int) -> None:
-    """Measure."""
+    """Run the benchmark."""
     found = tables(words, width)
     with threadpool_limits(1):
         timed = actions(found)
@@ -78,11 +78,11 @@ def main(words: int, width: int, rounds: int) -> None:
         click.echo(f"{name:<20} {middle[name]:7.2f} ms  {ratio:5.2f} passes")
     shapes = {name: {"shape": list(t.shape), "dtype": t.dtype.name} for name, t in found.items()}
     record(
-        "neighbours",
+        "neighbors",
         ["numpy"],
         {
             "rounds": rounds,
-            "neighbours": NEIGHBOURS,
+            "neighbors": NEIGHBORS,
             "tables": shapes,
             "gigabytes_per_second": round(found["float32"].nbytes / middle[PASS] / 1e6, 1),
             "median_milliseconds": middle,

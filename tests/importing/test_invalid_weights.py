@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.importing import files
-from tests.importing.weighing import HEADS, ROW, SQUARE, D, save, tiny_vectors
+from tests.importing.weight_files import HEADS, ROW, SQUARE, D, save, tiny_vectors
 from tests.tiny import normal
 
 RNG = np.random.default_rng(17)
@@ -130,12 +130,12 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("case", UNFIT)
-def test_weights_that_do_not_fit_are_refused_in_a_sentence(importer, vectors, case):
+def test_weights_that_do_not_fit_are_rejected_in_a_sentence(importer, vectors, case):
     tensors, sentence = UNFIT[case]
     assert refusal(importer, vectors, tensors) == sentence
 
 
-def test_no_two_kinds_of_unfit_weights_share_a_sentence_by_chance():
+def test_no_two_kinds_of_invalid_weights_share_a_sentence():
     sentences = [sentence for _, sentence in UNFIT.values()]
     again = {one for one in sentences if sentences.count(one) > 1}
     assert len(again) == 2  # no projection beside other tensors; not finite, for three reasons
@@ -151,7 +151,7 @@ def test_a_wrong_shape_is_reported_in_the_declared_convention(importer, vectors)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])
-def test_dtypes_that_numpy_lacks_are_refused_by_their_name(importer, vectors, dtype):
+def test_dtypes_that_numpy_lacks_are_rejected_by_their_name(importer, vectors, dtype):
     torch = pytest.importorskip("torch", reason="PyTorch alone writes such files")
     path = importer.place / "given.safetensors"
     written = torch.ones(5, 5).to(getattr(torch, dtype))
@@ -162,7 +162,7 @@ def test_dtypes_that_numpy_lacks_are_refused_by_their_name(importer, vectors, dt
 
 
 @pytest.mark.parametrize("heads", [4, 1024])
-def test_heads_that_do_not_divide_are_refused(importer, vectors, heads):
+def test_heads_that_do_not_divide_are_rejected(importer, vectors, heads):
     sentence = refusal(importer, vectors, ROW, "--heads", heads)
     expected = "the width of query and key is not a multiple of the number of heads"
     assert sentence == f"The weights, layers.0: {expected}."
@@ -195,7 +195,7 @@ METADATA = {
 }
 
 
-def test_factors_without_a_word_bias_are_refused_in_one_sentence(importer, vectors):
+def test_factors_without_a_word_bias_are_rejected_in_one_sentence(importer, vectors):
     tensors = {"query": SQUARE, "layers.0.word_bias_scale": np.ones(1, np.float32)}
     assert refusal(importer, vectors, tensors) == (
         "The weights, layers.0: word_bias_scale requires `word_bias: true` in the metadata."
@@ -203,7 +203,7 @@ def test_factors_without_a_word_bias_are_refused_in_one_sentence(importer, vecto
 
 
 @pytest.mark.parametrize("case", METADATA)
-def test_metadata_that_make_no_sense_are_refused_in_a_sentence(importer, vectors, case):
+def test_metadata_that_make_no_sense_are_rejected_in_a_sentence(importer, vectors, case):
     metadata, sentence = METADATA[case]
     assert refusal(importer, vectors, {"query": SQUARE}, metadata=metadata) == sentence
 
@@ -223,7 +223,7 @@ def damaged(content):
 
 
 @pytest.mark.parametrize("case", damaged(b""))
-def test_an_invalid_safetensors_file_is_refused_in_one_sentence(importer, vectors, case):
+def test_an_invalid_safetensors_file_is_rejected_in_one_sentence(importer, vectors, case):
     path = save(importer, {"query": SQUARE})
     path.write_bytes(damaged(path.read_bytes())[case])
     sentence = importer.refusal(vectors, "--weights", path)

@@ -12,7 +12,7 @@ import pytest
 from polyseme.client import AnswerError, Client
 from polyseme.client.requests import Response
 from polyseme.errors import InvalidError, PolysemeError, TooLargeError
-from tests.client.speaking import Said, speaking
+from tests.client.scripted_server import Said, speaking
 
 NPZ = "application/x-npz"
 TEXTS = ["Apple apple bank", "", "river bank"]
@@ -40,7 +40,7 @@ def ask(said, method="encode", *given):
         return getattr(client, method)(*given, **how)
 
 
-def test_the_genuine_answer_is_read(genuine, local):
+def test_a_real_response_is_read(genuine, local):
     found = ask(Said(media=NPZ, body=genuine))
     expected = local.encode(TEXTS)
     assert [one.static.tobytes() for one in found] == [one.static.tobytes() for one in expected]
@@ -124,7 +124,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_an_archive_of_something_else_is_refused(genuine, change):
+def test_an_archive_of_something_else_is_rejected(genuine, change):
     body = packed(change(arrays_of(genuine)))
     with pytest.raises(AnswerError, match="not what was asked for"):
         ask(Said(media=NPZ, body=body))
@@ -203,13 +203,13 @@ BODIES = {
 
 
 @pytest.mark.parametrize("made", BODIES.values(), ids=BODIES)
-def test_a_broken_or_oversized_archive_is_refused(genuine, made):
+def test_a_broken_or_oversized_archive_is_rejected(genuine, made):
     with pytest.raises(AnswerError, match="not what was asked for") as caught:
         ask(Said(media=NPZ, body=made(genuine)))
     require_one_sentence(caught.value)
 
 
-def test_another_type_than_the_requested_one_is_refused(genuine):
+def test_another_type_than_the_requested_one_is_rejected(genuine):
     for said in (Said(media="text/html", body=genuine), Said(media="application/json")):
         with pytest.raises(AnswerError):
             ask(said)
@@ -251,7 +251,7 @@ GIVEN = {
     [(method, body) for method, bodies in DOCUMENTS.items() for body in bodies],
     ids=lambda one: str(one)[:60],
 )
-def test_a_document_of_something_else_is_refused(method, body):
+def test_a_document_of_something_else_is_rejected(method, body):
     with pytest.raises(AnswerError, match="not what was asked for") as caught:
         ask(Said(body=body), method, *GIVEN[method])
     require_one_sentence(caught.value)
@@ -277,7 +277,7 @@ def test_a_page_of_a_proxy_is_one_sentence_with_its_status(said):
     assert SECRET not in str(caught.value)
 
 
-def test_a_compressed_answer_is_refused_before_it_is_expanded():
+def test_a_compressed_response_is_rejected_before_decompression():
     said = Said(media=NPZ, body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
     with pytest.raises(AnswerError, match="compressed"):
         ask(said)

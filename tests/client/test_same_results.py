@@ -9,7 +9,7 @@ import pytest
 from polyseme.client import AsyncClient, Client, LocalModel, Occurrence
 from polyseme.client.encoder import Encoder
 from polyseme.errors import InvalidError, PolysemeError, UnknownWordError
-from tests.client.same import require_same
+from tests.client.equality import require_same
 
 TEXTS = ["Apple apple bank", "", "river gnu bank", "qzx did n't end", "money", "zzz zzz"]
 WORDS = [["river", "bank"], [], ["Apple", "gnu", "zzz"]]
@@ -90,7 +90,7 @@ def test_options_have_their_documented_effect(remote):
         ask(oov="error")
 
 
-def test_a_long_sentence_is_cut_alike(local, url):
+def test_a_long_sentence_is_truncated_in_the_same_way(local, url):
     short = LocalModel(local.model, limits=_limits(max_sentence_tokens=30))
     with Client(url) as remote:
         found = everywhere(short, remote, url, "encode", ["bank " * 33], truncate=True)
@@ -194,7 +194,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("method", "given", "how", "pointer"), REFUSED, ids=str)
-def test_what_is_refused_is_refused_alike(local, remote, url, method, given, how, pointer):
+def test_what_is_rejected_is_rejected_alike(local, remote, url, method, given, how, pointer):
     said = []
     for encoder in (local, remote):
         with pytest.raises(InvalidError) as caught:
@@ -216,7 +216,7 @@ def test_unknown_words_are_listed(local, remote):
 
 
 @pytest.mark.parametrize("method", ["encode", "encode_each", "embed"])
-def test_a_single_string_is_refused_as_a_list_of_texts(local, remote, url, method):
+def test_a_single_string_is_rejected_as_a_list_of_texts(local, remote, url, method):
     for ask in (local, remote):
         with pytest.raises(TypeError, match="list of texts"):
             getattr(ask, method)("bank")

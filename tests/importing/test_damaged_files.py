@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.importing.damaged_fasttext import FASTTEXTS, at
+from tests.importing.damaged_rows import ROWS, SKIP, place_of
 from tests.importing.files import (
     FASTTEXT,
     PACKINGS,
@@ -17,9 +19,7 @@ from tests.importing.files import (
     rows,
     text,
 )
-from tests.importing.foreign import FOREIGN, MARK, PICKLED
-from tests.importing.spoiled_fasttext import FASTTEXTS, at
-from tests.importing.spoiled_rows import ROWS, SKIP, place_of
+from tests.importing.other_formats import FOREIGN, MARK, PICKLED
 
 SPOILED = {**ROWS, **FASTTEXTS, **FOREIGN}
 CASES = [(kind, case) for kind, cases in SPOILED.items() for case in cases]
@@ -27,13 +27,13 @@ CASES = [(kind, case) for kind, cases in SPOILED.items() for case in cases]
 
 @pytest.mark.parametrize("packing", PACKINGS)
 @pytest.mark.parametrize(("kind", "case"), CASES)
-def test_a_damaged_file_is_refused_with_its_position(importer, monkeypatch, kind, case, packing):
+def test_a_damaged_file_is_rejected_with_its_position(importer, monkeypatch, kind, case, packing):
     monkeypatch.chdir(importer.place)  # where the effect of an unpickled file would show
     content, sentence = SPOILED[kind][case]
     assert importer.refusal(packed(content, packing)) == sentence
 
 
-def test_no_two_kinds_of_spoiled_files_share_a_sentence():
+def test_no_two_kinds_of_damage_share_a_sentence():
     kinds = {}
     for kind, case in CASES:
         kinds.setdefault(re.sub(r"-?\d+", "N", SPOILED[kind][case][1]), set()).add(kind)
@@ -42,19 +42,19 @@ def test_no_two_kinds_of_spoiled_files_share_a_sentence():
     assert len(kinds) > 40
 
 
-def test_the_pickles_that_are_refused_do_harm_where_they_are_read(tmp_path, monkeypatch):
+def test_the_pickles_that_are_rejected_do_harm_where_they_are_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for protocol in range(6):
         pickle.loads(pickle.dumps(PICKLED["harmful"], protocol)).close()
         Path(MARK).unlink()
 
 
-def test_the_files_that_are_spoiled_would_else_be_good(importer):
+def test_the_undamaged_files_are_valid(importer):
     for content in (rows(), text(), binary(), fasttext(), fasttext(new=False)):
         assert importer.read(content)[0] == list(WORDS)
 
 
-def test_words_that_are_equal_after_decoding_are_refused(importer):
+def test_words_that_are_equal_after_decoding_are_rejected(importer):
     same = [*WORDS[:3], "+AHo-ebra"]  # UTF-7 for zebra
     said = importer.refusal(rows(same), "--encoding", "utf-7")
     assert said == f"Line 4 repeats the word of line 1{SKIP}"
@@ -62,7 +62,7 @@ def test_words_that_are_equal_after_decoding_are_refused(importer):
     assert said == at(place_of(fasttext(), b"1999"), "has a word twice")
 
 
-def test_a_word_that_is_no_text_after_decoding_is_refused(importer):
+def test_a_word_that_is_no_text_after_decoding_is_rejected(importer):
     halved = [*WORDS[:3], "+2AA-"]  # UTF-7 for half of a pair
     said = importer.refusal(rows(halved), "--encoding", "utf-7")
     assert said == f"Line 4 has a word that is not UTF-7{SKIP}"
@@ -83,12 +83,12 @@ def test_a_word_that_is_no_text_after_decoding_is_refused(importer):
     ],
     ids=["text", "binary", "fastText"],
 )
-def test_a_number_too_large_for_float16_is_refused(importer, content, sentence):
+def test_a_number_too_large_for_float16_is_rejected(importer, content, sentence):
     assert importer.refusal(content, "--dtype", "float16") == sentence
 
 
 @pytest.mark.parametrize("new", [True, False], ids=["new", "old"])
-def test_every_beginning_of_a_fasttext_file_is_refused(importer, new):
+def test_every_beginning_of_a_fasttext_file_is_rejected(importer, new):
     whole = fasttext(new=new)
     path = importer.file(b"")
     for end in range(len(whole)):
@@ -101,7 +101,7 @@ def test_every_beginning_of_a_fasttext_file_is_refused(importer, new):
 
 
 @pytest.mark.parametrize("build", [text, binary])
-def test_every_beginning_of_a_word2vec_file_is_refused(importer, build):
+def test_every_beginning_of_a_word2vec_file_is_rejected(importer, build):
     whole = build().rstrip(b"\n")
     path = importer.file(b"")
     kind = "word2vec-text" if build is text else "word2vec-binary"
@@ -116,7 +116,7 @@ def test_every_beginning_of_a_word2vec_file_is_refused(importer, build):
 
 
 @pytest.mark.parametrize("field", FASTTEXT)
-def test_any_number_in_a_fasttext_header_is_taken_or_refused(importer, field):
+def test_any_number_in_a_fasttext_header_is_taken_or_rejected(importer, field):
     """gensim, which trusts the header, never gets an invalid one."""
     for number in (-(2**31), -1, 0, 1, 7, 2**16, 2**31 - 1):
         for new in (True, False):

@@ -13,7 +13,7 @@ from polyseme.engine.quantization import quantize
 from polyseme.models.reader import read_model
 from polyseme.tokenizer import resolve_all
 from polyseme.training.config import TrainingConfig
-from tests.training.courses import QUICK, digests, run
+from tests.training.runs import QUICK, digests, run
 from tests.training.world import WORDS, vectors, word, world_model
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
@@ -56,7 +56,7 @@ def test_lemmas_and_pseudo_words_have_a_temperature_each(world, tags, corpus):
         assert [t != 0.25 for t in trained.facts["temperatures"]] == moves
 
 
-def test_pseudo_words_too_large_for_a_step_are_refused():
+def test_pseudo_words_too_large_for_a_step_are_rejected():
     most = {"groups": 2, "pseudo_words": 4096, "word_occurrences": 2}
     assert TrainingConfig(**most).of_each_word == 2
     with pytest.raises(ValueError, match="at most 16384"):
@@ -250,7 +250,7 @@ def test_masked_tokens_stay_zero_if_vectors_are_learned(world, corpus, monkeypat
 
 @pytest.mark.parametrize("kept", [quantize, lambda rows: rows.astype(np.float16)])
 @pytest.mark.parametrize("tune", [True, False])
-def test_a_model_keeps_its_way_of_keeping_vectors(tmp_path, tags, kept, tune):
+def test_a_model_keeps_its_dtype(tmp_path, tags, kept, tune):
     model = world_model(tmp_path, vectors=vectors(), kept=kept)
     trained, _ = run(model, tags=tags, tune_embeddings=tune, interpolate=1)
     manifest = write_trained_model(tmp_path / "new", model, trained, replacing=False)
