@@ -88,7 +88,7 @@ def test_an_invalid_line_is_refused_by_its_number(tmp_path: Path, line: str) -> 
     with pytest.raises(KeyFileError) as caught:
         read_key_file(file)
     assert str(caught.value) == (
-        "Line 3 of the key file is not a name and a hash, as `polyseme keys new` prints them"
+        "Line 3 of the key file is not a name and a hash, as printed by `polyseme keys new`"
     )
 
 

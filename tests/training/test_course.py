@@ -151,7 +151,7 @@ def test_the_manifest_describes_the_training(world, tags, tmp_path):
 
 
 def test_a_long_history_is_thinned_out(world, tags, monkeypatch):
-    monkeypatch.setattr(run_module, "MOST_HISTORY", 4)
+    monkeypatch.setattr(run_module, "MAX_HISTORY", 4)
     trained, _ = run(world, tags=tags, steps=7, score_every=1, groups=1)
     steps = [point["step"] for point in trained.facts["history"]]
     assert (len(steps), steps[0], steps[-1]) == (4, 0, 7)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from polyseme.command_error import CommandError
-from polyseme.training.tags import LARGEST_DOCUMENT, LONGEST_LINE, Tag, read_tagged
+from polyseme.training.tags import MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, Tag, read_tagged
 
 needs_xml = pytest.mark.skipif(
     find_spec("defusedxml") is None, reason="the extra [train] is not installed"
@@ -131,7 +131,7 @@ def test_an_invalid_line_is_named(tmp_path, line, message):
 
 
 def test_a_long_line_is_refused_before_it_is_in_memory(tmp_path):
-    path = written(tmp_path / "t.jsonl.xz", lzma.compress(b"{" + b" " * (8 * LONGEST_LINE)))
+    path = written(tmp_path / "t.jsonl.xz", lzma.compress(b"{" + b" " * (8 * MAX_LINE_BYTES)))
     with pytest.raises(CommandError, match="line 1: longer than"):
         read(path)
 
@@ -158,7 +158,7 @@ def test_a_document_that_is_not_well_formed_is_refused(tmp_path, document):
 
 @needs_xml
 def test_a_document_that_is_too_large_is_refused(tmp_path):
-    data = lzma.compress(b"<d>" + b" " * LARGEST_DOCUMENT, preset=0)
+    data = lzma.compress(b"<d>" + b" " * MAX_DOCUMENT_BYTES, preset=0)
     with pytest.raises(CommandError, match="larger than 64 MiB"):
         read(written(tmp_path / "t.xml.xz", data))
 
