@@ -88,7 +88,7 @@ def test_an_invalid_line_is_refused_by_its_number(tmp_path: Path, line: str) -> 
     with pytest.raises(KeyFileError) as caught:
         read_key_file(file)
     assert str(caught.value) == (
-        "Line 3 of the key file is not a name and a hash, as printed by `polyseme keys new`"
+        "Line 3 of the key file is not a name and a hash as printed by `polyseme keys new`"
     )
 
 
@@ -99,7 +99,7 @@ def test_an_invalid_line_is_refused_by_its_number(tmp_path: Path, line: str) -> 
 def test_a_name_or_a_key_that_comes_twice_is_refused(tmp_path: Path, line: str, what: str) -> None:
     with pytest.raises(KeyFileError) as caught:
         read_key_file(written(tmp_path, f"one {HASH}\n{line}"))
-    assert str(caught.value) == f"Line 2 of the key file has the {what} of an earlier line"
+    assert str(caught.value) == f"Line 2 of the key file repeats the {what} of an earlier line"
 
 
 def spoiled(folder: Path, how: str) -> Path:

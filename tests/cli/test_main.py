@@ -178,7 +178,11 @@ def test_a_bad_file_ends_the_start_with_one_sentence(tmp_path, content):
         ("API_KEYS_FILE", "/no/such/file", "Path does not point to a file"),
         ("API_KEYS", " , ,", "there is nothing between the commas"),
         ("API_KEYS", "sha256:s3cretqx", "a hash is `sha256:` and 64 hexadecimal digits"),
-        ("RATE_LIMIT_STORAGE", "mongodb://s3cretqx", "the address begins with redis://"),
+        (
+            "RATE_LIMIT_STORAGE",
+            "mongodb://s3cretqx",
+            "the address must be memory:// or begin with redis://",
+        ),
         ("RATE_LIMIT_STORAGE", "redis://x:s3cretqx/0", "this is not a valid Redis URL"),
     ],
 )

@@ -94,12 +94,12 @@ def test_a_link_out_of_an_unpacked_set_is_not_followed(tmp_path):
 def test_a_huge_member_is_refused_before_it_is_read(tmp_path):
     with tarfile.open(tmp_path / "coarsewsd.tar", "w") as tar:
         member = tarfile.TarInfo("a/README")
-        member.size = reading.LARGEST + 1
+        member.size = reading.MAX_FILE_BYTES + 1
         tar.addfile(member, io.BytesIO(bytes(member.size)))
     assert "more than 64 MB" in refusal(tmp_path)
 
 
-@pytest.mark.parametrize(("limit", "value"), [("LARGEST_TOGETHER", 100), ("MOST", 3)])
+@pytest.mark.parametrize(("limit", "value"), [("MAX_TOTAL_BYTES", 100), ("MAX_FILES", 3)])
 def test_a_huge_archive_or_one_of_too_many_members_is_refused(tmp_path, monkeypatch, limit, value):
     archived(tmp_path / "coarsewsd.tar.xz", COARSE)
     monkeypatch.setattr(reading, limit, value)
@@ -108,7 +108,7 @@ def test_a_huge_archive_or_one_of_too_many_members_is_refused(tmp_path, monkeypa
 
 def test_a_huge_unpacked_file_is_refused(tmp_path, monkeypatch):
     unpacked(tmp_path, COARSE)
-    monkeypatch.setattr(reading, "LARGEST", 10)
+    monkeypatch.setattr(reading, "MAX_FILE_BYTES", 10)
     assert "no evaluation set has" in refusal(tmp_path)
 
 

@@ -110,7 +110,7 @@ def test_a_sentence_that_the_service_refuses_ends_in_one_sentence(address):
     with pytest.raises(CommandError) as caught:
         list(service(SENTENCES[:3]))
     assert caught.value.sentence == (
-        "The service refuses a sentence: A sentence has too many tokens: 5, over the"
+        "The service rejects a sentence: A sentence has too many tokens: 5, over the"
         " limit max_sentence_tokens of 4. Raise its limit."
     )
 

@@ -68,7 +68,7 @@ def entry(**changes):
 CHECKSUM = "The downloaded file does not have the checksum of the index; try again."
 ABSENT = (
     "The server responds with 404 to the request for the file; try again later, or name another"
-    " mirror by --mirror."
+    " mirror with --mirror."
 )
 NESTED = b"[" * 100_000 + b"]" * 100_000
 SPOILED = {
@@ -148,8 +148,8 @@ def test_a_file_name_that_differs_from_the_index_is_reported(mirror, puller):
     done = puller.pull(NAME, mirror=mirror)
     assert (done.code, done.out) == (1, "")
     assert done.err == (
-        "polyseme: The folder of this name in gensim's data folder lacks the file that the index"
-        " names; remove the folder and try again.\n"
+        "polyseme: The folder of this name in gensim's data folder lacks the file named in the"
+        " index; remove the folder and try again.\n"
     )
     assert not puller.models.exists()
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyseme.importing.weights import MIN_FUNCTION_WORDS, FUNCTION_WORDS, sorted_by_frequency
+from polyseme.importing.weights import FUNCTION_WORDS, MIN_FUNCTION_WORDS, sorted_by_frequency
 from tests.tiny import WORDS
 
 OTHERS = [f"{word}{number}" for number in range(200) for word in WORDS]

@@ -96,7 +96,7 @@ def test_a_relative_folder_has_the_name_of_the_directory(whole, monkeypatch):
 @pytest.mark.parametrize("name", ["with space", ".hidden", "tiny\n", "x" * 65, "é"])
 def test_a_folder_with_an_invalid_model_name_is_refused(whole, name):
     moved = whole.rename(whole.parent / name)
-    assert said_of(moved).startswith("the folder's name is no model's name: letters, digits,")
+    assert said_of(moved).startswith("the folder's name is not a valid model name: ")
 
 
 NOT_JSON = {
@@ -222,7 +222,7 @@ def test_tensors_without_their_file_are_refused(whole):
 
 
 BOTH_OR_NEITHER = (
-    "manifest.json, top: Value error, the manifest must list both subwords and subwords.npy,"
+    "manifest.json, top: Value error, the manifest must have both subwords and subwords.npy,"
     " or neither."
 )
 

@@ -50,7 +50,7 @@ def test_a_truncated_file_is_reported(tmp_path, packer):
     path = tmp_path / "text.gz"
     data = packer(os.urandom(100_000))
     path.write_bytes(data[: len(data) // 2])
-    with pytest.raises(CommandError, match=r"text\.gz: the file is damaged or cut off"):
+    with pytest.raises(CommandError, match=r"text\.gz: the file is damaged or truncated"):
         list(read_lines(path))
 
 

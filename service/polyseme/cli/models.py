@@ -26,7 +26,7 @@ from polyseme.encoding.serialize import manifest_document
 from polyseme.errors import ModelFolderError
 from polyseme.importing.download import download_vectors
 from polyseme.importing.formats import Format
-from polyseme.importing.importer import ImportOptions, check_name, check_destination, import_vectors
+from polyseme.importing.importer import ImportOptions, check_destination, check_name, import_vectors
 from polyseme.importing.weights import Convention
 from polyseme.models.export import export_projector, export_word2vec
 from polyseme.models.manifest import Dtype, Manifest

@@ -35,8 +35,8 @@ from polyseme.models.manifest import (
 )
 from polyseme.models.model import Model
 from polyseme.models.vectors import (
-    VALUE_TYPES,
     SCALE,
+    VALUE_TYPES,
     InvalidValueFinder,
     ValueType,
     map_array,

@@ -68,7 +68,7 @@ class Registry:
     def of(
         cls, models_dir: Path | None, default: str, *, verify: bool = True, preload: bool = False
     ) -> "Registry":
-        """Return a registry of the bundled models and those of a directory, which take precedence."""
+        """Return a registry of bundled models and those of a directory, which take precedence."""
         directories = [bundled_models(), *([models_dir] if models_dir else [])]
         return cls(directories, default, verify=verify, preload=preload)
 

@@ -117,7 +117,7 @@ class TrainingConfig(BaseModel):
         return self
 
     def differences(self, other: "TrainingConfig") -> list[str]:
-        """The names of the fields that differ."""
+        """Return the names of the fields that differ."""
         mine, others = self.model_dump(), other.model_dump()
         return [name for name in mine if mine[name] != others[name]]
 

@@ -30,7 +30,7 @@ class TrainingFiles:
     tags: tuple[Path, ...] = ()
 
     def document(self) -> list[dict[str, Any]]:
-        """The name and sha256 of each file."""
+        """Return the name and sha256 of each file."""
         found = []
         for kind, paths in (("corpus", self.corpus), ("tags", self.tags)):
             for path in paths:
@@ -107,7 +107,7 @@ class TokenizedData:
     """index of the first sentence of the corpus"""
 
     def facts(self) -> dict[str, int]:
-        """The amount of data, for the manifest."""
+        """Return the amount of data, for the manifest."""
         count = len(self.sentences.offsets) - 1
         return {
             "tagged_sentences": self.paragraphs_from,
@@ -215,9 +215,7 @@ def _size(paths: Sequence[Path]) -> int:
     try:
         return sum(path.stat().st_size for path in paths)
     except OSError:
-        raise CommandError(
-            f"{paths[0].name}: the file does not exist or cannot be read."
-        ) from None
+        raise CommandError(f"{paths[0].name}: the file does not exist or cannot be read.") from None
 
 
 @dataclass
@@ -262,7 +260,7 @@ class _Reader:
                 self._labels.append(self._senses.setdefault(key, len(self._senses)))
 
     def occurrences(self) -> Occurrences:
-        """The tagged words."""
+        """Return the tagged words."""
         positions, groups, labels = (
             np.array(one, np.int64) for one in (self._positions, self._groups, self._labels)
         )

@@ -49,7 +49,7 @@ class Scores:
     """macro-F1 of the nearest sense centroid in five folds, averaged over lemmas"""
 
     def document(self) -> dict[str, float | None]:
-        """The scores by name."""
+        """Return the scores by name."""
         return {"auc": self.auc, "macro_f1": self.macro_f1}
 
 
@@ -193,7 +193,7 @@ def select_measurable(occurrences: Occurrences, fewest: int, seed: int) -> Occur
 
 
 def by_group(occurrences: Occurrences) -> list[NDArray[np.int64]]:
-    """The indices of the occurrences in each group."""
+    """Return the indices of the occurrences in each group."""
     order = np.argsort(occurrences.groups, kind="stable")
     _, starts = np.unique(occurrences.groups[order], return_index=True)
     return np.split(order, starts[1:]) if len(order) else []
@@ -238,7 +238,7 @@ def pairs_auc(
     labels: NDArray[np.int64],
     rng: np.random.Generator,
 ) -> float | None:
-    """Return the area under the ROC curve over pairs within groups, in %. [m, d], …, [m] -> float"""
+    """Return the ROC AUC of the cosine over pairs within groups, in %. [m, d], …, [m] -> float"""
     from sklearn.metrics import roc_auc_score  # noqa: PLC0415 - an extra
 
     pairs = min(MAX_PAIRS, PAIRS_PER_OCCURRENCE * sum(map(len, groups)))

@@ -29,7 +29,7 @@ _NARROW = 0.02
 
 
 def initial_layers(model: Model, config: TrainingConfig) -> list[Layer]:
-    """The layers from which the training of a model starts."""
+    """Return the layers from which the training of a model starts."""
     if config.init == "model":
         shape = ("heads", "key_width", "value_width", "layers", "feed_forward")
         if config.norm != "none" or any(getattr(config, name) for name in shape):
@@ -49,7 +49,7 @@ def initial_layers(model: Model, config: TrainingConfig) -> list[Layer]:
 
 
 def _in_closed_form(model: Model, config: TrainingConfig) -> Layer:
-    """The closed form of the model's vectors, in the configured shape."""
+    """Return the closed form of the model's vectors, in the configured shape."""
     sample, frequencies = _sample(model)
     if config.norm == "before":
         sample = LayerNorm(*_identity_norm(model.manifest.dimension))(sample)
@@ -72,7 +72,7 @@ def _sample(model: Model) -> tuple[NDArray[np.float32], Floats]:
 
 
 def vectors_of(model: Model, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
-    """The vectors of some rows of the vocabulary, as floats. -> [n, d]"""
+    """Return the vectors of some rows of the vocabulary, as floats. -> [n, d]"""
     return model.static([ResolvedToken("", None, None, "", "exact", int(row)) for row in rows])
 
 
@@ -152,7 +152,7 @@ def _padded(matrix: Floats, columns: int) -> Floats:
 def _random(
     rng: np.random.Generator, config: TrainingConfig, d: int, *, informative: bool
 ) -> Layer:
-    """A layer with random weights (Glorot & Bengio 2010)."""
+    """Return a layer with random weights (Glorot & Bengio 2010)."""
     heads = config.heads or 1
     k, v = config.key_width or max(1, d // heads), config.value_width or max(1, d // heads)
     return Layer(
@@ -189,7 +189,7 @@ def _added_layer(first: Layer, config: TrainingConfig, d: int, rng: np.random.Ge
 
 
 def _with_parts(layer: Layer, config: TrainingConfig, d: int, rng: np.random.Generator) -> Layer:
-    """The layer with the configured norm and feed-forward network."""
+    """Return the layer with the configured norm and feed-forward network."""
     if config.norm != "none":
         layer = replace(layer, norm=config.norm, attention_norm=LayerNorm(*_identity_norm(d)))
     if config.feed_forward:

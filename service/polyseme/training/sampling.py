@@ -99,7 +99,7 @@ class PseudoWordSampler:
         return len(self.by_frequency)
 
     def restricted(self, words: NDArray[np.int64]) -> "PseudoWordSampler":
-        """A sampler of some of the words, given in order of frequency."""
+        """Return a sampler of some of the words, given in order of frequency."""
         other = object.__new__(PseudoWordSampler)
         other.size, other._order, other._starts = self.size, self._order, self._starts
         other.by_frequency = words

@@ -193,12 +193,12 @@ def _xml_sentence(words: Sequence[dict[str, str]]) -> TaggedSentence:
 
 
 def word_of_lemma(lemma: str) -> str:
-    """The word of a lemma: `bank` for `bank/noun`."""
+    """Return the word of a lemma: `bank` for `bank/noun`."""
     return lemma.rsplit("/", 1)[0].casefold()
 
 
 def is_lemma_held_out(lemma: str, share: float, seed: int) -> bool:
-    """Whether a lemma is held out of training; the same for all lemmas of a word."""
+    """Return whether a lemma is held out of training; the same for all lemmas of a word."""
     return is_held_out(word_of_lemma(lemma), share, seed)
 
 

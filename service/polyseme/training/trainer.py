@@ -82,7 +82,7 @@ class Trainer:
             yield metrics
 
     def part_done(self) -> float:
-        """The completed share of the training, from 0 to 1."""
+        """Return the completed share of the training, from 0 to 1."""
         config, parts = self.config, [0.0]
         if config.steps is not None:
             parts.append(self.state.step / config.steps if config.steps else 1.0)
@@ -95,12 +95,12 @@ class Trainer:
         return self.part_done() >= 1
 
     def result(self) -> dict[str, Tensor]:
-        """The last or best tensors, interpolated with the initial ones."""
+        """Return the last or best tensors, interpolated with the initial ones."""
         kept = self.best if self.config.keep == "best" and self.best else _detached(self.tensors)
         return interpolate(self.initial, kept, self.config.interpolate)
 
     def scores(self, tensors: Mapping[str, Tensor]) -> Scores:
-        """The held-out scores of some tensors."""
+        """Return the held-out scores of some tensors."""
         return self.data.held_out.scores(self._network(tensors), tensors.get(EMBEDDING))
 
     def layers(self, tensors: Mapping[str, Tensor]) -> list[Layer]:
@@ -285,7 +285,7 @@ def tensor_scales(names: Collection[str], vectors: Floats, *, normed: bool) -> d
 
 
 def relative_size(vectors: Floats) -> float:
-    """Return the root mean square of nonzero vectors relative to REFERENCE; 1 without any. [E, d]"""
+    """Return the root mean square of nonzero vectors over REFERENCE; 1 without any. [E, d]"""
     known = vectors[vectors.any(axis=1)].astype(np.float64)
     return float(np.sqrt(np.square(known).mean())) / REFERENCE if len(known) else 1.0
 
