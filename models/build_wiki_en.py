@@ -2,14 +2,15 @@
 
     make model          (or: python models/build_wiki_en.py --corpus FOLDER --work build/wiki-en)
 
-1. `wiki_text.py` reads every `*.txt.zst` of the corpus folder, one paragraph per line, counts words,
+1. `wiki_text.py` reads every `*.txt.zst` of the corpus folder, a paragraph per line, counts words,
    and selects the vocabulary;
 2. gensim trains skip-gram vectors on one thread, so that runs on one machine give identical files
    (PYTHONHASHSEED=0 is set by the Makefile);
 3. `wiki_start.py` initializes the heads in closed form;
 4. `polyseme train` trains weights and vectors on the sense tags (--tags) and the same text, with
    `wiki-en-recipe.json`; without tags, this step is skipped;
-5. the values are folded into the vectors, the rows are quantized to int8, and `models/wiki-en` is written.
+5. the values are folded into the vectors, the rows are quantized to int8, and `models/wiki-en`
+   is written.
 
 Each step stores its result in the work folder, and is skipped if that exists.
 """

@@ -233,7 +233,7 @@ def test_a_model_is_replaced_only_on_request(importing):
     done = importing(content=rows(WORDS[::-1]))
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
-        "polyseme: A model of this name exists already; --replace replaces it.\n"
+        "polyseme: A model of this name already exists; --replace replaces it.\n"
     )
     assert snapshot(importing.models) == before
     assert importing("--replace").returncode == 0

@@ -119,7 +119,7 @@ def test_a_service_that_wants_a_key_is_given_it(address):
     guarded = address(api_keys="one,two")
     assert len(list(ServiceSource(guarded, key="two")(SENTENCES))) == len(SENTENCES)
     for key in (None, "three"):
-        with pytest.raises(CommandError, match="answers 401: The key is missing or wrong"):
+        with pytest.raises(CommandError, match="responds with 401: The key is missing or wrong"):
             ServiceSource(guarded, key=key)
 
 

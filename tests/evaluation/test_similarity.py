@@ -71,12 +71,12 @@ def test_a_file_and_a_model_by_scipy(tmp_path, model):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"a\tb\n", "line 1: it is not two words and a number"),
-        (b"# note\na\tb\t1\n\nb\tc\tx\n", "line 4: it is not two words and a number"),
-        (b"a\tb\tnan\n", "line 1: it is not two words"),
-        (b"a\tb\tinf\n", "line 1: it is not two words"),
-        (b"a\tb\t1\t2\n", "line 1: it is not two words"),
-        (b"a\t\t1\n", "line 1: it is not two words"),
+        (b"a\tb\n", "line 1: the line is not two words and a number"),
+        (b"# note\na\tb\t1\n\nb\tc\tx\n", "line 4: the line is not two words and a number"),
+        (b"a\tb\tnan\n", "line 1: the line is not two words"),
+        (b"a\tb\tinf\n", "line 1: the line is not two words"),
+        (b"a\tb\t1\t2\n", "line 1: the line is not two words"),
+        (b"a\t\t1\n", "line 1: the line is not two words"),
         (b"# nothing\n", "simlex999.txt has no pairs"),
         (b"", "simlex999.txt has no pairs"),
         (b"na\xefve\tb\t1\n", "simlex999.txt is not UTF-8"),

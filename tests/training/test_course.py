@@ -130,7 +130,7 @@ def test_vectors_of_a_model_without_weights_can_be_learned_alone(tmp_path, tags)
 
 
 def test_a_model_without_weights_has_none_to_train(tmp_path, tags):
-    with pytest.raises(CommandError, match="give --init closed-form"):
+    with pytest.raises(CommandError, match="use --init closed-form"):
         run(world_model(tmp_path, weights=False), tags=tags, init="model")
 
 

@@ -101,7 +101,7 @@ def test_a_folder_s_files_are_read_in_the_order_of_their_names(tmp_path):
 
 
 def test_a_folder_without_tag_files_is_reported(tmp_path):
-    with pytest.raises(CommandError, match=r"has no \.xml and no \.jsonl file"):
+    with pytest.raises(CommandError, match=r"has no \.xml or \.jsonl file"):
         read(tmp_path)
 
 
@@ -145,7 +145,7 @@ OUTSIDE = """<?xml version="1.0"?><!DOCTYPE d [<!ENTITY a SYSTEM "file:///etc/ho
 @needs_xml
 @pytest.mark.parametrize("document", [BILLION, OUTSIDE])
 def test_a_document_with_its_own_entities_is_refused(tmp_path, document):
-    with pytest.raises(CommandError, match="declares entities"):
+    with pytest.raises(CommandError, match="entity declarations"):
         read(written(tmp_path / "t.xml", document))
 
 

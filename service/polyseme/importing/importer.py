@@ -182,7 +182,7 @@ def check_destination(folder: Path, *, replace: bool) -> None:
     """Raise CommandError if a model's name is invalid, or is taken and must not be replaced."""
     check_name(folder.name)
     if folder.exists() and not replace:
-        raise CommandError("A model of this name exists already; --replace replaces it.")
+        raise CommandError("A model of this name already exists; --replace replaces it.")
 
 
 def _read_rows(

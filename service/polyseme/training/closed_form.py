@@ -165,7 +165,8 @@ def fold_values(vectors: Floats, layer: Layer) -> tuple[NDArray[np.float32], Lay
         return np.asarray(vectors, np.float32), layer
     if layer.norm == "before" or weight.shape[0] != weight.shape[1]:
         raise CommandError(
-            "Folding requires values as wide as the vectors and no layer norm before attention."
+            "The values cannot be folded: they must be as wide as the vectors, without a layer norm"
+            " before attention."
         )
     weight = weight.astype(np.float64)
     singular_values = np.linalg.svd(weight, compute_uv=False)
