@@ -72,7 +72,7 @@ def test_a_finished_training_resumes_without_a_step(world, tags, tmp_path):
 def test_a_checkpoint_of_another_run_is_refused(world, tags, corpus, tmp_path):
     place = tmp_path / "c"
     run(world, tags=tags, checkpoints=place)
-    with pytest.raises(CommandError, match=r"another recipe \(seed\)"):
+    with pytest.raises(CommandError, match=r"another recipe \(different: seed\)"):
         run(world, tags=tags, checkpoints=place, resume=True, seed=2)
     with pytest.raises(CommandError, match="another model or other training files"):
         run(world, tags=tags, corpus=corpus, checkpoints=place, resume=True)
