@@ -59,7 +59,7 @@ def test_lemmas_and_pseudo_words_have_a_temperature_each(world, tags, corpus):
 def test_pseudo_words_too_large_for_a_step_are_refused():
     most = {"groups": 2, "pseudo_words": 4096, "word_occurrences": 2}
     assert TrainingConfig(**most).of_each_word == 2
-    with pytest.raises(ValueError, match="at most 16384"):
+    with pytest.raises(ValueError, match="must not exceed 16384"):
         TrainingConfig(**{**most, "groups": 3})
 
 
