@@ -4,7 +4,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from models.pictures import COLOURS, SVG
+from models.pictures import COLORS, SVG
 
 Document = Mapping[str, Any]
 
@@ -44,7 +44,7 @@ def requests(found: Document) -> bytes:
         for number, (kind, goal) in enumerate(GOALS.items()):
             places = [place + 0.27 * (number - 1) for place in range(len(words))]
             ratios = [found["words"][one][kind]["ratio"] for one in words]
-            panel.bar(places, ratios, 0.25, color=COLOURS[number], label=kind)
+            panel.bar(places, ratios, 0.25, color=COLORS[number], label=kind)
             at = places[words.index("20")]
             panel.hlines(goal, at - 0.13, at + 0.13, color="#333333", linestyle=":")
         panel.set_xticks(range(len(words)), words)
@@ -65,7 +65,7 @@ def engine(found: Document) -> bytes:
         lengths = [int(length) for length in found["lengths"]]
         for number, (name, title) in enumerate(_LINES.items()):
             rates = [_rate(one["words_per_second"], name) for one in found["lengths"].values()]
-            panel.plot(lengths, rates, color=COLOURS[number], marker=".", label=title)
+            panel.plot(lengths, rates, color=COLORS[number], marker=".", label=title)
         panel.set_xscale("log", base=2)
         panel.set_yscale("log")
         panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -95,7 +95,7 @@ def growth(found: Document) -> bytes:
                 values = [one[measure] for one in by_length.values()]
                 exponent = found["exponents"][kind][measure]
                 label = f"{kind}: exponent {exponent:.2f}"
-                panel.plot(lengths, values, color=COLOURS[number], marker=".", label=label)
+                panel.plot(lengths, values, color=COLORS[number], marker=".", label=label)
             panel.set_xscale("log", base=2)
             panel.set_yscale("log")
             panel.set_xticks(lengths[::2], [f"{length:,}" for length in lengths[::2]])

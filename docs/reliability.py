@@ -6,7 +6,7 @@ from typing import Any
 
 from docs.performance import made
 from docs.results import BENCHMARKS, benchmark, paragraph, table
-from models.pictures import COLOURS, SVG
+from models.pictures import COLORS, SVG
 
 Document = Mapping[str, Any]
 
@@ -108,7 +108,7 @@ def _drawn(soak: Document) -> bytes:
         minutes = [second / 60 for second, _, _ in soak["samples"]]
         for number, label in enumerate(("with mapped files (PSS)", "without mapped files")):
             memory = [one[1 + number] for one in soak["samples"]]
-            panel.plot(minutes, memory, color=COLOURS[number], label=label)
+            panel.plot(minutes, memory, color=COLORS[number], label=label)
         panel.set_ylim(bottom=0)
         panel.set_xlabel("minutes")
         panel.set_ylabel("memory of all processes, MB")

@@ -1,14 +1,14 @@
-"""What each part of a model is worth, on text that the evaluation sets do not contain.
+"""Ablation of the parts of a model, on text that the evaluation sets do not contain.
 
     python models/ablation.py --senses FOLDER [--model NAME] [--output FILE.json]
 
-FOLDER holds `google_wsd.tar.xz`: SemCor and MASC with dictionary senses. For each noun with two or
-more senses of eight or more occurrences: nearest sense centroid in five folds, macro-F1 as a mean
-over the nouns. For every lemma: how often two occurrences of one sense are nearer than two of
-different senses (the area under the curve). The words of CoarseWSD-20 are left out. A sample of the
-lemmas is measured, so that it takes minutes; each figure has a standard error over lemmas, and each
-variant the error of its difference from the model on the same occurrences, which is much smaller.
-Of a model that was trained on sense tags, only lemmas that were held out are measured.
+FOLDER contains `google_wsd.tar.xz`: SemCor and MASC with dictionary senses. The measures are the
+macro-F1 of the nearest sense centroid in five folds, averaged over the nouns that have two senses
+with eight occurrences each, and for all lemmas the probability that two occurrences of one sense
+are nearer than two of different senses (ROC AUC). The words of CoarseWSD-20 are excluded. A sample
+of the lemmas is measured, which takes minutes. Each value has a standard error over lemmas, and
+each variant the much smaller one of its difference from the model on the same occurrences. For a
+model trained on sense tags, only held-out lemmas are measured.
 """
 
 import tarfile
@@ -49,9 +49,9 @@ LEFT_OUT = frozenset(
     ]
 )
 LONGEST = 200
-"""words of a sentence"""
+"""Maximum number of words in a sentence."""
 OCCURRENCES, OF_LEMMA = 9000, 48
-"""How many are measured, and of one lemma where there are many lemmas; about."""
+"""Approximate number of occurrences to measure, in total and of one lemma."""
 PACKAGES = ("numpy", "scikit-learn", "scipy")
 
 
@@ -74,7 +74,7 @@ def sentences(archive: Path) -> Iterator[list[ET.Element]]:
 
 
 def read(archive: Path) -> tuple[list[list[str]], list[Tagged]]:
-    """The sentences as words, and every word that has a sense."""
+    """Return the sentences as words, and every word that has a sense."""
     texts, tagged = [], []
     for words in sentences(archive):
         for place, word in enumerate(words):
@@ -87,7 +87,7 @@ def read(archive: Path) -> tuple[list[list[str]], list[Tagged]]:
 
 
 def known(texts: list[list[str]], tagged: list[Tagged], model: Model) -> list[Tagged]:
-    """The tagged words that are in the model's vocabulary, of lemmas that are still measured."""
+    """Return the tagged words in the model's vocabulary, of lemmas that can be measured."""
     words = [texts[sentence][place] for sentence, place, _, _ in tagged]
     found = resolve_all(words, model.vocabulary)
     kept = [one for one, token in zip(tagged, found, strict=True) if token.row is not None]
@@ -96,7 +96,7 @@ def known(texts: list[list[str]], tagged: list[Tagged], model: Model) -> list[Ta
 
 
 def held_out(tagged: list[Tagged], training: Mapping[str, Any]) -> list[Tagged]:
-    """The tagged words of lemmas that the model was not trained on, all where it was on none."""
+    """Return the tagged words of the lemmas that were held out of the model's training, if any."""
     recipe, data = training.get("recipe", {}), training.get("data", {})
     part, split = recipe.get("held_out", 0), recipe.get("split", 0)
     if not data.get("tags") or not part:
@@ -107,7 +107,7 @@ def held_out(tagged: list[Tagged], training: Mapping[str, Any]) -> list[Tagged]:
 
 
 def sample(tagged: list[Tagged], most: int) -> list[Tagged]:
-    """Some lemmas drawn at random, and of each some occurrences, in senses that stay.
+    """Return a random sample of lemmas, and of the occurrences of each.
 
     In the order of the text, so that a sentence is read once.
     """
@@ -128,7 +128,7 @@ def embed(
     tagged: Sequence[Tagged],
     stacks: Mapping[str, Sequence[Layer]],
 ) -> dict[str, Floats]:
-    """The unit contextual vector of each tagged word, for each stack of layers. -> [m, d] each"""
+    """Return the unit contextual vectors of the tagged words by stack of layers. -> [m, d] each"""
     places: dict[int, list[int]] = {}
     for number, (sentence, *_) in enumerate(tagged):
         places.setdefault(sentence, []).append(number)
@@ -146,7 +146,7 @@ def embed(
 def sentences_of(
     model: Model, texts: list[list[str]], tagged: Sequence[Tagged], fold: Callable[[str], str] = str
 ) -> dict[int, SentenceArrays]:
-    """The sentences of the tagged words as the engine sees them, passed through `fold` first."""
+    """Return the engine's arrays of the sentences of the tagged words, passed through `fold`."""
     numbers = sorted({sentence for sentence, *_ in tagged})
     return {
         number: model.sentence(resolve_all(map(fold, texts[number]), model.vocabulary))
@@ -161,7 +161,7 @@ def run(
     layers: dict[str, Layer],
     fold: Callable[[str], str] = str,
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield each variant of one layer and its figures on every tagged word, in %."""
+    """Yield each variant of one layer and its measures on all tagged words, in %."""
     of_number, lemmas = sentences_of(model, texts, tagged, fold), by_lemma(tagged)
     pairs = pairs_of(lemmas)
     for name, layer in layers.items():
@@ -172,7 +172,7 @@ def run(
 def ablation(
     model: Model, texts: list[list[str]], tagged: list[Tagged]
 ) -> Iterator[tuple[str, dict[str, dict[str, float]]]]:
-    """Yield each variant of a model and its figures beside the model's own, in %."""
+    """Yield each variant of a model and its measures, with those of the model, in %."""
     lemmas = by_lemma(tagged)
     pairs = pairs_of(lemmas)
     stacks = variants(model)
@@ -189,7 +189,7 @@ def ablation(
 def document(
     model: Model, tagged: list[Tagged], found: dict[str, object], *, unseen: bool
 ) -> dict[str, object]:
-    """The results with what they were measured on."""
+    """Return the results and the data that they were measured on."""
     lemmas = by_lemma(tagged)
     return {
         "model": model.manifest.name,
@@ -208,7 +208,7 @@ def document(
 
 
 def fingerprints(model: Model) -> dict[str, str]:
-    """The sha256 of each file of a model, to tell its editions apart."""
+    """Return the sha256 of each file of a model, which identifies its edition."""
     return {name: entry.sha256 for name, entry in sorted(model.manifest.files.items())}
 
 

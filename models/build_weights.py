@@ -1,15 +1,15 @@
-"""Learns attention weights for known public vectors, which `models import --weights` takes.
+"""Train attention weights for public vectors, for `models import --weights`.
 
     python models/build_weights.py --vectors FOLDER --tags ARCHIVE --data FOLDER [--corpus FILE]…
         [--models-dir FOLDER] [--only NAME]… [--setting SETTING]…
 
 For each file of `FILES`: an import with the closed form, one `polyseme train` for each of
 `SETTINGS`, and the tensors of the setting that is best on held-out lemmas, without the word bias,
-as `models/weights/NAME.safetensors`. They are imported as anybody imports them and measured beside
-the closed form on CoarseWSD-20 and WiC, which lie in --data: `models/results/weights.json` and the
-table of `models/weights/README.md`. Nothing is chosen by these figures, except that weights that
-lose on both sets, or that are not better on held-out lemmas, are not shipped. What is in
---models-dir is not trained again.
+as `models/weights/NAME.safetensors`. They are imported with `--weights` and compared with the
+closed form on CoarseWSD-20 and WiC in --data; the results are `models/results/weights.json` and the
+table of `models/weights/README.md`. These results select nothing, except that weights that are
+worse on both sets, or not better on held-out lemmas, are not shipped. Models that exist in
+--models-dir are not trained again.
 """
 
 import json
@@ -47,7 +47,7 @@ FILES = {
     "glove-twitter-25": "glove.twitter.27B.25d.12k.txt.gz",
     "word2vec-google-news-300": "GoogleNews.8k.300d.bin.gz",
 }
-"""Each file by the name that gensim's downloader has for the vectors whose rows it holds."""
+"""Files with the first rows of gensim-data's vectors, by their names in gensim-data."""
 STEPS = 400
 SETTINGS: dict[str, tuple[str, ...]] = {
     "one-head": ("--init", "model"),
@@ -55,7 +55,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "two-heads": ("--init", "closed-form", "--heads", "2"),
 }
 PLAIN = "one-head"
-"""It starts from the closed form as an import gives it, so its start stands for that."""
+"""The setting that starts from an imported closed form, whose scores are the baseline."""
 LICENCE = "CC BY 4.0, the Polyseme authors; learned with Google's sense annotations (CC BY 4.0)"
 BEGIN, END = "<!-- table of ../results/weights.json -->", "<!-- end of the table -->"
 Train = Callable[[str, str], Path]
@@ -63,14 +63,14 @@ Document = dict[str, Any]
 
 
 def imported(file: Path, folder: Path, weights: Path | None = None) -> Path:
-    """Import a file as `polyseme models import` does, unless the model is there."""
+    """Import a file as `polyseme models import` does, unless the model exists."""
     if not folder.exists():
         import_vectors(file, folder, ImportOptions(weights=weights), Progress())
     return folder
 
 
 def trained(models: Path, sources: list[str], name: str, setting: str) -> Path:
-    """Train a setting from the model of a name, unless it is there."""
+    """Train a setting from the model of a name, unless the result exists."""
     folder = models / f"{name}.{setting}"
     if not folder.exists():
         given = ["--model", name, "--models-dir", str(models), "--output", folder.name, *sources]
@@ -84,7 +84,7 @@ def trained(models: Path, sources: list[str], name: str, setting: str) -> Path:
 
 
 def score(model: Model) -> float:
-    """How good on held-out lemmas: AUC and macro-F1 together."""
+    """Return the score on held-out lemmas: the sum of AUC and macro-F1."""
     kept = model.manifest.training["held_out"]["kept"]
     return float(kept["auc"] + kept["macro_f1"])
 
@@ -95,7 +95,7 @@ def _gains(held_out: Mapping[str, Mapping[str, float]]) -> list[float]:
 
 
 def serialised(model: Model) -> bytes:
-    """The weights without what belongs to the words of one file."""
+    """Return the weights without the tensors that depend on the vocabulary."""
     tensors = {
         name: np.ascontiguousarray(tensor, np.float32)
         for name, tensor in tensors_from_layers(list(model.layers)).items()
@@ -106,7 +106,7 @@ def serialised(model: Model) -> bytes:
 
 
 def sorted_header(content: bytes) -> bytes:
-    """A safetensors file with its header in one order, for the library has its own each time."""
+    """Return a safetensors file with a sorted header; that of the library varies between runs."""
     size = int.from_bytes(content[:8], "little")
     header = orjson.loads(content[8 : 8 + size])
     head = orjson.dumps(header, option=orjson.OPT_SORT_KEYS)
@@ -115,7 +115,7 @@ def sorted_header(content: bytes) -> bytes:
 
 
 def measured(model: Model, coarse: Files, in_context: Files) -> Document:
-    """How well a model separates senses, of the words and pairs that its vocabulary has."""
+    """Return how well a model separates senses, for the words and pairs in its vocabulary."""
     source = LocalSource(model)
     words, pairs = known_words(coarse, source.knows), known_pairs(in_context, source.knows)
     (one,) = systems(model, ("model",)).values()
@@ -128,7 +128,7 @@ def measured(model: Model, coarse: Files, in_context: Files) -> Document:
 
 
 def verdict(found: Document) -> Document:
-    """Where trained weights are better than the closed form, and whether they are shipped."""
+    """Return where trained weights are better than the closed form, and whether to ship them."""
     closed, own = found["closed form"], found["trained"]
     coarse = own["coarsewsd"]["macro_f1"] >= closed["coarsewsd"]["macro_f1"]
     pairs = own["wic"]["dev_accuracy"] >= closed["wic"]["dev_accuracy"]
@@ -144,7 +144,7 @@ def verdict(found: Document) -> Document:
 def learned(
     file: Path, model: Path, settings: tuple[str, ...], train: Train
 ) -> tuple[bytes, Document]:
-    """Train the settings for one file; return the best weights and what there is to say."""
+    """Train the settings for one file; return the best weights and a report."""
     imported(file, model)
     names = dict.fromkeys((PLAIN, *settings))
     tried = {name: read_model(train(model.name, name)) for name in names}
@@ -165,7 +165,7 @@ def learned(
 
 
 def beside(file: Path, name: str, models: Path, weights: bytes, sets: list[Files]) -> Document:
-    """Measure the closed form, and the weights as an import takes them."""
+    """Measure the closed form, and the trained weights after an import."""
     with tempfile.TemporaryDirectory() as scratch:
         given = Path(scratch) / "given.safetensors"
         given.write_bytes(weights)
@@ -177,7 +177,7 @@ def beside(file: Path, name: str, models: Path, weights: bytes, sets: list[Files
 
 
 def table(document: Document) -> str:
-    """The table of the page: what is better with trained weights, and by how much."""
+    """Return the table of the page: the gain by trained weights."""
     lines = [
         "| weights | | held-out AUC / macro-F1 | CoarseWSD accuracy / macro-F1 | WiC train / dev |",
         "|---|---|---|---|---|",
@@ -200,7 +200,7 @@ def _pair(found: Mapping[str, float], first: str, second: str) -> str:
 
 
 def ship(name: str, weights: bytes, found: Document) -> None:
-    """Write one file of weights and its figures; take the file away where it is not shipped."""
+    """Write one file of weights and its results; remove the file if it is not shipped."""
     place = WEIGHTS / f"{name}.safetensors"
     if found["shipped"]:
         place.write_bytes(weights)

@@ -1,17 +1,18 @@
-"""Train the bundled model `wiki-en`: cased Word2Vec vectors, and attention learned over them.
+"""Train the bundled model `wiki-en`: cased Word2Vec vectors with trained attention weights.
 
     make model          (or: python models/build_wiki_en.py --corpus FOLDER --work build/wiki-en)
 
-1. `wiki_text.py` reads every `*.txt.zst` of the corpus folder (one paragraph a line), counts words
-   and chooses the vocabulary;
-2. gensim trains skip-gram vectors on one thread, so that two runs on one machine give the same file
+1. `wiki_text.py` reads every `*.txt.zst` of the corpus folder, a paragraph per line, counts words,
+   and selects the vocabulary;
+2. gensim trains skip-gram vectors on one thread, so that runs on one machine give identical files
    (PYTHONHASHSEED=0 is set by the Makefile);
-3. `wiki_start.py` gives the heads their start, in closed form;
-4. `polyseme train` learns weights and vectors from the sense tags (--tags) and the same text, by
-   `wiki-en-recipe.json`; without tags this step is left out;
-5. values are folded into the vectors, their rows rounded to int8, and `models/wiki-en` is written.
+3. `wiki_start.py` initializes the heads in closed form;
+4. `polyseme train` trains weights and vectors on the sense tags (--tags) and the same text, with
+   `wiki-en-recipe.json`; without tags, this step is skipped;
+5. the values are folded into the vectors, the rows are quantized to int8, and `models/wiki-en`
+   is written.
 
-Each step keeps its result in the work folder and is skipped when that is there.
+Each step stores its result in the work folder, and is skipped if that exists.
 """
 
 import json
@@ -87,7 +88,7 @@ def train_vectors(work: Path, summary: dict[str, Any]) -> None:
 
 
 def write_start(work: Path, summary: dict[str, Any]) -> None:
-    """Write the model that the training starts from into the work folder."""
+    """Write the initial model of the training into the work folder."""
     vectors = np.load(work / "vectors.npy")
     frequencies = frequencies_of(summary)
     layers, word_bias = [start(vectors, frequencies)], informativeness(frequencies)
@@ -95,7 +96,7 @@ def write_start(work: Path, summary: dict[str, Any]) -> None:
 
 
 def frequencies_of(summary: dict[str, Any]) -> np.ndarray:
-    """The relative frequency of each word. -> [V]"""
+    """Return the relative frequency of each word. -> [V]"""
     counts = np.array(list(summary["counts"].values()), np.float64)
     frequencies: np.ndarray = counts / counts.sum()
     return frequencies
@@ -111,12 +112,12 @@ def train_attention(work: Path, corpus: Path, tags: Path, recipe: Path) -> None:
     ]
     if (work / "checkpoints").exists():
         command.append("--resume")
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "service"), "OMP_NUM_THREADS": "1"}
     subprocess.run(command, check=True, env=environment)  # noqa: S603 - our own command
 
 
 def facts_of(summary: dict[str, Any], model: Model) -> dict[str, Any]:
-    """What the manifest says."""
+    """Return the fields of the manifest."""
     return {
         "cased": True,
         "languages": ["en"],
@@ -137,7 +138,7 @@ def facts_of(summary: dict[str, Any], model: Model) -> dict[str, Any]:
 
 
 def write(work: Path, summary: dict[str, Any], data: Path | None, folder: Path) -> None:
-    """Write the model folder; where the data is there, with what is measured in its manifest."""
+    """Write the model folder; if the evaluation data exists, with measures in the manifest."""
     model = read_model(work / (TRAINED if (work / TRAINED).exists() else STARTED))
     values, layer = fold_values(model.vectors, model.layers[0])
     table, facts = quantize(values), facts_of(summary, model)

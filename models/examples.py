@@ -1,4 +1,4 @@
-"""What a model looks at in ten sentences, and what context makes of a word's neighbours.
+"""The attention of a model in ten sentences, and the neighbors of words in context.
 
     python models/examples.py [--model NAME] [--output FILE.json]
 
@@ -40,12 +40,12 @@ WORDS = (
     ("spring", "the spring gave cold water to the village"),
     ("spring", "the flowers come out in early spring"),
 )
-"""A word and a sentence; the third has the fruit's spelling."""
+"""A word and a sentence; the third is spelled like the fruit."""
 NEIGHBORS, MOST_ATTENDED, DIGITS = 6, 3, 3
 
 
 def attention(model: Model, text: str) -> dict[str, Any]:
-    """A sentence's tokens and the weights of every layer. -> [L, h, n, n] as lists"""
+    """Return a sentence's tokens and the weights of every layer. -> [L, h, n, n] as lists"""
     tokens = tokenize(text, model.vocabulary, composes=model.composes)
     records = contextualize(model.sentence(tokens), model.layers, ("weights",)).records
     weights = [record["weights"].astype(float).round(DIGITS).tolist() for record in records]
@@ -53,7 +53,7 @@ def attention(model: Model, text: str) -> dict[str, Any]:
 
 
 def neighbors(model: Model) -> list[dict[str, Any]]:
-    """The words before and after context."""
+    """Return the words before and after context."""
     asked = [Occurrence(text, word) for word, text in WORDS]
     found = compare(model, asked, NEIGHBORS)
     similar = found.contextual_similarity.round(DIGITS).tolist()
@@ -82,7 +82,7 @@ def _rounded(pairs: list[tuple[str, float]]) -> list[tuple[str, float]]:
 @click.option("--models-dir", type=click.Path(path_type=Path))
 @click.option("--output", type=click.Path(path_type=Path), required=True)
 def main(name: str, models_dir: Path | None, output: Path) -> None:
-    """Write the attention of the sentences and the neighbours of the words."""
+    """Write the attention of the sentences and the neighbors of the words."""
     model = Registry.of(models_dir, name).model()
     document = {
         "model": name,
@@ -90,7 +90,7 @@ def main(name: str, models_dir: Path | None, output: Path) -> None:
         "sentences": {slug: attention(model, text) for slug, text in SENTENCES.items()},
         "words": neighbors(model),
     }
-    # Not indented: a number a line would be ten thousand lines.
+    # Not indented: one number per line would give ten thousand lines.
     output.write_bytes(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
     click.echo(f"{len(SENTENCES)} sentences, {len(WORDS)} occurrences")
 

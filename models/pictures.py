@@ -1,4 +1,4 @@
-"""Pictures of what was measured: attention as heatmaps, learning curves, bars beside controls.
+"""Plots of results: heatmaps of attention, learning curves, bars with controls.
 
 Each is a function of a document that a script wrote, and draws the same bytes of the same one.
 """
@@ -14,20 +14,20 @@ from polyseme.evaluation.statistics import IntervalEstimate
 CELL, LETTER, MARGIN = 20, 7.2, 8
 """Pixels: of a cell, of a letter's width, and at the edges."""
 FAINT = 0.02
-"""A weight less than this is drawn as nothing."""
+"""Weights below this are not drawn."""
 STYLE = """\
 text { font: 12px system-ui, sans-serif; fill: #24292f }
 .cell { fill: #0072b2 } .frame { fill: none; stroke: #8c959f }
 @media (prefers-color-scheme: dark) { text { fill: #d0d7de } .cell { fill: #56b4e9 } }"""
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 SVG: Any = {"svg.hashsalt": "polyseme", "svg.fonttype": "none"}
-"""The same bytes of the same numbers; letters as letters, an eighth of the size of their shapes."""
+"""Equal data give equal bytes; text is stored as text, an eighth of the size of outlines."""
 DASHES = ("-", "--", "-.", ":")
-"""Lines are told apart by colour and, from the eighth on, by dashes."""
+"""Line styles; they change after every seven lines, when the colors repeat."""
 
 
 def heatmap(text: str, tokens: Sequence[str], weights: Sequence[Any]) -> str:
-    """The weights of every head, one square beside the other; a row is the token that looks.
+    """Return the weights of every head, side by side; a row is a query token.
 
     weights: [L, h, n, n]
     """
@@ -75,7 +75,7 @@ def _panel(
     most: float,
     title: str,
 ) -> None:
-    """One head: the darker a cell, the more the row's token looks at the column's."""
+    """Return one head; the opacity of a cell is the attention weight of its column's token."""
     left, top = corner
     side = CELL * len(tokens)
     if title:
@@ -113,8 +113,8 @@ def curves(histories: Mapping[str, Sequence[Mapping[str, Any]]]) -> bytes:
             for number, (name, history) in enumerate(histories.items()):
                 points = [p for p in history if p.get(measure) is not None]
                 steps, values = ([p[key] for p in points] for key in ("step", measure))
-                colour = COLOURS[number % len(COLOURS)]
-                dashes = DASHES[number // len(COLOURS) % len(DASHES)]
+                colour = COLORS[number % len(COLORS)]
+                dashes = DASHES[number // len(COLORS) % len(DASHES)]
                 panel.plot(steps, values, dashes, color=colour, marker=".", label=name)
             panel.set_xlabel("steps")
             panel.set_title(f"held-out lemmas: {head}", fontsize=10)
@@ -133,7 +133,7 @@ def bars(
     task: Literal["coarsewsd", "wic"],
     base: float = 0.0,
 ) -> bytes:
-    """The systems of a document of `polyseme evaluate`, as its `--plot` draws them, as SVG."""
+    """Return the plot of a document of `polyseme evaluate`, as with its `--plot`, as SVG."""
     import matplotlib as mpl  # noqa: PLC0415 - an extra
 
     from polyseme.evaluation.plots import plot_results  # noqa: PLC0415

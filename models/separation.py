@@ -1,4 +1,4 @@
-"""How well vectors separate senses, and how far the figures may be off by the lemmas drawn.
+"""How well vectors separate senses, with standard errors over the sampled lemmas.
 
 Two measures: macro-F1 of the nearest sense centroid in five folds, the mean over the nouns; and the
 area under the curve of the cosine over pairs of occurrences of one lemma, same sense or another.
@@ -17,9 +17,9 @@ from polyseme.engine.arrays import Flags, Floats, Integers, unit
 
 FEWEST, FOLDS, PAIRS, SEED = 8, 5, 60_000, 1
 Tagged = tuple[int, int, str, str]
-"""sentence, place in it, lemma and part of speech, sense"""
+"""sentence, position in it, lemma and part of speech, sense"""
 Lemmas = dict[str, tuple[Integers, Integers]]
-"""of each lemma, which occurrences, and the number of the sense of each"""
+"""occurrences of each lemma, and the index of the sense of each"""
 
 
 class Pairs(NamedTuple):
@@ -33,17 +33,17 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True)
 class Separation:
-    """What was measured of some vectors, parts of 1."""
+    """The measures of some vectors, as fractions."""
 
     f1: Floats
     """[nouns]"""
     auc: float
     influence: Floats
-    """[lemmas], what each lemma adds to the area's error; see `auc_influence`"""
+    """[lemmas], contribution of each lemma to the error of the AUC; see `auc_influence`"""
 
 
 def by_lemma(tagged: Sequence[Tagged]) -> Lemmas:
-    """For each lemma, which occurrences and of which sense, in senses that occur often enough."""
+    """Return the occurrences of each lemma and their senses, without rare senses."""
     found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for number, (_, _, lemma, sense) in enumerate(tagged):
         found[lemma][sense].append(number)
@@ -58,7 +58,7 @@ def by_lemma(tagged: Sequence[Tagged]) -> Lemmas:
 
 
 def nouns_of(lemmas: Lemmas) -> list[tuple[Integers, Integers]]:
-    """The nouns alone."""
+    """Return the nouns."""
     return [pair for lemma, pair in lemmas.items() if lemma.endswith("/NOUN")]
 
 
@@ -75,7 +75,7 @@ def centroids_f1(vectors: Floats, labels: Integers, rng: np.random.Generator) ->
 
 
 def pairs_of(lemmas: Lemmas) -> Pairs:
-    """Pairs drawn at random, each lemma as often as another."""
+    """Draw random pairs, equally many of each lemma on average."""
     rng, all_ = np.random.default_rng(SEED), list(lemmas.values())
     drawn = []
     for lemma in rng.integers(len(all_), size=PAIRS):
@@ -97,7 +97,7 @@ def separation(vectors: Floats, lemmas: Lemmas, pairs: Pairs) -> Separation:
 
 
 def auc_influence(cosines: Floats, same: Flags, lemma: Integers, lemmas: int) -> Floats:
-    """What each lemma adds to the error of the area; their squares sum to its variance. -> [L]
+    """Return each lemma's contribution to the AUC's error; the squares sum to its variance. -> [L]
 
     The structural components of clustered data (Obuchowski 1997): of a pair of one sense, the part
     of the other pairs that is less alike; of any other, the part of these that is more alike; both
@@ -116,7 +116,7 @@ def auc_influence(cosines: Floats, same: Flags, lemma: Integers, lemmas: int) ->
 
 
 def figures(one: Separation, base: Separation | None = None) -> dict[str, dict[str, float]]:
-    """Both measures in % with a standard error; with a base, of the paired difference as well."""
+    """Return both measures in % with standard errors; with a base, also the paired difference."""
     f1 = _figure(float(one.f1.mean()), _of_mean(one.f1))
     auc = _figure(one.auc, _of_sum(one.influence))
     if base is not None:
@@ -146,5 +146,5 @@ def _percent(part: float) -> float:
 
 
 def plain(found: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """The measures alone, without their errors."""
+    """Return the measures without their errors."""
     return {name: one["value"] for name, one in found.items()}

@@ -1,4 +1,4 @@
-"""What a training gave, as a record for docs/quality.md: one file for each run.
+"""Records of training runs for docs/quality.md, one file for each run.
 
     python models/training_record.py FOLDER [--name TEXT] [--set KEY=VALUE]... [--evaluate DIR]
 
@@ -21,7 +21,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def record(manifest: Manifest, name: str) -> dict[str, Any]:
-    """A record of what the manifest says."""
+    """Return a record of the manifest."""
     training = manifest.training
     recipe, data, held_out = (training[key] for key in ("recipe", "data", "held_out"))
     return {

@@ -1,4 +1,4 @@
-"""Short trainings that differ in one thing, for the ablation by training in docs/quality.md.
+"""Short training runs that differ in one option, for the ablation in docs/quality.md.
 
     python models/trials.py --corpus FOLDER --tags ARCHIVE --data FOLDER [--work build/wiki-en]
 
@@ -44,7 +44,7 @@ TRIALS: dict[str, tuple[str, dict[str, Any]]] = {
     "tags, feed-forward": ("tags", {**SHAPED, "feed_forward": 256}),
     "tags, at random": ("tags", {"init": "random", "heads": 4, "interpolate": 1.0}),
 }
-"""By name: what is learned from, and what differs from `SHORT`."""
+"""By name: the training data, and the differences from `SHORT`."""
 
 
 def train(name: str, work: Path, texts: list[Path], tags: Path) -> Path:
@@ -62,7 +62,7 @@ def train(name: str, work: Path, texts: list[Path], tags: Path) -> Path:
         command += ["--tags", tags]
     if kind != "tags":
         command += [part for text in texts for part in ("--corpus", text)]
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "service"), "OMP_NUM_THREADS": "1"}
     subprocess.run(command, check=True, env=environment)  # noqa: S603 - our own command
     return work / f"trial-{slug}"
 
@@ -71,7 +71,7 @@ def keep(name: str, folder: Path, data: Path) -> None:
     """Record one trial."""
     command = [sys.executable, HERE / "training_record.py", folder, "--name", name]
     settings = ["--set", f"corpus={TRIALS[name][0]}", "--evaluate", data]
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "service")}
     subprocess.run([*command, *settings], check=True, env=environment)  # noqa: S603 - our own
 
 
@@ -85,7 +85,7 @@ _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 @click.option("--work", type=_folder, default=Path("build/wiki-en"))
 @click.argument("names", nargs=-1)
 def main(corpus: Path, tags: Path, data: Path, work: Path, names: tuple[str, ...]) -> None:
-    """Run the trials, all unless some are named."""
+    """Run the named trials, by default all."""
     texts = sorted(corpus.glob("*.txt.zst"))
     for name in names or TRIALS:
         click.echo(name)

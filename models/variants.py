@@ -1,4 +1,4 @@
-"""A stack of layers, and what becomes of it without each part or with more or less of it."""
+"""Variants of a stack of layers: without each part, or with more or less of it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,25 +19,25 @@ STRENGTHS = {"× ⅓": 1 / 3, "× ⅔": 2 / 3, "× 2": 2.0}
 
 @dataclass(frozen=True)
 class Remembered(Projection):
-    """A projection that keeps its last result, for the variants that have it in common."""
+    """A projection that caches its last result, for variants that share it."""
 
     last: list[Floats] = field(default_factory=list, compare=False)
 
     def __call__(self, x: Floats) -> Floats:
-        """Project each row, once for as long as it is the same array. [n, in] -> [n, out]"""
+        """Project each row; reuse the result for the same array. [n, in] -> [n, out]"""
         if not self.last or self.last[0] is not x:
             self.last[:] = [x, super().__call__(x)]
         return self.last[1]
 
 
 def remembered(layer: Layer) -> Layer:
-    """The layer with projections that its variants share."""
+    """Return the layer with projections that its variants share."""
     parts = {name: getattr(layer, name) for name in ("query", "key", "value")}
     return replace(layer, **{n: Remembered(p.weight, p.bias) for n, p in parts.items()})
 
 
 def variants(model: Model) -> dict[str, Layers]:
-    """The model's layers, and their variants by name, the model first."""
+    """Return the model's layers, and their variants by name, the model first."""
     layers = [remembered(layer) for layer in model.layers]
     d, found = model.manifest.dimension, {THE_MODEL: layers}
 
@@ -61,7 +61,7 @@ def variants(model: Model) -> dict[str, Layers]:
 
 
 def _of_shares(layers: Sequence[Layer]) -> dict[str, Layers]:
-    """Other shares of the static vector, and none of the place, where the last layer has them."""
+    """Return variants of the residual of the last layer, if it has shares."""
     residual = layers[-1].residual
     if residual.kind != "unit":
         return {}
@@ -69,7 +69,7 @@ def _of_shares(layers: Sequence[Layer]) -> dict[str, Layers]:
     def other(**changes: float) -> Layers:
         return [*layers[:-1], replace(layers[-1], residual=replace(residual, **changes))]
 
-    # As float32 keeps it, 0.2 is not quite 0.2.
+    # In float32, 0.2 is not exactly 0.2.
     apart = [share for share in SHARES if not np.isclose(share, residual.share)]
     found = {f"static share {share:g}": other(share=share) for share in apart}
     if residual.position_share:
@@ -78,7 +78,7 @@ def _of_shares(layers: Sequence[Layer]) -> dict[str, Layers]:
 
 
 def _of_closed_form(layers: Sequence[Layer], model: Model) -> dict[str, Layers]:
-    """The closed form of the model's vectors: its values, its scores, both."""
+    """Return the closed form of the model's vectors: its values, its scores, both."""
     first, vectors, d = layers[0], model.vectors, model.manifest.dimension
     key = attraction(vectors, frequencies_by_rank(len(vectors)))
     closed = closed_form(vectors, key, informative=model.word_bias is not None)
@@ -93,7 +93,7 @@ def _of_closed_form(layers: Sequence[Layer], model: Model) -> dict[str, Layers]:
 
 
 def _summed(layer: Layer, value: Projection, d: int) -> Layer:
-    """The layer with one value projection for all heads, which are summed."""
+    """Return the layer with one value projection for all heads, which are summed."""
     if layer.heads == 1:
         return replace(layer, value=value, output=Projection())
     output = np.tile(np.eye(d, dtype=np.float32), (layer.heads, 1)) / np.float32(layer.heads)
@@ -101,7 +101,7 @@ def _summed(layer: Layer, value: Projection, d: int) -> Layer:
 
 
 def _scored_alike(layer: Layer, closed: Layer, d: int) -> Layer:
-    """The layer with the scores of another that has one head, in every head."""
+    """Return the layer with the scores of another that has one head, in every head."""
     h, scoring = layer.heads, closed.scoring
     table = scoring.position_bias
     alike = replace(scoring, position_bias=None if table is None else np.repeat(table, h, axis=0))
@@ -110,7 +110,7 @@ def _scored_alike(layer: Layer, closed: Layer, d: int) -> Layer:
 
 
 def _tiled(projection: Projection, heads: int, d: int) -> Projection:
-    """The same projection for every head, side by side. [in, out] -> [in, h·out]"""
+    """Return the same projection for every head, side by side. [in, out] -> [in, h·out]"""
     if heads == 1:
         return projection
     weight, bias = weight_of(projection, d), projection.bias
@@ -118,17 +118,17 @@ def _tiled(projection: Projection, heads: int, d: int) -> Projection:
 
 
 def weight_of(projection: Projection, d: int) -> Floats:
-    """The weight, the identity where there is none. -> [in, out]"""
+    """Return the weight, the identity where there is none. -> [in, out]"""
     return np.eye(d, dtype=np.float32) if projection.weight is None else projection.weight
 
 
 def scored(layer: Layer, **changes: object) -> Layer:
-    """The layer with its scores made in another way."""
+    """Return the layer with changed scoring."""
     return replace(layer, scoring=replace(layer.scoring, **changes))
 
 
 def attracting(layer: Layer, times: float, d: int) -> Layer:
-    """The layer with the query's weights so many times as large; 0 hides who looks.
+    """Return the layer with the query's weights multiplied by `times`; 0 removes the query.
 
     A query's bias stays: it asks the same of every key, whoever looks.
     """
@@ -137,7 +137,7 @@ def attracting(layer: Layer, times: float, d: int) -> Layer:
 
 
 def only_head(layer: Layer, head: int, d: int) -> Layer:
-    """The layer with the other heads' values put to zero."""
+    """Return the layer with the values of the other heads set to zero."""
     value, output = layer.value, layer.output
     if output.weight is not None:
         kept = _block(output.weight.shape[0], layer.heads, head)
@@ -150,7 +150,7 @@ def only_head(layer: Layer, head: int, d: int) -> Layer:
 
 
 def _block(width: int, heads: int, head: int) -> Floats:
-    """1 for the columns of one head, 0 for the others. -> [h·v]"""
+    """Return 1 for the columns of one head, 0 for the others. -> [h·v]"""
     edges = [number * width // heads for number in range(heads + 1)]
     start, stop = list(pairwise(edges))[head]
     kept = np.zeros(width, np.float32)

@@ -1,4 +1,4 @@
-"""Where the training of the bundled model starts: four heads in closed form.
+"""The initial weights of the bundled model's training: four heads in closed form.
 
 Each head gives a quarter of the columns of the half-whitened vectors, so that what they give side
 by side stands where the static vectors stand and needs no output projection.
@@ -26,17 +26,17 @@ HEADS, KEY_WIDTH, SEED = 4, 16, 1
 ASSOCIATING = 1
 FREQUENT = 30_000
 BESIDE = 4.0
-"""How much less, in the logarithm, a head for one side sees of the other."""
+"""The offset of the scores of the other side, in a head for one side."""
 STRENGTHS = (1.0, 1.0, 0.6, 0.6)
-"""How much each head's values count."""
+"""The factor of each head's values."""
 WORD_BIAS = (1.1, 1.1, 0.15, 0.15)
-"""How much informativeness counts for each head: little where function words are grammar."""
+"""The factor of the word bias in each head; small in heads for neighboring function words."""
 STILL = 0.05
-"""The size of the random queries of heads whose keys are zero: they can begin to learn."""
+"""The scale of random queries in heads whose keys are zero, so that gradients are not zero."""
 
 
 def start(vectors: Floats, frequencies: Floats) -> Layer:
-    """The layer that is trained. [V, d], [V] -> layer"""
+    """Return the initial layer. [V, d], [V] -> layer"""
     value, key = half_whitening(vectors), attraction(vectors, frequencies).weight
     assert value.weight is not None  # noqa: S101 - for mypy
     assert value.bias is not None  # noqa: S101 - for mypy
@@ -64,7 +64,7 @@ def start(vectors: Floats, frequencies: Floats) -> Layer:
 
 
 def beside(side: int) -> Floats:
-    """1 − |Δ| on one side, −4 − 0.3·|Δ| on the other, by distance Δ. -> [1, 2·reach+1]"""
+    """Return 1 − |Δ| on one side, −4 − 0.3·|Δ| on the other, by distance Δ. -> [1, 2·reach+1]"""
     distances = np.arange(-REACH, REACH + 1)
     near, far = 1.0 - np.abs(distances), -BESIDE - 0.3 * np.abs(distances)
     table: Floats = np.where(distances * side > 0, near, far).astype(np.float32)[None]
@@ -72,7 +72,7 @@ def beside(side: int) -> Floats:
 
 
 def _directions(keys: Floats, frequencies: Floats) -> Floats:
-    """The directions in which keys vary most, each word by the attention it draws. -> [d, k]"""
+    """Return the directions of most variance of keys, weighted by attention. -> [d, k]"""
     weights = frequencies * 1e-3 / (1e-3 + frequencies)
     _, directions = np.linalg.eigh((keys.T * weights) @ keys)
     top: Floats = directions[:, ::-1][:, :KEY_WIDTH]

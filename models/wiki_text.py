@@ -15,8 +15,8 @@ from tqdm import tqdm
 from polyseme.tokenizer import splits, words
 
 VOCABULARY = 100_000
-# A lower-case form that is seen this much more seldom than the name it spells is left out, so that
-# in lower-cased text `german` and `java` fall back to German and Java.
+# A lower-case form that is this many times rarer than the name is excluded, so that `german` and
+# `java` in lower-cased text fall back to German and Java.
 NAME_RATIO = 50
 _MARKUP = regex.compile(r"formula_\d+")
 _CHUNK = 20_000
@@ -31,21 +31,21 @@ def paragraphs(corpus: Path) -> Iterator[str]:
 
 
 def chunks(corpus: Path) -> Iterator[list[str]]:
-    """Yield the paragraphs in lists that are worth sending to another process."""
+    """Yield the paragraphs in lists that are large enough to send to another process."""
     lines = paragraphs(corpus)
     while chunk := list(islice(lines, _CHUNK)):
         yield chunk
 
 
 def tokens(paragraph: str) -> list[str]:
-    """Cut a paragraph as the service does, contractions and possessives split, names left whole."""
+    """Tokenize a paragraph as in the service; split contractions and possessives but no names."""
     found: list[str] = []
     for start, end in words(paragraph):
         word = paragraph[start:end].replace("’", "'")
         if _MARKUP.fullmatch(word):
             continue
         first = next(splits(word), [(0, len(word))])
-        # A contraction is split in two; the joints of Hawai'i and O'Brien are pieces of their own.
+        # A contraction has two pieces; the apostrophes of Hawai'i and O'Brien are separate pieces.
         contraction = len(first) == len(("stem", "clitic")) and "'" in word[first[1][0] :]
         found += [word[a:b] for a, b in first] if contraction else [word]
     return found

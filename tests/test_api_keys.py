@@ -88,7 +88,7 @@ def test_an_invalid_line_is_rejected_by_its_number(tmp_path: Path, line: str) ->
     with pytest.raises(KeyFileError) as caught:
         read_key_file(file)
     assert str(caught.value) == (
-        "Line 3 of the key file is not a name and a hash, as `polyseme keys new` prints them"
+        "Line 3 of the key file is not a name and a hash as printed by `polyseme keys new`"
     )
 
 
@@ -99,7 +99,7 @@ def test_an_invalid_line_is_rejected_by_its_number(tmp_path: Path, line: str) ->
 def test_a_repeated_name_or_key_is_rejected(tmp_path: Path, line: str, what: str) -> None:
     with pytest.raises(KeyFileError) as caught:
         read_key_file(written(tmp_path, f"one {HASH}\n{line}"))
-    assert str(caught.value) == f"Line 2 of the key file has the {what} of an earlier line"
+    assert str(caught.value) == f"Line 2 of the key file repeats the {what} of an earlier line"
 
 
 def spoiled(folder: Path, how: str) -> Path:

@@ -1,7 +1,7 @@
-"""API keys: how they are made, stored as hashes in a file, and checked.
+"""API keys: generating keys, reading a file of their hashes, and checking a key.
 
-A key is 256 random bits, which nobody can guess, so one round of SHA-256 is enough. Memory and the
-file hold only the digests, which cannot be used as keys.
+A key has 256 random bits and cannot be guessed, so one round of SHA-256 is enough. The file and
+the memory of the service hold only digests, which cannot be used as keys.
 """
 
 import hashlib
@@ -15,11 +15,11 @@ from pathlib import Path
 
 NAME_PATTERN = r"[A-Za-z0-9._-]{1,64}"
 MAX_KEYS = 1000
-"""Keys in a file at most: every request is compared with all of them."""
+"""Maximum number of keys in a file; every request is compared with all of them."""
 _MAX_BYTES = 1 << 18
 _NAME = re.compile(NAME_PATTERN)
 _UNNAMED = re.compile(r"key-[0-9]+")
-"""The names of keys that are given without a name."""
+"""The generated names of the keys in the setting `api_keys`, which have none."""
 _HASH = re.compile(r"sha256:([0-9A-Fa-f]{64})")
 
 
@@ -28,53 +28,53 @@ class KeyFileError(ValueError):
 
 
 def generate_key() -> str:
-    """A key of 256 random bits, with a prefix that secret scanners recognize."""
+    """Return a key of 256 random bits, with a prefix that secret scanners recognize."""
     return f"polyseme_{secrets.token_urlsafe(32)}"
 
 
 def key_file_line(name: str, key: str) -> str:
-    """The line of a key in a key file."""
+    """Return the line of a key in a key file."""
     return f"{name} sha256:{_digest(key.encode()).hex()}"
 
 
 def is_valid_name(name: str) -> bool:
-    """Whether a key in a file may have this name."""
+    """Return whether a key in a file may have this name."""
     return bool(_NAME.fullmatch(name)) and not _UNNAMED.fullmatch(name)
 
 
 def digests_of_keys(keys: Iterable[str]) -> dict[str, bytes]:
-    """The digests of keys without names, each in plain text or as `sha256:HEX`.
+    """Return the digests of keys by generated names; each key is plain text or `sha256:HEX`.
 
     Raises ValueError for a malformed hash.
     """
     digests = {}
     for number, key in enumerate(keys, 1):
-        found = _HASH.fullmatch(key)
-        if key.startswith("sha256:") and not found:
+        match = _HASH.fullmatch(key)
+        if key.startswith("sha256:") and not match:
             raise ValueError("a hash is `sha256:` and 64 hexadecimal digits")
-        digests[f"key-{number}"] = bytes.fromhex(found[1]) if found else _digest(key.encode())
+        digests[f"key-{number}"] = bytes.fromhex(match[1]) if match else _digest(key.encode())
     return digests
 
 
 def read_key_file(path: Path) -> dict[str, bytes]:
-    """Read the digests of a key file by their names. Raises KeyFileError for an invalid file."""
+    """Read the digests of a key file by name; raise KeyFileError if the file is invalid."""
     keys: dict[str, bytes] = {}
     for number, line in enumerate(_read_text(path).split("\n"), 1):
         entry = line.strip(" \t\r")
         if not entry or entry.startswith("#"):
             continue
         name, _, rest = entry.partition(" ")
-        found = _HASH.fullmatch(rest.strip(" \t"))
-        if not found or not is_valid_name(name):
+        match = _HASH.fullmatch(rest.strip(" \t"))
+        if not match or not is_valid_name(name):
             raise KeyFileError(
-                f"Line {number} of the key file is not a name and a hash, as `polyseme keys new`"
-                " prints them"
+                f"Line {number} of the key file is not a name and a hash as printed by"
+                " `polyseme keys new`"
             )
-        digest = bytes.fromhex(found[1])
+        digest = bytes.fromhex(match[1])
         if name in keys:
-            raise KeyFileError(f"Line {number} of the key file has the name of an earlier line")
+            raise KeyFileError(f"Line {number} of the key file repeats the name of an earlier line")
         if digest in keys.values():
-            raise KeyFileError(f"Line {number} of the key file has the key of an earlier line")
+            raise KeyFileError(f"Line {number} of the key file repeats the key of an earlier line")
         if len(keys) == MAX_KEYS:
             raise KeyFileError(f"The key file has more than {MAX_KEYS} keys")
         keys[name] = digest
@@ -82,12 +82,12 @@ def read_key_file(path: Path) -> dict[str, bytes]:
 
 
 def find_key(keys: Mapping[str, bytes], sent: str) -> str | None:
-    """The name of the key that was sent in a header, or None if it is not valid.
+    """Return the name of the key sent in a header, or None if the key is not valid.
 
     The key is compared with every digest in constant time, so the duration reveals nothing.
     """
     digest = _digest(sent.encode("latin-1"))  # WSGI decodes header bytes as Latin-1
-    matches = [name for name, one in keys.items() if hmac.compare_digest(digest, one)]
+    matches = [name for name, known in keys.items() if hmac.compare_digest(digest, known)]
     return matches[0] if matches else None
 
 
@@ -96,7 +96,7 @@ def _digest(key: bytes) -> bytes:
 
 
 def _read_text(path: Path) -> str:
-    """Read a file that may be anything: a pipe, a device, a very large file."""
+    """Read the file; raise KeyFileError if it is a pipe, a device or too large."""
     try:
         # Without O_NONBLOCK, opening a pipe blocks until somebody writes to it.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic writes: a file appears complete or not at all."""
 
 import errno
 import os
@@ -10,23 +10,24 @@ from pathlib import Path
 from typing import IO
 
 TEMPORARY_PREFIX = ".writing-"
-"""The prefix of the names of unfinished files."""
+"""The prefix of the names of temporary files."""
 
 
 def atomic_write(path: Path, data: bytes) -> None:
-    """Write a file and rename it into place. Raises as `atomic_files` does."""
+    """Write a file atomically; raise the same errors as `atomic_files`."""
     with atomic_files(path) as (file,):
         file.write(data)
 
 
 @contextmanager
 def atomic_files(*paths: Path) -> Iterator[list[IO[bytes]]]:
-    """Open files that are renamed into place once all of them are complete and on the disk.
+    """Open temporary files and rename them to `paths` once all are complete and synced to disk.
 
-    Until then each one has a name with TEMPORARY_PREFIX in the folder of its path; an unfinished
-    file is removed at the end. A symbolic link is kept and its target is replaced; the new file
-    takes over the permissions of the old one. Raises OSError if the folder does not exist, if the
-    path is not a regular file (such as /dev/stdout), and if the file cannot be written.
+    Each temporary file is in the folder of its path; its name begins with TEMPORARY_PREFIX. If the
+    context ends with an exception, the temporary files are removed. A symbolic link is kept and its
+    target is replaced; the new file has the permissions of the old one. Raises OSError if the
+    folder does not exist, if a path exists and is not a regular file (such as /dev/stdout), or if a
+    file cannot be written.
     """
     targets = [_resolve(path) for path in paths]
     with ExitStack() as stack:
@@ -41,7 +42,7 @@ def atomic_files(*paths: Path) -> Iterator[list[IO[bytes]]]:
 
 
 def _resolve(path: Path) -> Path:
-    """Follow symbolic links, and check that a file can be put there."""
+    """Follow symbolic links, and check that the target can be a regular file."""
     if path.exists() and not path.is_file():
         raise FileExistsError(errno.EEXIST, "The path exists and is not a regular file", str(path))
     target = path.resolve()
@@ -54,7 +55,7 @@ def _resolve(path: Path) -> Path:
 def _temporary_file(target: Path) -> Iterator[IO[bytes]]:
     """Open a file beside the target, and remove it at the end unless it has been renamed.
 
-    The name is chosen before the file is opened, so an interruption in between leaves no file.
+    The name is chosen before the file is opened, so that an interrupted open is cleaned up too.
     """
     temporary = target.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
     try:

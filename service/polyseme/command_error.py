@@ -1,11 +1,11 @@
-"""The error that ends a command with one sentence."""
+"""The error that ends a command of the command line."""
 
 
 class CommandError(Exception):
-    """Why a command cannot continue, and what to do about it.
+    """A command cannot continue; the message names the problem and what to do.
 
-    The command line prints the sentence and exits with code 1. It never occurs while a request is
-    served, so it is not part of the tree in `errors.py`.
+    The command line prints the message and exits with code 1. The service never raises this error,
+    so it is not part of the tree in `errors.py`.
     """
 
     def __init__(self, sentence: str) -> None:

@@ -40,7 +40,7 @@ class FieldError:
 
 
 class PolysemeError(Exception):
-    """The root of the tree; raised itself, an internal error."""
+    """The base class of all errors; raised directly, an internal error."""
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal"
@@ -70,13 +70,13 @@ class NotJsonError(PolysemeError):
     status, code, title = 400, "not_json", "The body is not JSON"
     detail = "The body is not well-formed JSON in UTF-8."
     hint = (
-        "Send one JSON object, or one JSON value per line as application/x-ndjson. Values must be"
-        " finite and text valid Unicode."
+        "Send one JSON object, or one JSON value per line as application/x-ndjson. Numbers must be"
+        " finite, and strings must be valid Unicode."
     )
 
 
 class MalformedError(PolysemeError):
-    """The request is not valid HTTP, or its head is too long."""
+    """The request is not valid HTTP, or its request line or headers are too long."""
 
     status, code, title = 400, "malformed", "The request is not well-formed HTTP"
     detail = "The request line or a header is malformed or too long."
@@ -220,7 +220,7 @@ class _RetryLater:
     retry_after: ClassVar[int] = 5
 
     def __init__(self, detail: str | None = None, retry_after: int | None = None) -> None:
-        super().__init__(detail)  # type: ignore[call-arg]  # PolysemeError's, by the order of bases
+        super().__init__(detail)  # type: ignore[call-arg]  # the next base is PolysemeError
         self.seconds = self.retry_after if retry_after is None else retry_after
 
     def headers(self) -> dict[str, str]:
@@ -237,7 +237,7 @@ class RateLimitedError(_RetryLater, PolysemeError):
 
 
 class NotReadyError(_RetryLater, PolysemeError):
-    """The service cannot answer requests now."""
+    """The service cannot serve requests now."""
 
     status, code, title = 503, "not_ready", "The service is not ready"
     detail = "The service is not ready."
@@ -248,7 +248,7 @@ class ModelFolderError(NotReadyError):
     """A model folder is incomplete, damaged, or does not match its manifest."""
 
     code, title = "broken_model", "The model cannot be used"
-    detail = "The model's files are missing, damaged or do not match the manifest."
+    detail = "The model's files are missing or damaged, or do not match the manifest."
     hint = "`polyseme models verify NAME` on the server reports the problem."
 
 

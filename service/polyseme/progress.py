@@ -1,26 +1,26 @@
-"""Progress of long work. These classes show nothing; `cli/progress.py` draws on a terminal."""
+"""Progress of long tasks. These classes print nothing; `cli/progress.py` prints to a terminal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 class ProgressBar:
-    """One stage of the work."""
+    """The progress of one stage of a task."""
 
     def __init__(self) -> None:
         self.done = 0
 
     def reach(self, done: int, rows: int = 0) -> None:  # noqa: ARG002 - shown by subclasses
-        """Set how much of the stage is done, and how many rows that is."""
+        """Set the completed part of the stage, and the number of rows in it."""
         self.done = done
 
     def advance(self, count: int) -> None:
-        """Add to what is done."""
+        """Add to the completed part."""
         self.reach(self.done + count)
 
 
 class Progress:
-    """Stages of work, one after the other."""
+    """The progress of a task, in consecutive stages."""
 
     @contextmanager
     def stage(self, name: str, total: int, *, in_bytes: bool = True) -> Iterator[ProgressBar]:  # noqa: ARG002
@@ -28,7 +28,7 @@ class Progress:
         yield ProgressBar()
 
     def say(self, sentence: str) -> None:
-        """Write a sentence beside the bar."""
+        """Write a message above the bar."""
 
 
 SILENT = Progress()

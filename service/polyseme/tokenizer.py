@@ -1,7 +1,8 @@
-"""Tokenization: the words of a text, each with the vocabulary entry that stands for it.
+"""Tokenization: the words of a text, and the vocabulary entry of each.
 
-GloVe was tokenized as in the Penn Treebank (`did` + `n't`), Word2Vec and fastText were not, and no
-word pattern suits all of them. A word is looked up whole first and split only where that fails.
+GloVe's corpus was tokenized as in the Penn Treebank (`did` + `n't`), those of Word2Vec and fastText
+were not, and no word pattern fits all of them. Each word is looked up unsplit first, and split only
+if the vocabulary lacks it.
 """
 
 import unicodedata
@@ -15,11 +16,14 @@ Case: TypeAlias = Literal["auto", "exact", "lower"]
 Resolution: TypeAlias = Literal["exact", "lower", "capitalised", "upper", "subword", "oov"]
 Span: TypeAlias = tuple[int, int]
 CanCompose: TypeAlias = Callable[[str], bool]
-"""Whether a spelling that the vocabulary lacks has a vector, composed from its subwords."""
+"""A function that returns whether the subwords compose a vector for a spelling."""
 
 
 class ResolvedToken(NamedTuple):
-    """A word of a text; `start` and `end` are code points, None for words that come tokenized."""
+    """A token and its vocabulary entry.
+
+    `start` and `end` are offsets in code points, None for tokens of a pretokenized sentence.
+    """
 
     text: str
     start: int | None
@@ -29,18 +33,18 @@ class ResolvedToken(NamedTuple):
     resolution: Resolution
     row: int | None
     composed: str | None = None
-    """the spelling whose subwords make the vector of a word without a vocabulary entry"""
+    """the spelling whose subwords compose the vector of a word outside the vocabulary"""
 
 
 class RowLookup(Protocol):
     """The part of a vocabulary that tokenization needs."""
 
     def row(self, word: str) -> int | None:
-        """Return the row of a word as it is spelled, None where the vocabulary lacks it."""
+        """Return the row of a word exactly as spelled, None if the vocabulary lacks it."""
 
 
-# Every repetition that could be retried from each character is bounded. Hostile text, such as a
-# megabyte of `a+a+a+…`, costs time in proportion to its length.
+# Every repetition that the engine could retry from each character is bounded, so the time for
+# hostile text, such as a megabyte of `a+a+a+…`, is linear in its length.
 _WORD = regex.compile(
     r"""
       (?: https?:// | www\. ) [^\s\x1c-\x1f<>"]* [^\s\x1c-\x1f<>"'’”.,;:!?…)\]}]  # a web address
@@ -64,17 +68,17 @@ _SHORT_RUN = regex.compile(r"(\S)\1{1,2}")
 
 
 def words(text: str) -> Iterator[Span]:
-    """Yield (start, end) of each Unicode word, in code points; only white space lies between them.
+    """Yield (start, end) of each word, in code points; only white space is between them.
 
     Contractions, hyphenated words, numbers, abbreviations, web addresses and emoji with their
-    modifiers are one word each; the vocabulary decides later whether to split them.
+    modifiers are one word each; `tokenize` splits those that the vocabulary lacks.
     """
     for match in _WORD.finditer(text):
         yield match.span()
 
 
 def splits(word: str) -> Iterator[list[Span]]:
-    """Yield ways to split a word, the coarsest first; each is a list of (start, end).
+    """Yield the possible splits of a word, the coarsest first; each is a list of (start, end).
 
     The spans of one split are adjacent and cover the word.
     """
@@ -93,10 +97,10 @@ def splits(word: str) -> Iterator[list[Span]]:
 
 
 def spellings(word: str, case: Case) -> Iterator[tuple[str, Resolution]]:
-    """Yield (spelling, resolution) in the order of lookup; the same spelling may come twice.
+    """Yield (spelling, resolution) in the order of lookup; a spelling may occur twice.
 
-    `auto` is the word as written, then in lower case, capitalized, and in upper case. Another
-    Unicode normal form and a typographic apostrophe count as written the same.
+    `auto` tries the word as written, in lower case, capitalized, and in upper case. The NFC form of
+    the word, with a straight apostrophe, is tried next and has the same resolutions.
     """
     for form in dict.fromkeys((word, unicodedata.normalize("NFC", word).replace("’", "'"))):
         lower = form.lower()
@@ -111,7 +115,7 @@ def spellings(word: str, case: Case) -> Iterator[tuple[str, Resolution]]:
 
 
 def no_subwords(_spelling: str) -> bool:
-    """Compose no word: a `CanCompose` for models without subwords."""
+    """Return False: the `CanCompose` of models without subwords."""
     return False
 
 
@@ -120,7 +124,7 @@ def resolve(
 ) -> ResolvedToken:
     """Return the token of one word, without splitting or composing it."""
     end = None if start is None else start + len(word)
-    # Most words are found as they are written and need no other spelling.
+    # Most words are in the vocabulary as written.
     if case != "lower" and (row := vocabulary.row(word)) is not None:
         return ResolvedToken(word, start, end, word, "exact", row)
     for spelling, resolution in spellings(word, case):
@@ -136,7 +140,7 @@ def resolve_all(
     case: Case = "auto",
     composes: CanCompose = no_subwords,
 ) -> list[ResolvedToken]:
-    """Return one token for each word of a sentence that comes tokenized; none is split."""
+    """Return one token for each word of a pretokenized sentence, without splitting."""
     return [_compose(resolve(text, vocabulary, case), case, composes) for text in texts]
 
 
@@ -156,7 +160,7 @@ def iter_tokens(
     case: Case = "auto",
     composes: CanCompose = no_subwords,
 ) -> Iterator[ResolvedToken]:
-    """Yield what `tokenize` returns, one token at a time."""
+    """Yield the tokens that `tokenize` returns, one at a time."""
     for start, end in words(text):
         token = resolve(text[start:end], vocabulary, case, start)
         if token.row is None:
@@ -170,8 +174,9 @@ def _split_or_compose(
 ) -> list[ResolvedToken]:
     """Return the tokens of a word that the vocabulary lacks.
 
-    The first split whose pieces are all known, else the whole word composed, else the finest split
-    with a known word, else the word as it is.
+    The result is the first of these that exists: the coarsest split whose pieces are all known; the
+    unsplit word, composed from its subwords; the finest split, if a piece with a letter or digit is
+    known; the unsplit word as an unknown token.
     """
     tokens, offset = [whole], whole.start or 0
     for split in splits(whole.text):
@@ -187,7 +192,7 @@ def _split_or_compose(
 
 
 def _compose(token: ResolvedToken, case: Case, composes: CanCompose) -> ResolvedToken:
-    """Return the token, with the spelling to compose where it is unknown and has subwords."""
+    """Return the token; an unknown one gets the spelling to compose, if it has subwords."""
     if token.row is None:
         for spelling, _ in spellings(token.text, "lower" if case == "lower" else "exact"):
             if composes(spelling):
@@ -196,15 +201,15 @@ def _compose(token: ResolvedToken, case: Case, composes: CanCompose) -> Resolved
 
 
 class Tokenizer:
-    """Returns the tokens of `tokenize` and `resolve_all`, and caches those of short words.
+    """A tokenizer with a cache; returns the same tokens as `tokenize` and `resolve_all`.
 
-    No word contains white space, and none depends on what lies beyond it. A text is therefore
-    split at white space and each chunk tokenized once. Threads may share a tokenizer.
+    No word contains white space or depends on the text beyond it, so a text is split at white space
+    and the tokens of each short chunk are cached. Threads may share a tokenizer.
     """
 
     CACHE_SIZE = 8192
-    """Chunks for each case: about 3 MB, 25 MB where each character is a token."""
-    LONGEST_CACHED = 16
+    """Chunks cached for each `case`: about 3 MB, or 25 MB if each character is a token."""
+    MAX_CACHED_LENGTH = 16
     """Characters of the longest chunk in the cache; longer ones are rare."""
 
     def __init__(self, vocabulary: RowLookup, composes: CanCompose = no_subwords) -> None:
@@ -217,12 +222,13 @@ class Tokenizer:
     def tokens(
         self, text: str, case: Case = "auto", most: int | None = None
     ) -> list[ResolvedToken]:
-        """The tokens of a text; with `most`, at least that many of the first, if there are."""
+        """Return the tokens of a text; with `most`, stop once there are at least that many."""
         found: list[ResolvedToken] = []
         append, new, find = found.append, tuple.__new__, text.find
         cache = self._chunks[case]
         end = 0
-        # Each chunk has a token, and only the last of `most` + 2 may contain white space.
+        # Each chunk has at least one token. The last of the `most` + 2 chunks is the rest of the
+        # text, which is not reached.
         for chunk in text.split(None, -1 if most is None else most + 1):
             start = find(chunk, end)
             end = start + len(chunk)
@@ -243,14 +249,14 @@ class Tokenizer:
         return found
 
     def words(self, words: Iterable[str], case: Case = "auto") -> list[ResolvedToken]:
-        """One token for each word of a sentence that comes tokenized."""
+        """Return one token for each word of a pretokenized sentence."""
         found = []
         cache = self._words[case]
         for word in words:
             token = cache.get(word)
             if token is None:
                 (token,) = resolve_all((word,), self._vocabulary, case, self._composes)
-                if len(word) <= self.LONGEST_CACHED:
+                if len(word) <= self.MAX_CACHED_LENGTH:
                     if len(cache) >= self.CACHE_SIZE:
                         cache.clear()
                     cache[word] = token
@@ -258,11 +264,11 @@ class Tokenizer:
         return found
 
     def _tokenize_chunk(self, chunk: str, case: Case, most: int | None) -> Iterable[ResolvedToken]:
-        """Return the tokens of a chunk, and cache them if it is short; else at most `most`."""
-        if len(chunk) > self.LONGEST_CACHED:  # a text without white space is one chunk
+        """Return the tokens of a chunk; those of a long one are not cached and at most `most`."""
+        if len(chunk) > self.MAX_CACHED_LENGTH:  # a text without white space is one chunk
             return islice(iter_tokens(chunk, self._vocabulary, case, self._composes), most)
         tokens = None
-        # Letters of ASCII, as in most chunks, are one word; they need no pattern.
+        # A chunk of ASCII letters, as most are, is one word.
         if chunk.isascii() and chunk.isalpha():
             token = resolve(chunk, self._vocabulary, case, 0)
             tokens = None if token.row is None else [token]

@@ -243,7 +243,7 @@ def test_a_service_with_a_broken_model_is_not_ready_and_reports_it(
     listed = {m["id"]: m["status"] for m in broken.get("/v1/models").json()["data"]}
     assert listed == {"broken": "broken", "wiki-en": "ok"}
     one = broken.get("/v1/models/broken").json()
-    assert one["problem"] == "vectors.npy has another checksum than manifest.json says."
+    assert one["problem"] == "vectors.npy: the checksum differs from manifest.json."
 
 
 def test_a_long_list_of_wrong_entries_ends_at_the_first(client: httpx.Client) -> None:

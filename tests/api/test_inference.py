@@ -189,7 +189,7 @@ def test_health_and_the_server_want_no_key_and_everything_else_does(guarded):
 
 def test_a_model_that_is_broken_is_not_ready(guarded, make_client, place):
     document = expect_problem(guarded.get("/v2/models/cut/ready", headers=KEY), 503, "broken_model")
-    assert "vectors.npy has another number of bytes" in document["error"]
+    assert "vectors.npy: the number of bytes" in document["error"]
     expect_problem(post(guarded, request(), "cut"), 503, "broken_model")
     broken = make_client(models_dir=place, model="cut")
     assert broken.get("/v2/health/live").status_code == 200

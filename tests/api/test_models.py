@@ -106,7 +106,7 @@ def test_a_model_found_broken_when_it_is_read_is_listed_so(started, place) -> No
     )
     model = client.get("/v1/models/two").json()
     assert model["status"] == "broken"
-    assert model["problem"] == "vectors.npy has another checksum than manifest.json says."
+    assert model["problem"] == "vectors.npy: the checksum differs from manifest.json."
 
 
 def test_without_a_folder_the_models_of_the_user_are_served(started, tmp_path, monkeypatch) -> None:
@@ -119,7 +119,7 @@ def test_without_a_folder_the_models_of_the_user_are_served(started, tmp_path, m
     assert first_number(client, "mine") == 1
 
 
-SIZE = "vectors.npy has another number of bytes than manifest.json says."
+SIZE = "vectors.npy: the number of bytes differs from manifest.json."
 
 
 @pytest.fixture(scope="module")

@@ -125,7 +125,7 @@ def test_a_limit_from_the_environment_applies_and_truncates_on_request(polyseme)
     assert (refused.returncode, refused.stdout) == (1, b"")
     assert refused.stderr.decode() == (
         "polyseme: A sentence has too many tokens: 3, over the limit max_sentence_tokens of 2."
-        " Send less, or raise the limit with POLYSEME_MAX_SENTENCE_TOKENS.\n"
+        " Shorten the input, or raise the limit with POLYSEME_MAX_SENTENCE_TOKENS.\n"
     )
     cut = polyseme("encode", "--truncate", "bank river money", **limit)
     assert json.loads(cut.stdout)["results"][0]["truncated"] == 1

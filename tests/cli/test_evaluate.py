@@ -144,9 +144,9 @@ def test_a_service_that_needs_a_key_or_does_not_respond_is_reported(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["coarsewsd", "EMPTY"], "neither coarsewsd.tar.xz nor the unpacked files"),
+        (["coarsewsd", "EMPTY"], "neither coarsewsd.tar.xz nor the extracted files"),
         (["coarsewsd", "SETS", "--model", "nobody"], "There is no model of this name."),
-        (["coarsewsd", "MOLES"], "has none of the words that the set asks for"),
+        (["coarsewsd", "MOLES"], "has none of the words of the set"),
         (["coarsewsd", "BROKEN"], "coarsewsd.tar.xz cannot be read"),
         (
             ["wic", "SETS", "--systems", "random", "--url", "http://127.0.0.1:1"],
@@ -180,7 +180,7 @@ def test_an_impossible_measurement_is_reported_in_one_sentence_without_a_file(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["coarsewsd", "SETS", "--split", "dev"], "--split names a part of WiC"),
+        (["coarsewsd", "SETS", "--split", "dev"], "--split applies only to WiC"),
         (["wic", "SETS", "--systems", "bert"], "the systems are most-frequent, static,"),
         (["wic", "SETS", "--systems", "mean", "--no-controls"], "not both"),
         (["wic", "SETS", "--systems", "most-frequent"], "no most frequent sense"),

@@ -128,7 +128,7 @@ def test_a_new_keys_line_goes_into_the_file_and_the_key_to_the_person(tmp_path):
         with file.open("ab") as out:
             out.write(done.stdout)
         said, key = done.stderr.decode().splitlines()
-        assert said == "The key, which is stored nowhere and shown only once:"
+        assert said == "The key is not stored and is shown only once:"
         assert key not in done.stdout.decode()
         keys[name] = key
     read = read_key_file(file)
@@ -178,8 +178,12 @@ def test_a_bad_file_ends_the_start_with_one_sentence(tmp_path, content):
         ("API_KEYS_FILE", "/no/such/file", "Path does not point to a file"),
         ("API_KEYS", " , ,", "there is nothing between the commas"),
         ("API_KEYS", "sha256:s3cretqx", "a hash is `sha256:` and 64 hexadecimal digits"),
-        ("RATE_LIMIT_STORAGE", "mongodb://s3cretqx", "the address begins with redis://"),
-        ("RATE_LIMIT_STORAGE", "redis://x:s3cretqx/0", "this is not an address of Redis"),
+        (
+            "RATE_LIMIT_STORAGE",
+            "mongodb://s3cretqx",
+            "the address must be memory:// or begin with redis://",
+        ),
+        ("RATE_LIMIT_STORAGE", "redis://x:s3cretqx/0", "this is not a valid Redis URL"),
     ],
 )
 def test_an_invalid_setting_of_keys_or_rates_is_named_and_not_shown(name, value, sentence):

@@ -32,7 +32,7 @@ def test_models_are_listed_and_the_default_one_is_marked(polyseme):
     assert (done.returncode, done.stderr) == (0, b"")
     lines = done.stdout.decode().splitlines()
     assert "* tiny  11 words  5 wide  float32  3 heads  2 layers" in lines
-    problem = "vectors.npy has another number of bytes than manifest.json says."
+    problem = "vectors.npy: the number of bytes differs from manifest.json."
     assert f"  broken  broken: {problem}" in lines
     assert "  unreadable  broken: manifest.json, name: Field required." in lines
     names = [line[2:].split("  ")[0] for line in lines]
@@ -57,7 +57,7 @@ def test_verifying_goes_on_after_a_broken_model_and_fails(polyseme):
     done = polyseme("models", "verify", "broken", "unreadable", "tiny")
     assert done.returncode == 1
     assert (done.stdout + done.stderr).decode().splitlines() == [
-        "broken: vectors.npy has another number of bytes than manifest.json says.",
+        "broken: vectors.npy: the number of bytes differs from manifest.json.",
         "unreadable: manifest.json, name: Field required.",
         "tiny: whole",
     ]
@@ -95,23 +95,23 @@ def test_a_broken_model_ends_in_one_sentence(polyseme, arguments):
     done = polyseme(*arguments)
     assert (done.returncode, done.stdout) == (1, b"")
     (line,) = done.stderr.decode().splitlines()
-    assert line.startswith(("polyseme: vectors.npy has", "polyseme: manifest.json, name"))
+    assert line.startswith(("polyseme: vectors.npy", "polyseme: manifest.json, name"))
 
 
 ESTIMATE = (
-    "polyseme: 4 words of 3 numbers: about 130 MB of memory to import, 1 MB on disk, which all"
-    " workers that serve it share."
+    "polyseme: 4 words of dimension 3: about 130 MB of memory to import, 1 MB on disk, shared"
+    " by all workers."
 )
 UNTOLD = (
     "polyseme: Warning: there are too few English function words to determine whether the words are"
-    " sorted by frequency, so all count as equally informative; --sorted declares that they are"
-    " sorted."
+    " sorted by frequency, so all words are treated as equally informative; --sorted declares"
+    " that they are sorted."
 )
 NO_TEXT = "\udcff"
 """Python's form of a byte of the command line that is not UTF-8."""
 A_NAME = (
     "polyseme: A model's name has at most 64 letters, digits, `.`, `_` and `-`, and starts with a"
-    " letter or digit; give one by --name.\n"
+    " letter or digit; --name sets it.\n"
 )
 
 
@@ -233,7 +233,7 @@ def test_a_model_is_replaced_only_on_request(importing):
     done = importing(content=rows(WORDS[::-1]))
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
-        "polyseme: A model of this name exists already; --replace replaces it.\n"
+        "polyseme: A model of this name already exists; --replace replaces it.\n"
     )
     assert snapshot(importing.models) == before
     assert importing("--replace").returncode == 0
@@ -357,7 +357,7 @@ def test_skipped_words_are_counted_on_standard_error(tmp_path):
         arguments = ["models", "export", "spaced", "--format", kind, "--output", out]
         done = run(*arguments, models_dir=tmp_path / "models")
         assert (done.returncode, done.stdout) == (0, b"")
-        sentence = f"polyseme: {left} words with white space were left out.\n"
+        sentence = f"polyseme: {left} words with white space were skipped.\n"
         assert done.stderr.decode() == sentence
 
 
@@ -390,7 +390,7 @@ def test_a_broken_model_writes_nothing(polyseme, tmp_path):
     done = polyseme("models", "export", "broken", "--output", tmp_path / "out.txt")
     assert (done.returncode, done.stdout) == (1, b"")
     (line,) = done.stderr.decode().splitlines()
-    assert line.startswith("polyseme: vectors.npy has")
+    assert line.startswith("polyseme: vectors.npy")
     assert not any(tmp_path.iterdir())
 
 

@@ -33,8 +33,8 @@ def test_the_needed_memory_and_disk_space_are_printed_first(tmp_path, large):
     # 20,000 · (200 bytes of numbers + 250 of a word); 20,000 · 200 bytes.
     assert code == 0
     assert err.splitlines()[0] == (
-        "polyseme: 20,000 words of 100 numbers: about 139 MB of memory to import, 4 MB on disk,"
-        " which all workers that serve it share."
+        "polyseme: 20,000 words of dimension 100: about 139 MB of memory to import, 4 MB on disk,"
+        " shared by all workers."
     )
 
 
@@ -76,7 +76,7 @@ def test_on_a_terminal_a_bar_shows_bytes_and_rows(tmp_path, large):
     assert out == "large  30000 words  100 wide  float32  lower-case  closed form\n"
     assert re.search(r"\rchecking: +\d+%\|[^|]*\| [\d.]+M?/36\.7M ", err), err
     assert re.search(r"\rreading: +\d+%\|[^|]*\| [\d.]+M/36\.7M \[.*[\d,]+ rows\]", err), err
-    assert "polyseme: 30,000 words of 100 numbers: about 150 MB of memory to import" in err
+    assert "polyseme: 30,000 words of dimension 100: about 150 MB of memory to import" in err
     shown = err.split("\r")
     assert not shown[-1].strip() or shown[-1].startswith(("polyseme: ", "\n"))
 

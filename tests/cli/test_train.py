@@ -71,7 +71,7 @@ def test_a_corpus_without_tags_is_enough(train, place):
 def test_without_anything_to_learn_from_it_is_a_usage_error(train):
     done = train()
     assert done.returncode == 2
-    assert b"give --tags, --corpus or both" in done.stderr
+    assert b"use --tags, --corpus or both" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -159,14 +159,46 @@ def test_the_splits_of_another_set_are_no_words():
         (TRAIN, None, "bank/train.data.txt is missing"),
         (TAUGHT, None, "bank/train.gold.txt is missing"),
         (GOLD, ["0", "1"], "bank/test.gold.txt has 2 labels for 4 sentences"),
-        (GOLD, ["0", "1", "2", "1"], "bank/test.gold.txt, line 3: the label is none"),
-        (GOLD, ["0", "1", "", "1"], "bank/test.gold.txt, line 3: the label is none"),
-        (TAUGHT, ["0", "1", "bank_river"], "bank/train.gold.txt, line 3: the label is none"),
-        (TEST, ["0\tbank"] * 3 + ["no tab"], "bank/test.data.txt, line 4: it is not the place"),
-        (TEST, ["0\tbank"] * 3 + ["2\ta bank"], "bank/test.data.txt, line 4: it is not the place"),
-        (TEST, ["0\tbank"] * 3 + ["-1\ta bank"], "test.data.txt, line 4: it is not the place"),
-        (TEST, ["0\tbank"] * 3 + ["0\t"], "bank/test.data.txt, line 4: it is not the place"),
-        (TEST, ["0\tbank"] * 3 + ["²\ta b c"], "bank/test.data.txt, line 4: it is not the place"),
+        (
+            GOLD,
+            ["0", "1", "2", "1"],
+            "bank/test.gold.txt, line 3: the label is not in classes_map.txt",
+        ),
+        (
+            GOLD,
+            ["0", "1", "", "1"],
+            "bank/test.gold.txt, line 3: the label is not in classes_map.txt",
+        ),
+        (
+            TAUGHT,
+            ["0", "1", "bank_river"],
+            "bank/train.gold.txt, line 3: the label is not in classes_map.txt",
+        ),
+        (
+            TEST,
+            ["0\tbank"] * 3 + ["no tab"],
+            "bank/test.data.txt, line 4: the line is not the position",
+        ),
+        (
+            TEST,
+            ["0\tbank"] * 3 + ["2\ta bank"],
+            "bank/test.data.txt, line 4: the line is not the position",
+        ),
+        (
+            TEST,
+            ["0\tbank"] * 3 + ["-1\ta bank"],
+            "test.data.txt, line 4: the line is not the position",
+        ),
+        (
+            TEST,
+            ["0\tbank"] * 3 + ["0\t"],
+            "bank/test.data.txt, line 4: the line is not the position",
+        ),
+        (
+            TEST,
+            ["0\tbank"] * 3 + ["²\ta b c"],
+            "bank/test.data.txt, line 4: the line is not the position",
+        ),
         (MAP, ["{"], "bank/classes_map.txt is not a JSON object"),
         (MAP, ["3"], "bank/classes_map.txt is not a JSON object"),
     ],
@@ -189,7 +221,7 @@ def test_an_empty_label_is_rejected_also_where_the_senses_have_no_names():
 
 def test_two_folders_of_one_word_are_rejected():
     copy = {f"copy/{name}": lines for name, lines in COARSE.items()}
-    with pytest.raises(CommandError, match="the name of one word"):
+    with pytest.raises(CommandError, match="the same name"):
         coarsewsd({**COARSE, **copy}, by_neighbour)
 
 

@@ -267,10 +267,10 @@ def test_the_document_has_plain_values(found):
 
 def test_an_impossible_measurement_is_reported(tmp_path):
     model = model_of(tmp_path, looking())
-    with pytest.raises(CommandError, match="give more tags"):
+    with pytest.raises(CommandError, match="use more tags"):
         explained(model, sentences()[:12])  # one sense
     short = [(words[2:5], [(1, *tag[1:]) for tag in tags]) for words, tags in sentences()[:-1]]
-    with pytest.raises(CommandError, match="stands among 4 others"):
+    with pytest.raises(CommandError, match="has 4 other known words"):
         explained(model, short)
 
 

@@ -94,7 +94,7 @@ def test_lemmas_of_the_training_are_excluded(place):
     """By the split of the model's own training, else by the default one."""
     left = [attention(place, model=model).returncode for model in ("unseen", "seen")]
     assert left == [0, 1]
-    assert attention(place).stderr.endswith(b"give more tags.\n")
+    assert attention(place).stderr.endswith(b"use more tags.\n")
 
 
 def test_words_of_the_evaluation_sets_are_excluded(place, tmp_path):
@@ -109,9 +109,9 @@ def test_words_of_the_evaluation_sets_are_excluded(place, tmp_path):
     ("model", "content", "said"),
     [
         ("tiny", "nonsense", "line 1: "),
-        ("tiny", "", "give more tags"),
-        ("unheld", None, "give --lemmas all"),
-        ("odd", None, "give more tags"),
+        ("tiny", "", "use more tags"),
+        ("unheld", None, "use --lemmas all"),
+        ("odd", None, "use more tags"),
         ("nobody", None, "no model of this name"),
     ],
 )

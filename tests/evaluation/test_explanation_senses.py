@@ -8,9 +8,9 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 from polyseme.evaluation.datasets import TokenizedOccurrence
 from polyseme.evaluation.senses import (
-    FEWEST,
-    LONGEST,
-    MOST,
+    MAX_OF_LEMMA,
+    MAX_WORDS,
+    MIN_OF_SENSE,
     Centroids,
     Lemma,
     NaiveBayes,
@@ -44,31 +44,38 @@ def lemma_of(senses, sentences=None):
 
 class TestMaterial:
     def test_a_lemma_needs_two_senses_that_occur_often(self):
-        found = collect_senses(some(river=FEWEST, money=FEWEST, seat=FEWEST - 1), everything, known)
+        found = collect_senses(
+            some(river=MIN_OF_SENSE, money=MIN_OF_SENSE, seat=MIN_OF_SENSE - 1), everything, known
+        )
         (lemma,) = found.lemmas
-        assert np.bincount(lemma.senses).tolist() == [FEWEST, FEWEST]
+        assert np.bincount(lemma.senses).tolist() == [MIN_OF_SENSE, MIN_OF_SENSE]
         assert {one.words[1][:5] for one in lemma.occurrences} == {"river", "money"}
-        assert not collect_senses(some(river=FEWEST, money=FEWEST - 1), everything, known).lemmas
+        assert not collect_senses(
+            some(river=MIN_OF_SENSE, money=MIN_OF_SENSE - 1), everything, known
+        ).lemmas
 
     def test_unknown_words_have_no_occurrences(self):
-        said = some(river=FEWEST, money=FEWEST)
+        said = some(river=MIN_OF_SENSE, money=MIN_OF_SENSE)
         said[0][0][0] = "Bank"
         assert not collect_senses(
             said, everything, lambda words: [w == "bank" for w in words]
         ).lemmas
 
     def test_only_lemmas_that_are_wanted_are_measured_and_all_words_are_counted(self):
-        said = [*some(river=FEWEST, money=FEWEST), (["The", "crane", "the"], [(1, "c", "bird")])]
+        said = [
+            *some(river=MIN_OF_SENSE, money=MIN_OF_SENSE),
+            (["The", "crane", "the"], [(1, "c", "bird")]),
+        ]
         found = collect_senses(said, lambda lemma: lemma == "c", known)
         assert found.lemmas == []
-        assert (found.counts["bank"], found.counts["the"]) == (2 * FEWEST, 2)
+        assert (found.counts["bank"], found.counts["the"]) == (2 * MIN_OF_SENSE, 2)
         assert found.tagged == ["crane", "bank"]
 
     def test_a_frequent_lemma_is_sampled_and_a_long_sentence_excluded(self):
-        said = some(river=MOST, money=MOST)
-        long = [tagged("seat", n, *["x"] * LONGEST) for n in range(FEWEST)]
+        said = some(river=MAX_OF_LEMMA, money=MAX_OF_LEMMA)
+        long = [tagged("seat", n, *["x"] * MAX_WORDS) for n in range(MIN_OF_SENSE)]
         (lemma,) = collect_senses([*said, *long], everything, known).lemmas
-        assert len(lemma.senses) == len(set(lemma.occurrences)) == MOST
+        assert len(lemma.senses) == len(set(lemma.occurrences)) == MAX_OF_LEMMA
         assert np.unique(lemma.senses).tolist() == [0, 1]
         assert collect_senses(said, everything, known, 1).lemmas[0].occurrences == lemma.occurrences
         assert collect_senses(said, everything, known, 2).lemmas[0].occurrences != lemma.occurrences

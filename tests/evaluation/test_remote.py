@@ -110,7 +110,7 @@ def test_a_sentence_that_the_service_rejects_ends_in_one_sentence(address):
     with pytest.raises(CommandError) as caught:
         list(service(SENTENCES[:3]))
     assert caught.value.sentence == (
-        "The service refuses a sentence: A sentence has too many tokens: 5, over the"
+        "The service rejects a sentence: A sentence has too many tokens: 5, over the"
         " limit max_sentence_tokens of 4. Raise its limit."
     )
 
@@ -119,7 +119,7 @@ def test_a_service_that_wants_a_key_is_given_it(address):
     guarded = address(api_keys="one,two")
     assert len(list(ServiceSource(guarded, key="two")(SENTENCES))) == len(SENTENCES)
     for key in (None, "three"):
-        with pytest.raises(CommandError, match="answers 401: The key is missing or wrong"):
+        with pytest.raises(CommandError, match="responds with 401: The key is missing or wrong"):
             ServiceSource(guarded, key=key)
 
 

@@ -89,12 +89,28 @@ def test_places_are_those_of_the_line():
         (GOLD, None, "no dev/dev.gold.txt"),
         ("wic/train/train.data.txt", None, "no train/train.data.txt"),
         (GOLD, ["T"], "dev/dev.gold.txt has 1 labels for 3 pairs"),
-        (GOLD, ["T", "F", "1"], "dev/dev.gold.txt, line 3: a label is T or F"),
-        (DATA, ["bank\tN\t0-0\tbank\tbank"] * 2 + ["x"], "dev/dev.data.txt, line 3: it is not"),
-        (DATA, ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-1\tb\tb"], "dev.data.txt, line 3: it is not"),
-        (DATA, ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0\tb\tb"], "dev.data.txt, line 3: it is not"),
-        (DATA, ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-0\tb\t"], "dev.data.txt, line 3: it is not"),
-        (DATA, ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-0\tb\tb\tb"], "line 3: it is not"),
+        (GOLD, ["T", "F", "1"], "dev/dev.gold.txt, line 3: the label is not T or F"),
+        (
+            DATA,
+            ["bank\tN\t0-0\tbank\tbank"] * 2 + ["x"],
+            "dev/dev.data.txt, line 3: the line is not",
+        ),
+        (
+            DATA,
+            ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-1\tb\tb"],
+            "dev.data.txt, line 3: the line is not",
+        ),
+        (
+            DATA,
+            ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0\tb\tb"],
+            "dev.data.txt, line 3: the line is not",
+        ),
+        (
+            DATA,
+            ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-0\tb\t"],
+            "dev.data.txt, line 3: the line is not",
+        ),
+        (DATA, ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-0\tb\tb\tb"], "line 3: the line is not"),
     ],
 )
 def test_a_malformed_set_is_rejected(name, lines, said):

@@ -60,11 +60,11 @@ FASTTEXTS = {
     "quantized": {
         "by its mark": (
             fasttext(quantized=1),
-            at(QUANTIZED_AT, "is quantized (.ftz; import the .bin that it was made from)"),
+            at(QUANTIZED_AT, "is quantized (.ftz); import the original .bin"),
         ),
         "by its pruned words": (
             fasttext(pruned=7),
-            at(QUANTIZED_AT - 1, "is quantized (.ftz; import the .bin that it was made from)"),
+            at(QUANTIZED_AT - 1, "is quantized (.ftz); import the original .bin"),
         ),
     },
     "a version": {
@@ -120,7 +120,7 @@ FASTTEXTS = {
     "a vector that is not finite": {
         f"{number} in {name}": (
             fasttext(*table),
-            at(end, f"has a number that is not finite in vector {vector}"),
+            at(end, f"has a value that is not finite in vector {vector}"),
         )
         for number in (np.nan, -np.inf)
         for name, table, vector, end in (

@@ -34,21 +34,21 @@ def place_of(content, word):
 
 
 COLUMNS = {
-    "a number less": (after("gnu", b"1 2"), "Line 5 has 2 numbers, but line 1 has 3"),
-    "a number more": (after("gnu", b"1 2 3 4"), "Line 5 has 4 numbers, but line 1 has 3"),
-    "a word alone": (after("gnu", b"")[:-2] + b"\n", "Line 5 has 0 numbers, but line 1 has 3"),
+    "a number less": (after("gnu", b"1 2"), "Line 5 has 2 values, but line 1 has 3"),
+    "a number more": (after("gnu", b"1 2 3 4"), "Line 5 has 4 values, but line 1 has 3"),
+    "a word alone": (after("gnu", b"")[:-2] + b"\n", "Line 5 has 0 values, but line 1 has 3"),
     "the first line has less": (
         row("gnu", b"1 2") + rows(),
-        "Line 2 has 3 numbers, but line 1 has 2",
+        "Line 2 has 3 values, but line 1 has 2",
     ),
     "the first line has more": (
         row("gnu", b"1 2 3 4") + rows(),
-        "Line 2 has 3 numbers, but line 1 has 4",
+        "Line 2 has 3 values, but line 1 has 4",
     ),
-    "two spaces": (after("gnu", b"1  2 3"), "Line 5 has 4 numbers, but line 1 has 3"),
-    "a head of three numbers": (text(head=b"4 3 1"), "Line 2 has 3 numbers, but line 1 has 2"),
-    "a head that says less": (text(head=b"4 2"), "Line 2 has 3 numbers, but line 1 declares 2"),
-    "a head that says more": (text(head=b"4 4"), "Line 2 has 3 numbers, but line 1 declares 4"),
+    "two spaces": (after("gnu", b"1  2 3"), "Line 5 has 4 values, but line 1 has 3"),
+    "a head of three numbers": (text(head=b"4 3 1"), "Line 2 has 3 values, but line 1 has 2"),
+    "a head that says less": (text(head=b"4 2"), "Line 2 has 3 values, but line 1 declares 2"),
+    "a head that says more": (text(head=b"4 4"), "Line 2 has 3 values, but line 1 declares 4"),
 }
 
 END_OF_THIRD = place_of(binary(), b"1999") - 1
@@ -69,7 +69,7 @@ TOO_MUCH = (b"nan", b"-NaN", b"inf", b"-inf", b"Infinity", b"1e39", b"-3.5e38", 
 ROWS = {
     "another number of columns": {name: (one, f"{s}{SKIP}") for name, (one, s) in COLUMNS.items()},
     "a count that lies": {
-        "too low": (text(head=b"3 3"), "Line 1 declares 3 words, but line 5 has another."),
+        "too low": (text(head=b"3 3"), "Line 1 declares 3 words, but line 5 has one more."),
         "too high": (text(head=b"5 3"), "Line 1 declares 5 words, but the file ends after 4."),
         "huge": (
             text(head=b"1000000000000 3"),
@@ -158,14 +158,14 @@ ROWS = {
         **{
             number.decode(): (
                 with_number(number),
-                f"Line 5 has a number that is not finite as float32{SKIP}",
+                f"Line 5 has a value that is not finite as float32{SKIP}",
             )
             for number in TOO_MUCH
         },
         **{
             f"{number} in binary": (
                 one_more(binary, "gnu", (1, number, 3)),
-                f"Byte {END_OF_BINARY} has a number that is not finite as float32{SKIP}",
+                f"Byte {END_OF_BINARY} has a value that is not finite as float32{SKIP}",
             )
             for number in (np.nan, np.inf, -np.inf)
         },

@@ -68,7 +68,7 @@ A_PICKLE = (
     " gensim's save_word2vec_format."
 )
 UNKNOWN = (
-    "The format is unknown: line 1 is neither a word with its numbers nor a word2vec header,"
+    "The format is unknown: line 1 is neither a word and its values nor a word2vec header,"
     " and the file is not a fastText .bin."
 )
 MARKED = "The file is text with a byte order mark; save it as UTF-8 without one."
@@ -89,7 +89,7 @@ FOREIGN = {
     "Zstandard": {
         "a raw block": (
             b"(\xb5/\xfd\x20" + struct.pack("<B", 7) + b"\x39\0\0" + b"x 1 2 3",
-            "The file is compressed with Zstandard; expand it first.",
+            "The file is compressed with Zstandard; decompress it first.",
         )
     },
     "an archive": {"one": (tar(), "The file is a .tar archive; unpack it first.")},

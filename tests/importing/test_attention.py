@@ -10,13 +10,13 @@ from tests.importing import files
 from tests.importing.comparison import GENSIM_DATA, word2vec
 
 UNSORTED = (
-    "polyseme: Warning: the words are not sorted by frequency, so all count as equally informative,"
-    " which separates senses less well; --sorted overrides this test."
+    "polyseme: Warning: the words are not sorted by frequency, so all words are treated as"
+    " equally informative, which separates senses less well; --sorted overrides this test."
 )
 UNTOLD = (
     "polyseme: Warning: there are too few English function words to determine whether the words are"
-    " sorted by frequency, so all count as equally informative; --sorted declares that they are"
-    " sorted."
+    " sorted by frequency, so all words are treated as equally informative; --sorted declares"
+    " that they are sorted."
 )
 BY_RANK, NONE = "rank in the file", "none: the file is not sorted by frequency"
 TEXTS = ["the fire in the mountains", "a man said that the government was there", "fire"]

@@ -25,9 +25,9 @@ from tests.importing.files import (
     rows,
 )
 
-TWICE = "The file is compressed twice; expand it once."
+TWICE = "The file is compressed twice; decompress it once."
 DAMAGED = "The file is damaged or truncated: it cannot be decompressed beyond byte {}."
-BAD_ZIP = "The .zip is damaged, encrypted or compressed by an unsupported method."
+BAD_ZIP = "The .zip is damaged, encrypted or compressed with an unsupported method."
 COMPRESSED = PACKINGS[1:]
 ZIP = archive({"vectors": rows()})
 LINES = b"".join(b"w%d" % number + b" 0" * 300 + b"\n" for number in range(120_000))
@@ -67,7 +67,7 @@ def test_a_zip_may_use_other_compression_methods(importer, method):
 def test_a_member_of_a_zip_is_chosen_by_its_name(importer):
     content = archive({"readme": b"Nothing", "folder/": b"", "folder/glove.7B.txt": rows()})
     assert importer.refusal(content) == (
-        "The .zip has 2 files (folder/glove.7B.txt, readme): name one of them."
+        "The .zip has 2 files (folder/glove.7B.txt, readme); --member selects one."
     )
     assert importer.refusal(content, "--member", "gnu") == "The .zip has no member of this name."
     done = importer.run(content, "--member", "folder/glove.7B.txt")
@@ -81,7 +81,7 @@ def test_only_a_zip_has_members(importer):
 
 
 def test_a_zip_without_files_is_rejected(importer):
-    sentence = "The .zip has 0 files (none): name one of them."
+    sentence = "The .zip has 0 files (none); --member selects one."
     assert importer.refusal(archive({})) == sentence
     assert importer.refusal(archive({"folder/": b""})) == sentence
 
@@ -102,7 +102,7 @@ def test_a_zip_names_no_place_to_write_to(importer):
 
 def test_the_names_in_a_zip_are_shown_without_what_they_would_do_to_a_terminal(importer):
     said = importer.refusal(archive({"a\nb\x1b[31m": rows(), "c" * 100: rows()}))
-    assert said == f"The .zip has 2 files (a?b?[31m, {'c' * 60}): name one of them."
+    assert said == f"The .zip has 2 files (a?b?[31m, {'c' * 60}); --member selects one."
 
 
 def flagged(content, bit):
@@ -170,7 +170,7 @@ def test_a_zip_with_an_array_is_an_array(importer):
     out = io.BytesIO()
     np.savez(out, vectors=VECTORS, more=VECTORS)
     assert importer.refusal(out.getvalue()) == (
-        "The .zip has 2 files (more.npy, vectors.npy): name one of them."
+        "The .zip has 2 files (more.npy, vectors.npy); --member selects one."
     )
 
 

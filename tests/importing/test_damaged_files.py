@@ -74,12 +74,12 @@ def test_a_word_that_is_no_text_after_decoding_is_rejected(importer):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (rows(), f"Line 3 has a number that is not finite as float16{SKIP}"),
+        (rows(), f"Line 3 has a value that is not finite as float16{SKIP}"),
         (
             binary(),
-            f"Byte {place_of(binary(), b'okapi')} has a number that is not finite as float16{SKIP}",
+            f"Byte {place_of(binary(), b'okapi')} has a value that is not finite as float16{SKIP}",
         ),
-        (fasttext(), "The file has a number that is not finite as float16."),
+        (fasttext(), "The file has a value that is not finite as float16."),
     ],
     ids=["text", "binary", "fastText"],
 )

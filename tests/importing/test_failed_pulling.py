@@ -12,13 +12,13 @@ from tests.importing.mirror import NAME
 
 DATA = f"/{NAME}/{NAME}.gz"
 OFFLINE = (
-    "gensim-data cannot be reached. On a machine with a network run `polyseme models pull` and"
-    " copy the model's folder, or download the file of vectors there and run `polyseme models"
-    " import` here; --mirror names another server with list.json and NAME/NAME.gz."
+    "gensim-data cannot be reached. On a machine with network access, run `polyseme models pull`"
+    " and copy the model's folder, or download the file of vectors and run `polyseme models import`"
+    " here; --mirror names another server with list.json and NAME/NAME.gz."
 )
 NO_INDEX = (
     "The list.json of gensim-data, or of the mirror, is not an index of vectors; --mirror names"
-    " another one."
+    " another server."
 )
 CUT = "The download is incomplete; try again."
 
@@ -68,7 +68,7 @@ def entry(**changes):
 CHECKSUM = "The downloaded file does not have the checksum of the index; try again."
 ABSENT = (
     "The server responds with 404 to the request for the file; try again later, or name another"
-    " mirror by --mirror."
+    " mirror with --mirror."
 )
 NESTED = b"[" * 100_000 + b"]" * 100_000
 SPOILED = {
@@ -148,8 +148,8 @@ def test_a_file_name_that_differs_from_the_index_is_reported(mirror, puller):
     done = puller.pull(NAME, mirror=mirror)
     assert (done.code, done.out) == (1, "")
     assert done.err == (
-        "polyseme: The folder of this name in gensim's data folder lacks the file that the index"
-        " names; remove the folder and try again.\n"
+        "polyseme: The folder of this name in gensim's data folder lacks the file named in the"
+        " index; remove the folder and try again.\n"
     )
     assert not puller.models.exists()
 
@@ -207,7 +207,7 @@ def test_a_download_that_cannot_begin_is_reported(mirror, puller, monkeypatch):
 )
 def test_a_mirror_has_to_be_an_address(puller, address):
     assert puller.refusal(NAME, "--mirror", address) == (
-        "The mirror has to be an address that begins with https:// or http://."
+        "The mirror must be a URL that begins with https:// or http://."
     )
 
 
@@ -219,5 +219,5 @@ def test_a_data_folder_that_cannot_be_created_is_reported(mirror, puller, tmp_pa
     assert (done.code, done.out, done.err) == (
         1,
         "",
-        "polyseme: gensim's data folder cannot be created; GENSIM_DATA_DIR names another one.\n",
+        "polyseme: gensim's data folder cannot be created; set GENSIM_DATA_DIR to another one.\n",
     )

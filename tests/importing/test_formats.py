@@ -111,7 +111,7 @@ def test_a_long_line_is_reported_at_any_buffer_boundary(importer, letters):
 @pytest.mark.parametrize(
     ("said", "content", "sentence"),
     [
-        ("glove", text(), "Line 2 has 3 numbers, but line 1 has 1"),
+        ("glove", text(), "Line 2 has 3 values, but line 1 has 1"),
         ("glove", binary(), None),
         ("glove", fasttext(), None),
         (

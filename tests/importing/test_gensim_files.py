@@ -110,7 +110,7 @@ PICKLE = (
     " gensim's save_word2vec_format."
 )
 UNTOLD = (
-    "The format is unknown: line 1 is neither a word with its numbers nor a word2vec header,"
+    "The format is unknown: line 1 is neither a word and its values nor a word2vec header,"
     " and the file is not a fastText .bin."
 )
 REFUSED = {

@@ -53,8 +53,8 @@ def test_the_result_reports_the_precision(importer):
 @pytest.mark.parametrize(("size", "processes"), [(70, 1), (7, 2), (7_000_000, 1)])
 @pytest.mark.slow
 def test_the_chunks_of_a_file_do_not_matter(importer, monkeypatch, kind, size, processes):
-    monkeypatch.setattr(loading, "_PIECE", size)
-    monkeypatch.setattr(loading, "_FEW", 0)
+    monkeypatch.setattr(loading, "_CHUNK_VALUES", size)
+    monkeypatch.setattr(loading, "_MIN_PARALLEL_VALUES", 0)
     words = [f"gnu{number}" for number in range(60)]
     vectors = np.random.default_rng(2).standard_normal((60, 7)).astype(np.float32)
     file = importer.file(build(kind, words, vectors))
@@ -75,7 +75,7 @@ def test_numbers_of_any_size_are_kept(importer):
 @pytest.mark.parametrize("number", [b"nan", b"inf", b"-1e39"])
 def test_a_number_that_is_not_finite_is_rejected_by_its_line(importer, number):
     said = importer.refusal(rows() + row("gnu", b"1 2 " + number), *INT8)
-    assert said.startswith("Line 5 has a number that is not finite as float32;")
+    assert said.startswith("Line 5 has a value that is not finite as float32;")
 
 
 def test_rows_with_non_finite_numbers_may_be_skipped(importer):
@@ -89,7 +89,7 @@ def test_a_fasttext_file_with_infinity_is_rejected(importer):
     vectors[2] = 3e38
     buckets = np.full((2, 3), 3e38, np.float32)
     said = importer.refusal(fasttext(WORDS, vectors, buckets), *INT8)
-    assert said == "The file has a number that is not finite as float32."
+    assert said == "The file has a value that is not finite as float32."
 
 
 @pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")
@@ -167,7 +167,7 @@ def test_the_size_of_an_import_includes_bytes_and_scales():
 
 @pytest.mark.slow
 def test_an_import_never_has_all_numbers_as_floats(tmp_path, monkeypatch):
-    monkeypatch.setattr(loading, "_PIECE", 50_000)
+    monkeypatch.setattr(loading, "_CHUNK_VALUES", 50_000)
     (tmp_path / "file").write_bytes(many("word2vec-binary", 30_000, 100))
     found = scan(VectorFile(tmp_path / "file", "word2vec-binary"), ProgressBar())
     tracemalloc.start()

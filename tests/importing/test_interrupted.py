@@ -143,8 +143,8 @@ def test_a_killed_process_is_reported(tmp_path, large):
         wait_for(lambda: not work.processes())
     assert (code, out) == (1, "")
     assert err.splitlines()[1] == (
-        "polyseme: A process that converted numbers was ended, perhaps for lack of memory;"
-        " --processes 1 takes the least."
+        "polyseme: A process that parsed vectors was killed, perhaps because memory ran out;"
+        " --processes 1 uses the least memory."
     )
     assert err.count("\n") == 2
     assert not any(work.models.iterdir())
@@ -152,8 +152,8 @@ def test_a_killed_process_is_reported(tmp_path, large):
 
 
 NO_SPACE = (
-    "polyseme: The disk of the models is full, or that of temporary files (TMPDIR); --limit or"
-    " --dtype int8 takes less."
+    "polyseme: The disk of the models or of temporary files (TMPDIR) is full; --limit or"
+    " --dtype int8 uses less."
 )
 SMALL = """
 mount -t tmpfs -o size="$1" tmpfs "$2" || exit 99

@@ -23,10 +23,10 @@ def refusal(importer, vectors, tensors, *options, metadata=None):
 
 
 KNOWN = (
-    "known are query, key, value and output, for further layers as layers.1.query, and the names of"
+    "known are query, key, value and output, in other layers layers.1.query etc., and the names in"
     " models/README.md."
 )
-NO_FIT = "which does not fit vectors of 5 numbers in the row convention"
+NO_FIT = "which does not fit vectors of dimension 5 in the row convention"
 TURN = "--convention column transposes it."
 WIDE = normal(RNG, 7, 6)
 UNFIT = {
@@ -66,24 +66,24 @@ UNFIT = {
     ),
     "word bias of another length": (
         {"query": SQUARE, "word_bias": np.zeros(7, np.float32)},
-        "The weights have a word_bias that is not 11 long.",
+        "The weights' word_bias does not have the shape [11].",
     ),
     "norm that stands nowhere": (
         {f"layers.0.attention_norm.{part}": SQUARE[0] for part in ("gain", "shift")},
         "The weights, layers.0: attention_norm is present, but the metadata set `norm: none`.",
     ),
-    "unknown": ({"Wz": SQUARE}, f"The weights have a tensor Wz; {KNOWN}"),
+    "unknown": ({"Wz": SQUARE}, f"The weights have an unknown tensor Wz; {KNOWN}"),
     "unknown in a layer": (
         {"layers.0.gate": SQUARE},
-        f"The weights have a tensor layers.0.gate; {KNOWN}",
+        f"The weights have an unknown tensor layers.0.gate; {KNOWN}",
     ),
     "of another model": (
         {"model.layers.0.self_attn.q_proj.weight": SQUARE},
-        f"The weights have a tensor model.layers.0.self_attn.q_proj.weight; {KNOWN}",
+        f"The weights have an unknown tensor model.layers.0.self_attn.q_proj.weight; {KNOWN}",
     ),
     "hostile": (
         {"query\n\x1b[31m" + "y" * 999: SQUARE},
-        f"The weights have a tensor query???31m{'y' * 49}; {KNOWN}",
+        f"The weights have an unknown tensor query???31m{'y' * 49}; {KNOWN}",
     ),
     "twice": (
         {"query": SQUARE, "Wq": SQUARE},
@@ -116,15 +116,15 @@ UNFIT = {
     ),
     "not a number": (
         {"query": SQUARE * np.float32("nan")},
-        "The weights' tensor query has a number that is not finite as float32.",
+        "The weights' tensor query has a value that is not finite as float32.",
     ),
     "infinite": (
         {"query_bias": np.full(5, -np.inf), "key": SQUARE},
-        "The weights' tensor query_bias has a number that is not finite as float32.",
+        "The weights' tensor query_bias has a value that is not finite as float32.",
     ),
     "beyond float32": (
         {"query": np.full((5, 5), 1e39)},
-        "The weights' tensor query has a number that is not finite as float32.",
+        "The weights' tensor query has a value that is not finite as float32.",
     ),
 }
 
@@ -146,7 +146,7 @@ def test_a_wrong_shape_is_reported_in_the_declared_convention(importer, vectors)
     assert "in the column convention; --convention row transposes it." in sentence
     wide = refusal(importer, vectors, {"key": WIDE}, "--convention", "column")
     assert wide.endswith(
-        "7 by 6, which does not fit vectors of 5 numbers in the column convention."
+        "7 by 6, which does not fit vectors of dimension 5 in the column convention."
     )
 
 
@@ -168,7 +168,7 @@ def test_heads_that_do_not_divide_are_rejected(importer, vectors, heads):
     assert sentence == f"The weights, layers.0: {expected}."
 
 
-NO_HEADS = "The weights' metadata have heads that are not 1 to 1024."
+NO_HEADS = "`heads` in the weights' metadata is not an integer from 1 to 1024."
 METADATA = {
     "no heads": ({"heads": "0"}, NO_HEADS),
     "negative heads": ({"heads": "-1"}, NO_HEADS),
@@ -177,16 +177,19 @@ METADATA = {
     "endless heads": ({"heads": "9" * 5000}, NO_HEADS),
     "layers that are no JSON": (
         {"layers": "scale"},
-        "The weights' metadata describe the layers in another form than a manifest.",
+        "`layers` in the weights' metadata does not have the form of a manifest's `layers`.",
     ),
     "layers with more than layers have": (
         {"layers": '[{"scale": true, "speed": 3}]'},
-        "The weights' metadata describe the layers in another form than a manifest.",
+        "`layers` in the weights' metadata does not have the form of a manifest's `layers`.",
     ),
-    "no layers": ({"layers": "[]"}, "The weights' metadata describe another number of layers."),
+    "no layers": (
+        {"layers": "[]"},
+        "The weights' metadata describe 0 layers, but the tensors have 1.",
+    ),
     "two layers": (
         {"layers": "[{}, {}]"},
-        "The weights' metadata describe another number of layers.",
+        "The weights' metadata describe 2 layers, but the tensors have 1.",
     ),
     "a word bias that is lacking": (
         {"layers": '[{"word_bias": true}]'},

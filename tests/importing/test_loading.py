@@ -55,8 +55,8 @@ def pieces(monkeypatch):
     """Set how many numbers are in a piece, and from how many on processes are started."""
 
     def are(size, few=4_000_000):
-        monkeypatch.setattr(loading, "_PIECE", size)
-        monkeypatch.setattr(loading, "_FEW", few)
+        monkeypatch.setattr(loading, "_CHUNK_VALUES", size)
+        monkeypatch.setattr(loading, "_MIN_PARALLEL_VALUES", few)
 
     return are
 
@@ -141,7 +141,7 @@ def test_a_number_that_is_not_finite_is_rejected_with_its_line_in_any_piece(impo
         spoiled = vectors.copy()
         spoiled[place, 6] = -np.inf
         said = importer.refusal(rows(words, spoiled), "--processes", 1)
-        assert said.startswith(f"Line {place + 1} has a number that is not finite as float32;")
+        assert said.startswith(f"Line {place + 1} has a value that is not finite as float32;")
 
 
 @pytest.mark.parametrize(
@@ -204,5 +204,5 @@ def test_insufficient_memory_is_reported(importer, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(place, name, too_much)
             assert importer.refusal(rows()) == (
-                "There is not enough memory; --limit, --dtype int8 or --processes 1 takes less."
+                "There is not enough memory; --limit, --dtype int8 or --processes 1 uses less."
             )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyseme.importing.weights import FEWEST, FUNCTION_WORDS, sorted_by_frequency
+from polyseme.importing.weights import FUNCTION_WORDS, MIN_FUNCTION_WORDS, sorted_by_frequency
 from tests.tiny import WORDS
 
 OTHERS = [f"{word}{number}" for number in range(200) for word in WORDS]
@@ -55,14 +55,16 @@ def test_function_words_in_front_in_another_order_are_not_sorted():
     assert sorted_by_frequency([*sorted(FUNCTION_WORDS), *OTHERS]) is False
 
 
-@pytest.mark.parametrize("words", [[], OTHERS, [*FUNCTION_WORDS[: FEWEST - 1], *OTHERS]])
+@pytest.mark.parametrize(
+    "words", [[], OTHERS, [*FUNCTION_WORDS[: MIN_FUNCTION_WORDS - 1], *OTHERS]]
+)
 def test_the_order_is_unknown_without_enough_function_words(words):
     assert sorted_by_frequency(words) is None
 
 
 def test_a_few_rows_suffice_to_detect_the_format():
-    assert sorted_by_frequency([*FUNCTION_WORDS[:FEWEST], *OTHERS]) is True
-    assert sorted_by_frequency([*FUNCTION_WORDS[:FEWEST][::-1], *OTHERS]) is False
+    assert sorted_by_frequency([*FUNCTION_WORDS[:MIN_FUNCTION_WORDS], *OTHERS]) is True
+    assert sorted_by_frequency([*FUNCTION_WORDS[:MIN_FUNCTION_WORDS][::-1], *OTHERS]) is False
 
 
 def test_the_order_check_is_case_sensitive():

@@ -98,7 +98,7 @@ def test_an_existing_model_is_not_downloaded_again(mirror, puller):
     mirror.asked.clear()
     done = puller.pull(NAME, mirror=mirror)
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("polyseme: A model of this name exists already; --replace ")
+    assert done.err.startswith("polyseme: A model of this name already exists; --replace ")
     assert not mirror.asked
 
 

@@ -86,7 +86,7 @@ def test_two_words_that_differ_in_a_space_stay_two(importer):
 
 def test_an_additional_number_in_a_row_is_an_error(importer):
     said = importer.refusal(rows() + row("at 7", b"1 2 3"))
-    assert said.startswith("Line 5 has 4 numbers, but line 1 has 3;")
+    assert said.startswith("Line 5 has 4 values, but line 1 has 3;")
 
 
 @pytest.mark.parametrize("kind", ["glove", "word2vec-text", "word2vec-binary", "fasttext"])

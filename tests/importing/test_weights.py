@@ -278,7 +278,7 @@ def test_weights_and_parameter_free_attention_exclude_each_other(importer, vecto
 def test_options_of_weights_need_weights(importer, vectors, option):
     done = importer.run(vectors, *option)
     assert (done.code, done.out) == (2, "")
-    assert "--heads and --convention describe --weights" in done.err
+    assert "--heads and --convention require --weights" in done.err
 
 
 def test_weights_that_do_not_fit_are_rejected_before_any_number_is_converted(importer, tmp_path):

@@ -32,8 +32,8 @@ def said_of(folder, *, verify=True):
 def beside(scales, table):
     """The error for missing scales, or for scales without an int8 table."""
     return (
-        f"manifest.json, top: Value error, the manifest has to name {scales} where {table} is int8,"
-        " and nowhere else."
+        f"manifest.json, top: Value error, the manifest must list {scales} if {table} is int8,"
+        " and only then."
     )
 
 

@@ -90,7 +90,7 @@ def test_a_tensor_that_is_not_finite_is_rejected(whole, name, value, verify):
         tensors[name].flat[-1] = value
 
     change_tensors(whole, change)
-    assert said_of(whole, verify=verify) == f"attention.safetensors, {name}: not finite."
+    assert said_of(whole, verify=verify) == f"attention.safetensors, {name}: a value is not finite."
 
 
 @pytest.mark.parametrize("name", ["layers.2.query", "layers.0.Query", "query", "layers.00.key", ""])
@@ -111,7 +111,7 @@ def test_an_unexpected_tensor_is_rejected(whole, name):
 )
 def test_tensors_are_those_of_the_manifest_in_name_and_shape(whole, change):
     change_manifest(whole, lambda m: change(m["tensors"]) and None)
-    expected = "attention.safetensors has another set of tensors than manifest.json says."
+    expected = "attention.safetensors: the set of tensors differs from manifest.json."
     assert said_of(whole) == expected
 
 
@@ -256,14 +256,14 @@ def test_the_norm_of_a_missing_feed_forward_network_is_rejected(whole):
 
 def test_a_missing_word_bias_of_a_layer_is_rejected(whole):
     change_tensors(whole, lambda t: t.pop("word_bias"))
-    expected = "manifest.json asks for the tensor word_bias, which is not there."
+    expected = "manifest.json requires the tensor word_bias, which is missing."
     assert said_of(whole) == expected
 
 
 @pytest.mark.parametrize("shape", [(7,), (11, 1), (), (0,)])
 def test_a_word_bias_of_another_shape_is_rejected(whole, shape):
     change_tensors(whole, lambda t: t.update(word_bias=np.ones(shape, np.float32)))
-    expected = "attention.safetensors has another shape of word_bias than manifest.json says."
+    expected = "attention.safetensors: the shape of word_bias differs from manifest.json."
     assert said_of(whole) == expected
 
 

@@ -24,11 +24,11 @@ from tests.tiny import WORDS, write_tiny
 
 BOTH = pytest.mark.parametrize("verify", [True, False])
 TEXT = "".join(f"{word}\n" for word in WORDS).encode()
-LENGTH = "index.npy has another length than vocabulary.txt needs."
-BUCKETS = "index.npy has buckets that are not 0 to 64 rows one after another."
-ROWS = "index.npy does not have every row of vocabulary.txt once."
-UNMAPPED = "index.npy is not an array that can be mapped."
-DTYPE = "index.npy has not the dtype uint32."
+LENGTH = "index.npy: the length does not fit vocabulary.txt."
+BUCKETS = "index.npy has buckets that are not contiguous or exceed 64 rows."
+ROWS = "index.npy does not have each row of vocabulary.txt exactly once."
+UNMAPPED = "index.npy is not an array that can be memory-mapped."
+DTYPE = "index.npy does not have the dtype uint32."
 
 
 STARTS, FIRSTS, ROWS_OF = (np.array(part, "<u4") for part in by_definition(TEXT))
@@ -97,7 +97,7 @@ MISSHAPEN = {
     ),
     "more numbers than there are": (
         npy("{'descr': '<u4', 'fortran_order': False, 'shape': (999999999999,), }", bytes(144)),
-        "index.npy has another number of numbers than its header says.",
+        "index.npy has more or less data than its header declares.",
     ),
     "nothing": (b"", UNMAPPED),
     "text": (TEXT, UNMAPPED),
@@ -112,21 +112,21 @@ def test_a_malformed_index_is_rejected(whole, case, verify):
     assert said_of(whole, verify=verify) == expected
 
 
-LAST = "index.npy has another end of line 11 than vocabulary.txt."
+LAST = "index.npy: the end of line 11 differs from vocabulary.txt."
 WRONG = {
     "a start in the middle of a word": (
         {"starts": changed(STARTS, 3, STARTS[3] + 1)},
-        "index.npy has another end of line 3 than vocabulary.txt.",
+        "index.npy: the end of line 3 differs from vocabulary.txt.",
     ),
     "a first line that starts later": (
         {"starts": changed(STARTS, 0, 1)},
-        "index.npy has another start of line 1 than vocabulary.txt.",
+        "index.npy: the start of line 1 differs from vocabulary.txt.",
     ),
     "an end beyond the end": ({"starts": changed(STARTS, 11, 2**32 - 1)}, LAST),
     "an end before the end": ({"starts": changed(STARTS, 11, STARTS[10])}, LAST),
     "starts backwards": (
         {"starts": STARTS[::-1]},
-        "index.npy has another start of line 1 than vocabulary.txt.",
+        "index.npy: the start of line 1 differs from vocabulary.txt.",
     ),
     "buckets that start later": ({"firsts": changed(FIRSTS, 0, 1)}, BUCKETS),
     "buckets that end earlier": ({"firsts": changed(FIRSTS, 11, 10)}, BUCKETS),

@@ -16,7 +16,7 @@ from tests.models.damage import INDEX, VOCABULARY, index_of, manifest_of, replac
 from tests.tiny import write_tiny
 
 BOTH = pytest.mark.parametrize("verify", [True, False])
-BUCKETS = "index.npy has buckets that are not 0 to 64 rows one after another."
+BUCKETS = "index.npy has buckets that are not contiguous or exceed 64 rows."
 
 
 def crowd(size, words):
@@ -44,7 +44,9 @@ def test_a_bucket_holds_at_most_64_words():
         Vocabulary.of(crowded_text(65))
     lines = crowded_text(65).split(b"\n")
     line = max(n for n, word in enumerate(lines, 1) if word.startswith(b"word"))
-    expected = f"vocabulary.txt has more than 64 words of one hash, one in line {line}."
+    expected = (
+        f"vocabulary.txt has more than 64 words with the same hash, among them that in line {line}."
+    )
     assert caught.value.detail == expected
 
 

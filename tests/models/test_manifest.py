@@ -61,7 +61,7 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(whole, name, verify):
 def test_a_file_of_another_length_is_named(whole, name, change, verify):
     content = (whole / name).read_bytes()
     (whole / name).write_bytes(change(content))
-    expected = f"{name} has another number of bytes than manifest.json says."
+    expected = f"{name}: the number of bytes differs from manifest.json."
     assert said_of(whole, verify=verify) == expected
 
 
@@ -70,13 +70,13 @@ def test_a_file_with_other_bytes_is_named(whole, name):
     content = bytearray((whole / name).read_bytes())
     content[-2] ^= 1
     (whole / name).write_bytes(content)
-    assert said_of(whole) == f"{name} has another checksum than manifest.json says."
+    assert said_of(whole) == f"{name}: the checksum differs from manifest.json."
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_without_verifying_the_checksum_is_not_read(whole, name):
     change_manifest(whole, lambda m: m["files"][name].update(sha256="0" * 64))
-    assert said_of(whole) == f"{name} has another checksum than manifest.json says."
+    assert said_of(whole) == f"{name}: the checksum differs from manifest.json."
     assert len(read_model(whole, verify=False).vocabulary) == 11
 
 
@@ -96,7 +96,7 @@ def test_a_relative_folder_has_the_name_of_the_directory(whole, monkeypatch):
 @pytest.mark.parametrize("name", ["with space", ".hidden", "tiny\n", "x" * 65, "é"])
 def test_a_folder_with_an_invalid_model_name_is_rejected(whole, name):
     moved = whole.rename(whole.parent / name)
-    assert said_of(moved).startswith("the folder's name is no model's name: letters, digits,")
+    assert said_of(moved).startswith("the folder's name is not a valid model name: ")
 
 
 NOT_JSON = {
@@ -179,7 +179,7 @@ WRONG_FIELDS = {
     "n-grams from long to short": (
         ("subwords",),
         {"min_n": 4, "max_n": 3},
-        "subwords: Value error, min_n has to be no more than max_n.",
+        "subwords: Value error, min_n must not exceed max_n.",
     ),
     "half of the n-grams": (("subwords",), {"min_n": 3}, "subwords.max_n: Field required."),
     "tensors that are no shapes": (("tensors",), {"word_bias": "11"}, "tensors.word_bias: "),
@@ -211,18 +211,18 @@ def test_a_missing_field_is_named(whole, name):
 @pytest.mark.parametrize("name", [VECTORS, VOCABULARY])
 def test_vectors_and_vocabulary_have_to_be_named(whole, name):
     change_manifest(whole, lambda m: m["files"].pop(name) and None)
-    expected = "the manifest has to name vectors.npy and vocabulary.txt"
+    expected = "the manifest must list vectors.npy and vocabulary.txt"
     assert said_of(whole) == f"manifest.json, top: Value error, {expected}."
 
 
 def test_tensors_without_their_file_are_rejected(whole):
     change_manifest(whole, lambda m: m["files"].pop(ATTENTION) and None)
-    expected = "the manifest names tensors but not attention.safetensors"
+    expected = "the manifest lists tensors but not attention.safetensors"
     assert said_of(whole) == f"manifest.json, top: Value error, {expected}."
 
 
 BOTH_OR_NEITHER = (
-    "manifest.json, top: Value error, the manifest has to name both subwords and subwords.npy,"
+    "manifest.json, top: Value error, the manifest must have both subwords and subwords.npy,"
     " or neither."
 )
 
@@ -241,24 +241,24 @@ def test_without_weights_the_heads_have_to_divide_the_dimension(whole):
         document.update(tensors={}, heads=2)
 
     change_manifest(whole, change)
-    expected = "without weights the number of heads has to divide the dimension"
+    expected = "without weights, the number of heads must divide the dimension"
     assert said_of(whole) == f"manifest.json, top: Value error, {expected}."
 
 
 @pytest.mark.parametrize(
     ("field", "value", "expected"),
     [
-        ("dimension", 7, "vectors.npy has another shape than manifest.json says."),
+        ("dimension", 7, "vectors.npy: the shape differs from manifest.json."),
         (
             "vocabulary_size",
             13,
-            "vocabulary.txt has another number of words than manifest.json says.",
+            "vocabulary.txt: the number of words differs from manifest.json.",
         ),
-        ("dtype", "float16", "vectors.npy has not the dtype float16."),
+        ("dtype", "float16", "vectors.npy does not have the dtype float16."),
         (
             "tensors",
             {"word_bias": [11]},
-            "attention.safetensors has another set of tensors than manifest.json says.",
+            "attention.safetensors: the set of tensors differs from manifest.json.",
         ),
     ],
 )

@@ -163,15 +163,15 @@ UNFIT = {
     ),
     "too few scales": (
         {"vectors": with_scales(QUANTIZED.scales[:-1])},
-        "scales.npy has another shape than manifest.json says.",
+        "scales.npy: the shape differs from manifest.json.",
     ),
     "scales of float64": (
         {"vectors": with_scales(QUANTIZED.scales.astype(np.float64))},
-        "scales.npy has not the dtype float32.",
+        "scales.npy does not have the dtype float32.",
     ),
     "a scale of zero": (
         {"vectors": with_scales([*QUANTIZED.scales[:-1], np.float32(0)])},
-        "scales.npy has no scale above 0 and finite in row 10.",
+        "scales.npy has a scale that is not positive and finite in row 10.",
     ),
     "-128": (
         {"vectors": with_integers(np.full((11, 5), -128, np.int8))},

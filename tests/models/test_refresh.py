@@ -60,7 +60,7 @@ def test_a_broken_new_folder_keeps_the_previous_model(place, registry):
     assert (state.status, state.manifest.source) == ("loaded", "version 1")
     assert state.problem == (
         "the folder has changed, and the previous model is in use:"
-        " vectors.npy has another number of bytes than manifest.json says."
+        " vectors.npy: the number of bytes differs from manifest.json."
     )
     write(place / "two", 3)
     registry.refresh()
@@ -173,7 +173,7 @@ def test_files_that_cannot_be_mapped_make_a_model_broken(registry, monkeypatch):
     monkeypatch.setattr(registry_module, "read_model", full)
     with pytest.raises(ModelFolderError) as caught:
         registry.model()
-    assert caught.value.detail == "its files cannot be read, or do not fit into memory."
+    assert caught.value.detail == "the model's files cannot be read or do not fit into memory."
 
 
 def test_the_reported_state_is_that_of_the_loaded_model(place, registry):

@@ -171,7 +171,7 @@ def test_a_broken_model_is_reported_again_without_being_read_again(place, reads)
         with pytest.raises(ModelFolderError) as caught:
             registry.model()
         said.add(caught.value.detail)
-    assert said == {"vectors.npy has another number of bytes than manifest.json says."}
+    assert said == {"vectors.npy: the number of bytes differs from manifest.json."}
     assert reads == ["one"]
     assert not registry.ready()
     assert registry.model("two")
@@ -204,7 +204,7 @@ DAMAGES = {
     "manifest.json cannot be read.": make_a_pipe,
     "manifest.json, name: Field required.": lambda f: (f / MANIFEST).write_text("{}"),
     "vectors.npy cannot be read.": lambda f: (f / VECTORS).unlink(),
-    "vectors.npy has another number of bytes than manifest.json says.": break_model,
+    "vectors.npy: the number of bytes differs from manifest.json.": break_model,
 }
 
 

@@ -59,7 +59,9 @@ def test_integers_are_not_taken_for_floats(quantized_whole, dtype, verify):
     for scales in (SCALES, SUBWORD_SCALES):
         drop(quantized_whole, scales)
     change_manifest(quantized_whole, lambda m: m.update(dtype=dtype))
-    assert said_of(quantized_whole, verify=verify) == f"vectors.npy has not the dtype {dtype}."
+    assert (
+        said_of(quantized_whole, verify=verify) == f"vectors.npy does not have the dtype {dtype}."
+    )
 
 
 @BOTH
@@ -68,7 +70,7 @@ def test_integers_are_not_taken_for_floats(quantized_whole, dtype, verify):
 def test_other_numbers_are_not_taken_for_integers(quantized_whole, table, scales, dtype, verify):
     rows = 11 if scales == SCALES else 2
     replace(quantized_whole, table, saved(np.ones((rows, 5), dtype)))
-    assert said_of(quantized_whole, verify=verify) == f"{table} has not the dtype int8."
+    assert said_of(quantized_whole, verify=verify) == f"{table} does not have the dtype int8."
 
 
 def scales_header(shape="(11,)", descr="'<f4'", order="False"):
@@ -76,10 +78,10 @@ def scales_header(shape="(11,)", descr="'<f4'", order="False"):
 
 
 ONES = np.ones(11, np.float32)
-UNMAPPED = "scales.npy is not an array that can be mapped."
-SHAPE = "scales.npy has another shape than manifest.json says."
-DTYPE = "scales.npy has not the dtype float32."
-CUT = "scales.npy has another number of numbers than its header says."
+UNMAPPED = "scales.npy is not an array that can be memory-mapped."
+SHAPE = "scales.npy: the shape differs from manifest.json."
+DTYPE = "scales.npy does not have the dtype float32."
+CUT = "scales.npy has more or less data than its header declares."
 ATTACKS = {
     "too few": (saved(ONES[:-1]), SHAPE),
     "too many": (saved(np.ones(13, np.float32)), SHAPE),
@@ -120,7 +122,10 @@ def test_a_scale_that_is_not_above_zero_and_finite_is_rejected_by_row(quantized_
     scales = ONES.copy()
     scales[row:] = scale
     replace(quantized_whole, SCALES, saved(scales))
-    assert said_of(quantized_whole) == f"scales.npy has no scale above 0 and finite in row {row}."
+    assert (
+        said_of(quantized_whole)
+        == f"scales.npy has a scale that is not positive and finite in row {row}."
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-45, 1e-38, 1.0, LARGEST_SCALE])
@@ -132,10 +137,10 @@ def test_any_other_scale_gives_finite_vectors(quantized_whole, scale):
 def test_scales_of_subwords_are_checked(quantized_whole):
     replace(quantized_whole, SUBWORD_SCALES, saved(np.array([1, np.nan], np.float32)))
     said = said_of(quantized_whole)
-    assert said == "subword_scales.npy has no scale above 0 and finite in row 1."
+    assert said == "subword_scales.npy has a scale that is not positive and finite in row 1."
     replace(quantized_whole, SUBWORD_SCALES, saved(np.ones(3, np.float32)))
     said = said_of(quantized_whole)
-    assert said == "subword_scales.npy has another shape than manifest.json says."
+    assert said == "subword_scales.npy: the shape differs from manifest.json."
 
 
 @each_table
@@ -159,7 +164,7 @@ def test_numbers_are_counted_through_the_whole_table(tmp_path):
     replace(folder, SCALES, saved(rows.scales))
     rows.integers[99_999, 2] = 127
     replace(folder, VECTORS, saved(rows.integers))
-    assert said_of(folder) == "scales.npy has no scale above 0 and finite in row 70001."
+    assert said_of(folder) == "scales.npy has a scale that is not positive and finite in row 70001."
 
 
 def test_without_verification_no_number_is_read(quantized_whole):
@@ -175,7 +180,7 @@ def test_a_missing_or_wrong_file_of_scales_is_named(quantized_whole, name, verif
     for other in (content[:-1], content + b"\0", b""):
         (quantized_whole / name).write_bytes(other)
         said = said_of(quantized_whole, verify=verify)
-        assert said == f"{name} has another number of bytes than manifest.json says."
+        assert said == f"{name}: the number of bytes differs from manifest.json."
     (quantized_whole / name).unlink()
     assert said_of(quantized_whole, verify=verify) == f"{name} cannot be read."
 
@@ -185,4 +190,4 @@ def test_a_file_with_other_bytes_is_named(quantized_whole, name):
     content = bytearray((quantized_whole / name).read_bytes())
     content[-2] ^= 1
     (quantized_whole / name).write_bytes(content)
-    assert said_of(quantized_whole) == f"{name} has another checksum than manifest.json says."
+    assert said_of(quantized_whole) == f"{name}: the checksum differs from manifest.json."

@@ -11,9 +11,9 @@ from tests.tiny import SUBWORDS as TINY
 from tests.tiny import VECTORS, tiny_model, write_tiny
 
 BOTH = pytest.mark.parametrize("verify", [True, False])
-SHAPE = "subwords.npy has another shape than manifest.json says."
-DTYPE = "subwords.npy has not the dtype float32."
-UNMAPPED = "subwords.npy is not an array that can be mapped."
+SHAPE = "subwords.npy: the shape differs from manifest.json."
+DTYPE = "subwords.npy does not have the dtype float32."
+UNMAPPED = "subwords.npy is not an array that can be memory-mapped."
 
 
 @BOTH
@@ -77,7 +77,7 @@ ATTACKS = {
     ),
     "cut short": (
         saved(np.ones((2, 5), np.float32))[:-1],
-        "subwords.npy has another number of numbers than its header says.",
+        "subwords.npy has more or less data than its header declares.",
     ),
     "nothing": (b"", UNMAPPED),
 }

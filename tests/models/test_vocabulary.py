@@ -33,11 +33,11 @@ ATTACKS = {
     "empty": (b"", "vocabulary.txt is empty."),
     "too few words": (
         b"a\nb\n",
-        "vocabulary.txt has another number of words than manifest.json says.",
+        "vocabulary.txt: the number of words differs from manifest.json.",
     ),
     "too many words": (
         b"".join(b"%d\n" % n for n in range(13)),
-        "vocabulary.txt has another number of words than manifest.json says.",
+        "vocabulary.txt: the number of words differs from manifest.json.",
     ),
 }
 

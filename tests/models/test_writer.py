@@ -100,7 +100,7 @@ REFUSED = {
     ),
     "a line feed": (
         {"words": [*WORDS[:-1], "e\nnd"]},
-        "vocabulary.txt has another number of words than manifest.json says.",
+        "vocabulary.txt: the number of words differs from manifest.json.",
     ),
     "a line feed for a word": (
         {"words": [*WORDS[:-1], "end\n"]},
@@ -109,7 +109,7 @@ REFUSED = {
     "an empty word": ({"words": ["", *WORDS[1:]]}, "vocabulary.txt has no word in line 1."),
     "too few words": (
         {"words": WORDS[:-1]},
-        "vocabulary.txt has another number of words than manifest.json says.",
+        "vocabulary.txt: the number of words differs from manifest.json.",
     ),
     "no words": (
         {"words": [], "vectors": VECTORS},
@@ -117,11 +117,11 @@ REFUSED = {
     ),
     "a word bias of another length": (
         {"word_bias": np.zeros(7)},
-        "attention.safetensors has another shape of word_bias than manifest.json says.",
+        "attention.safetensors: the shape of word_bias differs from manifest.json.",
     ),
     "big-endian": (
         {"vectors": VECTORS.astype(">f4")},
-        "vectors.npy has not the dtype float32.",
+        "vectors.npy does not have the dtype float32.",
     ),
     # Of these only the class is fixed, not the sentence.
     "half a character": ({"words": [*WORDS[:-1], "\ud800"]}, None),

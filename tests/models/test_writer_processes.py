@@ -13,7 +13,7 @@ from polyseme.models.reader import read_manifest, read_model
 from tests.models.damage import snapshot
 from tests.tiny import VECTORS, WORDS, write_tiny
 
-THERE = "a model of this name exists already."
+THERE = "a model of this name already exists."
 ROOT = Path(__file__).parents[2]
 
 WAITING = """
@@ -67,7 +67,7 @@ for number in range(20):
         write_tiny(Path(sys.argv[1]) / f"model{number}", source=sys.argv[2], replace=False)
         won += 1
     except ModelFolderError as error:
-        assert error.detail == "a model of this name exists already."
+        assert error.detail == "a model of this name already exists."
 print(won)
 """
 

@@ -85,7 +85,7 @@ def test_triton_gets_the_requested_outputs_in_the_requested_form(told):
         ("no key", "401", "The key is missing or wrong. Send `Authorization: Bearer KEY`"),
         ("no model", "404", "There is no model of this name."),
         ("no version", "404", "There is nothing at this path."),
-        ("broken model", "503", "vectors.npy has another number of bytes"),
+        ("broken model", "503", "vectors.npy: the number of bytes"),
         ("wrong name", "422", "`inputs[0].name`: Input should be 'text'."),
         ("wrong kind", "422", "`inputs[0].datatype`: Input should be 'BYTES'."),
         ("not UTF-8", "422", "`inputs[0]`: element 0 is not UTF-8."),

@@ -117,7 +117,7 @@ def test_models_and_keys_change_in_every_worker_on_a_reload(tmp_path) -> None:
         damage(place / "one", made)
         service.reload()
         assert service.every_worker(lambda: version_of(service, "one")) == [2, 2]
-        problem = "vectors.npy has another checksum than manifest.json says."
+        problem = "vectors.npy: the checksum differs from manifest.json."
         for status, document in service.every_worker(lambda: service.ask("GET", "/readyz")):
             assert status == 200
             assert document["models"][1]["problem"].endswith(problem)

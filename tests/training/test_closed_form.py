@@ -14,10 +14,10 @@ from polyseme.training.closed_form import (
     ATTRACTION,
     EXPONENT,
     FREQUENT,
+    MIN_EIGENVALUE,
     POSITION_SHARE,
     REACH,
     SHARE,
-    WEAKEST,
     association,
     closed_form,
     frequencies_by_rank,
@@ -78,7 +78,7 @@ def test_half_whitening_takes_eigenvalues_to_their_fourth_root(rows, d):
     before = np.linalg.eigvalsh(standard.T @ standard / rows)
     after = np.linalg.eigvalsh(projected.T @ projected / rows)
     assert EXPONENT == -0.375
-    floored = np.maximum(before, WEAKEST * before.max())
+    floored = np.maximum(before, MIN_EIGENVALUE * before.max())
     np.testing.assert_allclose(after, np.sort(before * floored**-0.75), rtol=1e-4)
     assert (projection.weight.dtype, projection.bias.dtype) == (np.float32, np.float32)
 
@@ -129,7 +129,7 @@ def test_a_direction_that_hardly_varies_is_strengthened_no_further():
     twins = np.c_[column, column + 1e-9 * mixed(20, 211, 1)]
     weight = half_whitening(twins).weight.astype(np.float64) * twins.std(0)[:, None]
     strengths = np.linalg.eigvalsh((weight + weight.T) / 2)
-    np.testing.assert_allclose(strengths, [2**-0.375, (2 * WEAKEST) ** -0.375], rtol=1e-5)
+    np.testing.assert_allclose(strengths, [2**-0.375, (2 * MIN_EIGENVALUE) ** -0.375], rtol=1e-5)
 
 
 @pytest.mark.parametrize("offset", [0.1, 1e4])

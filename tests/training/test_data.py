@@ -12,7 +12,7 @@ from tests.training.world import AMBIGUOUS, word
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
-from polyseme.training.data import LONGEST, TrainingFiles, read_training_files
+from polyseme.training.data import MAX_TOKENS, TrainingFiles, read_training_files
 from polyseme.training.held_out import held_out_lemmas, split_data
 
 
@@ -103,14 +103,14 @@ def test_learned_vectors_are_not_composed(tmp_path):
 
 def test_too_long_or_too_short_sentences_are_skipped(world, tmp_path):
     (tmp_path / "text.txt").write_text(
-        "bankaa " * (LONGEST + 1) + "\n" + "bankab " * LONGEST + "\n" + "theaa-b-c d e f\n"
+        "bankaa " * (MAX_TOKENS + 1) + "\n" + "bankab " * MAX_TOKENS + "\n" + "theaa-b-c d e f\n"
     )
     material, _ = read(world, corpus=tmp_path / "text.txt")
     assert (
         "bankaa" not in material.table.keys
         or (material.sentences.entries != material.table.keys.index("bankaa")).all()
     )
-    assert (np.diff(material.sentences.offsets) <= LONGEST).all()
+    assert (np.diff(material.sentences.offsets) <= MAX_TOKENS).all()
     assert len(material.sentences.offsets) == 3
 
 

@@ -9,8 +9,8 @@ pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 from polyseme.engine.arrays import unit
 from polyseme.training.data import Occurrences
 from polyseme.training.held_out import (
-    MOST,
-    MOST_OF_GROUP,
+    MAX_SCORED,
+    MAX_SCORED_OF_GROUP,
     centroids_f1,
     pairs_auc,
     score_vectors,
@@ -87,7 +87,7 @@ def test_very_many_occurrences_are_sampled():
     groups = np.repeat(np.arange(100), 400)
     kept = select_measurable(occurrences(groups, groups * 2 + np.arange(40_000) % 2), 8, 1)
     _, counts = np.unique(kept.groups, return_counts=True)
-    assert counts.max() <= MOST_OF_GROUP
-    assert MOST <= len(kept) < MOST + MOST_OF_GROUP
+    assert counts.max() <= MAX_SCORED_OF_GROUP
+    assert MAX_SCORED <= len(kept) < MAX_SCORED + MAX_SCORED_OF_GROUP
     again = select_measurable(occurrences(groups, groups * 2 + np.arange(40_000) % 2), 8, 1)
     np.testing.assert_array_equal(kept.positions, again.positions)

@@ -43,9 +43,9 @@ def test_the_closed_form_is_that_of_an_import(model):
 
 def test_a_model_keeps_its_layers_where_it_starts_from_them(model):
     assert initial_layers(model, TrainingConfig(init="model")) == list(model.layers)
-    with pytest.raises(CommandError, match="keep their shape"):
+    with pytest.raises(CommandError, match="do not apply to a model's existing layers"):
         initial_layers(model, TrainingConfig(init="model", heads=2))
-    with pytest.raises(CommandError, match="keep their shape"):
+    with pytest.raises(CommandError, match="do not apply to a model's existing layers"):
         initial_layers(model, TrainingConfig(init="model", norm="after"))
 
 

@@ -72,23 +72,23 @@ def test_a_finished_training_resumes_without_a_step(world, tags, tmp_path):
 def test_a_checkpoint_of_another_run_is_rejected(world, tags, corpus, tmp_path):
     place = tmp_path / "c"
     run(world, tags=tags, checkpoints=place)
-    with pytest.raises(CommandError, match=r"another recipe \(seed\)"):
+    with pytest.raises(CommandError, match=r"another recipe \(different: seed\)"):
         run(world, tags=tags, checkpoints=place, resume=True, seed=2)
-    with pytest.raises(CommandError, match="another model or of other files"):
+    with pytest.raises(CommandError, match="another model or other training files"):
         run(world, tags=tags, corpus=corpus, checkpoints=place, resume=True)
     tags.write_text(tags.read_text() + tags.read_text())
-    with pytest.raises(CommandError, match="another model or of other files"):
+    with pytest.raises(CommandError, match="another model or other training files"):
         run(world, tags=tags, checkpoints=place, resume=True)
 
 
 def test_checkpoints_of_two_trainings_are_not_mixed_up(world, tags, tmp_path):
     run(world, tags=tags, checkpoints=tmp_path / "c")
-    with pytest.raises(CommandError, match="has checkpoints already"):
+    with pytest.raises(CommandError, match="already has checkpoints"):
         run(world, tags=tags, checkpoints=tmp_path / "c", seed=2)
 
 
 def test_going_on_needs_a_checkpoint(world, tags, tmp_path):
-    with pytest.raises(CommandError, match="Give --checkpoints"):
+    with pytest.raises(CommandError, match="--resume requires --checkpoints"):
         run(world, tags=tags, resume=True)
     with pytest.raises(CommandError, match="There is no checkpoint"):
         run(world, tags=tags, checkpoints=tmp_path / "none", resume=True)

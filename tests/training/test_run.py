@@ -59,7 +59,7 @@ def test_lemmas_and_pseudo_words_have_a_temperature_each(world, tags, corpus):
 def test_pseudo_words_too_large_for_a_step_are_rejected():
     most = {"groups": 2, "pseudo_words": 4096, "word_occurrences": 2}
     assert TrainingConfig(**most).of_each_word == 2
-    with pytest.raises(ValueError, match="at most 16384"):
+    with pytest.raises(ValueError, match="must not exceed 16384"):
         TrainingConfig(**{**most, "groups": 3})
 
 
@@ -130,7 +130,7 @@ def test_vectors_of_a_model_without_weights_can_be_learned_alone(tmp_path, tags)
 
 
 def test_a_model_without_weights_has_none_to_train(tmp_path, tags):
-    with pytest.raises(CommandError, match="give --init closed-form"):
+    with pytest.raises(CommandError, match="use --init closed-form"):
         run(world_model(tmp_path, weights=False), tags=tags, init="model")
 
 
@@ -151,7 +151,7 @@ def test_the_manifest_describes_the_training(world, tags, tmp_path):
 
 
 def test_a_long_history_is_thinned_out(world, tags, monkeypatch):
-    monkeypatch.setattr(run_module, "MOST_HISTORY", 4)
+    monkeypatch.setattr(run_module, "MAX_HISTORY", 4)
     trained, _ = run(world, tags=tags, steps=7, score_every=1, groups=1)
     steps = [point["step"] for point in trained.facts["history"]]
     assert (len(steps), steps[0], steps[-1]) == (4, 0, 7)

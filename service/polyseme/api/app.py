@@ -32,8 +32,8 @@ _CORS_MAX_AGE = 600
 def create_app(settings: Settings | None = None, registry: Registry | None = None) -> Flask:
     """Create the WSGI application and load its models.
 
-    BLAS gets one thread: several threads in each of several workers compete for the processors, and
-    the last bits of a result would depend on their number.
+    BLAS is limited to one thread: the threads of several workers would compete for the processors,
+    and the last bits of a result would depend on the number of threads.
     """
     threadpool_limits(1)
     settings = settings or Settings()
@@ -50,7 +50,7 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     app.extensions["polyseme"] = service
     registry.load()
     service.log_problems()
-    # A request passes these in this order, its response in the reverse order.
+    # Requests pass these in this order, responses in reverse order.
     request_context.init_app(app, settings)
     errors.init_app(app)
     if settings.cors_origins:
@@ -67,11 +67,11 @@ def _init_cors(app: Flask, settings: Settings) -> None:
     """Allow pages of the configured origins to send requests."""
     from flask_cors import CORS  # noqa: PLC0415 - only with an origin
 
-    # flask-cors logs paths and origins, which are the caller's text.
+    # At lower levels, flask-cors logs paths and origins, which are text of requests.
     logging.getLogger("flask_cors").setLevel(logging.WARNING)
     CORS(
         app,
-        # Patterns, because flask-cors compares plain strings without regard to case.
+        # Patterns, because flask-cors ignores the case of plain strings.
         origins=[re.compile(rf"{re.escape(origin)}\Z") for origin in settings.cors_origins],
         methods=["GET", "POST"],
         allow_headers=list(_CORS_HEADERS),
@@ -85,6 +85,6 @@ def _init_cors(app: Flask, settings: Settings) -> None:
 
     @app.after_request
     def vary(response: Response) -> Response:
-        """Mark every response as depending on the origin, also if the request has none."""
+        """Add `Vary: Origin` to every response, even if the request has no Origin header."""
         response.vary.add("Origin")
         return response

@@ -16,11 +16,11 @@ from polyseme.settings import Settings
 
 _log = logging.getLogger("polyseme")
 _REDIS_TIMEOUT = 0.25
-"""Seconds that a request waits for Redis, at most, to connect and again for a response."""
+"""Maximum seconds that a request waits for a connection to Redis, and for a response."""
 
 
 class ApiKeyAuth:
-    """The keys of the settings and of the key file, as the file was when it could last be read."""
+    """Authentication by the keys of the settings and of the key file as last read."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -30,11 +30,11 @@ class ApiKeyAuth:
         self.required = bool(self._configured) or settings.api_keys_file is not None
 
     def refresh(self) -> None:
-        """Read the key file again. A file that cannot be read changes no key."""
+        """Read the key file again; keep the keys if it cannot be read."""
         try:
             self._keys = self._read()
         except KeyFileError as error:
-            # As a string: the log shows only the type of an exception.
+            # `str`, because the log shows only the type of an exception.
             _log.warning("polyseme: %s; the keys read before stay valid.", str(error))
 
     def _read(self) -> dict[str, bytes]:
@@ -42,9 +42,9 @@ class ApiKeyAuth:
         return {**self._configured, **(read_key_file(file) if file else {})}
 
     def init_app(self, app: Flask) -> None:
-        """Guard /v1 and /v2 except health, and /metrics according to the settings.
+        """Protect /v1 and /v2 except /v2/health, and /metrics according to the settings.
 
-        The rate limit applies before the key is checked, so that guessing keys is limited too.
+        The rate limit applies before the key is checked, so that it also limits guessing keys.
         """
         if not self.required and not self._settings.rate_limit:
             return
@@ -55,7 +55,7 @@ class ApiKeyAuth:
             app.before_request(self._check)
 
     def _identify(self) -> None:
-        """Find the caller's name by its key, and whether the request needs a key."""
+        """Set the caller's name by its key, and whether the request lacks a required key."""
         context = current_context()
         if self.required:
             scheme, _, key = request.environ.get("HTTP_AUTHORIZATION", "").partition(" ")
@@ -63,13 +63,13 @@ class ApiKeyAuth:
                 find_key(self._keys, key.strip()) if scheme.lower() == "bearer" else None
             )
         path = request.path
-        guarded = path.startswith(("/v1/", "/v2/")) and not path.startswith("/v2/health/")
+        protected = path.startswith(("/v1/", "/v2/")) and not path.startswith("/v2/health/")
         metrics = self._settings.metrics == "key" and path == "/metrics"
-        if self._settings.cors_origins and _is_preflight():  # browsers send no key with it
-            guarded = metrics = False
-        context.unauthorised = self.required and context.caller is None and (guarded or metrics)
-        # A guess at a key counts, also at /metrics.
-        context.rate_limited = guarded or context.unauthorised
+        if self._settings.cors_origins and _is_preflight():  # browsers send it without a key
+            protected = metrics = False
+        context.unauthorised = self.required and context.caller is None and (protected or metrics)
+        # Requests with a wrong key are limited at /metrics too.
+        context.rate_limited = protected or context.unauthorised
 
     def _check(self) -> None:
         if current_context().unauthorised:
@@ -77,9 +77,9 @@ class ApiKeyAuth:
 
 
 def _is_preflight() -> bool:
-    """Whether a browser asks if a page may send a request."""
-    asked = ("HTTP_ORIGIN", "HTTP_ACCESS_CONTROL_REQUEST_METHOD")
-    return request.method == "OPTIONS" and all(name in request.environ for name in asked)
+    """Return whether the request is a CORS preflight request."""
+    headers = ("HTTP_ORIGIN", "HTTP_ACCESS_CONTROL_REQUEST_METHOD")
+    return request.method == "OPTIONS" and all(name in request.environ for name in headers)
 
 
 def _init_rate_limit(app: Flask, settings: Settings) -> None:
@@ -114,7 +114,7 @@ def _init_rate_limit(app: Flask, settings: Settings) -> None:
 
     @app.errorhandler(RateLimitExceeded)
     def exceeded(_: RateLimitExceeded) -> Response:
-        """Name the whole seconds until the exhausted window ends."""
+        """Return 429 with the whole seconds until the exhausted window ends."""
         limit, seconds = limiter.current_limit, None
         if limit:
             rest = math.ceil(limit.window.reset_time - time.time()) + rounding
@@ -123,9 +123,9 @@ def _init_rate_limit(app: Flask, settings: Settings) -> None:
 
 
 def _caller() -> str:
-    """The caller whose requests are counted: its key, or its address without one.
+    """Return the caller whose requests are counted: its key, or without a key its address.
 
-    Of IPv6 the /64 network: one client has 2**64 addresses.
+    An IPv6 address is replaced by its /64 network, because one client has 2**64 addresses.
     """
     context = current_context()
     if context.caller:

@@ -134,7 +134,7 @@ def livez() -> Response:
 
 @pages.get("/readyz")
 def readyz() -> Response:
-    """Return 200 if the default model can answer and the service is not draining.
+    """Return 200 if the default model can be used and the service is not draining.
 
     The status of the other models is informational.
     """

@@ -1,4 +1,4 @@
-"""What the routes share: settings, models, limits, keys, and whether the service shuts down."""
+"""The state shared by the routes: settings, models, limits, keys and the draining flag."""
 
 import logging
 import mmap
@@ -33,7 +33,7 @@ class Service:
     limits: Limits
     auth: ApiKeyAuth
     _draining: mmap.mmap = field(default_factory=_shared_byte)
-    """one byte that the master and its workers share"""
+    """one byte of memory shared by the master and its workers"""
 
     def start_draining(self) -> None:
         """Make `/readyz` fail in every process."""
@@ -41,16 +41,16 @@ class Service:
 
     @property
     def draining(self) -> bool:
-        """Whether the service shuts down."""
+        """Whether the service is shutting down."""
         return self._draining[0] == 1
 
     def reload(self) -> None:
-        """Read changed keys and models again; a failure is logged and changes nothing."""
-        for what, refresh in (("keys", self.auth.refresh), ("models", self.models.refresh)):
+        """Reload changed keys and models; log a failure and keep those loaded before."""
+        for name, refresh in (("keys", self.auth.refresh), ("models", self.models.refresh)):
             try:
                 refresh()
-            except Exception:  # noqa: BLE001 - whatever it is, what was read before still serves
-                _log.exception("polyseme: the %s could not be refreshed", what)
+            except Exception:  # noqa: BLE001 - no error may stop the service
+                _log.exception("polyseme: the %s could not be refreshed", name)
         self.log_problems()
 
     def log_problems(self) -> None:
@@ -60,7 +60,7 @@ class Service:
                 _log.warning("polyseme: %s is %s: %s", name, state.status, state.problem)
 
     def not_ready(self) -> NotReadyError | None:
-        """The error if the service cannot answer now."""
+        """Return an error if the service is not ready, else None."""
         if self.draining:
             return DrainingError()
         if self.models.ready():
@@ -68,25 +68,25 @@ class Service:
         state = self.models.states().get(self.models.default)
         if state is None:
             return NotReadyError("The default model cannot be used: no model has its name.")
-        problem = state.problem or "it is being read."
+        problem = state.problem or "it is being loaded."
         return NotReadyError(f"The default model cannot be used: {problem}")
 
 
 def current_service() -> Service:
-    """The service of the current application."""
+    """Return the service of the current application."""
     service: Service = current_app.extensions[_EXTENSION]
     return service
 
 
 def find_model(name: str | None) -> Model:
-    """A model, the default one without a name; raise UnknownModelError or ModelFolderError."""
+    """Return a model (None: the default one); raise UnknownModelError or ModelFolderError."""
     model = current_service().models.model(name)
     current_context().model = model.manifest.name
     return model
 
 
 def model_document(registry: Registry, name: str, state: ModelStatus) -> dict[str, Any]:
-    """A model in OpenAI's shape, with its manifest, and its problem if it has one."""
+    """Return a model as in OpenAI's API, with its manifest, and its problem if it has one."""
     return {
         "id": name,
         "object": "model",

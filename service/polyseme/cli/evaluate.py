@@ -39,7 +39,7 @@ _TASKS = ("coarsewsd", "wic", "similarity")
 _SYSTEMS = (MOST_FREQUENT, *NAMES, MINILM)
 _IMAGES = {".png": "png", ".svg": "svg"}
 _KEY = f"{PREFIX}API_KEY"
-"""The variable with a service's key; every user of the machine could read a flag."""
+"""The environment variable with a service's key; every user of the machine can read a flag."""
 
 
 def _parse_systems(
@@ -56,13 +56,13 @@ def _parse_systems(
 def _check_output(
     _context: click.Context, option: click.Parameter, file: Path | None
 ) -> Path | None:
-    """Check that an output file can be written, before anything is measured."""
+    """Check that an output file can be written, before measuring."""
     if file and not file.parent.is_dir():
         raise click.BadParameter("there is no such folder.")
     if file and file.exists() and not file.is_file():
         raise click.BadParameter("the path exists and is not a regular file.")
     if file and option.name == "plot" and file.suffix.lower() not in _IMAGES:
-        raise click.BadParameter("the name has to end in .png or .svg.")
+        raise click.BadParameter("the name must end in .png or .svg.")
     return file
 
 
@@ -71,7 +71,7 @@ _json_option = click.option(
     "document",
     type=click.Path(path_type=Path, dir_okay=False),
     callback=_check_output,
-    help="A file for the results as JSON.",
+    help="Output file for the results as JSON.",
 )
 
 
@@ -80,7 +80,7 @@ _json_option = click.option(
 @click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--url", help="Measure a running service, such as http://127.0.0.1:8000.")
 @click.option(
-    "--split", type=click.Choice(["dev", "test"]), help="Which part of WiC; dev when left out."
+    "--split", type=click.Choice(["dev", "test"]), help="The split of WiC; by default dev."
 )
 @click.option(
     "--systems",
@@ -89,24 +89,24 @@ _json_option = click.option(
     callback=_parse_systems,
     help=f"The systems to measure: {', '.join(_SYSTEMS)}.",
 )
-@click.option("--controls/--no-controls", default=True, help="Measure the baselines as well.")
+@click.option("--controls/--no-controls", default=True, help="Measure the baselines too.")
 @click.option("--compare", is_flag=True, help="Measure all-MiniLM-L6-v2 too (polyseme[compare]).")
 @_json_option
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
     callback=_check_output,
-    help="A file for the results as a picture, .png or .svg.",
+    help="Output file for a plot of the results, .png or .svg.",
 )
 @model_option
 @with_registry
 def evaluate(
     task: Task, directory: Path, registry: Registry, settings: Settings, **options: Any
 ) -> None:
-    """Measure a model on CoarseWSD-20, WiC or word similarity, and its baselines.
+    """Evaluate a model and its baselines on CoarseWSD-20, WiC or word similarity.
 
     DIRECTORY contains coarsewsd.tar.xz, wic.tar.xz, or wordsim353.tsv and simlex999.txt; or the
-    unpacked files of the set. The key of a service is read from POLYSEME_API_KEY.
+    extracted files of the set. The key of a service is read from POLYSEME_API_KEY.
     """
     del settings
     names = _system_names(task, options)
@@ -142,21 +142,21 @@ def _import_measure() -> ModuleType:
 
 
 def _system_names(task: str, options: dict[str, Any]) -> list[str]:
-    """The names of the systems to measure; a usage error for an invalid combination."""
+    """Return the names of the systems to measure; raise click.UsageError for invalid options."""
     if options["split"] and task != "wic":
-        raise click.UsageError("--split names a part of WiC; the other sets have only one.")
+        raise click.UsageError("--split applies only to WiC; the other sets have one split.")
     names = options["names"]
     if task == "similarity":
         if names or options["compare"] or not options["controls"]:
-            raise click.UsageError("Similarity is measured for static vectors alone.")
+            raise click.UsageError("Similarity is measured for static vectors only.")
         return []
     if names and not options["controls"]:
         raise click.UsageError("Give --systems or --no-controls, not both.")
     if task == "wic" and MOST_FREQUENT in (names or ()):
-        raise click.UsageError("WiC has pairs of sentences, and no most frequent sense to guess.")
+        raise click.UsageError("WiC consists of pairs of sentences and has no most frequent sense.")
     if names is None:
-        beside = [*SERVED_NAMES] if options["url"] else [*DEFAULT]
-        names = [MOST_FREQUENT, *beside] if options["controls"] else ["model"]
+        systems = SERVED_NAMES if options["url"] else DEFAULT
+        names = [MOST_FREQUENT, *systems] if options["controls"] else ["model"]
     return [*names, *([MINILM] if options["compare"] else [])]
 
 
@@ -190,7 +190,7 @@ _QUERY_COLUMNS = {
 }
 _QUALITY_COLUMNS = {"pairs_auc": "pairs, AUC", "macro_f1": "centroids, F1"}
 _EXAMPLE_WORDS = 5
-"""Words of each attention row of an example."""
+"""Number of words shown for each attention row of an example."""
 
 
 @click.command("evaluate attention")
@@ -200,21 +200,21 @@ _EXAMPLE_WORDS = 5
     type=click.IntRange(1, 1_000_000),
     default=500,
     show_default=True,
-    help="How many tagged words are measured one by one.",
+    help="Number of tagged words to measure.",
 )
 @click.option(
     "--lemmas",
     type=click.Choice(["held-out", "all"]),
     default="held-out",
     show_default=True,
-    help="The lemmas held out from training, or all; without those of CoarseWSD-20.",
+    help="Lemmas to measure: those held out of training, or all; always without CoarseWSD-20's.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(0, (1 << 32) - 1),
     default=1,
     show_default=True,
-    help="Seed of all random numbers.",
+    help="Seed of the random number generators.",
 )
 @_json_option
 @model_option
@@ -222,9 +222,9 @@ _EXAMPLE_WORDS = 5
 def attention(
     archive: Path, registry: Registry, settings: Settings, lemmas: str, **options: Any
 ) -> None:
-    """Measure how well attention explains the vectors of a model, head by head, with baselines.
+    """Measure how well each attention head explains the vectors of a model, with baselines.
 
-    ARCHIVE contains sentences tagged with senses, as `polyseme train --tags` takes them.
+    ARCHIVE contains sentences with sense tags, in a format of `polyseme train --tags`.
     """
     del settings
     _import_measure()
@@ -248,7 +248,7 @@ def attention(
 
 
 def _lemma_filter(model: Model, lemmas: str) -> Callable[[str], bool]:
-    """A test whether a lemma is measured, by the split that the model was trained with."""
+    """Return a function that returns whether a lemma is measured, by the training's split."""
     recipe = model.manifest.training.get("recipe")
     fields = recipe if isinstance(recipe, dict) else {}
     try:
@@ -258,7 +258,7 @@ def _lemma_filter(model: Model, lemmas: str) -> Callable[[str], bool]:
     except ValidationError:  # a recipe of another program
         split = TrainingConfig()
     if lemmas != "all" and not split.held_out:
-        raise CommandError("The model's training held no lemma out: give --lemmas all.")
+        raise CommandError("The model's training held out no lemma; use --lemmas all.")
 
     def wanted(lemma: str) -> bool:
         if word_of_lemma(lemma) in COARSEWSD:
@@ -269,7 +269,7 @@ def _lemma_filter(model: Model, lemmas: str) -> Callable[[str], bool]:
 
 
 def _explanation_table(found: "Explanation") -> str:
-    """The results as text."""
+    """Return the results as text."""
     facts = found.facts
     right, judged = facts["right_sense"], facts["judge_right_sense"]
     size = f"{facts['occurrences']:,} tagged words of {facts['lemmas']} lemmas"
@@ -311,7 +311,7 @@ def _cell(one: Any) -> str:
 
 
 def _example(example: Mapping[str, Any]) -> list[str]:
-    """The words with the highest attention weights of one word, by layer and head."""
+    """Return the words with the highest attention weights of one word, by layer and head."""
     tokens, word = example["tokens"], example["word"]
     lines = [f"{tokens[word]} in “{example['text']}”"]
     for layer in example["attention"]:

@@ -26,7 +26,7 @@ from polyseme.encoding.serialize import manifest_document
 from polyseme.errors import ModelFolderError
 from polyseme.importing.download import download_vectors
 from polyseme.importing.formats import Format
-from polyseme.importing.importer import ImportOptions, check_name, check_place, import_vectors
+from polyseme.importing.importer import ImportOptions, check_destination, check_name, import_vectors
 from polyseme.importing.weights import Convention
 from polyseme.models.export import export_projector, export_word2vec
 from polyseme.models.manifest import Dtype, Manifest
@@ -70,7 +70,7 @@ def show(name: str, registry: Registry, settings: Settings) -> None:  # noqa: AR
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @with_registry
 def verify(names: tuple[str, ...], registry: Registry, settings: Settings) -> None:  # noqa: ARG001
-    """Check the shapes, checksums and numbers of models; of all models when no name is given."""
+    """Check the shapes, checksums and values of models, by default of all models."""
     broken = False
     for name in names or registry.names:
         try:
@@ -95,28 +95,28 @@ _import_options = with_options(
     click.option(
         "--weights",
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="A .safetensors file of projection weights, in place of the closed form.",
+        help="A .safetensors file of attention weights, instead of the closed form.",
     ),
     click.option("--no-weights", is_flag=True, help="Parameter-free attention: Q = K = V = X."),
     click.option(
         "--convention",
         type=click.Choice(get_args(Convention)),
-        help="Whether the weights are used as x·W (row, the default) or as W·x (column).",
+        help="Layout of the weights: x·W (row, the default) or W·x (column).",
     ),
-    click.option("--heads", type=click.IntRange(1, 1024), help="How many heads the weights have."),
+    click.option("--heads", type=click.IntRange(1, 1024), help="Number of heads of the weights."),
     click.option(
         "--sorted/--unsorted",
         "by_frequency",
         default=None,
-        help="Whether the words are sorted by frequency; tested when left out.",
+        help="Whether the words are sorted by frequency; by default this is detected.",
     ),
-    click.option("--limit", type=click.IntRange(1), help="Read at most this many words."),
+    click.option("--limit", type=click.IntRange(1), help="Maximum number of words to read."),
     click.option(
         "--dtype",
         type=click.Choice(get_args(Dtype)),
         default="float32",
         show_default=True,
-        help="How numbers are stored; int8 has a scale for each word.",
+        help="Data type of the stored vectors; int8 has a scale for each row.",
     ),
     click.option(
         "--encoding",
@@ -125,15 +125,17 @@ _import_options = with_options(
         callback=_encoding,
         help="The encoding of the words.",
     ),
-    click.option("--skip-bad-rows", is_flag=True, help="Leave out rows that cannot be used."),
+    click.option("--skip-bad-rows", is_flag=True, help="Skip rows that cannot be used."),
     click.option("--replace", is_flag=True, help="Replace an existing model of the same name."),
-    click.option("--licence", help="The licence of the vectors, for the manifest."),
-    click.option("--language", "languages", multiple=True, help="A language of the words."),
+    click.option("--licence", help="The license of the vectors, for the manifest."),
+    click.option(
+        "--language", "languages", multiple=True, help="A language of the words, for the manifest."
+    ),
     click.option(
         "--processes",
         type=click.IntRange(1, 64),
         default=lambda: min(usable_cpus(), 16),
-        help="How many processes convert numbers; the default is one for each processor.",
+        help="Number of processes that parse vectors; by default one per processor, at most 16.",
     ),
     destination_option,
 )
@@ -141,17 +143,22 @@ _import_options = with_options(
 
 @models.command("import")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--format", "kind", type=click.Choice(get_args(Format)), help="Guessed if left out.")
-@click.option("--name", help="The model's name; the file's, without its endings, if left out.")
-@click.option("--member", help="Which file of a .zip, where it has several.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(get_args(Format)),
+    help="Format of the file; by default detected.",
+)
+@click.option("--name", help="The model's name; by default the file's name without extensions.")
+@click.option("--member", help="File to read in a .zip with several files.")
 @_import_options
 def import_file(
     file: Path, kind: Format | None, name: str | None, member: str | None, **options: Any
 ) -> None:
-    """Make a model from a FILE of GloVe, Word2Vec or fastText vectors.
+    """Create a model from a FILE of GloVe, Word2Vec or fastText vectors.
 
-    The FILE may be compressed (.gz, .bz2, .xz, .zip). The model has attention weights right away
-    and appears whole or not at all.
+    The FILE may be compressed (.gz, .bz2, .xz, .zip). By default, the attention weights are
+    computed in closed form. The model's folder appears complete or not at all.
     """
     if name is None:
         name = _SUFFIXES.sub("", Path(member or file).name)
@@ -163,25 +170,25 @@ def import_file(
 
 @models.command("pull")
 @click.argument("dataset", metavar="NAME")
-@click.option("--name", help="The model's name; the dataset's if left out.")
+@click.option("--name", help="The model's name; by default that of the data set.")
 @click.option(
     "--mirror",
     metavar="URL",
-    help="The address of list.json and NAME/NAME.gz, in place of gensim-data's own.",
+    help="The URL of a mirror of gensim-data, which has list.json and NAME/NAME.gz.",
     envvar="POLYSEME_MIRROR",
 )
 @_import_options
 def pull(dataset: str, name: str | None, mirror: str | None, **options: Any) -> None:
     """Download the vectors of NAME, such as glove-wiki-gigaword-100, and import them.
 
-    The names are those of gensim-data. The download stays in gensim's data folder.
+    The names are those of gensim-data. The downloaded file is kept in gensim's data folder.
     """
     progress = ConsoleProgress()
     destination, parsed = _parse_options(options)
     name = dataset if name is None else name
     check_name(name)
     folder = destination / name
-    check_place(folder, replace=parsed.replace)
+    check_destination(folder, replace=parsed.replace)
     with exit_on_signals(), _explaining_errors():
         file, facts = download_vectors(dataset, mirror, progress)
         parsed = replace(parsed, facts={**facts, **parsed.facts})
@@ -189,11 +196,11 @@ def pull(dataset: str, name: str | None, mirror: str | None, **options: Any) -> 
 
 
 def _parse_options(options: dict[str, Any], **more: Any) -> tuple[Path, ImportOptions]:
-    """The folder of models, and the options of the import."""
+    """Return the folder of models and the options of the import."""
     if options["weights"] and options["no_weights"]:
         raise click.UsageError("Give --weights or --no-weights, not both.")
     if not options["weights"] and (options["heads"] or options["convention"]):
-        raise click.UsageError("--heads and --convention describe --weights: give those too.")
+        raise click.UsageError("--heads and --convention require --weights.")
     require_unicode((options["licence"] or "", *options["languages"]))
     facts = {"licence": options["licence"], "languages": list(options["languages"])}
     parsed = ImportOptions(
@@ -231,12 +238,12 @@ def _explaining_errors() -> Iterator[None]:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT, None}:  # NumPy sets none
             raise
         raise CommandError(
-            "The disk of the models is full, or that of temporary files (TMPDIR); --limit or"
-            " --dtype int8 takes less."
+            "The disk of the models or of temporary files (TMPDIR) is full; --limit or --dtype int8"
+            " uses less."
         ) from None
     except MemoryError:
         raise CommandError(
-            "There is not enough memory; --limit, --dtype int8 or --processes 1 takes less."
+            "There is not enough memory; --limit, --dtype int8 or --processes 1 uses less."
         ) from None
 
 
@@ -254,9 +261,9 @@ def _explaining_errors() -> Iterator[None]:
     "--output",
     type=click.Path(path_type=Path),
     required=True,
-    help="The file; for the projector the folder, which is created if it does not exist.",
+    help="Output file; for `projector` the folder, which is created if it does not exist.",
 )
-@click.option("--limit", type=click.IntRange(1), help="Write at most this many words.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of words to write.")
 @with_registry
 def export(
     name: str,
@@ -266,27 +273,27 @@ def export(
     registry: Registry,
     settings: Settings,  # noqa: ARG001
 ) -> None:
-    """Write the static vectors of a model in a format of other programs."""
+    """Export the static vectors of a model for other programs."""
     model = registry.model(name)
     with exit_on_signals():
         if kind == "projector":
             with _new_folder(output):
                 files = output / "vectors.tsv", output / "metadata.tsv"
-                left = export_projector(model, *files, limit)
+                skipped = export_projector(model, *files, limit)
         else:
-            left = export_word2vec(model, output, limit)
-    if left:
-        click.echo(f"polyseme: {left} words with white space were left out.", err=True)
+            skipped = export_word2vec(model, output, limit)
+    if skipped:
+        click.echo(f"polyseme: {skipped} words with white space were skipped.", err=True)
 
 
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[None]:
-    """Create a folder if it does not exist, and remove it again if it stays empty."""
-    made = not folder.exists()
+    """Create a folder if it does not exist, and remove it if it is empty at the end."""
+    created = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
     finally:
-        if made:
+        if created:
             with suppress(OSError):  # it is not empty
                 folder.rmdir()

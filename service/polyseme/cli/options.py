@@ -1,4 +1,4 @@
-"""What several commands share: settings, models, options, output files and signals."""
+"""Parts shared by several commands: settings, models, options, output files and signals."""
 
 import functools
 import signal
@@ -17,13 +17,13 @@ from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings, default_models_dir
 from polyseme.tokenizer import Case
 
-model_option = click.option("--model", help="Name of the model; the default one when left out.")
+model_option = click.option("--model", help="Name of the model; by default POLYSEME_MODEL.")
 case_option = click.option(
     "--case",
     type=click.Choice(get_args(Case)),
     default="auto",
     show_default=True,
-    help="Which spellings of a word are looked up.",
+    help="How words are looked up: in any case, as written, or in lower case.",
 )
 share_option = click.option(
     "--share",
@@ -36,18 +36,21 @@ destination_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     envvar=f"{PREFIX}MODELS_DIR",
     default=default_models_dir,
-    help="Folder that the model's folder goes into; the default is in the user's data folder.",
+    help="Folder to create the model's folder in; by default in the user's data folder.",
 )
 output_option = click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     default="-",
-    help="A file; standard output when left out.",
+    help="Output file; by default standard output.",
 )
 
 
 def settings_from(**flags: Any) -> Settings:
-    """The settings of the environment, overridden by flags; a usage error for an invalid one."""
+    """Return the settings of the environment and of flags, which override it.
+
+    Raises click.UsageError for an invalid setting.
+    """
     given = {name: value for name, value in flags.items() if value is not None}
     try:
         return Settings(**given)
@@ -60,12 +63,13 @@ def settings_from(**flags: Any) -> Settings:
 
 
 def with_registry(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command `--models-dir`, the registry of those models and the settings."""
+    """Add the option `--models-dir` to a command, and pass it the registry and the settings."""
 
     @click.option(
         "--models-dir",
         type=click.Path(path_type=Path, file_okay=False),
-        help="Folder of model folders, beside the bundled; by default the user's own.",
+        help="Folder of model folders, in addition to the bundled models; by default in the user's"
+        " data folder.",
     )
     @functools.wraps(command)
     def wrapped(*args: Any, models_dir: Path | None, **options: Any) -> Any:
@@ -77,7 +81,7 @@ def with_registry(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_options(*options: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command several options, which its help lists in this order."""
+    """Add several options to a command; its help lists them in this order."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -88,7 +92,7 @@ def with_options(*options: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def require_unicode(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the texts; a usage error if the terminal or a pipe sent bytes that are not UTF-8."""
+    """Return the texts; raise click.UsageError if one has bytes that are not UTF-8."""
     try:
         "".join(texts).encode()
     except UnicodeEncodeError:

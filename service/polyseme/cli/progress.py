@@ -1,4 +1,4 @@
-"""Progress of long work on standard error: a bar on a terminal, else a line every ten seconds."""
+"""Progress of long tasks on standard error: a bar on a terminal, else a line every ten seconds."""
 
 import sys
 import time
@@ -12,14 +12,14 @@ from tqdm import tqdm
 from polyseme.progress import Progress, ProgressBar
 
 SECONDS = 10.0
-"""Between two lines where there is no terminal."""
+"""The interval between two lines if standard error is not a terminal."""
 Unit: TypeAlias = Literal["bytes", "items", "share"]
-_WHOLE = 1_000_000
-"""The total of a stage whose unit is a share of the work."""
+_RESOLUTION = 1_000_000
+"""The total of a stage with the unit `share`, which counts millionths of the work."""
 
 
 class ConsoleBar(ProgressBar):
-    """One stage of the work: a bar, or lines."""
+    """The progress of one stage, as a bar or as lines."""
 
     def __init__(self, name: str, total: int, unit: Unit) -> None:
         super().__init__()
@@ -27,15 +27,15 @@ class ConsoleBar(ProgressBar):
         self._last = time.monotonic()
         self._bar: tqdm[NoReturn] | None = None
         if sys.stderr.isatty():
-            form = None
+            bar_format = None
             if unit == "share":
-                form = "{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
+                bar_format = "{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
             self._bar = tqdm(
                 desc=name,
                 total=total,
                 unit="B" if unit == "bytes" else "it",
                 unit_scale=unit == "bytes",
-                bar_format=form,
+                bar_format=bar_format,
                 leave=False,
             )
 
@@ -45,16 +45,16 @@ class ConsoleBar(ProgressBar):
             self._bar.close()
 
     def reach(self, done: int, rows: int = 0) -> None:
-        """Set how much of the stage is done, and how many rows that is."""
+        """Set the completed part of the stage, and the number of rows in it."""
         self.show(done, f"{rows:,} rows" if rows else "")
 
     def show(self, done: int, note: str, *, line: bool = False) -> None:
-        """Set how much is done, with a note beside it; `line` writes a line at once."""
-        more, self.done = done - self.done, done
+        """Set the completed part, with a note beside it; `line` writes a line immediately."""
+        increment, self.done = done - self.done, done
         if self._bar is not None:
             if note:
                 self._bar.set_postfix_str(note, refresh=False)
-            self._bar.update(more)
+            self._bar.update(increment)
         elif time.monotonic() - self._last >= SECONDS:
             line = True
         if not line:
@@ -84,12 +84,12 @@ class ConsoleProgress(Progress):
             yield bar
 
     def say(self, sentence: str) -> None:
-        """Write a sentence on a line of its own."""
+        """Write a message on a separate line."""
         _write_line(sentence)
 
 
 class TrainingProgress(ConsoleProgress):
-    """Progress of a training: stages of files that are read, then the steps."""
+    """Progress of training: a stage for each file that is read, then the training steps."""
 
     def __init__(self) -> None:
         self._steps: ConsoleBar | None = None
@@ -103,17 +103,20 @@ class TrainingProgress(ConsoleProgress):
             self._steps.close()
 
     def step(self, done: float, metrics: dict[str, Any]) -> None:
-        """Show a step, after which `done` of 1 is done: its scores at once, its loss at times."""
+        """Show a step; `done` is the completed share, from 0 to 1.
+
+        Without a terminal, new scores are written immediately, the loss every ten seconds.
+        """
         if self._steps is None:
-            self._steps = ConsoleBar("training", _WHOLE, "share")
+            self._steps = ConsoleBar("training", _RESOLUTION, "share")
         if "auc" in metrics:
             auc, macro_f1 = format_score(metrics["auc"]), format_score(metrics["macro_f1"])
             self._scores = f"AUC {auc}, macro-F1 {macro_f1}"
         loss = f", loss {metrics['loss']:.3f}" if "loss" in metrics else ""
         note = f"step {metrics['step']:,}{loss}, held out: {self._scores}"
-        self._steps.show(round(done * _WHOLE), note, line="auc" in metrics)
+        self._steps.show(round(done * _RESOLUTION), note, line="auc" in metrics)
 
 
 def format_score(score: float | None) -> str:
-    """A score with two decimals, or a dash."""
+    """Return a score with two decimals, or a dash."""
     return "–" if score is None else f"{score:.2f}"

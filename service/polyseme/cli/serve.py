@@ -1,4 +1,4 @@
-"""`polyseme serve`: gunicorn, with the settings."""
+"""`polyseme serve`: run gunicorn with the settings."""
 
 import os
 import runpy
@@ -19,14 +19,14 @@ from polyseme.settings import PREFIX, Settings
 
 _STANDARD_ERROR = 2
 _METRICS_BYTES = 16 << 20
-"""Free bytes that the directory of metrics needs: some 200 kB for each worker that starts."""
+"""Free bytes that the metrics directory requires; each worker that starts uses about 200 kB."""
 _APPLICATION = "polyseme:create_app()"
 SECRET = ("api_keys", "rate_limit_storage")
-"""Settings without a flag: every user of the machine can read a command line."""
+"""Settings without a flag, because every user of the machine can read a command line."""
 
 
 def _flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command one option for each setting."""
+    """Add one option for each setting to a command."""
     for name, field in reversed(Settings.model_fields.items()):
         if name not in SECRET:
             default = "" if field.default == "" or field.default_factory else field.default
@@ -38,7 +38,7 @@ def _flags(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _open_standard_streams() -> None:
-    """Open /dev/null where a standard stream is closed: a socket would get its number."""
+    """Open /dev/null for each closed standard stream; otherwise a socket would get its number."""
     for number in range(_STANDARD_ERROR + 1):
         try:
             os.fstat(number)
@@ -49,24 +49,25 @@ def _open_standard_streams() -> None:
 
 
 def _create_metrics_directory() -> None:
-    """Make an empty directory in which the workers count, before prometheus_client is imported.
+    """Create the multiprocess metrics directory, before prometheus_client is imported.
 
-    In PROMETHEUS_MULTIPROC_DIR, /dev/shm or the temporary directory, the first with room: the files
-    are mapped, and a full disk would end the process that writes to them. Without any, each worker
-    reports only its own numbers. gunicorn's `on_exit` removes the directory.
+    Its parent is PROMETHEUS_MULTIPROC_DIR, /dev/shm or the temporary directory, the first with
+    enough free space: the files are memory-mapped, and writing to them on a full disk kills the
+    process. If none has enough, each worker reports only its own metrics. gunicorn's `on_exit`
+    removes the directory.
     """
     given = os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
     for parent in (*filter(None, (given, "/dev/shm")), None):  # noqa: S108 - private
         with suppress(OSError):
-            place = parent or tempfile.gettempdir()
-            if shutil.disk_usage(place).free >= _METRICS_BYTES:
-                made = tempfile.mkdtemp(prefix="polyseme-metrics-", dir=place)
-                os.environ["PROMETHEUS_MULTIPROC_DIR"] = made
+            folder = parent or tempfile.gettempdir()
+            if shutil.disk_usage(folder).free >= _METRICS_BYTES:
+                created = tempfile.mkdtemp(prefix="polyseme-metrics-", dir=folder)
+                os.environ["PROMETHEUS_MULTIPROC_DIR"] = created
                 return
 
 
 def _announce(settings: Settings) -> None:
-    """Print the address of the service in the form of the log."""
+    """Print the address of the service in the format of the log."""
     line = f"polyseme: http://{settings.host}:{settings.port}"
     if settings.log_format == "json" or (
         settings.log_format == "auto" and not os.isatty(_STANDARD_ERROR)
@@ -74,7 +75,7 @@ def _announce(settings: Settings) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         fields = {"time": now, "level": "info", "message": line, "pid": os.getpid()}
         line = orjson.dumps(fields).decode()
-    # Unbuffered: Python would try to write its buffer again at the end, and fail then.
+    # Unbuffered: after a failed write, Python would try to flush its buffer again at exit.
     with suppress(OSError):
         os.write(_STANDARD_ERROR, f"{line}\n".encode())
 
@@ -89,12 +90,12 @@ def serve(**flags: str | None) -> None:
     _open_standard_streams()
     settings = settings_from(**flags)
     registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
-    registry.folder(settings.model)  # an unknown name ends the command; gunicorn reads the model
+    registry.folder(settings.model)  # raises for an unknown name; the workers load the model
     given = {PREFIX + name.upper(): value for name, value in flags.items() if value is not None}
     os.environ.update(given)
     if settings.metrics != "off":
         _create_metrics_directory()
     _announce(settings)
-    # `python -m gunicorn` in this process: modules that both need are imported once.
+    # `python -m gunicorn` in this process, so that modules that both use are imported once.
     sys.argv = ["gunicorn", "--config", "python:polyseme.server.config", _APPLICATION]
     runpy.run_module("gunicorn", run_name="__main__", alter_sys=True)

@@ -1,4 +1,4 @@
-"""`polyseme train`: attention weights learned over the vectors of a model."""
+"""`polyseme train`: train attention weights over the vectors of a model."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -25,55 +25,61 @@ from polyseme.training.closed_form import frequencies_by_rank, informativeness
 from polyseme.training.config import Init, Keep, TrainingConfig
 
 DEFAULT_STEPS = 400
-"""without --steps and --minutes"""
+"""The number of steps without --steps and --minutes."""
 
 _SHAPE = ("heads", "key_width", "value_width", "layers", "feed_forward", "norm")
 _file = click.Path(path_type=Path, exists=True)
 
 
 def _recipe_option(name: str, help_: str, kind: Any = float) -> Callable[[Any], Any]:
-    """An option with the default and the bounds of a field of the recipe."""
+    """Return an option for a field of the recipe; its help shows the field's default."""
     field = TrainingConfig.model_fields[name]
     default = f"  [default: {field.default}]" if field.default is not None else ""
     return click.option(f"--{name.replace('_', '-')}", name, type=kind, help=f"{help_}{default}")
 
 
 _recipe_options = with_options(
-    _recipe_option("heads", "Heads of attention.", int),
-    _recipe_option("key_width", "Width of a head's queries and keys.", int),
-    _recipe_option("value_width", "Width of a head's values.", int),
-    _recipe_option("layers", "Layers.", int),
-    _recipe_option("norm", "The place of layer norm.", click.Choice(get_args(NormPlace))),
+    _recipe_option("heads", "Number of attention heads.", int),
+    _recipe_option("key_width", "Width of the queries and keys of a head.", int),
+    _recipe_option("value_width", "Width of the values of a head.", int),
+    _recipe_option("layers", "Number of layers.", int),
+    _recipe_option("norm", "Position of layer norm.", click.Choice(get_args(NormPlace))),
     _recipe_option(
-        "feed_forward", "Width of a feed-forward network inside; none when left out.", int
+        "feed_forward", "Inner width of the feed-forward network; by default there is none.", int
     ),
-    click.option("--tune-embeddings", is_flag=True, default=None, help="Learn the vectors, too."),
-    _recipe_option("interpolate", "The share t of the trained weights: start·(1 − t) + trained·t."),
-    _recipe_option("seed", "Seed of all random numbers.", int),
+    click.option(
+        "--tune-embeddings", is_flag=True, default=None, help="Train the static vectors too."
+    ),
+    _recipe_option("interpolate", "t of the resulting weights: initial·(1 − t) + trained·t."),
+    _recipe_option("seed", "Seed of the random number generators.", int),
     _recipe_option("learning_rate", "Learning rate."),
     _recipe_option(
         "schedule", "Schedule of the learning rate.", click.Choice(["constant", "cosine"])
     ),
-    _recipe_option("anchor", "Regularization towards the initial weights."),
-    _recipe_option("key_dropout", "The part of a context's words that is masked at random."),
-    _recipe_option("cut", "The part of the contexts that is truncated."),
-    _recipe_option("hide", "The part of the tagged words that is masked."),
-    _recipe_option("lower", "The part of the contexts that is lower-cased."),
-    _recipe_option("window", "Words of a context on each side, at most.", int),
-    _recipe_option("groups", "Lemmas or pseudo-words in a step.", int),
-    _recipe_option("occurrences", "Occurrences of each, at most.", int),
-    _recipe_option("pseudo_words", "Words in a pseudo-word.", int),
-    _recipe_option("word_occurrences", "Occurrences of each of them in a step, at most.", int),
+    _recipe_option("anchor", "Factor of the L2 penalty towards the initial weights."),
+    _recipe_option("key_dropout", "Probability that a context word is masked."),
+    _recipe_option("cut", "Share of the contexts that are truncated."),
+    _recipe_option("hide", "Share of the tagged words that are masked."),
+    _recipe_option("lower", "Share of the contexts that are lower-cased."),
+    _recipe_option("window", "Maximum number of context words on each side.", int),
+    _recipe_option("groups", "Number of lemmas or pseudo-words in a step.", int),
+    _recipe_option("occurrences", "Maximum number of occurrences of each in a step.", int),
+    _recipe_option("pseudo_words", "Number of words in a pseudo-word.", int),
     _recipe_option(
-        "commonest_words", "How many of the corpus's most frequent words are targets.", int
+        "word_occurrences", "Maximum number of occurrences of each of these words in a step.", int
     ),
-    _recipe_option("mix", "The part of the groups from --corpus, if there are --tags as well."),
-    _recipe_option("corpus_words", "Words sampled from --corpus.", int),
+    _recipe_option(
+        "commonest_words",
+        "Number of most frequent corpus words in pseudo-words; by default all.",
+        int,
+    ),
+    _recipe_option("mix", "Share of the groups from --corpus if there are --tags too."),
+    _recipe_option("corpus_words", "Number of words sampled from --corpus.", int),
     _recipe_option("temperature", "Initial value of the learned temperature of the loss."),
-    _recipe_option("held_out", "The part of the lemmas that is held out."),
-    _recipe_option("score_every", "Steps between two measurements and checkpoints.", int),
-    _recipe_option("keep", "Which weights are written.", click.Choice(get_args(Keep))),
-    _recipe_option("threads", "Threads; the result depends on them in its last bits.", int),
+    _recipe_option("held_out", "Share of the lemmas that are held out."),
+    _recipe_option("score_every", "Number of steps between two scores and checkpoints.", int),
+    _recipe_option("keep", "Weights to keep.", click.Choice(get_args(Keep))),
+    _recipe_option("threads", "Number of threads, which affects the last bits of results.", int),
 )
 
 
@@ -86,34 +92,34 @@ _recipe_options = with_options(
     envvar=f"{PREFIX}MODEL",
     help="The model to start from.",
 )
-@click.option("--corpus", multiple=True, type=_file, help="Text, one paragraph per line.")
-@click.option("--tags", multiple=True, type=_file, help="Sentences with tagged senses.")
-@click.option("--output", help="The new model's name; NAME-trained when left out.")
+@click.option("--corpus", multiple=True, type=_file, help="Plain text, one paragraph per line.")
+@click.option("--tags", multiple=True, type=_file, help="Sentences with sense tags.")
+@click.option("--output", help="The trained model's name; by default NAME-trained.")
 @click.option(
     "--replace", "replacing", is_flag=True, help="Replace an existing model of the same name."
 )
-@click.option("--minutes", type=float, help="End after this time; such runs are not reproducible.")
-@click.option("--steps", type=int, help=f"End after this many steps.  [default: {DEFAULT_STEPS}]")
+@click.option("--minutes", type=float, help="Stop after this time; the result is not reproducible.")
+@click.option("--steps", type=int, help=f"Stop after this many steps.  [default: {DEFAULT_STEPS}]")
 @click.option(
     "--init",
     type=click.Choice(get_args(Init)),
-    help="Start from the model's weights (the default if it has some and no option changes their"
-    " shape), from the closed form of its vectors, or at random.",
+    help="Initial weights: those of the model (the default if it has weights and no option changes"
+    " their shape), the closed form, or random ones.",
 )
 @click.option(
-    "--recipe", "recipe_file", type=_file, help="A JSON file of these options; flags override it."
+    "--recipe", "recipe_file", type=_file, help="A JSON file of options; flags override it."
 )
 @click.option(
     "--leave-out",
-    help="Words that are never targets, separated by commas, or a file with one word per line;"
-    " CoarseWSD-20's when left out.",
+    help="Words that are never targets, separated by commas, or a file with one word per line; by"
+    " default those of CoarseWSD-20.",
 )
 @click.option(
     "--checkpoints",
     type=click.Path(path_type=Path, file_okay=False),
-    help="A folder for checkpoints.",
+    help="Folder for checkpoints.",
 )
-@click.option("--resume", is_flag=True, help="Continue from the newest of --checkpoints.")
+@click.option("--resume", is_flag=True, help="Continue from the newest checkpoint.")
 @_recipe_options
 @destination_option
 def train(
@@ -127,13 +133,13 @@ def train(
     resume: bool,
     **options: Any,
 ) -> None:
-    """Learn attention weights over the static vectors of a model, and write a new model.
+    """Train attention weights over the static vectors of a model, and write a new model.
 
-    It learns from words tagged with senses (--tags), from plain text (--corpus), or both. Needs
-    PyTorch: pip install 'polyseme[train]'.
+    The training data is sentences with sense tags (--tags), plain text (--corpus), or both.
+    Training needs PyTorch: pip install 'polyseme[train]'.
     """
     if not corpus and not tags:
-        raise click.UsageError("There is nothing to learn from: give --tags, --corpus or both.")
+        raise click.UsageError("There is no training data; use --tags, --corpus or both.")
     output = output or f"{name}-trained"
     with exit_on_signals(), _explaining_errors():
         _require_free(models_dir, output, replacing=replacing)
@@ -145,7 +151,7 @@ def train(
         recipe = _recipe(options, model)
         if recipe.init != "model":
             model = _with_informativeness(model)
-        from polyseme.training.data import TrainingFiles  # noqa: PLC0415 - only where it is used
+        from polyseme.training.data import TrainingFiles  # noqa: PLC0415 - only needed here
         from polyseme.training.run import TrainingRun, write_trained_model  # noqa: PLC0415 - loads PyTorch
 
         training = TrainingRun(model, TrainingFiles(corpus, tags), recipe, checkpoints, resume)
@@ -156,18 +162,18 @@ def train(
 
 
 def _require_free(models_dir: Path, name: str, *, replacing: bool) -> None:
-    """Check the name before the training; a bundled model is never replaced."""
+    """Raise CommandError if the name is taken; a bundled model is never replaced."""
     check_name(name)
     if (bundled_models() / name).exists() or (models_dir / name).is_symlink():
-        raise CommandError("A bundled model has this name: give another name by --output.")
+        raise CommandError("A bundled model has this name; choose another one with --output.")
     if (models_dir / name).exists() and not replacing:
         raise CommandError(
-            "A model of this name exists already: give another name by --output, or --replace."
+            "A model of this name already exists; choose another one with --output, or --replace."
         )
 
 
 def _recipe(options: dict[str, Any], model: Model) -> TrainingConfig:
-    """The recipe of the options, which override those of a file."""
+    """Return the recipe of the options, which override those of a file."""
     file, left_out = options.pop("recipe_file"), options.pop("leave_out")
     given = _read_recipe(file) if file else {}
     given |= {name: value for name, value in options.items() if value is not None}
@@ -179,7 +185,7 @@ def _recipe(options: dict[str, Any], model: Model) -> TrainingConfig:
         shaped = any(given.get(name) not in {None, "none"} for name in _SHAPE)
         given["init"] = "closed-form" if shaped or not model.manifest.tensors else "model"
     if given["init"] == "random":
-        given.setdefault("interpolate", 1.0)  # not halfway to random weights
+        given.setdefault("interpolate", 1.0)  # no interpolation with random weights
     try:
         return TrainingConfig(**given)
     except ValidationError as error:
@@ -199,7 +205,7 @@ def _read_recipe(path: Path) -> dict[str, Any]:
 
 
 def _read_words(given: str) -> tuple[str, ...]:
-    """Words separated by commas, or the lines of a file."""
+    """Return words separated by commas, or the lines of a file."""
     try:
         text = Path(given).read_text("utf-8") if Path(given).is_file() else None
     except (OSError, ValueError):
@@ -209,7 +215,7 @@ def _read_words(given: str) -> tuple[str, ...]:
 
 
 def _with_informativeness(model: Model) -> Model:
-    """The model with the word bias that an import gives it, if it has none."""
+    """Return the model; if it has no word bias, add that of an import."""
     if model.word_bias is not None:
         return model
     size = model.manifest.vocabulary_size
@@ -232,10 +238,10 @@ def _print_summary(manifest: Manifest) -> None:
 
 @contextmanager
 def _explaining_errors() -> Iterator[None]:
-    """Explain a lack of memory during a training."""
+    """Explain a lack of memory during training."""
     try:
         yield
     except MemoryError:
         raise CommandError(
-            "There is not enough memory: --corpus-words, --groups or --window takes less."
+            "There is not enough memory; smaller --corpus-words, --groups or --window use less."
         ) from None

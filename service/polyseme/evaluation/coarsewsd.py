@@ -1,7 +1,7 @@
-"""CoarseWSD-20 (Loureiro et al. 2021): which of a few coarse senses a word has.
+"""CoarseWSD-20 (Loureiro et al. 2021): disambiguation of a word between a few coarse senses.
 
-The guess is the nearest sense centroid by cosine, the mean of the unit-length training vectors of
-each sense. Accuracy and macro-F1 are means over the words.
+The predicted sense has the nearest centroid by cosine, the mean of the sense's training vectors of
+norm 1. Accuracy and macro-F1 are averaged over the words.
 """
 
 import re
@@ -35,7 +35,7 @@ class Examples:
 
     occurrences: list[TokenizedOccurrence]
     senses: Integers
-    """[m], numbers of the word's senses"""
+    """[m], indices of the word's senses"""
 
 
 @dataclass(frozen=True)
@@ -44,31 +44,31 @@ class AmbiguousWord:
 
     name: str
     senses: list[str]
-    """the sorted labels, which `Examples.senses` numbers"""
+    """the sorted labels, indexed by `Examples.senses`"""
     train: Examples
     test: Examples
 
 
 @dataclass(frozen=True)
 class WordFigures:
-    """The figures of one word, as fractions; the mean of several embedders."""
+    """The measures of one word as fractions, averaged over embedders."""
 
     accuracy: float
     macro_f1: float
     resampled: Floats
-    """[2, B]: both figures in each resample"""
+    """[2, B]: both measures in each resample"""
 
 
 @dataclass(frozen=True)
 class CoarseWsdResult:
-    """The figures of a system on the whole set."""
+    """The measures of a system on the whole set."""
 
     accuracy: IntervalEstimate
     macro_f1: IntervalEstimate
     words: dict[str, WordFigures]
 
     def rounded(self) -> dict[str, float]:
-        """The figures in %, for manifests."""
+        """Return the measures in %, for manifests."""
         return {
             "words": len(self.words),
             "accuracy": self.accuracy.value,
@@ -77,10 +77,10 @@ class CoarseWsdResult:
 
 
 def coarsewsd(files: Files, *embedders: Embedder) -> CoarseWsdResult:
-    """Evaluate the vectors of an embedder; the figures of several are averaged.
+    """Evaluate the vectors of an embedder; the measures of several are averaged.
 
-    `files` are `read_data_set(directory, "coarsewsd")`. Raises CommandError if they are not those
-    of CoarseWSD-20.
+    `files` is the result of `read_data_set(directory, "coarsewsd")`. Raises CommandError if they
+    are not those of CoarseWSD-20.
     """
     found = {}
     for stream, word in enumerate(ambiguous_words(files)):
@@ -90,7 +90,7 @@ def coarsewsd(files: Files, *embedders: Embedder) -> CoarseWsdResult:
 
 
 def most_frequent_sense(files: Files) -> CoarseWsdResult:
-    """Evaluate the guess of the most frequent sense in train, the first of equals."""
+    """Evaluate the most frequent sense in train, the first one if several are equally frequent."""
     found = {}
     for stream, word in enumerate(ambiguous_words(files)):
         often = int(np.argmax(np.bincount(word.train.senses)))
@@ -99,13 +99,13 @@ def most_frequent_sense(files: Files) -> CoarseWsdResult:
 
 
 def occurrences_in(files: Files) -> list[TokenizedOccurrence]:
-    """All occurrences that need a vector."""
+    """Return all occurrences that need a vector."""
     words = ambiguous_words(files)
     return list(chain.from_iterable((*w.train.occurrences, *w.test.occurrences) for w in words))
 
 
 def _nearest(word: AmbiguousWord, embed: Embedder) -> Integers:
-    """The sense whose centroid is nearest to each occurrence of test. -> [m]"""
+    """Return the sense with the nearest centroid for each test occurrence. -> [m]"""
     train, test = (unit(embed(part.occurrences)) for part in (word.train, word.test))
     seen = np.unique(word.train.senses)
     centroids = np.stack([train[word.train.senses == sense].mean(axis=0) for sense in seen])
@@ -138,19 +138,19 @@ def _mean_figures(words: dict[str, WordFigures]) -> CoarseWsdResult:
 
 
 def ambiguous_words(files: Files) -> list[AmbiguousWord]:
-    """The words of the set, sorted; raise CommandError for the first file that is wrong."""
+    """Return the words of the set, sorted; raise CommandError for the first file that is wrong."""
     folders = word_folders(files)
     if not folders:
         raise CommandError(
             "The set has no folder of a word with test.data.txt: it is not CoarseWSD-20."
         )
     if len({PurePosixPath(folder).name for folder in folders}) < len(folders):
-        raise CommandError("Two folders of the set have the name of one word; take one out.")
+        raise CommandError("Two folders of the set have the same name; remove one of them.")
     return [_word(files, folder) for folder in folders]
 
 
 def word_folders(files: Files) -> list[str]:
-    """The folders of the words, sorted. WiC has such files too, in folders named after splits."""
+    """Return the folders of the words, sorted, without the splits of WiC, which has such files."""
     data = {f"{split}.data.txt" for split in _SPLITS}
     found = {place.parent for place in map(PurePosixPath, files) if place.name in data}
     return sorted(str(folder) for folder in found if folder.name not in {"train", "dev", "test"})
@@ -173,7 +173,7 @@ def _word(files: Files, folder: str) -> AmbiguousWord:
 
 
 def _known_senses(files: Files, folder: str) -> set[str] | None:
-    """The labels listed by the set, or None if it lists none."""
+    """Return the labels listed by the set, or None if it lists none."""
     lines = files.get(f"{folder}/classes_map.txt")
     if lines is None:
         return None
@@ -192,7 +192,7 @@ def _check_labels(part: str, labels: list[str], files: Files, known: set[str] | 
     for number, label in enumerate(labels, 1):
         if not label or (known is not None and label not in known):
             raise CommandError(
-                f"{part}.gold.txt, line {number}: the label is none that classes_map.txt names."
+                f"{part}.gold.txt, line {number}: the label is not in classes_map.txt."
             )
 
 
@@ -202,21 +202,23 @@ def _occurrences(files: Files, part: str) -> list[TokenizedOccurrence]:
 
 
 def parse_occurrence(line: str, where: str) -> TokenizedOccurrence:
-    """Parse a line `place TAB sentence`; raise CommandError if it has another form."""
-    place, tab, text = line.partition("\t")
+    """Parse a line `position TAB sentence`; raise CommandError if it is invalid."""
+    position, tab, text = line.partition("\t")
     words = tuple(text.split())
-    if not tab or not re.fullmatch(r"[0-9]{1,6}", place) or int(place) >= len(words):
-        raise CommandError(f"{where}: it is not the place of a word, a tab and the sentence.")
-    return TokenizedOccurrence(words, int(place))
+    if not tab or not re.fullmatch(r"[0-9]{1,6}", position) or int(position) >= len(words):
+        raise CommandError(
+            f"{where}: the line is not the position of a word, a tab and a sentence."
+        )
+    return TokenizedOccurrence(words, int(position))
 
 
 def senses_of(word: AmbiguousWord) -> NDArray[np.int64]:
-    """The number of test occurrences of each sense. -> [s]"""
+    """Return the number of test occurrences of each sense. -> [s]"""
     return np.bincount(word.test.senses, minlength=len(word.senses))
 
 
 def known_words(files: Files, knows: Knows) -> Files:
-    """The set without the words that have no vector, judged by the first sentence of test."""
+    """Return the set without words that have no vector, as written in the first test sentence."""
     folders = word_folders(files)
     first = []
     for folder in folders:

@@ -1,6 +1,6 @@
-"""Data sets: their text files, and the occurrences of words in sentences that they consist of.
+"""Data sets: reading their text files, and the occurrences of words in their sentences.
 
-An archive is read member by member and never unpacked: no name in it becomes a path.
+An archive is read member by member and never extracted, so no name in it is used as a path.
 """
 
 import hashlib
@@ -21,14 +21,14 @@ Files: TypeAlias = dict[str, list[str]]
 Words: TypeAlias = tuple[str, ...]
 """A tokenized sentence."""
 Knows: TypeAlias = Callable[[Sequence[str]], list[bool]]
-"""Whether words have a vector."""
+"""A function that returns whether each word has a vector."""
 ENDINGS = (".data.txt", ".gold.txt", "classes_map.txt")
-"""Endings of the files to read; a set has others, such as its license."""
+"""Endings of the files to read; other files, such as licenses, are ignored."""
 ARCHIVES = (".tar.xz", ".tar.gz", ".tar.bz2", ".tar")
-LARGEST, LARGEST_TOGETHER, MOST = 64 << 20, 512 << 20, 10_000
-"""Bytes of one file, bytes of all, and number of members; CoarseWSD-20 and WiC have a tenth."""
-DEEPEST = 3
-"""Levels of folders to search for an unpacked set."""
+MAX_FILE_BYTES, MAX_TOTAL_BYTES, MAX_FILES = 64 << 20, 512 << 20, 10_000
+"""Limits of one file, of all files, and of their number; ten times those of the evaluation sets."""
+MAX_DEPTH = 3
+"""Levels of folders to search for an extracted set."""
 _BROKEN = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError)
 
 
@@ -70,7 +70,7 @@ def number_occurrences(
 def by_sentence(
     rows: Mapping[TokenizedOccurrence, int],
 ) -> dict[Words, tuple[list[int], list[int]]]:
-    """The positions and the rows of the occurrences in each sentence."""
+    """Return the positions and the rows of the occurrences in each sentence."""
     found: dict[Words, tuple[list[int], list[int]]] = {}
     for one, row in rows.items():
         places, numbers = found.setdefault(one.words, ([], []))
@@ -92,8 +92,8 @@ def read_data_set(directory: Path, name: str) -> Files:
     files = _read_folder(inside if inside.is_dir() else directory)
     if not files:
         raise CommandError(
-            f"The folder has neither {name}.tar.xz nor the unpacked files of that set;"
-            " docs/evaluation.md says where to get them."
+            f"The folder has neither {name}.tar.xz nor the extracted files of that set;"
+            " docs/evaluation.md has the download addresses."
         )
     return files
 
@@ -108,46 +108,46 @@ def read_archive(archive: Path) -> Files:
                 if file is None:
                     continue
                 if member.name in found:
-                    raise CommandError(f"The archive has {member.name} twice; get it again.")
+                    raise CommandError(f"The archive has {member.name} twice; download it again.")
                 found[member.name] = _lines(file.read(), member.name)
     except _BROKEN:
         raise CommandError(
-            f"{archive.name} cannot be read: it is no tar archive, or it is cut off or damaged;"
-            " get it again."
+            f"{archive.name} cannot be read: it is not a tar archive, or is truncated or damaged;"
+            " download it again."
         ) from None
     return found
 
 
 def _members(tar: tarfile.TarFile, archive: str) -> Iterator[tarfile.TarInfo]:
     """Yield the members to read; raise CommandError for an archive that is too large."""
-    together = 0
+    total = 0
     for number, member in enumerate(tar):
-        together += member.size
-        if member.size > LARGEST or together > LARGEST_TOGETHER or number >= MOST:
+        total += member.size
+        if member.size > MAX_FILE_BYTES or total > MAX_TOTAL_BYTES or number >= MAX_FILES:
             raise CommandError(
-                f"{archive} has more than {MOST:,} files, one of more than {LARGEST >> 20} MB or"
-                f" more than {LARGEST_TOGETHER >> 20} MB together; no evaluation set has."
+                f"{archive} is larger than any evaluation set: more than {MAX_FILES:,} files, more"
+                f" than {MAX_FILE_BYTES >> 20} MB in a file or {MAX_TOTAL_BYTES >> 20} MB in total."
             )
         parts = PurePosixPath(member.name)
         if parts.is_absolute() or ".." in parts.parts:
             raise CommandError(
-                f"{archive} has a member whose name leads out of it; get it from its authors."
+                f"{archive} has a member with an absolute path or `..`; download the original set."
             )
         if member.isfile() and member.name.endswith(ENDINGS):
             yield member
 
 
 def _read_folder(folder: Path) -> Files:
-    """Read the text files of an unpacked set, except links that lead out of the folder."""
+    """Read the text files of an extracted set, except links to files outside the folder."""
     found: Files = {}
     root = folder.resolve()
-    patterns = ["*/" * depth + f"*{end}" for depth in range(DEEPEST + 1) for end in ENDINGS]
+    patterns = ["*/" * depth + f"*{end}" for depth in range(MAX_DEPTH + 1) for end in ENDINGS]
     for path in sorted(path for pattern in patterns for path in folder.glob(pattern)):
         if path.is_file() and path.resolve().is_relative_to(root):
             name = path.relative_to(folder).as_posix()
-            if path.stat().st_size > LARGEST:
+            if path.stat().st_size > MAX_FILE_BYTES:
                 raise CommandError(
-                    f"{name} has more than {LARGEST >> 20} MB; no evaluation set has."
+                    f"{name} has more than {MAX_FILE_BYTES >> 20} MB, unlike any evaluation set."
                 )
             found[name] = _lines(path.read_bytes(), name)
     return found
@@ -163,7 +163,7 @@ def _lines(data: bytes, name: str) -> list[str]:
 
 
 def fingerprint(files: Files) -> str:
-    """The sha256 of a set's files, whether from an archive or unpacked."""
+    """Return the sha256 of a set's files, equal for an archive and its extracted files."""
     digest = hashlib.sha256()
     for name in sorted(files, key=_last_parts):
         digest.update("\n".join([_last_parts(name), *files[name], ""]).encode())

@@ -1,4 +1,4 @@
-"""How well attention weights explain a contextual vector, head by head, beside controls.
+"""How well the attention weights of each head explain a contextual vector, with controls.
 
 docs/explanation.md has the formulas.
 """
@@ -46,37 +46,37 @@ from polyseme.progress import SILENT, Progress
 
 OCCURRENCES, SEED = 500, 1
 SWAPS = 3
-"""Words that replace each query word in turn."""
-FEWEST_WORDS = 4
-"""Keys that an occurrence needs for a ranking."""
+"""Number of words that replace each query word in turn."""
+MIN_KEYS = 4
+"""Minimum number of keys of an occurrence for a ranking."""
 CONTROLS = ("nearness", "rarity", "uniform", "random")
-"""Rankings without a model, in the order of `_Examiner`."""
+"""Rankings without a model, in the order of `_Examiner._scores`."""
 
 
 class Estimate(NamedTuple):
-    """A figure and its standard error × 100, from bootstrap resamples of the lemmas."""
+    """A measure and its standard error × 100, from bootstrap resamples of the lemmas."""
 
     value: float
     error: float
 
     @classmethod
     def of(cls, value: float, resamples: Floats) -> "Estimate":
-        """From fractions of 1. [B] -> estimate"""
+        """Return the estimate of a fraction and its value in each resample. [B] -> estimate"""
         return cls(round(100 * float(value), 2), round(100 * float(np.std(resamples)), 2))
 
 
 Figures: TypeAlias = dict[str, Estimate | None]
-"""By measure; None if no occurrence has a value, such as a word whose removal flips the sense."""
+"""Estimates by measure; None if no occurrence has a value."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The results."""
+    """The results of `explain`."""
 
     rankings: dict[str, Figures]
     """by ranking, then by measure"""
     by_query: dict[str, Figures]
-    """by head: how much each measure loses with Wq = 0"""
+    """by head: the loss of each measure with Wq = 0"""
     swaps: Figures
     """by head: the mean distance between the attention weights of two query words"""
     quality: Figures
@@ -86,7 +86,7 @@ class Explanation:
     examples: list[dict[str, Any]]
 
     def document(self) -> dict[str, Any]:
-        """The results for programs."""
+        """Return the results as a JSON document."""
 
         def plain(figures: Any) -> Any:
             if isinstance(figures, Estimate):
@@ -99,7 +99,7 @@ class Explanation:
 
 
 def estimates(values: Floats, lemmas: Integers) -> list[Estimate | None]:
-    """Means over occurrences, with standard errors over lemmas. [m, c], [m] -> c estimates
+    """Return means over occurrences, with standard errors over lemmas. [m, c], [m] -> c estimates
 
     NaN marks missing values.
     """
@@ -130,7 +130,9 @@ def explain(
     if not model.layers:
         raise CommandError("The model has no layer, and so no attention to measure.")
     if not data.lemmas:
-        raise CommandError("No lemma has two senses of eight known occurrences: give more tags.")
+        raise CommandError(
+            "No lemma has two senses with eight known occurrences each; use more tags."
+        )
     heads = head_titles(model.layers)
     tables = _lemma_vectors(model, data.lemmas, progress)
     found = _examine(model, data, tables[_UNCHANGED], (count, seed), progress)
@@ -170,7 +172,10 @@ _QUALITY = ("pairs_auc", "macro_f1")
 def _lemma_vectors(
     model: Model, lemmas: Sequence[Lemma], progress: Progress
 ) -> dict[str, list[Floats]]:
-    """The vectors of each lemma's occurrences, unchanged and with Wq = 0. -> [m, d] of each"""
+    """Return the vectors of each lemma's occurrences by stack: unchanged, and with Wq = 0.
+
+    The result has one array [m, d] for each stack of layers and each lemma.
+    """
     heads, d = heads_of(model.layers), model.manifest.dimension
     stacks = {_UNCHANGED: list(model.layers), _NO_QUERIES: zero_queries(model.layers, d, heads)}
     if len(heads) > 1:
@@ -187,7 +192,7 @@ def _reader(layers: Sequence[Layer]) -> Reader:
 
 
 def _quality(tables: dict[str, list[Floats]], lemmas: Sequence[Lemma]) -> dict[str, Floats]:
-    """Both figures of each lemma, by stack. -> [l, 2]"""
+    """Return both measures of each lemma, by stack. -> [l, 2]"""
     return {
         name: np.array([lemma_quality(v, one) for v, one in zip(vectors, lemmas, strict=True)])
         for name, vectors in tables.items()
@@ -230,13 +235,15 @@ def _examine(
             if len(found) == count:
                 break
     if not found:
-        said = f"No tagged word stands among {FEWEST_WORDS} others that the model knows"
-        raise CommandError(f"{said}: give other tags, or a model with more words.")
+        raise CommandError(
+            f"No tagged word has {MIN_KEYS} other known words in its sentence; use other tags, or a"
+            " model with more words."
+        )
     return found
 
 
 class _Examiner:
-    """Examines single occurrences."""
+    """The measurement of single occurrences."""
 
     def __init__(
         self, model: Model, data: SenseData, vectors: list[Floats], rng: np.random.Generator
@@ -252,12 +259,12 @@ class _Examiner:
         self._classifiers = list(map(NaiveBayes, data.lemmas))
 
     def __call__(self, lemma: int, number: int) -> _Examined | None:
-        """Examine an occurrence; None if it has too few words around it."""
+        """Measure an occurrence; return None if its sentence has too few known words."""
         one = self._data.lemmas[lemma].occurrences[number]
         sense = int(self._data.lemmas[lemma].senses[number])
         sentence = self._read(one.words)
         keys = attended_places(sentence, one.place)
-        if len(keys) < FEWEST_WORDS:
+        if len(keys) < MIN_KEYS:
             return None
         centroids, classifier = self._centroids[lemma], self._classifiers[lemma]
         erasure = Erasure(
@@ -281,7 +288,7 @@ class _Examiner:
     def _scores(
         self, sentence: SentenceArrays, one: TokenizedOccurrence, keys: Integers
     ) -> tuple[Floats, Floats]:
-        """The scores of the words in each ranking, and each head's swaps. -> [r, m], [L·h]"""
+        """Return the scores of words in each ranking, and each head's swaps. -> [r, m], [L·h]"""
         weights = attention_rows(sentence, self._layers, one.place, keys)
         off = attention_rows(sentence, self._off, one.place, keys)
         found = [row for pair in zip(weights, off, strict=True) for row in pair]
@@ -298,7 +305,7 @@ class _Examiner:
     def _swaps(
         self, sentence: SentenceArrays, one: TokenizedOccurrence, keys: Integers, weights: Floats
     ) -> Floats:
-        """The distance of each row from those of words of similar frequency. -> [L·h]"""
+        """Return the distance of each row from those of words of similar frequency. -> [L·h]"""
         drawn = self._like(one.word, one.words, SWAPS, self._rng)
         found = [
             attention_rows(

@@ -1,4 +1,4 @@
-"""Evaluation of a model or a service on one data set: from options to a table of results."""
+"""Evaluation of a model or a service on a data set."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,13 +55,13 @@ __all__ = ["ServiceSource", "document", "measure_model", "measure_service", "tab
 
 PACKAGES = ("numpy", "scikit-learn", "scipy")
 PARTS = ("static", "mean", "parameter-free", "no-association", "no-informativeness", "model")
-"""The model, its baselines, and the model without a part."""
-_NO_WORDS = "The model's vocabulary has none of the words that the set asks for."
+"""The model, its baselines and its ablations."""
+_NO_WORDS = "The model's vocabulary has none of the words of the set."
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A system with its vectors. Several embedders are random variants, which are averaged."""
+    """A system with its vectors; the results of several embedders are averaged."""
 
     name: str
     title: str
@@ -99,7 +99,7 @@ def _measure(
     else:
 
         def vectors(occurrences: Sequence[TokenizedOccurrence]) -> Iterator[Measured]:
-            """Yield the systems, the model's own last but for the transformer."""
+            """Yield the systems: the baselines, the model, and the transformer."""
             readers = {
                 f"{name} {number}": reader
                 for name, one in found.items()
@@ -126,7 +126,7 @@ def _measure(
 
 
 def lookup(source: Source) -> Lookup:
-    """The function from words to their static vectors. -> [m, d], [m]"""
+    """Return the function from words to their static vectors. -> [m, d], [m]"""
 
     def look_up(words: Sequence[str]) -> tuple[Floats, Flags]:
         sentences = [read.sentence for read in source([(word,) for word in words])]
@@ -178,7 +178,7 @@ def measure_coarsewsd(
 
 
 def measure_wic(directory: Path, knows: Knows, vectors: Vectors, split: Split) -> Results:
-    """Evaluate on a split of WiC; raise CommandError as `measure_coarsewsd` does."""
+    """Evaluate on a split of WiC; raise the same errors as `measure_coarsewsd`."""
     files = read_data_set(directory, "wic")
     pairs = pair_set.pairs_of(files, split).occurrences
     lacking = pairs_known(pairs, knows).count(False)
@@ -279,7 +279,7 @@ def _notes(
 
 
 def quality(model: Model, data: Path) -> Figures:
-    """The figures of a model on CoarseWSD-20 and WiC, for its manifest."""
+    """Return the measures of a model on CoarseWSD-20 and WiC, for its manifest."""
     coarse, pairs = (read_data_set(data, name) for name in ("coarsewsd", "wic"))
     ((_, found),) = part_figures(model, coarse, pairs, ("model",))
     return found

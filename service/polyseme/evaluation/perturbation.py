@@ -22,7 +22,7 @@ from polyseme.tokenizer import tokenize
 KEPT = (1, 2, 3)
 """Numbers of highest-ranked words to erase, or to keep."""
 EVIDENT = log(2)
-"""Evidence from which on a word counts as one that reveals the sense."""
+"""Minimum evidence of a word that reveals the sense."""
 MEASURES = (
     *("drop_correlation", "change_correlation", "flip_auc", "flip_at_1", "flip_at_3"),
     *("evidence_correlation", "evidence_auc", "evidence_at_1", "evidence_at_3"),
@@ -37,26 +37,26 @@ SENTENCES = (
     ("he was eating an apple under the tree", "apple"),
     ("Apple launched a new phone", "Apple"),
 )
-"""Well-known examples of attention, and the query word of each."""
+"""Well-known example sentences for attention, and the query word of each."""
 NEIGHBORS = 25
-"""The largest distance in frequency rank of a word from the one it replaces."""
+"""Maximum distance in frequency rank of a word from the one it replaces."""
 
 
 def attended_places(sentence: SentenceArrays, place: int) -> Integers:
-    """The positions of keys other than the word itself: known words that differ. -> [m]"""
+    """Return the positions of the keys: known words that differ from the query word. -> [m]"""
     there: Integers = np.flatnonzero(sentence.known & (sentence.words != sentence.words[place]))
     return there
 
 
 def erase(sentence: SentenceArrays, places: Sequence[int]) -> SentenceArrays:
-    """The sentence with unknown words at some positions, and all others where they are."""
+    """Return the sentence with unknown words at some positions; its length is unchanged."""
     known, vectors = sentence.known.copy(), sentence.vectors.copy()
     known[list(places)], vectors[list(places)] = False, 0
     return replace(sentence, known=known, vectors=vectors)
 
 
 def swap_word(sentence: SentenceArrays, place: int, other: SentenceArrays) -> SentenceArrays:
-    """The sentence with the word at a position replaced by that of a one-word sentence."""
+    """Return the sentence with the word at a position replaced by that of a one-word sentence."""
     vectors, known = sentence.vectors.copy(), sentence.known.copy()
     vectors[place], known[place] = other.vectors[0], other.known[0]
     bias = sentence.word_bias
@@ -69,9 +69,9 @@ def swap_word(sentence: SentenceArrays, place: int, other: SentenceArrays) -> Se
 def attention_rows(
     sentence: SentenceArrays, layers: Sequence[Layer], place: int, keys: Integers
 ) -> Floats:
-    """The attention weights of each head for some keys, normalized to a sum of 1. -> [L·h, m]
+    """Return each head's attention weights of some keys, normalized to a sum of 1. -> [L·h, m]
 
-    All layers have the same number of heads. Uniform if a head gives them no weight.
+    All layers must have the same number of heads. If all weights are 0, the result is uniform.
     """
     records = contextualize(sentence, layers, ("weights",)).records
     weights = np.concatenate([one["weights"][:, place][:, keys] for one in records])
@@ -82,7 +82,7 @@ def attention_rows(
 
 
 def total_variation(one: Floats, other: Floats) -> Floats:
-    """The total variation distance of each pair of rows, ½·Σ|p − q|. [r, m] -> [r]"""
+    """Return the total variation distance of each pair of rows, ½·Σ|p − q|. [r, m] -> [r]"""
     result: Floats = np.abs(one - other).sum(axis=1) / 2
     return result
 
@@ -96,12 +96,12 @@ class Head:
 
 
 def heads_of(layers: Sequence[Layer]) -> list[Head]:
-    """All heads, in the order of `attention_rows`."""
+    """Return all heads, in the order of `attention_rows`."""
     return [Head(n, head) for n, layer in enumerate(layers) for head in range(layer.heads)]
 
 
 def head_titles(layers: Sequence[Layer]) -> list[str]:
-    """The titles of the heads, counted from 1."""
+    """Return the titles of the heads, counted from 1."""
     heads = heads_of(layers)
     if len(layers) == 1:
         return [f"head {head.number + 1}" for head in heads]
@@ -109,7 +109,7 @@ def head_titles(layers: Sequence[Layer]) -> list[str]:
 
 
 def ranking_titles(layers: Sequence[Layer]) -> list[str]:
-    """The titles of a model's rankings: each head, the same with Wq = 0, and the mean of heads."""
+    """Return the titles of the rankings: each head, also with Wq = 0, and the mean of heads."""
     titles = head_titles(layers)
     names = [name for head in titles for name in (head, f"{head}, Wq = 0")]
     if layers[0].heads == 1:
@@ -119,9 +119,9 @@ def ranking_titles(layers: Sequence[Layer]) -> list[str]:
 
 
 def zero_queries(layers: Sequence[Layer], d: int, heads: Sequence[Head]) -> list[Layer]:
-    """The layers with Wq = 0 for some heads; a bias of the queries stays.
+    """Return the layers with Wq = 0 for some heads; biases of queries are unchanged.
 
-    `d` is the width of the vectors, for layers without Wq.
+    `d` is the width of the vectors, needed for layers without Wq.
     """
     changed = list(layers)
     for head in heads:
@@ -135,7 +135,7 @@ def zero_queries(layers: Sequence[Layer], d: int, heads: Sequence[Head]) -> list
 
 
 class FrequencyMatcher:
-    """Draws tagged words of about the same frequency as another word."""
+    """A sampler of tagged words with about the same frequency as another word."""
 
     def __init__(self, data: SenseData, knows: Callable[[Sequence[str]], list[bool]]) -> None:
         known = knows(data.tagged)
@@ -171,7 +171,7 @@ class Erasure:
         self._found: dict[frozenset[int], Floats] = {}
 
     def cosines(self, places: Sequence[int] = ()) -> Floats:
-        """The cosines with some words erased, cached. -> [s]"""
+        """Return the cosines with some words erased, cached. -> [s]"""
         key = frozenset(map(int, places))
         if key not in self._found:
             sentence = erase(self._sentence, sorted(key)) if key else self._sentence
@@ -180,7 +180,7 @@ class Erasure:
         return self._found[key]
 
     def losses(self, choices: Sequence[Sequence[int]], sense: int) -> Floats:
-        """How much the margin of a sense falls with each choice of erased words. -> [c]"""
+        """Return the decrease of a sense's margin for each choice of erased words. -> [c]"""
         found = np.stack([self.cosines(places) for places in choices])
         lost: Floats = margins(self.cosines()[None], sense) - margins(found, sense)
         return lost
@@ -189,7 +189,7 @@ class Erasure:
 def evaluate_rankings(
     scores: Floats, keys: Integers, erasure: Erasure, sense: int, evidence: Floats, ties: Floats
 ) -> Floats:
-    """The MEASURES of each ranking of words by `scores`. [r, m], [m], …, [m] -> [r, c]
+    """Return the MEASURES of each ranking of words by `scores`. [r, m], [m], …, [m] -> [r, c]
 
     `evidence` is that of naive Bayes for the sense; `ties` orders words with equal scores.
     """
@@ -212,7 +212,7 @@ def evaluate_rankings(
 
 
 def attention_of(model: Model, text: str, word: str) -> dict[str, Any]:
-    """The attention weights of a text, [L, h, n, n] and rounded, and the position of a word."""
+    """Return the rounded attention weights of a text, [L, h, n, n], and the position of a word."""
     tokens = tokenize(text, model.vocabulary, composes=model.composes)
     records = contextualize(model.sentence(tokens), model.layers, ("weights",)).records
     return {

@@ -1,4 +1,4 @@
-"""Plots: bars for measured figures, dashed lines for published ones."""
+"""Plots of results: bars for measured values, dashed lines for published ones."""
 
 import io
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ Image: TypeAlias = Literal["png", "svg"]
 COLORS = {"control": "#a6a6a6", "model": "#0072b2", "compared": "#d55e00"}
 """Distinguishable with any color vision, and by lightness (Okabe & Ito 2008)."""
 DASHES = ((0, (6, 3)), (0, (2, 2)), (0, (8, 2, 1, 2)), (0, (1, 1)))
-"""Line styles of published figures."""
+"""Line styles of published values."""
 _STYLE: Any = {"font.size": 10, "svg.hashsalt": "polyseme"}
 _METADATA: dict[Image, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}}
 _BAR, _PANEL, _TITLES, _MARGIN, _LEGEND = 0.36, 4.2, 2.4, 1.2, 0.2
 """Inches: a bar, a panel, the names of systems, margins, a line of the legend."""
 _ROOM, _LEFT = 0.13, 0.03
-"""Fractions of a panel: right of the longest bar, for numbers; left of bars below chance."""
+"""Space as fractions of a panel: right of the longest bar for numbers, left of the shortest."""
 
 
 def plot_results(results: Results, kind: Image) -> bytes:
-    """Plot the results, one panel for each figure. Equal results give equal bytes."""
+    """Plot the results, one panel for each measure. Equal results give equal bytes."""
     rows = results.rows
     height = _MARGIN + _BAR * len(rows) + _LEGEND * len(results.published)
     with mpl.rc_context(_STYLE):
@@ -65,7 +65,7 @@ def _draw(panel: Axes, name: str, rows: Sequence[ResultRow], base: float) -> Non
 
 
 def _draw_published(panel: Axes, name: str, results: Results) -> None:
-    """Draw a dashed line for each published figure, and write the numbers of the bars."""
+    """Draw a dashed line for each published value, and write the values of the bars."""
     published = [one.figures[name] for one in results.published]
     for one, value, dashes in zip(results.published, published, DASHES, strict=False):
         numbers = " / ".join(f"{one.figures[column]:.1f}" for column in results.columns)

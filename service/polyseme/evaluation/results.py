@@ -1,4 +1,4 @@
-"""Results: measured and published figures, as a table for people and as a document for programs."""
+"""Results: measured and published values, as a text table and as a JSON document."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -18,36 +18,36 @@ class Published(NamedTuple):
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A system, and its figure in each column."""
+    """A system, and its value in each column."""
 
     name: str
     title: str
     kind: Kind
     figures: dict[str, IntervalEstimate]
     facts: dict[str, Any] = field(default_factory=dict)
-    """further numbers for the document"""
+    """additional values for the document"""
 
 
 @dataclass(frozen=True)
 class Results:
-    """A table of systems, published figures on the same set, and notes on both."""
+    """A table of systems, with published values on the same set and notes."""
 
     task: Literal["coarsewsd", "wic", "similarity"]
     title: str
     columns: dict[str, str]
-    """names of figures, and their headings in the table"""
+    """names of measures, and their headings in the table"""
     rows: Sequence[ResultRow]
     published: Sequence[Published] = ()
     words: dict[str, dict[str, float]] = field(default_factory=dict)
-    """the figures of the model for each word"""
+    """the measures of the model for each word"""
     notes: Sequence[str] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     base: float = 0.0
-    """what guessing reaches, in %, if known; bars begin there"""
+    """the chance level in %, at which bars begin; 0 if unknown"""
 
 
 def document(results: Results) -> dict[str, Any]:
-    """The results for programs; every figure in %."""
+    """Return the results as a JSON document; all measures are in %."""
     return {
         "task": results.task,
         **results.facts,
@@ -69,7 +69,7 @@ def document(results: Results) -> dict[str, Any]:
 
 
 def table(results: Results) -> str:
-    """The results as text."""
+    """Return the results as text."""
 
     def line(title: str, cells: Any) -> str:
         return "  ".join([f"{title:<{width}}", *(f"{cell:<20}" for cell in cells)]).rstrip()
@@ -88,7 +88,7 @@ def table(results: Results) -> str:
 
 
 def _word_lines(words: dict[str, dict[str, float]]) -> list[str]:
-    """The table of figures by word."""
+    """Return the lines of the table of words."""
     if not words:
         return []
     names = list(next(iter(words.values())))
@@ -141,10 +141,10 @@ _OF_WIC_TEST = tuple(
 
 
 def published_coarsewsd(words: Collection[str]) -> tuple[Published, ...]:
-    """Figures published for exactly these words: the ten, all twenty, or none."""
+    """Return figures published for exactly these words: the ten, all twenty, or none."""
     return {TEN: _OF_TEN, TWENTY: _OF_TWENTY}.get(frozenset(words), ())
 
 
 def published_wic(split: Split) -> tuple[Published, ...]:
-    """Figures published for this split, which only test has."""
+    """Return figures published for this split, which only test has."""
     return _OF_WIC_TEST if split == "test" else ()

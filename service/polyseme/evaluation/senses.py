@@ -1,4 +1,4 @@
-"""Sense-tagged occurrences: their selection, sense centroids, and a naive Bayes classifier."""
+"""Occurrences with sense tags: their selection, sense centroids, and a naive Bayes classifier."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -13,23 +13,23 @@ from polyseme.evaluation.datasets import Knows, TokenizedOccurrence
 from polyseme.evaluation.statistics import roc_auc
 
 Tagged: TypeAlias = tuple[Sequence[str], Sequence[tuple[int, str, str]]]
-"""The words of a sentence, and its tags (place, lemma, sense), as `training/tags.py` reads them."""
-FEWEST, MOST = 8, 160
-"""Occurrences that a sense needs, and occurrences of a lemma to keep."""
-LONGEST = 100
-"""Words of a sentence; longer ones are left out."""
+"""The words of a sentence, and its tags (position, lemma, sense), as read by `training/tags.py`."""
+MIN_OF_SENSE, MAX_OF_LEMMA = 8, 160
+"""Minimum occurrences of a sense, and maximum occurrences of a lemma."""
+MAX_WORDS = 100
+"""Maximum number of words in a sentence; longer ones are skipped."""
 PRIOR = 10.0
-"""The weight of the naive Bayes prior in occurrences."""
+"""The weight of the naive Bayes prior, as a number of occurrences."""
 
 
 @dataclass(frozen=True)
 class Lemma:
-    """A lemma with two senses or more."""
+    """A lemma with at least two senses."""
 
     name: str
     occurrences: list[TokenizedOccurrence]
     senses: Integers
-    """[m], numbers from 0"""
+    """[m], indices from 0"""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def collect_senses(
 ) -> SenseData:
     """Collect the wanted lemmas, sorted by name, and the counts of all words.
 
-    A lemma needs two senses with FEWEST occurrences each of words that have a vector.
+    A lemma must have two senses with at least MIN_OF_SENSE occurrences that have a vector.
     """
     counts: Counter[str] = Counter()
     forms: set[str] = set()
@@ -58,7 +58,7 @@ def collect_senses(
         folded = [word.casefold() for word in words]
         counts.update(folded)
         forms.update(folded[place] for place, _, _ in tags)
-        if len(words) <= LONGEST:
+        if len(words) <= MAX_WORDS:
             for place, lemma, sense in tags:
                 if wanted(lemma):
                     found[lemma].append((TokenizedOccurrence(words, place), sense))
@@ -73,7 +73,7 @@ def _lemma(
     known = knows([one.word for one, _ in found])
     kept = _frequent_senses([pair for pair, there in zip(found, known, strict=True) if there])
     order = np.random.default_rng([seed, *name.encode()]).permutation(len(kept))
-    kept = _frequent_senses([kept[number] for number in sorted(order[:MOST])])
+    kept = _frequent_senses([kept[number] for number in sorted(order[:MAX_OF_LEMMA])])
     if not kept:
         return None
     _, senses = np.unique(np.array([sense for _, sense in kept]), return_inverse=True)
@@ -83,14 +83,14 @@ def _lemma(
 def _frequent_senses(
     found: list[tuple[TokenizedOccurrence, str]],
 ) -> list[tuple[TokenizedOccurrence, str]]:
-    """The occurrences of senses with FEWEST occurrences, if there are two such senses."""
+    """Return the occurrences of senses with at least MIN_OF_SENSE, if there are two such senses."""
     counts = Counter(sense for _, sense in found)
-    frequent = {sense for sense, count in counts.items() if count >= FEWEST}
+    frequent = {sense for sense, count in counts.items() if count >= MIN_OF_SENSE}
     return [pair for pair in found if pair[1] in frequent] if len(frequent) > 1 else []
 
 
 def round_robin(lemmas: Sequence[Lemma], seed: int) -> list[tuple[int, int]]:
-    """All occurrences in random order: one of each lemma, then another of each, …"""
+    """Return all occurrences, one of each lemma in turn, in random order within a lemma."""
     rng = np.random.default_rng([seed, 0x1E])
     orders = [rng.permutation(len(lemma.senses)) for lemma in lemmas]
     longest = max(map(len, orders))
@@ -103,7 +103,7 @@ def round_robin(lemmas: Sequence[Lemma], seed: int) -> list[tuple[int, int]]:
 
 
 class Centroids:
-    """The mean vector of each sense of a lemma, leaving out one occurrence. [m, d], [m]"""
+    """The mean vectors of the senses of a lemma, excluding one occurrence. [m, d], [m]"""
 
     def __init__(self, vectors: Floats, senses: Integers) -> None:
         self._vectors, self._senses = unit(vectors.astype(np.float64)), senses
@@ -111,44 +111,45 @@ class Centroids:
         self._sums = one_hot.T.astype(np.float64) @ self._vectors
 
     def cosines(self, number: int, vectors: Floats) -> Floats:
-        """The cosines with each sense without occurrence `number`. [q, d] -> [q, s]"""
+        """Return cosines with the senses, excluding occurrence `number`. [q, d] -> [q, s]"""
         sums = self._sums.copy()
         sums[self._senses[number]] -= self._vectors[number]
         cosines: Floats = unit(vectors.astype(np.float64)) @ unit(sums).T
         return cosines
 
     def guesses(self) -> Integers:
-        """The nearest sense of each occurrence. -> [m]"""
+        """Return the nearest sense of each occurrence. -> [m]"""
         nearest = [self.cosines(n, v[None]).argmax() for n, v in enumerate(self._vectors)]
         return np.array(nearest, np.int64)
 
     def pairs_auc(self) -> float:
-        """The ROC AUC of the cosine over all pairs, positive if both have one sense."""
+        """Return the ROC AUC of the cosine over all pairs, positive if both have one sense."""
         a, b = np.triu_indices(len(self._vectors), 1)
         cosines = (self._vectors @ self._vectors.T)[a, b]
         return float(roc_auc(cosines[None], self._senses[a] == self._senses[b])[0])
 
 
 def margins(cosines: Floats, sense: int) -> Floats:
-    """The cosine of the right sense less that of the best other one. [q, s] -> [q]"""
+    """Return the cosine of the right sense minus the largest other one. [q, s] -> [q]"""
     best: Floats = np.delete(cosines, sense, axis=1).max(axis=1)
     return cosines[:, sense] - best
 
 
 def lemma_quality(vectors: Floats, lemma: Lemma) -> tuple[float, float]:
-    """The ROC AUC over pairs, and the macro-F1 of the nearest centroid. [m, d]"""
+    """Return the ROC AUC over pairs, and the macro-F1 of the nearest centroid. [m, d]"""
     centroids = Centroids(vectors, lemma.senses)
     f1 = f1_score(lemma.senses, centroids.guesses(), average="macro", zero_division=0)
     return centroids.pairs_auc(), float(f1)
 
 
 class NaiveBayes:
-    """Classifies an occurrence by the words around the other occurrences, without vectors.
+    """A naive Bayes classifier of an occurrence, trained on the words of other occurrences.
 
-    The evidence of a word w for sense s against the rest r is log((n_s + a·q)/(N_s + a)) less the
-    same of r, with n occurrences that have w in their sentence, N occurrences in total, and
-    q = (n_s + n_r) / (N_s + N_r). It is 0 for a word that occurs nowhere else or equally often in
-    both (the informative prior of Monroe et al. 2008).
+    The evidence of a word w for sense s against the other senses r is
+    log((n_s + a·q)/(N_s + a)) − log((n_r + a·q)/(N_r + a)), where n is the number of occurrences
+    with w in their sentence, N the number of all occurrences, and q = (n_s + n_r) / (N_s + N_r). It
+    is 0 for a word that occurs in no other sentence or equally often in both (the informative prior
+    of Monroe et al. 2008).
     """
 
     def __init__(self, lemma: Lemma) -> None:
@@ -162,7 +163,7 @@ class NaiveBayes:
                 self._with[word][sense] += 1
 
     def evidence(self, number: int, words: Sequence[str]) -> Floats:
-        """The evidence of m words for each sense, leaving out this sentence. -> [m, s]"""
+        """Return the evidence of m words for each sense, excluding this sentence. -> [m, s]"""
         left, own = self._of_sense.copy(), self._bags[number]
         folded = [word.casefold() for word in words]
         none = np.zeros(len(left))
@@ -174,7 +175,7 @@ class NaiveBayes:
         return _log_odds(having, left)
 
     def guess(self, number: int) -> int:
-        """The sense with the most evidence."""
+        """Return the sense with the most evidence."""
         words = sorted(self._bags[number])
         return int(self.evidence(number, words).sum(axis=0).argmax())
 

@@ -1,4 +1,4 @@
-"""WordSim-353 and SimLex-999: whether static cosines rank pairs of words as people do."""
+"""WordSim-353 and SimLex-999: the rank correlation of static cosines with human judgments."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from scipy.stats import spearmanr
 
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Flags, Floats, unit
-from polyseme.evaluation.datasets import LARGEST
+from polyseme.evaluation.datasets import MAX_FILE_BYTES
 from polyseme.evaluation.statistics import IntervalEstimate, bootstrap
 
 SETS = {"wordsim353.tsv": "WordSim-353", "simlex999.txt": "SimLex-999"}
-FEWEST = 10
-"""Pairs with known words that a correlation needs."""
+MIN_PAIRS = 10
+"""Minimum number of pairs with known words."""
 Lookup: TypeAlias = Callable[[Sequence[str]], tuple[Floats, Flags]]
 """A function from words to static vectors, and whether each is known. -> [m, d], [m]"""
 
 
 class JudgedPair(NamedTuple):
-    """Two words, and their similarity as judged by people."""
+    """Two words, and the human judgment of their similarity."""
 
     first: str
     second: str
@@ -30,14 +30,14 @@ class JudgedPair(NamedTuple):
 
 @dataclass(frozen=True)
 class SimilarityResult:
-    """The figure on one set."""
+    """The result on one set."""
 
     spearman: IntervalEstimate
     """the rank correlation, in %"""
     pairs: int
     """pairs with two known words"""
     lacking: int
-    """pairs left out"""
+    """pairs skipped because a word is unknown"""
 
 
 def judged_pairs(directory: Path) -> dict[str, list[JudgedPair]]:
@@ -53,24 +53,25 @@ def judged_pairs(directory: Path) -> dict[str, list[JudgedPair]]:
 
 
 def similarity(pairs: Sequence[JudgedPair], lookup: Lookup) -> SimilarityResult:
-    """Spearman's correlation of cosines with people's judgments, over known pairs.
+    """Return Spearman's correlation of cosines with human judgments, over known pairs.
 
-    Raises CommandError if the vocabulary has too few of them, or all are equally similar.
+    Raises CommandError if too few pairs are known, or all are equally similar.
     """
     words = list(dict.fromkeys(word for pair in pairs for word in pair[:2]))
     vectors, known = lookup(words)
     places = {word: place for place, word in enumerate(words) if known[place]}
     kept = [pair for pair in pairs if pair.first in places and pair.second in places]
-    if len(kept) < FEWEST:
+    if len(kept) < MIN_PAIRS:
         raise CommandError(
-            f"The model has both words of {len(kept)} of {len(pairs)} pairs: too few to tell."
+            f"The model knows both words of only {len(kept)} of {len(pairs)} pairs, which is too"
+            " few for a correlation."
         )
     sides = [p.first for p in kept], [p.second for p in kept]
     first, second = [unit(vectors[[places[word] for word in side]]) for side in sides]
     cosines = (first.astype(np.float64) * second).sum(axis=1)
     judgements = np.array([pair.judgement for pair in kept])
     if not np.ptp(cosines) or not np.ptp(judgements):
-        raise CommandError("All pairs are equally similar: there is no order to compare.")
+        raise CommandError("All pairs are equally similar, so they have no order to compare.")
 
     def agreement(rows: Sequence[int] | np.ndarray) -> float:
         return float(spearmanr(cosines[rows], judgements[rows]).statistic)
@@ -83,8 +84,10 @@ def similarity(pairs: Sequence[JudgedPair], lookup: Lookup) -> SimilarityResult:
 
 def _pairs(path: Path) -> list[JudgedPair]:
     """Read a file: two words and a number in each line, separated by tabs; # begins a comment."""
-    if path.stat().st_size > LARGEST:
-        raise CommandError(f"{path.name} has more than {LARGEST >> 20} MB; no such set has.")
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise CommandError(
+            f"{path.name} has more than {MAX_FILE_BYTES >> 20} MB, unlike any evaluation set."
+        )
     try:
         lines = path.read_text("utf-8-sig").splitlines()
     except UnicodeDecodeError:
@@ -104,4 +107,4 @@ def _pair(line: str, where: str) -> JudgedPair:
             return JudgedPair(first, second, judgement)
     except (IndexError, ValueError):
         pass
-    raise CommandError(f"{where}: it is not two words and a number, with tabs between.")
+    raise CommandError(f"{where}: the line is not two words and a number, separated by tabs.")

@@ -1,4 +1,4 @@
-"""Where static vectors come from: a model in memory, or a running service."""
+"""Sources of static vectors: a model in memory, or a running service."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _TIMEOUT, _RETRIES, _LONGEST_WAIT = 120.0, 5, 120.0
-"""Seconds without a byte, further tries of a request, and seconds between two tries."""
+"""Timeout in seconds, number of retries, and maximum seconds between two attempts."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,17 @@ class StaticSentence:
 
 
 class Source(Protocol):
-    """Reads sentences, and knows which words have a vector."""
+    """A reader of sentences that knows which words have a vector."""
 
     def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
         """Read sentences, in order."""
 
     def knows(self, words: Sequence[str]) -> list[bool]:
-        """Whether words have a vector, from the vocabulary or composed of subwords."""
+        """Return whether words have a vector, from the vocabulary or composed of subwords."""
 
 
 class LocalSource:
-    """Reads sentences with a model in memory, as the service does by default."""
+    """A source that uses a model in memory, with the default options of the service."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -59,7 +59,7 @@ class LocalSource:
             yield StaticSentence(self._model.sentence(tokens), tokens)
 
     def knows(self, words: Iterable[str]) -> list[bool]:
-        """Whether words have a vector, from the vocabulary or composed of subwords."""
+        """Return whether words have a vector, from the vocabulary or composed of subwords."""
         return [t.row is not None or t.composed is not None for t in self._resolve(words)]
 
     def _resolve(self, words: Iterable[str]) -> list[ResolvedToken]:
@@ -67,10 +67,10 @@ class LocalSource:
 
 
 class ServiceSource:
-    """Reads sentences with a running service, by the project's own client."""
+    """A source that uses a running service, through the project's client."""
 
     def __init__(self, url: str, model: str | None = None, key: str | None = None) -> None:
-        with _refusals():
+        with _command_errors():
             from polyseme.client.client import Client  # noqa: PLC0415 - only for --url
 
             self._connect = partial(
@@ -92,38 +92,37 @@ class ServiceSource:
 
     def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
         """Read sentences, many in each request."""
-        with _refusals(), self._connect(self.model) as client:
+        with _command_errors(), self._connect(self.model) as client:
             encoded = client.encode_each(sentences, include=("static", "contextual"))
             for words, one in zip(sentences, encoded, strict=True):
                 yield _static_sentence(words, one)
 
     def knows(self, words: Iterable[str]) -> list[bool]:
-        """Whether words have a vector, from the vocabulary or composed of subwords."""
+        """Return whether words have a vector, from the vocabulary or composed of subwords."""
         return [bool(read.sentence.known[0]) for read in self([(word,) for word in words])]
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def _command_errors() -> Iterator[None]:
     """Turn errors of the client and of the service into CommandError."""
     try:
         yield
     except TooLargeError as error:
         raise CommandError(
-            f"The service refuses a sentence: {error.detail} Raise its limit."
+            f"The service rejects a sentence: {error.detail} Raise its limit."
         ) from None
     except PolysemeError as error:
-        raise CommandError(f"The service answers {error.status}: {error.detail}") from None
+        raise CommandError(f"The service responds with {error.status}: {error.detail}") from None
     except (ClientError, ModuleNotFoundError, ValueError) as error:
         raise CommandError(str(error)) from None
 
 
 def _static_sentence(words: Words, encoded: "Sentence") -> StaticSentence:
-    """The sentence as `Model.sentence` makes it, without the word bias, which a service keeps."""
+    """Return the arrays of `Model.sentence` without the word bias, which no service sends."""
     static, contextual = encoded.static, encoded.contextual
     if static is None or contextual is None or not len(words) == len(encoded.tokens) == len(static):
         raise CommandError(
-            "What answers at this address is not Polyseme, or another version of it; name another"
-            " by --url."
+            "The service at this address is not Polyseme, or another version of it; check --url."
         )
     known = np.array([token.resolution != "oov" for token in encoded.tokens], np.bool_)
     folded = [(token.key or token.text).casefold() for token in encoded.tokens]

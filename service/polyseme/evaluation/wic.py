@@ -1,6 +1,6 @@
-"""WiC (Pilehvar & Camacho-Collados 2019): whether a word means the same in two sentences.
+"""WiC (Pilehvar & Camacho-Collados 2019): whether a word has the same meaning in two sentences.
 
-The guess compares the cosine of both occurrences with the threshold that is best on train.
+The prediction compares the cosine of both occurrences with the threshold that is best on train.
 """
 
 import re
@@ -30,7 +30,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class WicResult:
-    """The figures of a system; the threshold is that of the first embedder."""
+    """The measures of a system; the threshold is that of the first embedder."""
 
     train: float
     """in %"""
@@ -38,15 +38,15 @@ class WicResult:
     threshold: float
 
     def rounded(self, split: Split = "dev") -> dict[str, float]:
-        """The figures in %, for manifests."""
+        """Return the measures in %, for manifests."""
         return {"train_accuracy": self.train, f"{split}_accuracy": self.accuracy.value}
 
 
 def wic(files: Files, *embedders: Embedder, split: Split = "dev") -> WicResult:
-    """Evaluate the vectors of an embedder; the figures of several are averaged.
+    """Evaluate the vectors of an embedder; the measures of several are averaged.
 
-    `files` are `read_data_set(directory, "wic")`. Raises CommandError if they are not those of
-    WiC, or lack the split.
+    `files` is the result of `read_data_set(directory, "wic")`. Raises CommandError if they are not
+    those of WiC, or lack the split.
     """
     train, measured = pairs_of(files, "train"), pairs_of(files, split)
     best, right, thresholds = [], [], []
@@ -62,9 +62,9 @@ def wic(files: Files, *embedders: Embedder, split: Split = "dev") -> WicResult:
 
 
 def best_threshold(cosines: Floats, same: Flags) -> tuple[float, float]:
-    """The cosine from which pairs count as the same, and the accuracy on these pairs. [m], [m]
+    """Return the threshold of the cosine with the best accuracy, and that accuracy. [m], [m]
 
-    Of several equally good thresholds, the lowest.
+    Of several equally good thresholds, this is the lowest.
     """
     order = np.argsort(cosines)
     thresholds, first = np.unique(cosines[order], return_index=True)
@@ -83,13 +83,13 @@ def _cosines(pairs: Pairs, embed: Embedder) -> Floats:
 
 
 def occurrences_in(files: Files, split: Split = "dev") -> list[TokenizedOccurrence]:
-    """All occurrences that need a vector."""
+    """Return all occurrences that need a vector."""
     parts = (pairs_of(files, "train"), pairs_of(files, split))
     return [one for part in parts for pair in part.occurrences for one in pair]
 
 
 def pairs_of(files: Files, split: str) -> Pairs:
-    """The pairs of a split; raise CommandError if it is missing or wrong."""
+    """Return the pairs of a split; raise CommandError if it is missing or wrong."""
     data, gold = (_name(files, split, kind) for kind in ("data", "gold"))
     if len(files[data]) != len(files[gold]) or not files[data]:
         raise CommandError(
@@ -97,7 +97,7 @@ def pairs_of(files: Files, split: str) -> Pairs:
         )
     for number, label in enumerate(files[gold], 1):
         if label not in {"T", "F"}:
-            raise CommandError(f"{gold}, line {number}: a label is T or F.")
+            raise CommandError(f"{gold}, line {number}: the label is not T or F.")
     pairs = [parse_pair(line, f"{data}, line {n}") for n, line in enumerate(files[data], 1)]
     return Pairs(pairs, np.array(files[gold]) == "T")
 
@@ -107,13 +107,13 @@ def _name(files: Files, split: str, kind: str) -> str:
     found = [name for name in files if name == ending or name.endswith(f"/{ending}")]
     if not found:
         raise CommandError(
-            f"The set has no {ending}: it is not WiC, or that part was not published with it."
+            f"The set has no {ending}: it is not WiC, or was published without that file."
         )
     return found[0]
 
 
 def parse_pair(line: str, where: str) -> tuple[TokenizedOccurrence, TokenizedOccurrence]:
-    """Parse a line; raise CommandError if it has another form.
+    """Parse a line; raise CommandError if it is invalid.
 
     The fields are word, part of speech, both positions as `2-1`, and both sentences.
     """
@@ -127,12 +127,13 @@ def parse_pair(line: str, where: str) -> tuple[TokenizedOccurrence, TokenizedOcc
         if all(one.place < len(one.words) for one in (first, second)):
             return first, second
     raise CommandError(
-        f"{where}: it is not word, part of speech, two places, two sentences, with tabs between."
+        f"{where}: the line is not a word, its part of speech, two positions and two sentences,"
+        " separated by tabs."
     )
 
 
 def known_pairs(files: Files, knows: Knows) -> Files:
-    """The set without the pairs of which a word has no vector."""
+    """Return the set without the pairs in which a word has no vector."""
     kept = dict(files)
     for name in files:
         if name.endswith(".data.txt"):
@@ -145,6 +146,6 @@ def known_pairs(files: Files, knows: Knows) -> Files:
 def pairs_known(
     pairs: Iterable[tuple[TokenizedOccurrence, TokenizedOccurrence]], knows: Knows
 ) -> list[bool]:
-    """Whether both words of each pair have a vector."""
+    """Return whether both words of each pair have a vector."""
     found = knows([one.word for pair in pairs for one in pair])
     return [a and b for a, b in zip(found[::2], found[1::2], strict=True)]

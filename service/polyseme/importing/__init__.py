@@ -1,1 +1,1 @@
-"""Import of pretrained word vectors into model folders; the only package that imports gensim."""
+"""Import of pretrained word vectors as model folders; the only package that imports gensim."""

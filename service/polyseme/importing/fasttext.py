@@ -1,7 +1,7 @@
-"""fastText's own `.bin`: checked byte by byte, then read by gensim.
+"""Reading fastText's `.bin` files: the file is validated first, then gensim reads it.
 
-gensim's reader trusts the file (a truncated word makes it loop forever), so every length is
-checked first. The format is that of fastText's `FastText::saveModel`.
+gensim's reader trusts the file: it loops forever on a truncated word. The format is that of
+fastText's `FastText::saveModel`.
 """
 
 import struct
@@ -38,7 +38,7 @@ class Header:
     """The header of a file."""
 
     new: bool
-    """the file has a version, and says whether it is quantized"""
+    """whether the file has a version and a flag for quantization"""
     dim: int
     bucket: int
     min_n: int
@@ -62,7 +62,7 @@ class FastText:
 
     words: list[str]
     vectors: NDArray[np.float32]
-    """[V, d], each the mean of the word's own vector and those of its n-grams"""
+    """[V, d], each the mean of the word's vector and those of its n-grams"""
     counts: NDArray[np.int64]
     """[V], occurrences of each word"""
     subwords: Subwords | None
@@ -87,19 +87,19 @@ class _Parser:
         return not self._buffer
 
     def take(self, count: int) -> bytes:
-        """Take `count` bytes; raise CommandError if the file has fewer."""
+        """Read `count` bytes; raise CommandError if the file has fewer."""
         while len(self._buffer) - self._at < count:
             self._fill()
         self._at += count
         return self._buffer[self._at - count : self._at]
 
-    def numbers(self, kinds: str) -> tuple[int, ...]:
-        """Take little-endian numbers; `kinds` are format characters of `struct`."""
-        layout = struct.Struct(f"<{kinds}")
+    def numbers(self, codes: str) -> tuple[int, ...]:
+        """Read little-endian numbers; `codes` are format characters of `struct`."""
+        layout = struct.Struct(f"<{codes}")
         return layout.unpack(self.take(layout.size))
 
     def word(self) -> bytes:
-        """Take the bytes up to the next zero byte, and that byte."""
+        """Read a zero-terminated word."""
         while (end := self._buffer.find(b"\0", self._at, self._at + MAX_WORD_BYTES + 1)) < 0:
             if len(self._buffer) - self._at > MAX_WORD_BYTES:
                 self.fail(f"has a word longer than {MAX_WORD_BYTES} bytes")
@@ -113,35 +113,35 @@ class _Parser:
         for left in range(count, 0, -_BLOCK):
             self.take(min(left, _BLOCK))
 
-    def fail(self, why: str, position: int | None = None) -> NoReturn:
+    def fail(self, problem: str, position: int | None = None) -> NoReturn:
         """Raise CommandError with the byte offset."""
-        at = self.position if position is None else position
-        raise CommandError(f"At byte {at} the fastText file {why}.")
+        offset = self.position if position is None else position
+        raise CommandError(f"At byte {offset} the fastText file {problem}.")
 
     def _fill(self) -> None:
-        more = self._file.read(_BLOCK)
-        if not more:
+        block = self._file.read(_BLOCK)
+        if not block:
             raise CommandError(f"The fastText file ends too early, at byte {self._file.position}.")
-        self._buffer, self._at = self._buffer[self._at :] + more, 0
+        self._buffer, self._at = self._buffer[self._at :] + block, 0
         self._bar.reach(self._file.done)
 
 
 def check(file: Decompressed, bar: ProgressBar, encoding: str, *, skip: bool = False) -> Checked:
-    """Parse a file to its end without keeping it; raise CommandError if it is invalid.
+    """Parse a file to its end without storing its content; raise CommandError if it is invalid.
 
-    `skip` skips unusable words.
+    With `skip`, unusable words are skipped instead of raising.
     """
     parser = _Parser(file, bar)
     header = _header(parser)
     skipped = _check_words(parser, header.words, encoding, skip=skip)
     if header.new and (header.pruned > 0 or any(parser.take(1))):
-        parser.fail("is quantized (.ftz; import the .bin that it was made from)")
+        parser.fail("is quantized (.ftz); import the original .bin")
     rows, width = parser.numbers("qq")
     if (rows, width) != (header.words + header.bucket, header.dim):
         parser.fail(f"has {rows} vectors of dimension {width}, unlike its header")
     for row in range(rows):
         if not np.isfinite(np.frombuffer(parser.take(4 * width), "<f4")).all():
-            parser.fail(f"has a number that is not finite in vector {row}")
+            parser.fail(f"has a value that is not finite in vector {row}")
     # Only training needs the second table, but a truncated file may end within it.
     if header.new:
         parser.take(1)
@@ -166,11 +166,11 @@ def _header(parser: _Parser) -> Header:
     pruned = parser.numbers("q")[0] if new else 0
     if model == _SUPERVISED or labels:
         parser.fail("is a classifier, not a model of words")
-    good = 1 <= dim <= MAX_DIMENSION and 1 <= words <= _MAX_WORDS and entries == words
-    # `-maxn 0` keeps the default minimum of 3: no n-gram has such a length.
-    grams = 0 <= min_n <= _MAX_NGRAM and 0 <= max_n <= _MAX_NGRAM
-    buckets = 0 <= bucket <= (_MAX_BUCKETS if min_n <= max_n else 0)
-    if not (good and grams and buckets and 0 <= sample <= _MAX_WORDS):
+    sizes_valid = 1 <= dim <= MAX_DIMENSION and 1 <= words <= _MAX_WORDS and entries == words
+    # With `-maxn 0` the minimum keeps its default of 3, and the file has no n-grams.
+    ngrams_valid = 0 <= min_n <= _MAX_NGRAM and 0 <= max_n <= _MAX_NGRAM
+    buckets_valid = 0 <= bucket <= (_MAX_BUCKETS if min_n <= max_n else 0)
+    if not (sizes_valid and ngrams_valid and buckets_valid and 0 <= sample <= _MAX_WORDS):
         parser.fail("has an invalid header")
     return Header(new, dim, bucket, min_n, max_n, words, pruned)
 
@@ -181,11 +181,11 @@ def _check_words(parser: _Parser, count: int, encoding: str, *, skip: bool) -> s
     skipped = set()
     for number in range(count):
         position, word = parser.position, parser.word()
-        times, kind = parser.numbers("qb")
-        if kind:
+        occurrences, entry_type = parser.numbers("qb")
+        if entry_type:
             parser.fail("has a label among its words", position)
-        if times < 1:
-            parser.fail(f"has a word with the count {times}", position)
+        if occurrences < 1:
+            parser.fail(f"has a word with the count {occurrences}", position)
         text = word.decode(encoding, "backslashreplace")  # as gensim does
         if text in seen:
             parser.fail("has a word twice", position)
@@ -213,10 +213,10 @@ def _word_problem(word: bytes, encoding: str) -> str | None:
 
 @contextmanager
 def open_descriptor(path: Path, member: str | None, bar: ProgressBar) -> Iterator[int]:
-    """Open the decompressed file, and yield its file descriptor.
+    """Open the decompressed file and yield its file descriptor.
 
-    NumPy needs a real file. The temporary file has no name, so it never outlives the process, and
-    gensim cannot mistake its extension for a compression.
+    NumPy needs a regular file. The temporary file has no name, so it is gone when the process ends,
+    and has no extension from which gensim would infer a compression.
     """
     with open_decompressed(path, member) as file:
         if file.stream is file.raw:
@@ -233,7 +233,7 @@ def open_descriptor(path: Path, member: str | None, bar: ProgressBar) -> Iterato
 
 def read(descriptor: int, checked: Checked, encoding: str) -> FastText:
     """Read a checked file with gensim."""
-    from gensim.models.fasttext import load_facebook_vectors  # noqa: PLC0415 - takes a second
+    from gensim.models.fasttext import load_facebook_vectors  # noqa: PLC0415 - slow import
 
     try:
         with np.errstate(all="ignore"):  # the importer checks for non-finite numbers

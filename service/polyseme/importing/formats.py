@@ -1,4 +1,4 @@
-"""Opening a file of vectors, plain or compressed, and detecting its format by its first bytes."""
+"""Opening a file of vectors, plain or compressed, and detecting its format from its content."""
 
 import bz2
 import gzip
@@ -18,39 +18,39 @@ from polyseme.command_error import CommandError
 
 Format: TypeAlias = Literal["glove", "word2vec-text", "word2vec-binary", "fasttext"]
 
-MOST_EXPANSION = 100
-"""The largest accepted ratio of expanded to compressed size; real vectors stay below 20."""
-_HARMLESS = 64 << 20
-"""Expanded bytes below which the ratio is not checked."""
+MAX_COMPRESSION_RATIO = 100
+"""Maximum ratio of decompressed to compressed size; that of real vectors is below 20."""
+_MIN_CHECKED_BYTES = 64 << 20
+"""Decompressed bytes up to which the ratio is not checked."""
 _OPENERS: dict[bytes, Callable[[Any], Any]] = {
     rb"\x1f\x8b\x08": gzip.open,
     rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)": bz2.open,  # start of a block, or end of an empty file
     rb"\xfd7zXZ\0": lzma.open,
 }
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the second starts an empty archive
-_DAMAGE = (EOFError, OSError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
-_DAMAGE_OF_ZIP = (RuntimeError, ValueError, LookupError, struct.error)
+_DECOMPRESSION_ERRORS = (EOFError, OSError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+_ZIP_ERRORS = (*_DECOMPRESSION_ERRORS, RuntimeError, ValueError, LookupError, struct.error)
 
 HEADER = re.compile(rb"[ \t]*([+-]?\d{1,20})[ \t]+([+-]?\d{1,20})[ \t]*\r?(?:\n|\Z)")
-"""The first line of a word2vec file: number of words, numbers per word."""
+"""The first line of a word2vec file: vocabulary size and dimension."""
 FASTTEXT_MAGIC = struct.pack("<i", 793712314)
-_HEAD = 3 << 20  # more than the longest line
+_HEAD_BYTES = 3 << 20  # more than the longest line
 _OLD_FASTTEXT = struct.Struct("<12i")  # dim, ws, epoch, minCount, neg, wordNgrams, loss, model, …
 _FOREIGN = {
     rb"\x93NUMPY": "a NumPy array",
     rb"SQLite format 3": "an SQLite database, as Magnitude's files are",
     rb"\x89HDF": "an HDF5 file",
     rb".{3}\0{5}\{\"": "a safetensors file",
-    rb"\(\xb5/\xfd": "compressed with Zstandard; expand it first",
-    rb"\x1f\x8b\x08|BZh[1-9]1AY&SY|\xfd7zXZ\0|PK\x03\x04": "compressed twice; expand it once",
+    rb"\(\xb5/\xfd": "compressed with Zstandard; decompress it first",
+    rb"\x1f\x8b\x08|BZh[1-9]1AY&SY|\xfd7zXZ\0|PK\x03\x04": "compressed twice; decompress it once",
     rb".{256}\0ustar": "a .tar archive; unpack it first",
     rb"\xef\xbb\xbf|\xff\xfe[^\0]|\xfe\xff": (
         "text with a byte order mark; save it as UTF-8 without one"
     ),
 }
-"""First bytes of other kinds of files, and what to call them."""
+"""First bytes of other formats, and the end of the error message for each."""
 _PICKLE = re.compile(
-    rb"\x80[\x02-\x05][^\0]"  # followed by a zero byte, it is an old fastText file of 640 numbers
+    rb"\x80[\x02-\x05][^\0]"  # before a zero byte: an old fastText file of dimension 640 or more
     rb"|c\w[\w.]*\n\w[\w.]*\n|\([dl]p\d+\n|\([VSIFLi][^ \n]*\n|[\]}]q\0[^\0]|\(X.\0\0\0",
     re.DOTALL,
 )
@@ -62,39 +62,41 @@ class Decompressed:
 
     stream: IO[bytes]
     raw: IO[bytes]
+    """the file on disk"""
     size: int
-    """of the file on disk, in bytes"""
+    """size of the file on disk, in bytes"""
     position: int = 0
     """decompressed bytes read so far"""
 
     @property
     def done(self) -> int:
-        """Bytes of the file on disk read so far."""
+        """The number of bytes of the file on disk read so far."""
         return min(self.raw.tell(), self.size)
 
     def read(self, count: int) -> bytes:
         """Read `count` bytes, fewer at the end."""
         return self._counted(self.stream.read, count)
 
-    def line(self, most: int) -> bytes:
-        """Read a line, or its first `most` bytes."""
-        return self._counted(self.stream.readline, most)
+    def line(self, max_bytes: int) -> bytes:
+        """Read a line, or its first `max_bytes` bytes."""
+        return self._counted(self.stream.readline, max_bytes)
 
-    def _counted(self, take: Callable[[int], bytes], count: int) -> bytes:
+    def _counted(self, read: Callable[[int], bytes], count: int) -> bytes:
         try:
-            taken = take(count)
-        except _DAMAGE:
+            data = read(count)
+        except _DECOMPRESSION_ERRORS:
             raise CommandError(
                 "The file is damaged or truncated: it cannot be decompressed beyond byte"
                 f" {self.position}."
             ) from None
-        self.position += len(taken)
-        if self.position > _HARMLESS and self.position > MOST_EXPANSION * self.size:
+        self.position += len(data)
+        limit = max(_MIN_CHECKED_BYTES, MAX_COMPRESSION_RATIO * self.size)
+        if self.position > limit:
             raise CommandError(
-                f"The file expands to more than {MOST_EXPANSION} times its size at byte"
+                f"The file expands to more than {MAX_COMPRESSION_RATIO} times its size at byte"
                 f" {self.position}, unlike vectors; decompress it yourself if you trust it."
             )
-        return taken
+        return data
 
 
 @contextmanager
@@ -106,7 +108,7 @@ def open_decompressed(path: Path, member: str | None = None) -> Iterator[Decompr
     """
     with ExitStack() as stack:
         try:
-            # A pipe cannot be read twice, and opening it may block for ever.
+            # A pipe cannot be read twice, and opening one may block forever.
             if path.exists() and not path.is_file():
                 raise CommandError(
                     "This is not a regular file; write its content into a file first."
@@ -115,10 +117,10 @@ def open_decompressed(path: Path, member: str | None = None) -> Iterator[Decompr
             size = path.stat().st_size
         except OSError:
             raise CommandError("The file does not exist or cannot be read.") from None
-        yield Decompressed(stack.enter_context(_expanded(stack, raw, member)), raw, size)
+        yield Decompressed(stack.enter_context(_decompress(stack, raw, member)), raw, size)
 
 
-def _expanded(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[bytes]:
+def _decompress(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[bytes]:
     head = raw.read(16)
     raw.seek(0)
     if head.startswith(_ZIP):
@@ -133,30 +135,30 @@ def _expanded(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[bytes]
 
 
 def _zip_member(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[bytes]:
-    """Open the only file of a .zip, or the named one, without unpacking to disk."""
+    """Open the only file of a .zip, or the named one, without extracting it to disk."""
     try:
         archive = stack.enter_context(zipfile.ZipFile(raw))
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
         if member is None and len(names) != 1:
-            # Names in an archive are untrusted: shorten them and drop control characters.
+            # Names in an archive are untrusted: shorten them and replace control characters.
             shown = (
                 "".join(letter if letter.isprintable() else "?" for letter in name[:60])
                 for name in sorted(names)[:10]
             )
             listed = ", ".join(shown) or "none"
-            raise CommandError(f"The .zip has {len(names)} files ({listed}): name one of them.")
+            raise CommandError(f"The .zip has {len(names)} files ({listed}); --member selects one.")
         if member is not None and member not in names:
             raise CommandError("The .zip has no member of this name.")
         # zipfile's own readline may return more bytes than requested.
         return BufferedReader(archive.open(member or names[0]))  # type: ignore[type-var]
-    except (*_DAMAGE, *_DAMAGE_OF_ZIP):  # encrypted, or an unusual compression method
+    except _ZIP_ERRORS:
         raise CommandError(
-            "The .zip is damaged, encrypted or compressed by an unsupported method."
+            "The .zip is damaged, encrypted or compressed with an unsupported method."
         ) from None
 
 
 def guess_format(path: Path, member: str | None = None) -> Format:
-    """Detect the format of a file; raise CommandError if it has none of the known ones."""
+    """Detect the format of a file; raise CommandError for an unknown format."""
     head = read_head(path, member)
     if head.startswith(FASTTEXT_MAGIC) or _is_old_fasttext(head):
         return "fasttext"
@@ -168,15 +170,15 @@ def guess_format(path: Path, member: str | None = None) -> Format:
     if _is_row(head.split(b"\n", 1)[0]):
         return "glove"
     raise CommandError(
-        "The format is unknown: line 1 is neither a word with its numbers nor a word2vec header,"
-        " and the file is not a fastText .bin."
+        "The format is unknown: line 1 is neither a word and its values nor a word2vec header, and"
+        " the file is not a fastText .bin."
     )
 
 
 def read_head(path: Path, member: str | None = None) -> bytes:
     """Read the first bytes of a file; raise CommandError if they belong to another kind of file."""
     with open_decompressed(path, member) as file:
-        head = file.read(_HEAD)
+        head = file.read(_HEAD_BYTES)
     if not head:
         raise CommandError("The file is empty.")
     if _PICKLE.match(head):
@@ -184,14 +186,14 @@ def read_head(path: Path, member: str | None = None) -> bytes:
             "The file is a pickle, which can run code and is never read; save the vectors with"
             " gensim's save_word2vec_format."
         )
-    for magic, what in _FOREIGN.items():
+    for magic, description in _FOREIGN.items():
         if re.match(magic, head, re.DOTALL):
-            raise CommandError(f"The file is {what}.")
+            raise CommandError(f"The file is {description}.")
     return head
 
 
 def _is_row(line: bytes, width: int | None = None) -> bool:
-    """Whether a line is a word followed by numbers, `width` of them if given."""
+    """Return whether a line is a word followed by numbers, `width` of them if given."""
     fields = line.rstrip().split(b" ")
     numbers = fields[1:] if width is None else fields[-width:]
     if not numbers or len(fields) < 1 + len(numbers):
@@ -204,10 +206,14 @@ def _is_row(line: bytes, width: int | None = None) -> bool:
 
 
 def _is_old_fasttext(head: bytes) -> bool:
-    """Whether this looks like a fastText .bin from before the magic number (until 2017)."""
+    """Return whether this looks like a fastText .bin without a magic number (before 2017)."""
     if len(head) < _OLD_FASTTEXT.size:
         return False
     dim, ws, _, _, neg, _, loss, model, bucket, min_n, max_n, _ = _OLD_FASTTEXT.unpack_from(head)
-    sizes: bool = 0 < dim <= 1 << 16 and 0 < ws < 1000 and 0 <= neg < 1000 and 0 <= bucket < 1 << 30  # noqa: PLR2004
-    kinds: bool = 1 <= loss <= 4 and 1 <= model <= 3 and 0 <= min_n <= 100 and 0 <= max_n <= 100  # noqa: PLR2004
-    return sizes and kinds
+    sizes_valid: bool = (
+        0 < dim <= 1 << 16 and 0 < ws < 1000 and 0 <= neg < 1000 and 0 <= bucket < 1 << 30  # noqa: PLR2004
+    )
+    options_valid: bool = (
+        1 <= loss <= 4 and 1 <= model <= 3 and 0 <= min_n <= 100 and 0 <= max_n <= 100  # noqa: PLR2004
+    )
+    return sizes_valid and options_valid

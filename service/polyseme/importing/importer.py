@@ -1,4 +1,4 @@
-"""From a file of pretrained vectors to a model folder."""
+"""Import of a file of pretrained vectors as a model folder."""
 
 import hashlib
 import math
@@ -33,23 +33,24 @@ from polyseme.models.manifest import NAME_PATTERN, Dtype, Manifest
 from polyseme.models.writer import write_model
 from polyseme.progress import SILENT, Progress
 
-_PROGRAM = 130_000_000
+_BASE_MEMORY = 130_000_000
 """Bytes of memory for Python, NumPy and gensim."""
-_WORD = 250
+_WORD_MEMORY = 250
 """Bytes of memory for each word during an import."""
 _UNSORTED = (
-    "Warning: the words are not sorted by frequency, so all count as equally informative, which"
-    " separates senses less well; --sorted overrides this test."
+    "Warning: the words are not sorted by frequency, so all words are treated as equally"
+    " informative, which separates senses less well; --sorted overrides this test."
 )
 _UNKNOWN_ORDER = (
     "Warning: there are too few English function words to determine whether the words are sorted by"
-    " frequency, so all count as equally informative; --sorted declares that they are sorted."
+    " frequency, so all words are treated as equally informative; --sorted declares that they are"
+    " sorted."
 )
 
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """How to import a file."""
+    """The options of an import."""
 
     format: Format | None = None
     """detected if None"""
@@ -63,13 +64,13 @@ class ImportOptions:
     """whether the words are sorted by frequency; detected if None"""
     weights: Path | None = None
     attention: bool = True
-    """False: parameter-free"""
+    """False for parameter-free attention"""
     convention: Convention = "row"
     heads: int | None = None
     replace: bool = False
     processes: int = 1
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """for the manifest: `licence`, `source`, `languages`"""
+    """manifest fields `licence`, `source` and `languages`"""
 
 
 @dataclass(frozen=True)
@@ -87,37 +88,36 @@ class VectorTable:
 
 @dataclass(frozen=True)
 class Cost:
-    """What an import takes."""
+    """The estimated cost of an import."""
 
     words: int
     width: int
     disk: int
-    """bytes on disk, which the service maps"""
+    """bytes on disk, which the service memory-maps"""
     memory: int
-    """bytes of memory at the peak of the import"""
+    """peak memory of the import, in bytes"""
 
     @classmethod
     def of_rows(cls, words: int, width: int, dtype: str) -> "Cost":
-        """Of a text or word2vec file: converted in pieces, the table is in memory once."""
+        """Estimate a GloVe or word2vec file, which is parsed in chunks: one copy of the table."""
         disk = words * row_bytes(width, dtype)
-        return cls(words, width, disk, _PROGRAM + disk + words * _WORD)
+        return cls(words, width, disk, _BASE_MEMORY + disk + words * _WORD_MEMORY)
 
     @classmethod
     def of_fasttext(cls, words: int, buckets: int, width: int, dtype: str) -> "Cost":
-        """Of a `.bin`: gensim holds the words' rows three times and the n-grams' twice."""
+        """Estimate a `.bin`: gensim holds three copies of the words' rows, two of the n-grams'."""
         disk = (words + buckets) * row_bytes(width, dtype)
         rows = (3 * words + 2 * buckets) * width * 4
-        return cls(words, width, disk, _PROGRAM + rows + disk + 2 * words * _WORD)
+        return cls(words, width, disk, _BASE_MEMORY + rows + disk + 2 * words * _WORD_MEMORY)
 
     def announce(self, folder: Path, progress: Progress) -> None:
-        """Write the cost to the terminal; raise CommandError if the disk is too full."""
+        """Report the cost; raise CommandError if the disk has too little free space."""
         progress.say(
-            f"{self.words:,} words of {self.width} numbers: about {_megabytes(self.memory)} of"
-            f" memory to import, {_megabytes(self.disk)} on disk, which all workers that serve it"
-            " share."
+            f"{self.words:,} words of dimension {self.width}: about {_megabytes(self.memory)} of"
+            f" memory to import, {_megabytes(self.disk)} on disk, shared by all workers."
         )
-        place = next(parent for parent in folder.absolute().parents if parent.exists())
-        free = shutil.disk_usage(place).free
+        parent = next(parent for parent in folder.absolute().parents if parent.exists())
+        free = shutil.disk_usage(parent).free
         if self.disk > free:
             raise CommandError(
                 f"The model needs {math.ceil(self.disk / 1e6):,} MB on disk, and"
@@ -134,11 +134,11 @@ def import_vectors(
 ) -> Manifest:
     """Import a file as a model folder, which appears complete or not at all.
 
-    Raises CommandError or ModelFolderError with one sentence on what is wrong.
+    Raises CommandError or ModelFolderError if the file cannot be imported.
     """
-    check_place(folder, replace=options.replace)
+    check_destination(folder, replace=options.replace)
     read_head(path, options.member)
-    kind, state = options.format or guess_format(path, options.member), _state(path)
+    kind, version = options.format or guess_format(path, options.member), _file_version(path)
     if kind == "fasttext":
         table = _read_fasttext(path, options, folder, progress)
     else:
@@ -146,7 +146,7 @@ def import_vectors(
         table = _read_rows(file, options, folder, progress)
     with path.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    if _state(path) != state:  # words of one file would get the vectors of another
+    if _file_version(path) != version:  # words of one file would get the vectors of another
         raise CommandError(CHANGED)
     if table.skipped:
         progress.say(f"{table.skipped} unusable rows were skipped.")
@@ -170,19 +170,19 @@ def import_vectors(
 
 
 def check_name(name: str) -> None:
-    """Raise CommandError for a name that no model can have."""
+    """Raise CommandError if this is not a valid name of a model."""
     if not re.fullmatch(NAME_PATTERN, name):
         raise CommandError(
             "A model's name has at most 64 letters, digits, `.`, `_` and `-`, and starts with a"
-            " letter or digit; give one by --name."
+            " letter or digit; --name sets it."
         )
 
 
-def check_place(folder: Path, *, replace: bool) -> None:
-    """Raise CommandError for a name that no model can have, or that is taken."""
+def check_destination(folder: Path, *, replace: bool) -> None:
+    """Raise CommandError if a model's name is invalid, or is taken and must not be replaced."""
     check_name(folder.name)
     if folder.exists() and not replace:
-        raise CommandError("A model of this name exists already; --replace replaces it.")
+        raise CommandError("A model of this name already exists; --replace replaces it.")
 
 
 def _read_rows(
@@ -232,16 +232,16 @@ def _read_fasttext(
 
 
 def _converted(vectors: Floats, dtype: Dtype) -> Rows:
-    """The vectors in the dtype to store; raise CommandError if one does not fit."""
+    """Convert vectors to the dtype to store; raise CommandError if a value overflows it."""
     with np.errstate(over="ignore"):
         narrow: Floats = vectors.astype(_float_dtype(dtype), copy=False)
     if not np.isfinite(narrow).all():
-        raise CommandError(f"The file has a number that is not finite as {narrow.dtype}.")
+        raise CommandError(f"The file has a value that is not finite as {narrow.dtype}.")
     return quantize(narrow) if dtype == "int8" else narrow
 
 
 def _float_dtype(dtype: Dtype) -> str:
-    """The dtype in which the numbers of a file have to be finite."""
+    """Return the dtype in which the values of a file must be finite."""
     return "float32" if dtype == "int8" else dtype
 
 
@@ -265,13 +265,16 @@ def _attention(table: VectorTable, options: ImportOptions, progress: Progress) -
 
 
 def _stored_weights(options: ImportOptions, words: int, width: int) -> AttentionWeights | None:
-    """Read the given weights, if any. Called before the vectors are converted, to fail early."""
+    """Read the given weights, if any. This is also called before the vectors are read.
+
+    An invalid file of weights therefore fails before the slow part of the import.
+    """
     if not options.weights:
         return None
     return read_weights(options.weights, width, words, options.heads, options.convention)
 
 
-def _state(path: Path) -> tuple[int, int, int]:
-    """Inode, size and time of a file, which differ after a change."""
+def _file_version(path: Path) -> tuple[int, int, int]:
+    """Return the inode, size and modification time of a file, which detect a change."""
     found = path.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns

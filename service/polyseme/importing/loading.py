@@ -1,7 +1,7 @@
-"""The second pass over a file: gensim converts the rows to numbers, a few thousand at a time.
+"""The second pass over a file: gensim parses the rows, a few thousand at a time.
 
-In pieces, the table is in memory once instead of twice, all processors take part, and progress can
-be shown.
+Parsing in chunks holds one copy of the table in memory instead of two, uses all processors and
+allows progress reports.
 """
 
 import os
@@ -27,30 +27,31 @@ from polyseme.importing.rows import SKIP_HINT, Row, Scan, not_finite, scan
 from polyseme.progress import ProgressBar
 
 CHANGED = "The file changed while it was read; import it again."
-Piece: TypeAlias = tuple[bytes, bool]
+Chunk: TypeAlias = tuple[bytes, bool]
 """A small word2vec file, and whether it is binary."""
-_PIECE = 1_000_000
-"""Numbers in a piece."""
-_FEW = 4 * _PIECE
-"""Numbers below which starting processes takes longer than it saves."""
+_CHUNK_VALUES = 1_000_000
+"""Values in a chunk."""
+_MIN_PARALLEL_VALUES = 4 * _CHUNK_VALUES
+"""Values up to which starting processes takes longer than it saves."""
 
 
 def load(found: Scan, bar: ProgressBar, dtype: str, processes: int) -> Rows:
-    """Read the vectors of a scanned file with gensim, and keep them as `dtype`. -> [V, d]
+    """Read the vectors of a scanned file with gensim, and convert them to `dtype`. -> [V, d]
 
-    Raises CommandError if a number cannot be read or is not finite.
+    Raises CommandError if a value cannot be parsed or is not finite.
     """
     vectors = empty_rows(len(found.words), found.dimension, dtype)
-    few = len(found.words) * found.dimension <= _FEW or processes == 1
+    values = len(found.words) * found.dimension
+    parallel = processes > 1 and values > _MIN_PARALLEL_VALUES
     start = 0
     with found.file.open() as file:
-        pieces = _pieces(found, found.rows(file, bar))
+        chunks = _chunks(found, found.rows(file, bar))
         try:
-            for piece in map(_load, pieces) if few else _load_in_processes(pieces, processes):
-                end = start + len(piece)
+            for rows in _load_in_processes(chunks, processes) if parallel else map(_load, chunks):
+                end = start + len(rows)
                 if end > len(vectors):
                     raise CommandError(CHANGED)
-                vectors[start:end] = _require_finite(piece, found, start)
+                vectors[start:end] = _require_finite(rows, found, start)
                 start = end
         except ValueError:
             raise _unreadable(found, bar) from None
@@ -60,22 +61,23 @@ def load(found: Scan, bar: ProgressBar, dtype: str, processes: int) -> Rows:
     return vectors
 
 
-def _pieces(found: Scan, rows: Iterator[Row]) -> Iterator[Piece]:
-    """Yield the rows as small word2vec files, with numbers in place of the words."""
+def _chunks(found: Scan, rows: Iterator[Row]) -> Iterator[Chunk]:
+    """Yield the rows as small word2vec files, with row numbers instead of the words."""
     binary = found.file.format == "word2vec-binary"
     end = b"" if binary else b"\n"
-    while piece := list(islice(rows, max(_PIECE // found.dimension, 1))):
-        header = b"%d %d\n" % (len(piece), found.dimension)
-        lines = (b"%d " % number + row.values + end for number, row in enumerate(piece))
+    while chunk := list(islice(rows, max(_CHUNK_VALUES // found.dimension, 1))):
+        header = b"%d %d\n" % (len(chunk), found.dimension)
+        lines = (b"%d " % number + row.values + end for number, row in enumerate(chunk))
         yield b"".join([header, *lines]), binary
 
 
-def _load(piece: Piece) -> NDArray[np.float32]:
-    """Read one piece with gensim, which accepts a file descriptor. -> [n, d]"""
-    from gensim.models import KeyedVectors  # noqa: PLC0415 - takes a second
+def _load(chunk: Chunk) -> NDArray[np.float32]:
+    """Parse one chunk with gensim, which accepts a file descriptor. -> [n, d]"""
+    from gensim.models import KeyedVectors  # noqa: PLC0415 - slow import
 
-    data, binary = piece
-    with tempfile.TemporaryFile() as file, np.errstate(over="ignore"):  # `load` checks for it
+    data, binary = chunk
+    # `load` checks for values that overflow.
+    with tempfile.TemporaryFile() as file, np.errstate(over="ignore"):
         file.write(data)
         file.seek(0)
         read = KeyedVectors.load_word2vec_format(file.fileno(), binary=binary)
@@ -83,25 +85,25 @@ def _load(piece: Piece) -> NDArray[np.float32]:
     return vectors
 
 
-def _load_in_processes(pieces: Iterable[Piece], processes: int) -> Iterator[NDArray[np.float32]]:
-    """Yield `_load` of each piece, in order, computed a few pieces ahead."""
+def _load_in_processes(chunks: Iterable[Chunk], processes: int) -> Iterator[NDArray[np.float32]]:
+    """Yield `_load` of each chunk, in order, computed a few chunks ahead."""
     context = get_context("spawn")  # a fork would copy locks that threads hold
     with _interruptions_blocked():
         pool = ProcessPoolExecutor(processes, context, _end_with_parent)
     with pool:
         ahead: deque[Future[NDArray[np.float32]]] = deque()
         try:
-            for piece in pieces:
+            for chunk in chunks:
                 with _interruptions_blocked():
-                    ahead.append(pool.submit(_load, piece))
+                    ahead.append(pool.submit(_load, chunk))
                 if len(ahead) > processes + 1:
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()
         except BrokenProcessPool:
             raise CommandError(
-                "A process that converted numbers was ended, perhaps for lack of memory;"
-                " --processes 1 takes the least."
+                "A process that parsed vectors was killed, perhaps because memory ran out;"
+                " --processes 1 uses the least memory."
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)
@@ -111,7 +113,7 @@ def _load_in_processes(pieces: Iterable[Piece], processes: int) -> Iterator[NDAr
 def _interruptions_blocked() -> Iterator[None]:
     """Block SIGINT and SIGHUP while child processes start.
 
-    Children inherit the blocked signals, which leaves handling them to this process.
+    Child processes inherit the blocked signals, so that only this process handles them.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
@@ -133,18 +135,21 @@ def _end_with_parent() -> None:
 
 
 def _unreadable(found: Scan, bar: ProgressBar) -> CommandError:
-    """Scan again with numbers, to find the one that gensim could not read."""
+    """Return an error with the position of the value that gensim cannot parse.
+
+    Scans the file again and parses each value.
+    """
     try:
         scan(found.file, bar, encoding=found.encoding, dtype=found.dtype, parse_values=True)
     except CommandError as error:
         return error
-    return CommandError("gensim cannot read a number that Python can.")
+    return CommandError("gensim cannot parse a number that Python can.")
 
 
-def _require_finite(piece: NDArray[np.float32], found: Scan, start: int) -> Floats:
-    """The rows of a piece in the dtype they have to be finite in. [n, d] -> [n, d]"""
+def _require_finite(rows: NDArray[np.float32], found: Scan, start: int) -> Floats:
+    """Convert rows to the dtype of the scan; raise CommandError if one is not finite. [n, d]"""
     with np.errstate(over="ignore"):
-        narrow: Floats = piece.astype(found.dtype, copy=False)
+        narrow: Floats = rows.astype(found.dtype, copy=False)
     finite = np.isfinite(narrow).all(axis=1)
     if not finite.all():
         row = start + int(finite.argmin())

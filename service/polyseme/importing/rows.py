@@ -1,6 +1,6 @@
-"""The rows of GloVe and word2vec files, and the first pass over them, which checks every row.
+"""The rows of GloVe and word2vec files, and the first pass over a file, which checks each row.
 
-A row has its position in the file, so that errors can name the line or byte.
+Errors name the line, or the byte offset in a binary file.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from polyseme.progress import ProgressBar
 MAX_DIMENSION = 65_536
 MAX_WORD_BYTES = 4096
 """Longer words are rejected, so that a binary file without separators is not read to its end."""
-TOO_LARGE = {"float16": 65_520.0, "float32": 2.0**128 * (1 - 2.0**-25)}
+OVERFLOW = {"float16": 65_520.0, "float32": 2.0**128 * (1 - 2.0**-25)}
 """The smallest value that each dtype rounds to infinity."""
 SKIP_HINT = "--skip-bad-rows skips such rows"
 _MAX_LINE_BYTES = 2 << 20
@@ -34,12 +34,12 @@ class Row(NamedTuple):
     """A word and its values, as bytes of the file."""
 
     position: int
-    """the line, counted from 1, or the first byte, counted from 0"""
+    """the line, counted from 1, or the byte offset, counted from 0"""
     word: bytes
     values: bytes
     """text separated by spaces, or little-endian float32"""
     problem: str | None = None
-    """why the row is unusable"""
+    """the reason why the row is unusable, if it is"""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Scan:
     words: dict[str, int] = field(default_factory=dict)
     """each word and the position of its row"""
     skipped: dict[int, str] = field(default_factory=dict)
-    """the position of each unusable row, and why it is unusable"""
+    """the position of each unusable row, and the reason"""
 
     def rows(self, file: Decompressed, bar: ProgressBar) -> Iterator[Row]:
         """Yield the usable rows."""
@@ -102,9 +102,10 @@ def scan(
 ) -> Scan:
     """Check every row and collect the words.
 
-    By default, checks each word, the number of values, and that the values of a binary file are
-    finite. The values of a text file are parsed only with `parse_values` or `skip`; without, the
-    second pass reports them. `skip` skips unusable rows; otherwise the first raises CommandError.
+    Checks each word, the number of values, and that the values of a binary file are finite. The
+    values of a text file are parsed only with `parse_values` or `skip`; otherwise the second pass
+    parses them. With `skip`, unusable rows are skipped; otherwise the first one raises
+    CommandError.
     """
     found = Scan(file, encoding, dtype)
     with file.open() as opened:
@@ -117,13 +118,13 @@ def scan(
                 found.skipped[row.position] = problem
         bar.reach(opened.done, len(found.words))
     if not found.words:
-        usable = "usable vectors: all rows were skipped" if found.skipped else "vectors"
-        raise CommandError(f"The file has no {usable}.")
+        vectors = "usable vectors: all rows were skipped" if found.skipped else "vectors"
+        raise CommandError(f"The file has no {vectors}.")
     return found
 
 
 def _add(found: Scan, row: Row, *, parse_values: bool) -> str | None:
-    """Add a row to the scan, or return why it is unusable."""
+    """Add a row to the scan; return why it is unusable, None if it is not."""
     try:
         word = row.word.decode(found.encoding)
         word.encode()
@@ -143,8 +144,8 @@ def _add(found: Scan, row: Row, *, parse_values: bool) -> str | None:
 
 
 def _value_problem(found: Scan, values: bytes, *, parse_text: bool) -> str | None:
-    """Return why the values of a row are unusable, None if they are fine."""
-    limit = TOO_LARGE[found.dtype]
+    """Return why the values of a row are unusable, None if they are not."""
+    limit = OVERFLOW[found.dtype]
     if found.file.format == "word2vec-binary":
         finite = float(np.abs(np.frombuffer(values, "<f4")).max()) < limit
     elif b"_" in values or not values.isascii():
@@ -162,7 +163,7 @@ def _value_problem(found: Scan, values: bytes, *, parse_text: bool) -> str | Non
 
 def not_finite(dtype: str) -> str:
     """Return the problem of a row that has NaN, infinity or a value too large for the dtype."""
-    return f"has a number that is not finite as {dtype}"
+    return f"has a value that is not finite as {dtype}"
 
 
 def _header(file: Decompressed) -> tuple[int, int]:
@@ -204,7 +205,7 @@ def _text_rows(file: Decompressed, limit: int | None, *, has_header: bool) -> It
         if blank:
             raise CommandError(f"Line {blank} is empty.")
         if rows == count:
-            raise CommandError(f"Line 1 declares {count} words, but line {number} has another.")
+            raise CommandError(f"Line 1 declares {count} words, but line {number} has one more.")
         if dimension is None:
             dimension = line.count(b" ")
             _check_dimension(dimension)
@@ -215,12 +216,12 @@ def _text_rows(file: Decompressed, limit: int | None, *, has_header: bool) -> It
 
 
 def _text_row(number: int, line: bytes, dimension: int, verb: str) -> Row:
-    """Split a line; a few words of GloVe's largest files contain spaces."""
+    """Split a line; some words in GloVe's largest files contain spaces."""
     fields = line.rsplit(b" ", dimension)
     word, values = fields[0], b" ".join(fields[1:])
     found = line.count(b" ")
     if found != dimension and (found < dimension or any(map(_is_number, word.split(b" ")[1:]))):
-        return Row(number, b"", b"", f"has {found} numbers, but line 1 {verb} {dimension}")
+        return Row(number, b"", b"", f"has {found} values, but line 1 {verb} {dimension}")
     return Row(number, word, values, _word_problem(word))
 
 
@@ -230,9 +231,9 @@ def _word_problem(word: bytes) -> str | None:
     return f"has a word of more than {MAX_WORD_BYTES} bytes" if len(word) > MAX_WORD_BYTES else None
 
 
-def _is_number(field_: bytes) -> bool:
+def _is_number(text: bytes) -> bool:
     try:
-        float(field_)
+        float(text)
     except ValueError:
         return False
     return True
@@ -250,13 +251,13 @@ def _binary_rows(file: Decompressed, limit: int | None) -> Iterator[Row]:
                 raise CommandError(
                     f"The word at byte {position} is longer than {MAX_WORD_BYTES} bytes."
                 )
-            more = file.read(_BLOCK)
-            if not more:
+            block = file.read(_BLOCK)
+            if not block:
                 raise CommandError(
                     f"Line 1 declares {count} words, but the file ends at byte {file.position} in"
                     f" word {number + 1}."
                 )
-            buffer, at, space = buffer[at:] + more, 0, 0
+            buffer, at, space = buffer[at:] + block, 0, 0
         word = buffer[at:space].lstrip(b"\n")
         position, at = file.position - len(buffer) + space - len(word), space + 1 + size
         yield Row(position, word, buffer[space + 1 : at], _word_problem(word))

@@ -1,8 +1,8 @@
-"""The attention weights of an imported model: the closed form, a given safetensors file, or none.
+"""The attention weights of an imported model: the closed form, a safetensors file, or none.
 
-A weights file has `query`, `key`, `value` and `output` for the first layer, `layers.1.query` etc.
-for further ones; `Wq`, `q_proj.weight` and similar names are accepted. Other tensors have the names
-of `models/weights.py`. The metadata may have `heads`, and as `layers` the JSON of the manifest.
+A weights file has `query`, `key`, `value` and `output` for the first layer and `layers.1.query`
+etc. for others; aliases such as `Wq` and `q_proj.weight` are accepted. Other tensors have the names
+of `models/weights.py`. The metadata may have `heads`, and `layers` as in the manifest.
 """
 
 import re
@@ -41,12 +41,12 @@ FUNCTION_WORDS = (
     *("among", "although", "whether", "toward", "neither", "whereas"),
 )
 """English function words, most frequent first."""
-FEWEST = 8
-"""Function words that a vocabulary needs to reveal its order."""
-AGREEMENT = 0.7
-"""The share of their pairs that must stand in this order; chance gives a half."""
+MIN_FUNCTION_WORDS = 8
+"""Minimum number of function words in a vocabulary to determine its order."""
+MIN_AGREEMENT = 0.7
+"""Minimum share of their pairs in the order of frequency; a random order gives 0.5."""
 FRONT = 0.25
-"""Function words are frequent: their median must be within this first part of the file."""
+"""The first part of the file that must contain the median position of the function words."""
 
 _NAME = re.compile(
     r"(?:layers\.(?P<layer>\d{1,2})\.)?"
@@ -54,21 +54,21 @@ _NAME = re.compile(
     r"(?P<bias>[._]bias)?(?:\.weight)?",
     re.IGNORECASE,
 )
-_OWN = re.compile(
+_FORMAT_NAME = re.compile(
     r"layers\.(?P<layer>\d{1,2})\.(?:position_bias|word_bias_scale"
     r"|(?:query|key|value|output)(?:_bias)?|feed_forward\.(?:inner|outer)(?:_bias)?"
     r"|(?:attention|feed_forward)_norm\.(?:gain|shift))"
     r"|word_bias"
 )
 _FLOATS = {"F16", "F32", "F64"}
-_MOST_HEADS = 1024
+_MAX_HEADS = 1024
 _FULL = {"q": "query", "k": "key", "v": "value", "o": "output", "out": "output"}
 _ENTRIES = TypeAdapter(list[LayerEntry])
 
 
 @dataclass(frozen=True)
 class AttentionWeights:
-    """The layers of a model, and what its manifest says about them."""
+    """The layers of a model, and their description in the manifest."""
 
     layers: Sequence[Layer]
     word_bias: Floats | None = None
@@ -93,7 +93,7 @@ def in_closed_form(
     if the file is sorted by frequency. Otherwise all words are equally informative.
     """
     v = len(rows)
-    # Slicing quantized rows gives floats; the closed form takes no more than some rows.
+    # Slicing quantized rows gives floats, and the closed form only uses slices.
     vectors = cast("Floats", rows)
     if counts is None and not by_rank:
         layer = closed_form(vectors, attraction(vectors, np.full(v, 1 / v)), informative=False)
@@ -107,10 +107,10 @@ def in_closed_form(
 def with_word_bias(
     stored: AttentionWeights, size: int, counts: NDArray[np.int64] | None
 ) -> AttentionWeights:
-    """Add the word bias of the closed form to stored weights, by counts or else by rank. [V]
+    """Add the word bias of the closed form, from counts or else from ranks, to stored weights. [V]
 
-    The word bias is one number per word. Computing it here lets one file of weights serve every
-    subset of the vectors it was learned on.
+    The word bias has one entry per word. Since it is computed here, one file of weights fits every
+    subset of the vectors that it was trained on.
     """
     frequencies, origin = _frequencies(size, counts)
     facts = {**stored.facts, "informativeness": origin}
@@ -118,10 +118,10 @@ def with_word_bias(
 
 
 def _frequencies(size: int, counts: NDArray[np.int64] | None) -> tuple[Floats, str]:
-    """The relative frequency of each word, and its origin. -> [V]"""
+    """Return the relative frequency of each word, and its origin. -> [V]"""
     if counts is None:
         return frequencies_by_rank(size), "rank in the file"
-    # The sum of forged counts may overflow int64.
+    # In a malicious file, the sum of the counts may overflow int64.
     return counts / counts.sum(dtype=np.float64), "counts in the file"
 
 
@@ -130,30 +130,30 @@ def _closed_form_facts(origin: str) -> dict[str, Any]:
 
 
 def sorted_by_frequency(words: Iterable[str]) -> bool | None:
-    """Whether words are sorted by frequency; None if this cannot be determined.
+    """Return whether words are sorted by frequency, None if this cannot be determined.
 
-    GloVe, Word2Vec and fastText sort by frequency, other tools alphabetically. The test looks at
+    GloVe, Word2Vec and fastText sort by frequency, other tools alphabetically. The test uses
     lower-case English function words: their order, and whether they are near the front.
     """
     known = frozenset(FUNCTION_WORDS)
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     total = 0
     for total, word in enumerate(words, 1):
         if word in known:
-            places.setdefault(word, total)
-    found = [places[word] for word in FUNCTION_WORDS if word in places]
-    if len(found) < FEWEST:
+            positions.setdefault(word, total)
+    found = [positions[word] for word in FUNCTION_WORDS if word in positions]
+    if len(found) < MIN_FUNCTION_WORDS:
         return None
     pairs = list(combinations(found, 2))
     agreement = sum(a < b for a, b in pairs) / len(pairs)
     in_front = sorted(found)[len(found) // 2] <= max(FRONT * total, 2 * len(FUNCTION_WORDS))
-    return agreement >= AGREEMENT and in_front
+    return agreement >= MIN_AGREEMENT and in_front
 
 
 def read_weights(
     path: Path, dimension: int, vocabulary_size: int, heads: int | None, convention: Convention
 ) -> AttentionWeights:
-    """Read a file of weights; raise CommandError if names, shapes or numbers are wrong.
+    """Read a file of weights; raise CommandError if names, shapes or values are invalid.
 
     `column` reads each projection as `[out, in]`, as used in W·x, and transposes it. The word bias
     is None if the file has none, even if its layers use one.
@@ -166,18 +166,20 @@ def read_weights(
     entries = _layer_entries(metadata.get("layers"), oriented)
     if heads is None:
         text = metadata.get("heads", "1")
-        if not re.fullmatch(r"[0-9]{1,4}", text) or not 1 <= int(text) <= _MOST_HEADS:
-            raise CommandError(f"The weights' metadata have heads that are not 1 to {_MOST_HEADS}.")
+        if not re.fullmatch(r"[0-9]{1,4}", text) or not 1 <= int(text) <= _MAX_HEADS:
+            raise CommandError(
+                f"`heads` in the weights' metadata is not an integer from 1 to {_MAX_HEADS}."
+            )
         heads = int(text)
     try:
         layers = layers_from_tensors(oriented, entries, heads, dimension)
     except ModelFolderError as error:
-        sentence = error.detail.replace("attention.safetensors", "The weights")
-        sentence = sentence.replace("the manifest sets", "the metadata set")
-        raise CommandError(sentence.replace("in the manifest", "in the metadata")) from None
+        detail = error.detail.replace("attention.safetensors", "The weights")
+        detail = detail.replace("the manifest sets", "the metadata set")
+        raise CommandError(detail.replace("in the manifest", "in the metadata")) from None
     bias = oriented.get(WORD_BIAS)
     if bias is not None and bias.shape != (vocabulary_size,):
-        raise CommandError(f"The weights have a word_bias that is not {vocabulary_size} long.")
+        raise CommandError(f"The weights' word_bias does not have the shape [{vocabulary_size}].")
     return AttentionWeights(layers, bias, {"attention": "stored weights", "convention": convention})
 
 
@@ -187,7 +189,7 @@ def _read(path: Path) -> tuple[_Tensors, Mapping[str, str]]:
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
-            for name in file.keys():  # noqa: SIM118 - it is no mapping
+            for name in file.keys():  # noqa: SIM118 - `file` is not a mapping
                 dtype = file.get_slice(name).get_dtype()
                 if dtype not in _FLOATS:
                     raise CommandError(
@@ -202,32 +204,32 @@ def _read(path: Path) -> tuple[_Tensors, Mapping[str, str]]:
             narrow = tensor.astype(np.float32)
         if not np.isfinite(narrow).all():
             raise CommandError(
-                f"The weights' tensor {_shown(name)} has a number that is not finite as float32."
+                f"The weights' tensor {_shown(name)} has a value that is not finite as float32."
             )
         tensors[name] = np.ascontiguousarray(narrow)
     return tensors, metadata
 
 
 def _canonical_name(name: str) -> str:
-    """The name of a tensor in the model format."""
+    """Return the name of a tensor in the model format; raise CommandError for an unknown one."""
     found = _NAME.fullmatch(name)
     if found:
         short = (found["short"] or found["proj"] or "").lower()
         projection = found["full"].lower() if found["full"] else _FULL[short]
         layer = int(found["layer"] or 0)
         return f"layers.{layer}.{projection}{'_bias' if found['bias'] else ''}"
-    if _OWN.fullmatch(name):
+    if _FORMAT_NAME.fullmatch(name):
         return name
     raise CommandError(
-        f"The weights have a tensor {_shown(name)}; known are query, key, value and output, for"
-        " further layers as layers.1.query, and the names of models/README.md."
+        f"The weights have an unknown tensor {_shown(name)}; known are query, key, value and"
+        " output, in other layers layers.1.query etc., and the names in models/README.md."
     )
 
 
 def _oriented(
     name: str, tensor: NDArray[np.float32], d: int, convention: Convention
 ) -> NDArray[np.float32]:
-    """A projection as `[in, out]`, for x·W; any other tensor unchanged."""
+    """Return a projection as `[in, out]`, for x·W, and any other tensor unchanged."""
     if not re.fullmatch(r"layers\.\d+\.(query|key|value|output|feed_forward\.(inner|outer))", name):
         return tensor
     if tensor.ndim != 2:  # noqa: PLR2004 - [in, out]
@@ -236,18 +238,19 @@ def _oriented(
     axis = 1 if name.endswith(("output", "outer")) else 0
     if weight.shape[axis] != d:
         other = "row" if convention == "column" else "column"
-        turn = f"; --convention {other} transposes it" if weight.shape[1 - axis] == d else ""
+        hint = f"; --convention {other} transposes it" if weight.shape[1 - axis] == d else ""
         shape = " by ".join(map(str, tensor.shape))
         raise CommandError(
-            f"The weights' tensor {name} is {shape}, which does not fit vectors of {d} numbers"
-            f" in the {convention} convention{turn}."
+            f"The weights' tensor {name} is {shape}, which does not fit vectors of dimension {d} in"
+            f" the {convention} convention{hint}."
         )
     return weight
 
 
 def _layer_entries(document: str | None, tensors: _Tensors) -> list[LayerEntry]:
-    """The manifest entry of each layer: from the metadata, else standard attention."""
-    numbers = {int(found[1]) for name in tensors if (found := _OWN.fullmatch(name)) and found[1]}
+    """Return the manifest entry of each layer: from the metadata, else standard attention."""
+    matches = map(_FORMAT_NAME.fullmatch, tensors)
+    numbers = {int(match[1]) for match in matches if match and match[1]}
     if not numbers:
         raise CommandError("The weights have no projection: query, key, value or output.")
     if document is None:
@@ -262,13 +265,16 @@ def _layer_entries(document: str | None, tensors: _Tensors) -> list[LayerEntry]:
         entries = _ENTRIES.validate_json(document)
     except ValidationError:
         raise CommandError(
-            "The weights' metadata describe the layers in another form than a manifest."
+            "`layers` in the weights' metadata does not have the form of a manifest's `layers`."
         ) from None
     if len(entries) != max(numbers) + 1:
-        raise CommandError("The weights' metadata describe another number of layers.")
+        raise CommandError(
+            f"The weights' metadata describe {len(entries)} layers, but the tensors have"
+            f" {max(numbers) + 1}."
+        )
     return entries
 
 
 def _shown(name: str) -> str:
-    """A name from the file, shortened and without special characters."""
+    """Return a name from the file, shortened and without special characters."""
     return re.sub(r"[^\w.\-]", "?", name)[:60]

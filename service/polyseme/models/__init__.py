@@ -1,1 +1,1 @@
-"""Models on disk and in memory: manifest, vocabulary, vectors, attention weights, registry."""
+"""Models on disk and in memory: manifest, vocabulary, vectors, attention weights and registry."""

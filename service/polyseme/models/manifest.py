@@ -30,7 +30,7 @@ FileName: TypeAlias = Literal[
     "attention.safetensors",
 ]
 Dtype: TypeAlias = Literal["float16", "float32", "int8"]
-"""The numbers of a table on disk; an int8 table has a file of scales, one for each row."""
+"""The data type of a table on disk; an int8 table has a file with a scale for each row."""
 SCALES_OF: Final[dict[FileName, FileName]] = {VECTORS: SCALES, SUBWORDS: SUBWORD_SCALES}
 
 
@@ -40,7 +40,7 @@ def _require_finite(details: dict[str, Any]) -> dict[str, Any]:
 
 
 Details: TypeAlias = Annotated[dict[str, Any], AfterValidator(_require_finite)]
-_Share = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
+_Factor = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 
 
 class _Section(BaseModel):
@@ -58,16 +58,16 @@ class ResidualEntry(_Section):
     """How the output of attention is added to its input (`polyseme.engine`)."""
 
     kind: ResidualKind = "none"
-    share: _Share = 0.0
-    position_share: _Share = 0.0
+    share: _Factor = 0.0
+    position_share: _Factor = 0.0
 
 
 class LayerEntry(_Section):
-    """The settings of a layer that are not tensors. The default is parameter-free attention."""
+    """The settings of a layer besides its tensors; the default is parameter-free attention."""
 
     scale: bool = True
     looks_at: Mask = "all"
-    """the mask (`Scoring.mask`); the name in the file dates from the first format"""
+    """the attention mask, `Scoring.mask` in the engine"""
     word_bias: bool = False
     residual: ResidualEntry = ResidualEntry()
     norm: NormPlace = "none"
@@ -76,7 +76,7 @@ class LayerEntry(_Section):
 
 
 class SubwordsEntry(_Section):
-    """The lengths, in code points, of the n-grams that `subwords.npy` has vectors for."""
+    """The range of lengths, in code points, of the n-grams in `subwords.npy`."""
 
     min_n: int = Field(ge=1, le=64)
     max_n: int = Field(ge=1, le=64)
@@ -84,12 +84,12 @@ class SubwordsEntry(_Section):
     @model_validator(mode="after")
     def _in_order(self) -> "SubwordsEntry":
         if self.min_n > self.max_n:
-            raise ValueError("min_n has to be no more than max_n")
+            raise ValueError("min_n must not exceed max_n")
         return self
 
 
 class Manifest(_Section):
-    """The whole manifest. `name` is the folder's name when it is read (`read_manifest`)."""
+    """The content of `manifest.json`. `read_manifest` sets `name` to the folder's name."""
 
     format: Literal["polyseme-model"] = FORMAT  # type: ignore[assignment]
     format_version: Literal[1] = FORMAT_VERSION  # type: ignore[assignment]
@@ -113,16 +113,16 @@ class Manifest(_Section):
     @model_validator(mode="after")
     def _complete(self) -> "Manifest":
         if not {VECTORS, VOCABULARY} <= set(self.files):
-            raise ValueError("the manifest has to name vectors.npy and vocabulary.txt")
+            raise ValueError("the manifest must list vectors.npy and vocabulary.txt")
         if self.tensors and ATTENTION not in self.files:
-            raise ValueError("the manifest names tensors but not attention.safetensors")
+            raise ValueError("the manifest lists tensors but not attention.safetensors")
         if (self.subwords is None) != (SUBWORDS not in self.files):
-            raise ValueError("the manifest has to name both subwords and subwords.npy, or neither")
+            raise ValueError("the manifest must have both subwords and subwords.npy, or neither")
         for table, scales in SCALES_OF.items():
             if (scales in self.files) != (self.dtype == "int8" and table in self.files):
                 raise ValueError(
-                    f"the manifest has to name {scales} where {table} is int8, and nowhere else"
+                    f"the manifest must list {scales} if {table} is int8, and only then"
                 )
         if self.dimension % self.heads and not self.tensors:
-            raise ValueError("without weights the number of heads has to divide the dimension")
+            raise ValueError("without weights, the number of heads must divide the dimension")
         return self

@@ -1,4 +1,4 @@
-"""A model in memory: immutable words, vectors and layers."""
+"""A model in memory: its vocabulary, vectors and layers, all immutable."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Model:
     manifest: Manifest
     vocabulary: Vocabulary
     rows: Rows
-    """[V, d], the static vectors, mapped from disk: float16, float32, or int8 with scales"""
+    """[V, d], the static vectors, memory-mapped: float16, float32, or int8 with scales"""
     layers: Sequence[Layer]
     word_bias: NDArray[np.float32] | None = None
     """[V], added to the attention score of each key token"""
@@ -50,14 +50,14 @@ class Model:
     def vectors(self) -> Floats:
         """The static vectors as an array. [V, d]
 
-        For int8 rows this is a float32 copy that stays in memory, for training and evaluation;
-        serving reads the rows it needs.
+        For int8 rows this is a float32 copy that stays in memory. Training and evaluation use it;
+        the service only converts the rows of each request.
         """
         return as_floats(self.rows)
 
     @property
     def composes(self) -> CanCompose:
-        """A function that tells whether the subwords compose a vector for a spelling."""
+        """A function that returns whether the subwords compose a vector for a spelling."""
         return self.subwords.composes if self.subwords else no_subwords
 
     @cached_property
@@ -75,22 +75,23 @@ class Model:
         return self._look_up(tokens)[0]
 
     def sentence(self, tokens: Sequence[ResolvedToken]) -> SentenceArrays:
-        """Return the arrays that the engine computes with.
+        """Return the input arrays of the engine.
 
-        Tokens whose vocabulary entries differ only in case are occurrences of one word, so with the
-        mask `other-words` the Apple that begins a sentence is no context for a later apple. A
-        composed token counts as known and has the word bias 0.
+        Tokens whose vocabulary entries differ only in case are occurrences of the same word: with
+        the mask `other-words`, an `Apple` at the start of a sentence is not part of the context of
+        a later `apple`. A composed token is known and has the word bias 0.
         """
-        vectors, rows, listed = self._look_up(tokens)
+        vectors, rows, in_vocabulary = self._look_up(tokens)
         ids: dict[str, int] = {}
         folded = [(token.key or token.text).casefold() for token in tokens]
         words = np.array([ids.setdefault(word, n) for n, word in enumerate(folded)], np.int64)
         bias = None if self.word_bias is None else self.word_bias[rows]
-        if listed is None:
+        if in_vocabulary is None:
             return SentenceArrays(vectors, np.ones(len(tokens), np.bool_), words, bias)
         if bias is not None:
-            bias[~listed] = 0
-        known = listed | np.array([token.composed is not None for token in tokens], np.bool_)
+            bias[~in_vocabulary] = 0
+        composed = np.array([token.composed is not None for token in tokens], np.bool_)
+        known = in_vocabulary | composed
         return SentenceArrays(vectors, known, words, bias)
 
     def _look_up(
@@ -98,36 +99,37 @@ class Model:
     ) -> tuple[NDArray[np.float32], NDArray[np.intp], Flags | None]:
         """Return vectors, row indices and a mask of in-vocabulary tokens. -> [n, d], [n], [n]
 
-        The index is 0 for a token out of vocabulary; the mask is None if there is none.
+        The index of a token outside the vocabulary is 0. The mask is None if every token is in the
+        vocabulary.
         """
         rows = [token.row for token in tokens]
-        listed = None
+        in_vocabulary = None
         if None in rows:
-            listed = np.array([row is not None for row in rows], np.bool_)
+            in_vocabulary = np.array([row is not None for row in rows], np.bool_)
             rows = [row or 0 for row in rows]
         indices = np.array(rows, np.intp)
         values, scales = self._table
         vectors: NDArray[np.float32] = values.take(indices, 0).astype(np.float32, copy=False)
         if scales is not None:
             vectors *= scales[indices][:, None]
-        if listed is not None:
-            vectors[~listed] = 0
-            spelled = [token.composed for token in tokens if token.composed is not None]
-            if self.subwords and spelled:
+        if in_vocabulary is not None:
+            vectors[~in_vocabulary] = 0
+            spellings = [token.composed for token in tokens if token.composed is not None]
+            if self.subwords and spellings:
                 # A spelling that occurs several times is composed once.
-                ids = {spelling: number for number, spelling in enumerate(dict.fromkeys(spelled))}
-                composed = self.subwords.vectors(list(ids))[[ids[word] for word in spelled]]
+                ids = {spelling: number for number, spelling in enumerate(dict.fromkeys(spellings))}
+                composed = self.subwords.vectors(list(ids))[[ids[word] for word in spellings]]
                 vectors[[token.composed is not None for token in tokens]] = composed
-        return vectors, indices, listed
+        return vectors, indices, in_vocabulary
 
     @cached_property
     def _table(self) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
-        """The stored values of the static vectors, and the scale of each int8 row. [V, d], [V]"""
+        """The stored values of the static vectors, and the scales of int8 rows. [V, d], [V]"""
         return stored(self.rows)
 
     @cached_property
     def _norms(self) -> Floats:
-        """The L2 norm of each row, without the scale of an int8 row. [V]"""
+        """The L2 norms of the stored rows, before any scaling. [V]"""
         return norms(self._table[0])
 
     def neighbors(
@@ -139,7 +141,7 @@ class Model:
         """
         if not k or not vector.any():
             return []
-        # Scales are positive and do not change a cosine.
+        # A positive scale does not change a cosine.
         rows, similarities = nearest(vector, self._table[0], self._norms, k, exclude)
         words = (self.vocabulary.word(int(row)) for row in rows)
         return list(zip(words, similarities.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Reading a model folder: every file is checked before it is used, and none is unpickled."""
+"""Reading a model folder: every file is checked before use, and no file is unpickled."""
 
 import hashlib
 import mmap
@@ -35,10 +35,10 @@ from polyseme.models.manifest import (
 )
 from polyseme.models.model import Model
 from polyseme.models.vectors import (
-    NUMBER_TYPES,
     SCALE,
-    InvalidNumberFinder,
-    NumberType,
+    VALUE_TYPES,
+    InvalidValueFinder,
+    ValueType,
     map_array,
     read_header,
 )
@@ -46,20 +46,21 @@ from polyseme.models.vocabulary import Vocabulary
 from polyseme.models.weights import WORD_BIAS, layers_from_tensors
 
 ChunkObserver: TypeAlias = Callable[[int, memoryview], None]
-"""Takes the position and the content of each chunk of a file while it is read."""
+"""A callback that receives the offset and content of each chunk of a file as it is read."""
 _MAX_MANIFEST_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 18
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read and check `manifest.json`; raise ModelFolderError where it is not valid.
+    """Read and check `manifest.json`; raise ModelFolderError if it is invalid.
 
-    The model's name is the folder's: a folder may be renamed.
+    The model's name is the folder's name, because a folder may be renamed.
     """
     name = folder.absolute().name
     if not re.fullmatch(NAME_PATTERN, name):
         raise ModelFolderError(
-            "the folder's name is no model's name: letters, digits, '.', '_' and '-', at most 64."
+            "the folder's name is not a valid model name: at most 64 letters, digits, '.', '_' and"
+            " '-', of which the first is a letter or digit."
         )
     path = folder / MANIFEST
     try:
@@ -76,18 +77,18 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def manifest_problem(error: ValidationError) -> str:
-    """One sentence about the first thing that is wrong with a manifest."""
+    """Return a message about the first problem of a manifest."""
     first = error.errors(include_input=False, include_url=False)[0]
     field = ".".join(str(part) for part in first["loc"])
     return f"manifest.json, {field or 'top'}: {first['msg']}."
 
 
 def read_model(folder: Path, *, verify: bool = True) -> Model:
-    """Read a model folder; words, index and vectors are mapped, not copied.
+    """Read a model folder; vocabulary, index and vectors are memory-mapped, not copied.
 
-    `verify` reads every file once more: it compares the checksums, and looks for numbers that no
-    vector may have, for words that occur twice and for words that the index does not find. Raises
-    ModelFolderError with one sentence about what is wrong.
+    With `verify`, every file is read completely: checksums are compared, values must be valid, and
+    each word must occur once and be found by the index. Raises ModelFolderError if the folder is
+    invalid.
     """
     manifest = read_manifest(folder)
     vocabulary = _read_vocabulary(folder, manifest, verify=verify)
@@ -115,10 +116,10 @@ def _read_vocabulary(folder: Path, manifest: Manifest, *, verify: bool) -> Vocab
 def _read_rows(
     folder: Path, name: FileName, manifest: Manifest, count: int | None, *, verify: bool
 ) -> Rows:
-    """Map a table, with the scales of its rows if it is int8; count None: any. -> [V, d]"""
+    """Map a table of `count` rows (None: any), with the scales of int8 rows. -> [V, d]"""
     shape = (count, manifest.dimension)
-    number_type = NUMBER_TYPES[manifest.dtype]
-    table = _read_array(folder, name, manifest, number_type, shape, verify=verify)
+    value_type = VALUE_TYPES[manifest.dtype]
+    table = _read_array(folder, name, manifest, value_type, shape, verify=verify)
     if manifest.dtype != "int8":
         return table
     scales = _read_array(folder, SCALES_OF[name], manifest, SCALE, (len(table),), verify=verify)
@@ -129,33 +130,33 @@ def _read_array(
     folder: Path,
     name: FileName,
     manifest: Manifest,
-    number_type: NumberType,
+    value_type: ValueType,
     shape: tuple[int | None, ...],
     *,
     verify: bool,
 ) -> NDArray[Any]:
     """Map an array; None in the shape stands for any size except 0.
 
-    `verify` computes the checksum and looks at every number in one pass.
+    `verify` compares the checksum and checks every value in one pass.
     """
     entry = manifest.files[name]
     with _open(folder / name, entry) as file:
-        header = read_header(file, name, number_type.dtype, len(shape))
+        header = read_header(file, name, value_type.dtype, len(shape))
         sizes = zip(shape, header.shape, strict=True)
         fits = all(size in {None, found} for size, found in sizes)
         require_agreement(fits and header.shape[0] > 0, name, "shape")
         if verify:
-            finder = InvalidNumberFinder(number_type, header)
+            finder = InvalidValueFinder(value_type, header)
             _verify_checksum(file, name, entry, finder)
             if finder.row is not None:
-                raise ModelFolderError(f"{name} {number_type.problem} in row {finder.row}.")
-        return map_array(file, number_type.dtype, header)
+                raise ModelFolderError(f"{name} {value_type.problem} in row {finder.row}.")
+        return map_array(file, value_type.dtype, header)
 
 
 def _read_attention(
     folder: Path, manifest: Manifest, *, verify: bool
 ) -> tuple[list[Layer], NDArray[np.float32] | None]:
-    """Read the layers and the bias of each word. -> L layers, [V]"""
+    """Read the layers and the word bias. -> L layers, [V]"""
     tensors: dict[str, NDArray[np.float32]] = {}
     if entry := manifest.files.get(ATTENTION):
         try:
@@ -173,13 +174,13 @@ def _read_attention(
         if tensor.dtype != np.float32:
             raise ModelFolderError(f"{ATTENTION}, {name}: the dtype is not float32.")
         if not np.isfinite(tensor).all():
-            raise ModelFolderError(f"{ATTENTION}, {name}: not finite.")
+            raise ModelFolderError(f"{ATTENTION}, {name}: a value is not finite.")
     shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
     require_agreement(shapes == manifest.tensors, ATTENTION, "set of tensors")
     layers = layers_from_tensors(tensors, manifest.layers, manifest.heads, manifest.dimension)
     word_bias = tensors.get(WORD_BIAS)
     if word_bias is None and any(layer.word_bias for layer in manifest.layers):
-        raise ModelFolderError("manifest.json asks for the tensor word_bias, which is not there.")
+        raise ModelFolderError("manifest.json requires the tensor word_bias, which is missing.")
     if word_bias is not None:
         fits = word_bias.shape == (manifest.vocabulary_size,)
         require_agreement(fits, ATTENTION, "shape of word_bias")
@@ -187,10 +188,10 @@ def _read_attention(
 
 
 def fingerprint(file: BufferedReader, observer: ChunkObserver | None = None) -> FileEntry:
-    """Read a file once from start to end; return its size and its checksum.
+    """Read a file from start to end; return its size and checksum.
 
-    The buffer is mapped memory, which goes back to the system at once; a worker may keep what
-    comes from the heap.
+    The buffer is mapped memory, which is returned to the operating system immediately; the
+    allocator may keep freed heap memory in the process.
     """
     digest, size = hashlib.sha256(), 0
     file.seek(0)
@@ -206,10 +207,10 @@ def fingerprint(file: BufferedReader, observer: ChunkObserver | None = None) -> 
 
 @contextmanager
 def _open(path: Path, entry: FileEntry) -> Iterator[BufferedReader]:
-    """Open a file of the size in the manifest; raise ModelFolderError where it has another.
+    """Open a file; raise ModelFolderError unless its size is that of the manifest.
 
-    A file is opened once: what is mapped is what was checked. A pipe is not opened, because
-    opening one waits for its other end.
+    Each file is opened once, so that the checked content is the mapped one. A pipe is never opened,
+    because that blocks until the other end is opened.
     """
     try:
         if not path.is_file():
@@ -235,6 +236,6 @@ def _verify_checksum(
 
 
 def require_agreement(condition: bool, file: str, what: str) -> None:
-    """Raise ModelFolderError unless a file is what the manifest says."""
+    """Raise ModelFolderError unless a property of a file is that of the manifest."""
     if not condition:
-        raise ModelFolderError(f"{file} has another {what} than manifest.json says.")
+        raise ModelFolderError(f"{file}: the {what} differs from manifest.json.")

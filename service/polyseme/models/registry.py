@@ -1,4 +1,4 @@
-"""The models of a service by name, each read when it is first used."""
+"""The models of a service by name, each loaded at its first use."""
 
 import re
 import stat
@@ -16,13 +16,14 @@ from polyseme.models.reader import read_manifest, read_model, require_agreement
 
 _PACKAGE = Path(__file__).parent.parent
 _RETRIES, _PAUSE = 5, 0.05
-"""A writer replaces a folder by two renames. A folder that is missing in between is looked for
-again so often, after so many seconds."""
+"""Number of retries for a missing folder, and the seconds before each.
+
+A writer replaces a folder with two renames, between which it is missing."""
 _MAX_READS = 5
 
 
 def bundled_models() -> Path:
-    """The folder of the models that come with Polyseme: in the package, or in the checkout."""
+    """Return the folder of the bundled models, in the package or in a checkout."""
     packaged = _PACKAGE / "bundled"
     return packaged if packaged.is_dir() else _PACKAGE.parents[1] / "models"
 
@@ -32,18 +33,18 @@ class ModelStatus(NamedTuple):
 
     status: Literal["loaded", "unloaded", "broken"]
     problem: str | None
-    """one sentence; a loaded model has one where its folder was changed and is broken now"""
+    """why the folder is broken; a loaded model has one if its folder changed and is now broken"""
     manifest: Manifest | None = None
-    """of the model that is, or would be, loaded; None for a broken one"""
+    """None if the model is broken"""
     created: int = 0
     """seconds since 1970"""
 
 
 class Registry:
-    """The model folders of some directories by name, each read when it is first used.
+    """The models of some directories by name, each loaded at its first use.
 
-    `refresh` looks for changes. Threads may share a registry: a request for one model does not
-    wait while another is read, or while its own is read anew.
+    `refresh` checks for changes. Threads may share a registry: a request does not wait while
+    another model is loaded or its own model is reloaded.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Registry:
     def of(
         cls, models_dir: Path | None, default: str, *, verify: bool = True, preload: bool = False
     ) -> "Registry":
-        """The bundled models and those of a directory, which win where names are the same."""
+        """Return a registry of bundled models and those of a directory, which take precedence."""
         directories = [bundled_models(), *([models_dir] if models_dir else [])]
         return cls(directories, default, verify=verify, preload=preload)
 
@@ -77,27 +78,27 @@ class Registry:
         return sorted(self._handles)
 
     def folder(self, name: str) -> Path:
-        """The folder of a model. The name is looked up, and never made into a path."""
+        """Return the folder of a model. The name is looked up, never used as a path."""
         return self._handle(name).folder
 
     def manifest(self, name: str) -> Manifest:
-        """The manifest of a model; raise UnknownModelError or ModelFolderError."""
+        """Return the manifest of a model; raise UnknownModelError or ModelFolderError."""
         return self._handle(name).manifest()
 
     def state(self, name: str) -> ModelStatus:
-        """The status of a model, without loading it; raise UnknownModelError."""
+        """Return the status of a model without loading it; raise UnknownModelError."""
         return self._handle(name).status()
 
     def states(self) -> dict[str, ModelStatus]:
-        """The status of each model by name, sorted."""
+        """Return the status of each model by name, sorted."""
         return {name: handle.status() for name, handle in sorted(self._handles.items())}
 
     def model(self, name: str | None = None) -> Model:
-        """A model, by default the default one; raise UnknownModelError or ModelFolderError."""
+        """Return a model (None: the default one); raise UnknownModelError or ModelFolderError."""
         return self._handle(self.default if name is None else name).model()
 
     def ready(self) -> bool:
-        """Whether the default model can be used."""
+        """Return whether the default model can be used."""
         try:
             self.model()
         except (ModelFolderError, UnknownModelError):
@@ -105,16 +106,16 @@ class Registry:
         return True
 
     def load(self) -> None:
-        """Read the default model, or every model with `preload`; skip those that are broken."""
+        """Load the default model, or every model with `preload`; skip broken ones."""
         for name in self.names if self._preload else [self.default]:
             with suppress(ModelFolderError, UnknownModelError):
                 self.model(name)
 
     def refresh(self) -> None:
-        """Find models that are new, changed, repaired or gone.
+        """Find models that were added, changed, repaired or removed.
 
-        A model that was read and has changed stays in use until the new one is read. Raises
-        ModelFolderError where a directory cannot be read; then nothing changes.
+        A changed model stays in use until the new one is loaded. Raises ModelFolderError if a
+        directory cannot be read; the registry is then unchanged.
         """
         with self._refreshing:
             folders = self._find_models()
@@ -128,7 +129,7 @@ class Registry:
             self.load()
 
     def _find_models(self) -> dict[str, Path]:
-        """The folders by name; look again for a folder that is missing for a moment."""
+        """Return the folders by name; retry while a folder is missing, which may be temporary."""
         before = {handle.folder for handle in self._handles.values()}
         for _ in range(_RETRIES):
             folders = find_models(self._directories)
@@ -145,10 +146,10 @@ class Registry:
 
 
 def find_models(directories: Iterable[Path]) -> dict[str, Path]:
-    """The model folders in some directories by name; a later directory wins.
+    """Return the model folders in some directories by name; later directories take precedence.
 
-    A folder without a manifest is a broken model, except among the bundled models: a checkout has
-    scripts there too. Raises ModelFolderError where a directory cannot be read.
+    A folder without a manifest is a broken model, except in the folder of the bundled models, which
+    has other content in a checkout. Raises ModelFolderError if a directory cannot be read.
     """
     found = {}
     for directory in filter(_is_folder, directories):
@@ -165,7 +166,7 @@ def find_models(directories: Iterable[Path]) -> dict[str, Path]:
 
 
 class FileVersion(NamedTuple):
-    """Tells a file that was replaced or overwritten from the one that was read."""
+    """The identity of a file, which differs after it was replaced or overwritten."""
 
     device: int
     inode: int
@@ -174,11 +175,11 @@ class FileVersion(NamedTuple):
 
 
 FolderVersion: TypeAlias = Mapping[str, FileVersion | None]
-"""The version of each file that a model may have; None for one that is not there."""
+"""The version of each possible file of a model, None for a missing one."""
 
 
 class LoadedModel(NamedTuple):
-    """The result of reading a folder: a model, or the problem that it has."""
+    """The result of reading a folder: a model, or the problem of the folder."""
 
     version: FolderVersion
     model: Model | None
@@ -186,9 +187,9 @@ class LoadedModel(NamedTuple):
 
 
 class ModelHandle:
-    """A model folder, and the model that was read from it at its first use.
+    """A model folder, and the model loaded from it at its first use.
 
-    `_loaded` is replaced as a whole and read without a lock; the lock is held to read the folder.
+    `_loaded` is replaced atomically and read without the lock; the lock serializes loading.
     """
 
     def __init__(self, folder: Path, *, verify: bool) -> None:
@@ -199,7 +200,10 @@ class ModelHandle:
         self._examined: tuple[FolderVersion, ModelStatus] | None = None
 
     def model(self) -> Model:
-        """The model; raise ModelFolderError. A broken folder is not read for every request."""
+        """Return the model; raise ModelFolderError if it is broken.
+
+        The result is cached in both cases, so a broken folder is not read for each request.
+        """
         loaded = self._loaded
         if loaded is None:
             with self._lock:
@@ -209,14 +213,14 @@ class ModelHandle:
         return loaded.model
 
     def manifest(self) -> Manifest:
-        """The manifest; raise ModelFolderError where the model is broken."""
+        """Return the manifest; raise ModelFolderError if the model is broken."""
         status = self.status()
         if status.manifest is None:
             raise ModelFolderError(status.problem)
         return status.manifest
 
     def status(self) -> ModelStatus:
-        """The status. A folder that was not read yet is examined: its files have to be there."""
+        """Return the status. For a model that is not loaded, check that its files exist."""
         loaded = self._loaded
         if loaded is not None and loaded.model is not None:
             manifest, created = loaded.model.manifest, _created(loaded.version)
@@ -224,17 +228,17 @@ class ModelHandle:
         if loaded is not None:
             return ModelStatus("broken", loaded.problem)
         version = _folder_version(self.folder)
-        # Probes ask often; the manifest is parsed again only where something has changed.
+        # Probes are frequent, so the manifest is parsed again only after a change.
         if self._examined is None or self._examined[0] != version:
             self._examined = version, self._examine(version)
         return self._examined[1]
 
     def refresh(self, folder: Path) -> None:
-        """Read the model again if its folder has changed or was broken.
+        """Reload the model if its folder has changed or was broken.
 
-        The old model stays in use until then, and also if the folder is broken now. It goes if one
-        of its files was overwritten in place: the file is mapped, and reading behind the end of a
-        file that was cut off would end the process.
+        The old model stays in use until the new one is loaded, and also if the folder is now
+        broken. It is dropped if one of its files was overwritten in place: the file is mapped, and
+        reading beyond the end of a truncated file would kill the process.
         """
         with self._lock:
             self.folder = folder
@@ -263,7 +267,7 @@ class ModelHandle:
         return ModelStatus("unloaded", None, manifest, _created(version))
 
     def _read(self) -> LoadedModel:
-        """Read the folder, and again if it changed meanwhile: files of two models must not mix."""
+        """Read the folder; retry if it changes meanwhile, to not mix files of two models."""
         for _ in range(_MAX_READS):
             for _ in range(_RETRIES):
                 if _is_folder(self.folder):
@@ -276,7 +280,7 @@ class ModelHandle:
             except ModelFolderError as error:
                 loaded = LoadedModel(version, None, error.detail)
             except (OSError, MemoryError):
-                problem = "its files cannot be read, or do not fit into memory."
+                problem = "the model's files cannot be read or do not fit into memory."
                 loaded = LoadedModel(version, None, problem)
             if version == _folder_version(self.folder):
                 return loaded
@@ -284,7 +288,7 @@ class ModelHandle:
 
 
 def _is_folder(path: Path) -> bool:
-    """Whether a path is a folder that this user can see."""
+    """Return whether a path is a folder; False if this user may not access it."""
     try:
         return path.is_dir()
     except OSError:
@@ -292,12 +296,12 @@ def _is_folder(path: Path) -> bool:
 
 
 def _folder_version(folder: Path) -> FolderVersion:
-    """The version of each file that a model may have."""
+    """Return the version of each possible file of a model."""
     return {name: _file_version(folder / name) for name in (MANIFEST, *get_args(FileName))}
 
 
 def _file_version(path: Path) -> FileVersion | None:
-    """The version of a file; None where it is missing, or is no regular file, such as a pipe."""
+    """Return the version of a file, None if it is missing or not a regular file."""
     try:
         found = path.stat()
     except OSError:
@@ -308,7 +312,7 @@ def _file_version(path: Path) -> FileVersion | None:
 
 
 def _require_file(version: FolderVersion, name: str) -> FileVersion:
-    """Return the version of a file; raise ModelFolderError where it is missing."""
+    """Return the version of a file; raise ModelFolderError if it is missing."""
     found = version[name]
     if found is None:
         raise ModelFolderError(f"{name} cannot be read.")
@@ -316,7 +320,7 @@ def _require_file(version: FolderVersion, name: str) -> FileVersion:
 
 
 def _overwritten(loaded: LoadedModel, now: FolderVersion) -> bool:
-    """Whether a file that was read has changed in place, not only another file its name."""
+    """Return whether a file of the model was modified in place, rather than replaced by another."""
     for name in loaded.model.manifest.files if loaded.model else ():
         before, after = loaded.version[name], now[name]
         if before and after and before[:2] == after[:2] and before != after:

@@ -1,6 +1,6 @@
-"""Tables of numbers on disk: `.npy` files, mapped into memory and never copied.
+"""Arrays on disk: memory-mapped `.npy` files.
 
-The header is matched by a pattern, not evaluated as NumPy's reader does:
+The header is matched with a regular expression; NumPy's reader evaluates it as a Python literal:
 https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 """
 
@@ -20,7 +20,7 @@ from polyseme.models.manifest import Dtype
 
 _MAX_HEADER_BYTES = 4096
 _ALIGNMENT = 16
-"""NumPy's writers, old and new, start the numbers at a multiple of this."""
+"""All versions of NumPy align the data to a multiple of this many bytes."""
 _MAGIC = b"\x93NUMPY\x01\x00"
 _HEADER = (
     re.escape(_MAGIC) + rb"(..)\{'descr': '([^']{1,16})', 'fortran_order': (True|False),"
@@ -32,32 +32,33 @@ _HEADERS = {
 }
 
 
-class NumberType(NamedTuple):
-    """The numbers that an array may hold."""
+class ValueType(NamedTuple):
+    """The dtype and the valid values of an array."""
 
     dtype: np.dtype[Any]
     is_valid: Callable[[NDArray[Any]], Flags]
     problem: str
-    """completes "vectors.npy … in row 3" where a number is not valid"""
+    """completes the message "vectors.npy … in row 3." about an invalid value"""
 
 
-NUMBER_TYPES: Final[dict[Dtype, NumberType]] = {
-    "float16": NumberType(np.dtype("<f2"), np.isfinite, "is not finite"),
-    "float32": NumberType(np.dtype("<f4"), np.isfinite, "is not finite"),
-    "int8": NumberType(np.dtype("i1"), lambda numbers: numbers >= -STEPS, "has -128"),
+VALUE_TYPES: Final[dict[Dtype, ValueType]] = {
+    "float16": ValueType(np.dtype("<f2"), np.isfinite, "is not finite"),
+    "float32": ValueType(np.dtype("<f4"), np.isfinite, "is not finite"),
+    "int8": ValueType(np.dtype("i1"), lambda values: values >= -STEPS, "has -128"),
 }
-SCALE: Final = NumberType(
+SCALE: Final = ValueType(
     np.dtype("<f4"),
     lambda scales: (scales > 0) & (scales <= LARGEST_SCALE),
-    "has no scale above 0 and finite",
+    "has a scale that is not positive and finite",
 )
 
 
 class NpyHeader(NamedTuple):
-    """The shape in the header of an `.npy` file, and the position of its end."""
+    """The header of an `.npy` file."""
 
     shape: tuple[int, ...]
     end: int
+    """offset of the data in the file"""
 
 
 def read_header(file: BufferedReader, name: str, dtype: np.dtype[Any], axes: int) -> NpyHeader:
@@ -66,43 +67,43 @@ def read_header(file: BufferedReader, name: str, dtype: np.dtype[Any], axes: int
     match = _HEADERS[axes].match(file.read(_MAX_HEADER_BYTES))
     end = match.end() if match else 0
     if not match or end != len(_MAGIC) + 2 + int.from_bytes(match[1], "little") or end % _ALIGNMENT:
-        raise ModelFolderError(f"{name} is not an array that can be mapped.")
+        raise ModelFolderError(f"{name} is not an array that can be memory-mapped.")
     if match[2].decode("latin1") != dtype.str:
-        raise ModelFolderError(f"{name} has not the dtype {dtype.name}.")
+        raise ModelFolderError(f"{name} does not have the dtype {dtype.name}.")
     if match[3] == b"True":
         raise ModelFolderError(f"{name} is not in C order.")
     shape = tuple(map(int, match.groups()[3:]))
     size = end + int(np.prod(shape, dtype=object)) * dtype.itemsize
     if os.fstat(file.fileno()).st_size != size:
-        raise ModelFolderError(f"{name} has another number of numbers than its header says.")
+        raise ModelFolderError(f"{name} has more or less data than its header declares.")
     return NpyHeader(shape, end)
 
 
 def map_array(file: BufferedReader, dtype: np.dtype[Any], header: NpyHeader) -> NDArray[Any]:
-    """Map the numbers of an `.npy` file, read-only."""
-    # A plain view: indexing a memmap costs ten times as much.
+    """Map the data of an `.npy` file, read-only."""
+    # Indexing a plain view is ten times as fast as indexing a memmap.
     return np.memmap(file, dtype, "r", header.end, header.shape).view(np.ndarray)
 
 
-class InvalidNumberFinder:
-    """Finds the first number of an array that is not valid, from the chunks of its file."""
+class InvalidValueFinder:
+    """A search for the first invalid value of an array in the chunks of its file."""
 
-    def __init__(self, number_type: NumberType, header: NpyHeader) -> None:
-        self.number_type, self.header = number_type, header
-        self.place: int | None = None
+    def __init__(self, value_type: ValueType, header: NpyHeader) -> None:
+        self.value_type, self.header = value_type, header
+        self.index: int | None = None
 
-    def __call__(self, position: int, chunk: memoryview) -> None:
-        """Look at the chunk that starts at a position of the file."""
-        if self.place is not None:
+    def __call__(self, offset: int, chunk: memoryview) -> None:
+        """Check the chunk at an offset of the file."""
+        if self.index is not None:
             return
-        dtype, start = self.number_type.dtype, self.header.end
-        skipped = max(start - position, 0)
-        valid = self.number_type.is_valid(np.frombuffer(chunk[skipped:], dtype))
+        dtype, start = self.value_type.dtype, self.header.end
+        skipped = max(start - offset, 0)
+        valid = self.value_type.is_valid(np.frombuffer(chunk[skipped:], dtype))
         if not valid.all():
-            self.place = (position + skipped - start) // dtype.itemsize + int(valid.argmin())
+            self.index = (offset + skipped - start) // dtype.itemsize + int(valid.argmin())
 
     @property
     def row(self) -> int | None:
-        """The row of the number that was found."""
+        """The row of the first invalid value, None if all are valid."""
         width = self.header.shape[1] if len(self.header.shape) > 1 else 1
-        return None if self.place is None else self.place // width
+        return None if self.index is None else self.index // width

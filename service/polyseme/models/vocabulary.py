@@ -1,7 +1,7 @@
 """The words of a model, and the row of each.
 
-The text and its index stay on disk, mapped into memory and shared by all workers; each worker
-would have its own copy of a dict of Python strings (docs/decisions/0004).
+The words and their index are memory-mapped files that all workers share; a dict of Python strings
+would be copied in each worker (docs/decisions/0004).
 """
 
 import mmap
@@ -20,28 +20,28 @@ from polyseme.models.manifest import INDEX
 from polyseme.models.vectors import read_header
 
 Buffer: TypeAlias = bytes | mmap.mmap
-"""The content of `vocabulary.txt`: one word a line, UTF-8, each line ended by a line feed."""
+"""The content of `vocabulary.txt`: one word per line in UTF-8, each ended by a line feed."""
 UInts: TypeAlias = NDArray[np.uint32]
 
 MAX_LINE_BYTES = 1 << 16
-"""Bytes of the longest line, its line feed included."""
+"""Maximum length of a line in bytes, including the line feed."""
 MAX_BUCKET_SIZE = 64
-"""Words of one hash. More do not occur by chance; they would make a lookup slow."""
+"""Maximum number of words in a bucket. More do not occur by chance and would slow lookups down."""
 _MAX_TEXT_BYTES = (1 << 32) - 1
 _BLOCK_BYTES = 1 << 14
-"""Bytes of a block of lines, unless its only line is longer."""
-_BLOCK_NUMBERS = 1 << 14
-"""Numbers of the index that are checked together; a worker keeps the heap that it once used."""
+"""Maximum bytes of a block of lines, unless it is a single longer line."""
+_BLOCK_ENTRIES = 1 << 14
+"""Index entries checked at once; small, because a worker's heap does not shrink."""
 
 
 class Vocabulary:
-    """Words by row and rows by word."""
+    """The mapping of words to rows and of rows to words."""
 
     def __init__(self, text: Buffer, index: "Index") -> None:
-        """Take a text and its index, both checked."""
+        """Use a text and its index without checking them."""
         self._text = text
         self._buckets = index.buckets
-        # An element of a memoryview is a Python int, and is read three times as fast as NumPy's.
+        # An element of a memoryview is a Python int and is read three times as fast as NumPy's.
         self._starts, self._firsts, self._rows = (
             np.asarray(numbers, np.uint32).data
             for numbers in (index.starts, index.firsts, index.rows)
@@ -49,7 +49,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, text: Buffer) -> "Vocabulary":
-        """Index a text; raise ModelFolderError where it is not a vocabulary."""
+        """Build the vocabulary of a text; raise ModelFolderError if it is invalid."""
         size = count_lines(text)
         return cls(text, Index.of(build_index(text, size), size))
 
@@ -57,15 +57,15 @@ class Vocabulary:
     def read(
         cls, file: BufferedReader, index_file: BufferedReader | None, size: int, *, verify: bool
     ) -> "Vocabulary":
-        """Map a vocabulary of `size` words and its index; without one, build it in memory.
+        """Map a vocabulary of `size` words and its index; without an index file, build the index.
 
-        `verify` also looks for words that the index does not find and for words that occur twice.
-        Raises ModelFolderError with one sentence about what is wrong.
+        `verify` also checks that each word occurs once and that the index finds it. Raises
+        ModelFolderError if a file is invalid.
         """
         text = map_file(file)
         if count_lines(text) != size:
             raise ModelFolderError(
-                "vocabulary.txt has another number of words than manifest.json says."
+                "vocabulary.txt: the number of words differs from manifest.json."
             )
         if index_file is None:
             index = Index.of(build_index(text, size), size)
@@ -77,7 +77,7 @@ class Vocabulary:
             check_index(index, text, verify=verify)
             mapped = [text, numbers]
         for buffer in mapped:
-            # The pages that the checks have read stay in the page cache, which all workers share.
+            # Unmap the pages that the checks read; they stay in the page cache for all workers.
             if isinstance(buffer, mmap.mmap):
                 buffer.madvise(mmap.MADV_DONTNEED)
         return cls(text, index)
@@ -86,18 +86,18 @@ class Vocabulary:
         return len(self._rows)
 
     def row(self, word: str) -> int | None:
-        """Return the row of a word as it is spelled, None where the vocabulary lacks it."""
+        """Return the row of a word exactly as spelled, None if the vocabulary lacks it."""
         try:
             key = word.encode()
-        except UnicodeEncodeError:  # half a surrogate pair, which no UTF-8 file has
+        except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot represent
             return None
         bucket = crc32(key) % self._buckets
-        place, end = self._firsts[bucket], self._firsts[bucket + 1]
-        while place < end:
-            row = self._rows[place]
+        entry, end = self._firsts[bucket], self._firsts[bucket + 1]
+        while entry < end:
+            row = self._rows[entry]
             if self._text[self._starts[row] : self._starts[row + 1] - 1] == key:
                 return row
-            place += 1
+            entry += 1
         return None
 
     def word(self, row: int) -> str:
@@ -106,19 +106,23 @@ class Vocabulary:
 
 
 def map_file(file: BufferedReader) -> Buffer:
-    """Map a file, read-only; an empty one cannot be mapped."""
+    """Map a file, read-only; return b"" for an empty one, which cannot be mapped."""
     if not os.fstat(file.fileno()).st_size:
         return b""
     return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 class Block(NamedTuple):
-    """Some whole lines of a text. A worker would keep the memory of a list of all words."""
+    """Some complete lines of a text.
+
+    The text is processed in blocks because a worker would not return the memory of a list of all
+    words to the operating system.
+    """
 
     row: int
-    """of the first line"""
+    """row of the first line"""
     start: int
-    """its position in the text"""
+    """offset of the first line in the text"""
     lines: bytes
 
     @property
@@ -127,13 +131,13 @@ class Block(NamedTuple):
         return self.lines[:-1].split(b"\n")
 
     def next_starts(self) -> NDArray[np.intp]:
-        """The position in the text of the line after each of these. -> [n]"""
+        """Return the offset in the text after each line of the block. -> [n]"""
         line_feeds = np.flatnonzero(np.frombuffer(self.lines, np.uint8) == ord("\n"))
         return line_feeds + (self.start + 1)
 
 
 def blocks(text: Buffer) -> Iterator[Block]:
-    """Yield a text in blocks of whole lines; raise ModelFolderError where a line has no end."""
+    """Yield a text in blocks of complete lines; raise ModelFolderError for a line without end."""
     row = start = 0
     while start < len(text):
         end = text.rfind(b"\n", start, start + _BLOCK_BYTES) + 1
@@ -150,7 +154,7 @@ def blocks(text: Buffer) -> Iterator[Block]:
 
 
 def count_lines(text: Buffer) -> int:
-    """The number of words; raise ModelFolderError, with the line, where one is not a word."""
+    """Return the number of words; raise ModelFolderError, with the line, for an invalid word."""
     if not text:
         raise ModelFolderError("vocabulary.txt is empty.")
     if len(text) > _MAX_TEXT_BYTES:
@@ -171,23 +175,24 @@ def count_lines(text: Buffer) -> int:
 
 @dataclass(frozen=True)
 class Index:
-    """A hash table over V words in B buckets, as in `index.npy`; B is V, or V + 1 if V is even.
+    """A hash table of V words in B buckets, as in `index.npy`; B is V, or V + 1 if V is even.
 
-    A lookup compares the words themselves: a wrong index can only fail to find one.
+    A lookup compares the words themselves, so a wrong index may miss a word but never returns a
+    wrong row.
     """
 
     starts: UInts
-    """[V+1], the position in the text of each line, and of the end of the last"""
+    """[V+1], the offset in the text of each line, and the end of the last"""
     firsts: UInts
-    """[B+1], the position in `rows` of each bucket, and of the end of the last"""
+    """[B+1], the start in `rows` of each bucket, and the end of the last"""
     rows: UInts
-    """[V], the rows of the words, bucket after bucket"""
+    """[V], the rows of the words, grouped by bucket"""
 
     @classmethod
     def of(cls, numbers: UInts, size: int) -> "Index":
-        """The index of `size` words in the numbers of its file. [2V+B+2] -> [V+1], [B+1], [V]"""
+        """Split the array of `index.npy` for `size` words. [2V+B+2] -> [V+1], [B+1], [V]"""
         if len(numbers) != _index_length(size):
-            raise ModelFolderError("index.npy has another length than vocabulary.txt needs.")
+            raise ModelFolderError("index.npy: the length does not fit vocabulary.txt.")
         starts, firsts, rows = np.split(numbers, [size + 1, len(numbers) - size])
         return cls(starts, firsts, rows)
 
@@ -197,20 +202,20 @@ class Index:
         return len(self.firsts) - 1
 
     def line(self, text: Buffer, row: int) -> bytes:
-        """The word of a row, in UTF-8."""
+        """Return the word of a row, in UTF-8."""
         return text[int(self.starts[row]) : int(self.starts[row + 1]) - 1]
 
 
 def _index_length(size: int) -> int:
-    # B is odd: modulo a power of two, only the last bits of a hash would count.
+    # B is odd, because modulo a power of two only the last bits of a hash would matter.
     return 2 * size + (size | 1) + 2
 
 
 def build_index(text: Buffer, size: int) -> UInts:
-    """The numbers of the index of a text of `size` lines. -> [2V+B+2]
+    """Return the array of `index.npy` for a text of `size` lines. -> [2V+B+2]
 
-    A word is in the bucket of its CRC-32 modulo B, and the rows of a bucket are in order. Raises
-    ModelFolderError where a word occurs twice.
+    The bucket of a word is its CRC-32 modulo B; the rows of a bucket are in ascending order. Raises
+    ModelFolderError if a word occurs twice.
     """
     numbers = np.zeros(_index_length(size), np.uint32)
     index = Index.of(numbers, size)
@@ -232,7 +237,7 @@ def _hashes(words: Sequence[bytes]) -> UInts:
 
 
 def _check_bucket_sizes(index: Index, text: Buffer) -> None:
-    """Raise where a bucket has more words than a lookup should have to compare."""
+    """Raise ModelFolderError if a bucket has more than MAX_BUCKET_SIZE words."""
     widths = np.diff(index.firsts)
     if widths.max() <= MAX_BUCKET_SIZE:
         return
@@ -244,58 +249,61 @@ def _check_bucket_sizes(index: Index, text: Buffer) -> None:
             raise _duplicate(row)
         seen.add(word)
     raise ModelFolderError(
-        f"vocabulary.txt has more than {MAX_BUCKET_SIZE} words of one hash, one in line {row + 1}."
+        f"vocabulary.txt has more than {MAX_BUCKET_SIZE} words with the same hash, among them that"
+        f" in line {row + 1}."
     )
 
 
 def check_index(index: Index, text: Buffer, *, verify: bool) -> None:
-    """Raise ModelFolderError unless the lines are those of the text and the buckets hold each row.
+    """Raise ModelFolderError unless the index has the lines of the text and each row once.
 
-    `verify` also requires each word to be in its own bucket, and none to occur twice.
+    `verify` also requires each word to be in its bucket and to occur once.
     """
     if index.starts[0]:
-        raise ModelFolderError("index.npy has another start of line 1 than vocabulary.txt.")
+        raise ModelFolderError("index.npy: the start of line 1 differs from vocabulary.txt.")
     for block in blocks(text):
         starts = block.next_starts()
         same = index.starts[block.row + 1 : block.row + 1 + len(starts)] == starts
         if not same.all():
             line = block.row + int(same.argmin()) + 1
-            raise ModelFolderError(f"index.npy has another end of line {line} than vocabulary.txt.")
+            raise ModelFolderError(
+                f"index.npy: the end of line {line} differs from vocabulary.txt."
+            )
     size, firsts = len(index.rows), index.firsts
-    # In uint32 a bucket that ends before it starts has about 2**32 rows.
-    widest = max(
-        np.diff(firsts[at : at + _BLOCK_NUMBERS + 1]).max(initial=0)
-        for at in range(0, len(firsts), _BLOCK_NUMBERS)
+    # In uint32, the size of a bucket that ends before its start wraps to about 2**32.
+    largest = max(
+        np.diff(firsts[at : at + _BLOCK_ENTRIES + 1]).max(initial=0)
+        for at in range(0, len(firsts), _BLOCK_ENTRIES)
     )
-    if firsts[0] or firsts[-1] != size or widest > MAX_BUCKET_SIZE:
+    if firsts[0] or firsts[-1] != size or largest > MAX_BUCKET_SIZE:
         raise ModelFolderError(
-            f"index.npy has buckets that are not 0 to {MAX_BUCKET_SIZE} rows one after another."
+            f"index.npy has buckets that are not contiguous or exceed {MAX_BUCKET_SIZE} rows."
         )
-    # Mapped memory goes back to the system at once, unlike the heap.
+    # Mapped memory is returned to the operating system immediately, unlike the heap.
     seen = np.frombuffer(mmap.mmap(-1, size), np.bool_)
-    for at in range(0, size, _BLOCK_NUMBERS):
-        rows = index.rows[at : at + _BLOCK_NUMBERS]
+    for at in range(0, size, _BLOCK_ENTRIES):
+        rows = index.rows[at : at + _BLOCK_ENTRIES]
         seen[rows[rows < size]] = True
     if not seen.all():
-        raise ModelFolderError("index.npy does not have every row of vocabulary.txt once.")
+        raise ModelFolderError("index.npy does not have each row of vocabulary.txt exactly once.")
     if verify:
         _check_words(index, text)
 
 
 def _check_words(index: Index, text: Buffer) -> None:
-    """Raise ModelFolderError unless each word is in its own bucket, and none occurs twice.
+    """Raise ModelFolderError unless each word is in its bucket and occurs once.
 
-    Each step compares all words of a block with the next row of their buckets.
+    Each iteration compares all words of a block with the next entry of their buckets.
     """
     for block in blocks(text):
         words = block.words
         buckets = _hashes(words) % np.uint32(index.buckets)
-        places, ends = index.firsts[buckets].astype(np.intp), index.firsts[buckets + 1]
+        entries, ends = index.firsts[buckets].astype(np.intp), index.firsts[buckets + 1]
         found = np.zeros(len(words), np.bool_)
         duplicates: list[int] = []
-        while len(live := np.flatnonzero(places < ends)):
-            rows, others = live + block.row, index.rows[places[live]]
-            found[live] |= others == rows
+        while len(active := np.flatnonzero(entries < ends)):
+            rows, others = active + block.row, index.rows[entries[active]]
+            found[active] |= others == rows
             lengths = index.starts[rows + 1] - index.starts[rows]
             other_lengths = index.starts[others + 1] - index.starts[others]
             earlier = (others < rows) & (lengths == other_lengths)
@@ -304,7 +312,7 @@ def _check_words(index: Index, text: Buffer) -> None:
                 for row, other in zip(rows[earlier].tolist(), others[earlier].tolist(), strict=True)
                 if index.line(text, other) == words[row - block.row]
             )
-            places += 1
+            entries += 1
         if duplicates:
             raise _duplicate(min(duplicates))
         if not found.all():

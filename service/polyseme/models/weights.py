@@ -56,17 +56,17 @@ class _LayerReader:
         """Read the layer."""
         query, key = self.projection("query", self.d), self.projection("key", self.d)
         value = self.projection("value", self.d)
-        width, key_width, sum_width = (_output_width(p, self.d) for p in (query, key, value))
+        width, key_width, value_width = (_output_width(p, self.d) for p in (query, key, value))
         self.require(width == key_width, "query and key differ in width")
         self.require(
             width % heads == 0,
             "the width of query and key is not a multiple of the number of heads",
         )
         self.require(
-            sum_width % heads == 0, "the width of value is not a multiple of the number of heads"
+            value_width % heads == 0, "the width of value is not a multiple of the number of heads"
         )
-        output = self.projection("output", sum_width)
-        self.require_output("output", output, sum_width)
+        output = self.projection("output", value_width)
+        self.require_output("output", output, value_width)
         attention_norm = self.norm("attention_norm", entry)
         feed_forward = self.feed_forward(entry)
         feed_forward_norm = self.norm("feed_forward_norm", entry)
@@ -160,7 +160,7 @@ def _output_width(projection: Projection, width: int) -> int:
 
 
 def tensors_from_layers(layers: list[Layer], word_bias: Floats | None = None) -> dict[str, Floats]:
-    """Return the tensors of some layers by name: the inverse of `layers_from_tensors`."""
+    """Return the tensors of layers by name, the inverse of `layers_from_tensors`."""
     tensors: dict[str, Floats | None] = {WORD_BIAS: word_bias}
     for number, layer in enumerate(layers):
         scoring = layer.scoring

@@ -1,4 +1,4 @@
-"""Writing a model folder. The folder appears complete, or not at all."""
+"""Writing a model folder, which appears complete or not at all."""
 
 import errno
 import fcntl
@@ -41,7 +41,7 @@ from polyseme.models.vocabulary import build_index, count_lines, map_file
 from polyseme.models.weights import layer_entry, tensors_from_layers
 
 _BLOCK_ROWS = 4096
-"""Rows of a table that are copied into C order at one time."""
+"""Rows of a table that are copied into C order at once."""
 _LOCK, _NEW, _OLD = "lock", "new", "old"
 
 
@@ -58,16 +58,16 @@ def write_model(
 ) -> Manifest:
     """Write a model folder and read it back; return its manifest.
 
-    vectors [V, d] keep their dtype: float16, float32, or int8 for quantized rows; the table of
-    `subwords` has the same. `details` are the fields of the manifest that do not follow from the
-    arrays (`cased`, `languages`, `licence`, `source`, `training`, `quality`).
+    `vectors` [V, d] keep their dtype: float16, float32, or int8 for quantized rows; the table of
+    `subwords` must have the same dtype. `details` are the manifest fields that do not follow from
+    the arrays: `cased`, `languages`, `licence`, `source`, `training` and `quality`.
 
-    An existing folder of that name is moved aside, and removed once the new one is in place. Raises
-    ModelFolderError if there is one and `replace` is false, or if `read_model` would not accept
-    what was written; then nothing is left behind.
+    An existing folder of that name is moved aside and removed once the new one is in place. Raises
+    ModelFolderError if the folder exists and `replace` is false, or if `read_model` rejects the new
+    folder; then nothing is left behind.
     """
     if len(vectors.shape) != 2 or 0 in vectors.shape:  # noqa: PLR2004 - [V, d]
-        raise ModelFolderError("the vectors are not a table of one row for each word.")
+        raise ModelFolderError("the vectors are not a two-dimensional array with at least one row.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _staging_directory(folder.parent) as staging:
         _require_free(folder, replace=replace)
@@ -77,7 +77,7 @@ def write_model(
         _write_rows(new, VECTORS, vectors)
         if subwords is not None:
             _write_rows(new, SUBWORDS, subwords.table)
-        # safetensors writes wrong numbers for an array that is not C-contiguous.
+        # safetensors writes wrong values for an array that is not C-contiguous.
         tensors = {
             name: np.ascontiguousarray(tensor, np.float32)
             for name, tensor in tensors_from_layers(list(layers), word_bias).items()
@@ -87,7 +87,7 @@ def write_model(
         manifest = _write_manifest(new, vectors, layers, tensors, subwords, details)
         expected = [layer.astype(np.float32) for layer in layers]
         if not _equal(list(read_model(new).layers), expected):
-            raise ModelFolderError("the format cannot hold these layers: they came back changed.")
+            raise ModelFolderError("the format cannot represent these layers.")
         _move_into_place(new, folder, staging, replace=replace)
     return manifest
 
@@ -95,20 +95,20 @@ def write_model(
 def _require_free(folder: Path, *, replace: bool) -> None:
     """Raise ModelFolderError if the name is taken and must not be replaced.
 
-    One call of `stat`: another writer may move the old folder away between two.
+    Calls `stat` only once, because another writer may move the folder between two calls.
     """
     try:
         found = folder.stat()
     except FileNotFoundError:
         return
     if not stat.S_ISDIR(found.st_mode):
-        raise ModelFolderError("a file stands where the model's folder would be.")
+        raise ModelFolderError("the path of the model's folder is a file.")
     if not replace:
-        raise ModelFolderError("a model of this name exists already.")
+        raise ModelFolderError("a model of this name already exists.")
 
 
 def _write_vocabulary(folder: Path, words: Sequence[str]) -> None:
-    """Write `vocabulary.txt`, and the index of what was written."""
+    """Write `vocabulary.txt` and its index."""
     try:
         with (folder / VOCABULARY).open("wb") as file:
             file.writelines(f"{word}\n".encode() for word in words)
@@ -121,14 +121,14 @@ def _write_vocabulary(folder: Path, words: Sequence[str]) -> None:
 
 def _write_rows(folder: Path, name: FileName, rows: Rows) -> None:
     """Write a table, and the scales of quantized rows."""
-    numbers, scales = stored(rows)
-    _write_array(folder / name, numbers)
+    values, scales = stored(rows)
+    _write_array(folder / name, values)
     if scales is not None:
         _write_array(folder / SCALES_OF[name], scales)
 
 
 def _write_array(path: Path, array: NDArray[Any]) -> None:
-    """Write an array in C order, in blocks: an array in another order is not copied whole."""
+    """Write an array in C order, in blocks, so that no complete copy is made."""
     header = {
         "descr": np.lib.format.dtype_to_descr(array.dtype),
         "fortran_order": False,
@@ -148,16 +148,16 @@ def _write_manifest(
     subwords: Subwords | None,
     details: dict[str, Any],
 ) -> Manifest:
-    """Write `manifest.json`, with the fingerprints of the files that are there; return it."""
+    """Write `manifest.json` with the checksums of the other files; return the manifest."""
     files = {}
     for path in sorted(folder.iterdir()):
         with path.open("rb") as file:
             os.fsync(file.fileno())
             files[path.name] = fingerprint(file)
     try:
-        n_grams = None
+        ngrams = None
         if subwords is not None:
-            n_grams = SubwordsEntry(min_n=subwords.min_n, max_n=subwords.max_n)
+            ngrams = SubwordsEntry(min_n=subwords.min_n, max_n=subwords.max_n)
         manifest = Manifest(
             name=folder.name,
             dimension=vectors.shape[1],
@@ -166,7 +166,7 @@ def _write_manifest(
             heads=layers[0].heads,
             layers=[layer_entry(layer) for layer in layers],
             tensors={name: list(tensor.shape) for name, tensor in tensors.items()},
-            subwords=n_grams,
+            subwords=ngrams,
             files=files,
             **details,
         )
@@ -182,7 +182,7 @@ def _write_manifest(
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """Whether two trees of dataclasses, lists and arrays are equal."""
+    """Return whether two trees of dataclasses, lists and arrays are equal."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return a is not None and b is not None and np.array_equal(a, b)
     if isinstance(a, list):
@@ -193,10 +193,10 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _move_into_place(new: Path, folder: Path, staging: Path, *, replace: bool) -> None:
-    """Rename a finished folder; what it replaces moves into the staging directory first.
+    """Rename a finished folder, after moving an existing one into the staging directory.
 
-    A rename never replaces a folder that is not empty: of two writers at once, each sees the folder
-    of the other, and tries again.
+    A rename never replaces a folder that is not empty, so if another writer's folder appears in
+    between, the rename fails and is retried.
     """
     attempt = 0
     while True:
@@ -218,22 +218,22 @@ def _move_into_place(new: Path, folder: Path, staging: Path, *, replace: bool) -
 
 @contextmanager
 def _staging_directory(directory: Path) -> Iterator[Path]:
-    """A hidden folder in a directory of models: with the new folder and the old one.
+    """Create a hidden folder for the new and the old model folder; remove it at the end.
 
-    Its writer holds a lock on a file in it. The kernel releases the lock when the writer ends,
-    however it ends; the next writer then clears what is left.
+    The writer holds a lock on a file in it. The kernel releases the lock even if the writer is
+    killed; the next writer then removes the folder.
     """
-    for left in directory.glob(f"{TEMPORARY_PREFIX}*"):
-        _clear(left)
+    for abandoned in directory.glob(f"{TEMPORARY_PREFIX}*"):
+        _clear(abandoned)
     while True:
         staging = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=directory))
         with suppress(FileNotFoundError):
             lock = _open_lock(staging)
-            with suppress(OSError):  # on a file system without locks nobody clears what is left
+            with suppress(OSError):  # without file locks, an abandoned folder is never removed
                 fcntl.flock(lock, fcntl.LOCK_EX)
             if os.fstat(lock).st_nlink:
                 break
-            os.close(lock)  # another writer has cleared the folder before it was locked
+            os.close(lock)  # another writer removed the folder before it was locked
     try:
         yield staging
     finally:
@@ -246,7 +246,7 @@ def _open_lock(staging: Path) -> int:
 
 
 def _clear(staging: Path) -> None:
-    """Remove the staging directory of a dead writer; leave one that is locked or unknown."""
+    """Remove the staging directory of a dead writer; keep one that is locked or unknown."""
     try:
         parts = {entry.name.partition("-")[0] for entry in staging.iterdir()}
         if not parts <= {_LOCK, _NEW, _OLD} or staging.is_symlink():
@@ -264,9 +264,9 @@ def _clear(staging: Path) -> None:
 
 
 def _remove(staging: Path) -> None:
-    """Remove a staging directory; put back what was moved aside for a folder that never came."""
+    """Remove a staging directory; if its new folder was not renamed, restore the old one."""
     if any((staging / _NEW).glob("*")):
-        for old in sorted(staging.glob(f"{_OLD}-*/*"), reverse=True):  # the last to be moved first
+        for old in sorted(staging.glob(f"{_OLD}-*/*"), reverse=True):  # the last one moved first
             with suppress(OSError):
                 if not (staging.parent / old.name).exists():
                     old.rename(staging.parent / old.name)

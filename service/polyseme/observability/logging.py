@@ -1,7 +1,7 @@
-"""The log: `logging.config.dictConfig` with python-json-logger, and a filter for callers' text.
+"""Logging: the configuration, JSON and text formatters, and a filter for text of requests.
 
-`fields` of a record (`extra={"fields": …}`) are members of the JSON object. The log shows the type
-of an exception and its places in the code, never its message, which may quote the caller.
+`fields` of a record (`extra={"fields": …}`) become members of the JSON object. The log has the type
+and the stack of an exception but not its message, which may quote a request.
 """
 
 import logging
@@ -17,16 +17,16 @@ from polyseme.observability import metrics
 from polyseme.settings import Settings
 
 _TRUSTED = ("polyseme", "gunicorn", "py.warnings")
-"""Loggers whose arguments hold no text of a caller."""
+"""Loggers whose arguments contain no text of requests."""
 _COLLECTOR_INTERVAL = 60.0
-"""Seconds between two warnings about a collector that takes no traces."""
+"""Minimum seconds between two warnings about a collector that does not accept traces."""
 
 
 def logging_config(settings: Settings) -> dict[str, Any]:
-    """The configuration for `logging.config.dictConfig` and gunicorn's `logconfig_dict`."""
-    form = settings.log_format
-    if form == "auto":
-        form = "text" if sys.stderr.isatty() else "json"
+    """Return the configuration for `logging.config.dictConfig`."""
+    log_format = settings.log_format
+    if log_format == "auto":
+        log_format = "text" if sys.stderr.isatty() else "json"
     level = settings.log_level.upper()
     quiet = "WARNING" if level in {"DEBUG", "INFO"} else level
     module = "polyseme.observability.logging"
@@ -41,15 +41,15 @@ def logging_config(settings: Settings) -> dict[str, Any]:
         "handlers": {
             "stderr": {
                 "class": f"{module}.StandardError",
-                "formatter": form,
+                "formatter": log_format,
                 "filters": ["private"],
             }
         },
         "root": {"level": quiet, "handlers": ["stderr"]},
         "loggers": {
             "polyseme": {"level": level},
-            # gunicorn's own default handlers would print every line a second time.
-            # At debug level it logs paths, which are the caller's text.
+            # gunicorn's default handlers would print every line twice. At debug level, it logs
+            # paths, which are text of requests.
             "gunicorn.error": {
                 "level": "INFO" if level == "DEBUG" else level,
                 "handlers": [],
@@ -61,10 +61,10 @@ def logging_config(settings: Settings) -> dict[str, Any]:
 
 
 def capture_warnings() -> None:
-    """Log warnings and exceptions of threads in the same form."""
+    """Log Python warnings, and exceptions that end threads."""
     logging.captureWarnings(True)
     logging.raiseExceptions = False
-    # No line shows these; collecting them takes a quarter of the time of a line.
+    # The formatters do not use these; collecting them takes a quarter of the time of a line.
     logging.logThreads = logging.logMultiprocessing = False
     logging._srcfile = None  # noqa: SLF001 - as in the Logging HOWTO
     threading.excepthook = _log_thread_exception
@@ -77,22 +77,22 @@ def _log_thread_exception(error: threading.ExceptHookArgs) -> None:
 
 
 class StandardError(logging.StreamHandler[Any]):
-    """Writes to standard error and counts the lines that could not be written."""
+    """A handler that writes to standard error and counts the lines that cannot be written."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
-        """Count the line as lost: a full disk or a closed pipe must not fail a request."""
+        """Count the line as lost; a full disk or a closed pipe must not fail a request."""
         del record
         metrics.LOST.inc()
 
 
 class PrivacyFilter(logging.Filter):
-    """Removes what a caller may have written from records of other libraries."""
+    """A filter that removes text of requests from log records."""
 
     _collector_warned = -_COLLECTOR_INTERVAL
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Change the record; return whether it is logged."""
-        if record.name.startswith("opentelemetry") and not self._collector(record):
+        if record.name.startswith("opentelemetry") and not self._report_collector(record):
             return False
         fields = dict(getattr(record, "fields", {}))
         if record.exc_info and record.exc_info[0]:
@@ -113,8 +113,8 @@ class PrivacyFilter(logging.Filter):
             record.args = tuple(map(_harmless, record.args))
         return True
 
-    def _collector(self, record: logging.LogRecord) -> bool:
-        """Report lost traces once a minute; the collector's own log has the reason."""
+    def _report_collector(self, record: logging.LogRecord) -> bool:
+        """Replace OpenTelemetry's warnings by one about lost traces, at most once a minute."""
         now = time.monotonic()
         if record.levelno < logging.WARNING or now - self._collector_warned < _COLLECTOR_INTERVAL:
             return False
@@ -126,49 +126,49 @@ class PrivacyFilter(logging.Filter):
 
 
 def _harmless(argument: Any) -> Any:
-    """An argument of a log call, without the text of exceptions and tracebacks."""
+    """Return an argument of a log call without the text of exceptions and tracebacks."""
     if isinstance(argument, BaseException):
         return type(argument).__name__
     return "…" if isinstance(argument, str) and "\n" in argument else argument
 
 
 def places(trace: Any) -> list[str]:
-    """The places in the code that an exception passed, the innermost last."""
+    """Return the stack of an exception, the innermost frame last."""
     frames = traceback.extract_tb(trace)
-    return [f"{one.filename}:{one.lineno} in {one.name}" for one in frames]
+    return [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
 
 
 class JsonFormatter(OrjsonFormatter):
-    """One JSON object per line: time, level, message, fields, pid."""
+    """A formatter of one JSON object per line: time, level, message, fields, pid."""
 
     def add_fields(
         self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]
     ) -> None:
-        """Fill in the members."""
+        """Add the members of the object."""
         del message_dict
         log_data["time"] = _timestamp(record)
         log_data["level"] = record.levelname.lower()
-        # A file name may be no Unicode, which JSON cannot hold.
+        # A file name may not be valid Unicode, which JSON requires.
         log_data["message"] = record.message.encode("utf-8", "backslashreplace").decode()
         log_data.update(record.fields)  # type: ignore[attr-defined]
         log_data["pid"] = record.process
 
 
 class TextFormatter(logging.Formatter):
-    """One line for people, and one more for each place of an exception."""
+    """A formatter of one human-readable line, plus one for each stack frame of an exception."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Time, process, level, message and fields."""
+        """Return time, process, level, message and fields."""
         fields: dict[str, Any] = dict(record.fields)  # type: ignore[attr-defined]
-        where = fields.pop("places", [])
-        known = [f"{name}={value}" for name, value in fields.items()]
+        stack = fields.pop("places", [])
+        members = [f"{name}={value}" for name, value in fields.items()]
         level = record.levelname.lower()
         head = f"{_timestamp(record)} [{record.process}] {level}: {record.getMessage()}"
-        line = "\n    ".join([" ".join([head, *known]), *where])
+        line = "\n    ".join([" ".join([head, *members]), *stack])
         return line.encode("utf-8", "backslashreplace").decode()
 
 
 def _timestamp(record: logging.LogRecord) -> str:
-    """RFC 3339 in UTC, with milliseconds."""
+    """Return the time in RFC 3339, in UTC with milliseconds."""
     moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
     return f"{moment}.{int(record.msecs):03d}Z"

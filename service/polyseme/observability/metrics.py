@@ -1,7 +1,7 @@
-"""Prometheus metrics: definitions, counting, and /metrics in multiprocess mode.
+"""Prometheus metrics: definitions, counting, and /metrics.
 
-With PROMETHEUS_MULTIPROC_DIR set, all processes count in files of that directory and any of them
-reports the sum (prometheus_client's multiprocess mode). Every label is one of a known set.
+With PROMETHEUS_MULTIPROC_DIR set, prometheus_client runs in multiprocess mode: all processes count
+in files of that directory, and each can report the sums. The set of label values is bounded.
 """
 
 import os
@@ -39,7 +39,7 @@ _STAGE_BUCKETS = (
 )
 _STAGES = ("parse", "tokens", "static", "attention", "neighbors", "write")
 _MAX_MODELS = 100
-"""Models counted under their own name; further ones count as `other`."""
+"""Maximum number of models with separate labels; additional ones count as `other`."""
 
 METRICS = CollectorRegistry()
 
@@ -61,24 +61,26 @@ ERRORS = _counter("errors_total", "Error responses.", "code")
 DURATION = _histogram(
     "request_duration_seconds", "Time to the end of the response.", "route", _REQUEST_BUCKETS
 )
-STAGE = _histogram("stage_duration_seconds", "Time of a stage.", "stage", _STAGE_BUCKETS)
-TOKENS = _counter("tokens_total", "Tokens of the texts.", "model")
+STAGE = _histogram(
+    "stage_duration_seconds", "Time of a stage of a request.", "stage", _STAGE_BUCKETS
+)
+TOKENS = _counter("tokens_total", "Tokens in requests.", "model")
 UNKNOWN = _counter("unknown_words_total", "Tokens without a vector.", "model")
 FALLBACKS = _counter("case_fallbacks_total", "Tokens found in another case.", "model")
 SUBWORD = _counter("subword_words_total", "Tokens composed of subwords.", "model")
-TRUNCATED = _counter("truncated_words_total", "Words cut off.", "model")
+TRUNCATED = _counter("truncated_words_total", "Words removed by truncation.", "model")
 BYTES = _counter("answer_bytes_total", "Bytes of responses, without headers.", "route")
-REFUSED = _counter("refused_total", "Requests refused before the application.", "reason")
-CUT = _counter("connections_cut_total", "Streams that the client left early.", "reason")
+REFUSED = _counter("refused_total", "Requests rejected before the application.", "reason")
+CUT = _counter("connections_cut_total", "Streams that the client closed early.", "reason")
 LOST = _counter("log_lines_lost_total", "Log lines that could not be written.")
 STARTS = _counter("worker_starts_total", "Workers started.")
 IN_PROGRESS = _gauge("requests_in_progress", "Requests in progress.", "livesum")
 CONNECTIONS = _gauge("connections", "Open connections.", "livesum")
 WORKERS = _gauge("workers", "Live workers.", "livesum")
-LOADED = _gauge("models_loaded", "Models in memory, in the worker with most.", "livemax")
-MAPPED = _gauge("mapped_bytes", "Bytes of mapped files, in the worker with most.", "livemax")
+LOADED = _gauge("models_loaded", "Loaded models, maximum over workers.", "livemax")
+MAPPED = _gauge("mapped_bytes", "Bytes of memory-mapped files, maximum over workers.", "livemax")
 BROKEN = _gauge("models_broken", "Models whose folder has a problem.", "livemostrecent")
-READY = _gauge("ready", "Whether the default model can answer.", "livemostrecent")
+READY = _gauge("ready", "1 if the default model can be used, else 0.", "livemostrecent")
 INFO = _gauge("info", "The version of the service.", "livemax", "version")
 
 
@@ -89,7 +91,7 @@ def remove_directory() -> None:
 
 
 def mark_dead(pid: int) -> None:
-    """Remove the live gauges of a worker that has ended."""
+    """Remove the live gauges of a worker that has exited."""
     if os.environ.get(DIRECTORY):
         mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
@@ -99,14 +101,14 @@ def init_app(app: Flask, registry: Registry) -> None:
 
     @app.get("/metrics", endpoint="metrics")
     def exposition() -> Response:
-        """The numbers of all processes, as text or as OpenMetrics."""
+        """Return the metrics of all processes, in the text format or OpenMetrics."""
         update_model_gauges(registry)
         collected = METRICS
         if directory := os.environ.get(DIRECTORY):
             collected = CollectorRegistry()
             MultiProcessCollector(collected, directory)  # type: ignore[no-untyped-call]
-        encode, kind = choose_encoder(request.environ.get("HTTP_ACCEPT", ""))
-        return Response(encode(collected), content_type=kind)
+        encode, content_type = choose_encoder(request.environ.get("HTTP_ACCEPT", ""))
+        return Response(encode(collected), content_type=content_type)
 
     for rule in app.url_map.iter_rules():
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
@@ -169,12 +171,12 @@ def observe(context: "RequestContext") -> None:
 
 
 def refuse(reason: str) -> None:
-    """Count a request that was refused before it reached the application."""
+    """Count a request that was rejected before it reached the application."""
     _error(reason).inc()
     REFUSED.labels(reason).inc()
 
 
-# Looking a label up takes longer than counting.
+# Looking up labels takes longer than counting, so these functions are cached.
 
 
 @cache

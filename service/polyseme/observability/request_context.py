@@ -1,7 +1,7 @@
-"""The context of one request: id, timing, response headers, log line, metrics and traces.
+"""The context of one request: ID, timing, response headers, log line, metrics and traces.
 
-Log, metrics and traces are made of this context alone. It holds nothing of the caller's text: the
-route is the rule, not the path, and the method one of a known set.
+Logs, metrics and traces use only this context. It contains no text of the request: the route is the
+rule, not the path, and the method one of a known set.
 """
 
 import logging
@@ -23,14 +23,14 @@ from polyseme.settings import Settings
 UNMATCHED = "unmatched"
 """The route of a request that matches no rule."""
 PROBES = frozenset({"/livez", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready"})
-"""Routes that machines poll: logged at debug level and not traced."""
+"""Routes for monitoring, which are logged at debug level and not traced."""
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    # Nothing of a response is executed or displayed; pages set their own policy (`api/pages.py`).
+    # A response executes and displays nothing; the pages of `api/pages.py` set another policy.
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # A response is made for one caller; pages say what browsers may keep.
+    # A response is for one caller; the pages of `api/pages.py` allow caching.
     "Cache-Control": "no-store",
 }
 """Headers of every response whose route does not set them."""
@@ -43,7 +43,7 @@ _SECURITY_ITEMS = tuple(SECURITY_HEADERS.items())
 
 
 class RequestContext:
-    """What is known of one request."""
+    """The data of one request for logs, metrics and traces."""
 
     def __init__(self, request_id: str, method: str, address: str) -> None:
         self.request_id, self.method, self.address = request_id, method, address
@@ -51,18 +51,18 @@ class RequestContext:
         self.timings = Timings()
         self.started = time.perf_counter()
         self.seconds = 0.0
-        """until the response was sent or given up"""
+        """the time until the response was sent or aborted"""
         self.status = 0
         self.code: str | None = None
-        """the code of the error that was the response"""
+        """the error code of the response"""
         self.response_bytes = 0
-        """without headers"""
+        """the size of the body"""
         self.aborted = False
-        """whether the client left before the end of a stream"""
+        """whether the client disconnected before the end of a stream"""
         self.model: str | None = None
         self.counts: TokenCounts | None = None
         self.caller: str | None = None
-        """the name of the key"""
+        """the name of the caller's key"""
         self.unauthorised = False
         """whether a key is required and missing"""
         self.rate_limited = True
@@ -71,11 +71,11 @@ class RequestContext:
         """the OpenTelemetry span, if the request is traced"""
         self.trace_id: str | None = None
         self.clock_offset = 0
-        """nanoseconds from `time.perf_counter` to the time since 1970"""
+        """nanoseconds to add to `time.perf_counter` for the time since 1970"""
 
 
 def current_context() -> RequestContext:
-    """The context of the current request."""
+    """Return the context of the current request."""
     context: RequestContext = request.environ[_KEY]
     return context
 
@@ -100,14 +100,14 @@ def init_app(app: Flask, settings: Settings) -> None:
 
 
 class Middleware:
-    """Wraps the WSGI application; headers take a third of the time that Flask's hooks take."""
+    """WSGI middleware that adds headers; it takes a third of the time of Flask's hooks."""
 
     def __init__(self, wsgi_app: Any, settings: Settings, tracer: Any) -> None:
         self._wsgi_app, self._tracer, self._proxies = wsgi_app, tracer, settings.proxies
         self._counted = settings.metrics != "off"
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """Answer a request; the context lives until the response is closed."""
+        """Handle a request; its context exists until the response is closed."""
         sent, method = environ.get("HTTP_X_REQUEST_ID", ""), environ["REQUEST_METHOD"]
         context = environ[_KEY] = RequestContext(
             sent if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(16),
@@ -130,7 +130,7 @@ class Middleware:
         return ClosingIterator(body, partial(self._finish, context))
 
     def _finish(self, context: RequestContext) -> None:
-        """Log, count and trace a request whose response was sent or given up."""
+        """Log, count and trace a request whose response was sent or aborted."""
         context.seconds = time.perf_counter() - context.started
         if self._counted:
             metrics.IN_PROGRESS.dec()
@@ -141,9 +141,9 @@ class Middleware:
 
 
 def add_headers(headers: list[tuple[str, str]], context: RequestContext) -> None:
-    """Add the headers that every response has, and note the size of the body."""
+    """Add the headers of every response, and store the size of the body in the context."""
     present = {name.lower(): value for name, value in headers}
-    if context.method != "HEAD":  # a stream has no length and counts its own bytes
+    if context.method != "HEAD":  # a stream has no Content-Length and counts its bytes itself
         context.response_bytes = int(present.get("content-length", 0))
     timing = "".join(
         f"{stage};dur={milliseconds:.3f}, "
@@ -156,14 +156,14 @@ def add_headers(headers: list[tuple[str, str]], context: RequestContext) -> None
 
 
 def log_request(context: RequestContext) -> None:
-    """Log the one line of a request."""
+    """Log the line of a request."""
     level = logging.DEBUG if context.route in PROBES else logging.INFO
     if _log.isEnabledFor(level):
         _log.log(level, "request", extra={"fields": _log_fields(context)})
 
 
 def _log_fields(context: RequestContext) -> dict[str, Any]:
-    """A request as the log shows it, without unknown fields."""
+    """Return the log fields of a request, without those that are unknown."""
     fields = {
         "event": "request",
         "request_id": context.request_id,
@@ -184,10 +184,10 @@ def _log_fields(context: RequestContext) -> dict[str, Any]:
 
 
 def client_address(environ: dict[str, Any], proxies: int) -> str:
-    """The address of the client, as the outermost of `proxies` trusted proxies reports it.
+    """Return the client's address, as reported by the outermost of `proxies` trusted proxies.
 
-    Entries of X-Forwarded-For are split at every comma. Werkzeug's ProxyFix respects quotes, and a
-    quote that a client opens would swallow the entries that the proxies append.
+    X-Forwarded-For is split at every comma. Werkzeug's ProxyFix respects quotes, so a quote opened
+    by the client would hide the entries that the proxies append.
     """
     address: str = environ.get("REMOTE_ADDR", "")
     if proxies:
@@ -198,7 +198,7 @@ def client_address(environ: dict[str, Any], proxies: int) -> str:
 
 
 def parse_address(entry: str) -> str | None:
-    """The IP address in an entry of X-Forwarded-For, which may have a port; None without one."""
+    """Return the IP address in an entry of X-Forwarded-For without its port, None if invalid."""
     host = entry.strip()
     if host.startswith("["):
         host = host[1:].partition("]")[0]

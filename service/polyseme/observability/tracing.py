@@ -1,7 +1,7 @@
-"""OpenTelemetry traces: a span for each request and one for each of its stages, sent by OTLP.
+"""OpenTelemetry traces: a span for each request and for each of its stages, sent by OTLP.
 
-OpenTelemetry's instrumentation of Flask records the path and the query; these spans hold nothing
-that a caller wrote. Each worker has its own exporter thread: threads do not survive a fork.
+OpenTelemetry's instrumentation of Flask records the path and the query; these spans contain no text
+of requests. Each worker starts an exporter thread, because threads do not survive a fork.
 """
 
 import threading
@@ -21,7 +21,7 @@ from polyseme.observability.request_context import UNMATCHED, RequestContext
 
 _PATH = "/v1/traces"
 _LAST_SECONDS = 3.0
-"""Seconds that a worker waits for the collector at its end."""
+"""Seconds that a worker waits for the collector before it exits."""
 _FAULT = 500
 _OTHER = "_OTHER"
 """The name of an unknown method in the semantic conventions."""
@@ -29,7 +29,7 @@ _SECOND = 10**9
 
 
 class Tracer:
-    """Makes and sends the spans of one process."""
+    """Creation and export of the spans of one process."""
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint.rstrip("/") + _PATH
@@ -38,14 +38,14 @@ class Tracer:
         self._provider: TracerProvider | None = None
 
     def start(self) -> trace.Tracer:
-        """The tracer of this process, made at its first use."""
+        """Return the tracer of this process, which is created at its first use."""
         with self._lock:
             if self._provider is None:
                 self._provider = _provider(self._endpoint)
         return self._provider.get_tracer("polyseme", __version__)
 
     def start_span(self, context: RequestContext, traceparent: str) -> None:
-        """Start the span of a request, under the caller's span if it sent one."""
+        """Start the span of a request, as a child of the caller's span if it sends one."""
         method = _OTHER if context.method == "other" else context.method
         attributes = {"http.request.method": method, "polyseme.request_id": context.request_id}
         matched = context.route != UNMATCHED
@@ -62,7 +62,7 @@ class Tracer:
         context.trace_id = format(context.span.get_span_context().trace_id, "032x")
 
     def end_span(self, context: RequestContext) -> None:
-        """Make the spans of the stages and end the span of the request."""
+        """Create the spans of the stages, and end the span of the request."""
         span = context.span
         if span.is_recording():
             span.set_attribute("http.response.status_code", context.status)
@@ -83,7 +83,7 @@ class Tracer:
         span.end(_nanoseconds(context, context.started + context.seconds))
 
     def close(self) -> None:
-        """Send what waits, within a few seconds; a collector that hangs does not block the end."""
+        """Send the remaining spans, for at most a few seconds if the collector does not respond."""
         if self._provider is not None:
             closing = threading.Thread(target=self._provider.shutdown, daemon=True)
             closing.start()
@@ -91,7 +91,7 @@ class Tracer:
 
 
 def _provider(endpoint: str) -> TracerProvider:
-    """The standard variables configure sampling and export, and may name the service."""
+    """Return a provider; OpenTelemetry's environment variables configure sampling and export."""
     given = OTELResourceDetector().detect().attributes
     own = {
         "service.name": "polyseme",
@@ -105,5 +105,5 @@ def _provider(endpoint: str) -> TracerProvider:
 
 
 def _nanoseconds(context: RequestContext, counter: float) -> int:
-    """A time of `time.perf_counter` as nanoseconds since 1970."""
+    """Convert a time of `time.perf_counter` to nanoseconds since 1970."""
     return context.clock_offset + int(counter * _SECOND)

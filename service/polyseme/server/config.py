@@ -1,4 +1,4 @@
-"""gunicorn's settings and hooks, made from the settings of the service.
+"""gunicorn's settings and hooks, derived from the settings of the service.
 
 `polyseme serve` runs `gunicorn --config python:polyseme.server.config 'polyseme:create_app()'`.
 """
@@ -20,9 +20,9 @@ from polyseme.observability.logging import capture_warnings, logging_config
 from polyseme.settings import Settings
 
 _settings = Settings()
-_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - workers touch a file there to show that they live
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - for the workers' heartbeat files
 _M_MMAP_THRESHOLD = -3
-"""The number of this setting in glibc's malloc.h."""
+"""The constant of glibc's malloc.h."""
 _TERMINATION = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
 
 bind = [f"{_settings.host}:{_settings.port}"]
@@ -30,20 +30,20 @@ workers = _settings.workers
 threads = _settings.threads
 worker_class = "polyseme.server.worker.FairWorker"
 timeout = _settings.timeout
-# Draining takes its part of the time to stop.
+# Draining is part of the graceful timeout.
 graceful_timeout = max(_settings.graceful_timeout - _settings.drain_seconds, 0)
 keepalive = _settings.keep_alive
 worker_connections = _settings.max_connections
 max_requests = _settings.max_requests
-# Workers that start together do not end together.
+# Workers that start together must not be replaced at the same time.
 max_requests_jitter = _settings.max_requests // 10
-# The master reads the models; workers share its memory.
+# The master loads the models; the workers share its memory.
 preload_app = True
 # A heartbeat file on a slow or read-only disk would stop the workers.
 worker_tmp_dir = str(_SHARED_MEMORY) if os.access(_SHARED_MEMORY, os.W_OK) else None
-# gunicorn would trust headers of this machine that change the path and the scheme.
+# By default, gunicorn trusts headers from this machine that change the path and the scheme.
 forwarded_allow_ips = ""
-# gunicorn would open a control socket in the user's home.
+# By default, gunicorn opens a control socket in the user's home directory.
 control_socket_disable = True
 proc_name = "polyseme"
 logger_class = "polyseme.server.config.Logger"
@@ -65,23 +65,24 @@ def _service(server_or_worker: Any) -> Any:
 
 
 def _return_memory() -> None:
-    """Map every block of 256 KiB or more on its own, so that it returns to the system when freed.
+    """Make glibc map each block of 256 KiB or more separately and unmap it when it is freed.
 
-    glibc would raise this threshold with the largest block ever freed, and four threads leave gaps:
-    after 20,000 hostile requests a worker kept 185 MB, and 50 MB with this.
+    By default, glibc raises this threshold to the largest block ever freed, and the heap of four
+    threads becomes fragmented: after 20,000 hostile requests a worker kept 185 MB, with this fixed
+    threshold 50 MB.
     """
-    with suppress(OSError, AttributeError):  # no glibc
+    with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 18)
 
 
 def _freeze_memory() -> None:
-    """Keep the garbage collector off objects that workers share: it would copy their pages."""
+    """Exclude shared objects from garbage collection, which would copy their pages."""
     gc.collect()
     gc.freeze()
 
 
 def when_ready(server: Any) -> None:
-    """Drain before the end: after SIGTERM `/readyz` fails while requests are still answered."""
+    """Drain before stopping: after SIGTERM, `/readyz` fails while requests are still served."""
     stop, seconds = server.handle_term, min(_settings.drain_seconds, _settings.graceful_timeout)
 
     def handle_term() -> None:
@@ -105,7 +106,7 @@ def on_reload(server: Any) -> None:
 
 
 def pre_fork(_server: Any, _worker: Any) -> None:
-    """Hold termination signals until the worker handles them: one in between would be lost."""
+    """Block termination signals until the worker can handle them; one in between would be lost."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINATION)
 
 
@@ -125,7 +126,7 @@ def post_worker_init(worker: Any) -> None:
 
 
 def worker_exit(_server: Any, worker: Any) -> None:
-    """Send the traces that wait."""
+    """Send the remaining traces."""
     if tracer := worker.app.wsgi().extensions.get("polyseme-tracer"):
         tracer.close()
 

@@ -16,19 +16,25 @@ from polyseme.errors import MalformedError, OverloadedError
 from polyseme.observability import metrics
 
 _STALL = 0.5
-"""Seconds that connections wait before a busy worker takes them: no other worker does."""
+"""Seconds after which a busy worker accepts connections that no other worker accepts."""
 _PAUSE = 0.01
-"""Seconds between two attempts to accept without a free descriptor."""
+"""Seconds between two attempts to accept without a free file descriptor."""
 
 
 class FairWorker(ThreadWorker):  # type: ignore[misc]
-    """Leaves new connections to workers with a free thread; a busy one accepts some in turn."""
+    """A threaded worker that leaves new connections to workers with a free thread.
+
+    A busy worker accepts one connection after as many responses as it has threads.
+    """
 
     busy = finished = 0
     waiting_since = 0.0
 
     def set_accept_enabled(self, enabled: bool) -> None:
-        """At the end, answer what waits and close: later connections are refused, not reset."""
+        """Accept or ignore new connections; when stopping, accept all pending ones and close.
+
+        The listeners are then closed, so that later connections are refused instead of reset.
+        """
         super().set_accept_enabled(enabled)
         if not self.alive:
             self.accept_waiting()
@@ -36,17 +42,17 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
                 listener.close()
 
     def accept_waiting(self) -> None:
-        """Accept every connection that waits, to queue or refuse it."""
+        """Accept every pending connection, to queue or reject its request."""
         while (listeners := self.waiting_listeners()) and all(map(self.accept, listeners)):
             pass
 
     def waiting_listeners(self) -> list[Any]:
-        """The listeners with a connection that no worker has taken."""
+        """Return the listeners with a pending connection."""
         open_ones = [listener for listener in self.sockets if listener.sock]
         return select.select(open_ones, [], [], 0)[0]
 
     def accept(self, listener: Any) -> bool:
-        """Accept one connection; without a free descriptor it waits for one."""
+        """Accept one connection; return False, after a pause, without a free file descriptor."""
         self.finished = 0
         try:
             super().accept(listener)
@@ -56,7 +62,7 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
         return True
 
     def wait_for_and_dispatch_events(self, timeout: float) -> None:
-        """Accept in turn with responses; in a stall, take what no other worker takes."""
+        """Accept connections as described in the class; after a stall, accept all pending ones."""
         free = self.busy < self.cfg.threads or self.finished >= self.cfg.threads
         room = self.alive and self.nr_conns < self.worker_connections
         self.set_accept_enabled(free and room)
@@ -68,7 +74,7 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
             self.accept_waiting()
 
     def enqueue_req(self, conn: Any) -> None:
-        """Queue a request, or refuse it if the queue is full."""
+        """Queue a request, or reject it if the queue is full."""
         settings = self.app.wsgi().extensions["polyseme"].settings
         if self.busy < settings.threads + settings.max_waiting:
             self.busy += 1
@@ -86,7 +92,7 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
             self.linger(conn)
 
     def linger(self, conn: Any) -> None:
-        """Close when the client does; gunicorn waits for that up to 2 s in this loop."""
+        """Close the connection once the client does; gunicorn would block this loop up to 2 s."""
         with suppress(OSError):
             conn.sock.shutdown(SHUT_WR)
             conn.sock.setblocking(False)
@@ -98,7 +104,7 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
         conn.close()
 
     def on_lingering(self, conn: Any, sock: Any) -> None:
-        """Discard what the client sends: unread bytes would reset the connection."""
+        """Discard received bytes, because closing with unread bytes would reset the connection."""
         with suppress(OSError):
             if sock.recv(1 << 16):
                 return
@@ -108,7 +114,7 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
         conn.close()
 
     def handle_error(self, req: Any, sock: Any, address: Any, error: Exception) -> None:
-        """Send an error as the last response; it repeats nothing of the request."""
+        """Send an error as the last response, without text of the request."""
         malformed = isinstance(error, ParseException)
         if not (malformed and req):  # an unread body is parsed after the response
             with suppress(OSError):  # the client has gone

@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a training as safetensors and JSON, from which it can resume."""
+"""Checkpoints: the state of training as safetensors and JSON, from which it can be resumed."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,6 +20,7 @@ from polyseme.training.corpus import sha256
 KEPT = 2
 """The number of newest checkpoints to keep."""
 RANDOM = "one generator for each step, of the seed and the step's number"
+"""A description of the random state, which needs no storage."""
 
 
 class Checkpoint(BaseModel):
@@ -64,7 +65,7 @@ def load_checkpoint(folder: Path) -> tuple[Checkpoint, dict[str, Floats]]:
     """
     names = checkpoint_names(folder)
     if not names:
-        raise CommandError("There is no checkpoint to go on from: leave --resume away.")
+        raise CommandError("There is no checkpoint to resume from; omit --resume.")
     path = folder / f"{names[-1]}.json"
     with suppress(OSError, ValidationError, CommandError, safetensors.SafetensorError):
         document = Checkpoint.model_validate_json(path.read_bytes())
@@ -72,13 +73,13 @@ def load_checkpoint(folder: Path) -> tuple[Checkpoint, dict[str, Floats]]:
         if sha256(tensors) == document.sha256:
             return document, load_tensors(tensors.read_bytes())
     raise CommandError(
-        f"The checkpoint {path.stem} is damaged: remove its two files to go on from the one before"
-        " it."
+        f"The checkpoint {path.stem} is damaged; remove its two files to resume from the previous"
+        " one."
     )
 
 
 def checkpoint_names(folder: Path) -> list[str]:
-    """The names of the checkpoints, which are their steps, oldest first."""
+    """Return the names of the checkpoints, which are their steps, oldest first."""
     return sorted(path.stem for path in folder.glob("*.json") if path.stem.isdigit())
 
 

@@ -1,4 +1,4 @@
-"""The configuration of a training: every number that the result depends on."""
+"""The configuration of training: every hyperparameter that the result depends on."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -11,8 +11,8 @@ Keep: TypeAlias = Literal["last", "best"]
 Share = Annotated[float, Field(ge=0, le=1)]
 Strength = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
-MOST_OCCURRENCES = 16_384
-"""Occurrences in a step: their matrix of similarities takes 1 GiB."""
+MAX_OCCURRENCES = 16_384
+"""Maximum number of occurrences in a step, whose similarity matrix takes 1 GiB."""
 COARSEWSD = (
     *("apple", "arm", "bank", "bass", "bow", "chair", "club", "crane", "deck", "digit"),
     *("hood", "java", "mole", "pitcher", "pound", "seal", "spring", "square", "trunk", "yard"),
@@ -21,9 +21,9 @@ COARSEWSD = (
 
 
 class TrainingConfig(BaseModel):
-    """Everything but the data. One configuration on the same data gives the same bits.
+    """The hyperparameters. The same configuration and data give bit-identical weights.
 
-    `--recipe` reads it, and the manifest of the new model keeps it.
+    `--recipe` reads this document, and the manifest of the trained model contains it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -52,27 +52,27 @@ class TrainingConfig(BaseModel):
     groups: int = Field(24, ge=1, le=4096)
     """lemmas or pseudo-words in a step"""
     occurrences: int = Field(16, ge=2, le=1024)
-    """occurrences of each group in a step, at most"""
+    """maximum number of occurrences of each group in a step"""
     pseudo_words: int = Field(3, ge=2, le=4096)
-    """words in a pseudo-word; each is told apart from all others in it"""
+    """number of words in a pseudo-word, each of which is one of its senses"""
     word_occurrences: int | None = Field(None, ge=2, le=1024)
     """occurrences of each of these words in a step; None divides `occurrences` among them"""
     commonest_words: int | None = Field(None, ge=2, le=100_000_000)
     """form pseudo-words from this many of the corpus's most frequent words; None for all"""
     mix: Share = 0.5
-    """the share of pseudo-words among the groups if there are tags as well"""
+    """share of pseudo-words among the groups if there are both tags and a corpus"""
     corpus_words: int = Field(4_000_000, ge=1, le=1_000_000_000)
-    """words of the corpus in memory: a random sample of its paragraphs"""
+    """size in words of the random sample of the corpus's paragraphs that is kept in memory"""
     window: int = Field(30, ge=1, le=10_000)
-    """words of context on either side, at most"""
+    """maximum number of context words on either side"""
     cut: Share = 0.3
-    """the share of contexts cut to 2 to 8 words on either side"""
+    """share of contexts truncated to 2 to 8 words on either side"""
     key_dropout: float = Field(0.15, ge=0, lt=1)
-    """the share of context words hidden at random"""
+    """probability that a context word is replaced by the unknown token"""
     hide: Share = 0.0
-    """the share of tagged words hidden themselves, which leaves only their context"""
+    """share of tagged words replaced by the unknown token, which leaves only their context"""
     lower: Share = 0.0
-    """the share of contexts in lower case"""
+    """share of contexts converted to lower case"""
     leave_out: tuple[str, ...] = COARSEWSD
     """words that are never targets"""
 
@@ -80,25 +80,26 @@ class TrainingConfig(BaseModel):
     temperature: float = Field(0.4, gt=0, le=100, allow_inf_nan=False)
     """initial value of the learned temperature"""
     anchor: Strength = 2e-4
-    """strength of the pull of each weight towards its initial value"""
+    """factor of the L2 penalty on the difference of each weight from its initial value"""
     tune_embeddings: bool = False
+    """whether the static vectors are trained too"""
     embedding_anchor: Strength = 0.1
-    """the same for the vectors, if they are trained"""
+    """factor of the same penalty on the static vectors"""
     embedding_rate: float = Field(1e-3, gt=0, le=1, allow_inf_nan=False)
-    """learning rate of the vectors"""
+    """learning rate of the static vectors"""
 
     # The result.
     interpolate: Share = 0.6
-    """initial·(1 − t) + trained·t"""
+    """t of the resulting weights, initial·(1 − t) + trained·t"""
     keep: Keep = "last"
     held_out: float = Field(0.1, ge=0, le=0.5)
-    """the share of lemmas, or words, that is never trained on"""
+    """share of lemmas, or of words, that are held out of training"""
     split: int = Field(1, ge=0, lt=1 << 32)
     """seed that selects them"""
     fewest: int = Field(8, ge=2, le=1000)
-    """occurrences that a held-out sense needs to be scored"""
+    """minimum number of occurrences of a held-out sense that is scored"""
     score_every: int = Field(100, ge=1, le=1_000_000)
-    """steps"""
+    """number of steps between two scores"""
 
     @property
     def of_each_word(self) -> int:
@@ -108,18 +109,18 @@ class TrainingConfig(BaseModel):
     @model_validator(mode="after")
     def _small_enough(self) -> "TrainingConfig":
         largest = max(self.occurrences, self.pseudo_words * self.of_each_word)
-        if self.groups * largest > MOST_OCCURRENCES:
+        if self.groups * largest > MAX_OCCURRENCES:
             raise ValueError(
-                f"groups · occurrences, and groups · pseudo_words · word_occurrences, have to be at"
-                f" most {MOST_OCCURRENCES}"
+                f"groups · occurrences and groups · pseudo_words · word_occurrences must not exceed"
+                f" {MAX_OCCURRENCES}"
             )
         return self
 
     def differences(self, other: "TrainingConfig") -> list[str]:
-        """The names of the fields that differ."""
+        """Return the names of the fields that differ."""
         mine, others = self.model_dump(), other.model_dump()
         return [name for name in mine if mine[name] != others[name]]
 
     def document(self) -> dict[str, Any]:
-        """The configuration as the manifest has it."""
+        """Return the configuration as it is written to the manifest."""
         return self.model_dump(mode="json")

@@ -1,4 +1,4 @@
-"""Text files: decompressed on the fly in bounded memory, hashed, and sampled by paragraph."""
+"""Text files: decompression in bounded memory, checksums, and sampling of paragraphs."""
 
 import bz2
 import gzip
@@ -18,14 +18,14 @@ import numpy as np
 from polyseme.command_error import CommandError
 
 OnRead: TypeAlias = Callable[[int], None]
-"""Called with the number of bytes of the file on disk that were read."""
-LONGEST_LINE = 1 << 20
-"""Bytes of a line; a longer one counts as several lines."""
-SHORTEST = 4
-"""Words of the shortest paragraph that can serve as context."""
-_PACKED = 1 << 10
-"""Bytes of a .zst that are expanded at once; hostile ones become 32 MiB."""
-_DRAWN = 65_536
+"""A callback that receives the number of bytes just read from the file on disk."""
+MAX_LINE_BYTES = 1 << 20
+"""Maximum length of a line in bytes; a longer one is treated as several lines."""
+MIN_WORDS = 4
+"""Minimum number of words in a paragraph."""
+_ZSTD_CHUNK_BYTES = 1 << 10
+"""Bytes of a .zst that are decompressed at once; hostile ones expand to 32 MiB."""
+_RANDOM_BLOCK = 65_536
 """Random numbers generated at once."""
 
 
@@ -34,15 +34,15 @@ def sample_paragraphs(
 ) -> list[str]:
     """Sample lines with `words` words in total, in the order of the files.
 
-    Each line gets a random key, and those with the smallest keys are kept. All lines are equally
-    likely wherever they are, and memory is bounded however long the files are.
+    Each line gets a random key, and the lines with the smallest keys are kept. Lines are sampled
+    uniformly, and memory does not depend on the size of the files.
     """
     kept: list[tuple[float, int, int, str]] = []
     held = 0
     lines = (line for path in paths for line in read_lines(path, on_read))
     for number, (line, key) in enumerate(zip(lines, _random_keys(seed), strict=False)):
         length = line.count(" ") + 1
-        if length < SHORTEST or (held >= words and key >= -kept[0][0]):
+        if length < MIN_WORDS or (held >= words and key >= -kept[0][0]):
             continue
         heapq.heappush(kept, (-key, number, length, line))
         held += length
@@ -54,25 +54,25 @@ def sample_paragraphs(
 def _random_keys(seed: int) -> Iterator[float]:
     rng = np.random.default_rng([seed, 0xC0])
     while True:
-        yield from rng.random(_DRAWN).tolist()
+        yield from rng.random(_RANDOM_BLOCK).tolist()
 
 
 def read_lines(path: Path, on_read: OnRead = lambda _: None) -> Iterator[str]:
     """Yield the lines of a UTF-8 file; invalid bytes become U+FFFD."""
     with open_decompressed(path, on_read) as file:
-        while line := file.readline(LONGEST_LINE):
+        while line := file.readline(MAX_LINE_BYTES):
             yield line.decode("utf-8", "replace")
 
 
 def sha256(path: Path) -> str:
-    """The sha256 of a file as it is on disk."""
+    """Return the sha256 of a file as stored on disk."""
     with _open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def open_decompressed(path: Path, on_read: OnRead = lambda _: None) -> Iterator[IO[bytes]]:
-    """Open a file, plain or .gz, .bz2, .xz or .zst, told apart by its first bytes.
+    """Open a file, plain or compressed (.gz, .bz2, .xz or .zst, detected by its first bytes).
 
     Raises CommandError if it does not exist, is not a regular file, or is damaged.
     """
@@ -83,28 +83,28 @@ def open_decompressed(path: Path, on_read: OnRead = lambda _: None) -> Iterator[
         stream = raw if opener is None else opener(raw)
         try:
             yield stream
-        except _damage():
-            raise CommandError(f"{path.name}: the file is damaged or cut off.") from None
+        except _decompression_errors():
+            raise CommandError(f"{path.name}: the file is damaged or truncated.") from None
 
 
 def _open_regular(path: Path) -> FileIO:
-    """Open a file, but not a pipe, which cannot be read twice."""
+    """Open a regular file; reject a pipe, which cannot be read twice."""
     try:
         if path.is_file():
             return path.open("rb", buffering=0)
     except OSError:
         pass
-    raise CommandError(f"{path.name}: no such file, or it may not be read.")
+    raise CommandError(f"{path.name}: the file does not exist or cannot be read.")
 
 
-def _damage() -> tuple[type[Exception], ...]:
-    """The exceptions that decompression raises for a damaged file."""
-    found = (EOFError, OSError, lzma.LZMAError, zlib.error)
+def _decompression_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that decompression raises for a damaged file."""
+    errors = (EOFError, OSError, lzma.LZMAError, zlib.error)
     try:
         import zstandard  # noqa: PLC0415 - an extra
     except ImportError:
-        return found
-    return (*found, zstandard.ZstdError)
+        return errors
+    return (*errors, zstandard.ZstdError)
 
 
 class _Counted(io.RawIOBase):
@@ -117,39 +117,39 @@ class _Counted(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        taken = self._file.read(len(buffer))
-        buffer[: len(taken)] = taken
-        self._on_read(len(taken))
-        return len(taken)
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        self._on_read(len(data))
+        return len(data)
 
 
 class _Zstd(io.RawIOBase):
-    """The text of a .zst, frame by frame; zstandard's own reader ignores a truncated end."""
+    """The content of a .zst, frame by frame; zstandard's reader ignores a truncated end."""
 
     def __init__(self, file: IO[bytes], decompressor: Any) -> None:
         self._file, self._decompressor = file, decompressor
         self._frame: Any = None
-        self._packed = self._plain = b""
+        self._compressed = self._plain = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._plain and self._more():
+        while not self._plain and self._read_compressed():
             self._frame = self._frame or self._decompressor.decompressobj()
-            self._plain = self._frame.decompress(self._packed)
-            self._packed = self._frame.unused_data if self._frame.eof else b""
+            self._plain = self._frame.decompress(self._compressed)
+            self._compressed = self._frame.unused_data if self._frame.eof else b""
             self._frame = None if self._frame.eof else self._frame
-        taken, self._plain = self._plain[: len(buffer)], self._plain[len(buffer) :]
-        buffer[: len(taken)] = taken
-        return len(taken)
+        data, self._plain = self._plain[: len(buffer)], self._plain[len(buffer) :]
+        buffer[: len(data)] = data
+        return len(data)
 
-    def _more(self) -> bool:
-        """Whether there are packed bytes; raise EOFError if a frame has no end."""
-        self._packed = self._packed or self._file.read(_PACKED)
-        if not self._packed and self._frame is not None:
+    def _read_compressed(self) -> bool:
+        """Return whether there is compressed data; raise EOFError if a frame is truncated."""
+        self._compressed = self._compressed or self._file.read(_ZSTD_CHUNK_BYTES)
+        if not self._compressed and self._frame is not None:
             raise EOFError
-        return bool(self._packed)
+        return bool(self._compressed)
 
 
 def _zstd(raw: IO[bytes]) -> IO[bytes]:
@@ -157,7 +157,7 @@ def _zstd(raw: IO[bytes]) -> IO[bytes]:
         import zstandard  # noqa: PLC0415 - an extra
     except ImportError:
         raise CommandError(
-            "Reading .zst needs zstandard: pip install 'polyseme[train]', or expand the file."
+            "Reading .zst needs zstandard: pip install 'polyseme[train]', or decompress the file."
         ) from None
     return io.BufferedReader(_Zstd(raw, zstandard.ZstdDecompressor()), 1 << 17)
 

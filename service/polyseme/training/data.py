@@ -1,4 +1,4 @@
-"""The training data as arrays: sentences of token numbers, and tagged occurrences in them."""
+"""The training data as arrays: sentences of token IDs, and tagged occurrences in them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,19 +18,19 @@ from polyseme.training.config import TrainingConfig
 from polyseme.training.corpus import OnRead, sample_paragraphs, sha256
 from polyseme.training.tags import read_tagged, tag_files, word_of_lemma
 
-LONGEST = 4000
-"""Tokens of a sentence or paragraph; longer ones are left out."""
+MAX_TOKENS = 4000
+"""Maximum number of tokens in a sentence or paragraph; longer ones are skipped."""
 
 
 @dataclass(frozen=True)
 class TrainingFiles:
-    """The files to learn from."""
+    """The files of training data."""
 
     corpus: tuple[Path, ...] = ()
     tags: tuple[Path, ...] = ()
 
     def document(self) -> list[dict[str, Any]]:
-        """The name and sha256 of each file."""
+        """Return the name and sha256 of each file."""
         found = []
         for kind, paths in (("corpus", self.corpus), ("tags", self.tags)):
             for path in paths:
@@ -42,12 +42,12 @@ class TrainingFiles:
 
 @dataclass(frozen=True)
 class TokenTable:
-    """The distinct tokens of the data. The last entry stands for all unknown tokens."""
+    """The distinct tokens of the data. The last entry represents all unknown tokens."""
 
     vectors: NDArray[np.float32]
     """[E, d]"""
     words: NDArray[np.int64]
-    """[E], equal for entries that differ only in case; −1 for the unknown"""
+    """[E], equal for entries that differ only in case; −1 for the unknown entry"""
     word_bias: NDArray[np.float32] | None
     """[E]"""
     keys: tuple[str, ...]
@@ -70,7 +70,7 @@ class Sentences:
     lowered: NDArray[np.int32]
     """[N], entries of the same words in lower case"""
     offsets: NDArray[np.int64]
-    """[S + 1], where each sentence begins, and the end of the last"""
+    """[S + 1], the start of each sentence, and the end of the last"""
 
 
 @dataclass(frozen=True)
@@ -84,13 +84,13 @@ class Occurrences:
     labels: NDArray[np.int64]
     """[m], distinct across groups"""
     names: tuple[str, ...] = ()
-    """of the groups"""
+    """names of the groups"""
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def chosen(self, which: Integers | NDArray[np.bool_]) -> "Occurrences":
-        """Select some of them by index or mask."""
+        """Select occurrences by index or mask."""
         return Occurrences(
             self.positions[which], self.groups[which], self.labels[which], self.names
         )
@@ -98,7 +98,7 @@ class Occurrences:
 
 @dataclass(frozen=True)
 class TokenizedData:
-    """Everything that was read: the sentences with tags, then those of the corpus."""
+    """The tokenized training files: the sentences with tags, then those of the corpus."""
 
     table: TokenTable
     sentences: Sentences
@@ -107,7 +107,7 @@ class TokenizedData:
     """index of the first sentence of the corpus"""
 
     def facts(self) -> dict[str, int]:
-        """The amount of data, for the manifest."""
+        """Return the amount of data, for the manifest."""
         count = len(self.sentences.offsets) - 1
         return {
             "tagged_sentences": self.paragraphs_from,
@@ -119,11 +119,11 @@ class TokenizedData:
 
 @dataclass
 class Lexicon:
-    """Maps words to entries of a token table, numbered in order of first occurrence."""
+    """A mapping of words to entries of a token table, in order of first occurrence."""
 
     model: Model
     composing: bool = True
-    """whether out-of-vocabulary words are composed of subwords if the model can"""
+    """whether words outside the vocabulary are composed of subwords, if the model has any"""
     _tokens: list[ResolvedToken] = field(default_factory=list)
     _entries: dict[int | str, int] = field(default_factory=dict)
     _words: dict[str, int] = field(default_factory=dict)
@@ -132,11 +132,11 @@ class Lexicon:
     UNKNOWN = -1
 
     def of_words(self, words: Iterable[str]) -> list[tuple[int, int]]:
-        """The entries of each word of a tokenized sentence: as written, and in lower case."""
+        """Return the entries of each word of a sentence, as written and in lower case."""
         return [(self._of_word(word), self._of_word(word.lower())) for word in words]
 
     def of_text(self, text: str) -> list[tuple[int, int]]:
-        """The entries of each token of a text, tokenized as the service does."""
+        """Return the same for each token of a text, tokenized as in the service."""
         entries: list[tuple[int, int]] = []
         for start, end in split_words(text):
             chunk = text[start:end]
@@ -149,7 +149,7 @@ class Lexicon:
         return entries
 
     def table(self) -> TokenTable:
-        """The table of all words so far."""
+        """Return the table of all words so far."""
         sentence = self.model.sentence(self._tokens)
         bias = sentence.word_bias
         return TokenTable(
@@ -170,7 +170,7 @@ class Lexicon:
         return self.composing and self.model.composes(spelling)
 
     def _entry(self, token: ResolvedToken) -> int:
-        """The entry of a token: one for each vocabulary row, and for each composed spelling."""
+        """Return the entry of a token; each row and each composed spelling has one."""
         key = token.composed if token.row is None else token.row
         if key is None:
             return self.UNKNOWN
@@ -181,7 +181,7 @@ class Lexicon:
 
 
 def concatenate(pairs: Sequence[NDArray[np.int32]], unknown: int) -> Sentences:
-    """Concatenate sentences of entries [n, 2]; −1 becomes the entry `unknown`."""
+    """Concatenate sentences of entries [n, 2]; replace −1 by the entry `unknown`."""
     lengths = np.array([len(one) for one in pairs], np.int64)
     flat = np.concatenate([np.empty((0, 2), np.int32), *pairs])
     flat = np.where(flat < 0, np.int32(unknown), flat)
@@ -192,7 +192,7 @@ def concatenate(pairs: Sequence[NDArray[np.int32]], unknown: int) -> Sentences:
 def read_training_files(
     model: Model, files: TrainingFiles, config: TrainingConfig, progress: Progress
 ) -> TokenizedData:
-    """Read all files; raise CommandError if one is not in its format."""
+    """Read all files; raise CommandError if one has the wrong format."""
     reader = _Reader(Lexicon(model, composing=not config.tune_embeddings), config)
     for path in files.tags:
         with progress.stage(f"reading {path.name}", _size(tag_files(path))) as bar:
@@ -215,12 +215,12 @@ def _size(paths: Sequence[Path]) -> int:
     try:
         return sum(path.stat().st_size for path in paths)
     except OSError:
-        raise CommandError(f"{paths[0].name}: no such file, or it may not be read.") from None
+        raise CommandError(f"{paths[0].name}: the file does not exist or cannot be read.") from None
 
 
 @dataclass
 class _Reader:
-    """Collects sentences and tagged occurrences."""
+    """A collection of the sentences and tagged occurrences read so far."""
 
     lexicon: Lexicon
     config: TrainingConfig
@@ -233,15 +233,15 @@ class _Reader:
     _tokens: int = 0
 
     def add_sentence(self, entries: list[tuple[int, int]]) -> int | None:
-        """Add a sentence; return the position of its first token, None if it is left out."""
-        if not 1 < len(entries) <= LONGEST:
+        """Add a sentence; return the position of its first token, None if it is skipped."""
+        if not 1 < len(entries) <= MAX_TOKENS:
             return None
         begin, self._tokens = self._tokens, self._tokens + len(entries)
         self.sentences.append(np.array(entries, np.int32))
         return begin
 
     def read_tags(self, path: Path, on_read: OnRead) -> None:
-        """Add the sentences of a file in which a known word that is not left out is tagged."""
+        """Add the sentences that have a tagged word that is known and not in `leave_out`."""
         for sentence in read_tagged(path, on_read):
             targets = [
                 tag
@@ -260,7 +260,7 @@ class _Reader:
                 self._labels.append(self._senses.setdefault(key, len(self._senses)))
 
     def occurrences(self) -> Occurrences:
-        """The tagged words."""
+        """Return the tagged words."""
         positions, groups, labels = (
             np.array(one, np.int64) for one in (self._positions, self._groups, self._labels)
         )

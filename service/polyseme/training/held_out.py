@@ -1,4 +1,4 @@
-"""The split into training data and held-out data, and the scores of a network on the latter."""
+"""The split into training and held-out data, and the scores of a network on held-out data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,39 +22,39 @@ from polyseme.training.sampling import (
 from polyseme.training.tags import is_held_out, is_lemma_held_out
 
 HELD_OUT_GROUPS = 150
-"""Pseudo-words to score if there are no tags."""
+"""Number of pseudo-words to score if there are no tags."""
 HELD_OUT_OCCURRENCES = 24
-"""Occurrences of each of their words."""
+"""Number of occurrences of each of their words."""
 FOLDS = 5
-PAIRS = 60_000
-"""pairs of occurrences to compare, at most"""
-PAIRS_OF_EACH = 50
-"""pairs for each occurrence, at most"""
-MOST = 6000
-"""occurrences to score"""
-MOST_OF_GROUP = 200
+MAX_PAIRS = 60_000
+"""Maximum number of pairs of occurrences to compare."""
+PAIRS_PER_OCCURRENCE = 50
+"""Maximum number of pairs, divided by the number of occurrences."""
+MAX_SCORED = 6000
+"""Number of occurrences after which no further lemma is scored."""
+MAX_SCORED_OF_GROUP = 200
 WINDOW = 60
-"""words of context on either side"""
+"""Number of context words on either side."""
 _BATCH = 256
 
 
 @dataclass(frozen=True)
 class Scores:
-    """How well senses are separated, in %; None if there is nothing to measure."""
+    """Measures of how well senses are separated, in %; None without held-out data."""
 
     auc: float | None = None
     """area under the ROC curve of the cosine over pairs of occurrences of a lemma: the probability
-    that two of one sense are more similar than two of different senses"""
+    that two occurrences of one sense are more similar than two of different senses"""
     macro_f1: float | None = None
-    """of the nearest sense centroid in five folds, the mean over lemmas"""
+    """macro-F1 of the nearest sense centroid in five folds, averaged over lemmas"""
 
     def document(self) -> dict[str, float | None]:
-        """The scores by name."""
+        """Return the scores by name."""
         return {"auc": self.auc, "macro_f1": self.macro_f1}
 
 
 class HeldOutSet:
-    """Held-out occurrences in their whole contexts, scored again and again."""
+    """Held-out occurrences in their full contexts, as batches for repeated scoring."""
 
     def __init__(
         self, contexts: ContextReader, tensors: TableTensors, draw: Draw, seed: int
@@ -84,7 +84,7 @@ class HeldOutSet:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a trainer draws from, and what it is scored on."""
+    """The samplers of a trainer, and its held-out data."""
 
     contexts: ContextReader
     tensors: TableTensors
@@ -136,7 +136,7 @@ def split_data(data: TokenizedData, config: TrainingConfig) -> TrainingData:
 
 
 def held_out_lemmas(names: Sequence[str], config: TrainingConfig) -> NDArray[np.bool_]:
-    """Which lemmas are held out: all or none of a word's. -> [groups]"""
+    """Return a mask of the held-out lemmas: all or none of a word's. -> [groups]"""
     held = [is_lemma_held_out(name, config.held_out, config.split) for name in names]
     return np.array(held, np.bool_)
 
@@ -144,7 +144,7 @@ def held_out_lemmas(names: Sequence[str], config: TrainingConfig) -> NDArray[np.
 def _split_pseudo_words(
     data: TokenizedData, config: TrainingConfig
 ) -> tuple[PseudoWordSampler | None, PseudoWordSampler | None]:
-    """Samplers of the words of the corpus that are trained on, and of those held out."""
+    """Return samplers of the corpus words for training, and of the held-out ones."""
     sentences = _corpus_sentences(data)
     if not len(sentences.entries):
         return None, None
@@ -165,7 +165,7 @@ def _split_pseudo_words(
 
 
 def _corpus_sentences(data: TokenizedData) -> Sentences:
-    """The sentences with all tokens before the corpus unknown; empty without a corpus."""
+    """Return the sentences, with all tokens before the corpus unknown; none without a corpus."""
     sentences = data.sentences
     begin = sentences.offsets[data.paragraphs_from]
     if begin == len(sentences.entries):
@@ -185,15 +185,15 @@ def select_measurable(occurrences: Occurrences, fewest: int, seed: int) -> Occur
     kept: list[NDArray[np.int64]] = []
     for group in rng.permutation(len(groups)):
         frequent = _frequent(groups[group], occurrences.labels, fewest)
-        some = _frequent(rng.permutation(frequent)[:MOST_OF_GROUP], occurrences.labels, fewest)
-        if sum(map(len, kept)) < MOST:
-            kept.append(some)
+        part = rng.permutation(frequent)[:MAX_SCORED_OF_GROUP]
+        if sum(map(len, kept)) < MAX_SCORED:
+            kept.append(_frequent(part, occurrences.labels, fewest))
     chosen = np.sort(np.concatenate(kept)) if kept else np.zeros(0, np.int64)
     return occurrences.chosen(chosen)
 
 
 def by_group(occurrences: Occurrences) -> list[NDArray[np.int64]]:
-    """The indices of the occurrences in each group."""
+    """Return the indices of the occurrences in each group."""
     order = np.argsort(occurrences.groups, kind="stable")
     _, starts = np.unique(occurrences.groups[order], return_index=True)
     return np.split(order, starts[1:]) if len(order) else []
@@ -202,7 +202,7 @@ def by_group(occurrences: Occurrences) -> list[NDArray[np.int64]]:
 def _frequent(
     numbers: NDArray[np.int64], labels: NDArray[np.int64], fewest: int
 ) -> NDArray[np.int64]:
-    """The occurrences of senses with `fewest` among them, if there are two such senses."""
+    """Return the occurrences of senses with at least `fewest`, if there are two such senses."""
     _, inverse, counts = np.unique(labels[numbers], return_inverse=True, return_counts=True)
     frequent = counts >= fewest
     none: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -210,7 +210,7 @@ def _frequent(
 
 
 def score_vectors(vectors: Floats, occurrences: Occurrences, seed: int) -> Scores:
-    """The scores of unit vectors. [m, d] -> scores"""
+    """Score unit vectors. [m, d] -> scores"""
     groups = by_group(occurrences)
     rng = np.random.default_rng([seed, 0xF1])
     f1 = [centroids_f1(vectors[numbers], occurrences.labels[numbers], rng) for numbers in groups]
@@ -219,7 +219,7 @@ def score_vectors(vectors: Floats, occurrences: Occurrences, seed: int) -> Score
 
 
 def centroids_f1(vectors: Floats, labels: NDArray[np.int64], rng: np.random.Generator) -> float:
-    """Macro-F1 of the nearest sense centroid in five folds. [m, d], [m] -> a number"""
+    """Return macro-F1 of the nearest sense centroid in five folds. [m, d], [m] -> float"""
     from sklearn.metrics import f1_score  # noqa: PLC0415 - an extra
 
     folds = rng.permutation(len(labels)) % FOLDS
@@ -238,10 +238,10 @@ def pairs_auc(
     labels: NDArray[np.int64],
     rng: np.random.Generator,
 ) -> float | None:
-    """The area under the ROC curve over pairs within groups, in %. [m, d], …, [m] -> a number"""
+    """Return the ROC AUC of the cosine over pairs within groups, in %. [m, d], …, [m] -> float"""
     from sklearn.metrics import roc_auc_score  # noqa: PLC0415 - an extra
 
-    pairs = min(PAIRS, PAIRS_OF_EACH * sum(map(len, groups)))
+    pairs = min(MAX_PAIRS, PAIRS_PER_OCCURRENCE * sum(map(len, groups)))
     chosen = rng.integers(len(groups), size=pairs)
     sizes = np.array([len(group) for group in groups])[chosen]
     starts = np.concatenate([[0], np.cumsum([len(group) for group in groups])])[chosen]

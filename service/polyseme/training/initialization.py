@@ -1,4 +1,4 @@
-"""The initial weights of a training: the model's own, the closed form, or random ones."""
+"""The initial weights of training: the model's weights, the closed form, or random weights."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,17 +25,17 @@ from polyseme.training.closed_form import (
 from polyseme.training.config import TrainingConfig
 
 _NARROW = 0.02
-"""What a narrow head keeps of distant words."""
+"""The factor of distant words in the attention of a narrow head, relative to neighbors."""
 
 
 def initial_layers(model: Model, config: TrainingConfig) -> list[Layer]:
-    """The layers from which the training of a model starts."""
+    """Return the layers from which the training of a model starts."""
     if config.init == "model":
         shape = ("heads", "key_width", "value_width", "layers", "feed_forward")
         if config.norm != "none" or any(getattr(config, name) for name in shape):
             raise CommandError(
-                "Layers that a model has keep their shape: leave the options of shape away, or give"
-                " --init closed-form or --init random."
+                "The options of the layers' shape do not apply to a model's existing layers; omit"
+                " them, or use --init closed-form or --init random."
             )
         return list(model.layers)
     rng = np.random.default_rng([config.seed, 0x57])
@@ -49,7 +49,7 @@ def initial_layers(model: Model, config: TrainingConfig) -> list[Layer]:
 
 
 def _in_closed_form(model: Model, config: TrainingConfig) -> Layer:
-    """The closed form of the model's vectors, in the configured shape."""
+    """Return the closed form of the model's vectors, in the configured shape."""
     sample, frequencies = _sample(model)
     if config.norm == "before":
         sample = LayerNorm(*_identity_norm(model.manifest.dimension))(sample)
@@ -61,7 +61,7 @@ def _in_closed_form(model: Model, config: TrainingConfig) -> Layer:
 
 
 def _sample(model: Model) -> tuple[NDArray[np.float32], Floats]:
-    """The words that the closed form uses, and their relative frequencies. -> [v, d], [v]"""
+    """Return the vectors for the closed form, and their relative frequencies. -> [v, d], [v]"""
     size = model.manifest.vocabulary_size
     count = min(size, FREQUENT)
     if model.word_bias is None:
@@ -72,14 +72,14 @@ def _sample(model: Model) -> tuple[NDArray[np.float32], Floats]:
 
 
 def vectors_of(model: Model, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
-    """The vectors of some rows of the vocabulary, as floats. -> [n, d]"""
+    """Return the vectors of some rows of the vocabulary, as floats. -> [n, d]"""
     return model.static([ResolvedToken("", None, None, "", "exact", int(row)) for row in rows])
 
 
 def _in_heads(layer: Layer, sample: Floats, frequencies: Floats, config: TrainingConfig) -> Layer:
-    """The closed form with several heads, or fewer columns. The output is the mean of the heads.
+    """Return the closed form in several heads or fewer columns; the output is the heads' mean.
 
-    Every second head is narrow: it attends to neighbors, with log(0.02 + exp(−max(|Δ| − 2, 0))).
+    Every second head is narrow: it attends to neighbors, with the position bias of `narrow`.
     """
     heads, d = config.heads or 1, sample.shape[1]
     query, key = narrower_key(layer.key.weight, sample, frequencies, config.key_width or d)
@@ -103,7 +103,7 @@ def _in_heads(layer: Layer, sample: Floats, frequencies: Floats, config: Trainin
 
 
 def narrow(reach: int = REACH) -> NDArray[np.float32]:
-    """log(0.02 + exp(−max(|Δ| − 2, 0))) for each distance Δ. -> [1, 2·reach+1]"""
+    """Return log(0.02 + exp(−max(|Δ| − 2, 0))) for each distance Δ. -> [1, 2·reach+1]"""
     distances = np.abs(np.arange(-reach, reach + 1))
     table: NDArray[np.float32] = np.log(_NARROW + np.exp(-np.maximum(distances - 2, 0)))
     return table.astype(np.float32)[None]
@@ -114,8 +114,8 @@ def narrower_key(
 ) -> tuple[Floats, Floats]:
     """Approximate W by query and key weights of k columns. -> 2 × [d, k]
 
-    x·(y·W)ᵀ ≈ (x·U)·(y·W·U)ᵀ, where U has the first eigenvectors of the second moment of the keys
-    y·W, each word weighted by its frequency times its informativeness.
+    x·(y·W)ᵀ ≈ (x·U)·(y·W·U)ᵀ, where the columns of U are the first k eigenvectors of the second
+    moment of the keys y·W, weighted by p·s, the frequency times s of `informativeness`.
     """
     d = sample.shape[1]
     full = np.eye(d) if weight is None else weight.astype(np.float64)
@@ -152,7 +152,7 @@ def _padded(matrix: Floats, columns: int) -> Floats:
 def _random(
     rng: np.random.Generator, config: TrainingConfig, d: int, *, informative: bool
 ) -> Layer:
-    """A layer with random weights (Glorot & Bengio 2010)."""
+    """Return a layer with random weights (Glorot & Bengio 2010)."""
     heads = config.heads or 1
     k, v = config.key_width or max(1, d // heads), config.value_width or max(1, d // heads)
     return Layer(
@@ -172,7 +172,7 @@ def _random(
 
 
 def _added_layer(first: Layer, config: TrainingConfig, d: int, rng: np.random.Generator) -> Layer:
-    """A layer after the first: its output is zero and is added, so it starts as the identity."""
+    """Return a layer after the first. Its output is zero and added, so it is the identity."""
     heads = first.heads
     k, v = (p.weight.shape[1] // heads if p.weight is not None else d // heads
             for p in (first.key, first.value))  # fmt: skip
@@ -189,7 +189,7 @@ def _added_layer(first: Layer, config: TrainingConfig, d: int, rng: np.random.Ge
 
 
 def _with_parts(layer: Layer, config: TrainingConfig, d: int, rng: np.random.Generator) -> Layer:
-    """The layer with the configured norm and feed-forward network."""
+    """Return the layer with the configured norm and feed-forward network."""
     if config.norm != "none":
         layer = replace(layer, norm=config.norm, attention_norm=LayerNorm(*_identity_norm(d)))
     if config.feed_forward:
@@ -203,16 +203,16 @@ def _with_parts(layer: Layer, config: TrainingConfig, d: int, rng: np.random.Gen
 
 
 def _identity_norm(d: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Gain 1 and shift 0 of a layer norm. -> [d], [d]"""
+    """Return gain 1 and shift 0 of a layer norm. -> [d], [d]"""
     return np.ones(d, np.float32), np.zeros(d, np.float32)
 
 
 def _unit_scale(heads: int, *, informative: bool) -> NDArray[np.float32] | None:
-    """The initial, learned factor of the word bias in each head. -> [h]"""
+    """Return the initial factors of the word bias in each head, which are trained. -> [h]"""
     return np.ones(heads, np.float32) if informative else None
 
 
 def _glorot(rng: np.random.Generator, rows: int, columns: int) -> Projection:
-    """Uniform numbers within ±√(6 / (rows + columns))."""
+    """Return random weights, uniform within ±√(6 / (rows + columns))."""
     bound = float(np.sqrt(6 / (rows + columns)))
     return Projection(rng.uniform(-bound, bound, (rows, columns)).astype(np.float32))

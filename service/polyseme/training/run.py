@@ -1,4 +1,4 @@
-"""A training from beginning to end: reading, steps, checkpoints, and writing the new model."""
+"""A training run: reading the data, steps, checkpoints, and writing the trained model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,20 +28,20 @@ from polyseme.training.held_out import split_data
 from polyseme.training.initialization import initial_layers
 from polyseme.training.trainer import EMBEDDING, Trainer, TrainerState
 
-MOST_HISTORY = 40
-"""points of the learning curve that the manifest keeps"""
+MAX_HISTORY = 40
+"""Maximum number of points of the learning curve in the manifest."""
 
 Metrics: TypeAlias = dict[str, Any]
-"""`step`, after the first also `loss`, and at times the scores `auc` and `macro_f1`."""
+"""`step`; `loss`, except before the first step; `auc` and `macro_f1`, if the step is scored."""
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The outcome of a training."""
+    """The result of training."""
 
     layers: list[Layer]
     facts: Metrics
-    """for the manifest"""
+    """description of the training for the manifest"""
     rows: NDArray[np.int64]
     """[r], rows of the vocabulary with trained vectors"""
     vectors: NDArray[np.float32]
@@ -50,7 +50,7 @@ class TrainingResult:
 
 @dataclass
 class TrainingRun:
-    """One training of one model."""
+    """The training of one model."""
 
     model: Model
     files: TrainingFiles
@@ -61,7 +61,7 @@ class TrainingRun:
     def run(self, progress: Progress, report: Callable[[float, Metrics], None]) -> TrainingResult:
         """Train; `report` is called with the completed share and the metrics of each step.
 
-        Raises CommandError with one sentence on what is wrong.
+        Raises CommandError if the data or a checkpoint cannot be used.
         """
         hashes = {
             "model": {n: entry.sha256 for n, entry in sorted(self.model.manifest.files.items())},
@@ -93,25 +93,28 @@ class TrainingRun:
         return self._result(trainer, data, hashes["files"])
 
     def _load_checkpoint(self, hashes: dict[str, Any]) -> tuple[Checkpoint, dict[str, Any]] | None:
-        """The checkpoint to resume from, which has to be of this training; None to begin anew."""
+        """Return the checkpoint to resume from, None to start from the beginning.
+
+        Raises CommandError if the checkpoint is from another training.
+        """
         if not self.resume:
             if self.checkpoints is not None and checkpoint_names(self.checkpoints):
                 raise CommandError(
-                    "The folder has checkpoints already: give --resume to go on from the newest"
+                    "The folder already has checkpoints; use --resume to continue from the newest"
                     " one, or another folder."
                 )
             return None
         if self.checkpoints is None:
-            raise CommandError("Give --checkpoints, the folder to go on from.")
+            raise CommandError("--resume requires --checkpoints, the folder of the checkpoints.")
         found, tensors = load_checkpoint(self.checkpoints)
         if differences := found.recipe.differences(self.config):
             raise CommandError(
-                f"The checkpoint is of another recipe ({', '.join(differences)}): give the same"
-                " options, or leave --resume away."
+                f"The checkpoint is from another recipe (different: {', '.join(differences)}); use"
+                " the same options, or omit --resume."
             )
         if found.material != hashes:
             raise CommandError(
-                "The checkpoint is of another model or of other files: leave --resume away."
+                "The checkpoint is from another model or other training files; omit --resume."
             )
         return found, tensors
 
@@ -119,8 +122,8 @@ class TrainingRun:
         tensors = trainer.result()
         layers = trainer.layers(tensors)
         history = trainer.state.history
-        # Points of the learning curve, evenly spread, with the first and the last.
-        points = np.linspace(0, len(history) - 1, min(len(history), MOST_HISTORY))
+        # Evenly spaced points of the learning curve, including the first and the last.
+        points = np.linspace(0, len(history) - 1, min(len(history), MAX_HISTORY))
         first, last = (
             {name: history[point][name] for name in ("auc", "macro_f1")} for point in (0, -1)
         )
@@ -152,7 +155,7 @@ class TrainingRun:
 def write_trained_model(
     folder: Path, model: Model, result: TrainingResult, *, replacing: bool
 ) -> Manifest:
-    """Write the new model: words, vectors and facts of the base model, and the trained weights."""
+    """Write the trained model: the base model's content with the trained weights and vectors."""
     manifest = model.manifest
     words = [model.vocabulary.word(row) for row in range(manifest.vocabulary_size)]
     uses_bias = any(layer.scoring.word_bias for layer in result.layers)

@@ -1,4 +1,4 @@
-"""What a training step compares: sampled occurrences, and the contexts around them."""
+"""The samples of a training step: occurrences, and the contexts around them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from polyseme.training.config import TrainingConfig
 from polyseme.training.data import Occurrences, Sentences, TokenTable
 
 RANK_SPREAD = 0.05
-"""The words of a pseudo-word have frequency ranks within this fraction of each other."""
-FEWEST_OF_WORD = 5
-"""Occurrences that a word of the corpus needs to become a target."""
-COMMONEST = 0.0005
-"""A word with a larger share of the corpus is a function word, and not a target."""
+"""The words of a pseudo-word are drawn from a range of ranks this wide, relative to the rank."""
+MIN_OCCURRENCES = 5
+"""Minimum number of occurrences in the corpus of a target word."""
+MAX_FREQUENCY = 0.0005
+"""Maximum relative frequency of a target word; more frequent ones are function words."""
 SHORT = (2, 8)
-"""Words on either side of a context that is cut, at least and at most."""
+"""Minimum and maximum number of words on either side of a truncated context."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Draw:
 
     occurrences: Occurrences
     hidden: NDArray[np.bool_]
-    """[m], whether the target itself is hidden"""
+    """[m], whether the target is replaced by the unknown token"""
 
 
 class LemmaSampler:
-    """Samples occurrences of lemmas with tagged senses."""
+    """A sampler of occurrences of lemmas with tagged senses."""
 
     def __init__(self, occurrences: Occurrences) -> None:
         order = np.argsort(occurrences.groups, kind="stable")
@@ -51,7 +51,7 @@ class LemmaSampler:
         return Draw(self._all.chosen(which), np.zeros(len(which), np.bool_))
 
     def _is_ambiguous(self, part: NDArray[np.int64]) -> bool:
-        """Whether there are two senses, one of which occurs twice."""
+        """Return whether there are two senses, at least one of which occurs twice."""
         _, counts = np.unique(self._all.labels[part], return_counts=True)
         return len(counts) > 1 and int(counts.max()) > 1
 
@@ -69,7 +69,7 @@ class LemmaSampler:
 
 
 class PseudoWordSampler:
-    """Samples words of the corpus merged into pseudo-words; the label is the original word."""
+    """A sampler of corpus words merged into pseudo-words; the label is the original word."""
 
     def __init__(
         self,
@@ -81,17 +81,17 @@ class PseudoWordSampler:
     ) -> None:
         """Index the sentences of the corpus.
 
-        A pseudo-word has `size` words, of the `commonest` most frequent words if given, and never
-        one of `left_out`.
+        A pseudo-word has `size` words of the corpus, excluding those in `left_out`; `commonest`
+        limits them to the most frequent ones.
         """
         words = table.words[sentences.entries]
         counts = np.bincount(words[words >= 0], minlength=int(table.words.max(initial=0)) + 1)
-        fit = (counts >= FEWEST_OF_WORD) & (counts <= max(COMMONEST * len(words), 100))
+        usable = (counts >= MIN_OCCURRENCES) & (counts <= max(MAX_FREQUENCY * len(words), 100))
         spelled = zip(table.words[:-1].tolist(), table.keys[:-1], strict=True)
-        fit[[w for w, key in spelled if not key.isalpha() or key.casefold() in left_out]] = False
+        usable[[w for w, key in spelled if not key.isalpha() or key.casefold() in left_out]] = False
         self.size = size
         self.by_frequency = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-        self.by_frequency = self.by_frequency[fit[self.by_frequency]][:commonest]
+        self.by_frequency = self.by_frequency[usable[self.by_frequency]][:commonest]
         self._order = np.argsort(words, kind="stable")
         self._starts = np.searchsorted(words[self._order], np.arange(len(counts) + 1))
 
@@ -99,7 +99,7 @@ class PseudoWordSampler:
         return len(self.by_frequency)
 
     def restricted(self, words: NDArray[np.int64]) -> "PseudoWordSampler":
-        """A sampler of some of the words, given in order of frequency."""
+        """Return a sampler of some of the words, given in order of frequency."""
         other = object.__new__(PseudoWordSampler)
         other.size, other._order, other._starts = self.size, self._order, self._starts
         other.by_frequency = words
@@ -110,8 +110,8 @@ class PseudoWordSampler:
         positions, numbers, labels = [], [], []
         for group in range(groups):
             for word in self._similar_words(rng):
-                places = self._order[self._starts[word] : self._starts[word + 1]]
-                found = rng.choice(places, min(each, len(places)), replace=False)
+                occurring = self._order[self._starts[word] : self._starts[word + 1]]
+                found = rng.choice(occurring, min(each, len(occurring)), replace=False)
                 positions.append(found)
                 numbers.append(np.full(len(found), group))
                 labels.append(np.full(len(found), group * len(self._starts) + word))
@@ -149,7 +149,7 @@ def merge_draws(draws: Sequence[Draw]) -> Draw:
 
 @dataclass(frozen=True)
 class Contexts:
-    """Contexts as token table entries; hidden words are replaced by the unknown entry."""
+    """Contexts as entries of the token table; hidden words are the unknown entry."""
 
     rows: NDArray[np.int32]
     """[B, n]"""
@@ -159,19 +159,19 @@ class Contexts:
 
 @dataclass(frozen=True)
 class ContextReader:
-    """Reads the contexts of occurrences, whole or augmented."""
+    """A reader of the contexts of occurrences, in full or augmented."""
 
     table: TokenTable
     sentences: Sentences
 
     def whole(self, draw: Draw, window: int) -> Contexts:
-        """The contexts up to `window` words on either side."""
+        """Return the contexts of up to `window` words on either side."""
         reach = np.full(len(draw.occurrences), window, np.int64)
         lowered = np.zeros(len(reach), np.bool_)
         return self._read(draw, reach, lowered)
 
     def augmented(self, draw: Draw, config: TrainingConfig, rng: np.random.Generator) -> Contexts:
-        """The contexts cut, lower-cased and thinned out at random, as configured."""
+        """Return contexts with random truncation, lower case and dropout, as configured."""
         m = len(draw.occurrences)
         short = rng.integers(SHORT[0], SHORT[1] + 1, m)
         reach = np.where(rng.random(m) < config.cut, short, config.window)
@@ -189,15 +189,15 @@ class ContextReader:
         sentence = np.searchsorted(offsets, positions, side="right") - 1
         first = np.maximum(offsets[sentence], positions - reach)
         end = np.minimum(offsets[sentence + 1], positions + reach + 1)
-        places = first[:, None] + np.arange(int((end - first).max(initial=1)))  # [B, n]
-        inside = places < end[:, None]
-        places = np.where(inside, places, first[:, None])
-        rows = self.sentences.entries[places]
+        indices = first[:, None] + np.arange(int((end - first).max(initial=1)))  # [B, n]
+        inside = indices < end[:, None]
+        indices = np.where(inside, indices, first[:, None])
+        rows = self.sentences.entries[indices]
         if lowered.any():
-            rows = np.where(lowered[:, None], self.sentences.lowered[places], rows)
+            rows = np.where(lowered[:, None], self.sentences.lowered[indices], rows)
         rows = np.where(inside, rows, unknown)
         targets = positions - first
         words = self.table.words[rows]
-        own = words == words[np.arange(len(rows)), targets][:, None]
-        rows[own & draw.hidden[:, None]] = unknown
+        same_word = words == words[np.arange(len(rows)), targets][:, None]
+        rows[same_word & draw.hidden[:, None]] = unknown
         return Contexts(rows, targets)

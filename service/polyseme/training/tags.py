@@ -1,4 +1,4 @@
-"""Sentences whose words are tagged with senses: JSON lines, or XML as SemCor and Google have it."""
+"""Sentences with sense tags: JSON lines, or the XML format of Google's SemCor and MASC tags."""
 
 import hashlib
 import tarfile
@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from polyseme.command_error import CommandError
 from polyseme.training.corpus import OnRead, open_decompressed
 
-LARGEST_DOCUMENT = 64 << 20
-"""bytes of one XML document"""
-LONGEST_LINE = 4 << 20
-"""bytes of one line of JSON"""
+MAX_DOCUMENT_BYTES = 64 << 20
+"""Maximum size of one XML document."""
+MAX_LINE_BYTES = 4 << 20
+"""Maximum size of one line of JSON."""
 _BREAKS = {"SENTENCE_BREAK", "PARAGRAPH_BREAK"}
 
 
@@ -53,14 +53,14 @@ class _LineJson(_Strict):
     @model_validator(mode="after")
     def _within(self) -> "_LineJson":
         if any(tag.token >= len(self.tokens) for tag in self.tags):
-            raise ValueError("a tag's token is beyond the last one")
+            raise ValueError("a tag's token is beyond the last token")
         return self
 
 
 def read_tagged(path: Path, on_read: OnRead = lambda _: None) -> Iterator[TaggedSentence]:
-    """Yield the tagged sentences of a file, an archive of XML files, or a folder.
+    """Yield the tagged sentences of a file, a tar archive of XML files, or a folder.
 
-    Raises CommandError if the path has anything else.
+    Raises CommandError for any other format.
     """
     for file in tag_files(path):
         with open_decompressed(file, on_read) as opened:
@@ -75,12 +75,12 @@ def read_tagged(path: Path, on_read: OnRead = lambda _: None) -> Iterator[Tagged
 
 
 def tag_files(path: Path) -> list[Path]:
-    """The file itself, or all .xml and .jsonl files below a folder, sorted."""
+    """Return the file itself, or all .xml and .jsonl files in a folder, recursively, sorted."""
     if not path.is_dir():
         return [path]
     files = sorted(p for p in path.rglob("*") if p.is_file() and _has_tags(p.name))
     if not files:
-        raise CommandError(f"{path.name}: the folder has no .xml and no .jsonl file.")
+        raise CommandError(f"{path.name}: the folder has no .xml or .jsonl file.")
     return files
 
 
@@ -92,7 +92,7 @@ def _has_tags(name: str) -> bool:
 
 
 class _Peekable:
-    """A forward-only stream whose first bytes can be peeked at."""
+    """A forward-only stream with a `peek` at its first bytes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._ahead = file, b""
@@ -104,17 +104,17 @@ class _Peekable:
         return self._ahead
 
     def read(self, count: int) -> bytes:
-        """Read some bytes, fewer at the end."""
-        taken, self._ahead = self._ahead[:count], self._ahead[count:]
-        return taken + self._file.read(count - len(taken)) if len(taken) < count else taken
+        """Read `count` bytes, fewer at the end."""
+        data, self._ahead = self._ahead[:count], self._ahead[count:]
+        return data + self._file.read(count - len(data)) if len(data) < count else data
 
-    def lines(self, most: int) -> Iterator[bytes]:
-        """Yield the lines; one longer than `most` is truncated and the last."""
+    def lines(self, max_bytes: int) -> Iterator[bytes]:
+        """Yield the lines, up to and including the first longer than `max_bytes`, truncated."""
         rest = b""
         while chunk := self.read(1 << 16):
-            *whole, rest = (rest + chunk).split(b"\n")
-            yield from whole
-            if len(rest) > most:
+            *complete, rest = (rest + chunk).split(b"\n")
+            yield from complete
+            if len(rest) > max_bytes:
                 yield rest
                 return
         if rest:
@@ -122,23 +122,23 @@ class _Peekable:
 
 
 def _read_json_lines(file: _Peekable, name: str) -> Iterator[TaggedSentence]:
-    for number, line in enumerate(file.lines(LONGEST_LINE), 1):
-        if len(line) > LONGEST_LINE:
-            raise CommandError(f"{name}, line {number}: longer than {LONGEST_LINE} bytes.")
+    for number, line in enumerate(file.lines(MAX_LINE_BYTES), 1):
+        if len(line) > MAX_LINE_BYTES:
+            raise CommandError(f"{name}, line {number}: longer than {MAX_LINE_BYTES} bytes.")
         if not line.strip():
             continue
         try:
             one = _LineJson.model_validate_json(line)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            problem = f"{place}: {first['msg']}" if place else first["msg"]
+            field = ".".join(map(str, first["loc"]))
+            problem = f"{field}: {first['msg']}" if field else first["msg"]
             raise CommandError(f"{name}, line {number}: {problem}.") from None
         yield TaggedSentence(one.tokens, [Tag(t.token, t.lemma, t.sense) for t in one.tags])
 
 
 def _read_archive(file: _Peekable, name: str) -> Iterator[TaggedSentence]:
-    """Read the XML documents of a tar archive without unpacking it to disk."""
+    """Read the XML documents of a tar archive without extracting it to disk."""
     try:
         with tarfile.open(fileobj=file, mode="r|") as tar:  # type: ignore[call-overload]
             for member in tar:
@@ -146,18 +146,18 @@ def _read_archive(file: _Peekable, name: str) -> Iterator[TaggedSentence]:
                 if inside is not None:
                     yield from _read_xml(inside, Path(member.name).name)
     except tarfile.TarError:
-        raise CommandError(f"{name}: the archive is damaged or cut off.") from None
+        raise CommandError(f"{name}: the archive is damaged or truncated.") from None
 
 
 def _read_xml(file: Any, name: str) -> Iterator[TaggedSentence]:
     """Read a document of `word` elements.
 
-    An element has `text`, and if tagged `lemma`, `pos` and `sense`; `break_level` marks the
+    An element has `text`, and `lemma`, `pos` and `sense` if it is tagged; `break_level` marks the
     beginning of a sentence.
     """
-    data: bytes = file.read(LARGEST_DOCUMENT + 1)
-    if len(data) > LARGEST_DOCUMENT:
-        raise CommandError(f"{name}: larger than {LARGEST_DOCUMENT >> 20} MiB; split it.")
+    data: bytes = file.read(MAX_DOCUMENT_BYTES + 1)
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise CommandError(f"{name}: larger than {MAX_DOCUMENT_BYTES >> 20} MiB; split it.")
     words: list[dict[str, str]] = []
     for word in _parse_xml(data, name):
         if word.get("break_level") in _BREAKS and words:
@@ -169,7 +169,7 @@ def _read_xml(file: Any, name: str) -> Iterator[TaggedSentence]:
 
 
 def _parse_xml(data: bytes, name: str) -> Sequence[dict[str, str]]:
-    """The attributes of each `word` element."""
+    """Return the attributes of each `word` element."""
     try:
         from defusedxml import DefusedXmlException  # noqa: PLC0415 - an extra
         from defusedxml.ElementTree import ParseError, fromstring  # noqa: PLC0415 - an extra
@@ -178,31 +178,31 @@ def _parse_xml(data: bytes, name: str) -> Sequence[dict[str, str]]:
     try:
         return [dict(word.attrib) for word in fromstring(data).iter("word")]
     except DefusedXmlException:
-        raise CommandError(f"{name}: the XML declares entities, which is not read.") from None
+        raise CommandError(f"{name}: XML with entity declarations is rejected.") from None
     except (ParseError, ValueError, LookupError):
         raise CommandError(f"{name}: this is not well-formed XML.") from None
 
 
 def _xml_sentence(words: Sequence[dict[str, str]]) -> TaggedSentence:
     tags = [
-        Tag(place, f"{word['lemma']}/{word.get('pos', '')}".lower(), word["sense"])
-        for place, word in enumerate(words)
+        Tag(index, f"{word['lemma']}/{word.get('pos', '')}".lower(), word["sense"])
+        for index, word in enumerate(words)
         if word.get("lemma") and word.get("sense")
     ]
     return TaggedSentence([word.get("text", "") for word in words], tags)
 
 
 def word_of_lemma(lemma: str) -> str:
-    """The word of a lemma: `bank` for `bank/noun`."""
+    """Return the word of a lemma: `bank` for `bank/noun`."""
     return lemma.rsplit("/", 1)[0].casefold()
 
 
 def is_lemma_held_out(lemma: str, share: float, seed: int) -> bool:
-    """Whether a lemma is held out of training; the same for all lemmas of a word."""
+    """Return whether a lemma is held out of training; the same for all lemmas of a word."""
     return is_held_out(word_of_lemma(lemma), share, seed)
 
 
 def is_held_out(word: str, share: float, seed: int) -> bool:
-    """Whether a word is held out of training, by a hash of its name and whatever the data."""
+    """Return whether a word is held out of training, by a hash of its name only."""
     digest = hashlib.blake2b(f"{seed}:{word}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") < share * 2**64

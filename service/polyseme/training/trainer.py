@@ -1,4 +1,4 @@
-"""Gradient descent on a contrastive loss, with a pull towards the initial weights."""
+"""Gradient descent on a contrastive loss with an L2 penalty towards the initial weights."""
 
 import math
 import time
@@ -20,15 +20,15 @@ from polyseme.training.sampling import Contexts, Draw
 
 EMBEDDING = "embedding"
 REFERENCE = 0.32
-"""The root mean square of the bundled model's vectors, at which all scales are 1."""
+"""The root mean square of the bundled model's vectors, for which all scales are 1."""
 FIRST = "layers.0."
 _CHECKED = 4
-"""sentences on which the network is compared with the engine"""
+"""Number of sentences on which the network is compared with the engine."""
 
 
 @dataclass
 class TrainerState:
-    """The state of a training besides its tensors."""
+    """The state of a trainer besides its tensors."""
 
     step: int = 0
     seconds: float = 0.0
@@ -37,7 +37,7 @@ class TrainerState:
 
 
 class Trainer:
-    """Trains a network; one configuration on the same data gives the same bits."""
+    """A trainer of a network; the same configuration and data give bit-identical weights."""
 
     def __init__(self, layers: list[Layer], data: TrainingData, config: TrainingConfig) -> None:
         torch.use_deterministic_algorithms(True)
@@ -50,14 +50,14 @@ class Trainer:
             self.tensors[EMBEDDING] = vectors.clone()
         if not self.tensors:
             raise CommandError(
-                "The model has no weights to train: give --init closed-form or --init random."
+                "The model has no weights to train; use --init closed-form or --init random."
             )
         self.initial = {name: tensor.clone() for name, tensor in self.tensors.items()}
         table = data.contexts.table.vectors
         self._vector_scale = relative_size(table)
         self._scales = tensor_scales(self.tensors, table, normed=layers[0].norm == "before")
         self.best: dict[str, Tensor] | None = None
-        # One for lemmas and one for pseudo-words, whose labels differ more clearly.
+        # One for lemmas, one for pseudo-words, whose labels are easier to distinguish.
         self.log_temperature = torch.full((2,), math.log(config.temperature))
         self._trained = {**self.tensors, "log_temperature": self.log_temperature}
         for tensor in self._trained.values():
@@ -65,7 +65,10 @@ class Trainer:
         self._optimizers = self._make_optimizers()
 
     def steps(self) -> Iterator[dict[str, Any]]:
-        """Train; yield the metrics of each step. Some have scores, as the first and last."""
+        """Train; yield the metrics of each step, with scores every `score_every` steps.
+
+        The initial state, as step 0, and the last step are scored too.
+        """
         before, began = self.state.seconds, time.monotonic()
         if not self.state.history:
             yield self._scored({"step": 0})
@@ -79,7 +82,7 @@ class Trainer:
             yield metrics
 
     def part_done(self) -> float:
-        """The completed share of the training, from 0 to 1."""
+        """Return the completed share of the training, from 0 to 1."""
         config, parts = self.config, [0.0]
         if config.steps is not None:
             parts.append(self.state.step / config.steps if config.steps else 1.0)
@@ -88,20 +91,20 @@ class Trainer:
         return min(1.0, max(parts))
 
     def ended(self) -> bool:
-        """Whether all steps are done, or the time is over."""
+        """Return whether all steps are done or the time has elapsed."""
         return self.part_done() >= 1
 
     def result(self) -> dict[str, Tensor]:
-        """The last or best tensors, interpolated with the initial ones."""
+        """Return the last or best tensors, interpolated with the initial ones."""
         kept = self.best if self.config.keep == "best" and self.best else _detached(self.tensors)
         return interpolate(self.initial, kept, self.config.interpolate)
 
     def scores(self, tensors: Mapping[str, Tensor]) -> Scores:
-        """The held-out scores of some tensors."""
+        """Return the held-out scores of some tensors."""
         return self.data.held_out.scores(self._network(tensors), tensors.get(EMBEDDING))
 
     def layers(self, tensors: Mapping[str, Tensor]) -> list[Layer]:
-        """The layers of some tensors; raise CommandError if the engine disagrees."""
+        """Return the layers of some tensors; raise CommandError if the engine's results differ."""
         rng = np.random.default_rng([self.config.seed, 0xCE])
         draw = self.data.draw(self.config, rng)
         few = np.arange(min(_CHECKED, len(draw.occurrences)))
@@ -111,7 +114,7 @@ class Trainer:
         return checked_layers(self._network(tensors), batch)
 
     def state_tensors(self) -> dict[str, Floats]:
-        """All tensors of the state, for a checkpoint, with their role before their name."""
+        """Return all tensors of the state for a checkpoint; names are prefixed with a role."""
         self.layers(_detached(self.tensors))
         named = {f"now.{name}": tensor for name, tensor in self._trained.items()}
         named |= {f"start.{name}": tensor for name, tensor in self.initial.items()}
@@ -147,11 +150,11 @@ class Trainer:
                 self.best = {name: given[f"best.{name}"] for name in self.tensors}
         except (KeyError, ValueError):
             raise CommandError(
-                "The checkpoint is of a network of another shape: leave --resume away."
+                "The checkpoint is from a network of another shape; omit --resume."
             ) from None
 
     def _make_optimizers(self) -> list[torch.optim.Optimizer]:
-        """Adam (Kingma & Ba 2015), and its sparse variant for the table of vectors."""
+        """Return Adam (Kingma & Ba 2015), and its sparse variant for the table of vectors."""
         rate = self.config.learning_rate
         dense = [
             {"params": [tensor], "lr": rate * self._scales.get(name, 1.0)}
@@ -175,19 +178,18 @@ class Trainer:
         loss = self._loss(draw, contexts)
         if not torch.isfinite(loss):
             raise CommandError(
-                f"The loss is no longer a number at step {self.state.step}: give a smaller"
-                " --learning-rate."
+                f"The loss is not finite at step {self.state.step}; use a smaller --learning-rate."
             )
-        pace = 1.0
+        factor = 1.0
         if config.schedule == "cosine":
-            pace = 0.5 * (1 + math.cos(math.pi * self.part_done()))
-        for one in self._optimizers:
-            for group in one.param_groups:
-                group["lr"] = group["full"] * pace
-            one.zero_grad(set_to_none=True)
+            factor = 0.5 * (1 + math.cos(math.pi * self.part_done()))
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = group["full"] * factor
+            optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
-        for one in self._optimizers:
-            one.step()
+        for optimizer in self._optimizers:
+            optimizer.step()
         return float(loss.detach())
 
     def _loss(self, draw: Draw, contexts: Contexts) -> Tensor:
@@ -197,11 +199,11 @@ class Trainer:
         groups = torch.from_numpy(draw.occurrences.groups)
         labels = torch.from_numpy(draw.occurrences.labels)
         loss, temperatures = torch.zeros(()), self.log_temperature.exp()
-        for number, kind in enumerate((~draw.hidden, draw.hidden)):
-            of = torch.from_numpy(kind)
-            if kind.any():
+        for number, selected in enumerate((~draw.hidden, draw.hidden)):
+            mask = torch.from_numpy(selected)
+            if selected.any():
                 loss = loss + contrastive_loss(
-                    vectors[of], groups[of], labels[of], temperatures[number]
+                    vectors[mask], groups[mask], labels[mask], temperatures[number]
                 )
         if table is not None:
             loss = loss + self.config.embedding_anchor * self._vector_drift(batch)
@@ -213,13 +215,13 @@ class Trainer:
         return loss + self.config.anchor * distance
 
     def _vector_drift(self, batch: TrainingBatch) -> Tensor:
-        """The squared distance of the vectors in a batch from their initial values."""
-        begin = torch.nn.functional.embedding(batch.token_ids, self.initial[EMBEDDING])
-        drift = ((batch.vectors - begin) / self._vector_scale).square().sum()
+        """Return the squared distance of a batch's vectors from their initial values, scaled."""
+        initial = torch.nn.functional.embedding(batch.token_ids, self.initial[EMBEDDING])
+        drift = ((batch.vectors - initial) / self._vector_scale).square().sum()
         return drift / len(batch.targets)
 
     def _scored(self, metrics: dict[str, Any]) -> dict[str, Any]:
-        """Add held-out scores to the metrics and to the history; remember the best tensors."""
+        """Add held-out scores to the metrics and to the history; keep the best tensors."""
         tensors = _detached(self.tensors)
         scores = self.scores(tensors)
         metrics = {**metrics, **scores.document()}
@@ -238,11 +240,14 @@ class Trainer:
 def contrastive_loss(
     vectors: Tensor, groups: Tensor, labels: Tensor, temperature: Tensor
 ) -> Tensor:
-    """Supervised contrastive loss within groups (Khosla et al. 2020). [B, d], [B], [B] -> []
+    """Return the supervised contrastive loss within groups. [B, d], [B], [B] -> []
 
-    Equation 2 of the paper: for each occurrence i that shares its label with others, P(i), in its
-    group A(i) ∪ {i}: −1/|P(i)| Σ_{p ∈ P(i)} log( exp(c_i·c_p/τ) / Σ_{a ∈ A(i)} exp(c_i·c_a/τ) ),
-    where c are unit vectors. The result is the mean over those occurrences, 0 if there are none.
+    Equation 2 of Khosla et al. 2020, where c are unit vectors, A(i) the other occurrences in the
+    group of i, and P(i) those of them with the label of i:
+
+        −1/|P(i)| Σ_{p ∈ P(i)} log( exp(c_i·c_p/τ) / Σ_{a ∈ A(i)} exp(c_i·c_a/τ) )
+
+    The result is the mean over the occurrences with a nonempty P(i), 0 if there are none.
     """
     c = unit(vectors)
     scores = c @ c.T / temperature
@@ -259,23 +264,28 @@ def contrastive_loss(
 
 
 def tensor_scales(names: Collection[str], vectors: Floats, *, normed: bool) -> dict[str, float]:
-    """The scale of each tensor that is not 1, for steps independent of the vectors' scale. [E, d]
+    """Return factors of the learning rate for tensors that depend on the vectors' scale. [E, d]
 
-    With vectors c times as long, weights in closed form are 1/c as large, or 1/c² if one weight
-    serves queries and keys. Steps in proportion lead to the same contextual vectors. Only the first
-    layer sees the vectors as they are, and only without a norm before it.
+    If the vectors are multiplied by c, the closed form's weights are multiplied by 1/c, or by 1/c²
+    if only one of query and key has weights. With learning rates in the same proportion, training
+    gives the same contextual vectors. Only the first layer depends on the scale of the vectors, and
+    only without a layer norm before it. Other tensors have the factor 1.
     """
     if normed:
         return {}
     size = relative_size(vectors)
     both = FIRST + "query" in names and FIRST + "key" in names
-    look = 1 / size if both else 1 / size**2
-    found = {FIRST + "query": look, FIRST + "key": look, FIRST + "value": 1 / size}
+    score_scale = 1 / size if both else 1 / size**2
+    found = {
+        FIRST + "query": score_scale,
+        FIRST + "key": score_scale,
+        FIRST + "value": 1 / size,
+    }
     return {name: scale for name, scale in found.items() if name in names}
 
 
 def relative_size(vectors: Floats) -> float:
-    """The root mean square of nonzero vectors relative to REFERENCE; 1 without any. [E, d]"""
+    """Return the root mean square of nonzero vectors over REFERENCE; 1 without any. [E, d]"""
     known = vectors[vectors.any(axis=1)].astype(np.float64)
     return float(np.sqrt(np.square(known).mean())) / REFERENCE if len(known) else 1.0
 
@@ -283,7 +293,7 @@ def relative_size(vectors: Floats) -> float:
 def interpolate(
     initial: Mapping[str, Tensor], trained: Mapping[str, Tensor], t: float
 ) -> dict[str, Tensor]:
-    """initial·(1 − t) + trained·t of each tensor, exact for t = 0 and t = 1."""
+    """Return initial·(1 − t) + trained·t of each tensor, exact for t = 0 and t = 1."""
     return {name: torch.lerp(initial[name].detach(), trained[name], t) for name in trained}
 
 
