@@ -81,9 +81,9 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     from polyseme.client.local import LocalModel  # noqa: PLC0415
     from polyseme.encoding.encode import Timings, encode_sentence, tokenize  # noqa: PLC0415
     from polyseme.encoding.options import Limits  # noqa: PLC0415
-    from polyseme.encoding.sentences import POOLED, sentence_vector  # noqa: PLC0415
+    from polyseme.encoding.sentences import pooled_options, sentence_vector  # noqa: PLC0415
 
-    model = LocalModel.of().model
+    model, options = LocalModel.of().model, pooled_options("informativeness")
     if settled:
         tune_garbage_collector()
     texts = file.read_text("utf-8").splitlines()
@@ -91,9 +91,9 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     began, used = time.perf_counter(), time.process_time()
     with tempfile.TemporaryFile(dir=file.parent) as out:
         for start in range(0, len(texts), BATCH):
-            for one in tokenize(model, texts[start : start + BATCH], POOLED, Limits()):
-                encoded = encode_sentence(model, one, POOLED, timings)
-                vectors = sentence_vector(model, encoded) if pooled else None
+            for one in tokenize(model, texts[start : start + BATCH], options, Limits()):
+                encoded = encode_sentence(model, one, options, timings)
+                vectors = sentence_vector(model, encoded, "informativeness") if pooled else None
                 if writes:
                     out.write(encoded.arrays["contextual"] if vectors is None else vectors)
                 tokens += len(one.tokens)

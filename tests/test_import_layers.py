@@ -35,7 +35,7 @@ MAY_IMPORT = {
     },
     IMPORTING: {
         *(ENGINE, ERRORS, MODELS, TRAINING, PROGRESS, COMMAND_ERROR, ATOMIC),
-        *("numpy", "safetensors", "pydantic", "gensim"),
+        *("numpy", "safetensors", "pydantic", "gensim", "scipy"),
     },
     EVALUATION: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, CLIENT, PROGRESS, COMMAND_ERROR),

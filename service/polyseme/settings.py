@@ -24,7 +24,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from polyseme.api_keys import digests_of_keys, read_key_file
 from polyseme.encoding.options import Limits
-from polyseme.encoding.sentences import Pooling
+from polyseme.encoding.sentences import DEFAULT_POOLING, Pooling
 from polyseme.models.manifest import NAME_PATTERN
 
 PREFIX = "POLYSEME_"
@@ -111,9 +111,10 @@ class Settings(BaseSettings):
     )
     model: str = Field(BUNDLED, pattern=NAME_PATTERN, description="name of the default model")
     pooling: Pooling = Field(
-        "informativeness",
-        description="pooling of /v1/embeddings: the mean of a sentence's vectors, weighted by"
-        " `informativeness`, or the unweighted `mean`",
+        DEFAULT_POOLING,
+        description="pooling of /v1/embeddings: the mean of the static vectors weighted by smooth"
+        " inverse frequency (`sif`), or of the contextual vectors weighted by `informativeness` or"
+        " equally (`mean`)",
     )
     verify_models: bool = Field(
         True, description="verify checksums and check for NaN when a model is loaded"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from polyseme.encoding.sentences import (
-    POOLED,
     check_dimensions,
+    pooled_options,
     sentence_vector,
     token_weights,
     weighted_mean,
@@ -24,10 +24,10 @@ def weighted(tmp_path_factory):
     return tiny_model(tmp_path_factory.mktemp("weighted"), word_bias=bias)
 
 
-def vectors(model, *texts, dimensions=None, **how):
+def vectors(model, *texts, dimensions=None, pooling="informativeness"):
     width = check_dimensions(model, dimensions)
-    encoded = ask(model, texts, include=POOLED.include)
-    return [sentence_vector(model, one, width=width, **how) for one in encoded]
+    encoded = ask(model, texts, include=pooled_options(pooling).include)
+    return [sentence_vector(model, one, pooling, width) for one in encoded]
 
 
 def test_a_sentence_vector_is_the_weighted_mean_of_contextual_vectors_of_length_1(weighted):
@@ -68,7 +68,7 @@ def test_words_without_a_vector_do_not_count(weighted):
 
 
 @pytest.mark.parametrize("text", ["", "qzx", "qzx qzy"])
-@pytest.mark.parametrize("pooling", ["informativeness", "mean"])
+@pytest.mark.parametrize("pooling", ["sif", "informativeness", "mean"])
 def test_without_known_words_the_vector_is_zero(weighted, text, pooling):
     (found,) = vectors(weighted, text, pooling=pooling)
     assert found.tolist() == [0] * 5
@@ -88,6 +88,31 @@ def test_weights_of_any_size_are_relative_and_finite(weighted):
     tokens = ask_one(weighted, "apple bank").tokens
     extreme = replace(weighted, word_bias=bias)
     assert token_weights(extreme, tokens, "informativeness").tolist() == [1, 0]
+    assert token_weights(extreme, tokens, "sif").tolist() == [1, 0]
+    tiny = replace(weighted, word_bias=np.full(len(WORDS), -1000, np.float32))
+    assert token_weights(tiny, tokens, "sif").tolist() == [1, 1]
+
+
+def test_smooth_inverse_frequency_weighs_unit_static_vectors_by_their_frequency(weighted):
+    # exp(word bias) = 1e-3 / (1e-3 + p): p of apple is 0, of Apple 0.001, of bank 0.007.
+    frequencies = np.array([0.001, 0, 0.007])
+    weights = 1e-4 / (1e-4 + frequencies)
+    one = ask_one(weighted, "Apple apple bank")
+    found = token_weights(weighted, one.tokens, "sif")
+    assert found == pytest.approx(weights, rel=1e-5)
+    static = one.arrays["static"] / np.linalg.norm(one.arrays["static"], axis=1, keepdims=True)
+    mean = weights @ static
+    (vector,) = vectors(weighted, "Apple apple bank", pooling="sif")
+    assert vector == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
+    (default,) = [sentence_vector(weighted, one)]
+    assert default.tobytes() == vector.tobytes()
+
+
+def test_without_word_weights_smooth_inverse_frequency_is_the_mean_of_static_directions(plain):
+    static = ask_one(plain, "Apple apple bank").arrays["static"]
+    mean = (static / np.linalg.norm(static, axis=1, keepdims=True)).mean(axis=0)
+    (vector,) = vectors(plain, "Apple apple bank", pooling="sif")
+    assert vector == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
 
 
 def test_a_sentence_has_the_same_vector_alone_and_in_a_batch(deep):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from polyseme.engine.quantization import quantize
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
@@ -28,6 +29,16 @@ def test_subwords_round_trip_as_mapped_files(tmp_path, verify):
     assert manifest_of(folder)["subwords"] == {"min_n": 3, "max_n": 3}
 
 
+@BOTH
+def test_subwords_keep_a_dtype_of_their_own(tmp_path, verify):
+    table = quantize(TINY.table)
+    folder = write_tiny(tmp_path / "tiny", subwords=Subwords(table, 3, 3))
+    model = read_model(folder, verify=verify)
+    assert model.vectors.dtype == np.float32
+    assert np.array_equal(model.subwords.table[:], table[:])
+    assert manifest_of(folder)["subwords"] == {"min_n": 3, "max_n": 3, "dtype": "int8"}
+
+
 def test_a_model_without_subwords_has_none(tmp_path):
     assert tiny_model(tmp_path).subwords is None
 
@@ -45,7 +56,6 @@ UNFIT = {
     "another width": (Subwords(np.ones((7, 3), np.float32), 3, 6), SHAPE),
     "no rows": (Subwords(np.ones((0, 5), np.float32), 3, 6), SHAPE),
     "one axis": (Subwords(np.ones(5, np.float32), 3, 6), UNMAPPED),
-    "another dtype than the vectors": (Subwords(np.ones((7, 5), np.float16), 3, 6), DTYPE),
     "NaN": (
         Subwords(np.array([[0] * 5, [0, 0, 0, 0, np.nan]], np.float32), 3, 6),
         "subwords.npy is not finite in row 1.",

@@ -1,7 +1,7 @@
 """OpenAI's embeddings API: one vector of length 1 for each text."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import pybase64
@@ -11,7 +11,7 @@ from polyseme.api.parsing import JSON, negotiate_media_type, read_json
 from polyseme.api.schemas import EmbeddingsRequest
 from polyseme.api.service import current_service, find_model
 from polyseme.encoding.encode import TokenCounts, encode_sentence, tokenize
-from polyseme.encoding.sentences import POOLED, check_dimensions, sentence_vector
+from polyseme.encoding.sentences import check_dimensions, pooled_options, sentence_vector
 from polyseme.encoding.serialize import number_bytes
 from polyseme.errors import FieldError, InvalidError
 from polyseme.observability.request_context import current_context
@@ -31,14 +31,15 @@ def embeddings() -> Response:
     start = context.timings.add("parse", context.started)
     texts = [body.input] if isinstance(body.input, str) else body.input
     model, limits = find_model(body.model), service.limits
-    options = replace(POOLED, wordless="keep" if body.wordless == "zero" else "refuse")
+    pooling = body.pooling or service.settings.pooling
+    wordless: Literal["keep", "refuse"] = "keep" if body.wordless == "zero" else "refuse"
+    options = replace(pooled_options(pooling), wordless=wordless)
     sentences = tokenize(model, texts, options, limits)
     width = check_dimensions(model, body.dimensions)
     per_entry = width * number_bytes("json", body.encoding_format) + _ENTRY_BYTES
     limits.answer_bytes(int(len(texts) * per_entry))
     counts = context.counts = TokenCounts(sentences)
     context.timings.add("tokens", start)
-    pooling = body.pooling or service.settings.pooling
     data = []
     for index, sentence in enumerate(sentences):
         encoded = encode_sentence(model, sentence, options, context.timings)

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from polyseme.encoding.sentences import Pooling
 from polyseme.tokenizer import Resolution
 
 
@@ -173,6 +174,13 @@ class EmbeddingsResponse(_Response):
     usage: EmbeddingsUsageResponse
 
 
+class PoolingResponse(_Response):
+    """The default pooling of /v1/embeddings, and the vectors that it pools."""
+
+    pooling: Pooling
+    vectors: Literal["static", "contextual"]
+
+
 class ModelResponse(_Response):
     """A model in OpenAI's format, with its manifest."""
 
@@ -184,6 +192,9 @@ class ModelResponse(_Response):
     status: Literal["ok", "broken"] = Field(description="whether it can answer")
     problem: str | None = Field(
         None, description="why it is broken, or why a changed folder is not in use"
+    )
+    embeddings: PoolingResponse | None = Field(
+        None, description="how /v1/embeddings makes a vector of a text"
     )
     dimension: int | None = None
     vocabulary_size: int | None = None

@@ -185,8 +185,8 @@ def neighbors() -> Response:
 def models() -> Response:
     """All models."""
     negotiate_media_type(JSON)
-    registry = current_service().models
-    data = [model_document(registry, name, state) for name, state in registry.states().items()]
+    service = current_service()
+    data = [model_document(service, name, one) for name, one in service.models.states().items()]
     return json_response({"object": "list", "data": data})
 
 
@@ -194,8 +194,8 @@ def models() -> Response:
 def model(name: str) -> Response:
     """One model."""
     negotiate_media_type(JSON)
-    registry = current_service().models
-    return json_response(model_document(registry, name, registry.state(name)))
+    service = current_service()
+    return json_response(model_document(service, name, service.models.state(name)))
 
 
 def json_response(document: Any) -> Response:

@@ -9,6 +9,7 @@ from flask import current_app
 
 from polyseme.api.auth import ApiKeyAuth
 from polyseme.encoding.options import Limits
+from polyseme.encoding.sentences import pooled_part
 from polyseme.encoding.serialize import manifest_document
 from polyseme.errors import DrainingError, NotReadyError
 from polyseme.models.model import Model
@@ -85,15 +86,21 @@ def find_model(name: str | None) -> Model:
     return model
 
 
-def model_document(registry: Registry, name: str, state: ModelStatus) -> dict[str, Any]:
+def model_document(service: Service, name: str, state: ModelStatus) -> dict[str, Any]:
     """Return a model as in OpenAI's API, with its manifest, and its problem if it has one."""
+    pooling = service.settings.pooling
+    embeddings = {"pooling": pooling, "vectors": pooled_part(pooling)}
     return {
         "id": name,
         "object": "model",
         "owned_by": "polyseme",
-        "default": name == registry.default,
+        "default": name == service.models.default,
         "created": state.created,
         "status": "broken" if state.status == "broken" else "ok",
         **({"problem": state.problem} if state.problem else {}),
-        **(manifest_document(state.manifest) if state.manifest else {}),
+        **(
+            {"embeddings": embeddings, **manifest_document(state.manifest)}
+            if state.manifest
+            else {}
+        ),
     }

@@ -31,7 +31,7 @@ from polyseme.encoding.encode import (
     tokenize,
 )
 from polyseme.encoding.options import PER_TOKEN, EncodeOptions, Part
-from polyseme.encoding.sentences import POOLED, sentence_vector
+from polyseme.encoding.sentences import pooled_options, pooled_part, sentence_vector
 from polyseme.encoding.serialize import token_documents
 from polyseme.errors import InvalidError, PolysemeError, UnknownWordError
 from polyseme.models.model import Model
@@ -185,8 +185,8 @@ def _write_parquet(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Tot
     options = job.options
     width = model.manifest.dimension
     columns = _schema(job, width)
-    # Pooling takes contextual vectors, and rounds once, after it.
-    pooled: frozenset[Part] = frozenset({"contextual"} if options.pooling else ())
+    # A pooled vector is rounded once, after pooling.
+    pooled: frozenset[Part] = frozenset({pooled_part(options.pooling)} if options.pooling else ())
     choice = replace(options.choice, include=options.choice.include | pooled, dtype="float32")
     totals = Totals()
     properties = _properties(columns, options.compression)
@@ -362,7 +362,7 @@ def _write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
     if options.pooling:
         pooled = [
             sentence_vector(model, one, options.pooling)
-            for one in _encode_each(model, sentences, POOLED)
+            for one in _encode_each(model, sentences, pooled_options(options.pooling))
         ]
         vectors = np.array(pooled, np.float32).reshape(len(texts), model.manifest.dimension)
         arrays["vectors"] = cast(vectors, options.choice.dtype)

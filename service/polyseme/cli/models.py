@@ -112,6 +112,12 @@ _import_options = with_options(
     ),
     click.option("--limit", type=click.IntRange(1), help="Maximum number of words to read."),
     click.option(
+        "--subwords/--no-subwords",
+        default=None,
+        help="Compose unknown words of character n-grams, with vectors that are fitted to the"
+        " file's own words (fastText's .bin has its own); the default for 1,000 words or more.",
+    ),
+    click.option(
         "--dtype",
         type=click.Choice(get_args(Dtype)),
         default="float32",
@@ -215,6 +221,7 @@ def _parse_options(options: dict[str, Any], **more: Any) -> tuple[Path, ImportOp
         heads=options["heads"],
         replace=options["replace"],
         processes=options["processes"],
+        subwords=options["subwords"],
         facts={name: fact for name, fact in facts.items() if fact},
         **more,
     )

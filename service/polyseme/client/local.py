@@ -37,7 +37,13 @@ from polyseme.encoding.compare import Occurrence, compare, comparison_document
 from polyseme.encoding.encode import Timings, encode_sentence, tokenize
 from polyseme.encoding.neighbors import Neighbor, neighbors_of_vector, neighbors_of_word
 from polyseme.encoding.options import EncodeOptions, Limits
-from polyseme.encoding.sentences import POOLED, Pooling, check_dimensions, sentence_vector
+from polyseme.encoding.sentences import (
+    DEFAULT_POOLING,
+    Pooling,
+    check_dimensions,
+    pooled_options,
+    sentence_vector,
+)
 from polyseme.encoding.serialize import manifest_document
 from polyseme.encoding.trace import trace_document, trace_text
 from polyseme.errors import InvalidError
@@ -61,7 +67,7 @@ class LocalModel:
         self,
         model: Model,
         limits: Limits = UNLIMITED,
-        pooling: Pooling = "informativeness",
+        pooling: Pooling = DEFAULT_POOLING,
     ) -> None:
         self.model, self._limits, self._pooling = model, limits, pooling
 
@@ -131,11 +137,12 @@ class LocalModel:
 
         `pooling` defaults to the setting. Raises PolysemeError.
         """
-        sentences = tokenize(self.model, require_list(texts), POOLED, self._limits)
+        chosen = pooling or self._pooling
+        options = pooled_options(chosen)
+        sentences = tokenize(self.model, require_list(texts), options, self._limits)
         width, timings = check_dimensions(self.model, dimensions), Timings()
         with SINGLE_THREAD:
-            encoded = (encode_sentence(self.model, one, POOLED, timings) for one in sentences)
-            chosen = pooling or self._pooling
+            encoded = (encode_sentence(self.model, one, options, timings) for one in sentences)
             vectors = [sentence_vector(self.model, one, chosen, width) for one in encoded]
         return np.array(vectors, np.float32).reshape(len(vectors), width)
 

@@ -1,4 +1,4 @@
-"""Sentence vectors: the contextual vectors of a sentence, pooled to one vector of length 1."""
+"""Sentence vectors: the vectors of a sentence pooled to one vector of norm 1."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
@@ -7,15 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.encoding.encode import Encoded
-from polyseme.encoding.options import EncodeOptions
+from polyseme.encoding.options import EncodeOptions, Part
 from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
 from polyseme.tokenizer import ResolvedToken
 
-Pooling: TypeAlias = Literal["informativeness", "mean"]
-POOLED = EncodeOptions(include=frozenset({"contextual"}))
-"""The options of sentences that are pooled."""
+Pooling: TypeAlias = Literal["sif", "informativeness", "mean"]
+"""`sif`: unit static vectors by smooth inverse frequency. `informativeness` and `mean`: contextual
+vectors by informativeness, or with equal weights."""
+DEFAULT_POOLING: Pooling = "sif"
+SIF = 1e-4
+"""The relative frequency at which `sif` halves the weight of a word."""
+_RARE = 1e-3
+"""The same for informativeness: the word bias is log(1e-3 / (1e-3 + p))."""
 
 
 def check_dimensions(model: Model, dimensions: int | None) -> int:
@@ -26,14 +31,27 @@ def check_dimensions(model: Model, dimensions: int | None) -> int:
     return dimensions or d
 
 
+def pooled_part(pooling: Pooling) -> Part:
+    """Return the array that a pooling needs."""
+    return "static" if pooling == "sif" else "contextual"
+
+
+def pooled_options(pooling: Pooling) -> EncodeOptions:
+    """Return the options of sentences that are pooled."""
+    return EncodeOptions(include=frozenset({pooled_part(pooling)}))
+
+
 def sentence_vector(
-    model: Model, one: Encoded, pooling: Pooling = "informativeness", width: int | None = None
+    model: Model, one: Encoded, pooling: Pooling = DEFAULT_POOLING, width: int | None = None
 ) -> NDArray[np.float32]:
-    """The vector of a sentence, cut to `width` dimensions, of length 1. -> [width]
+    """Return the vector of a sentence, cut to `width` dimensions, of norm 1. -> [width]
 
     A sentence in which no word has a vector gives the zero vector.
     """
-    mean = weighted_mean(one.arrays["contextual"], token_weights(model, one.tokens, pooling))
+    vectors = one.arrays[pooled_part(pooling)]
+    if pooling == "sif":
+        vectors = unit(vectors)
+    mean = weighted_mean(vectors, token_weights(model, one.tokens, pooling))
     return require_finite(unit(mean[None, :width])[0]).astype(np.float32, copy=False)
 
 
@@ -53,16 +71,20 @@ def weighted_mean(vectors: Floats, weights: Floats) -> Floats:
 def token_weights(
     model: Model, tokens: Sequence[ResolvedToken], pooling: Pooling
 ) -> NDArray[np.float32]:
-    """The weight of each token in the mean; 0 for one without a vector. -> [n]
+    """Return the weight of each token in the mean; 0 for one without a vector. -> [n]
 
     `informativeness` is s = exp(word bias), up to a factor: 1e-3 / (1e-3 + p) for a word of
     relative frequency p (docs/closed-form.md), 1 for a composed one, and 1 for all if the model has
-    no word biases.
+    no word biases. `sif` is a / (a + p) with a = 1e-4 (Arora et al. 2017), where p follows from s.
     """
     known = np.array([t.row is not None or t.composed is not None for t in tokens], np.float32)
     if pooling == "mean" or model.word_bias is None or not known.any():
         return known
-    biases = [0.0 if t.row is None else float(model.word_bias[t.row]) for t in tokens]
+    biases = np.array([0.0 if t.row is None else model.word_bias[t.row] for t in tokens])
+    if pooling == "sif":
+        # log(a / (a + p)) for p = 1e-3·(exp(−bias) − 1), up to a constant; exp(−bias) may overflow.
+        biases = np.minimum(biases, 0)
+        biases -= np.log(_RARE - (_RARE - SIF) * np.exp(biases))
     logs = np.where(known, biases, -np.inf)
     weights: NDArray[np.float32] = np.exp(logs - logs.max()).astype(np.float32)
     return weights

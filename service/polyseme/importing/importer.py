@@ -20,6 +20,7 @@ from polyseme.importing import fasttext
 from polyseme.importing.formats import Format, guess_format, open_decompressed, read_head
 from polyseme.importing.loading import CHANGED, load
 from polyseme.importing.rows import VectorFile, scan
+from polyseme.importing.subwords import MIN_WORDS, fit_subwords
 from polyseme.importing.weights import (
     PARAMETER_FREE,
     AttentionWeights,
@@ -69,6 +70,8 @@ class ImportOptions:
     heads: int | None = None
     replace: bool = False
     processes: int = 1
+    subwords: bool | None = None
+    """whether to fit subword vectors; None: if the file has none and enough words"""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """manifest fields `licence`, `source` and `languages`"""
 
@@ -151,6 +154,7 @@ def import_vectors(
     if table.skipped:
         progress.say(f"{table.skipped} unusable rows were skipped.")
     attention = _attention(table, options, progress)
+    subwords = _subwords(table, options, progress)
     source = {"format": kind, "sha256": digest, "left_out": table.skipped}
     name = path.name.encode(errors="replace").decode()  # a file name may be any bytes
     facts = {"source": name, **options.facts}
@@ -161,7 +165,7 @@ def import_vectors(
             table.vectors,
             attention.layers,
             attention.word_bias,
-            subwords=table.subwords,
+            subwords=subwords,
             replace=options.replace,
             cased=any(word != word.lower() for word in table.words),
             training={**attention.facts, "file": source},
@@ -262,6 +266,20 @@ def _attention(table: VectorTable, options: ImportOptions, progress: Progress) -
             progress.say(_UNKNOWN_ORDER if by_rank is None else _UNSORTED)
     with progress.stage("weighing", 1):
         return in_closed_form(table.vectors, None, by_rank=bool(by_rank))
+
+
+def _subwords(table: VectorTable, options: ImportOptions, progress: Progress) -> Subwords | None:
+    """Return the subword vectors of the file, or fitted ones if it has none."""
+    if options.subwords is False:
+        return None
+    if table.subwords:
+        return table.subwords
+    fitted = fit_subwords(table.words, table.vectors, progress=progress)
+    if fitted is None and options.subwords:
+        raise CommandError(
+            f"--subwords needs at least {MIN_WORDS:,} words with a vector, and the file has fewer."
+        )
+    return fitted
 
 
 def _stored_weights(options: ImportOptions, words: int, width: int) -> AttentionWeights | None:

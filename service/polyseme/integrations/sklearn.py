@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.client.encoder import Text
-from polyseme.encoding.sentences import Pooling
+from polyseme.encoding.sentences import DEFAULT_POOLING, Pooling
 from polyseme.integrations import open_encoder
 
 try:
@@ -36,7 +36,7 @@ class ContextualVectorizer(
         model: str | None = None,
         *,
         url: str | None = None,
-        pooling: Pooling = "informativeness",
+        pooling: Pooling = DEFAULT_POOLING,
         dimensions: int | None = None,
     ) -> None:
         self.model = model

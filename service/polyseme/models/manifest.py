@@ -76,10 +76,12 @@ class LayerEntry(_Section):
 
 
 class SubwordsEntry(_Section):
-    """The range of lengths, in code points, of the n-grams in `subwords.npy`."""
+    """The range of lengths, in code points, of the n-grams in `subwords.npy`, and its dtype."""
 
     min_n: int = Field(ge=1, le=64)
     max_n: int = Field(ge=1, le=64)
+    dtype: Dtype | None = None
+    """None if the table has the dtype of the vectors"""
 
     @model_validator(mode="after")
     def _in_order(self) -> "SubwordsEntry":
@@ -119,10 +121,16 @@ class Manifest(_Section):
         if (self.subwords is None) != (SUBWORDS not in self.files):
             raise ValueError("the manifest must have both subwords and subwords.npy, or neither")
         for table, scales in SCALES_OF.items():
-            if (scales in self.files) != (self.dtype == "int8" and table in self.files):
+            quantized = table in self.files and self.dtype_of(table) == "int8"
+            if (scales in self.files) != quantized:
                 raise ValueError(
                     f"the manifest must list {scales} if {table} is int8, and only then"
                 )
         if self.dimension % self.heads and not self.tensors:
             raise ValueError("without weights, the number of heads must divide the dimension")
         return self
+
+    def dtype_of(self, table: FileName) -> Dtype:
+        """Return the dtype of the vectors, or of the table of subwords."""
+        own = self.subwords.dtype if self.subwords and table == SUBWORDS else None
+        return own or self.dtype

@@ -118,9 +118,10 @@ def _read_rows(
 ) -> Rows:
     """Map a table of `count` rows (None: any), with the scales of int8 rows. -> [V, d]"""
     shape = (count, manifest.dimension)
-    value_type = VALUE_TYPES[manifest.dtype]
+    dtype = manifest.dtype_of(name)
+    value_type = VALUE_TYPES[dtype]
     table = _read_array(folder, name, manifest, value_type, shape, verify=verify)
-    if manifest.dtype != "int8":
+    if dtype != "int8":
         return table
     scales = _read_array(folder, SCALES_OF[name], manifest, SCALE, (len(table),), verify=verify)
     return QuantizedRows(table, scales)

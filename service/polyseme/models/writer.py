@@ -58,9 +58,9 @@ def write_model(
 ) -> Manifest:
     """Write a model folder and read it back; return its manifest.
 
-    `vectors` [V, d] keep their dtype: float16, float32, or int8 for quantized rows; the table of
-    `subwords` must have the same dtype. `details` are the manifest fields that do not follow from
-    the arrays: `cased`, `languages`, `licence`, `source`, `training` and `quality`.
+    `vectors` [V, d] and the table of `subwords` keep their dtypes: float16, float32, or int8 for
+    quantized rows. `details` are the manifest fields that do not follow from the arrays: `cased`,
+    `languages`, `licence`, `source`, `training` and `quality`.
 
     An existing folder of that name is moved aside and removed once the new one is in place. Raises
     ModelFolderError if the folder exists and `replace` is false, or if `read_model` rejects the new
@@ -157,7 +157,12 @@ def _write_manifest(
     try:
         ngrams = None
         if subwords is not None:
-            ngrams = SubwordsEntry(min_n=subwords.min_n, max_n=subwords.max_n)
+            own = subwords.table.dtype != vectors.dtype
+            ngrams = SubwordsEntry(
+                min_n=subwords.min_n,
+                max_n=subwords.max_n,
+                dtype=subwords.table.dtype.name if own else None,
+            )
         manifest = Manifest(
             name=folder.name,
             dimension=vectors.shape[1],
@@ -172,8 +177,12 @@ def _write_manifest(
         )
     except ValidationError as error:
         raise ModelFolderError(manifest_problem(error)) from None
-    absent = {"subwords"} if manifest.subwords is None else None
-    document = json.dumps(manifest.model_dump(exclude=absent), indent=1, ensure_ascii=False) + "\n"
+    content = manifest.model_dump()
+    if manifest.subwords is None:
+        del content["subwords"]
+    elif manifest.subwords.dtype is None:
+        del content["subwords"]["dtype"]
+    document = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     with (folder / MANIFEST).open("wb") as file:
         file.write(document.encode())
         file.flush()

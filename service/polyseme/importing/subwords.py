@@ -1,0 +1,143 @@
+"""Subword vectors for files without them: unknown words are composed of character n-grams.
+
+The vectors of hashed n-grams are fitted so that their mean predicts the direction of a word's own
+vector, by ridge regression over the file's words. docs/decisions/0019 has the measurements.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyseme.engine.arrays import Floats, unit
+from polyseme.engine.quantization import Rows, quantize
+from polyseme.engine.subwords import Subwords, ngram_hashes
+from polyseme.progress import SILENT, Progress
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+MIN_WORDS = 1000
+"""A smaller vocabulary has too few words with the same n-grams."""
+MAX_WORDS = 200_000
+"""A larger vocabulary is represented by this many of its words, evenly spaced."""
+NGRAMS = (2, 4)
+"""The shortest and the longest n-gram, in code points, with `<` and `>` around the word."""
+RIDGE = 0.1
+MAX_ITERATIONS = 8
+_HELD_OUT = 50
+"""One word in this many is held out to choose the number of iterations."""
+_COLUMNS = 64
+"""Columns that are solved at once, which bounds memory."""
+_WORDS_AT_ONCE = 4096
+_LARGEST_NORM = 1e30
+
+
+def fit_subwords(
+    words: Sequence[str], vectors: Rows, buckets: int | None = None, progress: Progress = SILENT
+) -> Subwords | None:
+    """Fit int8 vectors of character n-grams to the vectors of words. [V, d] -> [B, d]
+
+    The table T minimizes Σ_w ‖mean of T over the n-grams of w − unit(x_w)‖² + 0.1·‖T‖², up to the
+    mean of all unit(x_w), which every row contains; conjugate gradients (Hestenes & Stiefel 1952)
+    stop at the iteration that predicts held-out words best. T is scaled by the median norm of the
+    vectors, so a composed vector is shorter than a known one, the more so the less its n-grams
+    agree: attention gives it less influence. There are as many buckets as words if `buckets` is
+    None. The same words and vectors give the same table on one machine. Returns None if fewer than
+    1,000 words have a direction.
+    """
+    rows, targets, norm = _targets(words, vectors)
+    if len(rows) < MIN_WORDS:
+        return None
+    size = buckets or len(rows)
+    design = _design([words[row] for row in rows.tolist()], size)
+    mean = targets.mean(axis=0)
+    targets -= mean
+    table = np.empty((size, targets.shape[1]), np.float32)
+    with progress.stage("composing", targets.shape[1] + _COLUMNS, in_bytes=False) as bar:
+        iterations = _best_iteration(design, targets[:, :_COLUMNS])
+        bar.advance(min(_COLUMNS, targets.shape[1]))
+        for start in range(0, targets.shape[1], _COLUMNS):
+            part = np.ascontiguousarray(targets[:, start : start + _COLUMNS])
+            for number, solution in enumerate(_solutions(design, part), 1):
+                if number == iterations:
+                    table[:, start : start + _COLUMNS] = solution
+                    break
+            bar.advance(part.shape[1])
+    table += mean
+    table *= np.float32(norm)
+    return Subwords(quantize(table), *NGRAMS)
+
+
+def _targets(
+    words: Sequence[str], vectors: Rows
+) -> tuple[NDArray[np.int64], NDArray[np.float32], float]:
+    """Return the rows to fit, their unit vectors and the median norm. -> [w], [w, d]"""
+    count = len(words)
+    rows = np.arange(min(count, MAX_WORDS)) * count // min(count, MAX_WORDS)
+    composable = Subwords(np.empty((0, 0)), *NGRAMS).composes
+    rows = rows[[composable(words[row]) for row in rows.tolist()]]
+    table = vectors[rows].astype(np.float32)
+    with np.errstate(over="ignore"):
+        norms = np.sqrt(np.vecdot(table, table, dtype=np.float64))
+    usable = norms > 0
+    norm = float(np.median(norms[usable])) if usable.any() else 0.0
+    return rows[usable], unit(table[usable]), min(norm, _LARGEST_NORM)
+
+
+def _design(words: Sequence[str], buckets: int) -> "sparse.csr_array":
+    """Return the weights of the buckets in each word: 1 / number of n-grams. -> [w, B], sparse"""
+    from scipy import sparse  # noqa: PLC0415 - slow import
+
+    columns, counts = [], []
+    for start in range(0, len(words), _WORDS_AT_ONCE):
+        for hashes in ngram_hashes(words[start : start + _WORDS_AT_ONCE], *NGRAMS):
+            columns.append((hashes.astype(np.int64) % buckets).astype(np.int32))
+            counts.append(len(hashes))
+    sizes = np.array(counts)
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    weights = np.repeat(1 / sizes, sizes).astype(np.float32)
+    shape = (len(words), buckets)
+    return sparse.csr_array((weights, np.concatenate(columns), ends), shape=shape)
+
+
+def _best_iteration(design: "sparse.csr_array", targets: Floats) -> int:
+    """Return the number of iterations that predicts held-out words best. [w, B], [w, c]"""
+    held = np.arange(len(targets)) % _HELD_OUT == 0
+    test, expected = design[held], unit(targets[held])
+    scores = [
+        float(np.vecdot(unit(test @ solution), expected).mean())
+        for solution in _solutions(design[~held], targets[~held])
+    ]
+    return 1 + int(np.argmax(scores))
+
+
+def _solutions(design: "sparse.csr_array", targets: Floats) -> Iterator[Floats]:
+    """Yield the table after each iteration of preconditioned conjugate gradients. -> [B, c]
+
+    Each column is a problem of its own: (AᵀA + 0.1·I)·t = Aᵀy. The array is reused.
+    """
+    transposed = design.T.tocsr()
+    diagonal = np.asarray(design.multiply(design).sum(axis=0)).reshape(-1, 1) + RIDGE
+    solution = np.zeros((design.shape[1], targets.shape[1]), np.float32)
+    residual = transposed @ targets
+    scaled = residual / diagonal
+    direction = scaled.copy()
+    product = _dot(residual, scaled)
+    for _ in range(MAX_ITERATIONS):
+        image = transposed @ (design @ direction) + np.float32(RIDGE) * direction
+        curvature = _dot(direction, image)
+        step = product / np.where(curvature > 0, curvature, 1)
+        solution += step * direction
+        yield solution
+        residual -= step * image
+        scaled = residual / diagonal
+        previous, product = product, _dot(residual, scaled)
+        direction = scaled + product / np.where(previous > 0, previous, 1) * direction
+
+
+def _dot(a: Floats, b: Floats) -> Floats:
+    """Return the dot product of each pair of columns. [B, c], [B, c] -> [c]"""
+    result: Floats = np.einsum("bc,bc->c", a, b)
+    return result

@@ -1,0 +1,106 @@
+"""Subword vectors fitted to a file's own words."""
+
+import numpy as np
+import pytest
+
+from polyseme.command_error import CommandError
+from polyseme.engine.arrays import unit
+from polyseme.engine.quantization import QuantizedRows
+from polyseme.importing import subwords as fitting
+from polyseme.importing.importer import ImportOptions, import_vectors
+from polyseme.importing.subwords import MIN_WORDS, fit_subwords
+from polyseme.models.reader import read_model
+
+STEMS = [a + b + c for a in "bdfgklmnprst" for b in "aeiou" for c in "bdfgklmnprst"]
+ENDINGS = ["ing", "ed", "er", "ness"]
+WORDS = [stem + ending for stem in STEMS for ending in ENDINGS]
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    """A vector for each stem plus one for each ending, so that compositions can be right. [V, d]"""
+    rng = np.random.default_rng(3)
+    letters = rng.standard_normal((3, 128, 20))
+    stems = np.array([sum(letters[i, ord(one)] for i, one in enumerate(s)) for s in STEMS])
+    endings = 2 * rng.standard_normal((len(ENDINGS), 20))
+    return (5 * (stems[:, None] + endings)).reshape(-1, 20).astype(np.float32)
+
+
+def test_held_out_words_are_composed_near_their_own_vectors(vectors):
+    out = np.arange(len(WORDS)) % 7 == 0
+    known = [word for word, gone in zip(WORDS, out, strict=True) if not gone]
+    fitted = fit_subwords(known, vectors[~out])
+    assert isinstance(fitted.table, QuantizedRows)
+    composed = fitted.vectors([word for word, gone in zip(WORDS, out, strict=True) if gone])
+    cosines = np.vecdot(unit(composed), unit(vectors[out]))
+    assert cosines.mean() > 0.8
+    # Regression shrinks: a composed vector is shorter than a known one.
+    norms = np.linalg.norm(composed, axis=1)
+    assert np.median(norms) < np.median(np.linalg.norm(vectors, axis=1))
+
+
+def test_the_table_minimizes_the_documented_loss(vectors, monkeypatch):
+    # All iterations of conjugate gradients against the normal equations.
+    monkeypatch.setattr(fitting, "MAX_ITERATIONS", 200)
+    design = fitting._design(WORDS[:1200], 300)
+    targets = unit(vectors[:1200])
+    *_, found = fitting._solutions(design, targets)
+    dense = design.toarray().astype(np.float64)
+    expected = np.linalg.solve(dense.T @ dense + fitting.RIDGE * np.eye(300), dense.T @ targets)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_the_same_words_give_the_same_bits(vectors):
+    first, second = (fit_subwords(WORDS, vectors, 500) for _ in range(2))
+    assert len(first.table) == 500
+    assert first.table.integers.tobytes() == second.table.integers.tobytes()
+    assert first.table.scales.tobytes() == second.table.scales.tobytes()
+
+
+def test_a_large_vocabulary_is_sampled_and_zero_vectors_are_skipped(vectors, monkeypatch):
+    monkeypatch.setattr(fitting, "MAX_WORDS", 1100)
+    holes = vectors.copy()
+    holes[::50] = 0
+    rows, targets, norm = fitting._targets(WORDS, holes)
+    assert len(rows) < 1100 and holes[rows].any(axis=1).all()
+    assert np.linalg.norm(targets, axis=1) == pytest.approx(1)
+    assert norm == pytest.approx(np.median(np.linalg.norm(holes[rows], axis=1)))
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e36])
+def test_vectors_of_any_size_give_finite_subwords(vectors, scale):
+    fitted = fit_subwords(WORDS, vectors * np.float32(scale), 64)
+    assert np.isfinite(fitted.vectors(["nabbing", "x"])).all()
+
+
+def test_few_words_are_not_enough(vectors):
+    assert fit_subwords(WORDS[: MIN_WORDS - 1], vectors[: MIN_WORDS - 1]) is None
+
+
+def glove(path, words, vectors):
+    rows = zip(words, vectors.tolist(), strict=True)
+    path.write_text("".join(f"{word} {' '.join(map(str, row))}\n" for word, row in rows))
+    return path
+
+
+@pytest.mark.parametrize(("wanted", "has"), [(None, True), (True, True), (False, False)])
+def test_an_import_fits_subwords_unless_they_are_switched_off(tmp_path, vectors, wanted, has):
+    file = glove(tmp_path / "v.txt", WORDS, vectors)
+    options = ImportOptions(format="glove", subwords=wanted)
+    manifest = import_vectors(file, tmp_path / "models" / "v", options)
+    assert (manifest.subwords is not None) == has
+    if has:
+        assert manifest.subwords.dtype == "int8" and manifest.dtype == "float32"
+        model = read_model(tmp_path / "models" / "v")
+        (token,) = model.tokenizer.words(["gabbling"], "auto")
+        assert token.composed == "gabbling"
+        assert model.static([token]).any()
+
+
+def test_a_small_file_has_subwords_only_on_request_which_is_then_rejected(tmp_path, vectors):
+    file = glove(tmp_path / "v.txt", WORDS[:50], vectors[:50])
+    manifest = import_vectors(file, tmp_path / "v", ImportOptions(format="glove"))
+    assert manifest.subwords is None
+    with pytest.raises(CommandError, match="--subwords needs at least 1,000 words"):
+        import_vectors(file, tmp_path / "w", ImportOptions(format="glove", subwords=True))
+    assert not (tmp_path / "w").exists()
