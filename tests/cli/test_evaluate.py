@@ -135,7 +135,7 @@ def test_a_service_that_needs_a_key_or_does_not_respond_is_reported(
     client = serve(models_dir=models_dir, model="tiny", workers=1, api_keys="secret")
     done = polyseme("evaluate", "wic", sets, "--url", client.base_url)
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr == b"polyseme: The service answers 401: The key is missing or wrong.\n"
+    assert done.stderr == b"polyseme: The service responds with 401: The key is missing or wrong.\n"
     done = polyseme("evaluate", "wic", sets, "--url", f"127.0.0.1:{free_port()}")
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"must look like http://127.0.0.1:8000" in done.stderr
@@ -184,8 +184,8 @@ def test_an_impossible_measurement_is_reported_in_one_sentence_without_a_file(
         (["wic", "SETS", "--systems", "bert"], "the systems are most-frequent, static,"),
         (["wic", "SETS", "--systems", "mean", "--no-controls"], "not both"),
         (["wic", "SETS", "--systems", "most-frequent"], "no most frequent sense"),
-        (["similarity", "SETS", "--systems", "mean"], "static vectors alone"),
-        (["similarity", "SETS", "--compare"], "static vectors alone"),
+        (["similarity", "SETS", "--systems", "mean"], "static vectors only"),
+        (["similarity", "SETS", "--compare"], "static vectors only"),
         (["wic", "SETS", "--plot", "picture.pdf"], "end in .png or .svg"),
         (["wic", "SETS", "--json", "nowhere/a.json"], "there is no such folder"),
         (["wic", "SETS", "--json", "/dev/null"], "is not a regular file"),

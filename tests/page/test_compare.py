@@ -243,6 +243,25 @@ def test_the_request_has_the_number_of_neighbors_and_the_case(
     assert card(reader, "A: Apple").get_by_role("list").first.get_by_role("link").count() == 3
 
 
+def test_a_share_moves_the_occurrences_together_and_is_kept_in_the_address(
+    open_page: Open, client: httpx.Client, tmp_path: Path
+) -> None:
+    reader = open_page(address(APPLES))
+    share = reader.page.get_by_label("Share of the static vector")
+    assert share.input_value() == ""
+    share.select_option("4")
+    reader.settle()
+    given = asked(client, APPLES, neighbors=8, share=4)
+    assert reader.saved_json(tmp_path) == given
+    assert "share=4" in reader.page.url
+    assert (
+        given["contextual_similarity"][0][1] > asked(client, APPLES)["contextual_similarity"][0][1]
+    )
+    reader.page.reload()
+    reader.settle()
+    assert share.input_value() == "4"
+
+
 ODD: list[object] = [
     "",
     "[",

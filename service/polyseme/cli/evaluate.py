@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import orjson
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 _EXTRA = ("sklearn", "scipy", "matplotlib", "httpx")
 _TASKS = ("coarsewsd", "wic", "similarity")
 _SYSTEMS = (MOST_FREQUENT, *NAMES, MINILM)
-_IMAGES = {".png": "png", ".svg": "svg"}
-_KEY = f"{PREFIX}API_KEY"
+IMAGES: dict[str, Literal["png", "svg"]] = {".png": "png", ".svg": "svg"}
+API_KEY = f"{PREFIX}API_KEY"
 """The environment variable with a service's key; every user of the machine can read a flag."""
 
 
@@ -61,17 +61,23 @@ def _check_output(
         raise click.BadParameter("there is no such folder.")
     if file and file.exists() and not file.is_file():
         raise click.BadParameter("the path exists and is not a regular file.")
-    if file and option.name == "plot" and file.suffix.lower() not in _IMAGES:
+    if file and option.name == "plot" and file.suffix.lower() not in IMAGES:
         raise click.BadParameter("the name must end in .png or .svg.")
     return file
 
 
-_json_option = click.option(
+json_option = click.option(
     "--json",
     "document",
     type=click.Path(path_type=Path, dir_okay=False),
     callback=_check_output,
     help="Output file for the results as JSON.",
+)
+plot_option = click.option(
+    "--plot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=_check_output,
+    help="A file for the results as a picture, .png or .svg.",
 )
 
 
@@ -91,7 +97,7 @@ _json_option = click.option(
 )
 @click.option("--controls/--no-controls", default=True, help="Measure the baselines too.")
 @click.option("--compare", is_flag=True, help="Measure all-MiniLM-L6-v2 too (polyseme[compare]).")
-@_json_option
+@json_option
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -111,28 +117,29 @@ def evaluate(
     del settings
     names = _system_names(task, options)
     config = EvaluationConfig(task, directory, names, options["split"] or "dev", ConsoleProgress())
-    measure = _import_measure()
+    measure = import_measure()
     if options["url"]:
-        service = measure.ServiceSource(options["url"], options["model"], os.environ.get(_KEY))
+        service = measure.ServiceSource(options["url"], options["model"], os.environ.get(API_KEY))
         results = measure.measure_service(service, config)
     else:
         results = measure.measure_model(registry.model(options["model"]), config)
     click.echo(measure.table(results))
     with exit_on_signals():
         if options["document"]:
-            _write_json(options["document"], measure.document(results))
+            write_json(options["document"], measure.document(results))
         if options["plot"]:
-            kind = _IMAGES[options["plot"].suffix.lower()]
+            kind = IMAGES[options["plot"].suffix.lower()]
             plots = import_module("polyseme.evaluation.plots")
             atomic_write(options["plot"], plots.plot_results(results, kind))
 
 
-def _write_json(path: Path, document: Mapping[str, Any]) -> None:
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a document as indented JSON."""
     style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     atomic_write(path, orjson.dumps(document, option=style))
 
 
-def _import_measure() -> ModuleType:
+def import_measure() -> ModuleType:
     """Import the code that needs the heavy packages of the extra `evaluate`."""
     if missing := [name for name in _EXTRA if find_spec(name) is None]:
         raise CommandError(
@@ -216,7 +223,7 @@ _EXAMPLE_WORDS = 5
     show_default=True,
     help="Seed of the random number generators.",
 )
-@_json_option
+@json_option
 @model_option
 @with_registry
 def attention(
@@ -227,7 +234,7 @@ def attention(
     ARCHIVE contains sentences with sense tags, in a format of `polyseme train --tags`.
     """
     del settings
-    _import_measure()
+    import_measure()
     from polyseme.evaluation.explanation import explain  # noqa: PLC0415 - loads scikit-learn
     from polyseme.evaluation.senses import collect_senses  # noqa: PLC0415 - likewise
     from polyseme.evaluation.sources import LocalSource  # noqa: PLC0415 - likewise
@@ -244,7 +251,7 @@ def attention(
     click.echo(_explanation_table(explained))
     if options["document"]:
         with exit_on_signals():
-            _write_json(options["document"], {**explained.document(), "chosen_lemmas": lemmas})
+            write_json(options["document"], {**explained.document(), "chosen_lemmas": lemmas})
 
 
 def _lemma_filter(model: Model, lemmas: str) -> Callable[[str], bool]:

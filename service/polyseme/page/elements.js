@@ -91,6 +91,20 @@ export function countField(page, label, usual) {
   };
 }
 
+const SHARES = ["0", "0.2", "0.5", "1", "2", "4"];
+
+/** Return the select box for `share`: its `element` and `show(share)`. It lists the address's share as well. */
+export function shareField(page) {
+  const select = selectBox([], "", (share) => page.update({ share }));
+  return {
+    element: labeled("Share of the static vector", select),
+    show(share) {
+      const listed = share && !SHARES.includes(share) ? [...SHARES, share] : SHARES;
+      setOptions(select, [["", "the model's"], ...listed.map((each) => [each, each])], share);
+    },
+  };
+}
+
 /** Return `k` as a number to send. Other text is sent unchanged, and the service rejects it. */
 export function countOf(k) {
   return k.trim() && Number.isFinite(Number(k)) ? Number(k) : k;

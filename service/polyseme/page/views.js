@@ -18,7 +18,7 @@ export const VIEWS = {
   },
   compare: {
     title: "Compare",
-    defaults: { occurrences: OCCURRENCES[0][1], model: "", case: "auto", k: "8" },
+    defaults: { occurrences: OCCURRENCES[0][1], model: "", case: "auto", k: "8", share: "" },
     load: () => import("./compare/view.js"),
   },
   steps: {

@@ -2,7 +2,7 @@
 
 import { formatOccurrences, keepWord, MAX_OCCURRENCES, MIN_OCCURRENCES, tokenIndex, wordAt } from "./occurrences.js";
 import { categoryColor } from "../colors.js";
-import { caseField, countField, h, labeled, modelField } from "../elements.js";
+import { caseField, countField, h, labeled, modelField, shareField } from "../elements.js";
 import { OCCURRENCES } from "../examples.js";
 import { letter } from "../text.js";
 
@@ -26,6 +26,7 @@ export class CompareForm {
     this.adder = h("button", { type: "button", class: "quiet", onclick: () => this.#add() }, "Add a sentence");
     this.limits = h("span", { class: "muted status", role: "status" });
     this.count = countField(page, "Number of neighbors", COUNTS);
+    this.share = shareField(page);
     this.cases = caseField(page);
     this.model = modelField(page);
     this.element = h(
@@ -34,7 +35,11 @@ export class CompareForm {
       h("div", { class: "buttons", role: "group", "aria-label": "Examples" }, this.examples),
       this.rows,
       h("div", { class: "buttons" }, this.adder, this.limits),
-      h("div", { class: "controls" }, this.count.element, this.cases.element, this.model.element),
+      h(
+        "div",
+        { class: "controls" },
+        this.count.element, this.share.element, this.cases.element, this.model.element,
+      ),
     );
   }
 
@@ -54,6 +59,7 @@ export class CompareForm {
     if (this.limits.textContent !== limits) this.limits.textContent = limits;
     this.examples.forEach((button, i) => button.setAttribute("aria-pressed", String(OCCURRENCES[i][1] === json)));
     this.count.show(state.k);
+    this.share.show(state.share);
     this.cases.show(state.case);
     this.model.show(state.model);
   }

@@ -79,6 +79,7 @@ class CompareView {
       occurrences: occurrences.map(({ text, word, nth }) => ({ text, word, ...(nth && { nth }) })),
       neighbors: countOf(state.k),
       map: true,
+      ...(state.share && { share: countOf(state.share) }),
       ...modelAndCase(state),
     });
     if (response && state === this.state) this.#draw(response, occurrences);
@@ -111,8 +112,9 @@ class CompareView {
   #drawMap(response, words) {
     const [first, second] = response.map.explained_variance_ratio;
     this.map.caption.textContent = "The first two principal components of the unit vectors, with"
-      + ` ${percent(first + second)} of their variance. Each contextual vector is drawn at the point from which its`
-      + " neighbors are searched, slightly closer to the static vector.";
+      + ` ${percent(first + second)} of their variance.${this.state.share ? ""
+        : " Each contextual vector is drawn at the point from which its neighbors are searched, slightly closer to"
+        + " the static vector."}`;
     this.pointed.replaceChildren();
     const points = mapPoints(response);
     if (!points.length) return this.map.show(null);

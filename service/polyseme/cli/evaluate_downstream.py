@@ -1,0 +1,125 @@
+"""`polyseme evaluate tagging | sentences | pseudowords`: what vectors are worth to a pipeline."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from polyseme.atomic_files import atomic_write
+from polyseme.cli.evaluate import (
+    API_KEY,
+    IMAGES,
+    import_measure,
+    json_option,
+    plot_option,
+    write_json,
+)
+from polyseme.cli.options import exit_on_signals, model_option, with_options, with_registry
+from polyseme.cli.progress import ConsoleProgress
+from polyseme.models.registry import Registry
+from polyseme.settings import Settings
+
+if TYPE_CHECKING:
+    from polyseme.client.encoder import Encoder
+    from polyseme.evaluation.results import Results
+
+_options = with_options(
+    click.option("--url", help="Measure a running service, such as http://127.0.0.1:8000."),
+    click.option(
+        "--compare", is_flag=True, help="Measure all-MiniLM-L6-v2 too (polyseme[compare])."
+    ),
+    json_option,
+    plot_option,
+    model_option,
+)
+_file = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command("evaluate tagging")
+@click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option(
+    "--hidden", is_flag=True, help="A probe with a hidden layer of 256 instead of a linear one."
+)
+@_options
+@with_registry
+def tagging(
+    directory: Path, registry: Registry, settings: Settings, *, hidden: bool, **options: Any
+) -> None:
+    """Train a classifier of tokens on static vectors, contextual vectors and features.
+
+    DIRECTORY has train.tsv and dev.tsv: a token, a tab and a tag in each line, an empty line after
+    each sentence. The score is the accuracy, or the F1 of spans for BIO tags.
+    """
+    del settings
+    import_measure()
+    from polyseme.evaluation.downstream import measure_tagging  # noqa: PLC0415 - loads scikit-learn
+
+    encoder, progress = _encoder(registry, options), ConsoleProgress()
+    compare = options["compare"]
+    _report(
+        measure_tagging(encoder, directory, hidden=hidden, compare=compare, progress=progress),
+        options,
+    )
+
+
+@click.command("evaluate sentences")
+@click.argument("file", type=_file)
+@_options
+@with_registry
+def sentences(file: Path, registry: Registry, settings: Settings, **options: Any) -> None:
+    """Compare cosines of sentence vectors with the similarity that people see.
+
+    FILE has a score and two sentences in each line, separated by tabs, as in the STS benchmark.
+    """
+    del settings
+    import_measure()
+    from polyseme.evaluation.downstream import measure_sentences  # noqa: PLC0415 - loads SciPy
+
+    encoder = _encoder(registry, options)
+    compare = options["compare"]
+    _report(measure_sentences(encoder, file, compare=compare, progress=ConsoleProgress()), options)
+
+
+@click.command("evaluate pseudowords")
+@click.argument("file", type=_file)
+@_options
+@with_registry
+def pseudowords(file: Path, registry: Registry, settings: Settings, **options: Any) -> None:
+    """Tell two words that are hidden in the same way apart by their contexts.
+
+    FILE is JSONL, also .xz: `words`, and `occurrences` with `sense`, `index` and `tokens`.
+    """
+    del settings
+    import_measure()
+    from polyseme.evaluation.downstream import measure_pseudowords  # noqa: PLC0415 - loads SciPy
+
+    encoder = _encoder(registry, options)
+    compare = options["compare"]
+    found = measure_pseudowords(encoder, file, compare=compare, progress=ConsoleProgress())
+    _report(found, options)
+
+
+def _encoder(registry: Registry, options: dict[str, Any]) -> "Encoder":
+    """The model in this process, or the service at the URL."""
+    if options["url"]:
+        from polyseme.client.client import Client  # noqa: PLC0415 - loads httpx
+
+        return Client(options["url"], os.environ.get(API_KEY) or "", model=options["model"])
+    from polyseme.client.local import LocalModel  # noqa: PLC0415 - slow import
+
+    return LocalModel(registry.model(options["model"]))
+
+
+def _report(results: "Results", options: dict[str, Any]) -> None:
+    """Print the table, and write the files that were asked for."""
+    from polyseme.evaluation.plots import plot_results  # noqa: PLC0415 - loads Matplotlib
+    from polyseme.evaluation.results import document, table  # noqa: PLC0415 - likewise
+
+    click.echo(table(results))
+    with exit_on_signals():
+        if options["document"]:
+            write_json(options["document"], document(results))
+        if options["plot"]:
+            kind = IMAGES[options["plot"].suffix.lower()]
+            atomic_write(options["plot"], plot_results(results, kind))
