@@ -33,6 +33,7 @@ from wiki_text import prepare
 
 from polyseme.engine.quantization import quantize
 from polyseme.evaluation.measure import quality
+from polyseme.importing.subwords import NGRAMS, fit_subwords
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
@@ -40,6 +41,8 @@ from polyseme.training.closed_form import fold_values, informativeness
 
 WIDTH, EPOCHS, SEED = 300, 4, 1
 WORD2VEC = {"sg": 1, "negative": 5, "window": 6, "sample": 1e-4, "min_count": 1, "workers": 1}
+BUCKETS = 38_000
+"""Rows of n-grams: as many as 45 MB hold beside the rest of the model."""
 HERE = Path(__file__).parent
 RECIPE = HERE / "wiki-en-recipe.json"
 STARTED, TRAINED = "wiki-en-start", "wiki-en-trained"
@@ -143,10 +146,17 @@ def write(work: Path, summary: dict[str, Any], data: Path | None, folder: Path) 
     values, layer = fold_values(model.vectors, model.layers[0])
     table, facts = quantize(values), facts_of(summary, model)
     words = list(summary["counts"])
-    write_model(folder, words, table, [layer], model.word_bias, **facts)
+    subwords = fit_subwords(words, table, BUCKETS)
+    if subwords:
+        facts["training"]["subwords"] = {"buckets": BUCKETS, "ngrams": list(NGRAMS)}
+
+    def write_folder() -> None:
+        write_model(folder, words, table, [layer], model.word_bias, subwords=subwords, **facts)
+
+    write_folder()
     if data:
         facts["quality"] = quality(read_model(folder), data)
-        write_model(folder, words, table, [layer], model.word_bias, **facts)
+        write_folder()
     (folder / "LICENSE").write_text(NOTICE)
 
 

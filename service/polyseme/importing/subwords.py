@@ -1,7 +1,7 @@
 """Subword vectors for files without them: unknown words are composed of character n-grams.
 
 The vectors of hashed n-grams are fitted so that their mean predicts the direction of a word's own
-vector, by ridge regression over the file's words. docs/decisions/0019 has the measurements.
+vector, by ridge regression over the file's words. docs/decisions/0021 has the measurements.
 """
 
 from collections.abc import Iterator, Sequence
