@@ -9,8 +9,8 @@
 3. `wiki_start.py` initializes the heads in closed form;
 4. `polyseme train` trains weights and vectors on the sense tags (--tags) and the same text, with
    `wiki-en-recipe.json`; without tags, this step is skipped;
-5. the values are folded into the vectors, the rows are quantized to int8, and `models/wiki-en`
-   is written.
+5. the values are folded into the vectors, the rows are quantized to int8, subword vectors are
+   fitted to them, and `models/wiki-en` is written.
 
 Each step stores its result in the work folder, and is skipped if that exists.
 """

@@ -15,6 +15,7 @@ ENGINE, TOKENIZER, ERRORS = "polyseme.engine", "polyseme.tokenizer", "polyseme.e
 KEYS, ATOMIC = "polyseme.api_keys", "polyseme.atomic_files"
 PROGRESS, COMMAND_ERROR = "polyseme.progress", "polyseme.command_error"
 MODELS, ENCODING, SETTINGS = "polyseme.models", "polyseme.encoding", "polyseme.settings"
+SENSES = "polyseme.senses"
 API, OBSERVABILITY = "polyseme.api", "polyseme.observability"
 IMPORTING, EVALUATION, TRAINING = "polyseme.importing", "polyseme.evaluation", "polyseme.training"
 CLIENT, BULK, VERSION = "polyseme.client", "polyseme.bulk", "polyseme.__version__"
@@ -29,6 +30,7 @@ MAY_IMPORT = {
     COMMAND_ERROR: set(),
     MODELS: {ENGINE, TOKENIZER, ERRORS, ATOMIC, "numpy", "orjson", "safetensors", "pydantic"},
     ENCODING: {MODELS, ENGINE, TOKENIZER, ERRORS, "numpy", "orjson", "pybase64"},
+    SENSES: {ENCODING, MODELS, ENGINE, TOKENIZER, ERRORS, "numpy", "scipy"},
     TRAINING: {
         *(ENGINE, TOKENIZER, MODELS, ATOMIC, PROGRESS, COMMAND_ERROR),
         *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", "zstandard"),
@@ -53,17 +55,19 @@ MAY_IMPORT = {
     },
     API: {
         *("polyseme.engine.arrays", TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, KEYS, VERSION),
+        SENSES,
         *(OBSERVABILITY, "flask", "flask_cors", "flask_limiter", "werkzeug", "pydantic"),
         *("pydantic_core", "numpy", "orjson", "pybase64", "regex", "threadpoolctl"),
     },
     "polyseme.server": {API, OBSERVABILITY, ERRORS, SETTINGS, "gunicorn", "orjson"},
     "polyseme.cli": {
         *(ENGINE, TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, IMPORTING, EVALUATION, TRAINING),
+        SENSES,
         *(KEYS, ATOMIC, BULK, CLIENT, PROGRESS, COMMAND_ERROR, VERSION),
         *("click", "numpy", "orjson", "pydantic", "tqdm"),
     },
     CLIENT: {
-        *(TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, VERSION),
+        *(TOKENIZER, ERRORS, MODELS, ENCODING, SENSES, SETTINGS, VERSION),
         *("numpy", "orjson", "pybase64", "httpx", "httpx_retries", "threadpoolctl"),
     },
     "polyseme.integrations": {

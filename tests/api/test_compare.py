@@ -103,9 +103,11 @@ def test_the_nth_of_several_occurrences_can_be_chosen(client: httpx.Client) -> N
 
 
 def test_an_unknown_word_is_compared_by_its_context(client: httpx.Client) -> None:
+    # Too long for subwords to compose it.
+    word = "qzxqzx" * 50
     pair = [
-        {"text": "a qzxqzx of the river", "word": "qzxqzx"},
-        {"text": "qzxqzx", "start": 0, "end": 6},
+        {"text": f"a {word} of the river", "word": word},
+        {"text": word, "start": 0, "end": len(word)},
     ]
     document = compare(client, pair)
     first, second = document["occurrences"]
@@ -167,7 +169,8 @@ def test_a_map_is_returned_on_request(client: httpx.Client) -> None:
 
 
 def test_a_word_without_a_vector_has_no_position_on_the_map(client: httpx.Client) -> None:
-    occurrences = [{"text": "qqzzxx", "word": "qqzzxx"}, {"text": "the bank", "word": "bank"}]
+    word = "qqzzxx" * 50
+    occurrences = [{"text": word, "word": word}, {"text": "the bank", "word": "bank"}]
     answer = client.post("/v1/compare", json={"occurrences": occurrences, "map": True})
     CompareResponse.model_validate(answer.json())
     assert answer.json()["map"]["static"][0] is None

@@ -142,7 +142,7 @@ def test_float16_halves_the_output_and_rounds_the_values(client: httpx.Client) -
 def test_an_unknown_word_is_zero_masked_and_counted(
     client: httpx.Client,
 ) -> None:
-    document = encode(client, input="the river qzxqzx flows")
+    document = encode(client, input="the river qzxqzx flows", oov="zero")
     result = document["results"][0]
     assert result["tokens"][2]["resolution"] == "oov"
     assert result["tokens"][2]["key"] is None
@@ -153,7 +153,7 @@ def test_an_unknown_word_is_zero_masked_and_counted(
 
 
 def test_a_sentence_of_unknown_words_gives_no_nan(client: httpx.Client) -> None:
-    result = encode(client, input="qzxqzx wvwvxx")["results"][0]
+    result = encode(client, input="qzxqzx wvwvxx", oov="zero")["results"][0]
     assert not arrays(result, "contextual").any()
     np.testing.assert_array_equal(arrays(result, "attention")[0, 0], np.eye(2))
 
@@ -182,7 +182,7 @@ def test_case_is_chosen_by_the_request_and_reported(
     client: httpx.Client, case: str, resolutions: list[str]
 ) -> None:
     words = [["The", "china", "WATERFALL", "ibm"]]
-    tokens = encode(client, input=words, case=case, include=[])["results"][0]["tokens"]
+    tokens = encode(client, input=words, case=case, include=[], oov="zero")["results"][0]["tokens"]
     assert [t["resolution"] for t in tokens] == resolutions
 
 

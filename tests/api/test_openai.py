@@ -34,7 +34,8 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tiny(make_client, place) -> httpx.Client:
-    return make_client(models_dir=place, model="tiny")
+    """A service that pools contextual vectors; the default pools static ones."""
+    return make_client(models_dir=place, model="tiny", pooling="informativeness")
 
 
 def ask(client, texts, **fields):
@@ -92,6 +93,25 @@ def test_the_setting_or_the_request_selects_the_plain_mean(make_client, place, t
         assert vectors(client, ["river bank"], pooling="mean").tobytes() == found.tobytes()
         again = vectors(client, ["river bank"], pooling="informativeness")
         assert again.tobytes() == weighted.tobytes()
+
+
+def test_the_default_is_the_mean_of_unit_static_vectors_by_smooth_inverse_frequency(
+    make_client, place, tiny
+):
+    # exp(word bias) = 1e-3 / (1e-3 + p) is 1/16 for river and 1/8 for bank.
+    frequencies = 1e-3 * (np.array([16, 8]) - 1)
+    x = VECTORS[[WORDS.index("river"), WORDS.index("bank")]].astype(np.float64)
+    mean = (1e-4 / (1e-4 + frequencies)) @ (x / np.linalg.norm(x, axis=1, keepdims=True))
+    default = make_client(models_dir=place, model="tiny")
+    (found,) = vectors(default, ["river bank"])
+    assert found == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
+    assert vectors(tiny, ["river bank"], pooling="sif").tobytes() == found.tobytes()
+    for client, pooling, kind in (
+        (default, "sif", "static"),
+        (tiny, "informativeness", "contextual"),
+    ):
+        shown = client.get("/v1/models/tiny").json()["embeddings"]
+        assert shown == {"pooling": pooling, "vectors": kind}
 
 
 def test_base64_is_the_same_numbers_to_the_last_bit(tiny):

@@ -39,6 +39,7 @@ def fasttext(tmp_path_factory):
     subwords = Subwords(vectors.vectors_ngrams, vectors.min_n, vectors.max_n)
     words, table = vectors.index_to_key, vectors.vectors
     write_model(folder / "fast", words, table, subwords=subwords, cased=True)
+    write_model(folder / "bare", words, table, cased=True)
     return vectors, folder
 
 
@@ -49,7 +50,7 @@ def oracle(fasttext):
 
 @pytest.fixture(scope="module")
 def fast(make_client, fasttext) -> httpx.Client:
-    """A service whose default model has subwords; the bundled one has none."""
+    """A service whose default model has subwords; `bare` has none."""
     return make_client(models_dir=fasttext[1], model="fast")
 
 
@@ -108,11 +109,11 @@ def test_the_request_selects_the_treatment_of_unknown_words(fast: httpx.Client) 
     assert not np.any(zero["results"][0]["static"][1])
     assert refusal(fast, **body, oov="error")["words"] == ["qzxqzx"]
     document = encode(fast, **body, model=BUNDLED)
-    assert tokens(document)[1] == ("qzxqzx", "oov")
+    assert tokens(document)[1] == ("qzxqzx", "subword")
 
 
 def test_composing_is_rejected_by_a_model_without_subwords(fast: httpx.Client) -> None:
-    problem = refusal(fast, input="the qzxqzx", model=BUNDLED, oov="subword")
+    problem = refusal(fast, input="the qzxqzx", model="bare", oov="subword")
     assert problem["code"] == "invalid"
     assert problem["errors"] == [
         {"pointer": "/oov", "message": "this model has no subword vectors"}

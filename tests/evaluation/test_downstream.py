@@ -13,7 +13,7 @@ from polyseme.encoding.sentences import DEFAULT_POOLING
 from polyseme.evaluation import downstream
 from polyseme.evaluation.downstream import (
     HIDDEN_WORD,
-    TaggedSentence,
+    LabeledWords,
     centroid_f1,
     measure_pseudowords,
     measure_sentences,
@@ -44,8 +44,8 @@ def test_tagged_sentences_end_at_empty_lines(tmp_path):
     path = tmp_path / "dev.tsv"
     path.write_text(TAGS.rstrip())
     expected = [
-        TaggedSentence(("The", "river"), ("DET", "NOUN")),
-        TaggedSentence(("bank",), ("NOUN",)),
+        LabeledWords(("The", "river"), ("DET", "NOUN")),
+        LabeledWords(("bank",), ("NOUN",)),
     ]
     assert read_tagged_sentences(path) == expected
 
@@ -90,7 +90,7 @@ def test_spans_are_those_of_conlleval():
 
 
 def test_scores_by_hand():
-    gold = [TaggedSentence(("a", "b", "c"), ("B-x", "I-x", "O")), TaggedSentence(("d",), ("B-y",))]
+    gold = [LabeledWords(("a", "b", "c"), ("B-x", "I-x", "O")), LabeledWords(("d",), ("B-y",))]
     found = ["B-x", "I-x", "B-y", "O"]
     # One of two spans is found, and one of two found is right.
     assert span_f1(gold, found).value == 50

@@ -30,7 +30,6 @@ from tests.tiny import (
     tiny_model,
     write_tiny,
 )
-from tests.tiny import SUBWORDS as FLOAT_SUBWORDS
 
 BOTH = pytest.mark.parametrize("verify", [True, False])
 TEXT = "bank zebra river didn't apple Apple gnu"
@@ -152,14 +151,6 @@ UNFIT = {
     "integers without scales": (
         {"vectors": QUANTIZED.integers},
         beside(SCALES, VECTORS),
-    ),
-    "subwords of floats": (
-        {"vectors": QUANTIZED, "subwords": FLOAT_SUBWORDS},
-        beside(SUBWORD_SCALES, SUBWORDS),
-    ),
-    "subwords alone": (
-        {"subwords": QUANTIZED_SUBWORDS},
-        beside(SUBWORD_SCALES, SUBWORDS),
     ),
     "too few scales": (
         {"vectors": with_scales(QUANTIZED.scales[:-1])},

@@ -81,6 +81,10 @@ OPERATIONS = (
         *(schemas.CompareRequest, responses.CompareResponse, _COMPUTING, "vectors"),
     ),
     Operation(
+        *("post", "/v1/senses", "senses", "The senses of a word in texts, without labels"),
+        *(schemas.SensesRequest, responses.SensesResponse, _COMPUTING, "vectors"),
+    ),
+    Operation(
         *("post", "/v1/trace", "trace", "Every step of the arithmetic, in float64"),
         *(schemas.TraceRequest, responses.TraceResponse, _COMPUTING, "vectors"),
     ),

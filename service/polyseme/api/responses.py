@@ -128,6 +128,49 @@ class CompareResponse(_Response):
     map: MapResponse | None = Field(None, description="if requested")
 
 
+class KeywordResponse(_Response):
+    """A context word that decides for a sense."""
+
+    word: str
+    weight: float = Field(
+        description="attention times informativeness, times the share of it that this sense has"
+    )
+
+
+class SenseResponse(_Response):
+    """One sense."""
+
+    id: int
+    size: int = Field(description="occurrences")
+    proportion: float
+    keywords: list[KeywordResponse]
+    neighbors: list[NeighborResponse]
+    examples: list[int] = Field(description="of `occurrences`, the most typical first")
+
+
+class SenseOccurrenceResponse(_Response):
+    """An occurrence and its sense."""
+
+    text: int = Field(description="of `texts`, or of `occurrences`")
+    start: int | None
+    end: int | None
+    sense: int
+    confidence: float = Field(description="0 to 1")
+    x: float | None = Field(None, description="with `map`")
+    y: float | None = None
+
+
+class SensesResponse(_Response):
+    """The senses of a word, the largest first."""
+
+    model: str
+    word: str
+    senses: list[SenseResponse]
+    occurrences: list[SenseOccurrenceResponse]
+    separation: float = Field(description="mean silhouette; 0 for one sense")
+    notes: list[str]
+
+
 class StepResponse(_Response):
     """One step of the arithmetic."""
 

@@ -16,7 +16,13 @@ from polyseme.api.parsing import (
     read_json,
     read_ndjson,
 )
-from polyseme.api.schemas import CompareRequest, EncodeRequest, NeighborsRequest, TraceRequest
+from polyseme.api.schemas import (
+    CompareRequest,
+    EncodeRequest,
+    NeighborsRequest,
+    SensesRequest,
+    TraceRequest,
+)
 from polyseme.api.service import current_service, find_model, model_document
 from polyseme.encoding import compare as comparing
 from polyseme.encoding import trace as tracing
@@ -37,6 +43,12 @@ from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import OutOfRangeError, PolysemeError
 from polyseme.models.model import Model
 from polyseme.observability.request_context import RequestContext, current_context
+from polyseme.senses.induction import (
+    SenseOptions,
+    find_senses,
+    inventory_document,
+    senses_of_occurrences,
+)
 
 routes = Blueprint("routes", __name__, url_prefix="/v1")
 _FORMATS: dict[str, Format] = {JSON: "json", NDJSON: "ndjson", NPZ: "npz"}
@@ -135,6 +147,39 @@ def compare() -> Response:
     )
     context.counts = result.counts
     return json_response(comparing.comparison_document(model.manifest.name, result))
+
+
+@routes.post("/senses")
+def senses() -> Response:
+    """The senses of a word in texts, without labels."""
+    negotiate_media_type(JSON)
+    context, limits = current_context(), current_service().limits
+    body = read_json(SensesRequest)
+    context.timings.add("parse", context.started)
+    model = find_model(body.model)
+    options = SenseOptions(
+        None if body.senses == "auto" else body.senses,
+        body.keywords,
+        body.neighbors,
+        body.examples,
+        with_map=body.map,
+    )
+    if body.occurrences is not None:
+        given = [comparing.Occurrence(**one.model_dump()) for one in body.occurrences]
+        found = senses_of_occurrences(model, given, options, limits=limits, timings=context.timings)
+    else:
+        found = find_senses(
+            model,
+            body.word or "",
+            body.texts or [],
+            options,
+            forms=body.forms,
+            matching=body.case,
+            limits=limits,
+            timings=context.timings,
+        )
+    context.counts = found.counts
+    return json_response(inventory_document(model.manifest.name, found))
 
 
 @routes.post("/trace")

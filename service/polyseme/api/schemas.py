@@ -178,6 +178,41 @@ class CompareRequest(_Body):
     case: Case = "auto"
 
 
+class SensesRequest(_Body):
+    """A word and texts, or occurrences, whose senses are found."""
+
+    word: Annotated[str, Field(min_length=1)] | None = None
+    texts: Annotated[list[str], Field(min_length=1, fail_fast=True)] | None = None
+    forms: Annotated[list[str], Field(max_length=64, fail_fast=True)] = Field(
+        [], description="other forms of the word, such as its plural"
+    )
+    case: Literal["any", "exact"] = Field(
+        "any", description="whether occurrences may differ from the word in case"
+    )
+    occurrences: Annotated[list[OccurrenceRequest], Field(min_length=1, fail_fast=True)] | None = (
+        None
+    )
+    senses: Literal["auto"] | Annotated[int, Field(ge=1, le=20)] = Field(
+        "auto", description="the number of senses; found if `auto`"
+    )
+    keywords: int = Field(8, ge=0, le=100, description="keywords of each sense")
+    neighbors: int = Field(5, ge=0, le=100, description="neighbors of each sense")
+    examples: int = Field(3, ge=0, le=100, description="typical occurrences of each sense")
+    map: bool = Field(False, description="add a position in the plane to each occurrence")
+    model: ModelName = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "SensesRequest":
+        if (self.texts is None) == (self.occurrences is None):
+            raise ValueError("give either `word` and `texts`, or `occurrences`")
+        if self.texts is not None and self.word is None:
+            raise ValueError("`word` is the word whose senses are found in `texts`")
+        unused = {"word", "forms", "case"} & self.model_fields_set
+        if self.occurrences is not None and unused:
+            raise ValueError(f"{', '.join(sorted(unused))}: not used with `occurrences`")
+        return self
+
+
 class WeightsRequest(_Body):
     """Projection weights; an absent one is the identity."""
 

@@ -30,6 +30,7 @@ _COMMANDS = {
     "evaluate tagging": "polyseme.cli.evaluate_downstream:tagging",
     "keys": "polyseme.cli.main:keys",
     "models": "polyseme.cli.models:models",
+    "senses": "polyseme.cli.senses:senses",
     "serve": "polyseme.cli.serve:serve",
     "train": "polyseme.cli.train:train",
 }

@@ -30,9 +30,10 @@ from polyseme.client.requests import (
     Exchanges,
     Request,
     Response,
+    SenseCounts,
     async_batches,
 )
-from polyseme.client.results import Comparison, ModelFacts, Sentence, Trace
+from polyseme.client.results import Comparison, ModelFacts, Senses, Sentence, Trace
 from polyseme.client.transport import (
     TransportError,
     TransportOptions,
@@ -46,6 +47,7 @@ from polyseme.encoding.compare import Occurrence
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.sentences import Pooling
 from polyseme.errors import TooLargeError
+from polyseme.senses.induction import Matching
 from polyseme.tokenizer import Case
 
 _T = TypeVar("_T")
@@ -153,6 +155,26 @@ class AsyncClient:
         the same exceptions as `encode`.
         """
         return await self._run(self._exchanges.compare(occurrences, neighbors, case, share))
+
+    async def senses(
+        self,
+        word: str,
+        texts: Sequence[str],
+        *,
+        forms: Sequence[str] = (),
+        case: Matching = "any",
+        senses: int | None = None,
+        keywords: int = 8,
+        neighbors: int = 5,
+        examples: int = 3,
+    ) -> Senses:
+        """Return the senses that a word has in texts; `senses` None finds their number.
+
+        Every occurrence counts, in any case unless `case` is `exact`, and of `forms` as well.
+        Raises the same exceptions as `encode`, InvalidError if the word does not occur.
+        """
+        counts = SenseCounts(keywords, neighbors, examples)
+        return await self._run(self._exchanges.senses(word, texts, forms, case, senses, counts))
 
     async def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"

@@ -6,12 +6,13 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polyseme.client.results import Comparison, ModelFacts, Sentence, Trace
+from polyseme.client.results import Comparison, ModelFacts, Senses, Sentence, Trace
 from polyseme.encoding.compare import Occurrence
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import MAX_SHARE, Dtype, EncodeOptions, OovPolicy, Part
 from polyseme.encoding.sentences import Pooling
 from polyseme.errors import FieldError, InvalidError
+from polyseme.senses.induction import Matching
 from polyseme.tokenizer import Case
 
 Text: TypeAlias = str | Sequence[str]
@@ -88,6 +89,25 @@ class Encoder(Protocol):
 
         `share` is that of `encode`; contextual neighbors are then searched with it as well. Raises
         the same exceptions as `encode`.
+        """
+        ...
+
+    def senses(
+        self,
+        word: str,
+        texts: Sequence[str],
+        *,
+        forms: Sequence[str] = (),
+        case: Matching = "any",
+        senses: int | None = None,
+        keywords: int = 8,
+        neighbors: int = 5,
+        examples: int = 3,
+    ) -> Senses:
+        """Return the senses that a word has in texts; `senses` None finds their number.
+
+        Every occurrence counts, in any case unless `case` is `exact`, and of `forms` as well.
+        Raises the same exceptions as `encode`, InvalidError if the word does not occur.
         """
         ...
 

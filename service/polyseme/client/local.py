@@ -25,12 +25,14 @@ from polyseme.client.errors import shift_pointers
 from polyseme.client.results import (
     Comparison,
     ModelFacts,
+    Senses,
     Sentence,
     Token,
     Trace,
     read_comparison,
     read_model_facts,
     read_neighbors,
+    read_senses,
     read_trace,
 )
 from polyseme.encoding.compare import Occurrence, compare, comparison_document
@@ -49,6 +51,7 @@ from polyseme.encoding.trace import trace_document, trace_text
 from polyseme.errors import InvalidError
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
+from polyseme.senses.induction import Matching, SenseOptions, find_senses, inventory_document
 from polyseme.settings import Settings
 from polyseme.tokenizer import Case
 
@@ -165,6 +168,36 @@ class LocalModel:
                 self.model, given, neighbors, case, self._limits, share=parse_share(share)
             )
         return read_comparison(comparison_document(self.name, found))
+
+    def senses(
+        self,
+        word: str,
+        texts: Sequence[str],
+        *,
+        forms: Sequence[str] = (),
+        case: Matching = "any",
+        senses: int | None = None,
+        keywords: int = 8,
+        neighbors: int = 5,
+        examples: int = 3,
+    ) -> Senses:
+        """Return the senses that a word has in texts; `senses` None finds their number.
+
+        Every occurrence counts, in any case unless `case` is `exact`, and of `forms` as well.
+        Raises the same exceptions as `encode`, InvalidError if the word does not occur.
+        """
+        options = SenseOptions(senses, keywords, neighbors, examples)
+        with SINGLE_THREAD:
+            found = find_senses(
+                self.model,
+                word,
+                require_list(texts),
+                options,
+                forms=require_list(forms),
+                matching=case,
+                limits=self._limits,
+            )
+        return read_senses(inventory_document(self.name, found))
 
     def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"

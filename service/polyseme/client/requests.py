@@ -16,7 +16,7 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -24,17 +24,25 @@ import orjson
 import pybase64
 from numpy.typing import ArrayLike, NDArray
 
-from polyseme.client.encoder import Text, parse_occurrences, parse_share, vector_to_list
+from polyseme.client.encoder import (
+    Text,
+    parse_occurrences,
+    parse_share,
+    require_list,
+    vector_to_list,
+)
 from polyseme.client.errors import error_of_response, malformed_response
 from polyseme.client.results import (
     Comparison,
     ModelFacts,
+    Senses,
     Sentence,
     Trace,
     read_comparison,
     read_model_facts,
     read_models,
     read_neighbors,
+    read_senses,
     read_sentences,
     read_trace,
 )
@@ -43,6 +51,7 @@ from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import EncodeOptions
 from polyseme.encoding.sentences import Pooling
 from polyseme.errors import FieldError, InvalidError, TooLargeError
+from polyseme.senses.induction import Matching
 from polyseme.tokenizer import Case
 
 JSON, NPZ = "application/json", "application/x-npz"
@@ -50,6 +59,14 @@ BATCH_SENTENCES = 64
 BATCH_BYTES = 64 << 10
 _OK = 200
 _T = TypeVar("_T")
+
+
+class SenseCounts(NamedTuple):
+    """How much to return for each sense."""
+
+    keywords: int = 8
+    neighbors: int = 5
+    examples: int = 3
 
 
 @dataclass(frozen=True)
@@ -259,6 +276,28 @@ class Exchanges:
         document = yield from self._post("/v1/compare", body)
         with _reading():
             return read_comparison(document)
+
+    def senses(
+        self,
+        word: str,
+        texts: Sequence[str],
+        forms: Sequence[str],
+        case: Matching,
+        senses: int | None,
+        counts: SenseCounts,
+    ) -> Exchange[Senses]:
+        """Find the senses of a word."""
+        body = {
+            "word": word,
+            "texts": list(require_list(texts)),
+            "forms": list(require_list(forms)),
+            "case": case,
+            "senses": "auto" if senses is None else senses,
+            **counts._asdict(),
+        }
+        document = yield from self._post("/v1/senses", body)
+        with _reading():
+            return read_senses(document)
 
     def neighbors(self, near: str | ArrayLike, k: int, case: Case) -> Exchange[list[Neighbor]]:
         """Find the nearest words."""

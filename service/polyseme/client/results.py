@@ -94,6 +94,45 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class WordSense:
+    """A sense of a word in the given texts."""
+
+    size: int
+    """how many occurrences have it"""
+    proportion: float
+    keywords: list[tuple[str, float]]
+    """the context words that decide, and their weights"""
+    neighbors: list[Neighbor]
+    examples: list[int]
+    """indices of `Senses.occurrences`, the most typical first"""
+
+
+@dataclass(frozen=True)
+class SenseOccurrence:
+    """An occurrence, and the index of its sense."""
+
+    text: int
+    """index of the text"""
+    start: int | None
+    end: int | None
+    sense: int
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Senses:
+    """The senses of a word, the largest first."""
+
+    model: str
+    word: str
+    senses: list[WordSense]
+    occurrences: list[SenseOccurrence]
+    separation: float
+    """mean silhouette; 0 for one sense"""
+    notes: list[str]
+
+
+@dataclass(frozen=True)
 class TraceStep:
     """One step of the arithmetic."""
 
@@ -177,6 +216,33 @@ def read_comparison(document: Mapping[str, Any]) -> Comparison:
     )
     notes = [str(note) for note in document["notes"]]
     return Comparison(str(document["model"]), occurrences, static, contextual, notes)
+
+
+def read_senses(document: Mapping[str, Any]) -> Senses:
+    """Read the response of /v1/senses."""
+    senses = [
+        WordSense(
+            int(one["size"]),
+            float(one["proportion"]),
+            [(str(word["word"]), float(word["weight"])) for word in one["keywords"]],
+            read_neighbors(one["neighbors"]),
+            [int(number) for number in one["examples"]],
+        )
+        for one in document["senses"]
+    ]
+    occurrences = [
+        SenseOccurrence(
+            *(int(one["text"]), one["start"], one["end"], int(one["sense"])),
+            float(one["confidence"]),
+        )
+        for one in document["occurrences"]
+    ]
+    _require(all(0 <= one.sense < len(senses) for one in occurrences))
+    notes = [str(note) for note in document["notes"]]
+    separation = float(document["separation"])
+    return Senses(
+        str(document["model"]), str(document["word"]), senses, occurrences, separation, notes
+    )
 
 
 def read_trace(document: Mapping[str, Any]) -> Trace:

@@ -122,7 +122,7 @@ def compare(
     options = EncodeOptions(case=case, share=share)
     sentences = tokenize(model, texts, options, limits or Limits())
     places = [
-        _find_token(sentence.tokens, occurrence, number)
+        find_token(sentence.tokens, occurrence, number)
         for number, (sentence, occurrence) in enumerate(zip(sentences, occurrences, strict=True))
     ]
     start = timings.add("tokens", start)
@@ -145,8 +145,8 @@ def compare(
     )
 
 
-def _find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: int) -> int:
-    """The index of the token that is the occurrence."""
+def find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: int) -> int:
+    """Return the index of the token that is the occurrence; raise InvalidError without one."""
     if occurrence.word is not None:
         found = [i for i, t in enumerate(tokens) if t.text == occurrence.word]
         folded = occurrence.word.casefold()

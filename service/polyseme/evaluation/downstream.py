@@ -44,7 +44,7 @@ _TOKEN_FIELDS, _PAIR_FIELDS = 2, 3
 
 
 @dataclass(frozen=True)
-class TaggedSentence:
+class LabeledWords:
     """The words of a sentence and their tags."""
 
     words: tuple[str, ...]
@@ -62,12 +62,12 @@ class PseudoWord:
     """[m], which of the two words an occurrence was"""
 
 
-def read_tagged_sentences(path: Path) -> list[TaggedSentence]:
+def read_tagged_sentences(path: Path) -> list[LabeledWords]:
     """Read a file of `token TAB tag` lines with an empty line after each sentence.
 
     Raises CommandError for any other file.
     """
-    found: list[TaggedSentence] = []
+    found: list[LabeledWords] = []
     pairs: list[tuple[str, str]] = []
     for number, line in _lines(path):
         if line.strip():
@@ -85,8 +85,8 @@ def read_tagged_sentences(path: Path) -> list[TaggedSentence]:
     return found
 
 
-def _tagged(pairs: Sequence[tuple[str, str]]) -> TaggedSentence:
-    return TaggedSentence(tuple(word for word, _ in pairs), tuple(tag for _, tag in pairs))
+def _tagged(pairs: Sequence[tuple[str, str]]) -> LabeledWords:
+    return LabeledWords(tuple(word for word, _ in pairs), tuple(tag for _, tag in pairs))
 
 
 def read_sentence_pairs(path: Path) -> list[tuple[float, str, str]]:
@@ -233,7 +233,7 @@ def measure_tagging(
 
 def _tagging_vectors(
     encoder: Encoder,
-    splits: Sequence[Sequence[TaggedSentence]],
+    splits: Sequence[Sequence[LabeledWords]],
     *,
     compare: bool,
     progress: Progress,
@@ -281,7 +281,7 @@ def _probe(vectors: Floats, labels: Sequence[str], *, hidden: bool) -> Any:
         return make_pipeline(StandardScaler(), probe).fit(vectors, labels)
 
 
-def tag_accuracy(sentences: Sequence[TaggedSentence], found: Sequence[str]) -> IntervalEstimate:
+def tag_accuracy(sentences: Sequence[LabeledWords], found: Sequence[str]) -> IntervalEstimate:
     """Return the share of right tags, with resamples of sentences."""
     right, sizes = [], []
     for one, tags in _by_sentence(sentences, found):
@@ -292,7 +292,7 @@ def tag_accuracy(sentences: Sequence[TaggedSentence], found: Sequence[str]) -> I
     return IntervalEstimate.from_resamples(sum(right) / sum(sizes), resamples)
 
 
-def span_f1(sentences: Sequence[TaggedSentence], found: Sequence[str]) -> IntervalEstimate:
+def span_f1(sentences: Sequence[LabeledWords], found: Sequence[str]) -> IntervalEstimate:
     """Return F1 of the spans of BIO tags as conlleval counts them, with resamples of sentences."""
     cells = []
     for one, tags in _by_sentence(sentences, found):
@@ -324,8 +324,8 @@ def spans_of(tags: Sequence[str]) -> set[tuple[int, int, str]]:
 
 
 def _by_sentence(
-    sentences: Sequence[TaggedSentence], found: Sequence[str]
-) -> Iterator[tuple[TaggedSentence, Sequence[str]]]:
+    sentences: Sequence[LabeledWords], found: Sequence[str]
+) -> Iterator[tuple[LabeledWords, Sequence[str]]]:
     start = 0
     for one in sentences:
         yield one, found[start : start + len(one.tags)]

@@ -1,0 +1,1 @@
+"""The senses of a word in the texts of a user, without labels."""

@@ -1,0 +1,311 @@
+"""From texts to senses: occurrences of a word, clusters, and what describes each sense."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from polyseme.encoding.compare import Occurrence, find_token
+from polyseme.encoding.encode import Timings, TokenCounts, Tokenized, tokenize
+from polyseme.encoding.neighbors import Neighbor
+from polyseme.encoding.options import EncodeOptions, Limits
+from polyseme.engine.arrays import Floats, require_finite, unit
+from polyseme.engine.layers import contextualize
+from polyseme.engine.similarity import principal_components
+from polyseme.errors import FieldError, InvalidError
+from polyseme.models.model import Model
+from polyseme.senses.clustering import MIN_OCCURRENCES, Clusters, cluster
+from polyseme.tokenizer import ResolvedToken, spellings
+
+Matching: TypeAlias = Literal["any", "exact"]
+"""Whether an occurrence may differ from the word in case."""
+READING_SHARE = 0.4
+"""How much of the static vector is added to a sense before its neighbors are searched, as in
+comparisons."""
+FEW_OCCURRENCES = 30
+CLOSE_SENSES = 0.05
+"""A separation below which senses run into each other."""
+
+
+@dataclass(frozen=True)
+class SenseOptions:
+    """What to return for each sense."""
+
+    senses: int | None = None
+    """None: a number that is found"""
+    keywords: int = 8
+    neighbors: int = 5
+    examples: int = 3
+    with_map: bool = False
+
+
+class Keyword(NamedTuple):
+    """A context word of a sense, and its weight."""
+
+    word: str
+    weight: float
+
+
+@dataclass(frozen=True)
+class Sense:
+    """A cluster of occurrences."""
+
+    size: int
+    proportion: float
+    keywords: list[Keyword]
+    neighbors: list[Neighbor]
+    examples: list[int]
+    """numbers of occurrences, the most typical first"""
+
+
+@dataclass(frozen=True)
+class FoundOccurrence:
+    """An occurrence: the number of its text, its span, its vector and its context."""
+
+    text: int
+    start: int | None
+    end: int | None
+    key: str | None
+    static: Floats
+    """[d]"""
+    context: Floats
+    """[d], of norm 1"""
+    attended: dict[str, float]
+    """the attention weight times the informativeness of each other word, in lower case"""
+
+
+@dataclass(frozen=True)
+class SenseInventory:
+    """The senses of a word, the largest first, and the sense of each occurrence."""
+
+    word: str
+    senses: list[Sense]
+    occurrences: list[FoundOccurrence]
+    clusters: Clusters
+    notes: list[str]
+    counts: TokenCounts
+    positions: list[list[float]] = field(default_factory=list)
+    """the first two principal components of the contexts, if requested"""
+
+
+def find_senses(
+    model: Model,
+    word: str,
+    texts: Sequence[str],
+    options: SenseOptions | None = None,
+    *,
+    forms: Sequence[str] = (),
+    matching: Matching = "any",
+    limits: Limits | None = None,
+    timings: Timings | None = None,
+) -> SenseInventory:
+    """Find the senses of a word in texts: of every token that is the word or another form.
+
+    Raises InvalidError if the word does not occur, and what `tokenize` raises.
+    """
+    timings = timings or Timings()
+    start = timings.now()
+    sentences = tokenize(model, texts, EncodeOptions(), limits or Limits())
+    timings.add("tokens", start)
+    wanted = {word, *forms} if matching == "exact" else {f.casefold() for f in (word, *forms)}
+    places = [
+        [
+            place
+            for place, token in enumerate(sentence.tokens)
+            if (token.text if matching == "exact" else token.text.casefold()) in wanted
+        ]
+        for sentence in sentences
+    ]
+    if not any(places):
+        message = "does not occur in the texts as a token"
+        hint = "Check the spelling, or send other forms of the word in `forms`."
+        raise InvalidError([FieldError("/word", message)], hint)
+    return _inventory(model, word, sentences, places, options or SenseOptions(), timings)
+
+
+def senses_of_occurrences(
+    model: Model,
+    occurrences: Sequence[Occurrence],
+    options: SenseOptions | None = None,
+    *,
+    limits: Limits | None = None,
+    timings: Timings | None = None,
+) -> SenseInventory:
+    """Find the senses of given occurrences; raise InvalidError if one is not in its text."""
+    timings = timings or Timings()
+    start = timings.now()
+    texts = [one.text for one in occurrences]
+    sentences = tokenize(model, texts, EncodeOptions(), limits or Limits())
+    places = [
+        [find_token(sentence.tokens, one, number)]
+        for number, (sentence, one) in enumerate(zip(sentences, occurrences, strict=True))
+    ]
+    timings.add("tokens", start)
+    word = sentences[0].tokens[places[0][0]].text
+    return _inventory(model, word, sentences, places, options or SenseOptions(), timings)
+
+
+def _inventory(
+    model: Model,
+    word: str,
+    sentences: Sequence[Tokenized],
+    places: Sequence[Sequence[int]],
+    options: SenseOptions,
+    timings: Timings,
+) -> SenseInventory:
+    start = timings.now()
+    found = [
+        one
+        for number, (sentence, where) in enumerate(zip(sentences, places, strict=True))
+        if where
+        for one in encode_occurrences(model, sentence.tokens, where, number)
+    ]
+    start = timings.add("attention", start)
+    if options.senses is not None and options.senses > len(found):
+        message = f"the texts have {len(found)} occurrences, which are fewer"
+        raise InvalidError([FieldError("/senses", message)])
+    contexts = np.stack([one.context for one in found])
+    clusters = cluster(contexts, options.senses)
+    senses = describe(model, found, clusters, options)
+    positions: list[list[float]] = []
+    if options.with_map:
+        positions = principal_components(contexts.astype(np.float64))[0].tolist()
+    timings.add("senses", start)
+    notes = _notes(found, clusters, options)
+    return SenseInventory(word, senses, found, clusters, notes, TokenCounts(sentences), positions)
+
+
+def encode_occurrences(
+    model: Model, tokens: Sequence[ResolvedToken], places: Sequence[int], text: int
+) -> list[FoundOccurrence]:
+    """Return the contexts of some tokens of a sentence.
+
+    A context is the output of the last layer's attention, without any of the static vector, or the
+    contextual vector if the layer's residual is not `unit`.
+    """
+    inputs = model.sentence(tokens)
+    last = len(model.layers) - 1
+    result = contextualize(inputs, model.layers, ("weights",), (last,))
+    separate = model.layers[last].residual.kind == "unit"
+    contexts = require_finite(unit((result.attended if separate else result.contextual)[places]))
+    weights = result.records[last]["weights"].mean(axis=0)
+    # Function words get attention as neighbors, and say nothing about a sense.
+    informative = None if inputs.word_bias is None else np.exp(np.minimum(inputs.word_bias, 0))
+    found = []
+    for number, place in enumerate(places):
+        attended: dict[str, float] = defaultdict(float)
+        own = tokens[place].text.casefold()
+        scaled = weights[place] if informative is None else weights[place] * informative
+        for key, weight in zip(tokens, scaled.tolist(), strict=True):
+            name = key.text.casefold()
+            if weight > 0 and name != own and any(letter.isalnum() for letter in name):
+                attended[name] += weight
+        one = tokens[place]
+        found.append(
+            FoundOccurrence(
+                *(text, one.start, one.end, one.key),
+                *(inputs.vectors[place], contexts[number], dict(attended)),
+            )
+        )
+    return found
+
+
+def describe(
+    model: Model,
+    found: Sequence[FoundOccurrence],
+    clusters: Clusters,
+    options: SenseOptions,
+) -> list[Sense]:
+    """Return the size, keywords, neighbors and examples of each cluster."""
+    count = len(clusters.centroids)
+    sizes = np.bincount(clusters.labels, minlength=count)
+    rates: dict[str, Floats] = defaultdict(lambda: np.zeros(count))
+    for one, label in zip(found, clusters.labels.tolist(), strict=True):
+        for word, weight in one.attended.items():
+            rates[word][label] += weight / sizes[label]
+    static = unit(np.mean([unit(one.static[None])[0] for one in found], axis=0)[None])[0]
+    contexts = np.stack([one.context for one in found])
+    forms = {form for one in found if one.key for form, _ in spellings(one.key, "auto")}
+    excluded = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
+    senses = []
+    for label in range(count):
+        # Attention, times the share of the word's attention that this sense has.
+        scores = {word: float(r[label] * (r[label] / r.sum())) for word, r in rates.items()}
+        best = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[: options.keywords]
+        typical = contexts @ clusters.centroids[label].astype(contexts.dtype)
+        typical[clusters.labels != label] = -np.inf
+        order = np.argsort(-typical, kind="stable")[: min(options.examples, int(sizes[label]))]
+        query = (clusters.centroids[label] + READING_SHARE * static).astype(np.float32)
+        near = model.neighbors(query, options.neighbors, excluded)
+        senses.append(
+            Sense(
+                int(sizes[label]),
+                float(sizes[label] / len(found)),
+                [Keyword(word, weight) for word, weight in best if weight > 0],
+                [Neighbor(*one) for one in near],
+                order.tolist(),
+            )
+        )
+    return senses
+
+
+def _notes(
+    found: Sequence[FoundOccurrence], clusters: Clusters, options: SenseOptions
+) -> list[str]:
+    notes = []
+    if len(found) < MIN_OCCURRENCES and options.senses is None:
+        notes.append(
+            f"There are only {len(found)} occurrences, too few to find several senses: they count"
+            " as one."
+        )
+    elif len(found) < FEW_OCCURRENCES:
+        notes.append(f"There are only {len(found)} occurrences, so the senses are uncertain.")
+    if len(clusters.centroids) > 1 and clusters.separation < CLOSE_SENSES:
+        notes.append("The senses run into each other: their separation is low.")
+    unknown = sum(one.key is None for one in found)
+    if unknown:
+        notes.append(
+            f"{unknown} occurrences are not in the vocabulary; their contexts were compared all the"
+            " same."
+        )
+    if any(not one.context.any() for one in found):
+        notes.append("Some occurrences have no context with a known word.")
+    return notes
+
+
+def inventory_document(model: str, found: SenseInventory) -> dict[str, Any]:
+    """Return the response of /v1/senses."""
+    occurrences: list[dict[str, Any]] = [
+        {
+            "text": one.text,
+            "start": one.start,
+            "end": one.end,
+            "sense": int(label),
+            "confidence": round(float(confidence), 4),
+        }
+        for one, label, confidence in zip(
+            found.occurrences, found.clusters.labels, found.clusters.confidence, strict=True
+        )
+    ]
+    for one, position in zip(occurrences, found.positions, strict=False):
+        one["x"], one["y"] = position
+    return {
+        "model": model,
+        "word": found.word,
+        "senses": [
+            {
+                "id": number,
+                "size": one.size,
+                "proportion": one.proportion,
+                "keywords": [keyword._asdict() for keyword in one.keywords],
+                "neighbors": [near._asdict() for near in one.neighbors],
+                "examples": one.examples,
+            }
+            for number, one in enumerate(found.senses)
+        ],
+        "occurrences": occurrences,
+        "separation": found.clusters.separation,
+        "notes": found.notes,
+    }

@@ -1,0 +1,84 @@
+"""Clusters of points whose number is given or found."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score, silhouette_score
+
+from polyseme.senses.clustering import MAX_CLUSTERED, cluster, locality, silhouette
+
+
+def groups(sizes, d=40, spread=0.12, seed=0):
+    """Points around a random direction for each group, and their groups. -> [m, d], [m]"""
+    rng = np.random.default_rng(seed)
+    centers = rng.standard_normal((len(sizes), d))
+    centers /= np.linalg.norm(centers, axis=1, keepdims=True)
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    return centers[labels] + spread * rng.standard_normal((len(labels), d)), labels
+
+
+@pytest.mark.parametrize("sizes", [(60, 40), (30, 30, 30), (200, 15)])
+@pytest.mark.parametrize("given", [True, False])
+def test_groups_are_found_and_the_largest_is_first(sizes, given):
+    points, labels = groups(sizes)
+    found = cluster(points, len(sizes) if given else None)
+    assert adjusted_rand_score(labels, found.labels) > 0.95
+    assert np.bincount(found.labels).tolist() == sorted(np.bincount(found.labels), reverse=True)
+    assert found.centroids.shape == (len(sizes), points.shape[1])
+    assert found.separation > 0.3
+    assert found.confidence.min() >= 0 and found.confidence.max() <= 1
+
+
+def test_points_of_one_group_are_one_cluster():
+    # A common direction: no point is closer to its neighbors than to the others.
+    points, _ = groups((80,), spread=0.05)
+    found = cluster(points)
+    assert len(found.centroids) == 1
+    assert not found.labels.any()
+    assert found.confidence.tolist() == [1] * 80
+    assert found.separation == 0
+
+
+def test_the_same_points_give_the_same_clusters():
+    points, _ = groups((50, 30, 20), spread=0.5)
+    first, second = cluster(points), cluster(points)
+    assert np.array_equal(first.labels, second.labels)
+    assert np.array_equal(first.confidence, second.confidence)
+
+
+def test_the_silhouette_is_that_of_scikit_learn():
+    points, _ = groups((20, 30, 10), spread=0.4)
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    labels = np.random.default_rng(1).integers(0, 3, 60)
+    assert silhouette(points, labels) == pytest.approx(
+        silhouette_score(points, labels, metric="cosine")
+    )
+    assert silhouette(points, np.zeros(60, np.int64)) == 0
+
+
+def test_locality_grows_with_the_number_of_groups():
+    one, two = (groups(sizes, spread=0.3)[0] for sizes in ((60,), (30, 30)))
+    points = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (one, two)]
+    assert locality(points[0]) < locality(points[1])
+
+
+def test_more_points_than_are_clustered_get_the_nearest_cluster():
+    points, labels = groups((MAX_CLUSTERED, 1500))
+    found = cluster(points, 2)
+    assert len(found.labels) == len(labels)
+    assert adjusted_rand_score(labels, found.labels) > 0.95
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 7])
+def test_few_points_are_one_cluster_unless_a_number_is_given(m):
+    points, _ = groups((m,), spread=1)
+    assert len(cluster(points).centroids) == 1
+    found = cluster(points, m)
+    assert len(np.unique(found.labels)) == m
+
+
+def test_zero_and_equal_points_have_finite_results():
+    points = np.zeros((20, 5))
+    points[:10, 0] = 1
+    for given in (None, 2):
+        found = cluster(points, given)
+        assert np.isfinite(found.confidence).all() and np.isfinite(found.separation)

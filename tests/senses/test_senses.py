@@ -1,0 +1,161 @@
+"""The senses of a word: in process, over HTTP, with the client and on the command line."""
+
+import json
+
+import numpy as np
+import pytest
+
+from polyseme.api.responses import SensesResponse
+from polyseme.client.local import LocalModel
+from polyseme.errors import InvalidError
+from polyseme.models.reader import read_model
+from polyseme.models.registry import bundled_models
+from polyseme.senses.induction import SenseOptions, find_senses
+from tests.api.problem import expect_problem
+from tests.cli.conftest import run
+
+RIVER = [
+    "He sat on the bank of the river and watched the water flow.",
+    "The boat reached the muddy bank of the stream.",
+    "Trees grow along the bank of the river.",
+    "They fished from the river bank all afternoon.",
+    "The flooded river washed the bank away.",
+    "Ducks sleep on the grassy bank near the lake.",
+    "We walked along the bank of the canal to the bridge.",
+    "The river rose over its bank after the rain.",
+]
+MONEY = [
+    "The bank raised its interest rates again.",
+    "She opened a savings account at the bank.",
+    "The bank lends money to small companies.",
+    "He asked the bank for a loan to buy a house.",
+    "The central bank controls inflation and the currency.",
+    "My bank charges a fee for each credit card payment.",
+    "The bank reported a loss of ten million dollars.",
+    "Investors lost money when the bank failed.",
+]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return read_model(bundled_models() / "wiki-en")
+
+
+@pytest.fixture(scope="module")
+def found(model):
+    return find_senses(model, "bank", RIVER + MONEY, SenseOptions(2, with_map=True))
+
+
+def test_the_river_and_the_money_bank_are_two_senses(found):
+    labels = found.clusters.labels
+    assert len(set(labels[:8].tolist())) == len(set(labels[8:].tolist())) == 1
+    assert labels[0] != labels[8]
+    assert [one.size for one in found.senses] == [8, 8]
+    by_sense = {int(labels[0]): "river", int(labels[8]): "money"}
+    for label, keyword in by_sense.items():
+        words = {one.word for one in found.senses[label].keywords}
+        assert keyword in words or "interest" in words
+        assert "bank" not in words
+        assert set(labels[found.senses[label].examples]) == {label}
+
+
+def test_keywords_are_ordered_and_neighbors_exclude_the_word(found):
+    for sense in found.senses:
+        weights = [one.weight for one in sense.keywords]
+        assert weights == sorted(weights, reverse=True) and weights[0] <= 1
+        assert not {"bank", "Bank", "BANK"} & {one.word for one in sense.neighbors}
+
+
+def test_other_forms_and_cases_count_on_request(model):
+    texts = ["Bank of the river", "the BANK failed", "two banks", "no such word"]
+    assert len(find_senses(model, "bank", texts).occurrences) == 2
+    assert len(find_senses(model, "bank", texts, forms=["banks"]).occurrences) == 3
+    exact = find_senses(model, "Bank", texts, matching="exact").occurrences
+    assert [(one.text, one.start, one.end) for one in exact] == [(0, 0, 4)]
+
+
+def test_few_occurrences_are_one_sense_with_a_note(model):
+    found = find_senses(model, "bank", RIVER[:3])
+    assert len(found.senses) == 1
+    assert any("too few" in note for note in found.notes)
+
+
+def test_more_senses_than_occurrences_are_rejected(model):
+    with pytest.raises(InvalidError) as caught:
+        find_senses(model, "bank", RIVER[:3], SenseOptions(4))
+    assert caught.value.errors[0].pointer == "/senses"
+
+
+def test_an_unknown_word_has_senses_by_its_contexts(model):
+    texts = [text.replace("bank", "qzxqzx" * 50) for text in RIVER + MONEY]
+    found = find_senses(model, "qzxqzx" * 50, texts, SenseOptions(2))
+    labels = found.clusters.labels
+    assert (labels[:8] == labels[0]).mean() > 0.8 and (labels[8:] == labels[8]).mean() > 0.8
+    assert any("not in the vocabulary" in note for note in found.notes)
+
+
+def post(client, **body):
+    return client.post("/v1/senses", json=body)
+
+
+def test_the_response_is_that_of_the_contract(client, found):
+    body = {"word": "bank", "texts": RIVER + MONEY, "senses": 2, "map": True}
+    document = post(client, **body).json()
+    SensesResponse.model_validate(document)
+    assert [one["id"] for one in document["senses"]] == [0, 1]
+    assert [one["proportion"] for one in document["senses"]] == [0.5, 0.5]
+    assert [one["sense"] for one in document["occurrences"]] == found.clusters.labels.tolist()
+    first = document["occurrences"][0]
+    assert RIVER[0][first["start"] : first["end"]] == "bank" and {"x", "y"} <= set(first)
+    assert post(client, **body).json() == document
+    assert "x" not in post(client, **{**body, "map": False}).json()["occurrences"][0]
+
+
+def test_given_occurrences_are_those_that_are_clustered(client):
+    occurrences = [{"text": text, "word": "bank"} for text in RIVER + MONEY]
+    document = post(client, occurrences=occurrences, senses=2).json()
+    assert [one["text"] for one in document["occurrences"]] == list(range(16))
+    assert document["word"] == "bank"
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"word": "apple", "texts": RIVER}, "/word"),
+        ({"word": "bank"}, ""),
+        ({"texts": RIVER}, ""),
+        ({"word": "bank", "texts": RIVER, "occurrences": []}, "/occurrences"),
+        ({"word": "bank", "texts": RIVER, "senses": 21}, "/senses"),
+        ({"word": "bank", "texts": RIVER, "senses": "few"}, "/senses"),
+        ({"word": "bank", "texts": RIVER, "case": "lower"}, "/case"),
+        ({"word": "bank", "occurrences": [{"text": "a bank", "word": "bank"}]}, ""),
+    ],
+)
+def test_what_cannot_be_done_is_a_422(client, body, pointer):
+    problem = expect_problem(post(client, **body), 422, "invalid")
+    assert problem["errors"][0]["pointer"].startswith(pointer)
+    assert "apple" not in json.dumps(problem)
+
+
+def test_the_model_in_process_gives_what_the_service_gives(client, model):
+    local = LocalModel(model).senses("bank", RIVER + MONEY, senses=2, forms=["banks"])
+    document = post(client, word="bank", texts=RIVER + MONEY, senses=2, forms=["banks"]).json()
+    assert [one.sense for one in local.occurrences] == [
+        one["sense"] for one in document["occurrences"]
+    ]
+    assert local.senses[0].keywords[0] == tuple(document["senses"][0]["keywords"][0].values())
+    assert local.separation == pytest.approx(document["separation"])
+
+
+def test_the_command_prints_a_table_and_the_document(tmp_path):
+    file = tmp_path / "texts.jsonl"
+    texts = [*RIVER, *MONEY, "nothing here"]
+    file.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    done = run("senses", "bank", file, "--senses", "2")
+    assert done.returncode == 0, done.stderr
+    out = done.stdout.decode()
+    assert "bank: 2 senses in 16 occurrences" in out and "[bank]" in out and "50 %" in out
+    document = json.loads(run("senses", "bank", file, "--senses", "2", "--json").stdout)
+    assert np.bincount([one["sense"] for one in document["occurrences"]]).tolist() == [8, 8]
+    missing = run("senses", "zeppelin", file)
+    assert missing.returncode == 1 and b"does not occur" in missing.stderr
