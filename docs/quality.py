@@ -19,7 +19,7 @@ from models import pictures
 
 WORDS = 4
 """Neighbors of a word on the page."""
-DEFAULT_POOLING = "contextual, informativeness"
+DEFAULT_POOLING = "static, sif"
 """What `/v1/embeddings` gives where nothing else is asked for."""
 IMPORTED_HEAD = ("vector of an occurrence", "accuracy", "macro-F1", "WiC train", "WiC dev")
 
@@ -55,6 +55,7 @@ def quality() -> str:
     sections: Sequence[list[str]] = (
         *(HEAD.splitlines(), coarsewsd(), wic(), ablation(result("ablation"))),
         *(attention_explained(result_if_any("explanation")), attention_pictures(), context_words()),
+        downstream(),
         sentence_vectors(),
         training_runs(records, pictured=bool(histories(manifest(), records))),
         *(not_helpful(result_if_any("not-helpful")), imported(), constants()),
@@ -224,6 +225,66 @@ def _words(pairs: Sequence[tuple[str, float]]) -> str:
     return ", ".join(word for word, _ in pairs[:WORDS])
 
 
+_TAGGING = {
+    "pos": "part-of-speech tags, UD English LinES, dev: accuracy",
+    "ner": "named entities, WNUT17, dev: F1 of spans",
+}
+
+
+def downstream() -> list[str]:
+    """Classifiers of tokens, similarity of sentences, and pseudo-words."""
+    measured = {
+        title: [result(f"tagging-{task}{kind}")["systems"] for kind in ("", "-hidden")]
+        for task, title in _TAGGING.items()
+    }
+    lines = [
+        "## In a pipeline",
+        *paragraph(
+            """\
+A classifier of single tokens, linear or with a hidden layer of 256, trained on standardized vectors
+(`polyseme evaluate tagging`), with 95 % intervals over sentences. `contextual` is made to tell
+senses apart and hardly contains the word itself: feed a tagger or a classifier with `features`.
+*Window* is the static vectors of the word and of both neighbors."""
+        ),
+    ]
+    for title, (linear, hidden) in measured.items():
+        rows = [
+            (one["title"], interval(one["score"]), interval(hidden[name]["score"]), one["width"])
+            for name, one in linear.items()
+        ]
+        head = (title, "linear", "hidden layer", "columns")
+        lines += ["", *table(head, rows)]
+    pseudo = result("pseudowords")
+    rows = [
+        (one["title"], interval(one["balanced"]), interval(one["imbalanced"]))
+        for one in pseudo["systems"].values()
+    ]
+    lines += [
+        "",
+        *paragraph(
+            f"""\
+{pseudo["pairs"]} *pseudo-words*, pairs of words that are hidden in the same way and told apart by
+the nearest centroid of their contexts (`polyseme evaluate pseudowords`), macro-F1; *imbalanced*
+keeps one training example in five of the second word."""
+        ),
+        "",
+        *table(("vector", "balanced", "imbalanced"), rows),
+    ]
+    sentences = result("sentences")
+    rows = [(one["title"], interval(one["spearman"])) for one in sentences["systems"].values()]
+    return [
+        *lines,
+        "",
+        *paragraph(
+            f"""\
+{sentences["pairs"]:,} pairs of sentences of the STS benchmark, dev (`polyseme evaluate sentences`):
+Spearman's correlation with people's scores, × 100."""
+        ),
+        "",
+        *table(("vector of a sentence", "correlation"), rows),
+    ]
+
+
 def sentence_vectors() -> list[str]:
     """The effect of pooling and of the number of dimensions."""
     found = benchmark("sentence-vectors")
@@ -237,9 +298,9 @@ round; chance is {100 / found["passages"]} %. *Senses*: the sense of a word in a
 CoarseWSD-20, by nearest centroid as above, but with the vector of the whole sentence, which does
 not know the word."""
     learned = """\
-Informativeness weights do most of the work. A mean covers the whole sentence anyway, so context
-adds nothing to it: static vectors with the same weights find a few more halves. Context improves
-the vector of a single word, as above."""
+The weights do most of the work, and `sif`, which lowers frequent words more, is the default. A mean
+covers the whole sentence anyway, so context adds nothing to it: static vectors with the same
+weights find a few more halves. Context improves the vector of a single word, as above."""
     return [
         "## Vectors of sentences",
         *paragraph(measured),

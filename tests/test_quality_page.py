@@ -24,7 +24,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 PAGE = (ROOT / "docs" / "quality.md").read_text("utf-8")
 NAMES = (
     *(r"CoarseWSD-\d+", r"WordSim-\d+", r"SimLex-\d+", r"context2vec", r"MiniLM-L6-v2", r"F1\b"),
-    *(r"word2vec", r"Word2Vec", r"crawl-300d-2M", r"GloVe 6B", r"0003-closed-form"),
+    *(r"word2vec", r"Word2Vec", r"crawl-300d-2M", r"GloVe 6B", r"0003-closed-form", r"WNUT17"),
 )
 """Texts with digits that are not figures."""
 
