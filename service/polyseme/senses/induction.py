@@ -24,6 +24,9 @@ Matching: TypeAlias = Literal["any", "exact"]
 READING_SHARE = 0.4
 """How much of the static vector is added to a sense before its neighbors are searched, as in
 comparisons."""
+NEIGHBOR_HEADS = (0.5, 0.5)
+"""A head whose factor on informativeness is below the first attends to adjacent words for grammar;
+its columns count by the second, because they blur clusters."""
 FEW_OCCURRENCES = 30
 CLOSE_SENSES = 0.05
 """A separation below which senses run into each other."""
@@ -189,7 +192,13 @@ def encode_occurrences(
     last = len(model.layers) - 1
     result = contextualize(inputs, model.layers, ("weights",), (last,))
     separate = model.layers[last].residual.kind == "unit"
-    contexts = require_finite(unit((result.attended if separate else result.contextual)[places]))
+    rows = (result.attended if separate else result.contextual)[places]
+    scale = model.layers[last].scoring.word_bias_scale
+    if separate and scale is not None and model.layers[last].output.weight is None:
+        # Without an output projection, each head has columns of its own.
+        factors = np.where(scale < NEIGHBOR_HEADS[0], np.float32(NEIGHBOR_HEADS[1]), np.float32(1))
+        rows = rows * np.repeat(factors, rows.shape[1] // len(factors))
+    contexts = require_finite(unit(rows))
     weights = result.records[last]["weights"].mean(axis=0)
     # Function words get attention as neighbors, and say nothing about a sense.
     informative = None if inputs.word_bias is None else np.exp(np.minimum(inputs.word_bias, 0))
