@@ -3,7 +3,9 @@
 import json
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from polyseme.api.responses import SensesResponse
 from polyseme.client.local import LocalModel
@@ -94,6 +96,14 @@ def test_an_unknown_word_has_senses_by_its_contexts(model):
     assert any("not in the vocabulary" in note for note in found.notes)
 
 
+def read_rows(path):
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    if path.suffix == ".csv":
+        return csv.read_csv(path).to_pylist()
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
 def post(client, **body):
     return client.post("/v1/senses", json=body)
 
@@ -157,5 +167,19 @@ def test_the_command_prints_a_table_and_the_document(tmp_path):
     assert "bank: 2 senses in 16 occurrences" in out and "[bank]" in out and "50 %" in out
     document = json.loads(run("senses", "bank", file, "--senses", "2", "--json").stdout)
     assert np.bincount([one["sense"] for one in document["occurrences"]]).tolist() == [8, 8]
+    for name in ("all.parquet", "all.csv", "all.jsonl"):
+        target = tmp_path / name
+        done = run("senses", "bank", file, "--senses", "2", "--output", target)
+        assert done.returncode == 0, done.stderr
+        rows = read_rows(target)
+        assert [int(one["row"]) for one in rows] == list(range(16))
+        assert {one["file"] for one in rows} == {"texts.jsonl"}
+        assert [int(one["sense"]) for one in rows] == [
+            one["sense"] for one in sorted(document["occurrences"], key=lambda one: one["text"])
+        ]
+        first = rows[0]
+        assert first["text"][int(first["start"]) : int(first["end"])] == "bank"
+    bad = run("senses", "bank", file, "--output", tmp_path / "all.xlsx")
+    assert bad.returncode == 2 and b".parquet, .csv, .jsonl" in bad.stderr
     missing = run("senses", "zeppelin", file)
     assert missing.returncode == 1 and b"does not occur" in missing.stderr

@@ -1,23 +1,31 @@
 """`polyseme senses`: the senses of a word in files of texts."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO, Any
 
 import click
 import numpy as np
 import orjson
 
-from polyseme.cli.options import model_option, require_unicode, with_registry
+from polyseme.atomic_files import atomic_files
+from polyseme.cli.options import exit_on_signals, model_option, require_unicode, with_registry
 from polyseme.cli.progress import ConsoleProgress
 from polyseme.command_error import CommandError
+from polyseme.models.model import Model
 from polyseme.models.registry import Registry
+from polyseme.senses.clustering import assign
 from polyseme.senses.induction import (
+    Matching,
     SenseInventory,
     SenseOptions,
+    encode_occurrences,
     find_senses,
     inventory_document,
+    word_places,
 )
 from polyseme.settings import Settings
 
@@ -29,6 +37,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _SEED = 1
 _SHOWN = 90
 """Characters of an example."""
+_BATCH_ROWS = 4096
 
 
 @click.command()
@@ -41,6 +50,11 @@ _SHOWN = 90
 @click.option("--exact", is_flag=True, help="Count only occurrences in this case.")
 @click.option(
     "--senses", "count", type=click.IntRange(1, 20), help="Number of senses; found when left out."
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A .parquet, .csv or .jsonl file of every occurrence: file, row, span, sense, confidence.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/senses.")
 @model_option
@@ -55,6 +69,7 @@ def senses(
     registry: Registry,
     settings: Settings,
     *,
+    output: Path | None,
     exact: bool,
     as_json: bool,
 ) -> None:
@@ -68,18 +83,19 @@ def senses(
     require_unicode((word, column, *forms))
     if not find_spec("pyarrow"):
         raise CommandError("Reading files needs pyarrow: pip install 'polyseme[bulk]'.")
+    if output and output.suffix.lower() not in _WRITERS:
+        raise click.UsageError(f"The name of --output ends in {', '.join(_WRITERS)}.")
     chosen = registry.model(model)
-    texts, total = _sample(files, column, {word, *forms}, exact=exact)
+    source = _Source(files, column, (word, *forms), exact=exact)
+    texts, total = _sample(source)
     if not texts:
         raise CommandError("The word does not occur in the texts; --form adds other forms.")
     found = find_senses(
-        chosen,
-        word,
-        texts,
-        SenseOptions(count),
-        forms=forms,
-        matching="exact" if exact else "any",
+        chosen, word, texts, SenseOptions(count), forms=forms, matching=source.matching
     )
+    if output:
+        with exit_on_signals():
+            _write_occurrences(output, source, chosen, found)
     if as_json:
         document = {**inventory_document(chosen.manifest.name, found), "texts": texts}
         click.echo(orjson.dumps(document).decode())
@@ -87,35 +103,53 @@ def senses(
         click.echo(_table(found, texts, total))
 
 
-def _sample(
-    paths: tuple[Path, ...], column: str, words: set[str], *, exact: bool
-) -> tuple[list[str], int]:
+class _Source:
+    """The sentences of files in which a word occurs."""
+
+    def __init__(
+        self, paths: tuple[Path, ...], column: str, forms: tuple[str, ...], *, exact: bool
+    ) -> None:
+        from polyseme.bulk.sources import find_files  # noqa: PLC0415 - loads pyarrow
+
+        self.files = [file for path in paths for file in find_files(path)]
+        self.column, self.forms = column, forms
+        self.matching: Matching = "exact" if exact else "any"
+        spelled = "|".join(re.escape(one) for one in sorted(set(forms)))
+        flags = 0 if exact else re.IGNORECASE
+        self.pattern = re.compile(rf"(?<!\w)(?:{spelled})(?!\w)", flags)
+
+    def sentences(self, stage: str) -> Iterator[tuple[str, int, str]]:
+        """Yield the name of the file, the number of the row in it, and the sentence."""
+        from polyseme.bulk.sources import TEXTS, read  # noqa: PLC0415 - loads pyarrow
+
+        with ConsoleProgress().stage(stage, sum(file.bytes for file in self.files)) as bar:
+            start = found = 0
+            for file in self.files:
+                row = 0
+                for chunk in read(file, self.column, ()):
+                    for text in chunk.rows.column(TEXTS).to_pylist():
+                        for sentence in _sentences_with(text, self.pattern):
+                            found += 1
+                            yield file.name, row, sentence
+                        row += 1
+                    bar.reach(start + chunk.read, found)
+                start += file.bytes
+
+
+def _sample(source: _Source) -> tuple[list[str], int]:
     """Return a random sample of the sentences with one of the words, and their number.
 
     The sample is a reservoir (Vitter 1985): memory does not grow with the files.
     """
-    from polyseme.bulk.sources import TEXTS, find_files, read  # noqa: PLC0415 - loads pyarrow
-
-    files = [file for path in paths for file in find_files(path)]
-    spelled = "|".join(re.escape(one) for one in sorted(words))
-    pattern = re.compile(rf"(?<!\w)(?:{spelled})(?!\w)", 0 if exact else re.IGNORECASE)
     rng = np.random.default_rng(_SEED)
     kept: list[str] = []
     total = 0
-    size = sum(file.bytes for file in files)
-    with ConsoleProgress().stage("reading", size) as bar:
-        start = 0
-        for file in files:
-            for chunk in read(file, column, ()):
-                for text in chunk.rows.column(TEXTS).to_pylist():
-                    for sentence in _sentences_with(text, pattern):
-                        total += 1
-                        if len(kept) < MAX_SENTENCES:
-                            kept.append(sentence)
-                        elif (place := int(rng.integers(total))) < MAX_SENTENCES:
-                            kept[place] = sentence
-                bar.reach(start + chunk.read, total)
-            start += file.bytes
+    for _, _, sentence in source.sentences("reading"):
+        total += 1
+        if len(kept) < MAX_SENTENCES:
+            kept.append(sentence)
+        elif (place := int(rng.integers(total))) < MAX_SENTENCES:
+            kept[place] = sentence
     return kept, total
 
 
@@ -133,8 +167,65 @@ def _sentences_with(text: str | list[str] | None, pattern: re.Pattern[str]) -> I
             yield sentence[first : first + MAX_CHARACTERS].strip()
 
 
+def _write_occurrences(path: Path, source: _Source, model: Model, found: SenseInventory) -> None:
+    """Write every occurrence of the files with the nearest of the senses that were found."""
+    import pyarrow as pa  # noqa: PLC0415 - slow import
+
+    schema = pa.schema(
+        [
+            *(("file", pa.string()), ("row", pa.int64()), ("text", pa.string())),
+            *(("start", pa.int32()), ("end", pa.int32())),
+            *(("sense", pa.int32()), ("confidence", pa.float32())),
+        ]
+    )
+    with atomic_files(path) as (file,), _WRITERS[path.suffix.lower()](file, schema) as write:
+        rows: list[dict[str, Any]] = []
+        for name, row, sentence in source.sentences("assigning"):
+            tokens = model.tokenizer.tokens(sentence, "auto", MAX_CHARACTERS)
+            places = word_places(tokens, source.forms, source.matching)
+            if not places:
+                continue
+            occurrences = encode_occurrences(model, tokens, places, 0)
+            contexts = np.stack([one.context for one in occurrences])
+            labels, confidence = assign(contexts, found.clusters.centroids)
+            for one, label, sure in zip(occurrences, labels, confidence, strict=True):
+                place = {"file": name, "row": row, "text": sentence}
+                span = {"start": one.start, "end": one.end}
+                rows.append({**place, **span, "sense": int(label), "confidence": float(sure)})
+            if len(rows) >= _BATCH_ROWS:
+                write(pa.RecordBatch.from_pylist(rows, schema))
+                rows = []
+        write(pa.RecordBatch.from_pylist(rows, schema))
+
+
+@contextmanager
+def _parquet(file: IO[bytes], schema: Any) -> Iterator[Callable[[Any], None]]:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - slow import
+
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        yield writer.write_batch
+
+
+@contextmanager
+def _csv(file: IO[bytes], schema: Any) -> Iterator[Callable[[Any], None]]:
+    from pyarrow import csv  # noqa: PLC0415 - slow import
+
+    with csv.CSVWriter(file, schema) as writer:
+        yield writer.write_batch
+
+
+@contextmanager
+def _jsonl(file: IO[bytes], schema: Any) -> Iterator[Callable[[Any], None]]:
+    del schema
+    yield lambda batch: file.writelines(orjson.dumps(one) + b"\n" for one in batch.to_pylist())
+
+
+_WRITERS = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}
+"""Writers of record batches by the ending of the file."""
+
+
 def _table(found: SenseInventory, texts: list[str], total: int) -> str:
-    """The senses as text: share, keywords, neighbors and an example with the word marked."""
+    """Return the senses as text: share, keywords, neighbors and an example."""
     count = len(found.occurrences)
     of = f", a sample of {total:,} sentences" if total > len(texts) else ""
     head = f"{found.word}: {len(found.senses)} sense{'s' * (len(found.senses) != 1)}"

@@ -63,9 +63,22 @@ def cluster(vectors: Floats, count: int | None = None) -> Clusters:
     order = np.argsort(-np.bincount(nearest, minlength=len(present)), kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    weights = np.exp((cosines - cosines.max(axis=1, keepdims=True)) / TEMPERATURE)
-    confidence = weights[np.arange(m), nearest] / weights.sum(axis=1)
+    confidence = _confidence(cosines, nearest)
     return Clusters(rank[nearest], centroids[order], confidence, silhouette(chosen, labels))
+
+
+def assign(vectors: Floats, centroids: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Return the nearest cluster of each vector, and the confidence. [m, d], [k, d] -> [m], [m]"""
+    cosines = unit(vectors.astype(np.float64)) @ centroids.T
+    nearest = cosines.argmax(axis=1)
+    return nearest, _confidence(cosines, nearest)
+
+
+def _confidence(cosines: Floats, nearest: NDArray[np.int64]) -> Floats:
+    """Return the softmax of the cosines at the nearest cluster. [m, k], [m] -> [m]"""
+    weights = np.exp((cosines - cosines.max(axis=1, keepdims=True)) / TEMPERATURE)
+    confidence: Floats = weights[np.arange(len(cosines)), nearest] / weights.sum(axis=1)
+    return confidence
 
 
 def _found_clusters(points: Floats) -> NDArray[np.int64]:

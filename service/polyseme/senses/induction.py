@@ -112,20 +112,24 @@ def find_senses(
     start = timings.now()
     sentences = tokenize(model, texts, EncodeOptions(), limits or Limits())
     timings.add("tokens", start)
-    wanted = {word, *forms} if matching == "exact" else {f.casefold() for f in (word, *forms)}
-    places = [
-        [
-            place
-            for place, token in enumerate(sentence.tokens)
-            if (token.text if matching == "exact" else token.text.casefold()) in wanted
-        ]
-        for sentence in sentences
-    ]
+    places = [word_places(sentence.tokens, (word, *forms), matching) for sentence in sentences]
     if not any(places):
         message = "does not occur in the texts as a token"
         hint = "Check the spelling, or send other forms of the word in `forms`."
         raise InvalidError([FieldError("/word", message)], hint)
     return _inventory(model, word, sentences, places, options or SenseOptions(), timings)
+
+
+def word_places(
+    tokens: Sequence[ResolvedToken], forms: Sequence[str], matching: Matching
+) -> list[int]:
+    """Return the positions of the tokens that are one of some forms of a word."""
+    wanted = set(forms) if matching == "exact" else {form.casefold() for form in forms}
+    return [
+        place
+        for place, token in enumerate(tokens)
+        if (token.text if matching == "exact" else token.text.casefold()) in wanted
+    ]
 
 
 def senses_of_occurrences(
