@@ -179,6 +179,12 @@ def test_the_command_prints_a_table_and_the_document(tmp_path):
         ]
         first = rows[0]
         assert first["text"][int(first["start"]) : int(first["end"])] == "bank"
+    for name in ("map.svg", "map.png"):
+        target = tmp_path / name
+        done = run("senses", "bank", file, "--senses", "2", "--plot", target)
+        assert done.returncode == 0, done.stderr
+        start = b"<?xml" if name.endswith("svg") else b"\x89PNG"
+        assert target.read_bytes().startswith(start)
     bad = run("senses", "bank", file, "--output", tmp_path / "all.xlsx")
     assert bad.returncode == 2 and b".parquet, .csv, .jsonl" in bad.stderr
     missing = run("senses", "zeppelin", file)

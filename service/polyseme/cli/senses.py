@@ -1,5 +1,6 @@
 """`polyseme senses`: the senses of a word in files of texts."""
 
+import io
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ import click
 import numpy as np
 import orjson
 
-from polyseme.atomic_files import atomic_files
+from polyseme.atomic_files import atomic_files, atomic_write
 from polyseme.cli.options import exit_on_signals, model_option, require_unicode, with_registry
 from polyseme.cli.progress import ConsoleProgress
 from polyseme.command_error import CommandError
@@ -38,6 +39,7 @@ _SEED = 1
 _SHOWN = 90
 """Characters of an example."""
 _BATCH_ROWS = 4096
+_IMAGES = (".svg", ".png")
 
 
 @click.command()
@@ -56,6 +58,11 @@ _BATCH_ROWS = 4096
     type=click.Path(path_type=Path, dir_okay=False),
     help="A .parquet, .csv or .jsonl file of every occurrence: file, row, span, sense, confidence.",
 )
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A .svg or .png file with a map of the occurrences (needs Matplotlib).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/senses.")
 @model_option
 @with_registry
@@ -70,6 +77,7 @@ def senses(
     settings: Settings,
     *,
     output: Path | None,
+    plot: Path | None,
     exact: bool,
     as_json: bool,
 ) -> None:
@@ -85,17 +93,23 @@ def senses(
         raise CommandError("Reading files needs pyarrow: pip install 'polyseme[bulk]'.")
     if output and output.suffix.lower() not in _WRITERS:
         raise click.UsageError(f"The name of --output ends in {', '.join(_WRITERS)}.")
+    if plot and plot.suffix.lower() not in _IMAGES:
+        raise click.UsageError("The name of --plot ends in .svg or .png.")
+    if plot and not find_spec("matplotlib"):
+        raise CommandError("--plot needs Matplotlib: pip install 'polyseme[evaluate]'.")
     chosen = registry.model(model)
     source = _Source(files, column, (word, *forms), exact=exact)
     texts, total = _sample(source)
     if not texts:
         raise CommandError("The word does not occur in the texts; --form adds other forms.")
-    found = find_senses(
-        chosen, word, texts, SenseOptions(count), forms=forms, matching=source.matching
-    )
+    options = SenseOptions(count, with_map=plot is not None)
+    found = find_senses(chosen, word, texts, options, forms=forms, matching=source.matching)
     if output:
         with exit_on_signals():
             _write_occurrences(output, source, chosen, found)
+    if plot:
+        with exit_on_signals():
+            atomic_write(plot, _picture(found, plot.suffix.lower()[1:]))
     if as_json:
         document = {**inventory_document(chosen.manifest.name, found), "texts": texts}
         click.echo(orjson.dumps(document).decode())
@@ -222,6 +236,33 @@ def _jsonl(file: IO[bytes], schema: Any) -> Iterator[Callable[[Any], None]]:
 
 _WRITERS = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}
 """Writers of record batches by the ending of the file."""
+
+
+def _picture(found: SenseInventory, kind: str) -> bytes:
+    """Draw the occurrences along their first two principal components, a color for each sense."""
+    import matplotlib as mpl  # noqa: PLC0415 - slow import
+    from matplotlib.figure import Figure  # noqa: PLC0415 - likewise
+
+    with mpl.rc_context({"svg.hashsalt": "polyseme"}):
+        figure = Figure(figsize=(7, 5), layout="constrained")
+        axes = figure.subplots()
+        positions = np.array(found.positions)
+        for number, sense in enumerate(found.senses):
+            x, y = positions[found.clusters.labels == number].T
+            words = ", ".join(one.word for one in sense.keywords[:4])
+            color, marker = f"C{number % 10}", "osv^DP*Xd<"[number % 10]
+            label = f"{100 * sense.proportion:.0f} %: {words}"
+            axes.scatter(x, y, s=14, alpha=0.6, color=color, marker=marker, label=label)
+        axes.set_title(f"{found.word}: {len(found.occurrences):,} occurrences")
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_xlabel("first principal component of the contexts")
+        axes.set_ylabel("second")
+        figure.legend(loc="outside lower center", frameon=False, fontsize=9)
+        buffer = io.BytesIO()
+        date: dict[str, str | None] = {"Software": None} if kind == "png" else {"Date": None}
+        figure.savefig(buffer, format=kind, dpi=150, metadata=date)
+    return buffer.getvalue()
 
 
 def _table(found: SenseInventory, texts: list[str], total: int) -> str:
