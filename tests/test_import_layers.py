@@ -64,7 +64,7 @@ MAY_IMPORT = {
         *(ENGINE, TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, IMPORTING, EVALUATION, TRAINING),
         SENSES,
         *(KEYS, ATOMIC, BULK, CLIENT, PROGRESS, COMMAND_ERROR, VERSION),
-        *("click", "numpy", "orjson", "pydantic", "tqdm"),
+        *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib"),
     },
     CLIENT: {
         *(TOKENIZER, ERRORS, MODELS, ENCODING, SENSES, SETTINGS, VERSION),
