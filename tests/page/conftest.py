@@ -1,5 +1,6 @@
 """The page in a real browser (Debian's chromium), served by a real gunicorn."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,6 +14,8 @@ from playwright.sync_api import Browser, BrowserContext, Request, sync_playwrigh
 
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Residual
+from polyseme.models.registry import bundled_models
+from polyseme.settings import BUNDLED
 from tests.conftest import Serve
 from tests.page.attention import HEBREW
 from tests.page.reader import FLAGS, Reader
@@ -20,6 +23,20 @@ from tests.tiny import SUBWORDS, VECTORS, WORDS, full_layer, normal, write_tiny
 
 CHROMIUM = shutil.which("chromium")
 Open = Callable[..., Reader]
+
+
+@pytest.fixture(scope="package")
+def client(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> httpx.Client:
+    """A service whose default model is the bundled one without subwords, so words are unknown."""
+    folder = tmp_path_factory.mktemp("models") / BUNDLED
+    shutil.copytree(bundled_models() / BUNDLED, folder)
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    del manifest["subwords"]
+    for name in ("subwords.npy", "subword_scales.npy"):
+        del manifest["files"][name]
+        (folder / name).unlink()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return serve(models_dir=folder.parent)
 
 
 @pytest.fixture(scope="package")

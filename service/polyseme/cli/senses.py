@@ -268,7 +268,7 @@ def _picture(found: SenseInventory, kind: str) -> bytes:
 def _table(found: SenseInventory, texts: list[str], total: int) -> str:
     """Return the senses as text: share, keywords, neighbors and an example."""
     count = len(found.occurrences)
-    of = f", a sample of {total:,} sentences" if total > len(texts) else ""
+    of = f", in a sample of {len(texts):,} of {total:,} sentences" if total > len(texts) else ""
     head = f"{found.word}: {len(found.senses)} sense{'s' * (len(found.senses) != 1)}"
     lines = [f"{head} in {count:,} occurrences{of}; separation {found.clusters.separation:.2f}"]
     for number, sense in enumerate(found.senses, 1):

@@ -14,20 +14,20 @@ from polyseme.models.model import Model
 from polyseme.tokenizer import ResolvedToken
 
 Pooling: TypeAlias = Literal["sif", "informativeness", "mean"]
-"""`sif`: unit static vectors by smooth inverse frequency. `informativeness` and `mean`: contextual
-vectors by informativeness, or with equal weights."""
+"""`sif` weights unit static vectors by smooth inverse frequency; `informativeness` weights
+contextual vectors by informativeness; `mean` weights them equally."""
 DEFAULT_POOLING: Pooling = "sif"
 SIF = 1e-4
 """The relative frequency at which `sif` halves the weight of a word."""
 _RARE = 1e-3
-"""The same for informativeness: the word bias is log(1e-3 / (1e-3 + p))."""
+"""The relative frequency at which informativeness, exp(word bias), is one half."""
 
 
 def check_dimensions(model: Model, dimensions: int | None) -> int:
     """The width of sentence vectors; raise InvalidError if the model has fewer dimensions."""
     d = model.manifest.dimension
     if dimensions is not None and not 1 <= dimensions <= d:
-        raise InvalidError([FieldError("/dimensions", f"the model has 1 to {d} dimensions")])
+        raise InvalidError([FieldError("/dimensions", f"must be 1 to {d}, the model's dimension")])
     return dimensions or d
 
 

@@ -1,4 +1,4 @@
-"""Layers: projections, attention, residual, and where a model has them norm and feed-forward."""
+"""Layers: projections, attention, residual, and optional layer norm and feed-forward network."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -152,7 +152,10 @@ class Layer:
 
     @cached_property
     def _query_key(self) -> Projection | None:
-        """Queries and keys as one projection, with 1/√k folded into the queries; None without."""
+        """Return queries and keys as one projection, with 1/√k in the queries.
+
+        None if either has no weight.
+        """
         if self.query.weight is None or self.key.weight is None:
             return None
         width = self.query.weight.shape[1]
@@ -240,7 +243,7 @@ class Contextualized(NamedTuple):
     """for each layer, the intermediate arrays that were asked for"""
     attended: Floats
     """[n, d], the output of the last layer's attention, before its residual; the static vectors
-    without a layer. It is not checked to be finite."""
+    if there are no layers. It is not checked to be finite."""
 
 
 def contextualize(

@@ -34,7 +34,7 @@ HIDDEN_WORD = "\ue000" * 257
 """The word that replaces a pseudo-word: no vocabulary has it, and subwords do not compose it,
 because it is longer than 256 code points."""
 IMBALANCE = 5
-"""One training example of the second word in this many is kept."""
+"""Every fifth training example of the second word is kept."""
 PROBE_SEED = 1
 _NOTE = (
     f"In brackets: 95 % intervals of {RESAMPLES:,} bootstrap resamples of the {{}} (seed {SEED})."
@@ -53,7 +53,7 @@ class LabeledWords:
 
 @dataclass(frozen=True)
 class PseudoWord:
-    """Occurrences of two words, which are told apart by their contexts."""
+    """Occurrences of two words, to be told apart by their contexts."""
 
     words: tuple[str, str]
     occurrences: list[TokenizedOccurrence]
@@ -137,7 +137,7 @@ def _pseudoword(document: Any) -> PseudoWord:
         senses.append(one["sense"])
     first, second = document["words"]
     counts = np.bincount(senses, minlength=2)
-    if counts.min() < 2:  # noqa: PLR2004 - one trains, one is tested
+    if counts.min() < 2:  # noqa: PLR2004 - one to train, one to test
         raise ValueError
     return PseudoWord((str(first), str(second)), occurrences, np.array(senses, np.int64))
 
@@ -149,15 +149,15 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             compressed = path.suffix == ".xz"
             file: Any = lzma.LZMAFile(raw) if compressed else raw  # noqa: SIM115 - closes with raw
             data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise CommandError(
+                f"{path.name} has more than {MAX_FILE_BYTES >> 20} MB, unlike any evaluation set."
+            )
         text = data.decode("utf-8-sig")
     except (lzma.LZMAError, EOFError):
         raise CommandError(f"{path.name} is not an .xz file, or it is damaged.") from None
     except UnicodeDecodeError:
         raise CommandError(f"{path.name} is not UTF-8 text.") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise CommandError(
-            f"{path.name} has more than {MAX_FILE_BYTES >> 20} MB, unlike any evaluation set."
-        )
     lines = text.replace("\r\n", "\n").split("\n")
     yield from enumerate(lines[:-1] if lines[-1] == "" else lines, 1)
 
@@ -353,6 +353,7 @@ def measure_sentences(
     for name, title in POOLINGS.items():
         with progress.stage(name, 1, in_bytes=False):
             sides = [_sentence_vectors(encoder, side, name) for side in texts]
+        # The default pooling is the system under test.
         kind: Kind = "model" if name == DEFAULT_POOLING else "control"
         rows.append(_correlated(name, title, kind, sides, scores))
     if compare:

@@ -27,7 +27,7 @@ NGRAMS = (2, 4)
 RIDGE = 0.1
 MAX_ITERATIONS = 8
 _HELD_OUT = 50
-"""One word in this many is held out to choose the number of iterations."""
+"""Every 50th word is held out to choose the number of iterations."""
 _COLUMNS = 64
 """Columns that are solved at once, which bounds memory."""
 _WORDS_AT_ONCE = 4096
@@ -39,13 +39,13 @@ def fit_subwords(
 ) -> Subwords | None:
     """Fit int8 vectors of character n-grams to the vectors of words. [V, d] -> [B, d]
 
-    The table T minimizes Σ_w ‖mean of T over the n-grams of w − unit(x_w)‖² + 0.1·‖T‖², up to the
-    mean of all unit(x_w), which every row contains; conjugate gradients (Hestenes & Stiefel 1952)
-    stop at the iteration that predicts held-out words best. T is scaled by the median norm of the
-    vectors, so a composed vector is shorter than a known one, the more so the less its n-grams
-    agree: attention gives it less influence. There are as many buckets as words if `buckets` is
-    None. The same words and vectors give the same table on one machine. Returns None if fewer than
-    1,000 words have a direction.
+    Conjugate gradients (Hestenes & Stiefel 1952) approximate the table T that minimizes
+    Σ_w ‖mean of T over the n-grams of w − (unit(x_w) − m)‖² + 0.1·‖T‖², where m is the mean of all
+    unit(x_w). They stop at the iteration that predicts held-out words best on the first 64 columns.
+    Then m is added to each row, and T is scaled by the median norm of the vectors. The less the
+    n-grams of a word agree, the shorter its vector, and the less it influences attention. There are
+    as many buckets as words if `buckets` is None. The same words and vectors give the same table on
+    one machine. Returns None if fewer than 1,000 words have a direction.
     """
     rows, targets, norm = _targets(words, vectors)
     if len(rows) < MIN_WORDS:
@@ -55,7 +55,9 @@ def fit_subwords(
     mean = targets.mean(axis=0)
     targets -= mean
     table = np.empty((size, targets.shape[1]), np.float32)
-    with progress.stage("composing", targets.shape[1] + _COLUMNS, in_bytes=False) as bar:
+    with progress.stage(
+        "composing", targets.shape[1] + min(_COLUMNS, targets.shape[1]), in_bytes=False
+    ) as bar:
         iterations = _best_iteration(design, targets[:, :_COLUMNS])
         bar.advance(min(_COLUMNS, targets.shape[1]))
         for start in range(0, targets.shape[1], _COLUMNS):
@@ -116,7 +118,8 @@ def _best_iteration(design: "sparse.csr_array", targets: Floats) -> int:
 def _solutions(design: "sparse.csr_array", targets: Floats) -> Iterator[Floats]:
     """Yield the table after each iteration of preconditioned conjugate gradients. -> [B, c]
 
-    Each column is a problem of its own: (AᵀA + 0.1·I)·t = Aᵀy. The array is reused.
+    Each column is a problem of its own: (AᵀA + 0.1·I)·t = Aᵀy. Each
+    iteration overwrites the array that it yields.
     """
     transposed = design.T.tocsr()
     diagonal = np.asarray(design.multiply(design).sum(axis=0)).reshape(-1, 1) + RIDGE

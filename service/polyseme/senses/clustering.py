@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 from polyseme.engine.arrays import Floats, unit
 
 MAX_CLUSTERED = 2000
-"""More occurrences are sampled, evenly spaced, and the others assigned to the nearest sense."""
+"""The most occurrences that are clustered. Of more, an evenly spaced sample is clustered, and the
+others are assigned to the nearest sense."""
 MAX_FOUND = 6
-"""The most senses that are found by themselves."""
+"""The largest number of senses that is tried if none is given."""
 MIN_OCCURRENCES = 8
 """Fewer occurrences are one sense unless a number is given."""
 ONE_SENSE = (2.2, 0.21)
 """Occurrences are one sense if neither their locality nor the silhouette of their best clusters is
 above these."""
 NEIGHBORS = 15
-"""Edges of each point in the graph; a quarter of the points if they are few."""
+"""Nearest neighbors of each point in the graph; a quarter of the points if they are few."""
 SEED = 1
 TEMPERATURE = 0.1
-"""Of the softmax of cosines that gives the confidence."""
+"""The temperature of the softmax of cosines that gives the confidence."""
 _REPEATS = 5
 
 
@@ -97,7 +98,7 @@ def locality(points: Floats) -> float:
     """Return how much closer the nearest neighbors of a point are than all others. [m, d]
 
     The mean cosine of each point with the nearest sixth of the points, divided by that with all:
-    with several senses, the neighbors are of one sense, and all others of any.
+    with several senses, the nearest points share one, and the others do not.
     """
     cosines = points @ points.T
     np.fill_diagonal(cosines, -np.inf)
@@ -125,7 +126,7 @@ def _spectral(points: Floats, count: int) -> NDArray[np.int64]:
     np.put_along_axis(graph, nearest, 0.5, axis=1)
     graph += graph.T
     roots = 1 / np.sqrt(graph.sum(axis=1))
-    # Of the normalized Laplacian I − D^−½·W·D^−½ the smallest: of D^−½·W·D^−½ the largest.
+    # The smallest eigenvalues of the Laplacian I − M are the largest of M = D^−½·W·D^−½.
     normal = roots[:, None] * graph * roots
     _, directions = eigh(normal, subset_by_index=[m - count, m - 1])
     rows = unit(directions)

@@ -24,9 +24,9 @@ Matching: TypeAlias = Literal["any", "exact"]
 READING_SHARE = 0.4
 """How much of the static vector is added to a sense before its neighbors are searched, as in
 comparisons."""
-NEIGHBOR_HEADS = (0.5, 0.5)
-"""A head whose factor on informativeness is below the first attends to adjacent words for grammar;
-its columns count by the second, because they blur clusters."""
+GRAMMAR_HEADS = (0.5, 0.5)
+"""Threshold and weight: a head whose factor on informativeness is below the threshold attends to
+adjacent words for grammar, which blurs clusters, so its columns are multiplied by the weight."""
 FEW_OCCURRENCES = 30
 CLOSE_SENSES = 0.05
 """A separation below which senses run into each other."""
@@ -76,7 +76,7 @@ class FoundOccurrence:
     context: Floats
     """[d], of norm 1"""
     attended: dict[str, float]
-    """the attention weight times the informativeness of each other word, in lower case"""
+    """of each other word, casefolded: attention, as a mean of the heads, times informativeness"""
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def _inventory(
     ]
     start = timings.add("attention", start)
     if options.senses is not None and options.senses > len(found):
-        message = f"the texts have {len(found)} occurrences, which are fewer"
+        message = f"must be at most {len(found)}, the number of occurrences"
         raise InvalidError([FieldError("/senses", message)])
     contexts = np.stack([one.context for one in found])
     clusters = cluster(contexts, options.senses)
@@ -200,11 +200,11 @@ def encode_occurrences(
     scale = model.layers[last].scoring.word_bias_scale
     if separate and scale is not None and model.layers[last].output.weight is None:
         # Without an output projection, each head has columns of its own.
-        factors = np.where(scale < NEIGHBOR_HEADS[0], np.float32(NEIGHBOR_HEADS[1]), np.float32(1))
+        factors = np.where(scale < GRAMMAR_HEADS[0], np.float32(GRAMMAR_HEADS[1]), np.float32(1))
         rows = rows * np.repeat(factors, rows.shape[1] // len(factors))
     contexts = require_finite(unit(rows))
     weights = result.records[last]["weights"].mean(axis=0)
-    # Function words get attention as neighbors, and say nothing about a sense.
+    # Function words get attention because they are adjacent, and say nothing about a sense.
     informative = None if inputs.word_bias is None else np.exp(np.minimum(inputs.word_bias, 0))
     found = []
     for number, place in enumerate(places):
@@ -244,7 +244,7 @@ def describe(
     excluded = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
     senses = []
     for label in range(count):
-        # Attention, times the share of the word's attention that this sense has.
+        # The score: attention to the word, times the share of it that this sense has.
         scores = {word: float(r[label] * (r[label] / r.sum())) for word, r in rates.items()}
         best = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[: options.keywords]
         typical = contexts @ clusters.centroids[label].astype(contexts.dtype)
