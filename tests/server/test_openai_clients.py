@@ -24,7 +24,9 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(serve, place):
-    return str(serve(models_dir=place, model="tiny", api_keys=KEY, workers=1).base_url)
+    pooling = "informativeness"
+    service = serve(models_dir=place, model="tiny", api_keys=KEY, pooling=pooling, workers=1)
+    return str(service.base_url)
 
 
 def right(texts, **how):
