@@ -1,5 +1,7 @@
 """The statements and commands of docs/evaluation.md."""
 
+import json
+import lzma
 import re
 import shlex
 import subprocess
@@ -30,6 +32,19 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("documented")
     unpacked(folder / "sets", {**COARSE, **WIC})
     (folder / "sets" / "wordsim353.tsv").write_text(WORDSIM)
+    tags = "river\tNOUN\nbank\tNOUN\n\ndid\tVERB\n\n" * 20
+    for split in ("train", "dev"):
+        (folder / "sets" / "pos").mkdir(exist_ok=True)
+        (folder / "sets" / "pos" / f"{split}.tsv").write_text(tags)
+    (folder / "sets" / "sts").mkdir()
+    pairs = "5\triver bank\triver bank\n2\triver bank\triver end\n0\tmoney\tdid\n"
+    (folder / "sets" / "sts" / "dev.tsv").write_text(pairs)
+    occurrences = [
+        {"sense": sense, "index": 1, "tokens": [("river", "money")[sense], "bank", "end"]}
+        for sense in (0, 1) * 4
+    ]
+    line = json.dumps({"words": ["bank", "apple"], "occurrences": occurrences})
+    (folder / "pseudowords.jsonl.xz").write_bytes(lzma.compress(line.encode()))
     for name in ("tiny", "glove"):
         write_tiny(folder / "models" / name)
     (folder / "models" / BUNDLED).symlink_to(bundled_models() / BUNDLED)

@@ -79,7 +79,8 @@ def test_the_manifest_describes_the_model(model, name, right):
     assert manifest.cased is (name == "google")
     assert (manifest.vocabulary_size, manifest.dimension) == right.vectors.shape
     assert (manifest.dtype, manifest.licence, manifest.source) == ("float32", "PDDL", file)
-    assert (manifest.heads, len(manifest.layers), manifest.subwords) == (1, 1, None)
+    assert (manifest.heads, len(manifest.layers)) == (1, 1)
+    assert manifest.subwords.model_dump() == {"min_n": 2, "max_n": 4, "dtype": "int8"}
     assert manifest.training == {
         "attention": "closed form",
         "informativeness": "rank in the file",
