@@ -41,9 +41,10 @@ def test_the_wheel_holds_the_model_and_nothing_of_the_tests(wheel: Path) -> None
 
 
 def test_an_installed_wheel_serves_with_no_checkout(wheel: Path, tmp_path: Path) -> None:
-    run(sys.executable, "-m", "venv", "environment", cwd=tmp_path)
+    uv = (sys.executable, "-m", "uv", "--quiet")
+    run(*uv, "venv", "--python", sys.executable, "environment", cwd=tmp_path)
     python = tmp_path / "environment" / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    run(*uv, "pip", "install", "--python", python, wheel, cwd=tmp_path)
     polyseme = tmp_path / "environment" / "bin" / "polyseme"
     assert "wiki-en: whole" in run(polyseme, "models", "verify", cwd=tmp_path)
     # A project with its own package `service` does not hide this one.

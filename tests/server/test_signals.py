@@ -312,7 +312,7 @@ def test_a_storm_of_reloads_loses_nothing(tmp_path) -> None:
 
 @pytest.mark.slow
 def test_workers_whose_master_is_killed_end(tmp_path) -> None:
-    with running(tmp_path) as service:
+    with running(tmp_path, graceful_timeout=3) as service:
         workers = service.workers()
         with load(service, kept=3, new=2) as asking:
             asking.go_on()

@@ -42,9 +42,11 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
                 listener.close()
 
     def accept_waiting(self) -> None:
-        """Accept every pending connection, to queue or reject its request."""
-        while (listeners := self.waiting_listeners()) and all(map(self.accept, listeners)):
-            pass
+        """Accept pending connections up to the worker's limit, all of them when stopping."""
+        while not self.alive or self.nr_conns < self.worker_connections:
+            listeners = self.waiting_listeners()
+            if not listeners or not all(map(self.accept, listeners)):
+                return
 
     def waiting_listeners(self) -> list[Any]:
         """Return the listeners with a pending connection."""
@@ -86,7 +88,7 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
     def finish_request(self, conn: Any, future: Any) -> None:
         """Count the response, and keep or close the connection."""
         self.busy, self.finished = self.busy - 1, self.finished + 1
-        if future.exception() or future.result():
+        if future.cancelled() or future.exception() or future.result():
             super().finish_request(conn, future)
         else:
             self.linger(conn)
