@@ -220,7 +220,7 @@ def test_a_word_that_the_text_lacks_ends_in_one_sentence_and_its_place(polyseme)
     done = polyseme("compare", "--word", "bank", "bank", "river")
     assert (done.returncode, done.stdout) == (1, b"")
     (sentence,) = done.stderr.decode().splitlines()
-    assert sentence.startswith("polyseme: the text has this word as a token 0 times")
+    assert sentence.startswith("polyseme: the text does not contain this word as a token")
     assert sentence.endswith("(/occurrences/1/word).")
 
 

@@ -87,7 +87,7 @@ def find_model(name: str | None) -> Model:
 
 
 def model_document(service: Service, name: str, state: ModelStatus) -> dict[str, Any]:
-    """Return a model as in OpenAI's API, with its manifest, and its problem if it has one."""
+    """Return a model in OpenAI's format, with its manifest, and its problem if it has one."""
     pooling = service.settings.pooling
     embeddings = {"pooling": pooling, "vectors": pooled_part(pooling)}
     return {
