@@ -14,7 +14,7 @@ def main() -> None:
         os.environ[f"{library}_NUM_THREADS"] = "1"
     try:
         from polyseme.cli.main import polyseme  # noqa: PLC0415
-    except KeyboardInterrupt:  # as click does once it runs
+    except KeyboardInterrupt:  # click handles later ones in the same way
         sys.exit("Aborted!")
     polyseme()
 

@@ -106,7 +106,7 @@ class Settings(BaseSettings):
     models_dir: DirectoryPath = Field(
         default_factory=default_models_dir,
         validate_default=False,
-        description="folder of model folders, in addition to the bundled models; by default"
+        description="folder of models, in addition to the bundled ones; by default"
         " `polyseme/models` in the user's data folder",
     )
     model: str = Field(BUNDLED, pattern=NAME_PATTERN, description="name of the default model")

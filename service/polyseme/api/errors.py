@@ -65,8 +65,8 @@ def problem(error: PolysemeError, **members: Any) -> Response:
 def problem_document(error: PolysemeError, request_id: str, path: str = "") -> dict[str, Any]:
     """Return the problem document of an error, with the `error` of the API that has this path.
 
-    An unknown route also gets OpenAI's `error`: its client shows only this member, and may be
-    configured with a base URL without /v1.
+    An unknown route gets the `error` of OpenAI's API: OpenAI's client shows only this member, and
+    may be configured with a base URL without /v1.
     """
     document = {
         "type": f"urn:polyseme:error:{error.code}",
@@ -90,7 +90,7 @@ def problem_document(error: PolysemeError, request_id: str, path: str = "") -> d
 def raw_response(error: Exception, address: str) -> bytes:
     """Return the response to a request that does not reach the application; count and log it.
 
-    The document has OpenAI's `error`, because its client shows only this member.
+    The document has the `error` of OpenAI's API, because OpenAI's client shows only this member.
     """
     context = RequestContext(secrets.token_hex(16), "other", address)
     if not isinstance(error, PolysemeError):
@@ -116,7 +116,7 @@ def raw_response(error: Exception, address: str) -> bytes:
 
 
 def openai_error(error: PolysemeError) -> dict[str, Any]:
-    """Return the `error` of OpenAI's API; most users see only its message."""
+    """Return the `error` of OpenAI's API; most clients show only its message."""
     kind = "invalid_request_error" if error.status < _SERVER_ERROR else "server_error"
     errors = error.errors if isinstance(error, InvalidError) else ()
     # OpenAI writes `/input/3` as `input[3]`.

@@ -133,7 +133,7 @@ class KeywordResponse(_Response):
 
     word: str
     weight: float = Field(
-        description="mean attention times informativeness, times its share of the sum over senses"
+        description="attention times informativeness, times this sense's share of the total"
     )
 
 

@@ -46,7 +46,7 @@ class Service:
         return self._draining[0] == 1
 
     def reload(self) -> None:
-        """Reload changed keys and models; log a failure and keep those loaded before."""
+        """Reload changed keys and models; log failures and keep the previous ones."""
         for name, refresh in (("keys", self.auth.refresh), ("models", self.models.refresh)):
             try:
                 refresh()

@@ -28,7 +28,7 @@ class Tokenized(NamedTuple):
 
 
 class TokenCounts:
-    """The numbers of tokens and truncated words of sentences, and of tokens by resolution."""
+    """Counts of all tokens of sentences, of tokens by resolution, and of truncated words."""
 
     def __init__(self, sentences: Iterable[Tokenized]) -> None:
         self.truncated = 0

@@ -99,7 +99,7 @@ def masked_keys(known: Flags | None, words: Integers, mask: Mask, rows: range) -
 
 
 def softmax(scores: Floats, masked: Flags | None = None) -> Floats:
-    """Softmax over the last axis; `scores` is overwritten. [..., n] -> [..., n]
+    """Return the softmax over the last axis; overwrite `scores`. [..., n] -> [..., n]
 
     exp(s_j) / Σ exp(s_j) over the unmasked entries; masked entries become exactly 0. Every row must
     have an unmasked entry, and the caller must disable NumPy's warnings.
@@ -132,8 +132,8 @@ def attend(
     [h, n, k], [h, n, k], [h, n, v] -> [n, h·v], [h, n, n]
 
     softmax(Q·Kᵀ + position bias + scale·word bias) · V over the unmasked keys. The caller divides
-    the queries by √k. Memory is proportional to n for the scores of a block, and to n² only if the
-    weights are kept.
+    the queries by √k if `scoring.scale` is set. Memory is proportional to n for the scores of a
+    block, and to n² only if the weights are kept.
     """
     heads, n, width = values.shape
     context = np.empty((n, heads, width), values.dtype)

@@ -93,8 +93,8 @@ class Residual:
     """`none`: o. `add`: x + o. `unit`: unit(o) + share·unit(x) + position_share·p.
 
     x is the layer's input, o the output of attention, p a unit vector that depends only on the
-    position (`positions.sinusoids`). With p, two occurrences of a word with the same words at the
-    same distances get different vectors ("apple eats apple"). If x and o are zero, so is the row.
+    position (`positions.sinusoids`). Because of p, two occurrences of a word in equal contexts get
+    different vectors ("apple eats apple"). If x and o are zero, the result is zero.
     """
 
     kind: ResidualKind = "none"

@@ -161,9 +161,9 @@ def principal_components(points: Floats, count: int = 2) -> tuple[Floats, Floats
 
     [m, d] -> [m, count], [count]
 
-    From the singular values of the centered points (Jolliffe 2002, Principal Component Analysis,
-    3.5). The sign of a component is arbitrary: the coordinate with the largest magnitude is made
-    positive, so equal points give equal coordinates. Components beyond the rank are 0.
+    Both follow from the singular values of the centered points (Jolliffe 2002, Principal Component
+    Analysis, 3.5). The sign of a component is arbitrary; the coordinate of the largest magnitude is
+    made positive, so that equal points give equal coordinates. Components beyond the rank are 0.
     """
     centered = points - points.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
