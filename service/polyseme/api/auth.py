@@ -67,12 +67,12 @@ class ApiKeyAuth:
         metrics = self._settings.metrics == "key" and path == "/metrics"
         if self._settings.cors_origins and _is_preflight():  # browsers send it without a key
             protected = metrics = False
-        context.unauthorised = self.required and context.caller is None and (protected or metrics)
+        context.unauthorized = self.required and context.caller is None and (protected or metrics)
         # Requests with a wrong key are limited at /metrics too.
-        context.rate_limited = protected or context.unauthorised
+        context.rate_limited = protected or context.unauthorized
 
     def _check(self) -> None:
-        if current_context().unauthorised:
+        if current_context().unauthorized:
             raise UnauthorisedError
 
 

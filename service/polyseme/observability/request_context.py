@@ -63,7 +63,7 @@ class RequestContext:
         self.counts: TokenCounts | None = None
         self.caller: str | None = None
         """the name of the caller's key"""
-        self.unauthorised = False
+        self.unauthorized = False
         """whether a required key is missing or wrong"""
         self.rate_limited = True
         """whether the request counts towards the rate limit"""
