@@ -211,7 +211,7 @@ class OutOfRangeError(InvalidError):
     hint = "Send smaller values."
 
     def __init__(self, error: FieldError | None = None, hint: str | None = None) -> None:
-        super().__init__([error or FieldError("", "the result has non-finite values")], hint)
+        super().__init__([error or FieldError("", "the result is not finite")], hint)
 
 
 class _RetryLater:

@@ -135,7 +135,7 @@ def test_unknown_words_are_an_error_on_request(polyseme):
     done = polyseme("encode", "--oov", "error", "bank", "zebra bank gnu")
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
-        "polyseme: The vocabulary lacks a word of the request: zebra, gnu."
+        "polyseme: A word of the request is not in the vocabulary: zebra, gnu."
         " `--oov zero` gives such words a zero vector.\n"
     )
 
