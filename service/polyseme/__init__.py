@@ -19,10 +19,10 @@ _MODULES = {
 
 
 def load(name: str | None = None, models_dir: str | Path | None = None) -> "LocalModel":
-    """Map a model of this machine into this process: `polyseme.load().encode(["the river bank"])`.
+    """Load a local model into this process: `polyseme.load().encode(["the river bank"])`.
 
-    `name` is that of a bundled model, a model in `models_dir` or one of the user's; None is the
-    default model. Raises PolysemeError if the model cannot be read.
+    `name` is a bundled model, or a model in `models_dir` or in the user's models folder; None is
+    the default model. Raises PolysemeError if the model cannot be read.
     """
     from polyseme.client.local import LocalModel  # noqa: PLC0415 - `import polyseme` stays cheap
 

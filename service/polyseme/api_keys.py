@@ -1,7 +1,7 @@
 """API keys: generating keys, reading a file of their hashes, and checking a key.
 
 A key has 256 random bits and cannot be guessed, so one round of SHA-256 is enough. The file and
-the memory of the service hold only digests, which cannot be used as keys.
+the memory of the service contain only digests, which cannot be used as keys.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ MAX_KEYS = 1000
 _MAX_BYTES = 1 << 18
 _NAME = re.compile(NAME_PATTERN)
 _UNNAMED = re.compile(r"key-[0-9]+")
-"""The generated names of the keys in the setting `api_keys`, which have none."""
+"""The generated names of the keys in the setting `api_keys`."""
 _HASH = re.compile(r"sha256:([0-9A-Fa-f]{64})")
 
 
@@ -98,7 +98,7 @@ def _digest(key: bytes) -> bytes:
 def _read_text(path: Path) -> str:
     """Read the file; raise KeyFileError if it is a pipe, a device or too large."""
     try:
-        # Without O_NONBLOCK, opening a pipe blocks until somebody writes to it.
+        # Without O_NONBLOCK, opening a pipe blocks until the other end is opened.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise KeyFileError("The key file is not a regular file")

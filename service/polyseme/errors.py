@@ -1,4 +1,4 @@
-"""Every error of the service, in one tree: status, code, detail and hint.
+"""All errors of the service: their status, code, detail and hint.
 
     PolysemeError               500
         NotJsonError            400
@@ -32,7 +32,7 @@ MAX_ERRORS = 100
 
 @dataclass(frozen=True)
 class FieldError:
-    """The problem of one field of a request."""
+    """An error in one field of a request."""
 
     pointer: str
     """a JSON pointer (RFC 6901) into the body of the request"""
@@ -40,7 +40,7 @@ class FieldError:
 
 
 class PolysemeError(Exception):
-    """The base class of all errors; raised directly, an internal error."""
+    """The base class of all errors. Raised directly, it is an internal error."""
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal"
@@ -181,15 +181,15 @@ class InvalidError(PolysemeError):
         self.errors = errors
 
     def members(self) -> dict[str, Any]:
-        """Return each field and its problem."""
+        """Return the pointer and the message of each field."""
         return {"errors": [{"pointer": e.pointer, "message": e.message} for e in self.errors]}
 
 
 class UnknownWordError(InvalidError):
-    """The vocabulary lacks words that the request requires."""
+    """Words that the request requires are not in the vocabulary."""
 
     code, title = "unknown_word", "A word is not in the vocabulary"
-    detail = "The vocabulary lacks a word of the request."
+    detail = "A word of the request is not in the vocabulary."
     hint = 'Remove the words, or send `oov: "zero"`.'
 
     def __init__(
@@ -199,7 +199,7 @@ class UnknownWordError(InvalidError):
         self.words = words
 
     def members(self) -> dict[str, Any]:
-        """Return each field, and the words if the request asks for them."""
+        """Return the fields, and the unknown words if `oov` is `error`."""
         return {**super().members(), **({"words": list(self.words)} if self.words else {})}
 
 
@@ -211,7 +211,7 @@ class OutOfRangeError(InvalidError):
     hint = "Send smaller values."
 
     def __init__(self, error: FieldError | None = None, hint: str | None = None) -> None:
-        super().__init__([error or FieldError("", "leads to values that are not finite")], hint)
+        super().__init__([error or FieldError("", "the result is not finite")], hint)
 
 
 class _RetryLater:

@@ -106,7 +106,7 @@ class Settings(BaseSettings):
     models_dir: DirectoryPath = Field(
         default_factory=default_models_dir,
         validate_default=False,
-        description="folder of model folders, in addition to the bundled models; by default"
+        description="folder of models, in addition to the bundled ones; by default"
         " `polyseme/models` in the user's data folder",
     )
     model: str = Field(BUNDLED, pattern=NAME_PATTERN, description="name of the default model")
@@ -166,16 +166,16 @@ class Settings(BaseSettings):
         0,
         ge=0,
         le=16,
-        description="number of reverse proxies in front of the service, whose X-Forwarded-For is"
-        " trusted",
+        description="number of reverse proxies in front of the service whose X-Forwarded-For"
+        " entries are trusted",
     )
     rate_limit: str = Field(
-        "", description="maximum rate of one caller, such as `100/minute`; empty for no limit"
+        "", description="maximum rate of each caller, such as `100/minute`; empty for no limit"
     )
     rate_limit_storage: SecretStr = Field(
         SecretStr("memory://"),
-        description="storage of the rate limit's counts: `memory://` in each worker, or"
-        " `redis://HOST:PORT/0` for all workers (extra `redis`)",
+        description="storage of the rate limit's counts: `memory://` for separate counts in each"
+        " worker, or `redis://HOST:PORT/0` for all workers (extra `redis`)",
     )
     log_format: Literal["auto", "json", "text"] = Field(
         "auto", description="format of the log; `auto` is text on a terminal and JSON otherwise"
@@ -197,7 +197,7 @@ class Settings(BaseSettings):
         items = [item.strip() for item in value.split(",") if item.strip()]
         if not items:
             # "$ONE,$OTHER" with both variables unset must not disable authentication.
-            raise ValueError("there is nothing between the commas")
+            raise ValueError("the list has no items")
         return items
 
     @field_validator("api_keys")
@@ -224,7 +224,7 @@ class Settings(BaseSettings):
                     " https://example.org"
                 )
             if match["port"] in _DEFAULT_PORTS.get(match["scheme"], ()):
-                raise ValueError("browsers omit the default port of a scheme")
+                raise ValueError("an origin must omit the default port of its scheme")
         return origins
 
     @field_validator("rate_limit")

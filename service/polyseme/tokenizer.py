@@ -1,8 +1,8 @@
 """Tokenization: the words of a text, and the vocabulary entry of each.
 
-GloVe's corpus was tokenized as in the Penn Treebank (`did` + `n't`), those of Word2Vec and fastText
-were not, and no word pattern fits all of them. Each word is looked up unsplit first, and split only
-if the vocabulary lacks it.
+GloVe's corpus was tokenized as in the Penn Treebank (`did` + `n't`), the corpora of Word2Vec and
+fastText were not, and no word pattern fits all of them. So each word is looked up first, and is
+split only if it is not in the vocabulary.
 """
 
 import unicodedata
@@ -40,17 +40,17 @@ class RowLookup(Protocol):
     """The part of a vocabulary that tokenization needs."""
 
     def row(self, word: str) -> int | None:
-        """Return the row of a word exactly as spelled, None if the vocabulary lacks it."""
+        """Return the row of a word exactly as spelled, None if it is not in the vocabulary."""
 
 
-# Every repetition that the engine could retry from each character is bounded, so the time for
-# hostile text, such as a megabyte of `a+a+a+…`, is linear in its length.
+# Every repetition that could be retried from each character is bounded, so matching takes linear
+# time even for hostile text, such as a megabyte of `a+a+a+…`.
 _WORD = regex.compile(
     r"""
       (?: https?:// | www\. ) [^\s\x1c-\x1f<>"]* [^\s\x1c-\x1f<>"'’”.,;:!?…)\]}]  # a web address
     | [\w.+-]{1,64} @ [\w-]{1,63} (?: \. [\w-]{1,63} ){1,8}             # a mail address
     | (?: \p{L}\p{M}* \. ){2,16}                                        # U.S.  e.g.
-    | ['’] (?: s | re | ve | ll | d | m ) (?! [\w'’] )                  # 's standing alone
+    | ['’] (?: s | re | ve | ll | d | m ) (?! [\w'’] )                  # a separate 's
     | [\p{L}\p{N}] [\p{L}\p{N}\p{M}_\u200c\u200d]*                      # a word,
       (?: (?: ['’‘.·&_‐‑-] | (?<=\p{Nd}) [,:] (?= \p{Nd} ) )            #   joined to another
           [\p{L}\p{N}] [\p{L}\p{N}\p{M}_\u200c\u200d]* )*
@@ -71,7 +71,7 @@ def words(text: str) -> Iterator[Span]:
     """Yield (start, end) of each word, in code points; only white space is between them.
 
     Contractions, hyphenated words, numbers, abbreviations, web addresses and emoji with their
-    modifiers are one word each; `tokenize` splits those that the vocabulary lacks.
+    modifiers are one word each; `tokenize` splits those that are not in the vocabulary.
     """
     for match in _WORD.finditer(text):
         yield match.span()
@@ -150,7 +150,7 @@ def tokenize(
     case: Case = "auto",
     composes: CanCompose = no_subwords,
 ) -> list[ResolvedToken]:
-    """Return the tokens of a text; split or compose the words that the vocabulary lacks."""
+    """Return the tokens of a text; split or compose the words that are not in the vocabulary."""
     return list(iter_tokens(text, vocabulary, case, composes))
 
 
@@ -172,9 +172,9 @@ def iter_tokens(
 def _split_or_compose(
     whole: ResolvedToken, vocabulary: RowLookup, case: Case, composes: CanCompose
 ) -> list[ResolvedToken]:
-    """Return the tokens of a word that the vocabulary lacks.
+    """Return the tokens of a word that is not in the vocabulary.
 
-    The result is the first of these that exists: the coarsest split whose pieces are all known; the
+    The first possible result is returned: the coarsest split whose pieces are all known; the
     unsplit word, composed from its subwords; the finest split, if a piece with a letter or digit is
     known; the unsplit word as an unknown token.
     """
@@ -192,7 +192,7 @@ def _split_or_compose(
 
 
 def _compose(token: ResolvedToken, case: Case, composes: CanCompose) -> ResolvedToken:
-    """Return the token; an unknown one gets the spelling to compose, if it has subwords."""
+    """Return the token; if it is unknown and has subwords, set the spelling to compose."""
     if token.row is None:
         for spelling, _ in spellings(token.text, "lower" if case == "lower" else "exact"):
             if composes(spelling):
@@ -201,16 +201,16 @@ def _compose(token: ResolvedToken, case: Case, composes: CanCompose) -> Resolved
 
 
 class Tokenizer:
-    """A tokenizer with a cache; returns the same tokens as `tokenize` and `resolve_all`.
+    """A tokenizer with a cache, which returns the same tokens as `tokenize` and `resolve_all`.
 
-    No word contains white space or depends on the text beyond it, so a text is split at white space
-    and the tokens of each short chunk are cached. Threads may share a tokenizer.
+    A word neither contains white space nor depends on text beyond it, so a text is split at white
+    space and the tokens of each short chunk are cached. Threads may share a tokenizer.
     """
 
     CACHE_SIZE = 8192
-    """Chunks cached for each `case`: about 3 MB, or 25 MB if each character is a token."""
+    """Maximum cached chunks for each `case`: about 3 MB, or 25 MB if each character is a token."""
     MAX_CACHED_LENGTH = 16
-    """Characters of the longest chunk in the cache; longer ones are rare."""
+    """Maximum characters of a cached chunk; longer ones are rare."""
 
     def __init__(self, vocabulary: RowLookup, composes: CanCompose = no_subwords) -> None:
         self._vocabulary, self._composes = vocabulary, composes
@@ -227,8 +227,8 @@ class Tokenizer:
         append, new, find = found.append, tuple.__new__, text.find
         cache = self._chunks[case]
         end = 0
-        # Each chunk has at least one token. The last of the `most` + 2 chunks is the rest of the
-        # text, which is not reached.
+        # Each chunk has at least one token, so `most` chunks suffice. The last of the `most` + 2
+        # chunks is the unsplit rest of the text, which is not reached.
         for chunk in text.split(None, -1 if most is None else most + 1):
             start = find(chunk, end)
             end = start + len(chunk)
@@ -264,11 +264,11 @@ class Tokenizer:
         return found
 
     def _tokenize_chunk(self, chunk: str, case: Case, most: int | None) -> Iterable[ResolvedToken]:
-        """Return the tokens of a chunk; those of a long one are not cached and at most `most`."""
+        """Return the tokens of a chunk; a long one is not cached and gives at most `most`."""
         if len(chunk) > self.MAX_CACHED_LENGTH:  # a text without white space is one chunk
             return islice(iter_tokens(chunk, self._vocabulary, case, self._composes), most)
         tokens = None
-        # A chunk of ASCII letters, as most are, is one word.
+        # Most chunks are ASCII letters, and are one word.
         if chunk.isascii() and chunk.isalpha():
             token = resolve(chunk, self._vocabulary, case, 0)
             tokens = None if token.row is None else [token]

@@ -179,11 +179,11 @@ def test_a_text_without_a_known_word_is_rejected_by_its_place(tiny, make_client,
     for client in (tiny, streaming):
         document = expect_problem(client.post(PATH, json={"input": texts}), 422, "unknown_word")
         assert document["errors"] == [
-            {"pointer": "/input/1", "message": "no word of it is in the vocabulary"},
-            {"pointer": "/input/2", "message": "it has no words"},
-            {"pointer": "/input/4", "message": "it has no words"},
+            {"pointer": "/input/1", "message": "no word is in the vocabulary"},
+            {"pointer": "/input/2", "message": "the text has no words"},
+            {"pointer": "/input/4", "message": "the text has no words"},
         ]
-        assert document["error"]["message"].startswith("`input[1]` (and 2 more): no word of it")
+        assert document["error"]["message"].startswith("`input[1]` (and 2 more): no word is")
     kept = [text for n, text in enumerate(texts) if n not in {1, 2, 4}]
     assert len(vectors(tiny, kept)) == 2
 

@@ -135,7 +135,7 @@ def test_unknown_words_are_an_error_on_request(polyseme):
     done = polyseme("encode", "--oov", "error", "bank", "zebra bank gnu")
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
-        "polyseme: The vocabulary lacks a word of the request: zebra, gnu."
+        "polyseme: A word of the request is not in the vocabulary: zebra, gnu."
         " `--oov zero` gives such words a zero vector.\n"
     )
 
@@ -220,7 +220,7 @@ def test_a_word_that_the_text_lacks_ends_in_one_sentence_and_its_place(polyseme)
     done = polyseme("compare", "--word", "bank", "bank", "river")
     assert (done.returncode, done.stdout) == (1, b"")
     (sentence,) = done.stderr.decode().splitlines()
-    assert sentence.startswith("polyseme: the text has this word as a token 0 times")
+    assert sentence.startswith("polyseme: the text does not contain this word as a token")
     assert sentence.endswith("(/occurrences/1/word).")
 
 

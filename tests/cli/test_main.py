@@ -176,7 +176,7 @@ def test_a_bad_file_ends_the_start_with_one_sentence(tmp_path, content):
     ("name", "value", "sentence"),
     [
         ("API_KEYS_FILE", "/no/such/file", "Path does not point to a file"),
-        ("API_KEYS", " , ,", "there is nothing between the commas"),
+        ("API_KEYS", " , ,", "the list has no items"),
         ("API_KEYS", "sha256:s3cretqx", "a hash is `sha256:` and 64 hexadecimal digits"),
         (
             "RATE_LIMIT_STORAGE",

@@ -429,8 +429,8 @@ def test_sentences_without_a_known_word_are_rejected_on_request(plain, composing
     with pytest.raises(UnknownWordError) as caught:
         ask(plain, texts, wordless="refuse")
     assert [(error.pointer, error.message) for error in caught.value.errors] == [
-        ("/input/1", "no word of it is in the vocabulary"),
-        ("/input/2", "it has no words"),
+        ("/input/1", "no word is in the vocabulary"),
+        ("/input/2", "the text has no words"),
     ]
     assert len(ask(plain, texts)) == 3
     assert len(ask(composing, texts[:2], wordless="refuse")) == 2

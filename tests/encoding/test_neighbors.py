@@ -83,8 +83,8 @@ def test_a_word_whose_vector_is_zero_has_no_neighbors(model):
 @pytest.mark.parametrize(
     ("vector", "message"),
     [
-        ([1.0] * 5, "has 5 numbers, the model's vectors 7"),
-        ([], "has 0 numbers, the model's vectors 7"),
+        ([1.0] * 5, "has 5 numbers instead of 7"),
+        ([], "has 0 numbers instead of 7"),
         ([0.0] * 7, "a zero vector has no direction"),
         ([-0.0] * 7, "a zero vector has no direction"),
     ],

@@ -60,32 +60,32 @@ MISFITS = {
     "keys of another width": (
         projected(k=(N, 4)),
         "/keys",
-        "keys have 4 columns where queries have 6",
+        "keys have 4 columns, but queries have 6",
     ),
     "key weights of another width": (
         embeddings(weights=weights(query=(D, 3), key=(D, K))),
         "/weights/key",
-        "keys have 2 columns where queries have 3",
+        "keys have 2 columns, but queries have 3",
     ),
     "query weights for other vectors": (
         embeddings(weights=weights(query=(V, K), key=(D, K))),
         "/weights/query",
-        "takes vectors of width 7, the embeddings have 5",
+        "takes vectors of width 7, but the embeddings have 5",
     ),
     "value weights for other vectors in columns": (
         embeddings(weights=weights(value=(D, V)), transposed=True),
         "/weights/value",
-        "takes vectors of width 7, the embeddings have 5",
+        "takes vectors of width 7, but the embeddings have 5",
     ),
     "an output for other values": (
         embeddings(weights=weights(value=(D, V), output=(D, D))),
         "/weights/output",
-        "has to be 7 by 5: [h·v, d]",
+        "must be 7 by 5: [h·v, d]",
     ),
     "an output for other values in columns": (
         embeddings(weights=weights(output=(D, V)), transposed=True),
         "/weights/output",
-        "has to be 5 by 5: [h·v, d]",
+        "must be 5 by 5: [h·v, d]",
     ),
     "heads for the queries": (
         embeddings(weights=weights(query=(D, 4), key=(D, 4)), heads=3),

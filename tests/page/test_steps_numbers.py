@@ -169,7 +169,7 @@ def test_an_invalid_number_is_marked_and_not_sent(open_page: Open) -> None:
 def test_an_error_marks_the_matrix_that_it_names(open_page: Open) -> None:
     reader = open_page(address(SMALL))
     pasted(reader, "Key weights Wk", "1 2 3 4\n5 6 7 8\n9 1 2 3")
-    assert "takes vectors of width 3, the embeddings have 2" in reader.problem.text_content()
+    assert "takes vectors of width 3, but the embeddings have 2" in reader.problem.text_content()
     marked = reader.page.locator("[data-rejected]")
     assert marked.count() == 1
     assert "Key weights Wk takes vectors of width 3" in marked.text_content()

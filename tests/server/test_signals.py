@@ -163,7 +163,7 @@ def test_a_reload_adds_and_removes_keys_and_a_bad_file_changes_nothing(tmp_path)
         service.reload()
         assert statuses(service) == [[401, 401], [200, 200]]
         log = service.log.read_text()
-        assert log.count("the keys read before stay valid") == 1
+        assert log.count("the previous keys stay valid") == 1
         assert SECRET not in log and "Traceback" not in log
 
 

@@ -20,7 +20,7 @@ _REDIS_TIMEOUT = 0.25
 
 
 class ApiKeyAuth:
-    """Authentication by the keys of the settings and of the key file as last read."""
+    """Authentication by API keys from the settings and the key file."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -35,7 +35,7 @@ class ApiKeyAuth:
             self._keys = self._read()
         except KeyFileError as error:
             # `str`, because the log shows only the type of an exception.
-            _log.warning("polyseme: %s; the keys read before stay valid.", str(error))
+            _log.warning("polyseme: %s; the previous keys stay valid.", str(error))
 
     def _read(self) -> dict[str, bytes]:
         file = self._settings.api_keys_file
@@ -55,7 +55,7 @@ class ApiKeyAuth:
             app.before_request(self._check)
 
     def _identify(self) -> None:
-        """Set the caller's name by its key, and whether the request lacks a required key."""
+        """Set the name of the caller's key, and whether a required key is missing or wrong."""
         context = current_context()
         if self.required:
             scheme, _, key = request.environ.get("HTTP_AUTHORIZATION", "").partition(" ")
@@ -67,12 +67,12 @@ class ApiKeyAuth:
         metrics = self._settings.metrics == "key" and path == "/metrics"
         if self._settings.cors_origins and _is_preflight():  # browsers send it without a key
             protected = metrics = False
-        context.unauthorised = self.required and context.caller is None and (protected or metrics)
+        context.unauthorized = self.required and context.caller is None and (protected or metrics)
         # Requests with a wrong key are limited at /metrics too.
-        context.rate_limited = protected or context.unauthorised
+        context.rate_limited = protected or context.unauthorized
 
     def _check(self) -> None:
-        if current_context().unauthorised:
+        if current_context().unauthorized:
             raise UnauthorisedError
 
 
@@ -114,7 +114,7 @@ def _init_rate_limit(app: Flask, settings: Settings) -> None:
 
     @app.errorhandler(RateLimitExceeded)
     def exceeded(_: RateLimitExceeded) -> Response:
-        """Return 429 with the whole seconds until the exhausted window ends."""
+        """Return 429 with the seconds until the window of the exceeded limit ends."""
         limit, seconds = limiter.current_limit, None
         if limit:
             rest = math.ceil(limit.window.reset_time - time.time()) + rounding
@@ -123,7 +123,7 @@ def _init_rate_limit(app: Flask, settings: Settings) -> None:
 
 
 def _caller() -> str:
-    """Return the caller whose requests are counted: its key, or without a key its address.
+    """Return the name under which requests are counted: that of the key, else the address.
 
     An IPv6 address is replaced by its /64 network, because one client has 2**64 addresses.
     """

@@ -1,7 +1,7 @@
-"""Every error as `application/problem+json` (RFC 9457), also in the formats of other APIs.
+"""Error responses: `application/problem+json` (RFC 9457) with the members of compatible APIs.
 
-A problem document may have members that a reader does not know, so one document serves the clients
-of OpenAI's API, of the Open Inference Protocol and all others.
+Clients ignore unknown members of a problem document, so one document serves the clients of this
+API, of OpenAI's API and of the Open Inference Protocol.
 """
 
 import logging
@@ -47,7 +47,7 @@ _log = logging.getLogger("polyseme")
 
 
 def init_app(app: Flask) -> None:
-    """Turn every exception of a request into a problem."""
+    """Convert every exception of a request to a problem response."""
     app.register_error_handler(PolysemeError, problem)
     app.register_error_handler(NonFiniteError, lambda _: problem(OutOfRangeError()))
     app.register_error_handler(HTTPException, _from_werkzeug)
@@ -55,7 +55,7 @@ def init_app(app: Flask) -> None:
 
 
 def problem(error: PolysemeError, **members: Any) -> Response:
-    """The response to an error, with further members."""
+    """Return the problem response of an error, with additional `members`."""
     context = current_context()
     context.code = error.code
     document = problem_document(error, context.request_id, request.path) | members
@@ -63,10 +63,10 @@ def problem(error: PolysemeError, **members: Any) -> Response:
 
 
 def problem_document(error: PolysemeError, request_id: str, path: str = "") -> dict[str, Any]:
-    """The members of an error, with those that clients of other APIs at this path expect.
+    """Return the problem document of an error, with the `error` of the API that has this path.
 
-    A request without a route may come from a client that was given an address without /v1: OpenAI's
-    client shows nothing but its `error` member.
+    An unknown route gets the `error` of OpenAI's API: OpenAI's client shows only this member, and
+    may be configured with a base URL without /v1.
     """
     document = {
         "type": f"urn:polyseme:error:{error.code}",
@@ -88,9 +88,9 @@ def problem_document(error: PolysemeError, request_id: str, path: str = "") -> d
 
 
 def raw_response(error: Exception, address: str) -> bytes:
-    """The bytes of a response to a request that does not reach the application; count and log it.
+    """Return the response to a request that does not reach the application; count and log it.
 
-    The document has the `error` member of OpenAI's API, whose clients show nothing else.
+    The document has the `error` of OpenAI's API, because OpenAI's client shows only this member.
     """
     context = RequestContext(secrets.token_hex(16), "other", address)
     if not isinstance(error, PolysemeError):
@@ -116,7 +116,7 @@ def raw_response(error: Exception, address: str) -> bytes:
 
 
 def openai_error(error: PolysemeError) -> dict[str, Any]:
-    """The `error` of OpenAI's API; most users see only its message."""
+    """Return the `error` of OpenAI's API; most clients show only its message."""
     kind = "invalid_request_error" if error.status < _SERVER_ERROR else "server_error"
     errors = error.errors if isinstance(error, InvalidError) else ()
     # OpenAI writes `/input/3` as `input[3]`.
@@ -131,7 +131,7 @@ def openai_error(error: PolysemeError) -> dict[str, Any]:
 
 
 def _first_error(param: str, errors: Sequence[FieldError]) -> str:
-    """Return the problem of the first field, and the number of others."""
+    """Return the message about the first field, with the number of other errors."""
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     place = f"`{param}`{more}: " if param else ""
     return f"{place}{errors[0].message}."
@@ -154,6 +154,6 @@ def _unexpected(error: Exception) -> Response:
 
 
 def log_fault(error: Exception, request_id: str) -> None:
-    """Log the type of an unexpected exception and where it came from."""
+    """Log the type and the stack of an unexpected exception."""
     fields = {"event": "fault", "request_id": request_id}
     _log.error("the request failed", exc_info=error, extra={"fields": fields})

@@ -1,7 +1,7 @@
-"""The Open Inference Protocol, version 2: KServe's, with Triton's binary tensor data extension.
+"""The Open Inference Protocol (version 2) with Triton's binary tensor data extension.
 
-Bytes are little-endian and in C order; an element of a BYTES tensor is its length in four bytes and
-its content. Lengths in a request are compared with the body before anything is allocated.
+Binary data is little-endian and in C order; an element of a BYTES tensor is a length of four bytes,
+followed by the content. Lengths in a request are checked before memory is allocated.
 """
 
 from collections.abc import Sequence
@@ -44,25 +44,25 @@ class Output(NamedTuple):
 
     name: OutputName
     binary: bool
-    """as bytes after the JSON"""
+    """whether it is sent as bytes after the JSON"""
 
 
 @inference.get("")
 def server() -> Response:
-    """What this server is."""
+    """Return the metadata of the server."""
     negotiate_media_type(JSON)
     return json_response({"name": "polyseme", "version": __version__, "extensions": _EXTENSIONS})
 
 
 @inference.get("/health/live")
 def live() -> Response:
-    """Alive: the process answers."""
+    """Return 200 if the process is running."""
     return json_response({"live": True})
 
 
 @inference.get("/health/ready")
 def ready() -> Response:
-    """Ready: the default model is loaded, and the service does not shut down."""
+    """Return 200 if the default model can be used and the service is not draining."""
     error = current_service().not_ready()
     if error:
         raise error
@@ -72,7 +72,7 @@ def ready() -> Response:
 @inference.get("/models/<name>", endpoint="metadata")
 @inference.get(f"/models/<name>/versions/{VERSION}", endpoint="metadata_of_version")
 def metadata(name: str) -> Response:
-    """The input and output tensors of a model; -1 is a variable length."""
+    """Return the input and output tensors of a model; -1 is a variable size."""
     negotiate_media_type(JSON)
     d = _manifest(name).dimension
     rows: dict[str, list[int]] = {part: [width * d] for part, width in PER_TOKEN.items()}
@@ -94,13 +94,13 @@ def metadata(name: str) -> Response:
 @inference.get("/models/<name>/ready", endpoint="model_ready")
 @inference.get(f"/models/<name>/versions/{VERSION}/ready", endpoint="model_ready_of_version")
 def model_ready(name: str) -> Response:
-    """Ready: the model is loaded, or will be at its first use."""
+    """Return 200 if the model is loaded or can be loaded at its first use."""
     _manifest(name)
     return json_response({"name": name, "ready": True})
 
 
 def _manifest(name: str) -> Manifest:
-    """The manifest of a model that can answer."""
+    """Return the manifest of a model; raise ModelFolderError if the model is broken."""
     state = current_service().models.state(name)
     if state.manifest is None:
         raise ModelFolderError(state.problem)
@@ -110,7 +110,7 @@ def _manifest(name: str) -> Manifest:
 @inference.post("/models/<name>/infer", endpoint="infer")
 @inference.post(f"/models/<name>/versions/{VERSION}/infer", endpoint="infer_of_version")
 def infer(name: str) -> Response:
-    """Tensors of sentences."""
+    """Return the requested tensors of sentences."""
     negotiate_media_type(JSON, BINARY)
     context, limits = current_context(), current_service().limits
     body, rest = read_json_and_bytes(InferRequest, HEADER_LENGTH)
@@ -154,13 +154,13 @@ def infer(name: str) -> Response:
 
 
 def _sentences(tensor: InputTensor, rest: bytes, limits: Limits) -> list[str]:
-    """The sentences of a tensor, from its `data` or from the bytes after the JSON.
+    """Return the sentences of a tensor, from its `data` or from the bytes after the JSON.
 
-    Raises TooLargeError for too many, InvalidError if they do not match the shape.
+    Raises TooLargeError if there are too many, InvalidError if they do not match the shape.
     """
     count = tensor.shape[0]
     if tensor.shape[1:] not in ([], [1]):
-        raise _invalid("/shape", "the shape is [S] or [S, 1], for S sentences")
+        raise _invalid("/shape", "must be [S] or [S, 1] for S sentences")
     limits.sentences(count)
     following = tensor.parameters.binary_data_size if tensor.parameters else None
     if (tensor.data is None) == (following is None):
@@ -177,21 +177,21 @@ def _sentences(tensor: InputTensor, rest: bytes, limits: Limits) -> list[str]:
             raise _invalid("/data", "is not nested according to its shape")
         found += one
     if len(found) != count:
-        raise _invalid("/data", "has another number of elements than its shape")
+        raise _invalid("/data", "does not have the number of elements of the shape")
     return found
 
 
 def _decode_bytes(data: bytes, count: int) -> list[str]:
-    """The elements of a BYTES tensor as text; raise InvalidError unless there are `count`."""
+    """Return the strings of a BYTES tensor; raise InvalidError unless there are `count`."""
     found: list[str] = []
     end = 0
     while end < len(data):
         if len(found) == count:
-            raise _invalid("", "has more bytes than the elements of its shape")
+            raise _invalid("", "has bytes after the last element of its shape")
         start = end + _LENGTH_BYTES
         end = start + int.from_bytes(data[end:start], "little")
         if end > len(data) or start > len(data):
-            raise _invalid("", f"element {len(found)} goes over the end of the bytes")
+            raise _invalid("", f"element {len(found)} is longer than the rest of the bytes")
         try:
             found.append(data[start:end].decode())
         except UnicodeDecodeError:
@@ -206,20 +206,20 @@ def _invalid(pointer: str, message: str) -> InvalidError:
 
 
 def _pointer(pointer: str) -> str:
-    """The field of this protocol for a field of /v1/encode; a layer may not be in a list."""
+    """Convert a pointer of /v1/encode; drop the index in `layers`, which may be a single number."""
     _, field, *rest = pointer.split("/")
     return "/".join(["/inputs/0/data", *rest]) if field == "input" else f"/parameters/{field}"
 
 
 def _requested_outputs(body: InferRequest) -> list[Output]:
-    """The requested outputs, or the default ones; raise InvalidError if one is repeated."""
+    """Return the requested outputs, or the default ones; raise InvalidError for a duplicate."""
     binary = body.given_parameters.binary_data_output
     if not body.outputs:
         return [Output(name, binary) for name in DEFAULT_OUTPUTS]
     found: dict[str, Output] = {}
     for place, one in enumerate(body.outputs):
         if one.name in found:
-            raise InvalidError([FieldError(f"/outputs/{place}/name", "is named twice")])
+            raise InvalidError([FieldError(f"/outputs/{place}/name", "is a duplicate")])
         own = one.parameters.binary_data if one.parameters else None
         found[one.name] = Output(one.name, binary if own is None else own)
     return list(found.values())
@@ -228,7 +228,7 @@ def _requested_outputs(body: InferRequest) -> list[Output]:
 def _serialize(
     facts: dict[str, Any], outputs: Sequence[Output], encoded: Sequence[Encoded], d: int
 ) -> tuple[bytes, int | None]:
-    """The response, and the length of its JSON if bytes follow."""
+    """Return the body of the response, and the length of its JSON if bytes follow."""
     described: list[dict[str, Any]] = []
     following: list[bytes] = []
     for output in outputs:
@@ -252,7 +252,7 @@ def _serialize(
 
 
 def _tensor(name: OutputName, encoded: Sequence[Encoded], d: int, per_pair: int) -> Any:
-    """An array, or a list of strings for `tokens`; attention has `per_pair`·n² numbers."""
+    """Return an array, or strings for `tokens`; attention has `per_pair`·n² values a sentence."""
     if name == "tokens":
         return [token.text for one in encoded for token in one.tokens]
     if name == "offsets":
@@ -267,7 +267,7 @@ def _tensor(name: OutputName, encoded: Sequence[Encoded], d: int, per_pair: int)
 
 
 def _encode_bytes(values: Any) -> bytes:
-    """The bytes of a tensor."""
+    """Return the bytes of a tensor."""
     if isinstance(values, np.ndarray):
         return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()
     content = [value.encode() for value in values]

@@ -29,7 +29,7 @@ DATATYPES: dict[OutputName, Datatype] = {
     "tokens": "BYTES",
 }
 DEFAULT_OUTPUTS = tuple(name for name in DATATYPES if name != "features")
-"""The outputs of a request that names none, in their order in the response."""
+"""The outputs of a request without `outputs`, in this order."""
 _PARTS: tuple[Part, ...] = ("static", "contextual", "features", "attention")
 _MAX_SIZE = (1 << 31) - 1
 _CONFIG = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -40,7 +40,7 @@ class InputParameters(BaseModel):
 
     model_config = _CONFIG
     binary_data_size: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="size in bytes of the tensor after the JSON, which replaces `data`"
+        None, description="size in bytes of the tensor, if it follows the JSON instead of `data`"
     )
 
 
@@ -86,7 +86,7 @@ class OutputTensor(BaseModel):
 
 
 def _layers(value: Any) -> Any:
-    """Parse `all`, `last`, `2` or `0,2`, since parameters are strings or numbers; accept a list."""
+    """Parse `all`, `last`, `2` or `0,2`, because parameters are strings or numbers."""
     if isinstance(value, str):
         return parse_query_value("layers", [value])
     return [value] if isinstance(value, int) and not isinstance(value, bool) else value
@@ -122,11 +122,11 @@ class InferRequest(BaseModel):
 
     @property
     def given_parameters(self) -> InferParameters:
-        """The parameters, or their defaults."""
+        """The parameters of the request, or the defaults."""
         return self.parameters or InferParameters()
 
     def options(self, names: frozenset[OutputName]) -> EncodeOptions:
-        """Return the options of the encoder for some outputs."""
+        """Return the options of the encoder for the requested outputs."""
         given = self.given_parameters
         return EncodeOptions(
             include=frozenset(part for part in _PARTS if part in names),
@@ -158,7 +158,7 @@ class ServerLiveResponse(_Response):
 
 
 class ServerReadyResponse(_Response):
-    """The server is ready: the default model can answer."""
+    """The server is ready: the default model can be used."""
 
     ready: Literal[True]
 
@@ -207,8 +207,8 @@ class InferOutputResponse(_Response):
 class InferResponseParameters(_Response):
     """The layers and heads of `attention`, and token counts."""
 
-    layers: int = Field(description="of `attention` in this response")
-    heads: int = Field(description="of `attention` in this response")
+    layers: int = Field(description="number of layers of `attention` in this response")
+    heads: int = Field(description="number of heads of `attention` in this response")
     tokens: int
     oov: int
     truncated: int

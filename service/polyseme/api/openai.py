@@ -1,4 +1,4 @@
-"""OpenAI's embeddings API: one vector of length 1 for each text."""
+"""OpenAI's embeddings API: one unit vector for each text."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -19,12 +19,12 @@ from polyseme.observability.request_context import current_context
 openai = Blueprint("openai", __name__, url_prefix="/v1")
 
 _ENTRY_BYTES = 64
-"""About the bytes of an entry besides its numbers."""
+"""Approximate bytes of an entry without its vector."""
 
 
 @openai.post("/embeddings")
 def embeddings() -> Response:
-    """The vector of each text."""
+    """Return the vector of each text."""
     negotiate_media_type(JSON)
     context, service = current_context(), current_service()
     body = read_json(EmbeddingsRequest)
@@ -45,9 +45,9 @@ def embeddings() -> Response:
         encoded = encode_sentence(model, sentence, options, context.timings)
         vector = sentence_vector(model, encoded, pooling, width)
         if body.wordless == "refuse" and not vector.any():
-            message = "its words cancel each other out, so it has no direction"
+            message = "the vectors of its words cancel out, so the text has no direction"
             raise InvalidError([FieldError(f"/input/{index}", message)])
-        # Serialized at once: bytes take less memory than arrays and dictionaries.
+        # Entries are kept as bytes, which take less memory than arrays and dictionaries.
         entry: dict[str, Any] = {"object": "embedding", "index": index, "embedding": vector}
         if body.encoding_format == "base64":
             entry["embedding"] = pybase64.b64encode_as_string(vector.astype("<f4", copy=False).data)

@@ -16,7 +16,7 @@ _PROBLEM = "application/problem+json"
 
 _STATUSES = {
     400: "The body is not JSON.",
-    401: "A key is required and is missing or wrong.",
+    401: "A required key is missing or wrong.",
     404: "No such model or route.",
     405: "The route does not allow this method.",
     406: "The route does not offer this media type.",
@@ -27,9 +27,9 @@ _STATUSES = {
     500: "An internal error.",
     503: "The service is not ready, draining or overloaded; see Retry-After.",
 }
-_COMPUTING = (400, 401, 404, 406, 413, 415, 422, 429, 500, 503)
-_CATALOGUE = (401, 406, 429, 500)
-_LATER = frozenset({429, 503})
+_POST_ERRORS = (400, 401, 404, 406, 413, 415, 422, 429, 500, 503)
+_GET_ERRORS = (401, 406, 429, 500)
+_WITH_RETRY_AFTER = frozenset({429, 503})
 _PROBLEMS: dict[str, type[responses.ProblemResponse]] = {
     "embeddings": responses.OpenAIProblemResponse,
     "models": responses.OpenAIProblemResponse,
@@ -53,85 +53,75 @@ class Operation(NamedTuple):
 
 
 def _of_model(path: str, suffix: str) -> tuple[Operation, ...]:
-    """Return the Open Inference Protocol's routes for a model, or for its one version."""
-    errors = (*_CATALOGUE, 404, 503)
+    """Return the operations of the Open Inference Protocol at a path of a model or its version."""
+    errors = (*_GET_ERRORS, 404, 503)
     return (
         Operation(
-            *("get", path, f"metadata{suffix}", "Model metadata of the Open Inference Protocol"),
+            *("get", path, f"metadata{suffix}", "Get the tensors of a model"),
             *(None, protocol.ModelMetadataResponse, errors, "inference"),
         ),
         Operation(
-            *("get", f"{path}/ready", f"model_ready{suffix}", "Whether a model is ready"),
+            *("get", f"{path}/ready", f"model_ready{suffix}", "Check whether a model is ready"),
             *(None, protocol.ModelReadyResponse, errors, "inference"),
         ),
         Operation(
-            *("post", f"{path}/infer", f"infer{suffix}", "Vectors and attention as tensors"),
-            *(InferRequest, protocol.InferResponse, _COMPUTING, "inference"),
+            *("post", f"{path}/infer", f"infer{suffix}", "Encode sentences as tensors"),
+            *(InferRequest, protocol.InferResponse, _POST_ERRORS, "inference"),
         ),
     )
 
 
 OPERATIONS = (
     Operation(
-        *("post", "/v1/encode", "encode", "Static vectors, contextual vectors and attention"),
-        *(schemas.EncodeRequest, responses.EncodeResponse, _COMPUTING, "vectors"),
+        *("post", "/v1/encode", "encode", "Encode sentences as vectors and attention"),
+        *(schemas.EncodeRequest, responses.EncodeResponse, _POST_ERRORS, "vectors"),
     ),
     Operation(
         *("post", "/v1/compare", "compare", "Compare occurrences of words"),
-        *(schemas.CompareRequest, responses.CompareResponse, _COMPUTING, "vectors"),
+        *(schemas.CompareRequest, responses.CompareResponse, _POST_ERRORS, "vectors"),
     ),
     Operation(
-        *("post", "/v1/senses", "senses", "The senses of a word in texts, without labels"),
-        *(schemas.SensesRequest, responses.SensesResponse, _COMPUTING, "vectors"),
+        *("post", "/v1/senses", "senses", "Find the senses of a word in texts, without labels"),
+        *(schemas.SensesRequest, responses.SensesResponse, _POST_ERRORS, "vectors"),
     ),
     Operation(
-        *("post", "/v1/trace", "trace", "Every step of the arithmetic, in float64"),
-        *(schemas.TraceRequest, responses.TraceResponse, _COMPUTING, "vectors"),
+        *("post", "/v1/trace", "trace", "Compute every step of attention, in float64"),
+        *(schemas.TraceRequest, responses.TraceResponse, _POST_ERRORS, "vectors"),
     ),
     Operation(
-        *("post", "/v1/neighbors", "neighbors", "The words nearest to a word or a vector"),
-        *(schemas.NeighborsRequest, responses.NeighborsResponse, _COMPUTING, "vectors"),
+        *("post", "/v1/neighbors", "neighbors", "Find the words nearest to a word or a vector"),
+        *(schemas.NeighborsRequest, responses.NeighborsResponse, _POST_ERRORS, "vectors"),
     ),
     Operation(
-        *("post", "/v1/embeddings", "embeddings", "One vector per text, in OpenAI's format"),
-        *(schemas.EmbeddingsRequest, responses.EmbeddingsResponse, _COMPUTING, "vectors"),
+        *("post", "/v1/embeddings", "embeddings", "Embed texts, in OpenAI's format"),
+        *(schemas.EmbeddingsRequest, responses.EmbeddingsResponse, _POST_ERRORS, "vectors"),
     ),
     Operation(
-        *("get", "/v1/models", "models", "All models"),
-        *(None, responses.ModelsResponse, _CATALOGUE, "models"),
+        *("get", "/v1/models", "models", "List all models"),
+        *(None, responses.ModelsResponse, _GET_ERRORS, "models"),
     ),
     Operation(
-        *("get", "/v1/models/{name}", "model", "One model"),
-        *(None, responses.ModelResponse, (*_CATALOGUE, 404), "models"),
+        *("get", "/v1/models/{name}", "model", "Get one model"),
+        *(None, responses.ModelResponse, (*_GET_ERRORS, 404), "models"),
     ),
     Operation(
-        *("get", "/livez", "livez", "Whether the process is running"),
+        *("get", "/livez", "livez", "Check whether the process is running"),
         *(None, responses.LiveResponse, (), "health"),
     ),
     Operation(
-        *(
-            "get",
-            "/readyz",
-            "readyz",
-            "Whether the service is ready",
-        ),
+        *("get", "/readyz", "readyz", "Check whether the service is ready"),
         *(None, responses.ReadyResponse, (503,), "health"),
     ),
     Operation(
-        *("get", "/v2", "server", "Server metadata of the Open Inference Protocol"),
+        *("get", "/v2", "server", "Get the metadata of the server"),
         *(None, protocol.ServerResponse, (406, 500), "health"),
     ),
     Operation(
-        *("get", "/v2/health/live", "server_live", "Whether the process is running"),
+        *("get", "/v2/health/live", "server_live", "Check whether the process is running"),
         *(None, protocol.ServerLiveResponse, (), "health"),
     ),
     Operation(
-        *(
-            "get",
-            "/v2/health/ready",
-            "server_ready",
-            "Whether the service is ready",
-        ),
+        *("get", "/v2/health/ready", "server_ready", "Check whether the service is ready"),
         *(None, protocol.ServerReadyResponse, (503,), "health"),
     ),
     *_of_model("/v2/models/{name}", ""),
@@ -140,7 +130,7 @@ OPERATIONS = (
 
 
 def document() -> dict[str, Any]:
-    """Return the whole document."""
+    """Return the OpenAPI document."""
     inputs = {o.body for o in OPERATIONS if o.body}
     outputs: set[type[BaseModel]] = {o.response for o in OPERATIONS if o.response} | {
         responses.ProblemResponse,
@@ -168,7 +158,7 @@ def document() -> dict[str, Any]:
             "schemas": schemas["$defs"],
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
-        # With keys set, /v1 and /v2 require one.
+        # /v1 and /v2 require a key if any is configured.
         "security": [{}, {"key": []}],
     }
 
@@ -190,7 +180,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
         described["requestBody"] = {"required": True, "content": content}
     if operation.name == "encode":
         content[NDJSON] = {
-            "schema": _lines("on each line a sentence, as a string or a list of words")
+            "schema": _lines("one sentence per line, as a string or a list of words")
         }
         described["parameters"] = _query(schemas.EncodeRequest)
     if operation.body is InferRequest:
@@ -223,7 +213,7 @@ def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
 
 def _bytes_after_json() -> dict[str, str]:
     description = (
-        "JSON of the length in Inference-Header-Content-Length, followed by the tensors' bytes"
+        "JSON, whose length is in Inference-Header-Content-Length, and the bytes of the tensors"
     )
     return {"type": "string", "contentMediaType": BINARY, "description": description}
 
@@ -237,7 +227,7 @@ def _success(operation: Operation) -> dict[str, Any]:
     if operation.name == "encode":
         content[NDJSON] = {
             "schema": _lines(
-                "on each line an entry of `results`; on the last line `complete`, and `usage` or"
+                "one entry of `results` per line; the last line has `complete`, and `usage` or"
                 " `error`"
             )
         }
@@ -245,28 +235,28 @@ def _success(operation: Operation) -> dict[str, Any]:
     if operation.body is InferRequest:
         content[BINARY] = {"schema": _bytes_after_json()}
     headers = {
-        "X-Request-ID": _header("the client's own ID if it is valid"),
-        "Server-Timing": _header("milliseconds of each stage"),
+        "X-Request-ID": _header("the ID that the client sent, if it is valid, or a random one"),
+        "Server-Timing": _header("duration of each stage in milliseconds"),
     }
     return {"description": "Success.", "content": content, "headers": headers}
 
 
 def _problem(status: int, operation: Operation) -> dict[str, Any]:
     default = (
-        protocol.InferenceProblemResponse if _speaks_v2(operation) else responses.ProblemResponse
+        protocol.InferenceProblemResponse if _is_inference(operation) else responses.ProblemResponse
     )
     response = _PROBLEMS.get(operation.name, default)
     described: dict[str, Any] = {
         "description": _STATUSES[status],
         "content": {_PROBLEM: {"schema": _reference(response)}},
     }
-    if status in _LATER:
-        described["headers"] = {"Retry-After": _header("seconds")}
+    if status in _WITH_RETRY_AFTER:
+        described["headers"] = {"Retry-After": _header("seconds to wait before the next attempt")}
     return described
 
 
-def _speaks_v2(operation: Operation) -> bool:
-    """Whether an operation is one of the Open Inference Protocol."""
+def _is_inference(operation: Operation) -> bool:
+    """Return whether an operation belongs to the Open Inference Protocol."""
     return operation.path == "/v2" or operation.path.startswith("/v2/")
 
 

@@ -1,4 +1,4 @@
-"""Reading a request: media types and the body."""
+"""Request parsing: media types and bodies."""
 
 import io
 from collections.abc import Callable
@@ -33,13 +33,13 @@ _Body = TypeVar("_Body", bound=BaseModel)
 _NAME = regex.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 _SIZE = regex.compile(r"[0-9]{1,15}")
 _ALTERNATIVES = frozenset({"input", "layers", "data"})
-"""Fields with several alternative types."""
+"""Fields whose type is a union."""
 _LARGEST = (1 << 53) - 1
-"""The largest size that is repeated: every JSON reader represents it exactly."""
+"""The largest declared size that an error reports: JSON parsers represent it exactly."""
 
 
 def negotiate_media_type(*offered: str) -> str:
-    """The offered type that the client prefers; raise NotAcceptableError if it accepts none."""
+    """Return the media type that the client prefers; raise NotAcceptableError if there is none."""
     sent = request.environ.get("HTTP_ACCEPT", "")
     best = _best_match(sent, offered)
     if best is None and sent:
@@ -47,14 +47,14 @@ def negotiate_media_type(*offered: str) -> str:
     return best or offered[0]
 
 
-# Clients send the same few headers again and again.
+# Cached, because few different headers are sent.
 @lru_cache(256)
 def _best_match(sent: str, offered: tuple[str, ...]) -> str | None:
     return parse_accept_header(sent, MIMEAccept).best_match(offered)
 
 
 def is_content_type(media: str) -> bool:
-    """Whether the body is declared as a media type."""
+    """Return whether `media` is the Content-Type of the request, without its parameters."""
     return _media_type(request.environ.get("CONTENT_TYPE", "")) == media
 
 
@@ -74,24 +74,24 @@ def read_json(schema: type[_Body]) -> _Body:
 
 
 def read_ndjson(schema: type[_Body], max_lines: Callable[[int], None]) -> _Body:
-    """Parse and validate a body whose lines are the entries of `input`; the query has the rest.
+    """Parse and validate an NDJSON body of entries of `input`, with other fields in the query.
 
-    `max_lines` raises TooLargeError for too many lines. Raises as `read_json` does. Pointers are
-    those of the same request in JSON.
+    `max_lines` raises TooLargeError for too many lines; other errors are those of `read_json`.
+    Error pointers are the same as for a JSON body.
     """
     content = read_body().rstrip(b" \t\r\n")
     max_lines(content.count(b"\n") + 1)
     fields = {name: parse_query_value(name, sent) for name, sent in request.args.lists()}
     if "input" in fields:
-        raise InvalidError([FieldError("/input", "its entries are the lines of the body")])
+        raise InvalidError([FieldError("/input", "must be in the body, one entry per line")])
     return _validate(schema, {**fields, "input": list(map(_parse, io.BytesIO(content)))})
 
 
 def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]:
-    """Parse and validate JSON that bytes may follow; a header has the length of the JSON.
+    """Parse and validate JSON with optional bytes after it; `header` has the length of the JSON.
 
-    Clients of the Open Inference Protocol declare such bodies as bytes, or not at all. Raises as
-    `read_json` does.
+    Clients of the Open Inference Protocol send such bodies as application/octet-stream or without
+    a Content-Type. Raises the errors of `read_json`.
     """
     if _media_type(request.environ.get("CONTENT_TYPE", "")) not in {"", JSON, BINARY}:
         hint = f"Send the header `Content-Type: {JSON}`, or `{BINARY}` if bytes follow the JSON."
@@ -99,20 +99,20 @@ def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]
     content = read_body()
     said = request.headers.get(header, str(len(content)))
     if not _SIZE.fullmatch(said) or int(said) > len(content):
-        hint = "Leave the header out if no bytes follow the JSON."
-        raise NotJsonError(f"The header {header} is not a number of bytes that the body has.", hint)
+        hint = "Omit the header if no bytes follow the JSON."
+        raise NotJsonError(f"The header {header} is not a length within the body.", hint)
     return _validate_json(schema, content[: int(said)]), content[int(said) :]
 
 
 def read_body() -> bytes:
-    """The whole body; raise UnsupportedMediaError, NotJsonError or TooLargeError."""
+    """Return the whole body; raise UnsupportedMediaError, NotJsonError or TooLargeError."""
     environ = request.environ
     if environ.get("HTTP_CONTENT_ENCODING", "") not in {"", "identity"}:
         raise UnsupportedMediaError("The body has a Content-Encoding; none is supported.")
     limit: int = current_app.config["MAX_CONTENT_LENGTH"]
     declared = get_content_length(environ)
     most = limit + 1 if declared is None else declared
-    # A chunked body declares no length; a server marks that it sees the end of one.
+    # A chunked body declares no length; with `wsgi.input_terminated`, the server detects its end.
     readable = environ.get("wsgi.input_terminated") if declared is None else declared <= limit
     try:
         body: bytes = environ["wsgi.input"].read(most) if readable else b""
@@ -128,7 +128,7 @@ def read_body() -> bytes:
 
 
 def _discard(stream: Any, size: int) -> None:
-    """Read the rest of a body: a client or a proxy that still sends would miss the response."""
+    """Read the rest of a body, because a client that is still sending would miss the response."""
     with suppress(Exception):
         while size > 0 and (read := len(stream.read(min(size, 1 << 16)))):
             size -= read
@@ -145,7 +145,7 @@ def _validate_json(schema: type[_Body], text: bytes) -> _Body:
     try:
         return schema.model_validate_json(text)
     except ValidationError as error:
-        _parse(text)  # pydantic's parser also takes NaN, and names its own errors
+        _parse(text)  # raises NotJsonError if the text is not JSON
         raise _invalid(error) from None
 
 
@@ -162,7 +162,7 @@ def _invalid(error: ValidationError) -> InvalidError:
 
 
 def _pointer(error: ErrorDetails) -> str:
-    """The JSON pointer of an error; it ends before a name that no field can have."""
+    """Return the JSON pointer of an error, up to the first name that is not a valid field name."""
     pointer = ""
     for before, part in pairwise(("", *error["loc"])):
         if isinstance(part, str) and part in TAGS and before in _ALTERNATIVES:
@@ -174,5 +174,5 @@ def _pointer(error: ErrorDetails) -> str:
 
 
 def _message(error: Any) -> str:
-    """Pydantic's message, which names what is allowed and not what was sent."""
+    """Return pydantic's message, which contains allowed values but no text of the request."""
     return str(error["msg"]).removeprefix("Value error, ")

@@ -1,4 +1,4 @@
-"""Response schemas, for OpenAPI and tests; the responses themselves are written from arrays."""
+"""Response schemas for OpenAPI and tests; the routes serialize arrays without them."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -13,7 +13,7 @@ class _Response(BaseModel):
 
 
 class Base64Array(_Response):
-    """An array as bytes: little-endian, C order."""
+    """The bytes of an array in base64: little-endian, C order."""
 
     shape: list[int]
     dtype: Literal["float32", "float16"]
@@ -21,10 +21,10 @@ class Base64Array(_Response):
 
 
 class TokenResponse(_Response):
-    """A token and the vocabulary entry that stands for it."""
+    """A token and its vocabulary entry."""
 
     text: str
-    start: int | None = Field(description="in code points; null for tokenized input")
+    start: int | None = Field(description="offset in code points; null for tokenized input")
     end: int | None
     key: str | None = Field(description="the vocabulary entry; null if there is none")
     resolution: Resolution
@@ -34,14 +34,14 @@ class ResultResponse(_Response):
     """One sentence, with the requested arrays."""
 
     tokens: list[TokenResponse]
-    truncated: int = Field(description="removed words")
+    truncated: int = Field(description="number of words removed by truncation")
     static: list[list[float]] | Base64Array | None = Field(None, description="[n, d]")
     contextual: list[list[float]] | Base64Array | None = Field(None, description="[n, d]")
     features: list[list[float]] | Base64Array | None = Field(
-        None, description="[n, 2d], the unit static vector beside the unit context"
+        None, description="[n, 2d], the unit static vector followed by the unit context"
     )
     attention: list[Any] | Base64Array | None = Field(
-        None, description="[L, h, n, n], [L, n, n] as a mean; row = query token"
+        None, description="[L, h, n, n], or [L, n, n] as the mean of the heads; row = query token"
     )
     queries: list[Any] | Base64Array | None = Field(None, description="[L, h, n, k]")
     keys: list[Any] | Base64Array | None = Field(None, description="[L, h, n, k]")
@@ -52,11 +52,11 @@ class ResultResponse(_Response):
 
 
 class UsageResponse(_Response):
-    """The tokens of the request."""
+    """Token counts of the request."""
 
     tokens: int
-    oov: int = Field(description="tokens without a vector")
-    truncated: int = Field(description="removed words")
+    oov: int = Field(description="number of tokens without a vector")
+    truncated: int = Field(description="number of words removed by truncation")
 
 
 class EncodeResponse(_Response):
@@ -71,7 +71,7 @@ class EncodeResponse(_Response):
 
 
 class NeighborResponse(_Response):
-    """A word and its cosine."""
+    """A word and its cosine similarity."""
 
     word: str
     similarity: float
@@ -109,10 +109,10 @@ class MappedResponse(_Response):
 class MapResponse(_Response):
     """Occurrences and neighbors in the plane: the first two principal components."""
 
-    explained_variance_ratio: Position = Field(description="the share of each axis")
+    explained_variance_ratio: Position = Field(description="of each axis")
     static: list[Position | None] = Field(description="of each occurrence; null for a zero vector")
     contextual: list[Position | None] = Field(
-        description="of each occurrence, as its neighbors are searched"
+        description="of each occurrence, for the vector whose neighbors are searched"
     )
     neighbors: list[MappedResponse]
 
@@ -129,11 +129,11 @@ class CompareResponse(_Response):
 
 
 class KeywordResponse(_Response):
-    """A context word that decides for a sense."""
+    """A context word that is typical of a sense."""
 
     word: str
     weight: float = Field(
-        description="attention times informativeness, times the share of it that this sense has"
+        description="attention times informativeness, times this sense's share of the total"
     )
 
 
@@ -141,22 +141,22 @@ class SenseResponse(_Response):
     """One sense."""
 
     id: int
-    size: int = Field(description="occurrences")
+    size: int = Field(description="number of occurrences")
     proportion: float
     keywords: list[KeywordResponse]
     neighbors: list[NeighborResponse]
-    examples: list[int] = Field(description="of `occurrences`, the most typical first")
+    examples: list[int] = Field(description="indices of `occurrences`, the most typical first")
 
 
 class SenseOccurrenceResponse(_Response):
     """An occurrence and its sense."""
 
-    text: int = Field(description="of `texts`, or of `occurrences`")
+    text: int = Field(description="index in `texts`, or in `occurrences`, of the request")
     start: int | None
     end: int | None
     sense: int
     confidence: float = Field(description="0 to 1")
-    x: float | None = Field(None, description="with `map`")
+    x: float | None = Field(None, description="position in the plane, with `map`")
     y: float | None = None
 
 
@@ -197,12 +197,12 @@ class EmbeddingResponse(_Response):
     """The unit vector of one text."""
 
     object: Literal["embedding"]
-    index: int = Field(description="of the text in `input`")
+    index: int = Field(description="index of the text in `input`")
     embedding: list[float] | str = Field(description="[d], or base64 of float32, little-endian")
 
 
 class EmbeddingsUsageResponse(_Response):
-    """The tokens of the request, by this service's tokenizer."""
+    """The number of tokens of the request, by this service's tokenizer."""
 
     prompt_tokens: int
     total_tokens: int
@@ -232,12 +232,12 @@ class ModelResponse(_Response):
     created: int
     owned_by: str
     default: bool
-    status: Literal["ok", "broken"] = Field(description="whether it can answer")
+    status: Literal["ok", "broken"] = Field(description="whether the model can be used")
     problem: str | None = Field(
         None, description="why it is broken, or why a changed folder is not in use"
     )
     embeddings: PoolingResponse | None = Field(
-        None, description="how /v1/embeddings makes a vector of a text"
+        None, description="how /v1/embeddings pools the vectors of a text"
     )
     dimension: int | None = None
     vocabulary_size: int | None = None
@@ -246,7 +246,7 @@ class ModelResponse(_Response):
     layers: int | None = None
     heads: int | None = None
     cased: bool | None = None
-    subwords: bool | None = Field(None, description="it composes out-of-vocabulary words")
+    subwords: bool | None = Field(None, description="whether it composes out-of-vocabulary words")
     languages: list[str] | None = None
     licence: str | None = None
     source: str | None = None
@@ -281,14 +281,14 @@ class ModelStateResponse(_Response):
 
 
 class ReadyResponse(_Response):
-    """The default model can answer and the service is not draining."""
+    """The default model can be used and the service is not draining."""
 
     status: Literal["ready"]
     models: list[ModelStateResponse]
 
 
 class FieldErrorResponse(_Response):
-    """The problem of one field."""
+    """An error in one field."""
 
     pointer: str
     message: str

@@ -1,4 +1,4 @@
-"""The routes of our own API: each parses, computes and responds."""
+"""The routes under /v1, except /v1/embeddings: each parses, computes and responds."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -56,7 +56,7 @@ _FORMATS: dict[str, Format] = {JSON: "json", NDJSON: "ndjson", NPZ: "npz"}
 
 @routes.post("/encode")
 def encode() -> Response:
-    """Static vectors, contextual vectors and attention of sentences."""
+    """Return static vectors, contextual vectors and attention of sentences."""
     context, limits = current_context(), current_service().limits
     media = negotiate_media_type(JSON, NDJSON, NPZ)
     if is_content_type(NDJSON):
@@ -98,7 +98,7 @@ def _stream(
     encoding: Encoding,
     context: RequestContext,
 ) -> Iterator[bytes]:
-    """One line for each sentence, and a last line: complete with the usage, or the error."""
+    """Yield a line for each sentence, and a last line with the usage or the error."""
     last: dict[str, Any] = {"complete": True, "usage": usage(TokenCounts(sentences))}
     try:
         for one in sentences:
@@ -109,7 +109,7 @@ def _stream(
     except GeneratorExit:
         context.aborted = True
         raise
-    except Exception as error:  # noqa: BLE001 - the response has begun; its last line is the error
+    except Exception as error:  # noqa: BLE001 - the status is already sent
         last = {"complete": False, "error": _stream_error(error, context)}
     line = orjson.dumps(last) + b"\n"
     context.response_bytes += len(line)
@@ -128,7 +128,7 @@ def _stream_error(error: Exception, context: RequestContext) -> dict[str, Any]:
 
 @routes.post("/compare")
 def compare() -> Response:
-    """Occurrences of words side by side."""
+    """Compare occurrences of words."""
     negotiate_media_type(JSON)
     context = current_context()
     body = read_json(CompareRequest)
@@ -151,7 +151,7 @@ def compare() -> Response:
 
 @routes.post("/senses")
 def senses() -> Response:
-    """The senses of a word in texts, without labels."""
+    """Find the senses of a word in texts, without labels."""
     negotiate_media_type(JSON)
     context, limits = current_context(), current_service().limits
     body = read_json(SensesRequest)
@@ -184,7 +184,7 @@ def senses() -> Response:
 
 @routes.post("/trace")
 def trace() -> Response:
-    """Every step of the arithmetic, in float64."""
+    """Return every step of attention, computed in float64."""
     negotiate_media_type(JSON)
     context, limits = current_context(), current_service().limits
     body = read_json(TraceRequest)
@@ -212,7 +212,7 @@ def trace() -> Response:
 
 @routes.post("/neighbors")
 def neighbors() -> Response:
-    """The words nearest to a word or to a vector."""
+    """Return the words nearest to a word or to a vector."""
     negotiate_media_type(JSON)
     context = current_context()
     body = read_json(NeighborsRequest)
@@ -228,7 +228,7 @@ def neighbors() -> Response:
 
 @routes.get("/models")
 def models() -> Response:
-    """All models."""
+    """Return all models."""
     negotiate_media_type(JSON)
     service = current_service()
     data = [model_document(service, name, one) for name, one in service.models.states().items()]
@@ -237,14 +237,14 @@ def models() -> Response:
 
 @routes.get("/models/<name>")
 def model(name: str) -> Response:
-    """One model."""
+    """Return one model."""
     negotiate_media_type(JSON)
     service = current_service()
     return json_response(model_document(service, name, service.models.state(name)))
 
 
 def json_response(document: Any) -> Response:
-    """A JSON response; arrays are finite. Raises TooLargeError if it is over the limit."""
+    """Return a JSON response; raise TooLargeError if it exceeds the limit. NaN is not allowed."""
     context = current_context()
     start = context.timings.now()
     content = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)

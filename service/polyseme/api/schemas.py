@@ -1,4 +1,4 @@
-"""The request bodies. An unknown field is an error."""
+"""Request schemas; an unknown field is an error."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias
@@ -29,10 +29,10 @@ from polyseme.tokenizer import Case
 
 ModelName: TypeAlias = Annotated[
     str | None,
-    Field(pattern=NAME_PATTERN, description="a model's name; the default model if left out"),
+    Field(pattern=NAME_PATTERN, description="name of a model; the default model if omitted"),
 ]
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
-# Validation stops at the first error of a list: a million wrong entries make a million errors.
+# `fail_fast` limits the errors of a list to the first one; a list may have a million entries.
 Vector: TypeAlias = Annotated[list[Number], Field(min_length=1, fail_fast=True)]
 Matrix: TypeAlias = Annotated[list[Vector], Field(min_length=1, fail_fast=True)]
 Texts: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
@@ -49,14 +49,14 @@ def _kind_of_layers(value: Any) -> str:
 
 
 TAGS = frozenset({"text", "texts", "words", "numbers", "name"})
-"""The names of alternatives, which pydantic adds to the location of an error."""
+"""The tags of unions, which pydantic adds to the location of an error."""
 
 Input: TypeAlias = Annotated[
     Annotated[str, Tag("text")]
     | Annotated[list[str], Field(min_length=1, fail_fast=True), Tag("texts")]
     | Annotated[list[Texts], Field(min_length=1, fail_fast=True), Tag("words")],
     Discriminator(_kind_of_input),
-    Field(description="a sentence, several, or several that are already tokenized"),
+    Field(description="a sentence, a list of sentences, or a list of lists of words"),
 ]
 LayerNumbers: TypeAlias = Annotated[
     list[Annotated[int, Field(ge=0)]], Field(min_length=1, fail_fast=True)
@@ -64,15 +64,15 @@ LayerNumbers: TypeAlias = Annotated[
 Layers: TypeAlias = Annotated[
     Annotated[Literal["all", "last"], Tag("name")] | Annotated[LayerNumbers, Tag("numbers")],
     Discriminator(_kind_of_layers),
-    Field(description="which layers attention, queries, … are returned for; counted from 0"),
+    Field(description="layers of which attention, queries, … are returned, counted from 0"),
 ]
 
 
 Share: TypeAlias = Annotated[
     Annotated[float, Field(ge=0, le=MAX_SHARE, allow_inf_nan=False)] | None,
     Field(
-        description="how much of the unit static vector is added to the unit context in"
-        " `contextual`; the model's share if left out"
+        description="factor of the unit static vector, which is added to the unit context in"
+        " `contextual`; the model's share if omitted"
     ),
 ]
 _NUMBER = regex.compile(r"-?[0-9]{1,9}")
@@ -90,7 +90,7 @@ class EncodeRequest(_Body):
     input: Input
     model: ModelName = None
     include: list[Part] = Field(
-        # Not a list: pydantic would copy it for each request.
+        # A tuple, because pydantic would copy a list for each request.
         DEFAULT_PARTS,  # type: ignore[arg-type]
         fail_fast=True,
         description="the arrays to return",
@@ -106,14 +106,14 @@ class EncodeRequest(_Body):
     )
     case: Case = "auto"
     truncate: bool = Field(
-        False, description="cut off what exceeds the limit of a sentence instead of refusing it"
+        False, description="truncate sentences that are too long instead of rejecting them"
     )
     encoding: Encoding = "float"
     dtype: Dtype = "float32"
     share: Share = None
 
     def options(self) -> EncodeOptions:
-        """The options of the encoder."""
+        """Return the options of the encoder."""
         return EncodeOptions(
             include=frozenset(self.include),
             layers=self.layers,
@@ -127,9 +127,9 @@ class EncodeRequest(_Body):
 
 
 def parse_query_value(name: str, sent: Sequence[str]) -> Any:
-    """A query parameter of /v1/encode as JSON has it; commas separate the entries of a list.
+    """Convert a query parameter of /v1/encode to its JSON value; commas separate list items.
 
-    A value of another form stays as it is, and validation refuses it.
+    An invalid value is returned unchanged, and validation rejects it.
     """
     if name in {"include", "layers"}:
         parts = [_number(part) for part in ",".join(sent).split(",")] if any(sent) else []
@@ -147,23 +147,23 @@ def _number(text: str) -> int | str:
 
 
 class OccurrenceRequest(_Body):
-    """A word in a text, by its spelling or by its span."""
+    """An occurrence of a word in a text, given by the word or by its span."""
 
     text: str
     word: Annotated[str, Field(min_length=1)] | None = None
-    nth: int = Field(0, ge=0, description="which of several, counted from 0")
+    nth: int = Field(0, ge=0, description="which occurrence of `word`, counted from 0")
     start: Annotated[int, Field(ge=0)] | None = Field(None, description="in Unicode code points")
     end: Annotated[int, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
-    def _one_way(self) -> "OccurrenceRequest":
+    def _word_or_span(self) -> "OccurrenceRequest":
         placed = self.start is not None and self.end is not None
         if (self.word is None) != placed or (self.start is None) != (self.end is None):
             raise ValueError("give either `word` or both `start` and `end`")
         if placed and "nth" in self.model_fields_set:
-            raise ValueError("`nth` goes with `word`, not with `start` and `end`")
+            raise ValueError("`nth` requires `word` instead of `start` and `end`")
         if self.start is not None and not self.start < (self.end or 0) <= len(self.text):
-            raise ValueError("`start` and `end` are a span of the text that is not empty")
+            raise ValueError("`start` and `end` must be a non-empty span of the text")
         return self
 
 
@@ -172,14 +172,14 @@ class CompareRequest(_Body):
 
     occurrences: list[OccurrenceRequest] = Field(min_length=2, max_length=64)
     neighbors: int = Field(5, ge=0, le=100, description="number of neighbors of each vector")
-    map: bool = Field(False, description="add a flat map of the occurrences and their neighbors")
+    map: bool = Field(False, description="add a 2D map of the occurrences and their neighbors")
     share: Share = None
     model: ModelName = None
     case: Case = "auto"
 
 
 class SensesRequest(_Body):
-    """A word and texts, or occurrences, whose senses are found."""
+    """A word and texts to find its senses in, or occurrences of the word."""
 
     word: Annotated[str, Field(min_length=1)] | None = None
     texts: Annotated[list[str], Field(min_length=1, fail_fast=True)] | None = None
@@ -187,26 +187,26 @@ class SensesRequest(_Body):
         [], description="other forms of the word, such as its plural"
     )
     case: Literal["any", "exact"] = Field(
-        "any", description="whether occurrences may differ from the word in case"
+        "any", description="match occurrences of the word in `any` case or in `exact` case"
     )
     occurrences: Annotated[list[OccurrenceRequest], Field(min_length=1, fail_fast=True)] | None = (
         None
     )
     senses: Literal["auto"] | Annotated[int, Field(ge=1, le=20)] = Field(
-        "auto", description="the number of senses; found if `auto`"
+        "auto", description="number of senses; `auto` estimates it"
     )
-    keywords: int = Field(8, ge=0, le=100, description="keywords of each sense")
-    neighbors: int = Field(5, ge=0, le=100, description="neighbors of each sense")
-    examples: int = Field(3, ge=0, le=100, description="typical occurrences of each sense")
+    keywords: int = Field(8, ge=0, le=100, description="number of keywords of each sense")
+    neighbors: int = Field(5, ge=0, le=100, description="number of neighbors of each sense")
+    examples: int = Field(3, ge=0, le=100, description="number of examples of each sense")
     map: bool = Field(False, description="add a position in the plane to each occurrence")
     model: ModelName = None
 
     @model_validator(mode="after")
-    def _one_source(self) -> "SensesRequest":
+    def _texts_or_occurrences(self) -> "SensesRequest":
         if (self.texts is None) == (self.occurrences is None):
             raise ValueError("give either `word` and `texts`, or `occurrences`")
         if self.texts is not None and self.word is None:
-            raise ValueError("`word` is the word whose senses are found in `texts`")
+            raise ValueError("`texts` requires `word`, the word whose senses are found")
         unused = {"word", "forms", "case"} & self.model_fields_set
         if self.occurrences is not None and unused:
             raise ValueError(f"{', '.join(sorted(unused))}: not used with `occurrences`")
@@ -223,7 +223,7 @@ class WeightsRequest(_Body):
 
 
 class TraceRequest(_Body):
-    """What to trace: embeddings; queries, keys and values; or a text and a stored model."""
+    """The input of a trace: embeddings; queries, keys and values; or a text and a stored model."""
 
     tokens: Annotated[Texts, Field(min_length=1)] | None = None
     embeddings: Matrix | None = Field(None, description="[n, d]")
@@ -246,20 +246,20 @@ class TraceRequest(_Body):
         sources = (self.text is not None, self.embeddings is not None, some)
         if sum(sources) != 1 or some != whole:
             raise ValueError("give one of: `embeddings`; `queries`, `keys` and `values`; or `text`")
-        brought = {"tokens", "weights", "heads", "scale", "convention"}
-        stored = {"model", "layer", "case"}
-        unused = stored if self.text is None else brought
+        of_numbers = {"tokens", "weights", "heads", "scale", "convention"}
+        of_text = {"model", "layer", "case"}
+        unused = of_text if self.text is None else of_numbers
         unused |= {"weights", "convention"} if some else set()
         given = {name for name in self.model_fields_set if getattr(self, name) is not None}
         if wrong := sorted(unused & given):
             raise ValueError(f"{', '.join(wrong)}: not used with these fields")
         if self.text is None and self.tokens is None:
-            raise ValueError("`tokens` names the rows of the numbers")
+            raise ValueError("`tokens` is required: one name for each row")
         return self
 
 
 class NeighborsRequest(_Body):
-    """A word or a vector."""
+    """A word or a vector to find the neighbors of."""
 
     word: Annotated[str, Field(min_length=1)] | None = None
     vector: Vector | None = None
@@ -268,21 +268,21 @@ class NeighborsRequest(_Body):
     case: Case = "auto"
 
     @model_validator(mode="after")
-    def _one_of(self) -> "NeighborsRequest":
+    def _word_or_vector(self) -> "NeighborsRequest":
         if (self.word is None) == (self.vector is None):
             raise ValueError("give either `word` or `vector`")
         return self
 
 
-def _no_numbers(value: Any) -> Any:
-    """Refuse token numbers: they refer to OpenAI's vocabularies."""
+def _reject_token_ids(value: Any) -> Any:
+    """Raise ValueError for token IDs, which refer to OpenAI's vocabularies."""
     first = value
     while isinstance(first, list) and first:
         first = first[0]
-    numbers = isinstance(first, int)
-    if numbers:
+    has_ids = isinstance(first, int)
+    if has_ids:
         raise ValueError(
-            "send texts, not token numbers; LangChain's OpenAIEmbeddings does so with"
+            "send texts, not token IDs; LangChain's OpenAIEmbeddings sends texts with"
             " `check_embedding_ctx_length=False`"
         )
     return value
@@ -293,31 +293,32 @@ EmbeddingsInput: TypeAlias = Annotated[
     | Annotated[list[str], Field(min_length=1, fail_fast=True), Tag("texts")]
     | Annotated[list[Texts], Field(min_length=1, fail_fast=True), Tag("words")],
     Discriminator(_kind_of_input),
-    BeforeValidator(_no_numbers),
+    BeforeValidator(_reject_token_ids),
     Field(
-        description="a text, several, or several tokenized texts (not OpenAI's); each needs a word"
-        " that has a vector"
+        description="a text, a list of texts, or a list of lists of words (an extension of OpenAI's"
+        " API); each text needs a word that has a vector"
     ),
 ]
 
 
 class EmbeddingsRequest(_Body):
-    """Texts to embed: OpenAI's embeddings API."""
+    """Texts to embed, as in OpenAI's API."""
 
     input: EmbeddingsInput
-    # Any string: OpenAI answers 404 for a name that no model can have.
-    model: str | None = Field(None, description="a model's name; the default model if left out")
+    # Any string, because OpenAI's API returns 404 for an invalid name.
+    model: str | None = Field(None, description="name of a model; the default model if omitted")
     encoding_format: Encoding = Field(
         "float", description="numbers, or base64 of float32, little-endian"
     )
     dimensions: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="keep this many dimensions and normalize again; all if left out"
+        None, description="keep this many dimensions and normalize again; all if omitted"
     )
     user: str | None = Field(None, description="accepted and ignored")
     pooling: Pooling | None = Field(
-        None, description="not OpenAI's: the pooling; the service's setting if left out"
+        None, description="extension of OpenAI's API: the pooling; the setting if omitted"
     )
     wordless: Literal["refuse", "zero"] = Field(
         "refuse",
-        description="not OpenAI's: refuse a text without a known word, or return a zero vector",
+        description="extension of OpenAI's API: for a text without a known word, return an error"
+        " (`refuse`) or a zero vector (`zero`)",
     )

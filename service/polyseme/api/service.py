@@ -46,7 +46,7 @@ class Service:
         return self._draining[0] == 1
 
     def reload(self) -> None:
-        """Reload changed keys and models; log a failure and keep those loaded before."""
+        """Reload changed keys and models; log failures and keep the previous ones."""
         for name, refresh in (("keys", self.auth.refresh), ("models", self.models.refresh)):
             try:
                 refresh()
@@ -87,7 +87,7 @@ def find_model(name: str | None) -> Model:
 
 
 def model_document(service: Service, name: str, state: ModelStatus) -> dict[str, Any]:
-    """Return a model as in OpenAI's API, with its manifest, and its problem if it has one."""
+    """Return a model in OpenAI's format, with its manifest, and its problem if it has one."""
     pooling = service.settings.pooling
     embeddings = {"pooling": pooling, "vectors": pooled_part(pooling)}
     return {

@@ -1,1 +1,1 @@
-"""From a request's texts to its vectors: what HTTP, the command line and Python callers share."""
+"""Encoding of texts, for the HTTP API, the command line and the Python client."""

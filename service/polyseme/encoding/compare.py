@@ -1,4 +1,4 @@
-"""Occurrences of words side by side: the effect of context on each."""
+"""Comparison of occurrences of words: the effect of context on each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from polyseme.models.model import Model
 from polyseme.tokenizer import Case, ResolvedToken, spellings
 
 READING_SHARE = 0.4
-"""How much of the static vector is added before neighbors of a contextual vector are searched. With
-the smaller share that separates senses best, neighbors describe the context and not the word."""
+"""The share of the static vector that is added to a contextual vector before its neighbors are
+searched. With the smaller shares of models, neighbors describe the context instead of the word."""
 MOST_ATTENDED = 10
-"""The most tokens in `attends_to`."""
+"""Maximum number of tokens in `attends_to`."""
 _SUBSTITUTE = {"oov": "zero", "subword": "composed from its subwords"}
-"""The static vector of a word that the vocabulary lacks, by its resolution."""
+"""A description of the static vector of an out-of-vocabulary word, by resolution."""
 
 
 @dataclass(frozen=True)
@@ -54,22 +54,22 @@ class OccurrenceResult:
 
     token: ResolvedToken
     shift: float
-    """1 − cosine of its static and its contextual vector"""
+    """1 − cosine of the static and the contextual vector"""
     static_neighbors: list[Neighbor]
     contextual_neighbors: list[Neighbor]
     attends_to: list[AttendedToken]
-    """the tokens with the largest attention weights in the last layer, as a mean of the heads"""
+    """the tokens with the largest attention weights in the last layer, averaged over heads"""
 
 
 @dataclass(frozen=True)
 class FlatMap:
-    """Points in the plane: the first two principal components of all directions."""
+    """Positions in the plane: the first two principal components of all unit vectors."""
 
     explained_variance_ratio: list[float]
     static: list[list[float] | None]
-    """of each occurrence; None for a zero vector, which has no direction"""
+    """the position of each occurrence's static vector; None for a zero vector"""
     contextual: list[list[float] | None]
-    """of each occurrence, as its neighbors are searched"""
+    """the position of each occurrence's vector in the neighbor search; None for a zero vector"""
     neighbors: dict[str, list[float]]
 
 
@@ -84,7 +84,7 @@ class ComparisonResult:
     """[m, m]"""
     notes: list[str]
     counts: TokenCounts
-    """of all texts"""
+    """token counts of all texts"""
     map: FlatMap | None = None
 
 
@@ -113,8 +113,8 @@ def compare(
 ) -> ComparisonResult:
     """Compare occurrences of words; raise InvalidError if one is not found.
 
-    `with_map` adds a map of the occurrences and their neighbors. `share` replaces the share of the
-    static vector in contextual vectors; their neighbors are then searched with it as well.
+    `with_map` adds a map of the occurrences and their neighbors. `share` replaces the model's share
+    of the static vector in contextual vectors, and READING_SHARE in the neighbor search.
     """
     timings = timings or Timings()
     start = timings.now()
@@ -146,20 +146,21 @@ def compare(
 
 
 def find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: int) -> int:
-    """Return the index of the token that is the occurrence; raise InvalidError without one."""
+    """Return the index of the token of an occurrence; raise InvalidError if there is none."""
     if occurrence.word is not None:
         found = [i for i, t in enumerate(tokens) if t.text == occurrence.word]
         folded = occurrence.word.casefold()
         found = found or [i for i, t in enumerate(tokens) if t.text.casefold() == folded]
         if occurrence.nth < len(found):
             return found[occurrence.nth]
-        field = "nth" if found else "word"
-        message = f"the text has this word as a token {len(found)} times; `nth` counts from 0"
+        field, message = "word", "the text does not contain this word as a token"
+        if found:
+            field, message = "nth", f"must be less than {len(found)}, the number of occurrences"
         raise InvalidError([FieldError(f"/occurrences/{number}/{field}", message)])
     start, end = occurrence.start or 0, occurrence.end or 0
     covered = [i for i, t in enumerate(tokens) if (t.start or 0) < end and (t.end or 0) > start]
     if len(covered) != 1:
-        message = f"this span covers {len(covered)} tokens, it has to cover one"
+        message = f"the span must cover exactly one token; it covers {len(covered)}"
         raise InvalidError([FieldError(f"/occurrences/{number}/start", message)])
     return covered[0]
 
@@ -171,15 +172,15 @@ def _encode(model: Model, sentence: Tokenized, place: int, share: float | None) 
     weights = result.records[last]["weights"][:, place].mean(axis=0)
     tokens = sentence.tokens
     static, contextual = inputs.vectors[place], result.contextual[place]
-    query = contextual if share is not None else _for_reading(contextual, static)
+    query = contextual if share is not None else _add_static(contextual, static)
     return _Vectors(tokens, tokens[place], static, contextual, query, weights)
 
 
 def _compared(model: Model, one: _Vectors, k: int) -> OccurrenceResult:
-    """One occurrence before and after context.
+    """Return the result for one occurrence.
 
-    Neighbors of the static vector leave out the word itself; neighbors of the contextual vector
-    leave out all words of the sentence, because attention has mixed them into it.
+    Neighbors of the static vector exclude the word itself; neighbors of the contextual vector
+    exclude all words of the sentence, because it contains a mixture of their vectors.
     """
     order = np.argsort(-one.weights, kind="stable")[:MOST_ATTENDED]
     attended = [(one.tokens[i], float(one.weights[i])) for i in order if one.weights[i] > 0]
@@ -195,14 +196,14 @@ def _compared(model: Model, one: _Vectors, k: int) -> OccurrenceResult:
 def _neighbors(
     model: Model, vector: Floats, k: int, without: Sequence[ResolvedToken]
 ) -> list[Neighbor]:
-    """The nearest words, without some tokens in all spellings of their case."""
+    """Return the nearest words, without the words of some tokens in any case."""
     forms = {form for token in without for form, _ in spellings(token.key or token.text, "auto")}
     rows = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
     return [Neighbor(*found) for found in model.neighbors(vector, k, rows)]
 
 
-def _for_reading(contextual: Floats, static: Floats) -> Floats:
-    """unit(contextual) + 0.4·unit(static), zero without a contextual vector. -> [d]"""
+def _add_static(contextual: Floats, static: Floats) -> Floats:
+    """Return unit(contextual) + 0.4·unit(static), or 0 if `contextual` is 0. [d], [d] -> [d]"""
     contextual, static = unit(np.stack([contextual, static]))
     total: Floats = contextual + READING_SHARE * static * bool(contextual.any())
     return total
@@ -211,10 +212,9 @@ def _for_reading(contextual: Floats, static: Floats) -> Floats:
 def _flat_map(
     model: Model, found: Sequence[_Vectors], compared: Sequence[OccurrenceResult]
 ) -> FlatMap:
-    """The first two principal components of the directions of all occurrences and neighbors.
+    """Return the first two principal components of all occurrences and neighbors.
 
-    Directions, because cosines compare them. A static vector that several occurrences share counts
-    as one point.
+    Vectors are normalized, because similarities are cosines. Equal vectors count as one point.
     """
     near = {one.word: None for c in compared for one in c.static_neighbors}
     near |= {one.word: None for c in compared for one in c.contextual_neighbors}
@@ -231,7 +231,7 @@ def _flat_map(
         ratios = variance.tolist()
         positions[nonzero] = flat[inverse.reshape(-1)]
     pairs = zip(positions.tolist(), nonzero, strict=True)
-    placed = [position if there else None for position, there in pairs]
+    placed = [position if is_nonzero else None for position, is_nonzero in pairs]
     m = len(found)
     neighbors = dict(zip(near, positions[2 * m :].tolist(), strict=True))
     return FlatMap(ratios, placed[:m], placed[m : 2 * m], neighbors)
@@ -259,7 +259,7 @@ def _notes(tokens: Sequence[ResolvedToken]) -> list[str]:
 
 
 def comparison_document(model: str, comparison: ComparisonResult) -> dict[str, Any]:
-    """The response of /v1/compare; its arrays are for orjson."""
+    """Return the response of /v1/compare, with arrays that orjson serializes."""
     document: dict[str, Any] = {
         "model": model,
         "occurrences": [

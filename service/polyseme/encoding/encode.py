@@ -1,4 +1,4 @@
-"""Sentences to tokens, static vectors, contextual vectors and attention."""
+"""Encoding of sentences: tokens, static vectors, contextual vectors and attention."""
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
@@ -15,7 +15,7 @@ from polyseme.models.model import Model
 from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenizer, words
 
 Text: TypeAlias = str | Sequence[str]
-"""A sentence, or the words of one that is already tokenized."""
+"""A sentence: a string to tokenize, or a list of words."""
 _resolution = attrgetter("resolution")
 
 
@@ -24,11 +24,11 @@ class Tokenized(NamedTuple):
 
     tokens: list[ResolvedToken]
     truncated: int = 0
-    """how many words were cut off"""
+    """the number of words removed by truncation"""
 
 
 class TokenCounts:
-    """How many tokens some sentences have, and how their words were found."""
+    """Counts of all tokens of sentences, of tokens by resolution, and of truncated words."""
 
     def __init__(self, sentences: Iterable[Tokenized]) -> None:
         self.truncated = 0
@@ -43,7 +43,7 @@ class TokenCounts:
 
 
 class Timings:
-    """The milliseconds of each named stage of a request, in the order of their first use."""
+    """The duration of each stage of a request in milliseconds, in the order of first use."""
 
     def __init__(self) -> None:
         self.milliseconds: dict[str, float] = {}
@@ -53,7 +53,7 @@ class Timings:
     now = staticmethod(perf_counter)
 
     def add(self, stage: str, start: float) -> float:
-        """Add the time since `start` to a stage; return the present time."""
+        """Add the time since `start` to a stage; return the current time."""
         end = self.now()
         self.milliseconds[stage] = self.milliseconds.get(stage, 0.0) + (end - start) * 1000
         self.spans[stage] = self.spans.get(stage, (start,))[0], end
@@ -65,20 +65,20 @@ class Encoded(NamedTuple):
 
     tokens: list[ResolvedToken]
     truncated: int
-    """how many words were cut off"""
+    """the number of words removed by truncation"""
     arrays: dict[Part, Floats]
     """`static`, `contextual` [n, d]; `features` [n, 2d]; `attention`, `scores` [L, h, n, n], or
-    [L, n, n] as a mean of the heads; `queries`, `keys`, `values` [L, h, n, k]"""
+    [L, n, n] as the mean of the heads; `queries`, `keys`, `values` [L, h, n, k]"""
 
 
 def tokenize(
     model: Model, texts: Sequence[Text], options: EncodeOptions, limits: Limits
 ) -> list[Tokenized]:
-    """Tokenize the sentences of a request and check everything that can be refused.
+    """Tokenize the sentences of a request, and check its options and limits.
 
-    Raises InvalidError if the model cannot do what the options ask, TooLargeError for a sentence or
-    a request over its limit (work stops there), UnknownWordError if the vocabulary lacks a word and
-    `oov` is `error`, or if no word of a sentence has a vector and `wordless` is `refuse`.
+    Raises InvalidError if the model does not support an option, TooLargeError if a sentence or the
+    request exceeds a limit, UnknownWordError if a word is not in the vocabulary and `oov` is
+    `error`, or if no word of a sentence has a vector and `wordless` is `refuse`.
     """
     options.layer_numbers(model)
     options.check_share(model)
@@ -103,7 +103,7 @@ def tokenize(
 
 
 def tokenize_text(text: Text, tokenizer: Tokenizer, case: Case, most: int) -> Tokenized:
-    """The first `most` tokens of a text, and how many words follow them."""
+    """Return the first `most` tokens of a text and the number of words after them."""
     if not isinstance(text, str):
         tokens = tokenizer.words(text[:most], case)
         return Tokenized(tokens, len(text) - len(tokens))
@@ -116,10 +116,10 @@ def tokenize_text(text: Text, tokenizer: Tokenizer, case: Case, most: int) -> To
 def encode_sentence(
     model: Model, sentence: Tokenized, options: EncodeOptions, timings: Timings
 ) -> Encoded:
-    """The requested arrays of one sentence.
+    """Return the requested arrays of one sentence.
 
-    A sentence gets the same bits alone and in a batch, whichever arrays are requested. Raises
-    NonFiniteError if the arithmetic overflows, OutOfRangeError if `dtype` cannot hold a number.
+    The arrays of a sentence are bit-identical alone and in a batch, and for any choice of arrays.
+    Raises NonFiniteError if a result overflows, OutOfRangeError if it exceeds the range of `dtype`.
     """
     tokens, truncated = sentence
     include = options.include
@@ -152,10 +152,10 @@ def encode_sentence(
 
 
 def _features(model: Model, static: Floats, result: Contextualized) -> Floats:
-    """Return the unit static vector beside the unit context of each token. [n, d] -> [n, 2d]
+    """Concatenate the unit static vector and the unit context of each token. [n, d] -> [n, 2d]
 
     The context is the output of the last layer's attention if its residual is `unit`, else the
-    contextual vector. A half without a direction is zero.
+    contextual vector. A zero vector stays zero.
     """
     separate = model.layers[-1].residual.kind == "unit"
     context = result.attended if separate else result.contextual
@@ -169,20 +169,20 @@ def encode(
     limits: Limits | None = None,
     timings: Timings | None = None,
 ) -> list[Encoded]:
-    """Tokenize and encode sentences. Raises as `tokenize` and `encode_sentence` do."""
+    """Tokenize and encode sentences; raise the errors of `tokenize` and `encode_sentence`."""
     options, timings = options or EncodeOptions(), timings or Timings()
     sentences = tokenize(model, texts, options, limits or Limits())
     return [encode_sentence(model, one, options, timings) for one in sentences]
 
 
 def cast(array: Floats, dtype: Dtype) -> Floats:
-    """The array in a dtype; raise OutOfRangeError if it cannot hold a number. [...] -> [...]"""
+    """Convert an array to `dtype`; raise OutOfRangeError on overflow. [...] -> [...]"""
     if array.dtype == dtype:
         return array
     with np.errstate(over="ignore"):
         converted = array.astype(dtype)
     if not np.isfinite(converted).all():
-        error = FieldError("/dtype", "float16 cannot hold a number of the answer")
+        error = FieldError("/dtype", "a number of the response exceeds the range of float16")
         raise OutOfRangeError(error, 'Send `dtype: "float32"`.')
     return converted
 
@@ -192,7 +192,7 @@ def _count_words(text: Text) -> int:
 
 
 def _require_known_words(sentences: Sequence[Tokenized]) -> None:
-    """Raise UnknownWordError with all words that the vocabulary lacks."""
+    """Raise UnknownWordError with all words that are not in the vocabulary."""
     errors: list[FieldError] = []
     unknown: dict[str, None] = {}
     for number, (tokens, _) in enumerate(sentences):
@@ -211,8 +211,8 @@ def _require_any_known_word(sentences: Sequence[Tokenized]) -> None:
     errors = []
     for number, (tokens, _) in enumerate(sentences):
         if not any(token.row is not None or token.composed is not None for token in tokens):
-            message = "no word of it is in the vocabulary" if tokens else "it has no words"
+            message = "no word is in the vocabulary" if tokens else "the text has no words"
             errors.append(FieldError(f"/input/{number}", message))
     if errors:
-        hint = "Leave such texts out: they have no vector."
+        hint = "Remove these texts: they have no vector."
         raise UnknownWordError(errors[:MAX_ERRORS], hint=hint)

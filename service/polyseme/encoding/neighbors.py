@@ -1,4 +1,4 @@
-"""The words whose static vectors are nearest to a word or to a given vector."""
+"""The words whose static vectors are nearest to a word or a vector."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,14 +11,14 @@ from polyseme.tokenizer import Case, resolve_all
 
 
 class Neighbor(NamedTuple):
-    """A word and its cosine."""
+    """A word and its cosine similarity."""
 
     word: str
     similarity: float
 
 
 def neighbors_of_word(model: Model, word: str, k: int, case: Case = "auto") -> list[Neighbor]:
-    """The k nearest words, without the word itself; raise UnknownWordError if it has no vector."""
+    """Return the k nearest other words; raise UnknownWordError if the word has no vector."""
     (token,) = resolve_all([word], model.vocabulary, case, model.composes)
     if token.resolution == "oov":
         hint = 'Try another spelling, or `case: "auto"`.'
@@ -28,9 +28,9 @@ def neighbors_of_word(model: Model, word: str, k: int, case: Case = "auto") -> l
 
 
 def neighbors_of_vector(model: Model, vector: Sequence[float], k: int) -> list[Neighbor]:
-    """The k words nearest to a vector [d]; raise InvalidError for a wrong width or a zero one."""
+    """Return the k words nearest to a vector [d]; raise InvalidError if it is zero or not [d]."""
     if len(vector) != model.manifest.dimension:
-        message = f"has {len(vector)} numbers, the model's vectors {model.manifest.dimension}"
+        message = f"has {len(vector)} numbers instead of {model.manifest.dimension}"
         raise InvalidError([FieldError("/vector", message)])
     array = np.array(vector, np.float64)
     if not array.any():

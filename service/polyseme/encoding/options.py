@@ -1,4 +1,4 @@
-"""What a request asks of each sentence, and the limits on one request."""
+"""The options of encoding, and the limits on one request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ Part: TypeAlias = Literal[
 ]
 DEFAULT_PARTS: tuple[Part, ...] = ("static", "contextual", "attention")
 PER_TOKEN: dict[Part, int] = {"static": 1, "contextual": 1, "features": 2}
-"""The arrays with one row per token, and their widths as multiples of d."""
+"""The arrays with one row per token, with their widths as multiples of d."""
 MAX_SHARE = 4.0
 PER_LAYER: tuple[Part, ...] = ("attention", "queries", "keys", "values", "scores")
 PER_PAIR: frozenset[Part] = frozenset({"attention", "scores"})
 OovPolicy: TypeAlias = Literal["zero", "subword", "error"]
-"""The vector of a word that the vocabulary lacks: zero, composed of subwords, or an error."""
+"""The vector of an out-of-vocabulary word: zero, composed of subwords, or an error instead."""
 Dtype: TypeAlias = Literal["float32", "float16"]
 _UNLIMITED = 1 << 62
 
 
 @dataclass(frozen=True)
 class EncodeOptions:
-    """What a request asks of each sentence: the fields of /v1/encode."""
+    """The options of encoding, as in the fields of /v1/encode."""
 
     include: frozenset[Part] = frozenset(DEFAULT_PARTS)
     layers: Sequence[int] | Literal["all", "last"] = "all"
@@ -38,12 +38,12 @@ class EncodeOptions:
     share: float | None = None
     """the share of the static vector in `contextual`, 0 to 4; None: the model's"""
     wordless: Literal["keep", "refuse"] = "keep"
-    """whether a sentence without any word that has a vector is an error"""
+    """`refuse`: a sentence in which no word has a vector is an error"""
 
     def layer_numbers(self, model: Model) -> list[int]:
-        """The layers to return, each once, in ascending order.
+        """Return the numbers of the requested layers, in ascending order without duplicates.
 
-        Raises InvalidError if the model lacks one.
+        Raises InvalidError if the model has no such layer.
         """
         count = len(model.layers)
         if self.layers == "all":
@@ -57,20 +57,20 @@ class EncodeOptions:
         return sorted(set(self.layers))
 
     def check_share(self, model: Model) -> None:
-        """Raise InvalidError if the model's residual has no share to replace."""
+        """Raise InvalidError if `share` is given for a model whose residual has no share."""
         if self.share is not None and model.layers[-1].residual.kind != "unit":
             message = "the last residual of this model is not `unit`, so it has no share"
-            raise InvalidError([FieldError("/share", message)], "Send no `share` for this model.")
+            raise InvalidError([FieldError("/share", message)], "Omit `share` for this model.")
 
     def oov_policy(self, model: Model) -> OovPolicy:
-        """The policy for out-of-vocabulary words; raise InvalidError without subword vectors."""
+        """Return the policy; raise InvalidError if it needs subword vectors and there are none."""
         if self.oov == "subword" and model.subwords is None:
-            hint = 'Leave `oov` out, or send `oov: "zero"`.'
+            hint = 'Omit `oov`, or send `oov: "zero"`.'
             raise InvalidError([FieldError("/oov", "this model has no subword vectors")], hint)
         return self.oov or ("zero" if model.subwords is None else "subword")
 
     def array_numbers(self, model: Model) -> tuple[int, int]:
-        """How many numbers the arrays of a sentence have: (a, b) for n·a + n²·b."""
+        """Return (a, b), where n·a + n²·b is the number of values for n tokens."""
         layers, heads = len(self.layer_numbers(model)), model.manifest.heads
         widths = sum(PER_TOKEN[part] for part in self.include & PER_TOKEN.keys())
         per_token = model.manifest.dimension * widths
@@ -93,29 +93,29 @@ class Limits:
     max_answer_bytes: int = _UNLIMITED
 
     def sentences(self, number: int) -> None:
-        """Refuse too many sentences."""
+        """Raise TooLargeError for too many sentences in one request."""
         self._check("The request has too many sentences", number, "max_sentences")
 
     def sentence_tokens(self, number: int) -> None:
-        """Refuse a sentence that is too long."""
+        """Raise TooLargeError for too many tokens in one sentence."""
         self._check("A sentence has too many tokens", number, "max_sentence_tokens")
 
     def tokens(self, number: int) -> None:
-        """Refuse too many tokens in one request."""
+        """Raise TooLargeError for too many tokens in one request."""
         self._check("The request has too many tokens", number, "max_tokens")
 
     def trace_tokens(self, number: int) -> None:
-        """Refuse a trace of too many tokens."""
+        """Raise TooLargeError for too many tokens in a trace."""
         self._check("The trace has too many tokens", number, "max_trace_tokens")
 
     def trace_bytes(self, number: int) -> None:
-        """Refuse a trace that could be too large."""
+        """Raise TooLargeError for a trace that could have too many bytes."""
         self._check("The trace could have too many bytes", number, "max_trace_bytes")
         self.answer_bytes(number)
 
     def answer_bytes(self, number: int, hint: str | None = None) -> None:
-        """Refuse a response that could be too large."""
-        self._check("The answer could have too many bytes", number, "max_answer_bytes", hint)
+        """Raise TooLargeError for a response that could have too many bytes."""
+        self._check("The response could have too many bytes", number, "max_answer_bytes", hint)
 
     def _check(self, what: str, size: int, setting: str, hint: str | None = None) -> None:
         limit: int = getattr(self, setting)

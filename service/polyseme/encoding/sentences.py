@@ -1,4 +1,4 @@
-"""Sentence vectors: the vectors of a sentence pooled to one vector of norm 1."""
+"""Sentence vectors: the vectors of a sentence pooled to one unit vector."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
@@ -24,7 +24,7 @@ _RARE = 1e-3
 
 
 def check_dimensions(model: Model, dimensions: int | None) -> int:
-    """The width of sentence vectors; raise InvalidError if the model has fewer dimensions."""
+    """Return the width of sentence vectors; raise InvalidError if the model's is smaller."""
     d = model.manifest.dimension
     if dimensions is not None and not 1 <= dimensions <= d:
         raise InvalidError([FieldError("/dimensions", f"must be 1 to {d}, the model's dimension")])
@@ -37,16 +37,16 @@ def pooled_part(pooling: Pooling) -> Part:
 
 
 def pooled_options(pooling: Pooling) -> EncodeOptions:
-    """Return the options of sentences that are pooled."""
+    """Return the encoding options for a pooling."""
     return EncodeOptions(include=frozenset({pooled_part(pooling)}))
 
 
 def sentence_vector(
     model: Model, one: Encoded, pooling: Pooling = DEFAULT_POOLING, width: int | None = None
 ) -> NDArray[np.float32]:
-    """Return the vector of a sentence, cut to `width` dimensions, of norm 1. -> [width]
+    """Return the unit vector of a sentence, from its first `width` dimensions. -> [width]
 
-    A sentence in which no word has a vector gives the zero vector.
+    The vector is zero if no word has a vector.
     """
     vectors = one.arrays[pooled_part(pooling)]
     if pooling == "sif":
@@ -56,10 +56,10 @@ def sentence_vector(
 
 
 def weighted_mean(vectors: Floats, weights: Floats) -> Floats:
-    """The weighted mean of rows; the weights are finite and not negative. [n, d], [n] -> [d]
+    """Return the mean of rows, weighted by non-negative numbers. [n, d], [n] -> [d]
 
     Equation 3 of Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings".
-    Zero without rows, or if all weights are 0.
+    The mean is zero if there are no rows, or if all weights are 0.
     """
     total = float(weights.sum(dtype=np.float64))
     if not total:
@@ -71,11 +71,11 @@ def weighted_mean(vectors: Floats, weights: Floats) -> Floats:
 def token_weights(
     model: Model, tokens: Sequence[ResolvedToken], pooling: Pooling
 ) -> NDArray[np.float32]:
-    """Return the weight of each token in the mean; 0 for one without a vector. -> [n]
+    """Return the weight of each token in the mean; 0 for a token without a vector. -> [n]
 
     `informativeness` is s = exp(word bias), up to a factor: 1e-3 / (1e-3 + p) for a word of
-    relative frequency p (docs/closed-form.md), 1 for a composed one, and 1 for all if the model has
-    no word biases. `sif` is a / (a + p) with a = 1e-4 (Arora et al. 2017), where p follows from s.
+    relative frequency p (docs/closed-form.md), 1 for a composed word. `sif` is a / (a + p) with
+    a = 1e-4 (Arora et al. 2017) and the p of s. All weights are 1 without word biases.
     """
     known = np.array([t.row is not None or t.composed is not None for t in tokens], np.float32)
     if pooling == "mean" or model.word_bias is None or not known.any():

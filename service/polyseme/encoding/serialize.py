@@ -1,4 +1,4 @@
-"""Encoded sentences as JSON, NDJSON or `.npz`."""
+"""Serialization of encoded sentences as JSON, NDJSON or `.npz`."""
 
 import io
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from polyseme.tokenizer import ResolvedToken
 Format: TypeAlias = Literal["json", "ndjson", "npz"]
 Encoding: TypeAlias = Literal["float", "base64"]
 _JSON_NUMBER_BYTES = 16.0
-"""The most bytes of a float32 and its comma in JSON, such as `-1.1754944e-38,`."""
+"""Maximum bytes of a float32 and its comma in JSON, such as `-1.1754944e-38,`."""
 _ITEM_SIZES: dict[Dtype, float] = {"float32": 4.0, "float16": 2.0}
 _TOKEN_BYTES = 128
-"""About the bytes of a token in JSON."""
+"""Approximate bytes of a token in JSON."""
 _LITTLE_ENDIAN = {size: np.dtype(f"<f{size}") for size in (2, 4, 8)}
 _TOO_LARGE = (
     "Send fewer sentences, accept application/x-ndjson, which is streamed, or use `polyseme bulk`."
@@ -29,7 +29,7 @@ _TOO_LARGE = (
 
 
 def number_bytes(form: Format, encoding: Encoding = "float", dtype: Dtype = "float32") -> float:
-    """The most bytes of one number of an array in a response."""
+    """Return the maximum bytes of one array element in a response."""
     if form == "npz":
         return _ITEM_SIZES[dtype]
     return _JSON_NUMBER_BYTES if encoding == "float" else _ITEM_SIZES[dtype] * 4 / 3
@@ -46,7 +46,7 @@ def check_size(
 ) -> None:
     """Raise TooLargeError if a response could exceed `max_answer_bytes`, before encoding starts.
 
-    The limit is on the whole response, on each line if it is streamed.
+    The limit applies to the whole response, or to each line if it is streamed.
     """
     per_token, per_pair = options.array_numbers(model)
     per_token_bytes = per_token * bytes_per_number + _TOKEN_BYTES
@@ -59,7 +59,7 @@ def check_size(
 
 
 def token_documents(tokens: Sequence[ResolvedToken]) -> list[dict[str, Any]]:
-    """Tokens as JSON has them, without their rows in the vocabulary."""
+    """Return tokens as JSON objects, without their vocabulary rows."""
     return [
         {"text": text, "start": start, "end": end, "key": key, "resolution": resolution}
         for text, start, end, key, resolution, *_ in tokens
@@ -67,7 +67,7 @@ def token_documents(tokens: Sequence[ResolvedToken]) -> list[dict[str, Any]]:
 
 
 def sentence_json(one: Encoded, encoding: Encoding = "float") -> bytes:
-    """One sentence: an entry of `results`, a line of NDJSON."""
+    """Return one sentence as JSON: an entry of `results`, or a line of NDJSON."""
     document: dict[str, Any] = {"tokens": token_documents(one.tokens)}
     for part, array in one.arrays.items():
         document[part] = np.ascontiguousarray(array) if encoding == "float" else as_base64(array)
@@ -76,7 +76,7 @@ def sentence_json(one: Encoded, encoding: Encoding = "float") -> bytes:
 
 
 def as_base64(array: Floats) -> dict[str, Any]:
-    """Shape, dtype and the base64 of an array's bytes, little-endian, C order."""
+    """Return the shape and dtype of an array, and its bytes (little-endian, C order) in base64."""
     little = np.ascontiguousarray(array, _LITTLE_ENDIAN[array.itemsize])
     return {
         "shape": array.shape,
@@ -86,7 +86,7 @@ def as_base64(array: Floats) -> dict[str, Any]:
 
 
 def manifest_document(manifest: Manifest) -> dict[str, Any]:
-    """What a manifest says of a model, as /v1/models shows it."""
+    """Return the fields of a manifest that /v1/models shows."""
     return {
         "dimension": manifest.dimension,
         "vocabulary_size": manifest.vocabulary_size,
@@ -105,12 +105,12 @@ def manifest_document(manifest: Manifest) -> dict[str, Any]:
 
 
 def usage(counts: TokenCounts) -> dict[str, int]:
-    """The `usage` of a response."""
+    """Return the `usage` of a response."""
     return {"tokens": counts.tokens, "oov": counts.oov, "truncated": counts.truncated}
 
 
 def json_document(manifest: Manifest, results: Sequence[bytes], counts: TokenCounts) -> bytes:
-    """The whole response of /v1/encode, from the JSON of each sentence."""
+    """Return the whole response of /v1/encode, from the JSON of each sentence."""
     document = {
         "model": manifest.name,
         "dimension": manifest.dimension,
@@ -123,11 +123,11 @@ def json_document(manifest: Manifest, results: Sequence[bytes], counts: TokenCou
 
 
 def npz_archive(manifest: Manifest, sentences: Sequence[Encoded], options: EncodeOptions) -> bytes:
-    """All sentences as one `.npz` that NumPy reads without pickle.
+    """Return all sentences as one `.npz` archive, which NumPy reads without pickle.
 
-    Rows of sentence i are `offsets[i]:offsets[i+1]`: `offsets` int64 [S+1]; `static`, `contextual`
-    [N, d]; `features` [N, 2d]; `attention_0`, … and the other arrays of each sentence under its
-    number; `tokens` uint8, the UTF-8 JSON of everything that is no array.
+    The arrays are `static` and `contextual` [N, d] and `features` [N, 2d], with the rows of
+    sentence i at `offsets[i]:offsets[i+1]`; `offsets` int64 [S+1]; `attention_i` and the other
+    arrays by layer of each sentence i; `tokens` uint8, tokens and truncated words as UTF-8 JSON.
     """
     lengths = [len(one.tokens) for one in sentences]
     facts = [{"tokens": token_documents(s.tokens), "truncated": s.truncated} for s in sentences]

@@ -1,4 +1,4 @@
-"""The steps of attention for a text and a stored model, or for given numbers."""
+"""Traces: the steps of attention for a text and a stored model, or for given arrays."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,33 +16,33 @@ from polyseme.models.model import Model
 from polyseme.tokenizer import Case
 
 FLOAT64_BYTES = 26
-"""The most bytes of a float64 and its comma in JSON."""
+"""Maximum bytes of a float64 and its comma in JSON."""
 
 Rows = Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Given numbers: one row for each token, as embeddings or as queries, keys and values."""
+    """The arrays of a request: embeddings, or queries, keys and values, with a row per token."""
 
     tokens: Sequence[str]
     matrices: Mapping[str, Rows]
     """`embeddings`, or `queries`, `keys` and `values`"""
     weights: Mapping[str, Rows] = field(default_factory=dict)
-    """`query`, `key`, `value`, `output`, as given"""
+    """`query`, `key`, `value` and `output` as in the request"""
     heads: int = 1
     scale: bool = True
     transposed: bool = False
-    """the weights are meant as W·x, not as x·W"""
+    """whether the weights are for W·x instead of x·W"""
 
 
 def trace_text(
     model: Model, text: str, layer: int = 0, case: Case = "auto", limits: Limits | None = None
 ) -> tuple[Tokenized, list[Step]]:
-    """The tokens of a text and every step of one layer of a stored model.
+    """Return the tokens of a text and every step of one layer of a stored model.
 
     Raises InvalidError if there is no such layer or the text has no word, TooLargeError if the
-    trace is over a limit.
+    trace exceeds a limit.
     """
     limits = limits or Limits()
     if layer >= len(model.layers):
@@ -60,7 +60,7 @@ def trace_text(
 
 
 def trace_numbers(numbers: Numbers, limits: Limits) -> list[Step]:
-    """Every step for given numbers; raise InvalidError if shapes do not match."""
+    """Return every step for given arrays; raise InvalidError if shapes do not match."""
     n, heads = len(numbers.tokens), numbers.heads
     limits.trace_tokens(n)
     matrices = {name: _matrix(rows, f"/{name}") for name, rows in numbers.matrices.items()}
@@ -76,7 +76,7 @@ def trace_numbers(numbers: Numbers, limits: Limits) -> list[Step]:
         pointer = "/weights/key" if weights.key is not None else "/weights/query"
         _check_widths(q, k, v, heads, pointer)
         fits = weights.output is None or weights.output.shape == (v, x.shape[1])
-        _require(fits, "/weights/output", f"has to be {v} by {x.shape[1]}: [h·v, d]")
+        _require(fits, "/weights/output", f"must be {v} by {x.shape[1]}: [h·v, d]")
         limits.trace_bytes(_trace_bytes(n, heads, x.shape[1], k // heads, v // heads))
         return trace_embeddings(x, weights, heads, numbers.scale)
     queries, keys, values = (matrices[name] for name in ("queries", "keys", "values"))
@@ -87,7 +87,7 @@ def trace_numbers(numbers: Numbers, limits: Limits) -> list[Step]:
 
 
 def _check_widths(q: int, k: int, v: int, heads: int, pointer: str) -> None:
-    _require(q == k, pointer, f"keys have {k} columns where queries have {q}")
+    _require(q == k, pointer, f"keys have {k} columns, but queries have {q}")
     for width in (q, v):
         _require(width % heads == 0, "/heads", f"{heads} heads do not divide {width} columns")
 
@@ -98,7 +98,7 @@ def _weights(numbers: Numbers, d: int) -> Weights:
         matrix = _matrix(rows, f"/weights/{name}")
         found[name] = matrix.T if numbers.transposed else matrix
         if name != "output":
-            message = f"takes vectors of width {len(found[name])}, the embeddings have {d}"
+            message = f"takes vectors of width {len(found[name])}, but the embeddings have {d}"
             _require(len(found[name]) == d, f"/weights/{name}", message)
     return Weights(**found, columns=numbers.transposed)
 
@@ -116,19 +116,19 @@ def _require(condition: bool, pointer: str, message: str) -> None:
 
 
 def _inner_width(layer: Layer) -> int:
-    """m, the inner width of the feed-forward network, 0 without one."""
+    """Return m, the inner width of the feed-forward network; 0 if there is none."""
     network = layer.feed_forward
     return 0 if network is None or network.inner.weight is None else network.inner.weight.shape[1]
 
 
 def _trace_bytes(n: int, heads: int, d: int, k: int, v: int, m: int = 0) -> int:
-    """The most bytes of a trace: the part per pair of tokens and the part per token."""
+    """Return the maximum bytes of a trace, from the values per pair of tokens and per token."""
     by_token = heads * (2 * k + 2 * v + 1) + 8 * d + m + 1
     return (heads * n * n * (v + 5) + n * by_token) * FLOAT64_BYTES
 
 
 def trace_document(tokens: Sequence[str], steps: Sequence[Step]) -> dict[str, Any]:
-    """The response of /v1/trace; its arrays are for orjson."""
+    """Return the response of /v1/trace, with arrays that orjson serializes."""
     return {
         "tokens": list(tokens),
         "steps": [

@@ -1,4 +1,4 @@
-"""Array types, the check for finite numbers, and the length of vectors."""
+"""Array types, a check for finite numbers, and normalization of vectors."""
 
 import math
 from typing import Any, TypeAlias
@@ -11,18 +11,18 @@ Flags: TypeAlias = NDArray[np.bool_]
 Integers: TypeAlias = NDArray[np.integer[Any]]
 
 SAFE_LENGTHS = (2.0**-50, 2.0**50)
-"""Lengths between which float32 holds every square and every sum of squares."""
+"""The range of vector lengths whose squares neither overflow nor underflow in float32."""
 
 
 class NonFiniteError(ArithmeticError):
-    """The arithmetic left the range of its floating-point type."""
+    """A result overflows its floating-point type."""
 
 
 def require_finite(array: Floats) -> Floats:
-    """Return the array unchanged; raise NonFiniteError if it holds NaN or infinity."""
+    """Return the array unchanged; raise NonFiniteError if it contains NaN or infinity."""
     # A finite sum of squares implies finite numbers: one pass, no copy.
     if not math.isfinite(np.vdot(array, array)) and not np.isfinite(array).all():
-        raise NonFiniteError("the result left the range of its floating-point type")
+        raise NonFiniteError("a result overflows its floating-point type")
     return array
 
 
@@ -35,8 +35,8 @@ def unit(x: Floats) -> Floats:
 def rescale(x: Floats, length: float) -> Floats:
     """Scale each row to a length; a zero row stays zero. [..., d] -> [..., d]
 
-    A row whose squares overflow or vanish is first divided by its largest entry. The other rows of
-    the array have no influence on the bits of a row. NumPy's warnings have to be off.
+    A row whose squares would overflow or underflow is first divided by its largest entry. The bits
+    of a row do not depend on other rows. The caller must disable NumPy's warnings.
     """
     norms: Floats = np.sqrt(np.vecdot(x, x))[..., None]
     if norms.size and not (SAFE_LENGTHS[0] <= norms.min() and norms.max() <= SAFE_LENGTHS[1]):

@@ -11,16 +11,16 @@ from polyseme.engine.arrays import Flags, Floats, Integers
 from polyseme.engine.positions import relative_bias
 
 BLOCK = 256
-"""Rows of scores computed at once, for short and long sentences alike: the number of rows of a
-matrix product decides its last bits."""
+"""Maximum rows of scores per matrix product. It is constant, because the last bits of a product
+depend on its number of rows."""
 _CACHED_LENGTH = 64
-"""Position biases of sentences up to this length stay in memory: at most 1.4 MB for four heads."""
+"""Position biases are cached for sentences up to this length: at most 1.4 MB for four heads."""
 _SAFE_TOTALS = (1e-26, 1e30)
-"""Sums of exponentials between which float32 holds every term that counts."""
+"""The range of sums of exponentials in which float32 loses no significant term."""
 
 Mask: TypeAlias = Literal["all", "others", "other-words"]
-"""Which keys a query sees: `all`; `others`: not its own token; `other-words`: neither its own token
-nor other occurrences of its word."""
+"""The keys that a query attends to: `all`; `others`: all but its own token; `other-words`: all but
+the occurrences of its own word."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class SentenceArrays:
     known: Flags
     """[n], whether the token has a vector"""
     words: Integers
-    """[n], equal numbers for occurrences of one word"""
+    """[n], the same number for every occurrence of a word"""
     word_bias: Floats | None = None
     """[n], added to the scores of each token as a key"""
 
@@ -44,7 +44,7 @@ class SentenceArrays:
 
 @dataclass(frozen=True)
 class Scoring:
-    """What is added to the product of queries and keys."""
+    """How attention scores are computed from queries·keysᵀ."""
 
     scale: bool = True
     """divide by √k"""
@@ -52,17 +52,17 @@ class Scoring:
     position_bias: Floats | None = None
     """[h, 2R+1], added by the clamped distance j − i"""
     word_bias: bool = False
-    """add the sentence's word bias to every score of that key"""
+    """add `SentenceArrays.word_bias` to the scores of each key"""
     word_bias_scale: Floats | None = None
-    """[h], the factor of each head on the word bias; 1 if absent"""
+    """[h], the factor of the word bias in each head; 1 if None"""
 
     @cached_property
     def _biases(self) -> dict[int, Floats]:
-        """The position biases of short sentences by their length."""
+        """The cached position biases by sentence length."""
         return {}
 
     def bias(self, rows: range, n: int) -> Floats | None:
-        """The position bias of some rows. -> [h, b, n]"""
+        """Return the position bias of a range of b rows of scores. -> [h, b, n]"""
         if self.position_bias is None:
             return None
         if n > _CACHED_LENGTH:
@@ -76,10 +76,10 @@ class Scoring:
 
 
 def masked_keys(known: Flags | None, words: Integers, mask: Mask, rows: range) -> Flags | None:
-    """Which keys each row does not see, None if every row sees all. [n], [n] -> [b, n]
+    """Return which keys are masked for each row, None if no key is. [n], [n] -> [b, n]
 
-    `known` is None if all tokens are known. Unknown tokens are never seen. A row without any
-    visible key sees its own token, so its weights still sum to 1.
+    `known` is None if all tokens are known. Unknown tokens are masked. If all keys of a row are
+    masked, it attends to its own token, so that its weights sum to 1.
     """
     if mask == "all" and known is None:
         return None
@@ -91,7 +91,7 @@ def masked_keys(known: Flags | None, words: Integers, mask: Mask, rows: range) -
             np.fill_diagonal(masked[:, rows.start :], True)
     if known is not None:
         masked |= ~known
-    # If the first and the last word differ and all are known, every row sees one of the two.
+    # If all words are known and the first differs from the last, no row masks both of them.
     if known is not None or not len(words) or words[0] == words[-1]:
         alone = np.flatnonzero(masked.all(axis=1))
         masked[alone, alone + rows.start] = False
@@ -99,17 +99,17 @@ def masked_keys(known: Flags | None, words: Integers, mask: Mask, rows: range) -
 
 
 def softmax(scores: Floats, masked: Flags | None = None) -> Floats:
-    """Softmax over the last axis; `scores` is overwritten. [..., n] -> [..., n]
+    """Return the softmax over the last axis; overwrite `scores`. [..., n] -> [..., n]
 
-    exp(s_j) / Σ exp(s_j) over the visible entries; masked entries become exactly 0. Every row needs
-    a visible entry (`masked_keys` leaves one). NumPy's warnings have to be off.
+    exp(s_j) / Σ exp(s_j) over the unmasked entries; masked entries become exactly 0. Every row must
+    have an unmasked entry, and the caller must disable NumPy's warnings.
     """
     if masked is not None:
         np.copyto(scores, -np.inf, where=masked)
     weights: Floats = np.exp(scores)
     totals = weights.sum(axis=-1, keepdims=True)
     # Subtracting the maximum of each row changes no quotient and takes longer than the exponential,
-    # so it is done only where an exponential overflowed or vanished.
+    # so it is done only if an exponential overflowed or vanished.
     if totals.size and not (_SAFE_TOTALS[0] < totals.min() and totals.max() < _SAFE_TOTALS[1]):
         scores -= scores.max(axis=-1, keepdims=True)
         np.exp(scores, out=weights)
@@ -127,13 +127,13 @@ def attend(
     *,
     keep_weights: bool = False,
 ) -> tuple[Floats, Floats | None]:
-    """Attention weights and the weighted sum of the values.
+    """Return the weighted sums of the values, and the attention weights if `keep_weights`.
 
-    [h, n, k], [h, n, k], [h, n, v] -> [n, h·v], [h, n, n] if `keep_weights`
+    [h, n, k], [h, n, k], [h, n, v] -> [n, h·v], [h, n, n]
 
-    softmax(Q·Kᵀ + position bias + scale·word bias) · V over the keys each row sees. The queries
-    come divided by √k already where the layer scales. Memory grows with n·b for the scores of a
-    block, and with n² only if the weights are kept.
+    softmax(Q·Kᵀ + position bias + scale·word bias) · V over the unmasked keys. The caller divides
+    the queries by √k if `scoring.scale` is set. Memory is proportional to n for the scores of a
+    block, and to n² only if the weights are kept.
     """
     heads, n, width = values.shape
     context = np.empty((n, heads, width), values.dtype)
@@ -165,5 +165,5 @@ def attend(
 
 
 def key_scale(k: int) -> float:
-    """1/√k, the factor of scaled dot-product attention."""
+    """Return 1/√k, the scale of scaled dot-product attention."""
     return 1 / math.sqrt(k)

@@ -14,7 +14,7 @@ from polyseme.engine.attention import Scoring, SentenceArrays, attend, key_scale
 from polyseme.engine.positions import scaled_sinusoids
 
 NormPlace: TypeAlias = Literal["none", "before", "after"]
-"""The place of layer norm: `before` each sub-layer (pre-norm) or `after` it (post-norm)."""
+"""The position of layer norm: `before` each sub-layer (pre-norm) or `after` it (post-norm)."""
 Activation: TypeAlias = Literal["relu", "gelu"]
 ResidualKind: TypeAlias = Literal["none", "add", "unit"]
 Recorded: TypeAlias = Literal["queries", "keys", "values", "scores", "weights"]
@@ -24,7 +24,7 @@ _Part = TypeVar("_Part")
 
 @dataclass(frozen=True)
 class Projection:
-    """x·W + b; without a weight, x itself."""
+    """Linear projection: x·W + b, or x + b without a weight."""
 
     weight: Floats | None = None
     """[in, out]"""
@@ -71,9 +71,9 @@ class FeedForward:
     activation: Activation = "gelu"
 
     def activate(self, x: Floats) -> Floats:
-        """activation(W₁·x + b₁). [n, d] -> [n, m]
+        """Return activation(W₁·x + b₁). [n, d] -> [n, m]
 
-        `gelu` is the tanh form (Hendrycks & Gimpel 2016, §2).
+        `gelu` is the tanh approximation (Hendrycks & Gimpel 2016, §2).
         """
         z = self.inner(x)
         if self.activation == "relu":
@@ -92,9 +92,9 @@ class FeedForward:
 class Residual:
     """`none`: o. `add`: x + o. `unit`: unit(o) + share·unit(x) + position_share·p.
 
-    p is a unit vector that depends on the token's position alone (`positions.sinusoids`). It tells
-    two occurrences of a word apart whose contexts are the same words at the same distances ("apple
-    eats apple"). A row without any content stays zero.
+    x is the layer's input, o the output of attention, p a unit vector that depends only on the
+    position (`positions.sinusoids`). Because of p, two occurrences of a word in equal contexts get
+    different vectors ("apple eats apple"). If x and o are zero, the result is zero.
     """
 
     kind: ResidualKind = "none"
@@ -104,7 +104,7 @@ class Residual:
     def __call__(self, x: Floats, output: Floats, share: float | None = None) -> Floats:
         """Combine the layer's input and the output of attention. [n, d], [n, d] -> [n, d]
 
-        `share` replaces the residual's own.
+        `share` overrides `self.share`.
         """
         share = self.share if share is None else share
         if self.kind == "none":
@@ -152,7 +152,7 @@ class Layer:
 
     @cached_property
     def _query_key(self) -> Projection | None:
-        """Return queries and keys as one projection, with 1/√k in the queries.
+        """Return the query and key projections as one, with the factor 1/√k in the queries.
 
         None if either has no weight.
         """
@@ -177,7 +177,7 @@ class Layer:
         keep_weights: bool = False,
         share: float | None = None,
     ) -> "LayerResult":
-        """Run the layer; `share` replaces the share of its residual. [n, d] -> [n, d]"""
+        """Run the layer; `share` overrides the share of its residual. [n, d] -> [n, d]"""
         before = self.norm == "before"
         start = self.attention_norm(x) if self.attention_norm and before else x
         if self._query_key is not None:
@@ -203,16 +203,16 @@ class Layer:
         return LayerResult(x, attended, weights)
 
     def project(self, x: Floats, sentence: SentenceArrays) -> tuple[Floats, Floats, Floats]:
-        """Unscaled queries, keys and values. [n, d] -> [h, n, k], [h, n, k], [h, n, v]"""
+        """Return unscaled queries, keys and values. [n, d] -> [h, n, k], [h, n, k], [h, n, v]"""
         start = self.attention_norm(x) if self.attention_norm and self.norm == "before" else x
         queries, keys = (split_heads(p(start), self.heads) for p in (self.query, self.key))
         return queries, keys, self._values(start, sentence)
 
     def _values(self, x: Floats, sentence: SentenceArrays) -> Floats:
-        """The values; those of an unknown token are zero whatever the bias. -> [h, n, v]"""
+        """Return the values, which are zero for unknown tokens. [n, d] -> [h, n, v]"""
         values = split_heads(self.value(x), self.heads)
         if not sentence.all_known:
-            # A new array: without a projection the values are the vectors themselves.
+            # Not in place: without a projection, the values are a view of `x`.
             values = np.where(sentence.known[:, None], values, values.dtype.type(0))
         return values
 
@@ -225,11 +225,11 @@ class LayerResult(NamedTuple):
     attended: Floats
     """[n, d], the output of attention, before the residual"""
     weights: Floats | None
-    """[h, n, n] if they are kept"""
+    """[h, n, n], with `keep_weights`"""
 
 
 def split_heads(x: Floats, heads: int) -> Floats:
-    """Split the columns into one block for each head: a view. [n, h·k] -> [h, n, k]"""
+    """Return a view with one block of columns for each head. [n, h·k] -> [h, n, k]"""
     n, width = x.shape
     return x.reshape(n, heads, width // heads).transpose(1, 0, 2)
 
@@ -240,10 +240,10 @@ class Contextualized(NamedTuple):
     contextual: Floats
     """[n, d]"""
     records: tuple[dict[Recorded, Floats], ...]
-    """for each layer, the intermediate arrays that were asked for"""
+    """the requested intermediate arrays of each layer"""
     attended: Floats
     """[n, d], the output of the last layer's attention, before its residual; the static vectors
-    if there are no layers. It is not checked to be finite."""
+    if there are no layers; it may contain non-finite values"""
 
 
 def contextualize(
@@ -256,20 +256,19 @@ def contextualize(
 ) -> Contextualized:
     """Run the layers over a sentence. -> [n, d]
 
-    `record` names intermediate arrays to return (`queries`, `keys`, `values`, `scores`, `weights`)
-    of the layers in `of_layers`, of all if None. `scores` are queries·keysᵀ, before scale, biases
-    and softmax. Recording changes no bit of the result. `share` replaces the share of the last
-    layer's residual. Raises NonFiniteError if a returned array
-    is not finite.
+    `record` names the intermediate arrays to return (`queries`, `keys`, `values`, `scores`,
+    `weights`) for the layers `of_layers`, or for all if None. `scores` are queries·keysᵀ, before
+    scale, biases and softmax. Recording does not change the other results. `share` overrides the
+    share of the last layer's residual. Raises NonFiniteError if a result or record is not finite.
     """
-    # Other strides would lead BLAS to other kernels, and to other last bits.
+    # BLAS selects a kernel by the strides, and kernels differ in the last bits of their results.
     x = sentence.vectors
     if not (x.flags.c_contiguous and x.flags.aligned):
         x = np.require(x, requirements=("C", "ALIGNED"))
     attended = x
     last = len(layers) - 1
     records: list[dict[Recorded, Floats]] = []
-    # An overflow is found by its result below; NumPy's warning would only be printed.
+    # `require_finite` detects an overflow, so NumPy's warnings are redundant.
     with np.errstate(all="ignore"):
         for number, layer in enumerate(layers):
             kept: dict[Recorded, Floats] = {}

@@ -1,4 +1,4 @@
-"""Positions: a bias on the scores by distance, and a unit vector by position."""
+"""Position encodings: a bias of scores by distance, and a unit vector by position."""
 
 from functools import lru_cache
 from typing import Any
@@ -9,7 +9,7 @@ from polyseme.engine.arrays import Floats, unit
 
 
 def relative_bias(table: Floats, rows: range, n: int) -> Floats:
-    """The bias of each pair by its clamped distance. [h, 2R+1] -> [h, b, n]
+    """Return the bias of each pair of tokens by its clamped distance. [h, 2R+1] -> [h, b, n]
 
     Entry (i, j) is `table[:, clip(j − i, −R, R) + R]`, as in the relative attention biases of
     T5 (Raffel et al. 2020, §2.1). The result is a read-only view of h·(b+n) numbers.
@@ -33,15 +33,15 @@ def relative_bias(table: Floats, rows: range, n: int) -> Floats:
 
 
 def sinusoids(n: int, d: int) -> Floats:
-    """Unit-length position vectors. -> [n, d], float64, read-only
+    """Return a unit vector for each position. -> [n, d], float64, read-only
 
-    The sines and cosines of Vaswani et al. 2017, §3.5, interleaved, divided by their length.
+    Each vector has the interleaved sines and cosines of Vaswani et al. 2017, §3.5, normalized.
     """
     return _sinusoid_table(max(512, 1 << n.bit_length()), d)[:n]
 
 
 def scaled_sinusoids(n: int, d: int, length: float, dtype: np.dtype[Any]) -> Floats:
-    """`sinusoids` of another length and dtype. -> [n, d], read-only"""
+    """Return `sinusoids` multiplied by a length, in another dtype. -> [n, d], read-only"""
     return _scaled_table(max(512, 1 << n.bit_length()), d, length, dtype)[:n]
 
 

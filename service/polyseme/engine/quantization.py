@@ -53,7 +53,7 @@ class QuantizedRows:
         return vectors
 
     def __setitem__(self, rows: slice, vectors: Floats) -> None:
-        """Quantize vectors into some rows; raise NonFiniteError on overflow. [n, d]
+        """Quantize vectors into a slice of rows; raise NonFiniteError on overflow. [n, d]
 
         Scales are rounded up, so that no quantized value exceeds 127 even if the scale is
         subnormal. A zero row has the scale 1.

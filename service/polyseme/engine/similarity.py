@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 from polyseme.engine.arrays import Floats, Integers, unit
 
 Table: TypeAlias = Floats | NDArray[np.int8]
-"""Rows of any scale: a cosine does not depend on it, so quantized rows are used without theirs."""
+"""A table of vectors [V, d]; int8 rows come without their scales, which do not change cosines."""
 
 _PIECE = 1 << 19
-"""Values of a table converted at one time: they fit in the processor's cache."""
+"""Number of values of a table that are converted at once; they fit into the processor's cache."""
 _COLUMNS = 1024
-"""The maxima of this many columns bound the k-th best similarity from below."""
+"""Minimum number of columns whose maxima give a lower bound of the k-th best similarity."""
 _LEAST, _MOST = np.float32(2.0**-50), np.float32(2.0**50)
-"""Norms between which float32 holds every square and every sum; few rows are outside."""
+"""The range of norms whose squares neither overflow nor underflow in float32."""
 _HALF = np.float32(2.0**112)
-"""The factor of a float16 whose bits are placed into a float32."""
+"""The factor by which `_widen` divides float16 values."""
 
 
 def cosines(a: Floats, b: Floats) -> Floats:
@@ -48,9 +48,9 @@ def nearest(
 ) -> tuple[Integers, Floats]:
     """Return the k rows of the table with the largest cosine, best first. [d], [V, d] -> [k], [k]
 
-    The result is exact: every row is compared in float32, and the rows that may be among the best
-    again in float64, because BLAS computes equal rows at different positions with different last
-    bits. Equal cosines are ordered by row. Zero rows and the rows in `exclude` are skipped.
+    The result is exact: every row is compared in float32, then the rows that may be among the best
+    in float64, because the last bits of BLAS results depend on the position of a row. Equal cosines
+    are ordered by row. Zero rows and the rows in `exclude` are skipped.
     """
     query = unit(vector[None].astype(np.float64))[0]
     similarities = _first_pass(query, table, table_norms)
@@ -62,9 +62,9 @@ def nearest(
 
 
 def _first_pass(query: Floats, table: Table, table_norms: Floats) -> Floats:
-    """Return every cosine within half the margin. [d], [V, d], [V] -> [V]
+    """Return every cosine, with an error of at most half of `_margin`. [d], [V, d], [V] -> [V]
 
-    A zero row gets −infinity.
+    The cosine of a zero row is −infinity.
     """
     similarities = np.empty(len(table), np.float32)
     scaled = query.astype(np.float32) * _factor(table)
@@ -83,14 +83,14 @@ def _first_pass(query: Floats, table: Table, table_norms: Floats) -> Floats:
 def _candidates(similarities: Floats, k: int, margin: float) -> Integers:
     """Return the rows that may be among the k best. [V] -> [c]
 
-    The k-th largest of all similarities is at least the k-th largest of the column maxima.
+    The k-th largest similarity is at least the k-th largest column maximum.
     """
     columns = max(_COLUMNS, 4 * k)
     even = len(similarities) // columns * columns
-    heads = similarities[:even].reshape(-1, columns).max(axis=0, initial=-np.inf)
-    heads = np.concatenate([heads, similarities[even:]])
-    enough = np.partition(heads, -k)[-k] - margin
-    found: Integers = np.flatnonzero(similarities >= max(enough, np.finfo(np.float32).min))
+    maxima = similarities[:even].reshape(-1, columns).max(axis=0, initial=-np.inf)
+    maxima = np.concatenate([maxima, similarities[even:]])
+    threshold = np.partition(maxima, -k)[-k] - margin
+    found: Integers = np.flatnonzero(similarities >= max(threshold, np.finfo(np.float32).min))
     return found
 
 
@@ -122,7 +122,7 @@ def _parts(rows: Integers, table: Table) -> Iterator[Integers]:
 
 
 def _in_float32(table: Table) -> Iterator[tuple[slice, Floats]]:
-    """Yield each part of a table and its rows in float32, up to the table's factor.
+    """Yield each part of a table and its rows in float32, divided by `_factor(table)`.
 
     A float32 table is one part and is not copied. Other parts share one buffer.
     """
@@ -142,14 +142,14 @@ def _in_float32(table: Table) -> Iterator[tuple[slice, Floats]]:
 
 
 def _widen(halves: Table, wide: Floats) -> None:
-    """Place the bits of float16 values into float32: sign, exponent and fraction.
+    """Write float16 values divided by `_HALF` into a float32 array, by shifting their bits.
 
-    The result is the exact number divided by the factor, in a fifth of the time of NumPy's cast.
+    The result is exact, and takes a fifth of the time of NumPy's cast.
     """
     bits = wide.view(np.int32)
     bits[:] = halves.view(np.int16)
     bits <<= 13
-    bits &= ~0x70000000  # copies of the sign
+    bits &= ~0x70000000  # clear the copies of the sign bit
 
 
 def _factor(table: Table) -> np.float32:
@@ -161,9 +161,9 @@ def principal_components(points: Floats, count: int = 2) -> tuple[Floats, Floats
 
     [m, d] -> [m, count], [count]
 
-    From the singular values of the centered points (Jolliffe 2002, Principal Component Analysis,
-    3.5). The sign of a component is arbitrary: the coordinate with the largest magnitude is made
-    positive, so equal points give equal coordinates. Components beyond the rank are 0.
+    Both follow from the singular values of the centered points (Jolliffe 2002, Principal Component
+    Analysis, 3.5). The sign of a component is arbitrary; the coordinate of the largest magnitude is
+    made positive, so that equal points give equal coordinates. Components beyond the rank are 0.
     """
     centered = points - points.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centered, full_matrices=False)

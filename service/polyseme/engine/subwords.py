@@ -1,4 +1,4 @@
-"""fastText's subwords: the vector of any word from its character n-grams (Bojanowski et al. 2017).
+"""fastText's subwords: word vectors composed of character n-grams (Bojanowski et al. 2017).
 
 The n-grams are those of `<word>`, in code points, without a lone `<` or `>`. The FNV-1a hash of an
 n-gram's UTF-8 bytes selects its row of the table, as in fastText's `dictionary.cc`.
@@ -15,7 +15,7 @@ from polyseme.engine.arrays import Flags, Floats, Integers
 from polyseme.engine.quantization import Rows
 
 LONGEST = 256
-"""Code points of the longest word that gets a vector: the work of a request has a bound."""
+"""Maximum length of a word that gets a vector, in code points; it limits the work of a request."""
 _OFFSET = np.uint32(2166136261)
 _PRIME = np.uint32(16777619)
 _WORDS_AT_ONCE = 64
@@ -30,21 +30,21 @@ class Subwords:
     table: Rows
     """[B, d], one row for each bucket"""
     min_n: int
-    """the shortest n-gram, in code points"""
+    """the length of the shortest n-grams, in code points"""
     max_n: int
-    """the longest"""
+    """the length of the longest n-grams, in code points"""
 
     def composes(self, word: str) -> bool:
-        """Whether a word has a vector: an n-gram, a bounded length and valid Unicode."""
+        """Return whether a word is valid Unicode, has an n-gram and is not too long."""
         if len(word) > LONGEST or any("\ud800" <= letter <= "\udfff" for letter in word):
             return False
         shortest = max(self.min_n, 2)  # an n-gram of length 1 lies inside the word
         return shortest <= min(self.max_n, len(word) + 2) or (self.min_n == 1 and bool(word))
 
     def vectors(self, words: Sequence[str]) -> NDArray[np.float32]:
-        """The mean of the rows of each word's n-grams, for words that `composes` accepts. -> [m, d]
+        """Return the mean of the rows of each word's n-grams. -> [m, d]
 
-        A word gets the same bits alone and among others.
+        `composes` must accept each word. The bits of a vector do not depend on other words.
         """
         found = np.empty((len(words), self.table.shape[1]), np.float32)
         for first in range(0, len(words), _WORDS_AT_ONCE):
@@ -54,7 +54,7 @@ class Subwords:
         return found
 
     def _mean(self, rows: Integers) -> Floats:
-        """The mean of some rows; summed in float64, which finite numbers do not overflow. -> [d]"""
+        """Return the mean of some rows, summed in float64 to avoid overflow. [g] -> [d]"""
         total = np.zeros(self.table.shape[1])
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             total += self.table[rows[start : start + _ROWS_AT_ONCE]].sum(axis=0, dtype=np.float64)
@@ -62,9 +62,9 @@ class Subwords:
 
 
 def ngram_hashes(words: Sequence[str], min_n: int, max_n: int) -> list[NDArray[np.uint32]]:
-    """The hash of each n-gram of each `<word>`, shorter n-grams first. -> [g] for each word
+    """Return the hashes of the n-grams of each `<word>`, shorter n-grams first. -> [g] per word
 
-    All hashes advance together: hashes of n letters, extended by one letter, are those of n + 1.
+    The hashes of n + 1 letters are the hashes of n letters, extended by one letter.
     """
     letters = _letters(words)
     at, hashes = np.arange(len(letters.word)), np.full(len(letters.word), _OFFSET)
@@ -83,20 +83,20 @@ def ngram_hashes(words: Sequence[str], min_n: int, max_n: int) -> list[NDArray[n
 
 
 class _Letters(NamedTuple):
-    """The code points of several `<word>`s one after another."""
+    """The letters (code points) of several concatenated `<word>`s."""
 
     signed: NDArray[np.uint32]
     """the UTF-8 bytes; those above 0x7F are negative, as in fastText's FNV-1a"""
     start: Integers
-    """the first byte of each letter"""
+    """the index of the first byte of each letter"""
     width: Integers
-    """how many bytes it has"""
+    """the number of bytes of each letter"""
     word: Integers
-    """the number of the letter's word"""
+    """the index of each letter's word"""
     left: Integers
-    """letters of the word from this one on"""
+    """the number of letters from each letter to the end of its word, inclusive"""
     within: Flags
-    """whether the letter belongs to the word and is no bracket"""
+    """whether each letter is not one of the angle brackets"""
 
 
 def _letters(words: Sequence[str]) -> _Letters:

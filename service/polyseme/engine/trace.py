@@ -1,4 +1,4 @@
-"""The steps of attention one by one, in float64, to follow the arithmetic by hand."""
+"""Every step of attention, in float64, for readers who check the arithmetic by hand."""
 
 import math
 import re
@@ -21,21 +21,21 @@ FORMULAS = {
     "scores": "S = Q·Kᵀ",
     "scaled_scores": "S/√k",
     "position_bias": "b[j−i], by the distance from the query i to the key j",
-    "word_bias": "log s[j], how informative the word j is",
-    "scaled_word_bias": "m·log s[j], with the head's own factor m",
-    "visible": "1 where query i sees key j, else 0",
-    "weights": "A = softmax of the sum of the scores and biases, row by row, where visible",
+    "word_bias": "log s[j], where s[j] is the informativeness of word j",
+    "scaled_word_bias": "m·log s[j], with a factor m for each head",
+    "visible": "1 if query i attends to key j, else 0",
+    "weights": "A = softmax of each row of the scores plus biases, over the visible keys",
     "weighted_values": "A[i,j]·V[j]",
     "context": "C[i] = Σj A[i,j]·V[j]",
-    "output": "O = (C of all heads side by side)·Wo",
-    "position": "p, of unit length, by the position of the token",
-    "residual": "R, X and O combined",
+    "output": "O = concat(C of all heads)·Wo",
+    "position": "p, a unit vector for the position of the token",
+    "residual": "R, a combination of X and O",
     "feed_forward_norm": "LayerNorm",
     "feed_forward_inner": "activation(W1·x + b1)",
     "feed_forward": "F = W2·activation(W1·x + b1) + b2",
-    "contextual": "the result of the layer",
+    "contextual": "the output of the layer",
 }
-"""The names of the steps, each with its formula."""
+"""The formula of each step by name."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Weights:
-    """Given projection weights, as x·W; None stands for the identity."""
+    """Projection weights for x·W; None is the identity."""
 
     query: Floats | None = None
     """[d, h·k]"""
@@ -60,11 +60,11 @@ class Weights:
     output: Floats | None = None
     """[h·v, d]"""
     columns: bool = False
-    """whether they were given as W·x; the formulas name them so"""
+    """whether the request has weights for W·x, which the formulas then transpose"""
 
 
 class _Recorder:
-    """The steps in the order in which they are computed."""
+    """A recorder of steps in the order of their computation."""
 
     def __init__(self, formulas: Mapping[str, str]) -> None:
         self._formulas = formulas
@@ -77,10 +77,10 @@ class _Recorder:
 
 
 def trace_layer(sentence: SentenceArrays, layers: Sequence[Layer], number: int) -> list[Step]:
-    """Every step of one layer of a stored model; the layers before it are run first.
+    """Return every step of one layer of a stored model, after running the layers before it.
 
-    A leading head axis where there is more than one head. Raises NonFiniteError if a step leaves
-    the range of float64.
+    Arrays of each head have a leading head axis if there is more than one head. Raises
+    NonFiniteError if a step overflows float64.
     """
     wide = [layer.astype(np.float64) for layer in layers[: number + 1]]
     vectors = sentence.vectors.astype(np.float64)
@@ -117,9 +117,9 @@ def trace_layer(sentence: SentenceArrays, layers: Sequence[Layer], number: int) 
 def trace_embeddings(
     embeddings: Floats, weights: Weights, heads: int = 1, scale: bool = True
 ) -> list[Step]:
-    """Every step from embeddings [n, d] to the context, and the output if Wo is given.
+    """Return every step from embeddings [n, d] to the context, or to the output if Wo is given.
 
-    A leading head axis where there is more than one head. Raises NonFiniteError on overflow.
+    The head axis and the errors are those of `trace_layer`.
     """
     x = embeddings.astype(np.float64)
     query, key, value = (_projection(w) for w in (weights.query, weights.key, weights.value))
@@ -139,7 +139,7 @@ def trace_embeddings(
 def trace_projected(
     queries: Floats, keys: Floats, values: Floats, heads: int = 1, scale: bool = True
 ) -> list[Step]:
-    """Every step from given queries and keys [n, h·k] and values [n, h·v] to the context."""
+    """Return every step from queries and keys [n, h·k] and values [n, h·v] to the context."""
     given = {"queries": "Q", "keys": "K", "values": "V"}
     step = _Recorder({**FORMULAS, **_UNMASKED, **given})
     q, k, v = (split_heads(x.astype(np.float64), heads) for x in (queries, keys, values))
@@ -156,9 +156,9 @@ def _attend(
     scoring: Scoring,
     record: _Recorder,
 ) -> Floats:
-    """Attention one operation at a time. [h, n, k], [h, n, k], [h, n, v] -> [h, n, v]
+    """Record attention one operation at a time. [h, n, k], [h, n, k], [h, n, v] -> [h, n, v]
 
-    The definition that `attention.attend` is tested against. A lone head has no axis in the steps.
+    `attention.attend` is tested against this definition. A single head has no axis in the steps.
     """
     heads, n, k = queries.shape
 
@@ -196,13 +196,13 @@ def _attend(
     return context
 
 
-_JOINED = "O = C of all heads side by side"
+_JOINED = "O = concat(C of all heads)"
 _TRANSPOSED = re.compile(r"(W[qkvo])")
-_UNMASKED = {"weights": "A = softmax of the scores, row by row"}
+_UNMASKED = {"weights": "A = softmax of each row of the scores"}
 
 
 def _unmasked(x: Floats) -> SentenceArrays:
-    """A sentence in which every token is known and sees every other. [n, …]"""
+    """Return a sentence of known tokens that attend to all tokens. [n, …]"""
     n = len(x)
     return SentenceArrays(x, np.ones(n, np.bool_), np.arange(n))
 
@@ -212,13 +212,13 @@ def _projection(weight: Floats | None) -> Projection:
 
 
 def _join_heads(x: Floats) -> Floats:
-    """Place the heads side by side. [h, n, v] -> [n, h·v]"""
+    """Concatenate the heads. [h, n, v] -> [n, h·v]"""
     heads, n, width = x.shape
     return np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(n, heads * width)
 
 
 def _formulas(layer: Layer) -> dict[str, str]:
-    """The formulas of this layer: without a weight, Q is X itself, or the normalized X."""
+    """Return the formulas of a layer; a projection without a weight is X, or its layer norm X̂."""
     residual = layer.residual
     place = f" + {residual.position_share}·p" if residual.position_share else ""
     combined = f"R = O/|O| + {residual.share}·X/|X|{place}"
@@ -242,7 +242,7 @@ def _formulas(layer: Layer) -> dict[str, str]:
 
 
 def _norm_formulas(layer: Layer) -> dict[str, str]:
-    """The formulas of the norms and the feed-forward network, with the input of each."""
+    """Return the formulas of the layer norms and the feed-forward network, with their inputs."""
     before = layer.norm == "before"
     start = "X̂" if layer.attention_norm is not None and layer.norm == "after" else "R"
     x = "x" if layer.feed_forward_norm is not None and before else start

@@ -1,8 +1,8 @@
 """Export of a model's static vectors to the formats of other programs.
 
-word2vec text (Mikolov's `word2vec.c`): a line with the number of words and the dimension, then one
-line per word with its values. TensorBoard's Embedding Projector: a tab-separated file of vectors
-and a file of labels.
+word2vec text (Mikolov's `word2vec.c`) has a line with the number of words and the dimension, then
+a line per word with its values. TensorBoard's Embedding Projector reads a tab-separated file of
+vectors and a file of labels.
 """
 
 from collections.abc import Callable, Iterator

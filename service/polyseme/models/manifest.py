@@ -1,4 +1,4 @@
-"""`manifest.json`: a description of the model, with the size and checksum of each other file."""
+"""`manifest.json`: a description of a model, with the size and checksum of every other file."""
 
 import json
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -131,6 +131,6 @@ class Manifest(_Section):
         return self
 
     def dtype_of(self, table: FileName) -> Dtype:
-        """Return the dtype of the vectors, or of the table of subwords."""
+        """Return the dtype of a table: the vectors or the subwords."""
         own = self.subwords.dtype if self.subwords and table == SUBWORDS else None
         return own or self.dtype

@@ -191,8 +191,8 @@ def _read_attention(
 def fingerprint(file: BufferedReader, observer: ChunkObserver | None = None) -> FileEntry:
     """Read a file from start to end; return its size and checksum.
 
-    The buffer is mapped memory, which is returned to the operating system immediately; the
-    allocator may keep freed heap memory in the process.
+    The buffer is mapped memory, which is returned to the operating system immediately; freed heap
+    memory may stay in the process.
     """
     digest, size = hashlib.sha256(), 0
     file.seek(0)
@@ -208,10 +208,10 @@ def fingerprint(file: BufferedReader, observer: ChunkObserver | None = None) -> 
 
 @contextmanager
 def _open(path: Path, entry: FileEntry) -> Iterator[BufferedReader]:
-    """Open a file; raise ModelFolderError unless its size is that of the manifest.
+    """Open a file; raise ModelFolderError unless its size matches the manifest.
 
-    Each file is opened once, so that the checked content is the mapped one. A pipe is never opened,
-    because that blocks until the other end is opened.
+    Each file is opened once, so that the mapped file is the one that was checked. A pipe is not
+    opened, because opening it blocks until the other end is opened.
     """
     try:
         if not path.is_file():
@@ -228,7 +228,7 @@ def _open(path: Path, entry: FileEntry) -> Iterator[BufferedReader]:
 def _verify_checksum(
     file: BufferedReader, name: str, entry: FileEntry, observer: ChunkObserver | None = None
 ) -> None:
-    """Read a file; raise ModelFolderError unless its checksum is that of the manifest."""
+    """Read a file; raise ModelFolderError unless its checksum matches the manifest."""
     try:
         found = fingerprint(file, observer)
     except OSError:
@@ -237,6 +237,6 @@ def _verify_checksum(
 
 
 def require_agreement(condition: bool, file: str, what: str) -> None:
-    """Raise ModelFolderError unless a property of a file is that of the manifest."""
+    """Raise ModelFolderError unless a property of a file matches the manifest."""
     if not condition:
         raise ModelFolderError(f"{file}: the {what} differs from manifest.json.")

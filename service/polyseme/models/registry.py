@@ -1,4 +1,4 @@
-"""The models of a service by name, each loaded at its first use."""
+"""The registry of a service's models, which are loaded at their first use."""
 
 import re
 import stat
@@ -18,7 +18,7 @@ _PACKAGE = Path(__file__).parent.parent
 _RETRIES, _PAUSE = 5, 0.05
 """Number of retries for a missing folder, and the seconds before each.
 
-A writer replaces a folder with two renames, between which it is missing."""
+A writer replaces a folder with two renames; in between, the folder is missing."""
 _MAX_READS = 5
 
 
@@ -33,7 +33,7 @@ class ModelStatus(NamedTuple):
 
     status: Literal["loaded", "unloaded", "broken"]
     problem: str | None
-    """why the folder is broken; a loaded model has one if its folder changed and is now broken"""
+    """why the folder is broken; also set for a loaded model whose folder is broken by now"""
     manifest: Manifest | None = None
     """None if the model is broken"""
     created: int = 0
@@ -43,8 +43,8 @@ class ModelStatus(NamedTuple):
 class Registry:
     """The models of some directories by name, each loaded at its first use.
 
-    `refresh` checks for changes. Threads may share a registry: a request does not wait while
-    another model is loaded or its own model is reloaded.
+    `refresh` reloads changed models. Threads may share a registry: a request does not wait while
+    another model is loaded, or while its own model is reloaded.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Registry:
     def of(
         cls, models_dir: Path | None, default: str, *, verify: bool = True, preload: bool = False
     ) -> "Registry":
-        """Return a registry of bundled models and those of a directory, which take precedence."""
+        """Return a registry of the bundled models and of `models_dir`, which takes precedence."""
         directories = [bundled_models(), *([models_dir] if models_dir else [])]
         return cls(directories, default, verify=verify, preload=preload)
 
@@ -166,7 +166,7 @@ def find_models(directories: Iterable[Path]) -> dict[str, Path]:
 
 
 class FileVersion(NamedTuple):
-    """The identity of a file, which differs after it was replaced or overwritten."""
+    """The identity of a file, which changes if the file is replaced or overwritten."""
 
     device: int
     inode: int
@@ -267,7 +267,7 @@ class ModelHandle:
         return ModelStatus("unloaded", None, manifest, _created(version))
 
     def _read(self) -> LoadedModel:
-        """Read the folder; retry if it changes meanwhile, to not mix files of two models."""
+        """Read the folder; retry if it changes while it is read, to not mix files of two models."""
         for _ in range(_MAX_READS):
             for _ in range(_RETRIES):
                 if _is_folder(self.folder):

@@ -1,6 +1,6 @@
 """Arrays on disk: memory-mapped `.npy` files.
 
-The header is matched with a regular expression; NumPy's reader evaluates it as a Python literal:
+The header is matched with a regular expression, because NumPy's reader parses a Python literal:
 https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 """
 
@@ -38,7 +38,7 @@ class ValueType(NamedTuple):
     dtype: np.dtype[Any]
     is_valid: Callable[[NDArray[Any]], Flags]
     problem: str
-    """completes the message "vectors.npy … in row 3." about an invalid value"""
+    """the verb phrase of the error message "vectors.npy … in row 3." for an invalid value"""
 
 
 VALUE_TYPES: Final[dict[Dtype, ValueType]] = {

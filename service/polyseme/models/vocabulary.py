@@ -1,4 +1,4 @@
-"""The words of a model, and the row of each.
+"""The vocabulary of a model: its words and their rows.
 
 The words and their index are memory-mapped files that all workers share; a dict of Python strings
 would be copied in each worker (docs/decisions/0004).
@@ -26,7 +26,7 @@ UInts: TypeAlias = NDArray[np.uint32]
 MAX_LINE_BYTES = 1 << 16
 """Maximum length of a line in bytes, including the line feed."""
 MAX_BUCKET_SIZE = 64
-"""Maximum number of words in a bucket. More do not occur by chance and would slow lookups down."""
+"""Maximum number of words in a bucket. Larger buckets do not occur by chance and are slow."""
 _MAX_TEXT_BYTES = (1 << 32) - 1
 _BLOCK_BYTES = 1 << 14
 """Maximum bytes of a block of lines, unless it is a single longer line."""
@@ -38,7 +38,7 @@ class Vocabulary:
     """The mapping of words to rows and of rows to words."""
 
     def __init__(self, text: Buffer, index: "Index") -> None:
-        """Use a text and its index without checking them."""
+        """Create a vocabulary from a text and its index, which are not checked."""
         self._text = text
         self._buckets = index.buckets
         # An element of a memoryview is a Python int and is read three times as fast as NumPy's.
@@ -86,7 +86,7 @@ class Vocabulary:
         return len(self._rows)
 
     def row(self, word: str) -> int | None:
-        """Return the row of a word exactly as spelled, None if the vocabulary lacks it."""
+        """Return the row of a word exactly as spelled, None if it is not in the vocabulary."""
         try:
             key = word.encode()
         except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot represent
@@ -115,8 +115,7 @@ def map_file(file: BufferedReader) -> Buffer:
 class Block(NamedTuple):
     """Some complete lines of a text.
 
-    The text is processed in blocks because a worker would not return the memory of a list of all
-    words to the operating system.
+    The text is processed in blocks, because a worker would keep the memory of a list of all words.
     """
 
     row: int

@@ -1,4 +1,4 @@
-"""Writing a model folder, which appears complete or not at all."""
+"""Atomic writes of model folders: a folder appears complete or not at all."""
 
 import errno
 import fcntl
@@ -62,9 +62,8 @@ def write_model(
     quantized rows. `details` are the manifest fields that do not follow from the arrays: `cased`,
     `languages`, `licence`, `source`, `training` and `quality`.
 
-    An existing folder of that name is moved aside and removed once the new one is in place. Raises
-    ModelFolderError if the folder exists and `replace` is false, or if `read_model` rejects the new
-    folder; then nothing is left behind.
+    An existing folder of that name is replaced. Raises ModelFolderError if the folder exists and
+    `replace` is false, or if `read_model` rejects the new folder; all new files are then removed.
     """
     if len(vectors.shape) != 2 or 0 in vectors.shape:  # noqa: PLR2004 - [V, d]
         raise ModelFolderError("the vectors are not a two-dimensional array with at least one row.")
@@ -95,7 +94,7 @@ def write_model(
 def _require_free(folder: Path, *, replace: bool) -> None:
     """Raise ModelFolderError if the name is taken and must not be replaced.
 
-    Calls `stat` only once, because another writer may move the folder between two calls.
+    `stat` is called only once, because another writer may move the folder between two calls.
     """
     try:
         found = folder.stat()

@@ -1,7 +1,7 @@
-"""Logging: the configuration, JSON and text formatters, and a filter for text of requests.
+"""Logging: configuration, JSON and text formatters, and a filter that removes text of requests.
 
-`fields` of a record (`extra={"fields": …}`) become members of the JSON object. The log has the type
-and the stack of an exception but not its message, which may quote a request.
+`fields` of a record (`extra={"fields": …}`) become members of the JSON object. Exceptions are
+logged with their type and stack, without their message, which may quote a request.
 """
 
 import logging
@@ -64,7 +64,7 @@ def capture_warnings() -> None:
     """Log Python warnings, and exceptions that end threads."""
     logging.captureWarnings(True)
     logging.raiseExceptions = False
-    # The formatters do not use these; collecting them takes a quarter of the time of a line.
+    # The formatters do not use these attributes, which take a quarter of the time of a record.
     logging.logThreads = logging.logMultiprocessing = False
     logging._srcfile = None  # noqa: SLF001 - as in the Logging HOWTO
     threading.excepthook = _log_thread_exception
@@ -91,7 +91,7 @@ class PrivacyFilter(logging.Filter):
     _collector_warned = -_COLLECTOR_INTERVAL
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Change the record; return whether it is logged."""
+        """Remove text of requests from the record; return whether to log it."""
         if record.name.startswith("opentelemetry") and not self._report_collector(record):
             return False
         fields = dict(getattr(record, "fields", {}))
@@ -126,7 +126,7 @@ class PrivacyFilter(logging.Filter):
 
 
 def _harmless(argument: Any) -> Any:
-    """Return an argument of a log call without the text of exceptions and tracebacks."""
+    """Return an argument of a log call; replace exceptions and multi-line strings."""
     if isinstance(argument, BaseException):
         return type(argument).__name__
     return "…" if isinstance(argument, str) and "\n" in argument else argument

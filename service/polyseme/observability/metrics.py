@@ -1,7 +1,7 @@
 """Prometheus metrics: definitions, counting, and /metrics.
 
-With PROMETHEUS_MULTIPROC_DIR set, prometheus_client runs in multiprocess mode: all processes count
-in files of that directory, and each can report the sums. The set of label values is bounded.
+If PROMETHEUS_MULTIPROC_DIR is set, prometheus_client runs in multiprocess mode: all processes write
+to files in that directory, and each can report the sums. Label values are from bounded sets.
 """
 
 import os
@@ -97,7 +97,7 @@ def mark_dead(pid: int) -> None:
 
 
 def init_app(app: Flask, registry: Registry) -> None:
-    """Add /metrics, and create every label set at 0 so that `rate()` sees the first increment."""
+    """Add /metrics, and create all label sets at 0, so that `rate()` sees the first increment."""
 
     @app.get("/metrics", endpoint="metrics")
     def exposition() -> Response:

@@ -1,7 +1,7 @@
 """The context of one request: ID, timing, response headers, log line, metrics and traces.
 
-Logs, metrics and traces use only this context. It contains no text of the request: the route is the
-rule, not the path, and the method one of a known set.
+Logs, metrics and traces use only this context. It contains no text of the request: `route` is the
+URL rule instead of the path, and `method` is a known method or `other`.
 """
 
 import logging
@@ -27,10 +27,10 @@ PROBES = frozenset({"/livez", "/readyz", "/metrics", "/v2/health/live", "/v2/hea
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    # A response executes and displays nothing; the pages of `api/pages.py` set another policy.
+    # API responses load and embed nothing; the pages of `api/pages.py` set their own policies.
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # A response is for one caller; the pages of `api/pages.py` allow caching.
+    # API responses are for one caller; the pages of `api/pages.py` allow caching.
     "Cache-Control": "no-store",
 }
 """Headers of every response whose route does not set them."""
@@ -63,8 +63,8 @@ class RequestContext:
         self.counts: TokenCounts | None = None
         self.caller: str | None = None
         """the name of the caller's key"""
-        self.unauthorised = False
-        """whether a key is required and missing"""
+        self.unauthorized = False
+        """whether a required key is missing or wrong"""
         self.rate_limited = True
         """whether the request counts towards the rate limit"""
         self.span: Any = None
@@ -100,7 +100,7 @@ def init_app(app: Flask, settings: Settings) -> None:
 
 
 class Middleware:
-    """WSGI middleware that adds headers; it takes a third of the time of Flask's hooks."""
+    """WSGI middleware that creates the contexts; it is three times as fast as Flask's hooks."""
 
     def __init__(self, wsgi_app: Any, settings: Settings, tracer: Any) -> None:
         self._wsgi_app, self._tracer, self._proxies = wsgi_app, tracer, settings.proxies
@@ -156,7 +156,7 @@ def add_headers(headers: list[tuple[str, str]], context: RequestContext) -> None
 
 
 def log_request(context: RequestContext) -> None:
-    """Log the line of a request."""
+    """Log a request."""
     level = logging.DEBUG if context.route in PROBES else logging.INFO
     if _log.isEnabledFor(level):
         _log.log(level, "request", extra={"fields": _log_fields(context)})

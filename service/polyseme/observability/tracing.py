@@ -24,12 +24,12 @@ _LAST_SECONDS = 3.0
 """Seconds that a worker waits for the collector before it exits."""
 _FAULT = 500
 _OTHER = "_OTHER"
-"""The name of an unknown method in the semantic conventions."""
+"""The method of a request with an unknown method, as in OpenTelemetry's semantic conventions."""
 _SECOND = 10**9
 
 
 class Tracer:
-    """Creation and export of the spans of one process."""
+    """A tracer that creates and exports the spans of one process."""
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint.rstrip("/") + _PATH
@@ -38,7 +38,7 @@ class Tracer:
         self._provider: TracerProvider | None = None
 
     def start(self) -> trace.Tracer:
-        """Return the tracer of this process, which is created at its first use."""
+        """Return the tracer of this process; create its provider at the first call."""
         with self._lock:
             if self._provider is None:
                 self._provider = _provider(self._endpoint)

@@ -1,1 +1,1 @@
-"""gunicorn: its settings, its hooks and the worker."""
+"""The gunicorn configuration, hooks and worker class."""

@@ -54,7 +54,7 @@ class Logger(glogging.Logger):  # type: ignore[misc]
     """gunicorn's logger with the log configuration of the service."""
 
     def setup(self, cfg: Any) -> None:
-        """Configure logging. gunicorn's `logconfig_dict` would also build an access log line."""
+        """Configure logging. With `logconfig_dict`, gunicorn would also build access log lines."""
         super().setup(cfg)
         logging.config.dictConfig(logging_config(_settings))
         capture_warnings()
@@ -67,9 +67,9 @@ def _service(server_or_worker: Any) -> Any:
 def _return_memory() -> None:
     """Make glibc map each block of 256 KiB or more separately and unmap it when it is freed.
 
-    By default, glibc raises this threshold to the largest block ever freed, and the heap of four
-    threads becomes fragmented: after 20,000 hostile requests a worker kept 185 MB, with this fixed
-    threshold 50 MB.
+    By default, glibc raises this threshold to the size of the largest freed block, and the heaps of
+    the threads become fragmented: after 20,000 hostile requests, a worker with four threads kept
+    185 MB, and 50 MB with a fixed threshold.
     """
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 18)
@@ -89,7 +89,7 @@ def when_ready(server: Any) -> None:
         if _service(server).draining or not seconds:
             stop()
         _service(server).start_draining()
-        server.log.info("draining for %s seconds before the end", seconds)
+        server.log.info("draining for %s seconds before shutdown", seconds)
         timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGTERM))
         timer.daemon = True
         timer.start()
@@ -106,7 +106,7 @@ def on_reload(server: Any) -> None:
 
 
 def pre_fork(_server: Any, _worker: Any) -> None:
-    """Block termination signals until the worker can handle them; one in between would be lost."""
+    """Block termination signals until the worker can handle them, so that none is lost."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINATION)
 
 

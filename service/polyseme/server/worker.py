@@ -24,7 +24,7 @@ _PAUSE = 0.01
 class FairWorker(ThreadWorker):  # type: ignore[misc]
     """A threaded worker that leaves new connections to workers with a free thread.
 
-    A busy worker accepts one connection after as many responses as it has threads.
+    A worker without a free thread accepts one connection per `threads` responses.
     """
 
     busy = finished = 0
