@@ -179,7 +179,7 @@ class CompareRequest(_Body):
 
 
 class SensesRequest(_Body):
-    """A word and texts, or occurrences, whose senses are found."""
+    """A word and texts, or occurrences of a word, to find its senses."""
 
     word: Annotated[str, Field(min_length=1)] | None = None
     texts: Annotated[list[str], Field(min_length=1, fail_fast=True)] | None = None
@@ -193,7 +193,7 @@ class SensesRequest(_Body):
         None
     )
     senses: Literal["auto"] | Annotated[int, Field(ge=1, le=20)] = Field(
-        "auto", description="the number of senses; found if `auto`"
+        "auto", description="the maximum number of senses; `auto` estimates the number"
     )
     keywords: int = Field(8, ge=0, le=100, description="keywords of each sense")
     neighbors: int = Field(5, ge=0, le=100, description="neighbors of each sense")
