@@ -150,7 +150,7 @@ def test_a_service_that_needs_a_key_or_does_not_respond_is_reported(
         (["coarsewsd", "BROKEN"], "coarsewsd.tar.xz cannot be read"),
         (
             ["wic", "SETS", "--systems", "random", "--url", "http://127.0.0.1:1"],
-            "Nothing answers at this address",
+            "No service responds at this address",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
