@@ -90,7 +90,7 @@ def test_the_document_agrees_with_the_table(measured, sets):
 def test_similarity_counts_skipped_pairs(measured):
     text, document, _ = measured("similarity")
     assert "static vector (tiny)" in text
-    assert "WordSim-353: 10 pairs; 1 more were left out" in text
+    assert "WordSim-353: 10 pairs; 1 more were skipped" in text
     found = json.loads(document)
     assert found["lacking"] == {"WordSim-353": 1, "SimLex-999": 1}
     figures = found["systems"]["static"]
