@@ -283,9 +283,9 @@ def _subwords(table: VectorTable, options: ImportOptions, progress: Progress) ->
 
 
 def _stored_weights(options: ImportOptions, words: int, width: int) -> AttentionWeights | None:
-    """Read the given weights, if any. This is also called before the vectors are read.
+    """Return the weights of `--weights`, or None.
 
-    An invalid file of weights therefore fails before the slow part of the import.
+    This is also called before the vectors are read, so that an invalid file fails early.
     """
     if not options.weights:
         return None
