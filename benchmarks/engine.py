@@ -2,12 +2,11 @@
 
     python benchmarks/engine.py [--rounds 15]
 
-Systems that start from static vectors are the engine, with attention and without; the matrix
-products alone, which are the upper limit on this processor; and the same layer in torch with
-scaled_dot_product_attention. Systems that start from text are the service without HTTP,
-all-MiniLM-L6-v2 with transformers, and means of static vectors. They encode single sentences, 1,000
-sentences at once, and single sentences of 8 to 512 words, in turn. The figures are words per second
-and ratios of medians. Results: results/engine.json.
+Systems that start from static vectors: the engine, with attention and without; the matrix products
+alone, which are the upper limit; and the same layer in torch with scaled_dot_product_attention.
+Systems that start from text: the service without HTTP, all-MiniLM-L6-v2 with transformers, and
+means of static vectors. All encode single sentences, 1,000 at once, and sentences of 8 to 512
+words, in turn. Figures are words per second and ratios of medians. Results: results/engine.json.
 """
 
 import time

@@ -29,7 +29,6 @@ from polyseme.engine.layers import contextualize
 MIN_TOKENS, MAX_TOKENS = 16, 16_384
 FITTED_FROM = 1024
 ARRAYS = {"with attention": ("weights",), "without": ()}
-"""The arrays to return, by the name in the results."""
 MEASURES = ("seconds", "peak_mb", "arrays_mb")
 SMALL, REPEATS = 512, 5
 """Sentences of up to SMALL tokens are timed REPEATS times in each process."""

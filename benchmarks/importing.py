@@ -2,9 +2,8 @@
 
     python benchmarks/importing.py [--words 400000] [--width 100] [--rounds 3]
 
-gensim and the import run in turn, in separate processes. gensim loads the file into memory; the
-import also checks every row, computes weights, writes the model and reads it back. Results:
-results/importing.json.
+Both run in separate processes, in turn. gensim loads the file into memory; the import also checks
+every row, computes weights, writes the model and reads it back. Results: results/importing.json.
 """
 
 import os

@@ -187,10 +187,7 @@ def _send(
     samples: list[tuple[float, float, float]] | None = None,
     bar: Any = None,
 ) -> tuple[int, int]:
-    """Send requests at a rate (0: as fast as possible); return the counts of responses and losses.
-
-    Responses that differ from the first one to the same request count as lost.
-    """
+    """Send at a rate (0: as fast as possible); return the number of responses and of losses."""
     began, counts, lost = time.monotonic(), [0] * CLIENTS, [0] * CLIENTS
     expected: dict[int, bytes] = {}
 
@@ -228,10 +225,7 @@ def _send(
 
 
 def _differs(response: httpx.Response, which: int, expected: dict[int, bytes]) -> bool:
-    """Return whether a response differs from the first response to the same request.
-
-    Of errors, which contain a request ID, only the status is compared.
-    """
+    """Return whether a response differs from the first one; of errors, only check the status."""
     if response.is_success:
         return expected.setdefault(which, response.content) != response.content
     return response.status_code not in {405, 422}

@@ -2,11 +2,10 @@
 
     python benchmarks/request_stages.py [--words 20] [--requests 2000]
 
-One client sends different sentences as base64, npz and JSON to one worker, over one kept
-connection. After each request it sends one to a bare route that reads the same body and returns as
-many bytes. The stages are those of `Server-Timing`; the rest is Flask, gunicorn and the network, as
-is all of the bare route's time. The figures are medians in microseconds. Results:
-results/request_stages.json.
+A client requests different sentences as base64, npz and JSON from one worker, on one connection,
+each followed by a request to a bare route that reads the same body and returns as many bytes. The
+stages are those of `Server-Timing`; the rest is Flask, gunicorn and the network, as is all of the
+bare route's time. Figures are medians in microseconds. Results: results/request_stages.json.
 """
 
 import tempfile

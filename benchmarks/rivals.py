@@ -19,10 +19,7 @@ Way: TypeAlias = Literal["as they are", "padded"]
 
 
 def products(model: Model, x: Floats) -> Callable[[], None]:
-    """Return a function that computes only the layer's matrix products, into existing arrays.
-
-    The function computes the products for the vectors x [n, d].
-    """
+    """Return a function that computes only the layer's matrix products for x [n, d]."""
     layer, n = model.layers[0], len(x)
     heads, wide = layer.heads, model.value_width
     weights = [np.ascontiguousarray(_weight(one)) for one in (layer.query, layer.key)]

@@ -97,12 +97,11 @@ def separation(vectors: Floats, lemmas: Lemmas, pairs: Pairs) -> Separation:
 
 
 def auc_influence(cosines: Floats, same: Flags, lemma: Integers, lemmas: int) -> Floats:
-    """Return each lemma's contribution to the error of the AUC. -> [l]
+    """Return each lemma's contribution to the AUC's error; the squares sum to its variance. -> [l]
 
-    The squares sum to the variance of the AUC. The contributions are sums, by lemma, of structural
-    components (Obuchowski 1997): for a pair with the same sense, the share of pairs with different
-    senses that have a lower cosine; for a pair with different senses, the share of pairs with the
-    same sense that have a higher cosine; both minus the AUC.
+    A contribution is a sum of structural components (Obuchowski 1997). That of a pair with the same
+    sense is the share of pairs with different senses that have a lower cosine, minus the AUC; that
+    of a pair with different senses the share of the others with a higher cosine, minus the AUC.
     """
     ranks, above = rankdata(cosines), np.empty(len(cosines))
     for kind in (same, ~same):

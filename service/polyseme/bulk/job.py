@@ -119,8 +119,7 @@ def _load_model(folders: tuple[Path, ...], name: str, sha256: str, verify: bool)
     folder = find_models(folders).get(name)
     if folder is None or fingerprint(folder) != sha256:
         raise CommandError(
-            f"A worker has no model {name}, or another version of it: copy the model to each"
-            " worker."
+            f"A worker has no model {name}, or another version of it: copy it to each worker."
         )
     threadpool_limits(1)  # as in the service: the same bits, and one worker per processor
     return read_model(folder, verify=verify)

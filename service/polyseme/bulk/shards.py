@@ -221,8 +221,7 @@ def _schema(job: Job, width: int) -> Any:
 def _properties(columns: Any, compression: str) -> dict[str, Any]:
     """Return the options of the Parquet writer.
 
-    Floating-point columns hardly compress, and their minimum and maximum are useless, so they get
-    no statistics, no dictionary, and no compression unless `compression` is zstd.
+    Floating-point numbers hardly compress, and their minimum and maximum are useless.
     """
     empty = io.BytesIO()
     pq.write_table(columns.empty_table(), empty)

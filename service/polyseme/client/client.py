@@ -51,10 +51,9 @@ _T = TypeVar("_T")
 class Client:
     """A client of a Polyseme service. Threads may share it; a forked process needs its own.
 
-    Texts are sent in batches of at most `batch_sentences` and `batch_bytes`, up to `concurrency`
-    batches at a time. Batches that the service rejects as too large are split, and temporary
-    failures are retried. `key` defaults to the environment variable POLYSEME_API_KEY. See
-    docs/client.md.
+    Texts are sent in batches of at most `batch_sentences` and `batch_bytes`, up to `concurrency` at
+    a time. Batches that the service rejects as too large are split, and temporary failures are
+    retried. `key` defaults to the environment variable POLYSEME_API_KEY. See docs/client.md.
     """
 
     def __init__(

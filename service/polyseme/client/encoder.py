@@ -56,8 +56,7 @@ class Encoder(Protocol):
     def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
         """Return static vectors, contextual vectors and attention of each sentence, in order.
 
-        Raises PolysemeError if the texts or the options are rejected, and a client raises
-        ClientError if the service does not respond or a response is malformed.
+        Raises PolysemeError; `Client` also raises ClientError if the service does not respond.
         """
         ...
 
@@ -141,10 +140,7 @@ def require_list(texts: _Texts) -> _Texts:
 
 
 def parse_options(options: Options) -> EncodeOptions:
-    """Check the options of `encode` and return them as EncodeOptions.
-
-    Raises TypeError for an unknown name, InvalidError for an invalid value.
-    """
+    """Return the options of `encode` as EncodeOptions. Raises TypeError or InvalidError."""
     for name in options.keys() - Options.__annotations__.keys():
         raise TypeError(f"Unknown option `{name}`.")
     include = options.get("include", ("static", "contextual", "attention"))

@@ -14,10 +14,9 @@ _encoders: dict[tuple[str | None, str | None, int], Encoder] = {}
 def open_encoder(model: str | None = None, url: str | None = None) -> Encoder:
     """Return the encoder of a model (None: the default model), on this machine or on a service.
 
-    Each process opens an encoder once, so objects that store only `model` and `url` can be copied,
-    pickled and sent to other processes. The key of a service comes from the environment
-    (docs/client.md). Raises PolysemeError if the model cannot be read, ValueError for an invalid
-    URL.
+    Each process opens an encoder once, so objects that store only `model` and `url` can be copied
+    and pickled. The key of a service comes from the environment (docs/client.md). Raises
+    PolysemeError if the model cannot be read, ValueError for an invalid URL.
     """
     key = (model, url, os.getpid())  # a forked process must open its own connections
     if key not in _encoders:

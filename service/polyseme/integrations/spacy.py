@@ -42,14 +42,14 @@ class Contextualizer(Pipe):
     """Encode documents; each array has one row per spaCy token, zero for white space.
 
     With `context="sentence"`, each sentence is encoded by itself if an earlier component has set
-    sentence boundaries; otherwise the whole document is encoded at once. Sentences or documents of
-    more than `most` words are split into chunks of about the same size. `attention` selects the
-    attention of each head, the mean of the heads, or none, of `layer` (None: the last layer).
+    sentence boundaries; otherwise the whole document is encoded at once. More than `most` words are
+    split into chunks of about the same size. `attention` selects the attention of each head, the
+    mean of the heads, or none, of `layer` (None: the last layer).
 
     `vectors` selects the rows of `doc.tensor`. The default is `features`, because a tagger or a
     classifier needs the word itself, which contextual vectors hardly contain. With `hooks`, spaCy's
-    `vector` and `similarity` use the same vectors; use `contextual` to compare senses. `share` has
-    the same meaning as in /v1/encode.
+    `vector` and `similarity` use the same vectors; use `contextual` to compare senses. `share` is
+    that of /v1/encode.
 
     The vectors come from a model on this machine, or from the service at `url`. The key of a
     service comes from the environment and is not stored with a pipeline.

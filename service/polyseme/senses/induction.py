@@ -139,10 +139,7 @@ def senses_of_occurrences(
     limits: Limits | None = None,
     timings: Timings | None = None,
 ) -> SenseInventory:
-    """Find the senses of a word from given occurrences.
-
-    Raises InvalidError if an occurrence is not in its text, and the errors of `tokenize`.
-    """
+    """Find the senses of given occurrences. Raises InvalidError if one is not in its text."""
     timings = timings or Timings()
     start = timings.now()
     texts = [one.text for one in occurrences]

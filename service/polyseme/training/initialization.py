@@ -79,8 +79,7 @@ def vectors_of(model: Model, rows: Sequence[int] | NDArray[np.int64]) -> NDArray
 def _in_heads(layer: Layer, sample: Floats, frequencies: Floats, config: TrainingConfig) -> Layer:
     """Return the closed form with several heads or narrower keys and values.
 
-    The output is the mean of the heads. Every second head has the position bias of `narrow`, so it
-    attends to adjacent words.
+    The output is the mean of the heads. Every second head attends to adjacent words, by `narrow`.
     """
     heads, d = config.heads or 1, sample.shape[1]
     query, key = narrower_key(layer.key.weight, sample, frequencies, config.key_width or d)
@@ -131,10 +130,7 @@ def narrower_key(
 
 
 def narrower_value(weight: Floats | None, sample: Floats, v: int) -> tuple[Floats, Floats]:
-    """Approximate W by a product of rank v, over the directions of most variance.
-
-    -> [d, v], [v, d]
-    """
+    """Approximate W by a product over the v main directions of variance. -> [d, v], [v, d]"""
     d = sample.shape[1]
     full = np.eye(d) if weight is None else weight.astype(np.float64)
     if v >= d:

@@ -147,9 +147,8 @@ class TrainingRun:
         }
         rows, vectors = np.zeros(0, np.int64), np.zeros((0, trainer.network.d), np.float32)
         if EMBEDDING in tensors:
-            in_vocabulary = data.table.rows >= 0
-            rows = data.table.rows[in_vocabulary]
-            vectors = tensors[EMBEDDING].numpy()[in_vocabulary]
+            known = data.table.rows >= 0
+            rows, vectors = data.table.rows[known], tensors[EMBEDDING].numpy()[known]
         return TrainingResult(layers, facts, rows, vectors)
 
 
