@@ -6,9 +6,9 @@ FOLDER contains `google_wsd.tar.xz`: SemCor and MASC with dictionary senses. The
 nouns that have two senses with eight occurrences each, the mean macro-F1 of the nearest sense
 centroid in five folds; and for all lemmas, the probability that two occurrences with the same sense
 are nearer than two with different senses (ROC AUC). The words of CoarseWSD-20 are excluded. A
-sample of the lemmas is measured, which takes minutes. Each value has a standard error over lemmas.
-The difference of each variant from the model, on the same occurrences, has its own, smaller one.
-For a model trained on sense tags, only held-out lemmas are measured.
+sample of the lemmas is measured, which takes minutes. Each value, and each difference of a variant
+from the model on the same occurrences, has a standard error over lemmas. For a model trained on
+sense tags, only held-out lemmas are measured.
 """
 
 import tarfile

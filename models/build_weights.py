@@ -55,7 +55,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "two-heads": ("--init", "closed-form", "--heads", "2"),
 }
 PLAIN = "one-head"
-"""The setting that starts from an imported closed form, whose scores are the baseline."""
+"""The setting that starts from the imported closed form. The initial scores are the baseline."""
 LICENCE = "CC BY 4.0, the Polyseme authors; learned with Google's sense annotations (CC BY 4.0)"
 BEGIN, END = "<!-- table of ../results/weights.json -->", "<!-- end of the table -->"
 Train = Callable[[str, str], Path]

@@ -42,9 +42,9 @@ class Contextualizer(Pipe):
     """Encode documents; each array has one row per spaCy token, zero for white space.
 
     With `context="sentence"`, each sentence is encoded by itself if an earlier component has set
-    sentence boundaries; otherwise the whole document is encoded at once. More than `most` words are
-    split into chunks of about the same size. `attention` selects the attention of each head, the
-    mean of the heads, or none, of `layer` (None: the last layer).
+    sentence boundaries; otherwise the document is encoded as one text. A text of more than `most`
+    words is split into chunks of about the same size. `attention` selects the attention of each
+    head, the mean of the heads, or none, of `layer` (None: the last layer).
 
     `vectors` selects the rows of `doc.tensor`. The default is `features`, because a tagger or a
     classifier needs the word itself, which contextual vectors hardly contain. With `hooks`, spaCy's
