@@ -92,7 +92,7 @@ def senses(
     if not find_spec("pyarrow"):
         raise CommandError("Reading files needs pyarrow: pip install 'polyseme[bulk]'.")
     if output and output.suffix.lower() not in _WRITERS:
-        raise click.UsageError(f"The name of --output must end in {' or '.join(_WRITERS)}.")
+        raise click.UsageError(f"The name of --output must end in {', '.join(_WRITERS)}.")
     if plot and plot.suffix.lower() not in _IMAGES:
         raise click.UsageError("The name of --plot must end in .svg or .png.")
     if plot and not find_spec("matplotlib"):
