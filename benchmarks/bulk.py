@@ -1,21 +1,21 @@
-"""The speed of `polyseme bulk`, compared with plain loops over the engine on all processors.
+"""Measure the speed of `polyseme bulk`, compared with plain loops over the engine.
 
     python benchmarks/bulk.py ../shared/data/corpora/enwiki.txt.zst [--rows 1000000]
 
-The first million sentences of the English Wikipedia to sentence vectors, and a fifth of them to
-contextual vectors: sentences per second with `--workers 2`, and of loops over the first fortieth of
-the same sentences, before and after:
+The command encodes the first million sentences of the English Wikipedia to sentence vectors, and a
+fifth of them to contextual vectors, with `--workers 2`. Before and after it, loops encode the first
+fortieth of the same sentences:
 
 - plain: one process, without output;
 - settled: the same, with the garbage collector tuned as in the workers;
-- at once: as many such processes at the same time as the command has workers;
-- writing: the same, and each writes its raw values and flushes them to disk as often as the command
-  completes a shard.
+- at once: as many settled processes at the same time as the command has workers;
+- writing: the same, and each process writes its raw values and flushes them to disk as often as the
+  command completes a shard.
 
-`cores_worth` is the command's rate divided by that of as many loops; `of_processor_time` is the
-same ratio in processor time, which other work on the machine changes less. Memory is the sum of PSS
-of all processes, twice a second. Results: results/bulk.json. It needs zstandard and about 9 GB of
-disk.
+`cores_worth` is the rate of the command (sentences per second) divided by that of as many loops;
+`of_processor_time` is the same ratio in processor time, which depends less on other work on the
+machine. Memory is the sum of PSS of all processes, measured twice a second. Results:
+results/bulk.json. The benchmark needs zstandard and about 9 GB of disk.
 """
 
 import io
@@ -105,7 +105,7 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
 
 
 def looped(file: Path, pooled: bool, how: Loop) -> list[dict[str, float]]:
-    """Run the loop in separate processes; return the results of each."""
+    """Run the loop in separate processes; return the results of each process."""
     command = [sys.executable, __file__, str(file), "--loop", "pooled" if pooled else "single"]
     command += ["--settled"] if how.settled else []
     command += ["--writes"] if how.writes else []
@@ -184,9 +184,9 @@ def _processor() -> float:
 
 
 def write_input(corpus: Path, folder: Path, rows: int) -> tuple[Path, Path, Path]:
-    """Write the sentences, and the first fifth and fortieth of them, to three files.
+    """Write three files: all sentences, the first fifth and the first fortieth.
 
-    Each file has consecutive sentences: they share words, which makes lookups faster.
+    Sentences stay consecutive, because they share words, which makes lookups faster.
     """
     files = [folder / name for name in ("whole.txt", "fifth.txt", "few.txt")]
     with ExitStack() as stack:
@@ -227,8 +227,8 @@ def compared(
     rates = [sum(one["rows"] / one["seconds"] for one in some) for some in loops]
     # The harmonic mean: all sentences divided by the time of both runs.
     rate = len(rates) / sum(1 / one for one in rates) * WORKERS / len(loops[0])
-    every = [one for some in loops for one in some]
-    by_time = sum(one["rows"] for one in every) / sum(one["processor"] for one in every)
+    runs = [one for some in loops for one in some]
+    by_time = sum(one["rows"] for one in runs) / sum(one["processor"] for one in runs)
     return {
         "sentences_a_second": [round(one) for one in rates],
         "cores_worth": round(rows / bulk["seconds"] / rate, 3),

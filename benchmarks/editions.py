@@ -1,11 +1,11 @@
-"""The arithmetic of two models compared: the engine on one core.
+"""Compare the speed of two models in the engine, on one core.
 
     python benchmarks/editions.py FOLDER FOLDER [--rounds 15]
 
-Both models encode sentences of 5 to 60 words that both have, in turn (A B A B …), from words to
-contextual vectors, with attention and without. The figures are ratios of
-medians. The first edition of the bundled model is in the repository's history (`git archive 58b992a
-models/wiki-en`). Results: results/editions.json.
+The models encode sentences of 5 to 60 words of both vocabularies, in turn (A B A B …), from words
+to contextual vectors, with attention and without. The figures are ratios of medians. The first
+edition of the bundled model is in the repository's history (`git archive 58b992a models/wiki-en`).
+Results: results/editions.json.
 """
 
 import time
@@ -26,7 +26,7 @@ MIN_WORDS, MAX_WORDS = 5, 60
 
 
 def sentences(models: list[Model]) -> list[list[str]]:
-    """Draw sentences of words that all models have, frequent words more often."""
+    """Draw sentences of words in all vocabularies; frequent words are drawn more often."""
     rng = np.random.default_rng(SEED)
     first, *others = models
     words = [first.vocabulary.word(row) for row in range(COMMON)]

@@ -1,12 +1,12 @@
-"""Words per second of the engine on one core, compared with baselines.
+"""Measure the words per second of the engine on one core, compared with baselines.
 
     python benchmarks/engine.py [--rounds 15]
 
-From static vectors: the engine, with attention and without; the matrix products alone, which are
-the upper limit on this processor; the same layer in torch with scaled_dot_product_attention. From
-text: the service without HTTP, all-MiniLM-L6-v2 through transformers, and means of static vectors.
-Sentences one at a time, 1,000 at once, and single sentences of 8 to 512 words. The systems run in
-turn; the figures are words per second and ratios of medians. Results: results/engine.json.
+Systems that start from static vectors: the engine, with attention and without; the matrix products
+alone, which are the upper limit; and the same layer in torch with scaled_dot_product_attention.
+Systems that start from text: the service without HTTP, all-MiniLM-L6-v2 with transformers, and
+means of static vectors. All encode single sentences, 1,000 at once, and sentences of 8 to 512
+words, in turn. Figures are words per second and ratios of medians. Results: results/engine.json.
 """
 
 import time
@@ -30,12 +30,12 @@ from polyseme.tokenizer import resolve_all
 
 CURVE = (8, 16, 32, 64, 128, 256, 512)
 ONE, DIFFERENT = 32, 500
-"""The number of words of single sentences, and the number of such sentences."""
+"""The length of the single sentences in words, and their number."""
 MANY, BATCH = 1000, 32
 PART = 4
-"""The number of MiniLM's batches that are timed in each round; all would take minutes."""
+"""The number of MiniLM's batches that are timed in a round; all batches would take minutes."""
 MIN_SECONDS = 0.02
-"""Shorter work is repeated until a measurement takes this long."""
+"""Minimum time of a measurement; shorter work is repeated."""
 WITH, WITHOUT = ("weights",), ()
 WAYS: tuple[Way, ...] = ("as they are", "padded")
 TOLERANCE = 1e-5
@@ -45,7 +45,7 @@ Work = Callable[[], int]
 
 
 def in_turn(systems: Mapping[str, Work], rounds: int) -> dict[str, float]:
-    """Return the words per second of each system, the median of rounds in which all run in turn."""
+    """Return the median words per second of each system over rounds in which all run in turn."""
     repeats = {
         name: max(round(MIN_SECONDS / _seconds(work, 2)), 1) for name, work in systems.items()
     }
@@ -59,7 +59,7 @@ def in_turn(systems: Mapping[str, Work], rounds: int) -> dict[str, float]:
 
 
 def _seconds(work: Work, times: int) -> float:
-    """Time repeated work, without the first run."""
+    """Return the time of `times` runs without the first one."""
     work()
     began = time.perf_counter()
     for _ in range(times - 1):
@@ -101,7 +101,7 @@ def from_vectors(
 def from_text(
     model: Model, texts: Sequence[str], transformer: MiniLM, batch: int
 ) -> dict[str, Work]:
-    """Return the systems that start from text; MiniLM gets batches of similar lengths."""
+    """Return the systems that start from text; MiniLM encodes batches of similar lengths."""
     ordered = sorted(texts, key=lambda text: len(text.split()))
     batches = [ordered[start : start + batch] for start in range(0, len(ordered), batch)]
     # Each round has batches of all lengths.
@@ -143,7 +143,7 @@ def ready(model: Model, texts: Sequence[Sequence[str]]) -> list[SentenceArrays]:
 def require_agreement(
     model: Model, some: Sequence[SentenceArrays], torch_layer: TorchLayer
 ) -> None:
-    """Compare torch's results with the engine's."""
+    """Raise SystemExit if torch's results differ from the engine's."""
     for one in some:
         ours = contextualize(one, model.layers).contextual
         for way in WAYS:

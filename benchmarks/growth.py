@@ -1,11 +1,11 @@
-"""Time and memory by the length of a sentence, with attention and without.
+"""Measure time and memory by the length of a sentence, with attention and without.
 
     python benchmarks/growth.py [--longest 16384] [--rounds 3]
 
-One sentence from text to vectors, on one core, each length in a separate process. Memory is the
-growth of the process at its peak (`VmHWM`) and the size of the arrays (tracemalloc). The exponents
-are fitted to lengths of 1,024 and more. The longest sentence needs 6 GB of memory. Results:
-results/growth.json.
+A sentence is encoded from text to vectors on one core, each length in a separate process. Memory is
+the growth of the process at its peak (`VmHWM`) and the size of the arrays (tracemalloc). The
+exponents are fitted to lengths of 1,024 and more. The longest sentence needs 6 GB of memory.
+Results: results/growth.json.
 """
 
 import subprocess
@@ -28,7 +28,7 @@ from polyseme.engine.layers import contextualize
 
 MIN_TOKENS, MAX_TOKENS = 16, 16_384
 FITTED_FROM = 1024
-ASKED = {"with attention": ("weights",), "without": ()}
+ARRAYS = {"with attention": ("weights",), "without": ()}
 MEASURES = ("seconds", "peak_mb", "arrays_mb")
 SMALL, REPEATS = 512, 5
 """Sentences of up to SMALL tokens are timed REPEATS times in each process."""
@@ -53,10 +53,10 @@ def memory(name: str) -> float:
     return int(kilobytes) * 1.024e-3
 
 
-def one(tokens: int, asked: str) -> dict[str, float]:
+def one(tokens: int, arrays: str) -> dict[str, float]:
     """Measure one length, in this process."""
     with threadpool_limits(1):
-        encode = encoding(tokens, ASKED[asked])
+        encode = encoding(tokens, ARRAYS[arrays])
         Path("/proc/self/clear_refs").write_text("5", "ascii")  # resets VmHWM
         before, times = memory("VmRSS"), []
         for number in range(REPEATS if tokens <= SMALL else 1):
@@ -67,20 +67,20 @@ def one(tokens: int, asked: str) -> dict[str, float]:
                 peak = memory("VmHWM") - before
         tracemalloc.start()
         encode()
-        arrays = tracemalloc.get_traced_memory()[1] / 1e6
-    return {"seconds": median(times), "peak_mb": peak, "arrays_mb": arrays}
+        size = tracemalloc.get_traced_memory()[1] / 1e6
+    return {"seconds": median(times), "peak_mb": peak, "arrays_mb": size}
 
 
-def in_process(tokens: int, asked: str) -> dict[str, float]:
+def in_process(tokens: int, arrays: str) -> dict[str, float]:
     """Measure one length in a separate process."""
-    command = [sys.executable, __file__, "--one", str(tokens), asked]
+    command = [sys.executable, __file__, "--one", str(tokens), arrays]
     done = subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - our own
     found: dict[str, float] = orjson.loads(done.stdout)
     return found
 
 
 def exponents(lengths: Sequence[int], found: dict[str, dict[str, float]]) -> dict[str, float]:
-    """Return the slope of each measure in log-log, by least squares."""
+    """Return the exponent of each measure, by least squares on logarithms."""
     long = [length for length in lengths if length >= FITTED_FROM]
     return {
         measure: round(
@@ -103,16 +103,16 @@ def main(longest: int, rounds: int, single: tuple[int, str] | None) -> None:
     runs: dict[tuple[str, int], list[dict[str, float]]] = {}
     for _ in range(rounds):
         for length in lengths:
-            for asked in ASKED:
-                runs.setdefault((asked, length), []).append(in_process(length, asked))
-                click.echo(f"{length:>6} {asked:<15} {runs[asked, length][-1]}")
+            for name in ARRAYS:
+                runs.setdefault((name, length), []).append(in_process(length, name))
+                click.echo(f"{length:>6} {name:<15} {runs[name, length][-1]}")
     found: dict[str, Any] = {}
-    for asked in ASKED:
-        found[asked] = {
-            str(n): {m: round(median(run[m] for run in runs[asked, n]), 6) for m in MEASURES}
+    for name in ARRAYS:
+        found[name] = {
+            str(n): {m: round(median(run[m] for run in runs[name, n]), 6) for m in MEASURES}
             for n in lengths
         }
-    fitted = {asked: exponents(lengths, found[asked]) for asked in ASKED}
+    fitted = {name: exponents(lengths, found[name]) for name in ARRAYS}
     about = {"rounds": rounds, "fitted_from": FITTED_FROM}
     record("growth", ["numpy"], {**about, "exponents": fitted, "tokens": found})
 

@@ -1,4 +1,4 @@
-"""Gunicorn servers on loopback, configured like the service."""
+"""Run gunicorn servers on loopback, configured like the service."""
 
 import os
 import subprocess
@@ -70,7 +70,7 @@ def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterat
 
 
 def _sockets(pid: int) -> set[str]:
-    """Return the sockets among the descriptors of a process."""
+    """Return the sockets that a process has open, as in `socket:[INODE]`."""
     found = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -86,7 +86,7 @@ def _free_port() -> int:
 
 
 def _wait_for_response(address: str) -> None:
-    """Wait for any response."""
+    """Wait until the server responds."""
     for _ in range(3000):
         try:
             httpx.get(f"{address}/livez", timeout=30)

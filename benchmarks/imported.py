@@ -1,8 +1,8 @@
-"""How well imported vector files separate senses, with the closed form and without.
+"""Measure how well imported vector files separate senses, with the closed form and without.
 
     python benchmarks/imported.py --vectors FOLDER --data FOLDER [--output results/imported.json]
 
-Every `*.gz` of the first folder is imported as by `polyseme models import` and measured as by
+Each `*.gz` file in --vectors is imported like with `polyseme models import` and measured like with
 `polyseme evaluate`, on the words of CoarseWSD-20 and the pairs of WiC that its vocabulary contains.
 No constant was chosen by these figures; see `imported_constants.py`.
 """
@@ -42,7 +42,7 @@ def imported(folder: Path) -> Iterator[tuple[Path, Model]]:
 
 
 def document(data: list[Path], results: dict[str, Any]) -> dict[str, Any]:
-    """Return results with their date, versions and the SHA-256 of the data."""
+    """Return the results with the date, versions and the SHA-256 of the data."""
     versions = {package: version(package) for package in PACKAGES}
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -90,12 +90,12 @@ def main(vectors: Path, data: Path, output: Path | None) -> None:
     files = {}
     for file, model in imported(vectors):
         knows = LocalSource(model).knows
-        its_coarse, its_pairs = known_words(coarse, knows), known_pairs(in_context, knows)
+        words, pairs = known_words(coarse, knows), known_pairs(in_context, knows)
         systems = {}
-        for name, found in part_figures(model, its_coarse, its_pairs):
+        for name, found in part_figures(model, words, pairs):
             systems[name] = found
             click.echo(f"{model.manifest.name:<32} {name:<28} {found}")
-        about = coverage(model, its_coarse, its_pairs)
+        about = coverage(model, words, pairs)
         files[model.manifest.name] = {"sha256": sha256(file), **about, "systems": systems}
     if output:
         write(document(archives, {"files": files}), output)

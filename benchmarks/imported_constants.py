@@ -1,10 +1,10 @@
-"""Variants of association by the vectors themselves, in form and spread.
+"""Measure the closed form with other spreads and forms of association.
 
     python benchmarks/imported_constants.py --vectors FOLDER --senses FOLDER [--output FILE.json]
 
-Measured as `models/ablation.py` does, on SemCor and MASC without the words of CoarseWSD-20, for
-every `*.gz` of the first folder and for the bundled model's vectors, on the words and lemmas that
-the vocabulary contains.
+The vectors are those of the bundled model and of each `*.gz` file in --vectors. As in
+`models/ablation.py`, the text is SemCor and MASC without the words of CoarseWSD-20, and only words
+and lemmas in the vocabulary are measured.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ from polyseme.training.closed_form import (
 BUNDLED = Path(__file__).parents[1] / "models" / "wiki-en"
 SPREADS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6)
 SKIP_GRAM = 0.2
-"""The factor for unscaled products of a prototype's skip-gram vectors."""
+"""The factor of the unscaled products, from a prototype with skip-gram vectors."""
 
 
 def variants(vectors: Floats) -> dict[str, Layer]:
@@ -55,7 +55,7 @@ def _times(key: Projection, factor: float) -> Projection:
 
 
 def _forms(vectors: Floats, p: Floats) -> dict[str, dict[str, Projection]]:
-    """Return other forms, all but the first with the same spread. [V, d], [V] -> projections"""
+    """Return other forms of the keys; all but the first have the spread SPREAD. [V, d], [V]"""
     sample, one = vectors[:FREQUENT].astype(np.float64), np.eye(vectors.shape[1])
     weights = (p * np.exp(informativeness(p)))[:FREQUENT]
     weights /= weights.sum()
@@ -78,7 +78,7 @@ def _forms(vectors: Floats, p: Floats) -> dict[str, dict[str, Projection]]:
 
 
 def _key(weight: Floats, of_keys: Floats, of_queries: Floats) -> Projection:
-    """Scale key weights to the chosen standard deviation of a row's scores. [d, d] -> [d, d]"""
+    """Scale key weights so that a row of scores has the standard deviation SPREAD. -> [d, d]"""
     spread = np.sqrt(np.trace(weight @ of_keys @ weight.T @ of_queries))
     return Projection((SPREAD / spread * weight).astype(np.float32))
 
@@ -99,12 +99,12 @@ def main(vectors: Path, senses: Path, output: Path | None) -> None:
     texts, tagged = read(archive)
     results = {}
     for name, model in models(vectors):
-        mine = known(texts, tagged, model)
+        in_vocabulary = known(texts, tagged, model)
         found = {}
-        for variant, figures in run(model, texts, mine, variants(model.vectors)):
+        for variant, figures in run(model, texts, in_vocabulary, variants(model.vectors)):
             found[variant] = figures
             click.echo(f"{name:<32} {variant:<26} {figures}")
-        results[name] = {"tagged": len(mine), "variants": found}
+        results[name] = {"tagged": len(in_vocabulary), "variants": found}
     if output:
         sums = {file.name: sha256(file) for file in sorted(vectors.glob("*.gz"))}
         write(document([archive], {"vectors": sums, "files": results}), output)

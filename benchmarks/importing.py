@@ -1,8 +1,8 @@
-"""The time of an import, compared with gensim's load of the same file.
+"""Measure the time of an import, compared with gensim's load of the same file.
 
     python benchmarks/importing.py [--words 400000] [--width 100] [--rounds 3]
 
-Each runs in a separate process, in turn. gensim loads the file into memory; the import also checks
+Both run in separate processes, in turn. gensim loads the file into memory; the import also checks
 every row, computes weights, writes the model and reads it back. Results: results/importing.json.
 """
 
@@ -64,7 +64,7 @@ def main(words: int, width: int, rounds: int) -> None:
 
 
 def _run(command: list[str]) -> tuple[float, float]:
-    """Run a command; return its seconds, and the megabytes of its largest process."""
+    """Run a command; return its seconds and the peak memory in MB of its largest process."""
     code = (
         "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True);"
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"

@@ -1,12 +1,12 @@
-"""The time of a search for neighbors on one core, compared with one pass over the table in memory.
+"""Measure the time of a search for neighbors on one core, compared with a pass over the table.
 
     python benchmarks/neighbors.py [--words 400000] [--width 100] [--rounds 31]
 
 The pass is the dot product of a flattened float32 table with itself, the fastest BLAS operation
 that reads each value. Ten neighbors are searched in the same table as float32, float16 and int8,
-and in the bundled model's; pass and searches run in turn, and the figures are ratios of medians.
-The first search of a worker also computes the norms of the rows: `lengths` is the time of that.
-Results: results/neighbors.json.
+and in the bundled model's table. The pass and the searches run in turn, and the figures are ratios
+of medians. `lengths` is the time to compute the norms of the rows, which the first search of a
+worker does. Results: results/neighbors.json.
 """
 
 import time
@@ -41,7 +41,7 @@ def tables(words: int, width: int) -> dict[str, Table]:
 
 
 def actions(found: dict[str, Table]) -> dict[str, Callable[[], Any]]:
-    """Return the timed functions: the pass, and for each table a search and the norms."""
+    """Return the functions to time: the pass, and for each table a search and the norms."""
     rng = np.random.default_rng(SEED)
     numbers: NDArray[np.float32] = found["float32"].reshape(-1)
     timed: dict[str, Callable[[], Any]] = {PASS: lambda: numbers @ numbers}

@@ -1,11 +1,11 @@
-"""The time of the page from the service's response, and from the navigation, to the drawn view.
+"""Measure the time until the page has drawn a view, from the navigation and from the response.
 
     python benchmarks/page.py [--rounds 15]
 
 Each view opens in a new window of Debian's chromium with an empty cache, all views in turn. `drawn`
 is the time from the last byte of the response until the browser has painted (the first timer after
-the next frame), `opened` from the navigation to the same moment. Needs chromium.
-Results: results/page.json.
+the next frame), `opened` the time from the navigation to the same moment. Needs chromium. Results:
+results/page.json.
 """
 
 import shutil
@@ -28,7 +28,7 @@ DRAWN = "performance.getEntriesByName('polyseme-drawn')[0]"
 
 
 def addresses() -> dict[str, str]:
-    """Return the addresses of the measured views."""
+    """Return the URL fragments of the views."""
     texts = {n: " ".join(words) for n, words in zip(LENGTHS, texts_of(), strict=True)}
     found = {f"attention, {n} words": _address("attention", text=text) for n, text in texts.items()}
     return {

@@ -1,4 +1,4 @@
-"""Writes results with the machine, the versions and the date."""
+"""Write the results of a benchmark with the machine, the versions and the date."""
 
 import os
 import platform

@@ -1,9 +1,9 @@
-"""Reliability: faults under load, hostile requests, and memory in ten minutes of requests.
+"""Measure reliability: faults under load, hostile requests, and memory in ten minutes of requests.
 
     python benchmarks/reliability.py [--bounded] [--only soak]
 
-Takes a quarter of an hour on a quiet machine, with a real gunicorn of two workers; `--bounded` runs
-everything briefly and writes nothing. Results: results/reliability.json.
+The service is a gunicorn with two workers. The benchmark takes a quarter of an hour on an idle
+machine; `--bounded` runs everything briefly and writes nothing. Results: results/reliability.json.
 """
 
 import itertools
@@ -37,7 +37,7 @@ from tests.server.service import (
 
 RESULT = Path(__file__).parent / "results/reliability.json"
 SHARE = 0.8
-"""The fraction of the measured capacity at which the soak sends."""
+"""The rate of the soak test, as a fraction of the measured capacity."""
 CLIENTS = 4
 MINUTE = 60
 
@@ -60,7 +60,7 @@ def recycled(folder: Path, times: int) -> dict[str, Any]:
 
 
 def terminations(folder: Path, times: int) -> dict[str, Any]:
-    """Send SIGTERM under load; connections are refused once the service has drained."""
+    """Send SIGTERM under load."""
     answered = lost = 0
     for number in range(times):
         (folder / str(number)).mkdir()
@@ -76,18 +76,18 @@ def terminations(folder: Path, times: int) -> dict[str, Any]:
 
 
 def kills(folder: Path, times: int) -> dict[str, Any]:
-    """Kill a worker; `lost` counts its requests, and lost requests of others are an error."""
-    inside: set[int] = set()
+    """Kill workers; `lost` counts their requests. Raises SystemExit if another request is lost."""
+    ports: set[int] = set()
     with running(folder) as service, load(service) as asking:
         for _ in range(times):
             asking.go_on(20)
             victim = service.workers()[0]
             os.kill(victim, signal.SIGSTOP)
-            inside |= client_ports(service, victim)
+            ports |= client_ports(service, victim)
             os.kill(victim, signal.SIGKILL)
             service.wait_for_workers(2, but={victim})
         asking.go_on(20)
-    if {port for port, _ in asking.lost} - inside:
+    if {port for port, _ in asking.lost} - ports:
         raise SystemExit("A request of another worker was lost.")
     return {
         "tried": times,
@@ -103,11 +103,11 @@ FAULTS: dict[str, tuple[Callable[[Path, int], dict[str, Any]], int, int]] = {
     "SIGTERM: the service ends": (terminations, 8, 1),
     "a worker is killed with -9": (kills, 40, 2),
 }
-"""Each fault, and how often it is repeated: in full and bounded."""
+"""Each fault, and its number of repetitions without and with `--bounded`."""
 
 
 def hostile(folder: Path, number: int) -> dict[str, Any]:
-    """Send the requests of `tests/server/hostile.py`; memory is private memory."""
+    """Send the requests of `tests/server/hostile.py`; return statuses and private memory."""
     with running(folder) as service:
         workers = service.workers()
         with click.progressbar(length=number, label="hostile", file=sys.stderr) as bar:
@@ -129,7 +129,7 @@ def hostile(folder: Path, number: int) -> dict[str, Any]:
 
 
 def mixed() -> list[tuple[str, str, bytes | None, dict[str, str]]]:
-    """Return requests to every route: method, path, body, headers."""
+    """Return requests of all kinds, as method, path, body and headers."""
     texts = [" ".join(words) for words in sentences(bundled(), [20] * 400, seed=5)]
     js, nd, npz = "application/json", "application/x-ndjson", "application/x-npz"
     apples = [{"text": "an apple a day", "word": "apple"}, {"text": "Apple sold", "word": "Apple"}]
@@ -153,7 +153,7 @@ def mixed() -> list[tuple[str, str, bytes | None, dict[str, str]]]:
 
 
 def soak(folder: Path, seconds: int) -> dict[str, Any]:
-    """Send mixed requests at a fraction of the capacity; sample the memory of all processes."""
+    """Send mixed requests at SHARE of the capacity, and sample the memory of all processes."""
     requests = mixed()
     with running(folder) as service:
         capacity = _send(service, requests, min(seconds, 20), 0)
@@ -187,7 +187,7 @@ def _send(
     samples: list[tuple[float, float, float]] | None = None,
     bar: Any = None,
 ) -> tuple[int, int]:
-    """Send at a rate, 0 for as fast as possible; return responses and lost requests."""
+    """Send at a rate (0: as fast as possible); return the number of responses and of losses."""
     began, counts, lost = time.monotonic(), [0] * CLIENTS, [0] * CLIENTS
     expected: dict[int, bytes] = {}
 
@@ -225,7 +225,7 @@ def _send(
 
 
 def _differs(response: httpx.Response, which: int, expected: dict[int, bytes]) -> bool:
-    """Whether a response differs from the first to its request; errors have request ids."""
+    """Return whether a response differs from the first one; of errors, only check the status."""
     if response.is_success:
         return expected.setdefault(which, response.content) != response.content
     return response.status_code not in {405, 422}
@@ -242,7 +242,7 @@ def _seconds(began: float, seconds: float) -> Iterator[float]:
 
 @click.command()
 @click.option("--bounded", is_flag=True, help="Run everything briefly; write nothing.")
-@click.option("--only", help="Run one of faults, hostile, soak; keep the other results.")
+@click.option("--only", help="Run only faults, hostile or soak; keep the other results.")
 def main(bounded: bool, only: str | None) -> None:
     """Run the benchmark."""
     found: dict[str, Any] = {}
@@ -251,9 +251,9 @@ def main(bounded: bool, only: str | None) -> None:
         if only in {None, "faults"}:
             found["fault"] = []
             for fault, (cause, full, few) in FAULTS.items():
-                place = folder / cause.__name__
-                place.mkdir()
-                result = {"name": fault, **cause(place, few if bounded else full)}
+                subfolder = folder / cause.__name__
+                subfolder.mkdir()
+                result = {"name": fault, **cause(subfolder, few if bounded else full)}
                 found["fault"].append(result)
                 click.echo(orjson.dumps(result).decode())
         if only in {None, "hostile"}:

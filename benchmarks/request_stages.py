@@ -1,11 +1,11 @@
-"""The time of one request: the stages of the service, compared with a bare Flask route.
+"""Measure the time of a request by stage, compared with a bare Flask route.
 
     python benchmarks/request_stages.py [--words 20] [--requests 2000]
 
-One client, one kept connection, one worker: different sentences as base64, npz and JSON, each
-request followed by one to a bare route that reads the same body and returns as many bytes. The
+A client requests different sentences as base64, npz and JSON from one worker, on one connection,
+each followed by a request to a bare route that reads the same body and returns as many bytes. The
 stages are those of `Server-Timing`; the rest is Flask, gunicorn and the network, as is all of the
-bare route's time. Medians, in microseconds. Results: results/request_stages.json.
+bare route's time. Figures are medians in microseconds. Results: results/request_stages.json.
 """
 
 import tempfile
@@ -44,7 +44,7 @@ def timed_post(
 
 
 def middle(rows: list[dict[str, float]]) -> dict[str, int]:
-    """The median of each column."""
+    """Return the median of each column."""
     return {name: round(median(row[name] for row in rows)) for name in rows[0]}
 
 

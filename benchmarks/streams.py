@@ -1,10 +1,10 @@
-"""Memory of a worker and time per sentence, for large and small batches.
+"""Measure the memory of a worker and the time per sentence, for large and small batches.
 
     python benchmarks/streams.py [--rounds 3]
 
-1,000 and 10,000 sentences of 5 to 60 words to `/v1/encode`, each to a new service after a batch of
-100: the peak memory of its worker (`VmHWM`), and the time per sentence, compared with batches of
-100. Results: results/streams.json.
+A batch of 1,000 or 10,000 sentences of 5 to 60 words is posted to `/v1/encode` of a new service,
+after a batch of 100. The figures are the peak memory of the worker (`VmHWM`) and the time per
+sentence, compared with batches of 100. Results: results/streams.json.
 """
 
 import time
@@ -83,7 +83,7 @@ def peak(server: Running) -> float:
 
 
 def large(texts: Sequence[str], kind: Kind) -> dict[str, float]:
-    """Post one batch to a new service."""
+    """Post one batch to a new service; return time and memory."""
     with running(SERVICE, **LIMITS) as server:
         post(server, texts[:SMALL], kind)
         before = peak(server)
@@ -97,7 +97,7 @@ def large(texts: Sequence[str], kind: Kind) -> dict[str, float]:
 
 
 def small(texts: Sequence[str], kind: Kind) -> dict[str, float]:
-    """Post batches of 100."""
+    """Post batches of 100 to a new service; return time and memory."""
     with running(SERVICE, **LIMITS) as server:
         post(server, texts[:SMALL], kind)
         batches = [texts[i * SMALL : (i + 1) * SMALL] for i in range(REPEATED)]

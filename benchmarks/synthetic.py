@@ -1,4 +1,4 @@
-"""GloVe files of any size: words of realistic lengths, normally distributed values."""
+"""Write GloVe files of any size, with words of realistic lengths and normal values."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def words(count: int, seed: int = 1) -> list[str]:
 
 
 def write_glove(path: Path, count: int, width: int, seed: int = 1) -> None:
-    """Write the file."""
+    """Write a file of `count` words and vectors of `width` dimensions."""
     rng = np.random.default_rng(seed)
     vocabulary = words(count, seed)
     with path.open("wb") as out:

@@ -1,12 +1,13 @@
-"""Private memory of a worker and time of thirty lookups, for several vocabulary indexes.
+"""Measure a worker's private memory and the time of thirty lookups, for several vocabulary indexes.
 
     python benchmarks/vocabulary.py [--words 400000] [--rounds 5]
 
-Every run is a new process that forks two workers, like gunicorn's master. Both look up every word
-once; then the first reports the growth of its private memory (Private_Dirty + Private_Clean) and of
-its proportional set size (PSS) in /proc/self/smaps_rollup since the fork, and the time of lookups.
-A `forked` index exists before the fork; otherwise each worker reads or builds it. The indexes run
-in turn. marisa-trie is skipped if it is not installed. Results: results/vocabulary.json.
+Each run is a new process that forks two workers, like gunicorn's master. Both workers look up every
+word once. Then the first worker reports how much its private memory (Private_Dirty + Private_Clean)
+and its proportional set size (PSS) in /proc/self/smaps_rollup have grown since the fork, and the
+time of lookups. A `forked` index is built before the fork; otherwise each worker reads or builds
+it. The indexes run in turn. marisa-trie is skipped if it is not installed. Results:
+results/vocabulary.json.
 """
 
 import multiprocessing
@@ -52,14 +53,14 @@ class Dict:
 
 
 class Trie:
-    """A marisa-trie with the row of each key; NUL would end a key."""
+    """A marisa-trie with the row of each key. NUL, which would end a key, is replaced."""
 
     def __init__(self, trie: Any, rows: np.ndarray) -> None:
         self._trie, self._rows = trie, rows.data
 
     @classmethod
     def built(cls, folder: Path) -> "Trie":
-        """Build it from the words."""
+        """Build the trie from the words."""
         import marisa_trie  # noqa: PLC0415 - optional
 
         keys = list(words_of(folder))
@@ -96,13 +97,13 @@ def index_mapped(folder: Path) -> Lookup:
 
 
 def index_built(folder: Path) -> Lookup:
-    """Build Polyseme's index in memory from the text."""
+    """Build Polyseme's index in memory from the file of words."""
     text = map_file((folder / VOCABULARY).open("rb"))
     return Vocabulary.of(text)
 
 
 class Variant(NamedTuple):
-    """An index, and whether it is made before the fork."""
+    """An index, and whether it is built before the fork."""
 
     make: Callable[[Path], Lookup]
     forked: bool
@@ -121,7 +122,7 @@ VARIANTS = {
 
 
 def words_of(folder: Path) -> Iterator[str]:
-    """Yield the words."""
+    """Yield the words of a model."""
     with (folder / VOCABULARY).open("rb") as file:
         for line in file:
             yield line[:-1].decode()
@@ -136,7 +137,7 @@ def memory() -> dict[str, float]:
 
 
 def seconds(lookup: Lookup, sentences: list[list[str]]) -> float:
-    """Return the median time of a sentence."""
+    """Return the median time to look up the words of a sentence."""
     times = []
     for sentence in sentences:
         started = time.perf_counter()
@@ -155,8 +156,8 @@ def sentences_of(folder: Path) -> list[list[str]]:
 def work(
     variant: Variant, folder: Path, lookup: Lookup | None, barrier: Barrier, results: Any
 ) -> None:
-    """Run a worker; only the first of the two has a `results` queue."""
-    few = variant.make(folder.parent / FEW)  # warm-up: code is not measured
+    """Run a worker; only the first worker has a `results` queue."""
+    few = variant.make(folder.parent / FEW)  # loads the code, which is not measured
     for word in words_of(folder.parent / FEW):
         few.row(word)
     before, started = memory(), time.perf_counter()
@@ -175,7 +176,7 @@ def work(
 
 
 def serve(name: str, folder: Path, results: Any) -> None:
-    """Run the master: make the index before the fork or not, then fork two workers."""
+    """Run the master: build the index if the variant is `forked`, then fork two workers."""
     variant, barrier = VARIANTS[name], _FORK.Barrier(2)
     lookup = variant.make(folder) if variant.forked else None
     arguments = [(variant, folder, lookup, barrier, queue) for queue in (results, None)]

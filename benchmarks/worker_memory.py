@@ -1,10 +1,10 @@
-"""Memory of one, two and eight workers, under load and 10,000 requests later.
+"""Measure the memory of one, two and eight workers, under load and 10,000 requests later.
 
     python benchmarks/worker_memory.py [--words 400000] [--width 100] [--requests 10000]
 
-Serves a synthetic GloVe model and posts sentences of thirty of its words. PSS and private dirty
-memory are from /proc/PID/smaps_rollup, summed over gunicorn's master and its workers. Results:
-results/worker_memory.json.
+The service has a synthetic GloVe model, and clients post sentences of thirty of its words. PSS and
+private dirty memory are from /proc/PID/smaps_rollup, summed over gunicorn's master and its workers.
+Results: results/worker_memory.json.
 """
 
 import tempfile

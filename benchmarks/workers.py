@@ -1,10 +1,10 @@
-"""Gunicorn's worker classes, by number of threads, with kept and new connections.
+"""Compare gunicorn's worker classes, by number of threads, with kept and new connections.
 
     python benchmarks/workers.py [--rounds 3] [--seconds 2] [--workers 2]
 
-`/v1/encode` of 20 words in base64, from 8 and from 64 clients, on kept and on new connections; and
-from 54 clients while 10 others take two seconds to send each request. All worker classes run in
-turn; the figures are medians. gevent and tornado would be new dependencies, and the ASGI worker
+8 or 64 clients post 20 words to `/v1/encode` for base64, on kept or on new connections; or 54
+clients do so while 10 other clients take two seconds to send each request. All worker classes run
+in turn; the figures are medians. gevent and tornado would be new dependencies, and the ASGI worker
 does not run Flask. Results: results/workers.json.
 """
 
@@ -34,7 +34,7 @@ SLOW = 10
 
 
 class Case(NamedTuple):
-    """Numbers of clients, and whether they keep connections."""
+    """The numbers of clients, and whether connections are kept."""
 
     connections: int
     kept: bool
@@ -52,7 +52,7 @@ CASES = {
 
 
 def run(server: Running, bodies: Path, case: Case, seconds: int) -> tuple[Posted, int]:
-    """Run once; return the result and the number of responses to slow clients."""
+    """Run a case once; return the result and the number of responses to slow clients."""
     posting = Posting(bodies, accept("base64"), case.connections, seconds, case.kept)
     body = bodies.read_bytes().splitlines()[0]
     with slow_clients(case.slow, f"{server.address}/v1/encode", body) as answered:
@@ -69,7 +69,7 @@ def measured(
     for _ in range(rounds):
         for case, how in CASES.items():
             for name, server in servers.items():
-                # Twice as long as a slow client needs to send.
+                # A slow client needs two seconds to send a request.
                 some = max(seconds, 4) if how.slow else seconds
                 runs.setdefault((name, case), []).append(run(server, bodies, how, some))
     found: dict[str, dict[str, Any]] = {name: {} for name in servers}

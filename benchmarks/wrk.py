@@ -1,4 +1,4 @@
-"""Requests from many connections at once, by wrk (https://github.com/wg/wrk)."""
+"""Send requests on many connections at the same time with wrk (https://github.com/wg/wrk)."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ from gunicorns import Running
 _SCRIPT = Path(__file__).parent / "posting.lua"
 _TRIES = 200
 _POLLS, _PAUSE = 50, 0.02
-"""The number of checks whether all kept connections are accepted, and the seconds between them."""
+"""The number of checks whether all connections are accepted, and the seconds between checks."""
 
 
 class Posted(NamedTuple):
@@ -27,7 +27,7 @@ class Posted(NamedTuple):
     errors: int
     """responses that are not 2xx, broken connections and timeouts"""
     busiest: float
-    """the largest share of the connections at one worker, from 0 to 1"""
+    """the share of the connections at the worker that has most of them, from 0 to 1"""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Posting:
     """The options of a run of wrk."""
 
     bodies: Path
-    """a body in each line, posted in turn"""
+    """a file with a body in each line, which are posted in turn"""
     accept: str
     connections: int
     seconds: int
     kept: bool = True
-    """whether connections are kept, instead of a new one for each request"""
+    """whether connections are kept; otherwise each request opens a new one"""
 
     def command(self, url: str) -> list[str]:
         """Return the command line of wrk."""
@@ -53,32 +53,32 @@ class Posting:
 
 
 def post(server: Running, path: str, posting: Posting, *, shared: bool = False) -> Posted:
-    """Post for some seconds.
+    """Post for `posting.seconds`.
 
     A kept connection stays with the worker that accepted it, and one worker may accept nearly all
-    of them. `shared` repeats the run until each worker has at least half of its share.
+    connections. `shared` repeats the run until each worker has at least half of its share.
     """
     for _ in range(_TRIES):
         with subprocess.Popen(  # noqa: S603 - our own command
             posting.command(server.address + path), stdout=subprocess.PIPE
         ) as process:
-            each = _settled(server, posting)
-            if shared and 2 * len(each) * min(each) < posting.connections:
+            counts = _connections(server, posting)
+            if shared and 2 * len(counts) * min(counts) < posting.connections:
                 process.terminate()
                 continue
             out, _ = process.communicate()
-        return _posted(out, max(each) / max(sum(each), 1))
+        return _posted(out, max(counts) / max(sum(counts), 1))
     raise SystemExit("The workers did not share the connections; try another number of them.")
 
 
-def _settled(server: Running, posting: Posting) -> list[int]:
-    """Return the connections of each worker, once all are accepted, or after a timeout."""
+def _connections(server: Running, posting: Posting) -> list[int]:
+    """Wait until all connections are accepted; return the number of connections of each worker."""
     for _ in range(_POLLS if posting.kept else 1):
         time.sleep(_PAUSE)
-        each = server.connections()
-        if sum(each) >= posting.connections:
+        counts = server.connections()
+        if sum(counts) >= posting.connections:
             break
-    return each
+    return counts
 
 
 def _posted(out: bytes, busiest: float) -> Posted:

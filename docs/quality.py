@@ -218,7 +218,7 @@ def context_words() -> list[str]:
     ]
 
 
-_KINDS = ("looks_at", "static", "contextual")  # keys of models/results/examples.json
+_KINDS = ("attends_to", "static", "contextual")  # keys of models/results/examples.json
 
 
 def _words(pairs: Sequence[tuple[str, float]]) -> str:

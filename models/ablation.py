@@ -1,14 +1,14 @@
-"""Ablation of the parts of a model, on text that the evaluation sets do not contain.
+"""Measure the parts of a model by ablation, on text that the evaluation sets do not contain.
 
     python models/ablation.py --senses FOLDER [--model NAME] [--output FILE.json]
 
-FOLDER contains `google_wsd.tar.xz`: SemCor and MASC with dictionary senses. The measures are the
-macro-F1 of the nearest sense centroid in five folds, averaged over the nouns that have two senses
-with eight occurrences each, and for all lemmas the probability that two occurrences of one sense
-are nearer than two of different senses (ROC AUC). The words of CoarseWSD-20 are excluded. A sample
-of the lemmas is measured, which takes minutes. Each value has a standard error over lemmas, and
-each variant the much smaller one of its difference from the model on the same occurrences. For a
-model trained on sense tags, only held-out lemmas are measured.
+FOLDER contains `google_wsd.tar.xz`: SemCor and MASC with dictionary senses. The measures are, for
+nouns that have two senses with eight occurrences each, the mean macro-F1 of the nearest sense
+centroid in five folds; and for all lemmas, the probability that two occurrences with the same sense
+are nearer than two with different senses (ROC AUC). The words of CoarseWSD-20 are excluded. A
+sample of the lemmas is measured, which takes minutes. Each value, and each difference of a variant
+from the model on the same occurrences, has a standard error over lemmas. For a model trained on
+sense tags, only held-out lemmas are measured.
 """
 
 import tarfile
@@ -48,10 +48,10 @@ LEFT_OUT = frozenset(
         *("hood", "java", "mole", "pitcher", "pound", "seal", "spring", "square", "trunk", "yard"),
     ]
 )
-LONGEST = 200
-"""Maximum number of words in a sentence."""
+MAX_WORDS = 200
+"""Maximum number of words in a sentence; longer ones are skipped."""
 OCCURRENCES, OF_LEMMA = 9000, 48
-"""Approximate number of occurrences to measure, in total and of one lemma."""
+"""Approximate numbers of occurrences to measure, in total and of each lemma."""
 PACKAGES = ("numpy", "scikit-learn", "scipy")
 
 
@@ -74,7 +74,7 @@ def sentences(archive: Path) -> Iterator[list[ET.Element]]:
 
 
 def read(archive: Path) -> tuple[list[list[str]], list[Tagged]]:
-    """Return the sentences as words, and every word that has a sense."""
+    """Return the words of each sentence, and all tagged words."""
     texts, tagged = [], []
     for words in sentences(archive):
         for place, word in enumerate(words):
@@ -83,11 +83,11 @@ def read(archive: Path) -> tuple[list[list[str]], list[Tagged]]:
                 tagged.append((len(texts), place, f"{lemma}/{word.get('pos')}", sense))
         texts.append([word.get("text") or "" for word in words])
     measured = by_lemma(tagged)
-    return texts, [one for one in tagged if one[2] in measured and len(texts[one[0]]) <= LONGEST]
+    return texts, [one for one in tagged if one[2] in measured and len(texts[one[0]]) <= MAX_WORDS]
 
 
 def known(texts: list[list[str]], tagged: list[Tagged], model: Model) -> list[Tagged]:
-    """Return the tagged words in the model's vocabulary, of lemmas that can be measured."""
+    """Return the tagged words in the model's vocabulary whose lemmas can be measured."""
     words = [texts[sentence][place] for sentence, place, _, _ in tagged]
     found = resolve_all(words, model.vocabulary)
     kept = [one for one, token in zip(tagged, found, strict=True) if token.row is not None]
@@ -96,7 +96,7 @@ def known(texts: list[list[str]], tagged: list[Tagged], model: Model) -> list[Ta
 
 
 def held_out(tagged: list[Tagged], training: Mapping[str, Any]) -> list[Tagged]:
-    """Return the tagged words of the lemmas that were held out of the model's training, if any."""
+    """Return the tagged words of held-out lemmas, or all if the model was trained without tags."""
     recipe, data = training.get("recipe", {}), training.get("data", {})
     part, split = recipe.get("held_out", 0), recipe.get("split", 0)
     if not data.get("tags") or not part:
@@ -107,10 +107,7 @@ def held_out(tagged: list[Tagged], training: Mapping[str, Any]) -> list[Tagged]:
 
 
 def sample(tagged: list[Tagged], most: int) -> list[Tagged]:
-    """Return a random sample of lemmas, and of the occurrences of each.
-
-    In the order of the text, so that a sentence is read once.
-    """
+    """Return a random sample of lemmas and of their occurrences, in the order of the text."""
     rng = np.random.default_rng(SEED)
     lemmas, chosen = by_lemma(tagged), []
     of_lemma = max(OF_LEMMA, most // max(1, len(lemmas)))
@@ -146,7 +143,7 @@ def embed(
 def sentences_of(
     model: Model, texts: list[list[str]], tagged: Sequence[Tagged], fold: Callable[[str], str] = str
 ) -> dict[int, SentenceArrays]:
-    """Return the engine's arrays of the sentences of the tagged words, passed through `fold`."""
+    """Return the engine's arrays of the sentences of tagged words; `fold` is applied to words."""
     numbers = sorted({sentence for sentence, *_ in tagged})
     return {
         number: model.sentence(resolve_all(map(fold, texts[number]), model.vocabulary))
@@ -161,7 +158,7 @@ def run(
     layers: dict[str, Layer],
     fold: Callable[[str], str] = str,
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield each variant of one layer and its measures on all tagged words, in %."""
+    """Yield the name of each layer and its measures on all tagged words, in %."""
     of_number, lemmas = sentences_of(model, texts, tagged, fold), by_lemma(tagged)
     pairs = pairs_of(lemmas)
     for name, layer in layers.items():
@@ -172,7 +169,7 @@ def run(
 def ablation(
     model: Model, texts: list[list[str]], tagged: list[Tagged]
 ) -> Iterator[tuple[str, dict[str, dict[str, float]]]]:
-    """Yield each variant of a model and its measures, with those of the model, in %."""
+    """Yield the names and the measures in % of the model and of each variant."""
     lemmas = by_lemma(tagged)
     pairs = pairs_of(lemmas)
     stacks = variants(model)
@@ -189,7 +186,7 @@ def ablation(
 def document(
     model: Model, tagged: list[Tagged], found: dict[str, object], *, unseen: bool
 ) -> dict[str, object]:
-    """Return the results and the data that they were measured on."""
+    """Return a JSON document of the results and the data."""
     lemmas = by_lemma(tagged)
     return {
         "model": model.manifest.name,
@@ -216,25 +213,25 @@ def fingerprints(model: Model) -> dict[str, str]:
 @click.option("--senses", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--model", "name", default="wiki-en", show_default=True)
 @click.option("--models-dir", type=click.Path(path_type=Path))
-@click.option("--occurrences", default=OCCURRENCES, show_default=True, help="At most.")
+@click.option("--occurrences", default=OCCURRENCES, show_default=True, help="Maximum number.")
 @click.option("--output", type=click.Path(path_type=Path))
 def main(
     senses: Path, name: str, models_dir: Path | None, occurrences: int, output: Path | None
 ) -> None:
     """Measure a model and every variant of it."""
     model = Registry.of(models_dir, name).model()
-    texts, everything = read(senses / "google_wsd.tar.xz")
-    everything = known(texts, everything, model)
-    apart = held_out(everything, model.manifest.training)
-    tagged = sample(apart, occurrences)
+    texts, words = read(senses / "google_wsd.tar.xz")
+    words = known(texts, words, model)
+    unseen = held_out(words, model.manifest.training)
+    tagged = sample(unseen, occurrences)
     found: dict[str, object] = {}
     for variant, measured in ablation(model, texts, tagged):
         found[variant] = measured
         click.echo(f"{variant:<34} {measured}")
     if output:
-        told = document(model, tagged, found, unseen=len(apart) < len(everything))
+        results = document(model, tagged, found, unseen=len(unseen) < len(words))
         style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        output.write_bytes(orjson.dumps(told, option=style))
+        output.write_bytes(orjson.dumps(results, option=style))
 
 
 if __name__ == "__main__":

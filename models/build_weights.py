@@ -3,13 +3,13 @@
     python models/build_weights.py --vectors FOLDER --tags ARCHIVE --data FOLDER [--corpus FILE]…
         [--models-dir FOLDER] [--only NAME]… [--setting SETTING]…
 
-For each file of `FILES`: an import with the closed form, one `polyseme train` for each of
-`SETTINGS`, and the tensors of the setting that is best on held-out lemmas, without the word bias,
-as `models/weights/NAME.safetensors`. They are imported with `--weights` and compared with the
-closed form on CoarseWSD-20 and WiC in --data; the results are `models/results/weights.json` and the
-table of `models/weights/README.md`. These results select nothing, except that weights that are
-worse on both sets, or not better on held-out lemmas, are not shipped. Models that exist in
---models-dir are not trained again.
+The script imports each file of `FILES` with the closed form, runs `polyseme train` for each of
+`SETTINGS`, and writes the tensors of the setting that is best on held-out lemmas, without the word
+bias, as `models/weights/NAME.safetensors`. It then imports them with `--weights`, compares them
+with the closed form on CoarseWSD-20 and WiC in --data, and writes the results to
+`models/results/weights.json` and the table of `models/weights/README.md`. Weights that are worse on
+both sets, or not better on held-out lemmas, are not shipped; apart from that, the results select
+nothing. Models that exist in --models-dir are not trained again.
 """
 
 import json
@@ -47,7 +47,7 @@ FILES = {
     "glove-twitter-25": "glove.twitter.27B.25d.12k.txt.gz",
     "word2vec-google-news-300": "GoogleNews.8k.300d.bin.gz",
 }
-"""Files with the first rows of gensim-data's vectors, by their names in gensim-data."""
+"""Names of vectors in gensim-data, and files with their first rows."""
 STEPS = 400
 SETTINGS: dict[str, tuple[str, ...]] = {
     "one-head": ("--init", "model"),
@@ -55,7 +55,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "two-heads": ("--init", "closed-form", "--heads", "2"),
 }
 PLAIN = "one-head"
-"""The setting that starts from an imported closed form, whose scores are the baseline."""
+"""The setting that starts from the imported closed form. The initial scores are the baseline."""
 LICENCE = "CC BY 4.0, the Polyseme authors; learned with Google's sense annotations (CC BY 4.0)"
 BEGIN, END = "<!-- table of ../results/weights.json -->", "<!-- end of the table -->"
 Train = Callable[[str, str], Path]
@@ -63,14 +63,14 @@ Document = dict[str, Any]
 
 
 def imported(file: Path, folder: Path, weights: Path | None = None) -> Path:
-    """Import a file as `polyseme models import` does, unless the model exists."""
+    """Import a file like `polyseme models import`, unless the folder exists; return the folder."""
     if not folder.exists():
         import_vectors(file, folder, ImportOptions(weights=weights), Progress())
     return folder
 
 
 def trained(models: Path, sources: list[str], name: str, setting: str) -> Path:
-    """Train a setting from the model of a name, unless the result exists."""
+    """Train a model with a setting, unless the result exists; return the folder of the result."""
     folder = models / f"{name}.{setting}"
     if not folder.exists():
         given = ["--model", name, "--models-dir", str(models), "--output", folder.name, *sources]
@@ -84,7 +84,7 @@ def trained(models: Path, sources: list[str], name: str, setting: str) -> Path:
 
 
 def score(model: Model) -> float:
-    """Return the score on held-out lemmas: the sum of AUC and macro-F1."""
+    """Return the sum of AUC and macro-F1 on held-out lemmas."""
     kept = model.manifest.training["held_out"]["kept"]
     return float(kept["auc"] + kept["macro_f1"])
 
@@ -94,8 +94,8 @@ def _gains(held_out: Mapping[str, Mapping[str, float]]) -> list[float]:
     return [kept[name] - before[name] for name in ("auc", "macro_f1")]
 
 
-def serialised(model: Model) -> bytes:
-    """Return the weights without the tensors that depend on the vocabulary."""
+def serialized(model: Model) -> bytes:
+    """Return a safetensors file of the weights, without the tensors that depend on the words."""
     tensors = {
         name: np.ascontiguousarray(tensor, np.float32)
         for name, tensor in tensors_from_layers(list(model.layers)).items()
@@ -106,7 +106,7 @@ def serialised(model: Model) -> bytes:
 
 
 def sorted_header(content: bytes) -> bytes:
-    """Return a safetensors file with a sorted header; that of the library varies between runs."""
+    """Return a safetensors file with a sorted header; the library's order varies between runs."""
     size = int.from_bytes(content[:8], "little")
     header = orjson.loads(content[8 : 8 + size])
     head = orjson.dumps(header, option=orjson.OPT_SORT_KEYS)
@@ -115,12 +115,12 @@ def sorted_header(content: bytes) -> bytes:
 
 
 def measured(model: Model, coarse: Files, in_context: Files) -> Document:
-    """Return how well a model separates senses, for the words and pairs in its vocabulary."""
+    """Return a model's measures on the words and pairs in its vocabulary."""
     source = LocalSource(model)
     words, pairs = known_words(coarse, source.knows), known_pairs(in_context, source.knows)
     (one,) = systems(model, ("model",)).values()
-    asked = coarse_set.occurrences_in(words) + pair_set.occurrences_in(pairs)
-    table = tabulate(source, {"model": one.readers[0]}, asked)["model"]
+    occurrences = coarse_set.occurrences_in(words) + pair_set.occurrences_in(pairs)
+    table = tabulate(source, {"model": one.readers[0]}, occurrences)["model"]
     return {
         "coarsewsd": coarse_set.coarsewsd(words, table).rounded(),
         "wic": pair_set.wic(pairs, table).rounded(),
@@ -129,9 +129,9 @@ def measured(model: Model, coarse: Files, in_context: Files) -> Document:
 
 def verdict(found: Document) -> Document:
     """Return where trained weights are better than the closed form, and whether to ship them."""
-    closed, own = found["closed form"], found["trained"]
-    coarse = own["coarsewsd"]["macro_f1"] >= closed["coarsewsd"]["macro_f1"]
-    pairs = own["wic"]["dev_accuracy"] >= closed["wic"]["dev_accuracy"]
+    closed, trained = found["closed form"], found["trained"]
+    coarse = trained["coarsewsd"]["macro_f1"] >= closed["coarsewsd"]["macro_f1"]
+    pairs = trained["wic"]["dev_accuracy"] >= closed["wic"]["dev_accuracy"]
     held_out = all(one > 0 for one in _gains(found["held_out"]))
     return {
         "better_on_held_out_lemmas": held_out,
@@ -151,7 +151,7 @@ def learned(
     best = max(tried, key=lambda name: score(tried[name]))
     manifest = tried[best].manifest
     held_out = {name: one.manifest.training["held_out"] for name, one in tried.items()}
-    said = {
+    facts = {
         "file": {"name": file.name, "sha256": manifest.training["of_base"]["file"]["sha256"]},
         "setting": best,
         "options": [*SETTINGS[best], "--steps", str(STEPS)],
@@ -161,23 +161,23 @@ def learned(
         "held_out": {**held_out[best], "before": held_out[PLAIN]["before"]},
         "tried": {name: one["kept"] for name, one in held_out.items()},
     }
-    return serialised(tried[best]), said
+    return serialized(tried[best]), facts
 
 
-def beside(file: Path, name: str, models: Path, weights: bytes, sets: list[Files]) -> Document:
-    """Measure the closed form, and the trained weights after an import."""
+def comparison(file: Path, name: str, models: Path, weights: bytes, sets: list[Files]) -> Document:
+    """Return the measures of the closed form, and of the trained weights after an import."""
     with tempfile.TemporaryDirectory() as scratch:
-        given = Path(scratch) / "given.safetensors"
-        given.write_bytes(weights)
-        own = read_model(imported(file, Path(scratch) / name, given))
+        path = Path(scratch) / "weights.safetensors"
+        path.write_bytes(weights)
+        model = read_model(imported(file, Path(scratch) / name, path))
         return {
             "closed form": measured(read_model(models / name), *sets),
-            "trained": measured(own, *sets),
+            "trained": measured(model, *sets),
         }
 
 
 def table(document: Document) -> str:
-    """Return the table of the page: the gain by trained weights."""
+    """Return the Markdown table of the closed form and the trained weights."""
     lines = [
         "| weights | | held-out AUC / macro-F1 | CoarseWSD accuracy / macro-F1 | WiC train / dev |",
         "|---|---|---|---|---|",
@@ -200,12 +200,12 @@ def _pair(found: Mapping[str, float], first: str, second: str) -> str:
 
 
 def ship(name: str, weights: bytes, found: Document) -> None:
-    """Write one file of weights and its results; remove the file if it is not shipped."""
-    place = WEIGHTS / f"{name}.safetensors"
+    """Write a file of weights and its results; remove the file if it is not shipped."""
+    path = WEIGHTS / f"{name}.safetensors"
     if found["shipped"]:
-        place.write_bytes(weights)
+        path.write_bytes(weights)
     else:
-        place.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
     known = orjson.loads(RESULTS.read_bytes()) if RESULTS.exists() else {}
     known = {each: known[each] for each in FILES if each in known and each != name} | {name: found}
     style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
@@ -223,17 +223,17 @@ _path = click.Path(path_type=Path, exists=True)
 @click.command()
 @click.option("--vectors", type=_path, required=True, help="The folder of the vector files.")
 @click.option("--tags", type=_path, required=True, help="Sentences with tagged senses.")
-@click.option("--corpus", type=_path, multiple=True, help="Text, to learn from as well.")
+@click.option("--corpus", type=_path, multiple=True, help="Plain text for the training.")
 @click.option("--data", type=_path, required=True, help="The folder of CoarseWSD-20 and WiC.")
-@click.option("--models-dir", type=click.Path(path_type=Path), help="Where the models are kept.")
-@click.option("--only", multiple=True, type=click.Choice(list(FILES)), help="Only these.")
+@click.option("--models-dir", type=click.Path(path_type=Path), help="The folder of the models.")
+@click.option("--only", multiple=True, type=click.Choice(list(FILES)), help="Vectors to train.")
 @click.option(
     "--setting",
     "settings",
     multiple=True,
     type=click.Choice(list(SETTINGS)),
     default=list(SETTINGS),
-    help=f"Only these are tried, and {PLAIN}.",
+    help=f"Settings to try, besides {PLAIN}.",
 )
 def main(
     vectors: Path,
@@ -244,7 +244,7 @@ def main(
     only: tuple[str, ...],
     settings: tuple[str, ...],
 ) -> None:
-    """Train, measure and ship."""
+    """Train and measure weights, and write those that are better."""
     sources = ["--tags", str(tags), *(part for one in corpus for part in ("--corpus", str(one)))]
     sets = [read_archive(data / f"{name}.tar.xz") for name in ("coarsewsd", "wic")]
     with tempfile.TemporaryDirectory() as scratch:
@@ -252,8 +252,8 @@ def main(
         for name in only or FILES:
             file = vectors / FILES[name]
             train = partial(trained, models, sources)
-            weights, said = learned(file, models / name, settings, train)
-            found = {**said, **beside(file, name, models, weights, sets)}
+            weights, facts = learned(file, models / name, settings, train)
+            found = {**facts, **comparison(file, name, models, weights, sets)}
             found |= verdict(found)
             ship(name, weights, found)
             click.echo(f"{name}: {'shipped' if found['shipped'] else 'not shipped'}")

@@ -5,14 +5,14 @@
 1. `wiki_text.py` reads every `*.txt.zst` of the corpus folder, a paragraph per line, counts words,
    and selects the vocabulary;
 2. gensim trains skip-gram vectors on one thread, so that runs on one machine give identical files
-   (PYTHONHASHSEED=0 is set by the Makefile);
+   (the Makefile sets PYTHONHASHSEED=0);
 3. `wiki_start.py` initializes the heads in closed form;
 4. `polyseme train` trains weights and vectors on the sense tags (--tags) and the same text, with
    `wiki-en-recipe.json`; without tags, this step is skipped;
-5. the values are folded into the vectors, the rows are quantized to int8, subword vectors are
-   fitted to them, and `models/wiki-en` is written.
+5. the values are folded into the vectors, which are quantized to int8, subword vectors are fitted,
+   and `models/wiki-en` is written.
 
-Each step stores its result in the work folder, and is skipped if that exists.
+Steps 1 to 4 store their results in the work folder, and are skipped if the results exist.
 """
 
 import json
@@ -42,7 +42,7 @@ from polyseme.training.closed_form import fold_values, informativeness
 WIDTH, EPOCHS, SEED = 300, 4, 1
 WORD2VEC = {"sg": 1, "negative": 5, "window": 6, "sample": 1e-4, "min_count": 1, "workers": 1}
 BUCKETS = 38_000
-"""Rows of n-grams: as many as 45 MB hold beside the rest of the model."""
+"""Number of n-gram vectors, chosen so that the model has at most 45 MB."""
 HERE = Path(__file__).parent
 RECIPE = HERE / "wiki-en-recipe.json"
 STARTED, TRAINED = "wiki-en-start", "wiki-en-trained"
@@ -62,20 +62,20 @@ https://github.com/google-research-datasets/word_sense_disambigation_corpora
 
 
 class Report(CallbackAny2Vec):
-    """One line after each epoch."""
+    """A gensim callback that prints a line after each epoch."""
 
     def __init__(self) -> None:
         self.started, self.epoch = time.monotonic(), 0
 
     def on_epoch_end(self, model: Word2Vec) -> None:
-        """Say how far the training is."""
+        """Print the number of epochs and the elapsed time."""
         self.epoch += 1
         seconds = time.monotonic() - self.started
         click.echo(f"epoch {self.epoch} of {model.epochs} after {seconds:.0f} s", err=True)
 
 
 def train_vectors(work: Path, summary: dict[str, Any]) -> None:
-    """Train the vectors and keep them as `vectors.npy` in the work folder."""
+    """Train the vectors and save them as `vectors.npy` in the work folder."""
     model = Word2Vec(vector_size=WIDTH, seed=SEED, epochs=EPOCHS, **WORD2VEC)
     model.build_vocab_from_freq(summary["counts"], corpus_count=summary["lines"])
     model.train(
@@ -106,7 +106,7 @@ def frequencies_of(summary: dict[str, Any]) -> np.ndarray:
 
 
 def train_attention(work: Path, corpus: Path, tags: Path, recipe: Path) -> None:
-    """Run `polyseme train`."""
+    """Run `polyseme train` on the initial model, from the last checkpoint if there is one."""
     texts = [part for file in sorted(corpus.glob("*.txt.zst")) for part in ("--corpus", file)]
     command = [
         *(sys.executable, "-m", "polyseme", "train", "--models-dir", work, "--replace"),
@@ -141,7 +141,7 @@ def facts_of(summary: dict[str, Any], model: Model) -> dict[str, Any]:
 
 
 def write(work: Path, summary: dict[str, Any], data: Path | None, folder: Path) -> None:
-    """Write the model folder; if the evaluation data exists, with measures in the manifest."""
+    """Write the model folder; if `data` is given, with evaluation results in the manifest."""
     model = read_model(work / (TRAINED if (work / TRAINED).exists() else STARTED))
     values, layer = fold_values(model.vectors, model.layers[0])
     table, facts = quantize(values), facts_of(summary, model)
@@ -165,9 +165,9 @@ _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 
 @click.command()
 @click.option("--corpus", type=_folder, required=True)
-@click.option("--tags", type=click.Path(path_type=Path, exists=True), help="For step 4.")
+@click.option("--tags", type=click.Path(path_type=Path, exists=True), help="Tags for step 4.")
 @click.option("--recipe", type=click.Path(path_type=Path, exists=True), default=RECIPE)
-@click.option("--data", type=_folder, help="Evaluation sets, to be measured with.")
+@click.option("--data", type=_folder, help="Folder of evaluation sets to measure the model on.")
 @click.option("--work", type=click.Path(path_type=Path), default=Path("build/wiki-en"))
 @click.option("--output", type=click.Path(path_type=Path), default=HERE / "wiki-en")
 def main(

@@ -1,9 +1,8 @@
-"""The attention of a model in ten sentences, and the neighbors of words in context.
+"""Write the attention of a model in ten sentences, and the neighbors of words in context.
 
-    python models/examples.py [--model NAME] [--output FILE.json]
+    python models/examples.py [--model NAME] --output FILE.json
 
-The sentences are fixed, so that what a model does badly at is shown as well. docs/quality.md shows
-them.
+The sentences are fixed, so they also show a model's weaknesses. docs/quality.md has the results.
 """
 
 from pathlib import Path
@@ -40,12 +39,12 @@ WORDS = (
     ("spring", "the spring gave cold water to the village"),
     ("spring", "the flowers come out in early spring"),
 )
-"""A word and a sentence; the third is spelled like the fruit."""
+"""Pairs of a word and a sentence. The third is about the company, spelled like the fruit."""
 NEIGHBORS, MOST_ATTENDED, DIGITS = 6, 3, 3
 
 
 def attention(model: Model, text: str) -> dict[str, Any]:
-    """Return a sentence's tokens and the weights of every layer. -> [L, h, n, n] as lists"""
+    """Return the tokens of a sentence and the weights [L, h, n, n] of all layers, as lists."""
     tokens = tokenize(text, model.vocabulary, composes=model.composes)
     records = contextualize(model.sentence(tokens), model.layers, ("weights",)).records
     weights = [record["weights"].astype(float).round(DIGITS).tolist() for record in records]
@@ -53,15 +52,15 @@ def attention(model: Model, text: str) -> dict[str, Any]:
 
 
 def neighbors(model: Model) -> list[dict[str, Any]]:
-    """Return the words before and after context."""
-    asked = [Occurrence(text, word) for word, text in WORDS]
-    found = compare(model, asked, NEIGHBORS)
+    """Return the static and contextual neighbors of each word, and the similarities."""
+    occurrences = [Occurrence(text, word) for word, text in WORDS]
+    found = compare(model, occurrences, NEIGHBORS)
     similar = found.contextual_similarity.round(DIGITS).tolist()
-    told = [_told(one, text) for one, (_, text) in zip(found.occurrences, WORDS, strict=True)]
-    return [{**one, "similarity": row} for one, row in zip(told, similar, strict=True)]
+    rows = [_document(one, text) for one, (_, text) in zip(found.occurrences, WORDS, strict=True)]
+    return [{**one, "similarity": row} for one, row in zip(rows, similar, strict=True)]
 
 
-def _told(one: OccurrenceResult, text: str) -> dict[str, Any]:
+def _document(one: OccurrenceResult, text: str) -> dict[str, Any]:
     attended = [(key.text, key.weight) for key in one.attends_to[:MOST_ATTENDED]]
     return {
         "text": text,
@@ -69,7 +68,7 @@ def _told(one: OccurrenceResult, text: str) -> dict[str, Any]:
         "shift": round(one.shift, DIGITS),
         "static": _rounded([(near.word, near.similarity) for near in one.static_neighbors]),
         "contextual": _rounded([(near.word, near.similarity) for near in one.contextual_neighbors]),
-        "looks_at": _rounded(attended),
+        "attends_to": _rounded(attended),
     }
 
 

@@ -1,6 +1,6 @@
-"""Plots of results: heatmaps of attention, learning curves, bars with controls.
+"""Plot results: heatmaps of attention, learning curves, and bars with controls.
 
-Each is a function of a document that a script wrote, and draws the same bytes of the same one.
+Each function plots a JSON document. Equal documents give equal bytes.
 """
 
 import io
@@ -12,7 +12,7 @@ from polyseme.evaluation.results import ResultRow, Results
 from polyseme.evaluation.statistics import IntervalEstimate
 
 CELL, LETTER, MARGIN = 20, 7.2, 8
-"""Pixels: of a cell, of a letter's width, and at the edges."""
+"""Sizes in pixels: side of a cell, width of a letter, margin."""
 FAINT = 0.02
 """Weights below this are not drawn."""
 STYLE = """\
@@ -21,15 +21,15 @@ text { font: 12px system-ui, sans-serif; fill: #24292f }
 @media (prefers-color-scheme: dark) { text { fill: #d0d7de } .cell { fill: #56b4e9 } }"""
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 SVG: Any = {"svg.hashsalt": "polyseme", "svg.fonttype": "none"}
-"""Equal data give equal bytes; text is stored as text, an eighth of the size of outlines."""
+"""Settings for equal bytes, and for text as text, which is an eighth of the size of outlines."""
 DASHES = ("-", "--", "-.", ":")
-"""Line styles; they change after every seven lines, when the colors repeat."""
+"""Line styles. The style changes when the colors repeat, after seven lines."""
 
 
 def heatmap(text: str, tokens: Sequence[str], weights: Sequence[Any]) -> str:
-    """Return the weights of every head, side by side; a row is a query token.
+    """Return an SVG with a heatmap of the attention weights [L, h, n, n] of each head.
 
-    weights: [L, h, n, n]
+    A row is a query token, a column a key token.
     """
     panels = [
         (_title(layer, head, weights), matrix)
@@ -48,7 +48,7 @@ def heatmap(text: str, tokens: Sequence[str], weights: Sequence[Any]) -> str:
             "role": "img",
         },
     )
-    ET.SubElement(svg, "title").text = f"What each word of “{text}” looks at"
+    ET.SubElement(svg, "title").text = f"Attention weights of the words in “{text}”"
     ET.SubElement(svg, "style").text = STYLE
     for row, token in enumerate(tokens):
         place = {"x": f"{label - 6:.0f}", "y": f"{top + CELL * (row + 0.7):.0f}"}
@@ -75,7 +75,7 @@ def _panel(
     most: float,
     title: str,
 ) -> None:
-    """Return one head; the opacity of a cell is the attention weight of its column's token."""
+    """Draw the heatmap of a head; the opacity of a cell is the attention weight."""
     left, top = corner
     side = CELL * len(tokens)
     if title:
@@ -101,7 +101,7 @@ def _panel(
 
 
 def curves(histories: Mapping[str, Sequence[Mapping[str, Any]]]) -> bytes:
-    """Held-out scores of training runs against their steps, as SVG."""
+    """Return an SVG plot of the held-out scores of training runs over their steps."""
     import matplotlib as mpl  # noqa: PLC0415 - an extra
     from matplotlib.figure import Figure as Canvas  # noqa: PLC0415
 
@@ -113,9 +113,9 @@ def curves(histories: Mapping[str, Sequence[Mapping[str, Any]]]) -> bytes:
             for number, (name, history) in enumerate(histories.items()):
                 points = [p for p in history if p.get(measure) is not None]
                 steps, values = ([p[key] for p in points] for key in ("step", measure))
-                colour = COLORS[number % len(COLORS)]
+                color = COLORS[number % len(COLORS)]
                 dashes = DASHES[number // len(COLORS) % len(DASHES)]
-                panel.plot(steps, values, dashes, color=colour, marker=".", label=name)
+                panel.plot(steps, values, dashes, color=color, marker=".", label=name)
             panel.set_xlabel("steps")
             panel.set_title(f"held-out lemmas: {head}", fontsize=10)
             panel.spines[["top", "right"]].set_visible(False)
@@ -133,7 +133,7 @@ def bars(
     task: Literal["coarsewsd", "wic"],
     base: float = 0.0,
 ) -> bytes:
-    """Return the plot of a document of `polyseme evaluate`, as with its `--plot`, as SVG."""
+    """Return an SVG plot of a document of `polyseme evaluate --json`."""
     import matplotlib as mpl  # noqa: PLC0415 - an extra
 
     from polyseme.evaluation.plots import plot_results  # noqa: PLC0415

@@ -1,7 +1,7 @@
-"""How well vectors separate senses, with standard errors over the sampled lemmas.
+"""Measure how well vectors separate senses, with standard errors over the sampled lemmas.
 
-Two measures: macro-F1 of the nearest sense centroid in five folds, the mean over the nouns; and the
-area under the curve of the cosine over pairs of occurrences of one lemma, same sense or another.
+The measures are the macro-F1 of the nearest sense centroid in five folds, averaged over nouns, and
+the area under the ROC curve of the cosine over pairs of occurrences of a lemma.
 """
 
 from collections import defaultdict
@@ -17,9 +17,9 @@ from polyseme.engine.arrays import Flags, Floats, Integers, unit
 
 FEWEST, FOLDS, PAIRS, SEED = 8, 5, 60_000, 1
 Tagged = tuple[int, int, str, str]
-"""sentence, position in it, lemma and part of speech, sense"""
+"""A tagged word: number of the sentence, position, lemma with part of speech, sense."""
 Lemmas = dict[str, tuple[Integers, Integers]]
-"""occurrences of each lemma, and the index of the sense of each"""
+"""Indices of the tagged words of each lemma, and the index of the sense of each."""
 
 
 class Pairs(NamedTuple):
@@ -58,12 +58,12 @@ def by_lemma(tagged: Sequence[Tagged]) -> Lemmas:
 
 
 def nouns_of(lemmas: Lemmas) -> list[tuple[Integers, Integers]]:
-    """Return the nouns."""
+    """Return the indices and senses of each noun."""
     return [pair for lemma, pair in lemmas.items() if lemma.endswith("/NOUN")]
 
 
 def centroids_f1(vectors: Floats, labels: Integers, rng: np.random.Generator) -> float:
-    """Macro-F1 of the nearest sense centroid in five folds. [m, d], [m] -> a number"""
+    """Return the macro-F1 of the nearest sense centroid in five folds. [m, d], [m] -> float"""
     folds = rng.permutation(len(labels)) % FOLDS
     guesses = np.empty_like(labels)
     for fold in range(FOLDS):
@@ -75,7 +75,7 @@ def centroids_f1(vectors: Floats, labels: Integers, rng: np.random.Generator) ->
 
 
 def pairs_of(lemmas: Lemmas) -> Pairs:
-    """Draw random pairs, equally many of each lemma on average."""
+    """Draw random pairs of occurrences; each lemma has the same expected number of pairs."""
     rng, all_ = np.random.default_rng(SEED), list(lemmas.values())
     drawn = []
     for lemma in rng.integers(len(all_), size=PAIRS):
@@ -87,7 +87,7 @@ def pairs_of(lemmas: Lemmas) -> Pairs:
 
 
 def separation(vectors: Floats, lemmas: Lemmas, pairs: Pairs) -> Separation:
-    """Measure unit vectors. [m, d] -> both measures"""
+    """Return both measures of unit vectors. [m, d]"""
     rng = np.random.default_rng(SEED)
     f1 = [centroids_f1(vectors[numbers], labels, rng) for numbers, labels in nouns_of(lemmas)]
     cosines = np.einsum("md,md->m", vectors[pairs.first], vectors[pairs.second])
@@ -97,11 +97,11 @@ def separation(vectors: Floats, lemmas: Lemmas, pairs: Pairs) -> Separation:
 
 
 def auc_influence(cosines: Floats, same: Flags, lemma: Integers, lemmas: int) -> Floats:
-    """Return each lemma's contribution to the AUC's error; the squares sum to its variance. -> [L]
+    """Return each lemma's contribution to the AUC's error; the squares sum to its variance. -> [l]
 
-    The structural components of clustered data (Obuchowski 1997): of a pair of one sense, the part
-    of the other pairs that is less alike; of any other, the part of these that is more alike; both
-    less the area, summed by lemma.
+    A contribution is a sum of structural components (Obuchowski 1997). That of a pair with the same
+    sense is the share of pairs with different senses that have a lower cosine, minus the AUC; that
+    of a pair with different senses the share of the others with a higher cosine, minus the AUC.
     """
     ranks, above = rankdata(cosines), np.empty(len(cosines))
     for kind in (same, ~same):
@@ -116,7 +116,7 @@ def auc_influence(cosines: Floats, same: Flags, lemma: Integers, lemmas: int) ->
 
 
 def figures(one: Separation, base: Separation | None = None) -> dict[str, dict[str, float]]:
-    """Return both measures in % with standard errors; with a base, also the paired difference."""
+    """Return both measures in % with standard errors, and the paired differences from `base`."""
     f1 = _figure(float(one.f1.mean()), _of_mean(one.f1))
     auc = _figure(one.auc, _of_sum(one.influence))
     if base is not None:

@@ -1,9 +1,9 @@
-"""Records of training runs for docs/quality.md, one file for each run.
+"""Write the record of a training run for docs/quality.md.
 
     python models/training_record.py FOLDER [--name TEXT] [--set KEY=VALUE]... [--evaluate DIR]
 
-FOLDER is a model that `polyseme train` wrote. The record is `models/results/training-NAME.json`;
-`--set` adds or replaces a setting (`--set corpus="Wikipedia"`), for what the manifest does not say.
+FOLDER is a model that `polyseme train` wrote. The record is `models/results/training-NAME.json`.
+`--set` adds or replaces a setting, such as `--set corpus="Wikipedia"`.
 """
 
 import re
@@ -21,7 +21,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def record(manifest: Manifest, name: str) -> dict[str, Any]:
-    """Return a record of the manifest."""
+    """Return the record of the training that a manifest describes."""
     training = manifest.training
     recipe, data, held_out = (training[key] for key in ("recipe", "data", "held_out"))
     return {
@@ -50,19 +50,19 @@ def record(manifest: Manifest, name: str) -> dict[str, Any]:
 def _settings(_context: Any, _option: Any, given: tuple[str, ...]) -> dict[str, Any]:
     pairs = [one.partition("=") for one in given]
     if not all(equals for _, equals, _ in pairs):
-        raise click.BadParameter("write KEY=VALUE.")
+        raise click.BadParameter("the form is KEY=VALUE.")
     return {key: int(value) if value.isdigit() else value for key, _, value in pairs}
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--name", help="What the page calls it; the model's name when left out.")
+@click.option("--name", help="Name of the run on the page; by default the model's name.")
 @click.option("--set", "settings", multiple=True, callback=_settings, metavar="KEY=VALUE")
 @click.option(
     "--evaluate",
     "data",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Measure it on CoarseWSD-20 and WiC in this folder, too.",
+    help="Folder of CoarseWSD-20 and WiC, to measure the model on.",
 )
 @click.option("--output", type=click.Path(path_type=Path, file_okay=False), default=RESULTS)
 def main(
@@ -71,7 +71,7 @@ def main(
     """Write the record of a trained model."""
     model = read_model(folder)
     if "held_out" not in model.manifest.training:
-        raise click.ClickException("polyseme train did not write this model: there is no record.")
+        raise click.ClickException("`polyseme train` did not write this model.")
     found = record(model.manifest, name or model.manifest.name)
     found["settings"] |= settings
     if data:

@@ -1,10 +1,10 @@
-"""Short training runs that differ in one option, for the ablation in docs/quality.md.
+"""Run short trainings with different options, for the ablation in docs/quality.md.
 
     python models/trials.py --corpus FOLDER --tags ARCHIVE --data FOLDER [--work build/wiki-en]
 
-Each starts where the bundled model starts (`wiki-en-start` in the work folder, which
-`build_wiki_en.py` leaves there) and is recorded by `training_record.py`. About 15 minutes on one
-core.
+Each trial starts from the initial model of the bundled model, `wiki-en-start`, which
+`build_wiki_en.py` writes into the work folder; `training_record.py` writes its record. All trials
+take about 15 minutes on one core.
 """
 
 import os
@@ -44,11 +44,11 @@ TRIALS: dict[str, tuple[str, dict[str, Any]]] = {
     "tags, feed-forward": ("tags", {**SHAPED, "feed_forward": 256}),
     "tags, at random": ("tags", {"init": "random", "heads": 4, "interpolate": 1.0}),
 }
-"""By name: the training data, and the differences from `SHORT`."""
+"""The training data and the differences from `SHORT` of each trial."""
 
 
 def train(name: str, work: Path, texts: list[Path], tags: Path) -> Path:
-    """Run one trial; return the folder of its model."""
+    """Run a trial; return the folder of its model."""
     kind, changes = TRIALS[name]
     slug = name.replace(",", "").replace(" ", "-")
     recipe = work / "trial.json"
@@ -67,8 +67,8 @@ def train(name: str, work: Path, texts: list[Path], tags: Path) -> Path:
     return work / f"trial-{slug}"
 
 
-def keep(name: str, folder: Path, data: Path) -> None:
-    """Record one trial."""
+def write_record(name: str, folder: Path, data: Path) -> None:
+    """Write the record of a trial."""
     command = [sys.executable, HERE / "training_record.py", folder, "--name", name]
     settings = ["--set", f"corpus={TRIALS[name][0]}", "--evaluate", data]
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "service")}
@@ -89,7 +89,7 @@ def main(corpus: Path, tags: Path, data: Path, work: Path, names: tuple[str, ...
     texts = sorted(corpus.glob("*.txt.zst"))
     for name in names or TRIALS:
         click.echo(name)
-        keep(name, train(name, work, texts, tags), data)
+        write_record(name, train(name, work, texts, tags), data)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Variants of a stack of layers: without each part, or with more or less of it."""
+"""Variants of a model's layers: without a part, or with a part stronger, weaker or replaced."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,27 +18,27 @@ STRENGTHS = {"× ⅓": 1 / 3, "× ⅔": 2 / 3, "× 2": 2.0}
 
 
 @dataclass(frozen=True)
-class Remembered(Projection):
-    """A projection that caches its last result, for variants that share it."""
+class CachedProjection(Projection):
+    """A projection that caches its last result, for variants that share the projection."""
 
     last: list[Floats] = field(default_factory=list, compare=False)
 
     def __call__(self, x: Floats) -> Floats:
-        """Project each row; reuse the result for the same array. [n, in] -> [n, out]"""
+        """Project each row, or return the cached result for the same array. [n, in] -> [n, out]"""
         if not self.last or self.last[0] is not x:
             self.last[:] = [x, super().__call__(x)]
         return self.last[1]
 
 
-def remembered(layer: Layer) -> Layer:
-    """Return the layer with projections that its variants share."""
+def with_cache(layer: Layer) -> Layer:
+    """Return the layer with cached projections."""
     parts = {name: getattr(layer, name) for name in ("query", "key", "value")}
-    return replace(layer, **{n: Remembered(p.weight, p.bias) for n, p in parts.items()})
+    return replace(layer, **{n: CachedProjection(p.weight, p.bias) for n, p in parts.items()})
 
 
 def variants(model: Model) -> dict[str, Layers]:
-    """Return the model's layers, and their variants by name, the model first."""
-    layers = [remembered(layer) for layer in model.layers]
+    """Return the model's layers, first, and their variants, by name."""
+    layers = [with_cache(layer) for layer in model.layers]
     d, found = model.manifest.dimension, {THE_MODEL: layers}
 
     def add(name: str, change: Callable[[Layer], Layer]) -> None:
@@ -69,16 +69,16 @@ def _of_shares(layers: Sequence[Layer]) -> dict[str, Layers]:
     def other(**changes: float) -> Layers:
         return [*layers[:-1], replace(layers[-1], residual=replace(residual, **changes))]
 
-    # In float32, 0.2 is not exactly 0.2.
-    apart = [share for share in SHARES if not np.isclose(share, residual.share)]
-    found = {f"static share {share:g}": other(share=share) for share in apart}
+    # The share of the model is float32, so 0.2 is not exactly 0.2.
+    others = [share for share in SHARES if not np.isclose(share, residual.share)]
+    found = {f"static share {share:g}": other(share=share) for share in others}
     if residual.position_share:
         found["no position in the residual"] = other(position_share=0.0)
     return found
 
 
 def _of_closed_form(layers: Sequence[Layer], model: Model) -> dict[str, Layers]:
-    """Return the closed form of the model's vectors: its values, its scores, both."""
+    """Return variants with the values, the scores, or both of the closed form."""
     first, vectors, d = layers[0], model.vectors, model.manifest.dimension
     key = attraction(vectors, frequencies_by_rank(len(vectors)))
     closed = closed_form(vectors, key, informative=model.word_bias is not None)
@@ -93,7 +93,7 @@ def _of_closed_form(layers: Sequence[Layer], model: Model) -> dict[str, Layers]:
 
 
 def _summed(layer: Layer, value: Projection, d: int) -> Layer:
-    """Return the layer with one value projection for all heads, which are summed."""
+    """Return the layer with the same value projection in all heads; the output is their mean."""
     if layer.heads == 1:
         return replace(layer, value=value, output=Projection())
     output = np.tile(np.eye(d, dtype=np.float32), (layer.heads, 1)) / np.float32(layer.heads)
@@ -101,7 +101,7 @@ def _summed(layer: Layer, value: Projection, d: int) -> Layer:
 
 
 def _scored_alike(layer: Layer, closed: Layer, d: int) -> Layer:
-    """Return the layer with the scores of another that has one head, in every head."""
+    """Return the layer with the scores of the layer `closed`, which has one head, in every head."""
     h, scoring = layer.heads, closed.scoring
     table = scoring.position_bias
     alike = replace(scoring, position_bias=None if table is None else np.repeat(table, h, axis=0))
@@ -110,7 +110,7 @@ def _scored_alike(layer: Layer, closed: Layer, d: int) -> Layer:
 
 
 def _tiled(projection: Projection, heads: int, d: int) -> Projection:
-    """Return the same projection for every head, side by side. [in, out] -> [in, h·out]"""
+    """Return a projection with the same columns for every head. [in, out] -> [in, h·out]"""
     if heads == 1:
         return projection
     weight, bias = weight_of(projection, d), projection.bias
@@ -118,7 +118,7 @@ def _tiled(projection: Projection, heads: int, d: int) -> Projection:
 
 
 def weight_of(projection: Projection, d: int) -> Floats:
-    """Return the weight, the identity where there is none. -> [in, out]"""
+    """Return the weight, or the identity if there is none. -> [in, out]"""
     return np.eye(d, dtype=np.float32) if projection.weight is None else projection.weight
 
 
@@ -130,7 +130,7 @@ def scored(layer: Layer, **changes: object) -> Layer:
 def attracting(layer: Layer, times: float, d: int) -> Layer:
     """Return the layer with the query's weights multiplied by `times`; 0 removes the query.
 
-    A query's bias stays: it asks the same of every key, whoever looks.
+    The bias is unchanged, because its part of the scores is the same for all query tokens.
     """
     weight = weight_of(layer.query, d) * np.float32(times)
     return replace(layer, query=Projection(weight, layer.query.bias))
@@ -150,7 +150,7 @@ def only_head(layer: Layer, head: int, d: int) -> Layer:
 
 
 def _block(width: int, heads: int, head: int) -> Floats:
-    """Return 1 for the columns of one head, 0 for the others. -> [h·v]"""
+    """Return 1 for the columns of a head, 0 for other columns. -> [h·v]"""
     edges = [number * width // heads for number in range(heads + 1)]
     start, stop = list(pairwise(edges))[head]
     kept = np.zeros(width, np.float32)

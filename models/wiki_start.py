@@ -1,11 +1,11 @@
-"""The initial weights of the bundled model's training: four heads in closed form.
+"""Compute the initial weights of the bundled model's training: four heads in closed form.
 
-Each head gives a quarter of the columns of the half-whitened vectors, so that what they give side
-by side stands where the static vectors stand and needs no output projection.
+The values of each head are a quarter of the columns of the half-whitened vectors, so the
+concatenated heads have the columns of the vectors and need no output projection.
 
-1. `wide`: nearness and informativeness, the closed form without association;
-2. `associating`: the same with association, in as many dimensions as a head's keys have;
-3. and 4. `left`, `right`: the words just before, and just after.
+1. The first head has the closed form's nearness and informativeness, without association.
+2. The second head also has association, reduced to the width of its keys.
+3. The third and the fourth head attend to the words just before and just after.
 """
 
 import numpy as np
@@ -25,13 +25,13 @@ from polyseme.training.closed_form import (
 HEADS, KEY_WIDTH, SEED = 4, 16, 1
 ASSOCIATING = 1
 FREQUENT = 30_000
-BESIDE = 4.0
-"""The offset of the scores of the other side, in a head for one side."""
+OFFSET = 4.0
+"""The difference in scores between the two sides of a word, in heads that attend to one side."""
 STRENGTHS = (1.0, 1.0, 0.6, 0.6)
 """The factor of each head's values."""
 WORD_BIAS = (1.1, 1.1, 0.15, 0.15)
 """The factor of the word bias in each head; small in heads for neighboring function words."""
-STILL = 0.05
+QUERY_SCALE = 0.05
 """The scale of random queries in heads whose keys are zero, so that gradients are not zero."""
 
 
@@ -43,19 +43,19 @@ def start(vectors: Floats, frequencies: Floats) -> Layer:
     assert key is not None  # noqa: S101 - for mypy
     top = _directions(vectors[:FREQUENT] @ key, frequencies[:FREQUENT])
     rng = np.random.default_rng(SEED)
-    queries = [STILL * rng.standard_normal(top.shape) for _ in range(HEADS)]
+    queries = [QUERY_SCALE * rng.standard_normal(top.shape) for _ in range(HEADS)]
     keys = [np.zeros(top.shape) for _ in range(HEADS)]
     queries[ASSOCIATING], keys[ASSOCIATING] = top, key @ top
     strengths = np.repeat(STRENGTHS, vectors.shape[1] // HEADS).astype(np.float32)
     return Layer(
         heads=HEADS,
-        query=Projection(_side_by_side(queries), np.zeros(HEADS * KEY_WIDTH, np.float32)),
-        key=Projection(_side_by_side(keys)),
+        query=Projection(_concatenated(queries), np.zeros(HEADS * KEY_WIDTH, np.float32)),
+        key=Projection(_concatenated(keys)),
         value=Projection(value.weight * strengths, value.bias * strengths),
         scoring=Scoring(
             scale=False,
             mask="other-words",
-            position_bias=np.concatenate([nearness(), nearness(), beside(-1), beside(1)]),
+            position_bias=np.concatenate([nearness(), nearness(), one_side(-1), one_side(1)]),
             word_bias=True,
             word_bias_scale=np.array(WORD_BIAS, np.float32),
         ),
@@ -63,22 +63,22 @@ def start(vectors: Floats, frequencies: Floats) -> Layer:
     )
 
 
-def beside(side: int) -> Floats:
+def one_side(side: int) -> Floats:
     """Return 1 − |Δ| on one side, −4 − 0.3·|Δ| on the other, by distance Δ. -> [1, 2·reach+1]"""
     distances = np.arange(-REACH, REACH + 1)
-    near, far = 1.0 - np.abs(distances), -BESIDE - 0.3 * np.abs(distances)
+    near, far = 1.0 - np.abs(distances), -OFFSET - 0.3 * np.abs(distances)
     table: Floats = np.where(distances * side > 0, near, far).astype(np.float32)[None]
     return table
 
 
 def _directions(keys: Floats, frequencies: Floats) -> Floats:
-    """Return the directions of most variance of keys, weighted by attention. -> [d, k]"""
+    """Return the directions of most variance of the keys, weighted by p·s. -> [d, k]"""
     weights = frequencies * 1e-3 / (1e-3 + frequencies)
     _, directions = np.linalg.eigh((keys.T * weights) @ keys)
     top: Floats = directions[:, ::-1][:, :KEY_WIDTH]
     return top
 
 
-def _side_by_side(parts: list[Floats]) -> Floats:
+def _concatenated(parts: list[Floats]) -> Floats:
     joined: Floats = np.concatenate(parts, axis=1).astype(np.float32)
     return joined

@@ -1,4 +1,4 @@
-"""Wikipedia's text as the words of the bundled model: `corpus.txt` and `counts.json`."""
+"""Tokenize Wikipedia's text and select the vocabulary: `corpus.txt` and `counts.json`."""
 
 import io
 import json
@@ -15,15 +15,15 @@ from tqdm import tqdm
 from polyseme.tokenizer import splits, words
 
 VOCABULARY = 100_000
-# A lower-case form that is this many times rarer than the name is excluded, so that `german` and
-# `java` in lower-cased text fall back to German and Java.
 NAME_RATIO = 50
+"""A lower-case form this many times rarer than the name is excluded from the vocabulary, so that
+`german` and `java` in lower-cased text fall back to German and Java."""
 _MARKUP = regex.compile(r"formula_\d+")
 _CHUNK = 20_000
 
 
 def paragraphs(corpus: Path) -> Iterator[str]:
-    """Yield the lines of every compressed text of a folder."""
+    """Yield the lines of all compressed texts in a folder."""
     for file in sorted(corpus.glob("*.txt.zst")):
         with file.open("rb") as raw:
             reader = zstandard.ZstdDecompressor().stream_reader(raw)
@@ -38,7 +38,7 @@ def chunks(corpus: Path) -> Iterator[list[str]]:
 
 
 def tokens(paragraph: str) -> list[str]:
-    """Tokenize a paragraph as in the service; split contractions and possessives but no names."""
+    """Tokenize a paragraph like the service; split contractions and possessives, but not names."""
     found: list[str] = []
     for start, end in words(paragraph):
         word = paragraph[start:end].replace("’", "'")
@@ -52,7 +52,7 @@ def tokens(paragraph: str) -> list[str]:
 
 
 def count_chunk(chunk: list[str]) -> Counter[str]:
-    """Count the words of some paragraphs."""
+    """Count the words in a list of paragraphs."""
     return Counter(word for line in chunk for word in tokens(line))
 
 
@@ -72,7 +72,7 @@ _kept: dict[str, int] = {}
 
 
 def rewrite_chunk(chunk: list[str]) -> tuple[str, int]:
-    """Return the paragraphs as known words and known pieces of unknown ones, and their number."""
+    """Return the paragraphs without unknown words, except their known parts, and the word count."""
     lines, total = [], 0
     for line in chunk:
         known: list[str] = []

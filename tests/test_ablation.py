@@ -13,8 +13,8 @@ from models.variants import (
     THE_MODEL,
     attracting,
     only_head,
-    remembered,
     variants,
+    with_cache,
 )
 
 from polyseme.engine.arrays import unit
@@ -106,7 +106,7 @@ def test_a_query_that_is_the_vectors_themselves_can_be_made_stronger():
 def test_variants_share_projections_and_nothing_else(three_heads):
     rng = np.random.default_rng(5)
     (layer,) = three_heads.layers
-    kept = remembered(layer)
+    kept = with_cache(layer)
     for one in (sentence(rng), sentence(rng), sentence(rng, 4)):
         for _ in range(2):
             assert outputs(kept, one).tobytes() == outputs(layer, one).tobytes()

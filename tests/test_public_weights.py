@@ -16,7 +16,7 @@ from models.build_weights import (
     FILES,
     RESULTS,
     WEIGHTS,
-    serialised,
+    serialized,
     sorted_header,
     table,
     verdict,
@@ -133,7 +133,7 @@ def test_an_import_restores_the_shipped_parts_of_a_model(tmp_path):
     """All of a full layer, but for the word bias, and the same bytes each time."""
     bias = np.linspace(-2, 0, len(WORDS)).astype(np.float32)
     model = tiny_model(tmp_path / "tiny", layers=[full_layer(3)], word_bias=bias)
-    content = serialised(model)
+    content = serialized(model)
     place = tmp_path / "one.safetensors"
     place.write_bytes(content)
     assert "word_bias" not in load(content)
@@ -144,7 +144,7 @@ def test_an_import_restores_the_shipped_parts_of_a_model(tmp_path):
     done = run("models", "import", str(vectors), *given)
     assert done.code == 0, done.err
     again = read_model(tmp_path / "again")
-    assert serialised(again) == content
+    assert serialized(again) == content
     assert again.manifest.heads == model.manifest.heads
 
 

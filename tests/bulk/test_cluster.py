@@ -80,7 +80,7 @@ def test_a_cluster_that_loses_a_worker_writes_every_row_once_and_the_same_bytes(
     assert 5 < there < ROWS // SHARD
     assert said.startswith(f"{ROWS:,} rows")
     assert table_of(out).column("row").to_pylist() == list(range(ROWS))
-    options = {"choice": EncodeOptions(include=frozenset({"contextual"})), "pooling": "mean"}
+    options = {"encoding": EncodeOptions(include=frozenset({"contextual"})), "pooling": "mean"}
     run_inline(source, tmp_path / "alone", shard_rows=SHARD, **options)
     assert shards_of(out) == shards_of(tmp_path / "alone")
 
@@ -99,5 +99,5 @@ def test_a_row_that_stops_the_work_is_named_as_without_a_cluster(cluster, tmp_pa
 
 def test_an_unreachable_scheduler_is_reported_in_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("polyseme.bulk.cluster._TIMEOUT", 1)
-    with pytest.raises(CommandError, match="No Dask scheduler answers"):
+    with pytest.raises(CommandError, match="The Dask scheduler does not respond"):
         write_on_cluster(job_of(tmp_path), [], print, address=f"tcp://127.0.0.1:{free_port()}")

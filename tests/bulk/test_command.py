@@ -85,7 +85,7 @@ WRONG = {
     "columns in npz": (("--format", "npz", "--keep", "id"), 2, "--keep is for Parquet"),
     "an unknown array": (("--include", "scores"), 2, "Invalid value for '--include'"),
     "an unknown model": (("--model", "nobody"), 1, "`polyseme models list` lists the models"),
-    "a name that is taken": (("--keep", "tokens"), 1, "has a column of this name already"),
+    "a name that is taken": (("--keep", "tokens"), 1, "already has a column of this name"),
     "no such column": (("--column", "words"), 1, "there is no column words"),
 }
 

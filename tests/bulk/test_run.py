@@ -24,7 +24,7 @@ from tests.signals import heard
 
 ROWS, SHARD = 6_000, 150
 SHARDS = ROWS // SHARD
-NARROW = {"choice": EncodeOptions(include=frozenset()), "pooling": "mean", "shard_rows": SHARD}
+NARROW = {"encoding": EncodeOptions(include=frozenset()), "pooling": "mean", "shard_rows": SHARD}
 """A small job, so that many runs are fast."""
 
 
@@ -184,7 +184,9 @@ def test_another_job_is_rejected_and_nothing_changes(tmp_path):
     run_inline(source, out, shard_rows=10)
     before = shards_of(out)
     with pytest.raises(CommandError, match=r"another job's shards \(other options\)"):
-        run_inline(source, out, shard_rows=10, choice=EncodeOptions(include=frozenset({"static"})))
+        run_inline(
+            source, out, shard_rows=10, encoding=EncodeOptions(include=frozenset({"static"}))
+        )
     write_lines(source, [*many(19), "another last sentence"])
     with pytest.raises(CommandError, match=r"another job's shards \(other input\)"):
         run_inline(source, out, shard_rows=10)
@@ -196,7 +198,7 @@ def test_a_shard_of_another_run_is_not_taken_for_one_of_this(tmp_path):
     out = tmp_path / "out"
     run_inline(source, out, shard_rows=10)
     (out / "part-00007.parquet").write_bytes(parts(out)[0].read_bytes())
-    with pytest.raises(CommandError, match="shards that are not of this job"):
+    with pytest.raises(CommandError, match="contains shards of another job"):
         run_inline(source, out, shard_rows=10)
     assert len(parts(out)) == 3
 
@@ -212,7 +214,7 @@ def test_a_folder_of_other_files_is_rejected(tmp_path):
 
 def test_input_within_the_output_is_rejected(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(20))
-    with pytest.raises(CommandError, match="The input lies in the folder of the output"):
+    with pytest.raises(CommandError, match="The input is in the folder of the output"):
         run_inline(source, tmp_path)
 
 

@@ -26,7 +26,11 @@ def local():
 def table(tmp_path_factory):
     folder = tmp_path_factory.mktemp("all")
     source = write_lines(folder / "in.txt", SENTENCES)
-    wishes = {"choice": EncodeOptions(include=ALL), "pooling": "informativeness", "keep": ("text",)}
+    wishes = {
+        "encoding": EncodeOptions(include=ALL),
+        "pooling": "informativeness",
+        "keep": ("text",),
+    }
     run_inline(source, folder / "out", shard_rows=2, **wishes)
     return table_of(folder / "out")
 
@@ -86,7 +90,7 @@ def test_columns_have_the_types_that_are_documented(table):
 def test_mean_pooling_and_no_tokens_leave_a_narrow_table(tmp_path, local):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     nothing = EncodeOptions(include=frozenset())
-    run_inline(source, tmp_path / "out", choice=nothing, pooling="mean")
+    run_inline(source, tmp_path / "out", encoding=nothing, pooling="mean")
     table = table_of(tmp_path / "out")
     assert table.column_names == ["row", "truncated", "vector"]
     found = np.array(table["vector"].to_pylist(), np.float32)
@@ -96,7 +100,7 @@ def test_mean_pooling_and_no_tokens_leave_a_narrow_table(tmp_path, local):
 def test_float16_is_the_float32_rounded_once(tmp_path, local):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     half = EncodeOptions(include=frozenset({"contextual"}), dtype="float16")
-    run_inline(source, tmp_path / "out", choice=half, pooling="informativeness")
+    run_inline(source, tmp_path / "out", encoding=half, pooling="informativeness")
     table = table_of(tmp_path / "out")
     assert table.schema.field("vector").type == pa.list_(pa.float16(), 300)
     answers = local.encode(SENTENCES)
@@ -162,7 +166,7 @@ def test_a_sentence_over_the_limit_is_rejected_by_its_row(tmp_path):
 def test_a_truncated_sentence_has_its_number_of_removed_words(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["short", "a b c d e f g"])
     cut = EncodeOptions(include=frozenset({"contextual"}), truncate=True)
-    outcome = run_inline(source, tmp_path / "out", max_sentence_tokens=5, choice=cut)
+    outcome = run_inline(source, tmp_path / "out", max_sentence_tokens=5, encoding=cut)
     assert table_of(tmp_path / "out")["truncated"].to_pylist() == [0, 2]
     assert outcome.totals.truncated == 2
 
@@ -171,7 +175,7 @@ def test_a_word_that_the_vocabulary_lacks_is_rejected_by_its_row(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["the bank", "zxqvbnt"])
     strict = EncodeOptions(include=frozenset({"contextual"}), oov="error")
     with pytest.raises(CommandError, match=r"Row 1 of in.txt: A word .* --oov zero"):
-        run_inline(source, tmp_path / "out", choice=strict)
+        run_inline(source, tmp_path / "out", encoding=strict)
 
 
 def test_columns_that_are_kept_are_passed_through(tmp_path):
@@ -223,14 +227,14 @@ def test_no_rows_make_one_shard_with_the_columns(tmp_path):
 def test_a_worker_with_another_model_rejects(tmp_path):
     job = job_of(tmp_path)
     other = replace(job, sha256="0" * 64)
-    with pytest.raises(CommandError, match="does not have the same model"):
+    with pytest.raises(CommandError, match="or another version of it"):
         other.load_model()
 
 
 def test_a_shard_is_the_response_of_the_service_with_row_numbers(tmp_path, client):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     outcome = run_inline(
-        source, tmp_path / "out", choice=EncodeOptions(include=ALL), format="npz", shard_rows=3
+        source, tmp_path / "out", encoding=EncodeOptions(include=ALL), format="npz", shard_rows=3
     )
     first = 0
     for name in ("part-00000.npz", "part-00001.npz"):
@@ -254,7 +258,7 @@ def test_a_shard_is_the_response_of_the_service_with_row_numbers(tmp_path, clien
 def test_sentence_vectors_are_rounded_once(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     half = EncodeOptions(include=frozenset(), dtype="float16")
-    run_inline(source, tmp_path / "out", choice=half, format="npz", pooling="informativeness")
+    run_inline(source, tmp_path / "out", encoding=half, format="npz", pooling="informativeness")
     found = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
     assert {*found.files} == {"offsets", "tokens", "rows", "vectors"}
     wanted = polyseme.load().embed(SENTENCES, pooling="informativeness").astype(np.float16)

@@ -90,7 +90,7 @@ def test_the_document_agrees_with_the_table(measured, sets):
 def test_similarity_counts_skipped_pairs(measured):
     text, document, _ = measured("similarity")
     assert "static vector (tiny)" in text
-    assert "WordSim-353: 10 pairs; 1 more were left out" in text
+    assert "WordSim-353: 10 pairs; 1 more were skipped" in text
     found = json.loads(document)
     assert found["lacking"] == {"WordSim-353": 1, "SimLex-999": 1}
     figures = found["systems"]["static"]
@@ -150,7 +150,7 @@ def test_a_service_that_needs_a_key_or_does_not_respond_is_reported(
         (["coarsewsd", "BROKEN"], "coarsewsd.tar.xz cannot be read"),
         (
             ["wic", "SETS", "--systems", "random", "--url", "http://127.0.0.1:1"],
-            "Nothing answers at this address",
+            "No service responds at this address",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

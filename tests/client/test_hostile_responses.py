@@ -126,7 +126,7 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_an_archive_of_something_else_is_rejected(genuine, change):
     body = packed(change(arrays_of(genuine)))
-    with pytest.raises(AnswerError, match="not what was asked for"):
+    with pytest.raises(AnswerError, match="does not have the expected form"):
         ask(Said(media=NPZ, body=body))
 
 
@@ -204,7 +204,7 @@ BODIES = {
 
 @pytest.mark.parametrize("made", BODIES.values(), ids=BODIES)
 def test_a_broken_or_oversized_archive_is_rejected(genuine, made):
-    with pytest.raises(AnswerError, match="not what was asked for") as caught:
+    with pytest.raises(AnswerError, match="does not have the expected form") as caught:
         ask(Said(media=NPZ, body=made(genuine)))
     require_one_sentence(caught.value)
 
@@ -252,7 +252,7 @@ GIVEN = {
     ids=lambda one: str(one)[:60],
 )
 def test_a_document_of_something_else_is_rejected(method, body):
-    with pytest.raises(AnswerError, match="not what was asked for") as caught:
+    with pytest.raises(AnswerError, match="does not have the expected form") as caught:
         ask(Said(body=body), method, *GIVEN[method])
     require_one_sentence(caught.value)
 

@@ -150,7 +150,7 @@ def _hasty(monkeypatch):
 
 @pytest.mark.usefixtures("_hasty")
 def test_a_service_that_does_not_respond_is_reported():
-    with pytest.raises(CommandError, match="Nothing answers at this address"):
+    with pytest.raises(CommandError, match="No service responds at this address"):
         ServiceSource(f"http://127.0.0.1:{free_port()}")
 
 

@@ -81,9 +81,7 @@ FOREIGN = {
         for protocol in range(6)
     },
     "an array": {"one": (npy(), "The file is a NumPy array.")},
-    "a database": {
-        "one": (database(), "The file is an SQLite database, as Magnitude's files are.")
-    },
+    "a database": {"one": (database(), "The file is an SQLite database, perhaps of Magnitude.")},
     "HDF5": {"its mark": (b"\x89HDF\r\n\x1a\n" + bytes(88), "The file is an HDF5 file.")},
     "tensors": {"some": (save({"vectors": VECTORS}), "The file is a safetensors file.")},
     "Zstandard": {

@@ -11,7 +11,7 @@ from io import StringIO
 import pytest
 
 from polyseme.integrations.sklearn import ContextualVectorizer
-from polyseme.integrations.spacy import Contextualiser
+from polyseme.integrations.spacy import Contextualizer
 from tests.conftest import ROOT
 from tests.environments import python_of
 
@@ -48,7 +48,7 @@ def test_the_block_for_bertviz_runs_where_bertviz_is(tmp_path):
     assert "IPython.core.display.Javascript" in done.stdout
 
 
-@pytest.mark.parametrize("thing", [Contextualiser, ContextualVectorizer])
+@pytest.mark.parametrize("thing", [Contextualizer, ContextualVectorizer])
 def test_every_setting_is_on_the_page(thing):
     for name in set(signature(thing).parameters) - {"nlp", "name"}:
         assert f"`{name}`" in PAGE

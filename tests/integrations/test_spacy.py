@@ -97,7 +97,7 @@ def test_a_document_that_no_request_would_hold_does_not_fail():
 
 @pytest.mark.parametrize("most", [0, -1])
 def test_a_piece_has_a_word(most):
-    with pytest.raises(ValueError, match="give 1 or more"):
+    with pytest.raises(ValueError, match="must be 1 or more"):
         pipeline(most=most)
 
 

@@ -73,7 +73,7 @@ def test_tokens_merged_later_do_not_get_rows_of_others():
     doc = pipeline()("river bank money")
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[:2])
-    with pytest.raises(ValueError, match="put the component `polyseme` after"):
+    with pytest.raises(ValueError, match="add the component `polyseme` after"):
         _ = doc[1]._.static
 
 

@@ -255,7 +255,7 @@ def test_a_renamed_folder_is_listed_verified_and_encodes_under_its_new_name(plac
     assert "  three  11 words" in listed
     assert "  two  " not in listed
     verified = CliRunner().invoke(models, ["verify", "three"], env=variables)
-    assert (verified.exit_code, verified.output) == (0, "three: whole\n")
+    assert (verified.exit_code, verified.output) == (0, "three: ok\n")
     model = polyseme.load("three", place)
     assert model.name == "three"
     assert model.encode(["apple bank"])[0].contextual.shape == (2, 5)

@@ -127,7 +127,7 @@ def test_tagged_words_missing_from_the_model_are_skipped(world, tmp_path):
 def test_too_little_data_is_reported(world, tmp_path):
     (tmp_path / "text.txt").write_text("theaa theab theac thead\n")
     material, recipe = read(world, corpus=tmp_path / "text.txt")
-    with pytest.raises(CommandError, match="too little to learn from"):
+    with pytest.raises(CommandError, match="too little training data"):
         split_data(material, recipe)
 
 

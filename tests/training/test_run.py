@@ -179,7 +179,7 @@ def test_excluded_words_are_no_targets(world, tags):
 def test_too_little_training_data_is_reported(world, tmp_path):
     path = tmp_path / "one.jsonl"
     path.write_text('{"tokens": ["bankaa", "riveraa"], "tags": []}\n')
-    with pytest.raises(CommandError, match="too little to learn from"):
+    with pytest.raises(CommandError, match="too little training data"):
         run(world, tags=path)
 
 

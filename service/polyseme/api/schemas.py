@@ -193,7 +193,7 @@ class SensesRequest(_Body):
         None
     )
     senses: Literal["auto"] | Annotated[int, Field(ge=1, le=20)] = Field(
-        "auto", description="number of senses; `auto` estimates it"
+        "auto", description="the maximum number of senses; `auto` estimates the number"
     )
     keywords: int = Field(8, ge=0, le=100, description="number of keywords of each sense")
     neighbors: int = Field(5, ge=0, le=100, description="number of neighbors of each sense")

@@ -1,4 +1,4 @@
-"""Shards on a Dask cluster, whose workers see the same folders."""
+"""Write shards on a Dask cluster, whose workers share the folders of the input and the output."""
 
 import warnings
 from collections.abc import Iterable, Iterator
@@ -12,17 +12,17 @@ from polyseme.bulk.sources import Shard
 from polyseme.command_error import CommandError
 
 _SHARDS_AHEAD = 2
-"""Shards in memory for each thread of a worker."""
+"""Number of shards submitted for each thread of a worker."""
 _TIMEOUT = 60
-"""Seconds for the scheduler to answer, and for the first worker to connect."""
+"""Seconds to wait for the scheduler, and then for the first worker."""
 
 
 def write_on_cluster(job: Job, shards: Iterable[Shard], on_shard: OnShard, *, address: str) -> None:
-    """Write shards as Dask tasks; the scheduler gives those of a lost worker to another one.
+    """Write shards as Dask tasks; the scheduler gives the shards of a lost worker to another one.
 
-    Raises CommandError if the scheduler does not answer, or if a row cannot be encoded.
+    Raises CommandError if the scheduler does not respond, or if a row cannot be encoded.
     """
-    import distributed  # noqa: PLC0415 - an extra
+    import distributed  # noqa: PLC0415 - an optional dependency
 
     dask: Any = distributed  # only partly typed
     remaining = iter(shards)
@@ -32,7 +32,7 @@ def write_on_cluster(job: Job, shards: Iterable[Shard], on_shard: OnShard, *, ad
             at_once = _SHARDS_AHEAD * max(1, sum(client.nthreads().values()))
             while futures.count() < at_once and (shard := next(remaining, None)) is not None:
                 with warnings.catch_warnings():
-                    # Dask recommends scattering large data, which is lost with a worker.
+                    # Dask recommends `scatter` for large data, but a lost worker loses it.
                     warnings.simplefilter("ignore", UserWarning)
                     futures.add(client.submit(write_shard, job, shard, pure=False))
             if futures.is_empty():
@@ -47,8 +47,8 @@ def _result(dask: Any, future: Any) -> ShardResult:
         result: ShardResult = future.result()
     except dask.KilledWorker:
         raise CommandError(
-            "Workers die repeatedly over one shard, perhaps for lack of memory: use a smaller"
-            " --batch-rows; finished shards are kept."
+            "Workers die repeatedly while they write one shard, perhaps for lack of memory: use a"
+            " smaller --batch-rows; finished shards are kept."
         ) from None
     except dask.CancelledError:
         raise CommandError(
@@ -63,7 +63,8 @@ def _connect(dask: Any, address: str) -> Iterator[Any]:
         client = dask.Client(address, timeout=_TIMEOUT, set_as_default=False)
     except (OSError, TimeoutError, ValueError):
         raise CommandError(
-            "No Dask scheduler answers: --scheduler takes its address, such as tcp://host:8786."
+            "The Dask scheduler does not respond: give its address to --scheduler, such as"
+            " tcp://host:8786."
         ) from None
     with client:
         try:

@@ -1,4 +1,4 @@
-"""A job, and the folder of its shards: the same job writes the same bytes on every machine."""
+"""A bulk job and its output folder. The same job writes the same bytes on every machine."""
 
 import fcntl
 import hashlib
@@ -26,52 +26,52 @@ from polyseme.models.registry import find_models
 ShardFormat: TypeAlias = Literal["parquet", "npz"]
 Compression: TypeAlias = Literal["none", "zstd"]
 MANIFEST = "_bulk.json"
-"""The underscore makes readers of a folder of Parquet files skip it."""
+"""The file of the job in the output folder. Parquet readers skip names with an underscore."""
 _LOCK = "_lock"
 _SHARD = re.compile(r"part-\d{5,}\.(?:parquet|npz)")
 
 
 @dataclass(frozen=True)
 class BulkOptions:
-    """What is made of each text, and how it is written."""
+    """How to encode the texts and write the results."""
 
-    choice: EncodeOptions = EncodeOptions(include=frozenset({"contextual"}))  # noqa: RUF009 - frozen
+    encoding: EncodeOptions = EncodeOptions(include=frozenset({"contextual"}))  # noqa: RUF009 - frozen
     pooling: Pooling | None = None
-    """of the sentence vectors; None for no such column"""
+    """pooling of the sentence vectors; None writes no sentence vectors"""
     format: ShardFormat = "parquet"
     compression: Compression = "none"
-    """of the numbers in Parquet; zstd makes them a sixth smaller"""
+    """compression of the numbers in Parquet"""
     column: str = "text"
     keep: tuple[str, ...] = ()
-    """columns of the input that are passed through"""
+    """columns of the input to copy to the output"""
     shard_rows: int = 4096
     batch_rows: int = 1024
-    """rows that are encoded before they are written, at most"""
+    """maximum number of rows to encode at once"""
     max_sentence_tokens: int = 1024
 
     @property
     def arrays(self) -> Sequence[Part]:
-        """The arrays that are written, in the order of their columns."""
+        """The arrays to write, in the order of their columns."""
         order: tuple[Part, ...] = ("static", "contextual", "features", "attention")
-        return [part for part in order if part in self.choice.include]
+        return [part for part in order if part in self.encoding.include]
 
     @property
     def limits(self) -> Limits:
-        """The limits of encoding: only the length of a sentence."""
+        """The limits of encoding. Only the length of a sentence is limited."""
         return Limits(max_sentence_tokens=self.max_sentence_tokens)
 
     def document(self) -> dict[str, Any]:
-        """The options in the manifest of a job: all that the bytes of the shards depend on."""
-        choice = self.choice
+        """Return the options for the manifest: all that the bytes of the shards depend on."""
+        encoding = self.encoding
         return {
-            "include": sorted(choice.include),
-            "heads": "mean" if choice.mean_heads else "all",
-            "oov": choice.oov,
-            "case": choice.case,
-            "truncate": choice.truncate,
-            "dtype": choice.dtype,
-            # Absent if it is the model's: the manifests of earlier jobs have no share.
-            **({} if choice.share is None else {"share": choice.share}),
+            "include": sorted(encoding.include),
+            "heads": "mean" if encoding.mean_heads else "all",
+            "oov": encoding.oov,
+            "case": encoding.case,
+            "truncate": encoding.truncate,
+            "dtype": encoding.dtype,
+            # Absent by default, because the manifests of earlier versions have no share.
+            **({} if encoding.share is None else {"share": encoding.share}),
             "pooling": self.pooling,
             "format": self.format,
             "packing": self.compression,
@@ -93,24 +93,24 @@ class Job:
     model_folders: tuple[Path, ...]
     """folders of models"""
     sha256: str
-    """of the model's manifest, which contains the sha256 of each file"""
+    """checksum of the model's manifest, which contains the checksum of each file"""
     kept: Any = None
-    """`pyarrow.Schema` of the columns that are passed through"""
+    """`pyarrow.Schema` of the columns to copy"""
     several_files: bool = False
-    """whether rows need the name of their file"""
+    """whether to write a column with the name of the input file"""
     verify: bool = True
     """whether each worker verifies the model's checksums"""
 
     def load_model(self) -> Model:
-        """Map the model into this process, once. Raises CommandError if it is another model."""
+        """Return the model, mapped once per process. Raises CommandError if its sha256 differs."""
         return _load_model(self.model_folders, self.model, self.sha256, self.verify)
 
     def shard_path(self, number: int) -> Path:
-        """The path of a shard."""
+        """Return the path of a shard."""
         return self.out / f"part-{number:05}.{self.options.format}"
 
     def finished_shards(self) -> set[str]:
-        """The file names of the shards that exist."""
+        """Return the file names of the existing shards."""
         return {one.name for one in self.out.iterdir() if _SHARD.fullmatch(one.name)}
 
 
@@ -119,14 +119,14 @@ def _load_model(folders: tuple[Path, ...], name: str, sha256: str, verify: bool)
     folder = find_models(folders).get(name)
     if folder is None or fingerprint(folder) != sha256:
         raise CommandError(
-            f"A worker does not have the same model {name}: copy the model to each of them."
+            f"A worker has no model {name}, or another version of it: copy it to each worker."
         )
-    threadpool_limits(1)  # as in the service: the same bits, and one worker for each processor
+    threadpool_limits(1)  # as in the service: the same bits, and one worker per processor
     return read_model(folder, verify=verify)
 
 
 def fingerprint(folder: Path) -> str:
-    """The sha256 of a model's manifest, which identifies the model."""
+    """Return the sha256 of a model's manifest, which identifies the model."""
     try:
         return hashlib.sha256((folder / MODEL_MANIFEST).read_bytes()).hexdigest()
     except OSError:
@@ -137,7 +137,7 @@ def fingerprint(folder: Path) -> str:
 def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[None]:
     """Reserve the output folder for a job, and remove unfinished files of earlier runs.
 
-    Raises CommandError if the folder has shards of another job, or another run writes there.
+    Raises CommandError if the folder has shards of another job, or if another run uses it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with folder.joinpath(_LOCK).open("a") as lock:
@@ -148,7 +148,7 @@ def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[None]:
                 "Another run is writing into this folder: wait until it ends."
             ) from None
         except OSError:
-            pass  # a file system without locks; two runs of one job write the same bytes
+            pass  # the file system has no locks; two runs of one job write the same bytes
         _require_same_job(folder, document)
         _remove_unfinished(folder)
         try:
@@ -158,7 +158,7 @@ def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[None]:
 
 
 def _require_same_job(folder: Path, document: dict[str, Any]) -> None:
-    """Write the manifest into an empty folder; raise CommandError for other content."""
+    """Write the manifest if the folder is empty; raise CommandError if it is of another job."""
     path = folder / MANIFEST
     if not path.exists():
         others = [one for one in folder.iterdir() if one.name != _LOCK]
@@ -173,13 +173,13 @@ def _require_same_job(folder: Path, document: dict[str, Any]) -> None:
         raise CommandError(f"{MANIFEST} in the folder is damaged: use another folder.") from None
     if before != document:
         raise CommandError(
-            f"The folder contains another job's shards (other {' and '.join(changed)}): use another"
-            " folder, or remove it."
+            f"The folder contains another job's shards (other {' and '.join(changed)}): remove the"
+            " folder or use another one."
         )
 
 
 def write_manifest(folder: Path, document: dict[str, Any], totals: dict[str, Any] | None) -> None:
-    """Write the job, and at its end the totals, into the folder."""
+    """Write the manifest of a job, with the totals when the job is complete."""
     manifest = {"job": document, "complete": totals is not None}
     if totals:
         manifest["totals"] = totals

@@ -1,4 +1,4 @@
-"""A run of a job: shards that are missing are written by processes of this machine or a cluster."""
+"""Run a job: write its missing shards with processes on this machine or with a cluster."""
 
 import gc
 import multiprocessing
@@ -27,25 +27,25 @@ from polyseme.errors import PolysemeError
 OnShard: TypeAlias = Callable[[ShardResult], None]
 """Called with each shard that has been written."""
 WriteShards: TypeAlias = Callable[[Job, Iterable[Shard], OnShard], None]
-"""Writes shards: `write_in_processes` or `write_on_cluster`, with their own arguments bound."""
+"""`write_in_processes` or `write_on_cluster`, with `workers` or `address` bound by `partial`."""
 
 _SHARDS_AHEAD = 2
-"""Shards in memory for each worker: one that it writes, and the next."""
+"""Number of shards in memory for each worker: the current one and the next."""
 _MAX_DEATHS = 3
-"""How often workers may die over the same shard."""
+"""Number of workers that may die while the same shard is pending."""
 _CONTEXT = multiprocessing.get_context("spawn")
 
 
 @dataclass
 class RunProgress:
-    """What a run has done so far."""
+    """The progress of a run."""
 
     read: int = 0
-    """bytes of the input"""
+    """bytes of the input that have been read"""
     rows: int = 0
     tokens: int = 0
     found: int = 0
-    """shards that an earlier run had written"""
+    """number of shards that an earlier run has written"""
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ class Outcome:
     """The result of a run."""
 
     totals: Totals
-    """of all shards"""
+    """totals of all shards, also of earlier runs"""
     shards: int
     bytes: int
     progress: RunProgress
-    """of this run alone"""
+    """progress of this run alone"""
     peak: int
-    """peak memory of all workers in bytes; shared memory counts once for each of them"""
+    """sum of the peak memory of all workers in bytes; each counts the shared memory"""
 
 
 def run(
@@ -68,17 +68,17 @@ def run(
     write: WriteShards,
     on_progress: Callable[[RunProgress], None],
 ) -> Outcome:
-    """Write the missing shards of a job, and mark it as complete.
+    """Write the missing shards of a job and mark the job as complete.
 
-    Raises CommandError, after which the same run continues where it stopped.
+    Raises CommandError if it fails; the next run of the same job writes only the missing shards.
     """
     options = job.options
     for name in options.keep:
         if name in COLUMNS or options.keep.count(name) > 1:
-            raise CommandError(f"--keep {name}: the output has a column of this name already.")
+            raise CommandError(f"--keep {name}: the output already has a column of this name.")
     out = job.out.resolve()
     if any(out in file.path.resolve().parents for file in files):
-        raise CommandError("The input lies in the folder of the output: use another folder.")
+        raise CommandError("The input is in the folder of the output: use another folder.")
     kept = kept_schema(files[0], options.column, options.keep)
     job = replace(job, kept=kept, several_files=len(files) > 1)
     document = {
@@ -113,9 +113,7 @@ def run(
         write(job, missing_shards(), on_shard)
         paths = [job.shard_path(number) for number in numbers]
         if job.finished_shards() != {path.name for path in paths}:
-            raise CommandError(
-                "The folder has shards that are not of this job: use another folder."
-            )
+            raise CommandError("The folder contains shards of another job: use another folder.")
         totals = sum((read_totals(path) for path in paths), Totals())
         size = sum(path.stat().st_size for path in paths)
         write_manifest(job.out, document, {"shards": len(paths), **asdict(totals)})
@@ -125,9 +123,9 @@ def run(
 def write_in_processes(
     job: Job, shards: Iterable[Shard], on_shard: OnShard, *, workers: int
 ) -> None:
-    """Write shards with processes of this machine. The shards of a worker that dies are rewritten.
+    """Write shards with processes on this machine. If a worker dies, its shards are retried.
 
-    Raises CommandError if a row cannot be encoded, or if workers die over one shard repeatedly.
+    Raises CommandError if a row cannot be encoded, or if workers die repeatedly on one shard.
     """
     remaining = iter(shards)
     pending: dict[int, Shard] = {}
@@ -141,7 +139,7 @@ def write_in_processes(
             if max(deaths.values()) >= _MAX_DEATHS:
                 raise CommandError(
                     "Workers die repeatedly, perhaps for lack of memory: use fewer --workers or a"
-                    " smaller --batch-rows; finished shards are kept."
+                    " smaller --batch-rows. Finished shards are kept."
                 ) from None
         else:
             return
@@ -175,13 +173,13 @@ def _write_in_pool(
 
 @contextmanager
 def _process_pool(job: Job, workers: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool whose workers are terminated at once if the block raises."""
+    """Create a pool; if the block raises, its workers are terminated immediately."""
     before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(workers, _CONTEXT, _start_worker, (job,))
     try:
         with _ignoring_interrupts():
             for _ in range(workers):
-                pool.submit(os.getpid)  # starts a worker, because none is idle yet
+                pool.submit(os.getpid)  # starts a worker, because no worker is idle yet
         yield pool
     except BaseException:
         for child in set(multiprocessing.active_children()) - before:
@@ -193,7 +191,7 @@ def _process_pool(job: Job, workers: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextmanager
 def _ignoring_interrupts() -> Iterator[None]:
-    """Start processes that ignore Ctrl-C, which a terminal sends to all: the parent handles it."""
+    """Ignore Ctrl-C in processes started in the block, so that only the parent handles it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -205,11 +203,11 @@ def _ignoring_interrupts() -> Iterator[None]:
 
 
 def _start_worker(job: Job) -> None:
-    """Prepare a worker: one thread, the model mapped, and an end with its parent process."""
+    """Prepare a worker: it uses one thread, maps the model and exits with its parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     pa.set_cpu_count(1)
-    with suppress(CommandError, PolysemeError):  # the first shard raises it again
+    with suppress(CommandError, PolysemeError):  # writing the first shard raises it again
         job.load_model()
     tune_garbage_collector()
 
@@ -217,8 +215,8 @@ def _start_worker(job: Job) -> None:
 def tune_garbage_collector() -> None:
     """Run the garbage collector rarely.
 
-    Encoding creates and drops tens of thousands of tokens that refer to nothing; looking for cycles
-    among them again and again takes a measurable part of the time (`benchmarks/bulk.py`).
+    Encoding creates and drops many token objects, which have no reference cycles; searching them
+    for cycles takes a measurable part of the time (`benchmarks/bulk.py`).
     """
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)

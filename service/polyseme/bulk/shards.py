@@ -1,4 +1,4 @@
-"""Output of a job: the worker that encodes the sentences of a shard also writes its file."""
+"""Encode the sentences of a shard and write them as a Parquet file or a NumPy archive."""
 
 import io
 import os
@@ -40,7 +40,7 @@ COLUMNS = (
     *("row", "file", "truncated", "tokens", "starts", "ends", "keys", "resolutions"),
     *("static", "contextual", "features", "attention", "vector"),
 )
-"""The names of all columns; a column to keep must not have one of them."""
+"""The names of all columns; columns of `--keep` must have other names."""
 _NUMBERS = frozenset({"static", "contextual", "features", "attention", "vector"})
 """The columns of floating-point numbers."""
 _TOKEN_COLUMNS = {
@@ -50,18 +50,18 @@ _TOKEN_COLUMNS = {
     "keys": ("key", pa.string()),
     "resolutions": ("resolution", pa.string()),
 }
-"""The columns about tokens: the field of the token and the type."""
+"""The columns of tokens: the attribute of the token and the type."""
 _GROUP_NUMBERS = 1 << 22
-"""Numbers in the arrays of a row group, about: only one group is in memory at once."""
+"""Approximate count of numbers in a row group. One group is in memory at a time."""
 _BATCH_CHARACTERS = 1 << 20
-"""Characters of a batch, about."""
+"""Approximate number of characters in a batch."""
 _TOTALS_KEY = "polyseme"
-"""The metadata key of the totals in a Parquet file; in a .npz they are the archive's comment."""
+"""The metadata key of the totals in Parquet; a .npz archive has them as its comment."""
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Counts of a shard, or of all of them."""
+    """Counts of a shard or of all shards."""
 
     rows: int = 0
     tokens: int = 0
@@ -78,18 +78,19 @@ class Totals:
 
 @dataclass(frozen=True)
 class ShardResult:
-    """A worker's report that it has written a shard."""
+    """A worker's report after it has written a shard."""
 
     number: int
     totals: Totals
     read: int
+    """bytes of the whole input that have been read"""
     process: int
     peak: int
-    """the peak memory of the process in bytes"""
+    """peak memory of the process in bytes"""
 
 
 def write_shard(job: Job, shard: Shard) -> ShardResult:
-    """Encode the sentences of a shard and write it; raise CommandError for a row that fails."""
+    """Encode and write a shard. Raises CommandError if a row cannot be encoded."""
     model = job.load_model()
     write = _write_npz if job.options.format == "npz" else _write_parquet
     with atomic_files(job.shard_path(shard.number)) as (file,):
@@ -99,21 +100,21 @@ def write_shard(job: Job, shard: Shard) -> ShardResult:
             raise _bulk_error(error, _range(shard)) from None
         except MemoryError:
             raise CommandError(
-                f"{_range(shard)}: there is not enough memory: use fewer --workers or a smaller"
-                " --batch-rows; finished shards are kept."
+                f"{_range(shard)}: there is not enough memory; use fewer --workers or a smaller"
+                " --batch-rows. Finished shards are kept."
             ) from None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return ShardResult(shard.number, totals, shard.read, os.getpid(), peak)
 
 
 def _range(shard: Shard) -> str:
-    """The name of a shard's rows in messages."""
+    """Return the description of a shard's rows for messages."""
     first, last = shard.ranges[0], shard.ranges[-1]
     return f"Row {first.first} of {first.name} to row {last.first + len(last.rows) - 1}"
 
 
 def read_totals(path: Path) -> Totals:
-    """The totals that a shard contains. Raises CommandError if it is damaged."""
+    """Return the totals that a shard's file contains. Raises CommandError if it is damaged."""
     try:
         if path.suffix == ".npz":
             with ZipFile(path) as archive:
@@ -130,7 +131,7 @@ def read_totals(path: Path) -> Totals:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Some rows of one file."""
+    """Consecutive rows of one file."""
 
     file: str
     first: int
@@ -138,12 +139,12 @@ class _Rows:
     kept: Sequence[Any] = ()
 
     def name(self, place: int) -> str:
-        """The name of a row in messages."""
+        """Return the description of a row for messages."""
         return f"Row {self.first + place} of {self.file}"
 
 
 def _tokenize(job: Job, model: Model, rows: _Rows, options: EncodeOptions) -> list[Tokenized]:
-    """Tokenize the rows that have a text. Raises CommandError, which names the row."""
+    """Tokenize the rows that have a text. Raises CommandError with the number of a bad row."""
     texts = [text for text in rows.texts if text is not None]
     limits = job.options.limits
     try:
@@ -152,8 +153,8 @@ def _tokenize(job: Job, model: Model, rows: _Rows, options: EncodeOptions) -> li
         for place, text in enumerate(rows.texts):
             try:
                 tokenize(model, [] if text is None else [text], options, limits)
-            except PolysemeError as of_one:
-                raise _bulk_error(of_one, rows.name(place)) from None
+            except PolysemeError as row_error:
+                raise _bulk_error(row_error, rows.name(place)) from None
         raise _bulk_error(error, rows.name(0)) from None
 
 
@@ -165,7 +166,7 @@ _HINTS = {
 
 
 def _bulk_error(error: PolysemeError, where: str) -> CommandError:
-    """An error that names the rows, and that can be pickled from one process to another."""
+    """Return an error that names the rows, and that can be pickled between processes."""
     sentence = error.detail
     if isinstance(error, InvalidError) and not isinstance(error, UnknownWordError):
         sentence = "; ".join(one.message for one in error.errors) + "."
@@ -185,15 +186,15 @@ def _write_parquet(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Tot
     options = job.options
     width = model.manifest.dimension
     columns = _schema(job, width)
-    # A pooled vector is rounded once, after pooling.
+    # Encode in float32, so that a pooled vector is rounded only once, after pooling.
     pooled: frozenset[Part] = frozenset({pooled_part(options.pooling)} if options.pooling else ())
-    choice = replace(options.choice, include=options.choice.include | pooled, dtype="float32")
+    encoding = replace(options.encoding, include=options.encoding.include | pooled, dtype="float32")
     totals = Totals()
     properties = _properties(columns, options.compression)
     with pq.ParquetWriter(file.name, columns, **properties) as writer:
         for rows in _batches(job, shard):
-            sentences = _tokenize(job, model, rows, choice)
-            for group in _groups(job, model, rows, sentences, choice):
+            sentences = _tokenize(job, model, rows, encoding)
+            for group in _groups(job, model, rows, sentences, encoding):
                 writer.write_batch(_record_batch(job, group, columns, width))
             totals += _count(sentences, rows.texts)
         writer.add_key_value_metadata({_TOTALS_KEY: orjson.dumps(asdict(totals)).decode()})
@@ -201,9 +202,9 @@ def _write_parquet(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Tot
 
 
 def _schema(job: Job, width: int) -> Any:
-    """The columns of a shard. width: d"""
+    """Return the `pyarrow.Schema` of a shard; `width` is d."""
     options = job.options
-    real = pa.float16() if options.choice.dtype == "float16" else pa.float32()
+    real = pa.float16() if options.encoding.dtype == "float16" else pa.float32()
     columns = [("row", pa.int64())]
     columns += [("file", pa.string())] if job.several_files else []
     columns += [(one.name, one.type) for one in job.kept]
@@ -218,9 +219,9 @@ def _schema(job: Job, width: int) -> Any:
 
 
 def _properties(columns: Any, compression: str) -> dict[str, Any]:
-    """Options of the Parquet writer: how each column is compressed.
+    """Return the options of the Parquet writer.
 
-    Floating-point numbers hardly compress, and their minimum and maximum are of no use.
+    Floating-point numbers hardly compress, and their minimum and maximum are useless.
     """
     empty = io.BytesIO()
     pq.write_table(columns.empty_table(), empty)
@@ -258,13 +259,13 @@ class _RowGroup:
 
     file: str
     first: int
-    """the number of the first row in its file"""
+    """number of the first row in its file"""
     encoded: list[Encoded | None] = field(default_factory=list)
-    """None for a row without a text"""
+    """one per row; None for a row without a text"""
     vectors: list[NDArray[np.float32]] = field(default_factory=list)
-    """[d] of each row that has a text"""
+    """sentence vectors [d] of the rows that have a text"""
     kept: list[Any] = field(default_factory=list)
-    """the columns that are passed through"""
+    """columns copied from the input"""
 
 
 def _groups(
@@ -274,7 +275,7 @@ def _groups(
     sentences: Sequence[Tokenized],
     options: EncodeOptions,
 ) -> Iterator[_RowGroup]:
-    """Encode rows, and yield a group of them once its arrays are large enough to be written."""
+    """Encode rows and yield them in groups of about `_GROUP_NUMBERS` numbers."""
     pooling = job.options.pooling
     encoded = _encode_each(model, sentences, options)
     start = size = 0
@@ -296,7 +297,7 @@ def _groups(
 
 
 def _record_batch(job: Job, group: _RowGroup, columns: Any, width: int) -> Any:
-    """The rows as `pyarrow.RecordBatch`. width: d"""
+    """Return the rows as a `pyarrow.RecordBatch`; `width` is d."""
     options, encoded = job.options, group.encoded
     numbers = np.arange(group.first, group.first + len(encoded), dtype=np.int64)
     arrays: list[Any] = [pa.array(numbers)]
@@ -321,7 +322,7 @@ def _record_batch(job: Job, group: _RowGroup, columns: Any, width: int) -> Any:
 def _list_array(
     encoded: Sequence[Encoded | None], part: Part, width: int, options: BulkOptions
 ) -> Any:
-    """An array of each row: a list of vectors, or the attention weights in C order."""
+    """Return an Arrow list per row: its vectors, or its attention weights in C order."""
     arrays = [one.arrays[part].reshape(-1) if one else None for one in encoded]
     values = _flat_array([array for array in arrays if array is not None], options)
     unit = PER_TOKEN[part] * width if part in PER_TOKEN else 1
@@ -332,13 +333,13 @@ def _list_array(
 
 
 def _flat_array(arrays: Sequence[NDArray[np.floating]], options: BulkOptions) -> Any:
-    """All numbers one after another, in the dtype that is written."""
+    """Return the concatenated arrays as an Arrow array of the output's dtype."""
     joined = np.concatenate([np.empty(0, np.float32), *arrays])
-    return pa.array(cast(joined, options.choice.dtype))
+    return pa.array(cast(joined, options.encoding.dtype))
 
 
 def _offsets(lengths: Sequence[int | None]) -> tuple[Any, Any]:
-    """The offsets of an Arrow list array, and which of its rows are null."""
+    """Return the offsets of an Arrow list array, and the mask of its null rows."""
     starts = np.cumsum([0, *(length or 0 for length in lengths)], dtype=np.int32)
     absent = pa.array([length is None for length in lengths], pa.bool_())
     return pa.array(starts, pa.int32()), absent
@@ -348,12 +349,12 @@ def _offsets(lengths: Sequence[int | None]) -> tuple[Any, Any]:
 
 
 def _write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
-    """Write the response of /v1/encode, and the rows that it belongs to."""
+    """Write an archive like that of /v1/encode, with the numbers of the rows."""
     options, ranges = job.options, shard.ranges
     texts: list[Text | None] = [text for one in ranges for text in one.rows.column(0).to_pylist()]
     present = ["" if text is None else text for text in texts]
     rows = _Rows(ranges[0].name, ranges[0].first, present) if ranges else _Rows("", 0, present)
-    sentences = _tokenize(job, model, rows, options.choice)
+    sentences = _tokenize(job, model, rows, options.encoding)
     numbers = [np.arange(one.first, one.first + len(one.rows)) for one in ranges]
     arrays = {"rows": np.concatenate([np.empty(0, np.int64), *numbers])}
     if job.several_files:
@@ -365,10 +366,10 @@ def _write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
             for one in _encode_each(model, sentences, pooled_options(options.pooling))
         ]
         vectors = np.array(pooled, np.float32).reshape(len(texts), model.manifest.dimension)
-        arrays["vectors"] = cast(vectors, options.choice.dtype)
+        arrays["vectors"] = cast(vectors, options.encoding.dtype)
     totals = _count(sentences, texts)
     with ZipFile(file, "w") as archive:
-        _write_encoded(archive, model, sentences, options.choice)
+        _write_encoded(archive, model, sentences, options.encoding)
         for name, array in arrays.items():
             _write_member(archive, name, array)
         archive.comment = orjson.dumps(asdict(totals))
@@ -378,9 +379,9 @@ def _write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
 def _write_encoded(
     archive: ZipFile, model: Model, sentences: Sequence[Tokenized], options: EncodeOptions
 ) -> None:
-    """Write the members of `serialize.npz_archive`, in memory that does not grow with the shard.
+    """Write the members of `serialize.npz_archive` without keeping all arrays in memory.
 
-    Sentences are encoded once for each array of all rows and once for the others.
+    Sentences are encoded once for each array [N, d] and once for the arrays per layer.
     """
     offsets = np.cumsum([0, *(len(one.tokens) for one in sentences)], dtype=np.int64)
     facts = [{"tokens": token_documents(t), "truncated": cut} for t, cut in sentences]

@@ -1,6 +1,6 @@
-"""The input of a job: files of texts as streams of Arrow batches, divided into shards of rows.
+"""Read files of texts as streams of Arrow batches, and divide their rows into shards.
 
-A shard depends on nothing but the input and the job, and a few thousand rows are in memory at once.
+The shards depend only on the input and the job. A few thousand rows are in memory at a time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,17 +31,17 @@ _KINDS: dict[str, Kind] = {
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 
 TEXTS = "_texts"
-"""The name of the first column of a batch; the columns to keep follow."""
+"""The name of the first column of a batch; the columns of `--keep` follow."""
 _BATCH_ROWS = 4096
 _READ_BYTES = 1 << 20
 MAX_LINE_BYTES = 16 << 20
-"""A file without line breaks is not a text file."""
+"""Maximum length of a line; longer ones indicate that a file is not a text file."""
 _CSV_BLOCK_BYTES = 8 << 20
-"""Bytes of CSV that are parsed at once, which a row has to fit into. Arrow reads up to 32 ahead."""
+"""Block size of the CSV reader and maximum size of a row. Arrow reads up to 32 blocks ahead."""
 _SHARD_BYTES = 64 << 20
-"""Bytes of the texts of a shard, about: long texts make shards of fewer rows."""
+"""Approximate size of the texts of a shard: shards of long texts have fewer rows."""
 _WORD_BYTES = 8
-"""What a word of a list counts."""
+"""Estimated size of a word in a list of words."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class InputFile:
 
     path: Path
     name: str
-    """the path below the folder that was given, or the file name"""
+    """the path relative to the given folder, or the file name"""
     kind: Kind
     compression: str | None
     bytes: int
@@ -58,17 +58,17 @@ class InputFile:
     """nanoseconds since 1970"""
 
     def document(self) -> dict[str, Any]:
-        """The facts that identify the file in the manifest of a job."""
+        """Return the facts that identify the file in the manifest of a job."""
         return {"name": self.name, "bytes": self.bytes, "modified_ns": self.modified}
 
 
 def find_files(path: Path) -> list[InputFile]:
-    """The file at a path, all files in a folder, or all that match a pattern, sorted by path.
+    """Return the file at a path, or the files in a folder or of a pattern, sorted by path.
 
-    Raises CommandError if there are none, or for a file of an unknown kind.
+    Raises CommandError if there is no file, or for a file of an unknown kind.
     """
     if path.is_dir():
-        # Names like `_SUCCESS` and `.crc` stand beside the data.
+        # Skip files that are not data, such as `_SUCCESS` and `.crc`.
         found = [
             one
             for one in path.rglob("*")
@@ -82,7 +82,7 @@ def find_files(path: Path) -> list[InputFile]:
         shared = set.intersection(*(set(one.parents) for one in found)) if found else set()
         base = max(shared, key=lambda one: len(one.parts), default=Path())
     if not found:
-        raise CommandError("There is no such file, and no folder or pattern that names one.")
+        raise CommandError("There is no such file, and no file in such a folder or pattern.")
     return [_input_file(one, base) for one in sorted(found)]
 
 
@@ -93,7 +93,7 @@ def _input_file(path: Path, base: Path) -> InputFile:
     if kind is None or (compression and kind == "parquet"):
         raise CommandError(
             f"{path.name} is not of a supported kind: .parquet, .jsonl, .csv, .tsv or .txt, the"
-            " latter four also with .gz, .zst or .bz2."
+            " last four also with .gz, .zst or .bz2."
         )
     stat = path.stat()
     name = path.relative_to(base).as_posix()
@@ -102,18 +102,18 @@ def _input_file(path: Path, base: Path) -> InputFile:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some consecutive rows of a file."""
+    """Consecutive rows of a file."""
 
     rows: Any
     """`pyarrow.RecordBatch`: the texts, then the columns to keep"""
     read: int
-    """about how many bytes of the file have been read"""
+    """approximate number of bytes of the file that have been read"""
 
 
 def read(file: InputFile, column: str, keep: Sequence[str]) -> Iterator[Chunk]:
     """Yield the rows of a file: a column of texts or of lists of words, and the columns to keep.
 
-    Raises CommandError if the file is not what its name says, or has no such column.
+    Raises CommandError if the file's content does not match its suffix, or a column is missing.
     """
     readers = {"parquet": _read_parquet, "jsonl": _read_jsonl, "text": _read_text}
     with _explaining_errors(file):
@@ -122,12 +122,12 @@ def read(file: InputFile, column: str, keep: Sequence[str]) -> Iterator[Chunk]:
 
 
 _Columns: TypeAlias = tuple[list[Any], int]
-"""The requested columns in order, and how many bytes have been read."""
+"""The requested columns in order, and the number of bytes that have been read."""
 
 
 @contextmanager
 def _explaining_errors(file: InputFile) -> Iterator[None]:
-    """Turn the errors of Arrow's readers into one sentence."""
+    """Raise CommandError for the errors of Arrow's readers."""
     try:
         yield
     except PermissionError:
@@ -148,8 +148,8 @@ def _record_batch(file: InputFile, columns: list[Any], keep: Sequence[str]) -> A
     inner = texts.type.value_type if lists else texts.type
     if not (pa.types.is_string(inner) or pa.types.is_large_string(inner)):
         raise CommandError(
-            f"{file.name}: the column of texts is {texts.type}; --column names one of strings, or"
-            " of lists of them."
+            f"{file.name}: the column of texts has the type {texts.type}; --column must name a"
+            " column of strings or of lists of strings."
         )
     columns = [texts.cast(pa.list_(pa.string()) if lists else pa.string()), *columns[1:]]
     batch = pa.RecordBatch.from_arrays(columns, names=[TEXTS, *keep])
@@ -159,7 +159,7 @@ def _record_batch(file: InputFile, columns: list[Any], keep: Sequence[str]) -> A
 
 def _missing_column(file: InputFile, column: str) -> CommandError:
     return CommandError(
-        f"{file.name}: there is no column {column}; --column and --keep name columns."
+        f"{file.name}: there is no column {column}; --column and --keep must name columns."
     )
 
 
@@ -183,7 +183,7 @@ def _read_csv(file: InputFile, names: list[str]) -> Iterator[_Columns]:
             stream,
             read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES),
             parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            # One type for all files and blocks: columns to keep are passed through as strings.
+            # Read strings, so that a column has one type in all files and blocks.
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
             ),
@@ -217,11 +217,11 @@ def _read_jsonl(file: InputFile, names: list[str]) -> Iterator[_Columns]:
         if len(types) > 1:
             raise CommandError(
                 f"{file.name}: before row {row}, some texts are strings and some are lists of"
-                " words; put them into separate files."
+                " words; put strings and lists into separate files."
             )
         columns = [pa.array(texts, pa.list_(pa.string()) if types == {list} else pa.string())]
         for place in range(1, len(names)):
-            # Strings are kept as they are, anything else as JSON.
+            # Strings are copied unchanged, other values as JSON.
             kept = [
                 value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
                 for value in (record[place] for record in records)
@@ -237,20 +237,20 @@ def _read_record(line: bytes, file: InputFile, row: int, names: list[str]) -> li
         found = None
     if not isinstance(found, dict):
         raise CommandError(f"{file.name}: row {row} is not a JSON object.")
-    # An absent text is a mistake in --column far more often than a missing value.
+    # A missing text is an error, because it usually means that --column is wrong.
     if names[0] not in found:
         raise _missing_column(file, f"{names[0]} in row {row}")
     text = found[names[0]]
     words = isinstance(text, list) and all(isinstance(word, str) for word in text)
     if not (text is None or isinstance(text, str) or words):
         raise CommandError(
-            f"{file.name}: the text of row {row} is neither a string nor a list of them."
+            f"{file.name}: the text of row {row} is neither a string nor a list of strings."
         )
     return [found.get(name) for name in names]
 
 
 def _read_lines(file: InputFile) -> Iterator[tuple[list[bytes], int]]:
-    """Yield the lines of a file without their ends, some at a time, and the bytes read so far."""
+    """Yield lists of lines, without line breaks, and the number of bytes read so far."""
     rest = b""
     with pa.OSFile(str(file.path)) as raw, _decompress(raw, file) as stream:
         first = True
@@ -261,7 +261,7 @@ def _read_lines(file: InputFile) -> Iterator[tuple[list[bytes], int]]:
             if len(rest) > MAX_LINE_BYTES:
                 raise CommandError(
                     f"{file.name}: a line has more than {MAX_LINE_BYTES} bytes; put each sentence"
-                    " on a line of its own."
+                    " on a separate line."
                 )
             if lines:
                 yield [line.removesuffix(b"\r") for line in lines], raw.tell()
@@ -278,8 +278,9 @@ class RowRange:
     """Consecutive rows of one file."""
 
     name: str
-    """of the file"""
+    """name of the file"""
     first: int
+    """number of the first row in the file"""
     rows: Any
     """`pyarrow.RecordBatch`: the texts, then the columns to keep"""
 
@@ -298,7 +299,7 @@ class Shard:
 
 
 def kept_schema(first: InputFile, column: str, keep: Sequence[str]) -> Any:
-    """The columns to keep, with their types in the first file, as `pyarrow.Schema`."""
+    """Return the `pyarrow.Schema` of the columns to keep, with their types in the first file."""
     if not keep:
         return pa.schema([])
     for chunk in read(first, column, keep):
@@ -309,7 +310,7 @@ def kept_schema(first: InputFile, column: str, keep: Sequence[str]) -> Any:
 def split_shards(
     files: Sequence[InputFile], column: str, kept: Any, max_rows: int
 ) -> Iterator[Shard]:
-    """Divide the rows of all files into shards. Input without rows makes one empty shard."""
+    """Yield the rows of all files in shards. Input without rows gives one empty shard."""
     shard, room = Shard(0), _SHARD_BYTES
     files_read = 0
     for file in files:
@@ -323,7 +324,7 @@ def split_shards(
                     yield shard
                     shard, room = Shard(shard.number + 1), _SHARD_BYTES
                 before = sizes[start - 1] if start else 0
-                # The row that fills a shard belongs to it, so every shard has one.
+                # The row that exceeds the size belongs to the shard, so no shard is empty.
                 end = min(
                     len(rows),
                     start + max_rows - len(shard),
@@ -343,19 +344,19 @@ def split_shards(
 
 
 def _cast_kept(chunk: Chunk, kept: Any, file: InputFile) -> Any:
-    """The rows, with the columns to keep in the types of the first file."""
+    """Return the rows, with the columns to keep cast to their types in the first file."""
     rows = chunk.rows
     try:
         columns = [rows.column(place + 1).cast(one.type) for place, one in enumerate(kept)]
     except pa.ArrowException:
         raise CommandError(
-            f"{file.name}: a column to keep has another type than in the first file."
+            f"{file.name}: a column of --keep has another type than in the first file."
         ) from None
     return pa.RecordBatch.from_arrays([rows.column(0), *columns], names=[TEXTS, *kept.names])
 
 
 def _text_sizes(texts: Any) -> Any:
-    """About how many bytes each text has. [S] -> [S]"""
+    """Return the approximate number of bytes of each text. [S] -> [S]"""
     if pa.types.is_list(texts.type):
         sizes = pc.multiply(pc.list_value_length(texts), _WORD_BYTES)
     else:

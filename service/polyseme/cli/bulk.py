@@ -1,4 +1,4 @@
-"""`polyseme bulk`: files of texts to shards of vectors."""
+"""`polyseme bulk`: encode files of texts into shards of vectors."""
 
 import time
 from functools import partial
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from polyseme.bulk.run import Outcome
 
 _SHARD_ROWS = {"npz": 1024, "parquet": 4096, "vectors": 16_384}
-"""Default rows of a shard: some 20 to 120 MB, and a .npz archive is in memory as a whole."""
+"""Default rows of a shard, 20 to 120 MB. All texts and tokens of a .npz shard are in memory."""
 _bulk_options = with_options(
     click.option(
         "--column", default="text", show_default=True, help="The column, or field, of the texts."
     ),
     click.option(
-        "--keep", multiple=True, help="A column that is passed through; may be given several times."
+        "--keep", multiple=True, help="A column to copy to the output; may be given several times."
     ),
     click.option(
         "--include",
@@ -43,35 +43,35 @@ _bulk_options = with_options(
         multiple=True,
         default=["contextual"],
         show_default=True,
-        help="An array of each sentence, beside its tokens; may be given several times. Take"
-        " `features` for a classifier. `none` writes no tokens either, for --pooling alone.",
+        help="An array to write for each sentence, with its tokens; may be given several times."
+        " Use `features` for a classifier, and `none` to write only the vectors of --pooling.",
     ),
     share_option,
     click.option(
         "--pooling",
         type=click.Choice(get_args(Pooling)),
-        help="Also a vector of each sentence: the mean of its words, plain or weighted.",
+        help="Also write a vector of each sentence: the plain or weighted mean of its words.",
     ),
     click.option(
         "--heads",
         type=click.Choice(["all", "mean"]),
         default="all",
         show_default=True,
-        help="Attention of each head, or their mean.",
+        help="Attention of each head, or the mean of the heads.",
     ),
     click.option(
         "--format",
         type=click.Choice(["parquet", "npz"]),
         default="parquet",
         show_default=True,
-        help="Parquet, or NumPy archives such as /v1/encode returns.",
+        help="Parquet files, or NumPy archives like those of /v1/encode.",
     ),
     click.option(
         "--dtype",
         type=click.Choice(get_args(Dtype)),
         default="float32",
         show_default=True,
-        help="How numbers are written; float16 is half as large, and rounded once.",
+        help="Data type of the numbers; float16 takes half the space.",
     ),
     click.option(
         "--compression",
@@ -79,12 +79,12 @@ _bulk_options = with_options(
         type=click.Choice(["none", "zstd"]),
         default="none",
         show_default=True,
-        help="Compression of the numbers in Parquet: zstd saves a sixth and takes longer.",
+        help="Compression of the numbers in Parquet; zstd saves a sixth and takes longer.",
     ),
     click.option(
         "--shard-rows",
         type=click.IntRange(1, 10_000_000),
-        help="Rows of each output file.  [default: {parquet}; npz: {npz}; --include none:"
+        help="Rows of an output file.  [default: {parquet}; npz: {npz}; --include none:"
         " {vectors}]".format(**_SHARD_ROWS),
     ),
     click.option(
@@ -92,24 +92,24 @@ _bulk_options = with_options(
         type=click.IntRange(1, 1_000_000),
         default=1024,
         show_default=True,
-        help="Rows that a worker has in memory at once, at most.",
+        help="Maximum number of rows that a worker encodes at once.",
     ),
     click.option(
         "--oov",
         type=click.Choice(get_args(OovPolicy)),
-        help="How unknown words are treated, as in `polyseme encode`.",
+        help="What to do with unknown words, as in `polyseme encode`.",
     ),
-    click.option("--truncate", is_flag=True, help="Cut off sentences that are over the limit."),
+    click.option("--truncate", is_flag=True, help="Truncate sentences that exceed the limit."),
     click.option(
         "--workers",
         type=click.IntRange(1, 1024),
         default=usable_cpus,
-        help="Processes that encode and write; the default is one for each processor.",
+        help="Number of processes that encode and write; by default one per processor.",
     ),
     click.option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Address of a Dask cluster, such as tcp://host:8786, to use in place of --workers.",
+        help="Address of a Dask cluster, such as tcp://host:8786, to use instead of --workers.",
     ),
 )
 
@@ -146,7 +146,7 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
 
 
 def _check_options(options: dict[str, Any]) -> None:
-    """Check that the libraries are installed and that the options go together."""
+    """Raise CommandError for a missing library, UsageError for options that exclude each other."""
     if not find_spec("pyarrow"):
         raise CommandError("Bulk work needs pyarrow: pip install 'polyseme[bulk]'.")
     if options["scheduler"] and not find_spec("distributed"):
@@ -157,30 +157,30 @@ def _check_options(options: dict[str, Any]) -> None:
         if not options["pooling"]:
             raise click.UsageError("--include none leaves nothing to write without --pooling.")
     if options["format"] == "npz" and options["keep"]:
-        raise click.UsageError("--keep is for Parquet: a NumPy archive has no such columns.")
+        raise click.UsageError("--keep is for Parquet: a NumPy archive has no other columns.")
     require_unicode((options["column"], *options["keep"]))
 
 
 def _job(out: Path, registry: Registry, settings: Settings, options: dict[str, Any]) -> "Job":
-    """The job of the options. Raises PolysemeError if the model cannot do it."""
+    """Return the job. Raises PolysemeError if the model does not support the options."""
     from polyseme.bulk.job import BulkOptions, Job, fingerprint  # noqa: PLC0415 - loads pyarrow
 
     name = options["model"] or settings.model
-    choice = EncodeOptions(
+    encoding = EncodeOptions(
         include=frozenset(options["include"]) - {"none"},
         mean_heads=options["heads"] == "mean",
         **{name: options[name] for name in ("oov", "case", "truncate", "dtype", "share")},
     )
     model = registry.model(name)
-    choice.oov_policy(model)
-    choice.check_share(model)
-    rows = "npz" if options["format"] == "npz" else "parquet" if choice.include else "vectors"
-    same = ("pooling", "format", "compression", "column", "keep", "batch_rows")
+    encoding.oov_policy(model)
+    encoding.check_share(model)
+    rows = "npz" if options["format"] == "npz" else "parquet" if encoding.include else "vectors"
+    unchanged = ("pooling", "format", "compression", "column", "keep", "batch_rows")
     bulk_options = BulkOptions(
-        choice,
+        encoding,
         max_sentence_tokens=settings.max_sentence_tokens,
         shard_rows=options["shard_rows"] or _SHARD_ROWS[rows],
-        **{name: options[name] for name in same},
+        **{name: options[name] for name in unchanged},
     )
     return Job(
         bulk_options,
@@ -188,13 +188,13 @@ def _job(out: Path, registry: Registry, settings: Settings, options: dict[str, A
         name,
         (bundled_models(), settings.models_dir.absolute()),
         fingerprint(registry.folder(name)),
-        # Workers of this machine map a model that has just been verified.
+        # `registry.model` has just verified the files that workers on this machine map.
         verify=settings.verify_models and bool(options["scheduler"]),
     )
 
 
 def _print_summary(outcome: "Outcome", seconds: float) -> None:
-    """Print what was written, and how fast."""
+    """Print the size of the output to standard output, and the speed to standard error."""
     totals, progress = outcome.totals, outcome.progress
     click.echo(
         f"{totals.rows:,} rows  {totals.tokens:,} tokens  {totals.unknown:,} unknown "

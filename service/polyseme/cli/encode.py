@@ -1,4 +1,4 @@
-"""`polyseme encode` and `polyseme compare`: the results of the service without a server."""
+"""`polyseme encode` and `polyseme compare`: encode texts and compare words without a server."""
 
 import sys
 from pathlib import Path
@@ -39,22 +39,22 @@ from polyseme.tokenizer import Case
     "--include",
     type=click.Choice(get_args(Part)),
     multiple=True,
-    help="An array of the result; may be given several times.",
+    help="An array to return; may be given several times.",
 )
 @click.option(
     "--heads",
     type=click.Choice(["all", "mean"]),
     default="all",
     show_default=True,
-    help="Attention and scores of each head, or their mean.",
+    help="Attention and scores of each head, or the mean of the heads.",
 )
 @click.option(
     "--oov",
     type=click.Choice(get_args(OovPolicy)),
-    help="How unknown words are treated: a zero vector, one composed of subwords, or an error."
-    " The default is subword if the model has subword vectors, else zero.",
+    help="What to do with unknown words: use a zero vector, compose a vector from subwords, or"
+    " fail. The default is subword if the model has subword vectors, else zero.",
 )
-@click.option("--truncate", is_flag=True, help="Cut off sentences that are over the limit.")
+@click.option("--truncate", is_flag=True, help="Truncate sentences that exceed the limit.")
 @share_option
 @click.option(
     "--format",
@@ -82,9 +82,9 @@ def encode(
     """
     sentences = require_unicode(texts or tuple(line.rstrip("\n") for line in sys.stdin))
     if not sentences:
-        raise click.UsageError("There is no text: give one, or lines on standard input.")
+        raise click.UsageError("There is no text: give texts as arguments or on standard input.")
     model = registry.model(options["model"])
-    choice = EncodeOptions(
+    encoding = EncodeOptions(
         include=frozenset(options["include"]) or EncodeOptions().include,
         mean_heads=options["heads"] == "mean",
         oov=options["oov"],
@@ -92,14 +92,14 @@ def encode(
         truncate=options["truncate"],
         share=options["share"],
     )
-    tokenized, timings = tokenize(model, sentences, choice, settings.limits()), Timings()
+    tokenized, timings = tokenize(model, sentences, encoding, settings.limits()), Timings()
     check_size(
-        model, tokenized, choice, number_bytes(kind), settings.limits(), streamed=kind == "ndjson"
+        model, tokenized, encoding, number_bytes(kind), settings.limits(), streamed=kind == "ndjson"
     )
-    encoded = (encode_sentence(model, one, choice, timings) for one in tokenized)
+    encoded = (encode_sentence(model, one, encoding, timings) for one in tokenized)
     with open_output(output) as out:
         if kind == "npz":
-            out.write(npz_archive(model.manifest, list(encoded), choice))
+            out.write(npz_archive(model.manifest, list(encoded), encoding))
         elif kind == "ndjson":
             out.writelines(sentence_json(one) + b"\n" for one in encoded)
         else:
@@ -121,7 +121,7 @@ def encode(
     type=click.IntRange(0, 100),
     default=5,
     show_default=True,
-    help="How many neighbors of each vector.",
+    help="Number of neighbors of each vector.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/compare.")
 @share_option
@@ -156,7 +156,7 @@ def compare(
 
 
 def _occurrences(texts: tuple[str, ...], words: tuple[str, ...]) -> list[Occurrence]:
-    """Pair texts with words; a text that is given again stands for the word's next occurrence."""
+    """Pair texts with words; the nth copy of a pair means the nth occurrence in the text."""
     if len(texts) == 1:
         raise click.UsageError("There is only one text: give two or more to compare.")
     if len(words) not in {1, len(texts)}:
@@ -169,7 +169,7 @@ def _occurrences(texts: tuple[str, ...], words: tuple[str, ...]) -> list[Occurre
 
 
 def _table(result: ComparisonResult) -> str:
-    """The comparison as text."""
+    """Return the comparison as text."""
     lines = []
     for number, one in enumerate(result.occurrences):
         attended = [f"{key.text} {key.weight:.2f}" for key in one.attends_to[:5]]

@@ -1,4 +1,4 @@
-"""`polyseme evaluate`: how well vectors separate senses, and how well attention explains them."""
+"""`polyseme evaluate`: measure how vectors separate senses and how attention explains vectors."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -56,7 +56,7 @@ def _parse_systems(
 def _check_output(
     _context: click.Context, option: click.Parameter, file: Path | None
 ) -> Path | None:
-    """Check that an output file can be written, before measuring."""
+    """Return an output file; raise BadParameter before measuring if it cannot be written."""
     if file and not file.parent.is_dir():
         raise click.BadParameter("there is no such folder.")
     if file and file.exists() and not file.is_file():
@@ -77,7 +77,7 @@ plot_option = click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
     callback=_check_output,
-    help="A file for the results as a picture, .png or .svg.",
+    help="Output file for a plot of the results, .png or .svg.",
 )
 
 
@@ -98,12 +98,7 @@ plot_option = click.option(
 @click.option("--controls/--no-controls", default=True, help="Measure the baselines too.")
 @click.option("--compare", is_flag=True, help="Measure all-MiniLM-L6-v2 too (polyseme[compare]).")
 @json_option
-@click.option(
-    "--plot",
-    type=click.Path(path_type=Path, dir_okay=False),
-    callback=_check_output,
-    help="Output file for a plot of the results, .png or .svg.",
-)
+@plot_option
 @model_option
 @with_registry
 def evaluate(
@@ -111,8 +106,8 @@ def evaluate(
 ) -> None:
     """Evaluate a model and its baselines on CoarseWSD-20, WiC or word similarity.
 
-    DIRECTORY contains coarsewsd.tar.xz, wic.tar.xz, or wordsim353.tsv and simlex999.txt; or the
-    extracted files of the set. The key of a service is read from POLYSEME_API_KEY.
+    DIRECTORY contains the archive coarsewsd.tar.xz or wic.tar.xz, or its extracted files; or
+    wordsim353.tsv and simlex999.txt. The key of a service is read from POLYSEME_API_KEY.
     """
     del settings
     names = _system_names(task, options)
@@ -140,7 +135,7 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def import_measure() -> ModuleType:
-    """Import the code that needs the heavy packages of the extra `evaluate`."""
+    """Import the code that needs the packages of the extra `evaluate`."""
     if missing := [name for name in _EXTRA if find_spec(name) is None]:
         raise CommandError(
             f"`polyseme evaluate` needs {', '.join(missing)}: pip install 'polyseme[evaluate]'."
@@ -168,7 +163,7 @@ def _system_names(task: str, options: dict[str, Any]) -> list[str]:
 
 
 _RANKINGS = {
-    "The model's own decision: how the removal of a word changes its margin, or flips it": {
+    "The model's decision: how removing a word changes the margin, or flips the sense": {
         "drop_correlation": "corr. drop",
         "change_correlation": "corr. change",
         "flip_auc": "AUC flips",
@@ -181,10 +176,10 @@ _RANKINGS = {
         "evidence_at_1": "P@1",
         "evidence_at_3": "P@3",
     },
-    "Margin (cosine) lost when the k highest words are removed": {
+    "Margin (cosine) lost when the k words with the largest weights are removed": {
         f"removed_{k}": f"k = {k}" for k in (1, 2, 3)
     },
-    "Margin (cosine) lost when only the k highest words are left": {
+    "Margin (cosine) lost when only the k words with the largest weights are left": {
         f"kept_{k}": f"k = {k}" for k in (1, 2, 3)
     },
 }
@@ -214,7 +209,7 @@ _EXAMPLE_WORDS = 5
     type=click.Choice(["held-out", "all"]),
     default="held-out",
     show_default=True,
-    help="Lemmas to measure: those held out of training, or all; always without CoarseWSD-20's.",
+    help="Lemmas to measure: held out of training, or all. CoarseWSD-20's words are excluded.",
 )
 @click.option(
     "--seed",
@@ -255,14 +250,14 @@ def attention(
 
 
 def _lemma_filter(model: Model, lemmas: str) -> Callable[[str], bool]:
-    """Return a function that returns whether a lemma is measured, by the training's split."""
+    """Return a function that tells whether to measure a lemma, by the split of the training."""
     recipe = model.manifest.training.get("recipe")
     fields = recipe if isinstance(recipe, dict) else {}
     try:
         split = TrainingConfig(
             **{name: fields[name] for name in ("held_out", "split") if name in fields}
         )
-    except ValidationError:  # a recipe of another program
+    except ValidationError:  # the model was trained by another program
         split = TrainingConfig()
     if lemmas != "all" and not split.held_out:
         raise CommandError("The model's training held out no lemma; use --lemmas all.")
@@ -279,22 +274,23 @@ def _explanation_table(found: "Explanation") -> str:
     """Return the results as text."""
     facts = found.facts
     right, judged = facts["right_sense"], facts["judge_right_sense"]
-    size = f"{facts['occurrences']:,} tagged words of {facts['lemmas']} lemmas"
-    lines = [f"How attention explains: {facts['model']}, {size}. All figures × 100, ± their"]
-    lines += [
-        "standard errors (1,000 bootstrap resamples of the lemmas). Of these words the nearest"
+    count = facts["lemmas"]
+    size = f"{facts['occurrences']:,} tagged words of {count} lemma{'s' * (count != 1)}"
+    lines = [
+        f"Attention as an explanation: {facts['model']}; {size}. All figures × 100, ± their",
+        "standard errors (1,000 bootstrap resamples of the lemmas). The nearest centroid gets",
+        f"{right:.1f} % of the words right, naive Bayes without vectors {judged:.1f} %.",
     ]
-    lines += [f"centroid gets {right:.1f} % right, naive Bayes without vectors {judged:.1f} %."]
     for title, columns in _RANKINGS.items():
         lines += ["", title, *_rows(found.rankings, columns)]
-    lines += ["", "What the query adds: each head less itself with Wq = 0"]
+    lines += ["", "Effect of the query: the figures of each head minus those with Wq = 0"]
     lines += _rows(found.by_query, _QUERY_COLUMNS)
     swaps = {head: {"swap": one} for head, one in found.swaps.items()}
-    lines += ["", "Distance between the rows of two words in one place (0: the same rows)"]
+    lines += ["", "Distance between the attention of two words in one position (0: equal)"]
     lines += _rows(swaps, {"swap": "swap"})
-    lines += ["", "Sense quality, and what of it is lost without queries"]
-    quality = {"as it is": found.quality}
-    quality |= {f"lost, Wq = 0: {who}": one for who, one in found.cost.items()}
+    lines += ["", "Sense quality, and its loss without queries"]
+    quality = {"unchanged": found.quality}
+    quality |= {f"lost, Wq = 0: {head}": one for head, one in found.cost.items()}
     lines += _rows(quality, _QUALITY_COLUMNS)
     for example in found.examples:
         lines += ["", *_example(example)]
@@ -318,7 +314,7 @@ def _cell(one: Any) -> str:
 
 
 def _example(example: Mapping[str, Any]) -> list[str]:
-    """Return the words with the highest attention weights of one word, by layer and head."""
+    """Return the words that a word attends to most, by layer and head."""
     tokens, word = example["tokens"], example["word"]
     lines = [f"{tokens[word]} in “{example['text']}”"]
     for layer in example["attention"]:

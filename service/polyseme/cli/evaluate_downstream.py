@@ -1,4 +1,4 @@
-"""`polyseme evaluate tagging | sentences | pseudowords`: what vectors are worth to a pipeline."""
+"""`polyseme evaluate tagging | sentences | pseudowords`: measure vectors in other tasks."""
 
 import os
 from pathlib import Path
@@ -39,7 +39,7 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.command("evaluate tagging")
 @click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option(
-    "--hidden", is_flag=True, help="A probe with a hidden layer of 256 instead of a linear one."
+    "--hidden", is_flag=True, help="Use a classifier with a hidden layer of 256, not a linear one."
 )
 @_options
 @with_registry
@@ -68,7 +68,7 @@ def tagging(
 @_options
 @with_registry
 def sentences(file: Path, registry: Registry, settings: Settings, **options: Any) -> None:
-    """Compare cosines of sentence vectors with the similarity that people see.
+    """Compare the cosines of sentence vectors with people's similarity ratings.
 
     FILE has a score and two sentences in each line, separated by tabs, as in the STS benchmark.
     """
@@ -86,9 +86,9 @@ def sentences(file: Path, registry: Registry, settings: Settings, **options: Any
 @_options
 @with_registry
 def pseudowords(file: Path, registry: Registry, settings: Settings, **options: Any) -> None:
-    """Tell two words that are hidden in the same way apart by their contexts.
+    """Tell apart, by their contexts, two words that are replaced by one pseudo-word.
 
-    FILE is JSONL, also .xz: `words`, and `occurrences` with `sense`, `index` and `tokens`.
+    FILE is JSONL, also .xz. A line has `words`, and `occurrences` (`sense`, `index`, `tokens`).
     """
     del settings
     import_measure()
@@ -101,7 +101,7 @@ def pseudowords(file: Path, registry: Registry, settings: Settings, **options: A
 
 
 def _encoder(registry: Registry, options: dict[str, Any]) -> "Encoder":
-    """The model in this process, or the service at the URL."""
+    """Return the model in this process, or a client of the service at the URL."""
     if options["url"]:
         from polyseme.client.client import Client  # noqa: PLC0415 - loads httpx
 
@@ -112,7 +112,7 @@ def _encoder(registry: Registry, options: dict[str, Any]) -> "Encoder":
 
 
 def _report(results: "Results", options: dict[str, Any]) -> None:
-    """Print the table, and write the files that were asked for."""
+    """Print the table and write the requested files."""
     from polyseme.evaluation.plots import plot_results  # noqa: PLC0415 - loads Matplotlib
     from polyseme.evaluation.results import document, table  # noqa: PLC0415 - likewise
 

@@ -79,7 +79,7 @@ def verify(names: tuple[str, ...], registry: Registry, settings: Settings) -> No
             broken = True
             click.echo(f"{name}: {error.detail}")
         else:
-            click.echo(f"{name}: whole")
+            click.echo(f"{name}: ok")
     sys.exit(1 if broken else 0)
 
 
@@ -114,8 +114,8 @@ _import_options = with_options(
     click.option(
         "--subwords/--no-subwords",
         default=None,
-        help="Compose unknown words of character n-grams, with vectors that are fitted to the"
-        " file's own words (fastText's .bin has its own); the default for 1,000 words or more.",
+        help="Compose unknown words from vectors of character n-grams, fitted to the words of the"
+        " file or read from a fastText .bin file; by default for 1,000 words or more.",
     ),
     click.option(
         "--dtype",
@@ -164,7 +164,7 @@ def import_file(
     """Create a model from a FILE of GloVe, Word2Vec or fastText vectors.
 
     The FILE may be compressed (.gz, .bz2, .xz, .zip). By default, the attention weights are
-    computed in closed form. The model's folder appears complete or not at all.
+    computed in closed form. An import that fails creates no folder.
     """
     if name is None:
         name = _SUFFIXES.sub("", Path(member or file).name)
@@ -238,11 +238,11 @@ def _print_summary(manifest: Manifest) -> None:
 
 @contextmanager
 def _explaining_errors() -> Iterator[None]:
-    """Explain a full disk or a lack of memory during an import."""
+    """Raise CommandError for a full disk or a lack of memory."""
     try:
         yield
     except OSError as error:
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT, None}:  # NumPy sets none
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT, None}:  # NumPy sets no errno
             raise
         raise CommandError(
             "The disk of the models or of temporary files (TMPDIR) is full; --limit or --dtype int8"

@@ -28,15 +28,15 @@ case_option = click.option(
 share_option = click.option(
     "--share",
     type=click.FloatRange(0, MAX_SHARE),
-    help="How much of the unit static vector is added to the unit context in contextual vectors;"
-    " the model's share when left out.",
+    help="Share of the unit static vector that is added to the unit context in contextual vectors;"
+    " by default the model's share.",
 )
 destination_option = click.option(
     "--models-dir",
     type=click.Path(path_type=Path, file_okay=False),
     envvar=f"{PREFIX}MODELS_DIR",
     default=default_models_dir,
-    help="Folder to create the model's folder in; by default in the user's data folder.",
+    help="Folder in which the model's folder is created; by default in the user's data folder.",
 )
 output_option = click.option(
     "--output",
@@ -47,7 +47,7 @@ output_option = click.option(
 
 
 def settings_from(**flags: Any) -> Settings:
-    """Return the settings of the environment and of flags, which override it.
+    """Return the settings of the environment, which flags override.
 
     Raises click.UsageError for an invalid setting.
     """
@@ -117,7 +117,7 @@ def open_output(path: Path) -> Iterator[IO[bytes]]:
 def exit_on_signals() -> Iterator[None]:
     """Raise SystemExit on SIGTERM and SIGHUP, so that cleanup runs as it does after Ctrl-C.
 
-    A signal that is ignored, as `nohup` does, stays ignored.
+    A signal that is ignored, such as SIGHUP under `nohup`, stays ignored.
     """
     numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
     before = {number: signal.signal(number, _exit) for number in numbers}

@@ -49,7 +49,7 @@ class ConsoleBar(ProgressBar):
         self.show(done, f"{rows:,} rows" if rows else "")
 
     def show(self, done: int, note: str, *, line: bool = False) -> None:
-        """Set the completed part, with a note beside it; `line` writes a line immediately."""
+        """Set the completed part and a note; `line` writes a line immediately."""
         increment, self.done = done - self.done, done
         if self._bar is not None:
             if note:

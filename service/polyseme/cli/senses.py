@@ -1,4 +1,4 @@
-"""`polyseme senses`: the senses of a word in files of texts."""
+"""`polyseme senses`: find the senses of a word in files of texts."""
 
 import io
 import re
@@ -31,13 +31,13 @@ from polyseme.senses.induction import (
 from polyseme.settings import Settings
 
 MAX_SENTENCES = 2000
-"""Sentences with the word that are clustered; a random sample of them if there are more."""
+"""Maximum number of sentences to cluster; a random sample if more contain the word."""
 MAX_CHARACTERS = 2000
-"""A longer sentence is cut around the word."""
+"""A longer sentence is truncated before and after the word."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _SEED = 1
 _SHOWN = 90
-"""Characters of an example."""
+"""Characters to show of an example."""
 _BATCH_ROWS = 4096
 _IMAGES = (".svg", ".png")
 
@@ -48,20 +48,20 @@ _IMAGES = (".svg", ".png")
 @click.option(
     "--column", default="text", show_default=True, help="The column, or field, of the texts."
 )
-@click.option("--form", "forms", multiple=True, help="Another form, such as the plural.")
-@click.option("--exact", is_flag=True, help="Count only occurrences in this case.")
+@click.option("--form", "forms", multiple=True, help="Another form of WORD, such as the plural.")
+@click.option("--exact", is_flag=True, help="Count only occurrences in the same case as WORD.")
 @click.option(
-    "--senses", "count", type=click.IntRange(1, 20), help="Number of senses; found when left out."
+    "--senses", "count", type=click.IntRange(1, 20), help="Maximum senses; by default estimated."
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A .parquet, .csv or .jsonl file of every occurrence: file, row, span, sense, confidence.",
+    help="Output file (.parquet, .csv, .jsonl): file, row, span, sense, … of each occurrence.",
 )
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A .svg or .png file with a map of the occurrences (needs Matplotlib).",
+    help="Output file (.svg, .png) for a map of the occurrences; needs Matplotlib.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/senses.")
 @model_option
@@ -92,9 +92,9 @@ def senses(
     if not find_spec("pyarrow"):
         raise CommandError("Reading files needs pyarrow: pip install 'polyseme[bulk]'.")
     if output and output.suffix.lower() not in _WRITERS:
-        raise click.UsageError(f"The name of --output ends in {', '.join(_WRITERS)}.")
+        raise click.UsageError(f"The name of --output must end in {', '.join(_WRITERS)}.")
     if plot and plot.suffix.lower() not in _IMAGES:
-        raise click.UsageError("The name of --plot ends in .svg or .png.")
+        raise click.UsageError("The name of --plot must end in .svg or .png.")
     if plot and not find_spec("matplotlib"):
         raise CommandError("--plot needs Matplotlib: pip install 'polyseme[evaluate]'.")
     chosen = registry.model(model)
@@ -151,9 +151,9 @@ class _Source:
 
 
 def _sample(source: _Source) -> tuple[list[str], int]:
-    """Return a random sample of the sentences with one of the words, and their number.
+    """Return a random sample of the sentences, and the number of all sentences.
 
-    The sample is a reservoir (Vitter 1985): memory does not grow with the files.
+    Reservoir sampling (Vitter 1985) uses the same memory for files of any size.
     """
     rng = np.random.default_rng(_SEED)
     kept: list[str] = []
@@ -168,7 +168,7 @@ def _sample(source: _Source) -> tuple[list[str], int]:
 
 
 def _sentences_with(text: str | list[str] | None, pattern: re.Pattern[str]) -> Iterator[str]:
-    """Yield the sentences of a text in which the pattern occurs."""
+    """Yield the sentences of a text that match the pattern."""
     if not text:
         return
     whole = text if isinstance(text, str) else " ".join(text)
@@ -182,7 +182,7 @@ def _sentences_with(text: str | list[str] | None, pattern: re.Pattern[str]) -> I
 
 
 def _write_occurrences(path: Path, source: _Source, model: Model, found: SenseInventory) -> None:
-    """Write every occurrence of the files with the nearest of the senses that were found."""
+    """Write every occurrence of the files with the nearest sense and the confidence."""
     import pyarrow as pa  # noqa: PLC0415 - slow import
 
     schema = pa.schema(
@@ -235,11 +235,11 @@ def _jsonl(file: IO[bytes], schema: Any) -> Iterator[Callable[[Any], None]]:
 
 
 _WRITERS = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}
-"""Writers of record batches by the ending of the file."""
+"""Writers of record batches, by the suffix of the file."""
 
 
 def _picture(found: SenseInventory, kind: str) -> bytes:
-    """Draw the occurrences along their first two principal components, a color for each sense."""
+    """Draw a map of the occurrences by two principal components, with a color per sense."""
     import matplotlib as mpl  # noqa: PLC0415 - slow import
     from matplotlib.figure import Figure  # noqa: PLC0415 - likewise
 
@@ -268,9 +268,10 @@ def _picture(found: SenseInventory, kind: str) -> bytes:
 def _table(found: SenseInventory, texts: list[str], total: int) -> str:
     """Return the senses as text: share, keywords, neighbors and an example."""
     count = len(found.occurrences)
-    of = f", in a sample of {len(texts):,} of {total:,} sentences" if total > len(texts) else ""
+    sample = f", in a sample of {len(texts):,} of {total:,} sentences" * (total > len(texts))
     head = f"{found.word}: {len(found.senses)} sense{'s' * (len(found.senses) != 1)}"
-    lines = [f"{head} in {count:,} occurrences{of}; separation {found.clusters.separation:.2f}"]
+    head = f"{head} in {count:,} occurrence{'s' * (count != 1)}{sample}"
+    lines = [f"{head}; separation {found.clusters.separation:.2f}"]
     for number, sense in enumerate(found.senses, 1):
         lines += [
             "",

@@ -19,7 +19,7 @@ from polyseme.settings import PREFIX, Settings
 
 _STANDARD_ERROR = 2
 _METRICS_BYTES = 16 << 20
-"""Free bytes that the metrics directory requires; each worker that starts uses about 200 kB."""
+"""Free bytes that the metrics directory requires; each worker that starts uses about 0.1 MB."""
 _APPLICATION = "polyseme:create_app()"
 SECRET = ("api_keys", "rate_limit_storage")
 """Settings without a flag, because every user of the machine can read a command line."""

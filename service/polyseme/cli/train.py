@@ -25,7 +25,7 @@ from polyseme.training.closed_form import frequencies_by_rank, informativeness
 from polyseme.training.config import Init, Keep, TrainingConfig
 
 DEFAULT_STEPS = 400
-"""The number of steps without --steps and --minutes."""
+"""The number of steps if neither --steps nor --minutes is given."""
 
 _SHAPE = ("heads", "key_width", "value_width", "layers", "feed_forward", "norm")
 _file = click.Path(path_type=Path, exists=True)
@@ -50,7 +50,7 @@ _recipe_options = with_options(
     click.option(
         "--tune-embeddings", is_flag=True, default=None, help="Train the static vectors too."
     ),
-    _recipe_option("interpolate", "t of the resulting weights: initial·(1 − t) + trained·t."),
+    _recipe_option("interpolate", "t in the resulting weights initial·(1 − t) + trained·t."),
     _recipe_option("seed", "Seed of the random number generators.", int),
     _recipe_option("learning_rate", "Learning rate."),
     _recipe_option(
@@ -63,10 +63,12 @@ _recipe_options = with_options(
     _recipe_option("lower", "Share of the contexts that are lower-cased."),
     _recipe_option("window", "Maximum number of context words on each side.", int),
     _recipe_option("groups", "Number of lemmas or pseudo-words in a step.", int),
-    _recipe_option("occurrences", "Maximum number of occurrences of each in a step.", int),
+    _recipe_option(
+        "occurrences", "Maximum number of occurrences per lemma or pseudo-word in a step.", int
+    ),
     _recipe_option("pseudo_words", "Number of words in a pseudo-word.", int),
     _recipe_option(
-        "word_occurrences", "Maximum number of occurrences of each of these words in a step.", int
+        "word_occurrences", "Maximum number of occurrences per word of a pseudo-word.", int
     ),
     _recipe_option(
         "commonest_words",
@@ -173,7 +175,7 @@ def _require_free(models_dir: Path, name: str, *, replacing: bool) -> None:
 
 
 def _recipe(options: dict[str, Any], model: Model) -> TrainingConfig:
-    """Return the recipe of the options, which override those of a file."""
+    """Return the recipe; options override the fields of the recipe file."""
     file, left_out = options.pop("recipe_file"), options.pop("leave_out")
     given = _read_recipe(file) if file else {}
     given |= {name: value for name, value in options.items() if value is not None}
@@ -215,7 +217,7 @@ def _read_words(given: str) -> tuple[str, ...]:
 
 
 def _with_informativeness(model: Model) -> Model:
-    """Return the model; if it has no word bias, add that of an import."""
+    """Return the model, with the word bias that an import computes if it has none."""
     if model.word_bias is not None:
         return model
     size = model.manifest.vocabulary_size
@@ -238,7 +240,7 @@ def _print_summary(manifest: Manifest) -> None:
 
 @contextmanager
 def _explaining_errors() -> Iterator[None]:
-    """Explain a lack of memory during training."""
+    """Raise CommandError for a lack of memory."""
     try:
         yield
     except MemoryError:

@@ -1,6 +1,6 @@
 """One interface to a model in this process (`LocalModel`) and to a service (`Client`).
 
-The names are imported on first use: only the clients need httpx, and only `LocalModel` a model.
+The names are imported on first use, so that `LocalModel` does not need httpx.
 """
 
 from importlib import import_module

@@ -54,12 +54,12 @@ _T = TypeVar("_T")
 
 
 class AsyncClient:
-    """Asynchronous client of a Polyseme service. Takes the same arguments as `Client`.
+    """An asynchronous client of a Polyseme service, with the arguments of `Client`.
 
     Use each instance in one event loop only. Texts are sent in batches of at most
-    `batch_sentences` and `batch_bytes`, `concurrency` of them at once. Batches that the service
-    rejects as too large are split, and temporary failures are retried. The key defaults to the
-    environment variable POLYSEME_API_KEY. See docs/client.md.
+    `batch_sentences` and `batch_bytes`, up to `concurrency` batches at a time. Batches that the
+    service rejects as too large are split, and temporary failures are retried. `key` defaults to
+    the environment variable POLYSEME_API_KEY. See docs/client.md.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class AsyncClient:
         concurrency: int = CONCURRENCY,
         **options: Unpack[TransportOptions],
     ) -> None:
-        """`options` are those of `TransportOptions`: timeout, retries, …
+        """Create a client; `options` are the fields of `TransportOptions`.
 
-        Raises ValueError if the address, the key or an option is invalid.
+        Raises ValueError if the URL, the key or an option is invalid.
         """
         self._root, self._model = normalize_url(url), model
         self._size = BatchSize(batch_sentences, batch_bytes)
@@ -103,7 +103,7 @@ class AsyncClient:
         await self._http.aclose()
 
     async def model(self) -> ModelFacts:
-        """Return the model's name, dimension, … Raises the same exceptions as `encode`."""
+        """Return the main facts about the model. Raises the same exceptions as `encode`."""
         return await self._run(self._exchanges.model())
 
     async def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
@@ -118,7 +118,7 @@ class AsyncClient:
         self, texts: Iterable[Text] | AsyncIterable[Text], **options: Unpack[Options]
     ) -> AsyncIterator[Sentence]:
         """Yield the results of `encode` for any number of texts, with a few batches in memory."""
-        exchange = partial(self._exchanges.encode, choice=parse_options(options))
+        exchange = partial(self._exchanges.encode, options=parse_options(options))
         async with aclosing(self._map_batches(require_list(texts), exchange)) as results:
             async for batch in results:
                 for one in batch:
@@ -151,8 +151,8 @@ class AsyncClient:
     ) -> Comparison:
         """Compare occurrences of words: `[(text, word), …]`.
 
-        `share` is that of `encode`; contextual neighbors are then searched with it as well. Raises
-        the same exceptions as `encode`.
+        `share` has the same meaning as in `encode`, and also applies to the contextual neighbors.
+        Raises the same exceptions as `encode`.
         """
         return await self._run(self._exchanges.compare(occurrences, neighbors, case, share))
 
@@ -168,10 +168,10 @@ class AsyncClient:
         neighbors: int = 5,
         examples: int = 3,
     ) -> Senses:
-        """Return the senses that a word has in texts; `senses` None finds their number.
+        """Return at most `senses` senses of a word in texts; None estimates their number.
 
-        Every occurrence counts, in any case unless `case` is `exact`, and of `forms` as well.
-        Raises the same exceptions as `encode`, InvalidError if the word does not occur.
+        Tokens that equal `word` or one of `forms` count, in any case unless `case` is `exact`.
+        Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
         """
         counts = SenseCounts(keywords, neighbors, examples)
         return await self._run(self._exchanges.senses(word, texts, forms, case, senses, counts))
@@ -186,7 +186,7 @@ class AsyncClient:
         return await self._run(self._exchanges.neighbors(near, k, case))
 
     async def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
-        """Return every step of one layer, in float64. Raises the same exceptions as `encode`."""
+        """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
         return await self._run(self._exchanges.trace(text, layer, case))
 
     async def models(self) -> list[ModelFacts]:
@@ -213,7 +213,7 @@ class AsyncClient:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def _run(self, exchange: Exchange[_T]) -> _T:
-        """Run an exchange: a generator that yields requests and is sent the responses."""
+        """Send the requests that an exchange yields, and return its result."""
         try:
             request = next(exchange)
             while True:

@@ -1,4 +1,4 @@
-"""The client of a service, with the interface of a model in this process."""
+"""The client of a Polyseme service, with the same interface as `LocalModel`."""
 
 import os
 from collections import deque
@@ -49,11 +49,11 @@ _T = TypeVar("_T")
 
 
 class Client:
-    """A client of a service. Threads may share it; a forked process needs its own.
+    """A client of a Polyseme service. Threads may share it; a forked process needs its own.
 
-    Texts are sent in batches of at most `batch_sentences` and `batch_bytes`, `concurrency` of them
-    at once. Batches that the service rejects as too large are split, and temporary failures are
-    retried. The key defaults to the environment variable POLYSEME_API_KEY. See docs/client.md.
+    Texts are sent in batches of at most `batch_sentences` and `batch_bytes`, up to `concurrency` at
+    a time. Batches that the service rejects as too large are split, and temporary failures are
+    retried. `key` defaults to the environment variable POLYSEME_API_KEY. See docs/client.md.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class Client:
         concurrency: int = CONCURRENCY,
         **options: Unpack[TransportOptions],
     ) -> None:
-        """`options` are those of `TransportOptions`: timeout, retries, …
+        """Create a client; `options` are the fields of `TransportOptions`.
 
-        Raises ValueError if the address, the key or an option is invalid.
+        Raises ValueError if the URL, the key or an option is invalid.
         """
         self._root, self._model = normalize_url(url), model
         self._size = BatchSize(batch_sentences, batch_bytes)
@@ -103,7 +103,7 @@ class Client:
 
     @property
     def dimension(self) -> int:
-        """d, the width of a vector; 0 if the model is broken."""
+        """The width d of a vector; 0 if the model is broken."""
         return self._facts.dimension or 0
 
     @cached_property
@@ -120,7 +120,7 @@ class Client:
 
     def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
         """Yield the results of `encode` for any number of texts, with a few batches in memory."""
-        exchange = partial(self._exchanges.encode, choice=parse_options(options))
+        exchange = partial(self._exchanges.encode, options=parse_options(options))
         return chain.from_iterable(self._map_batches(require_list(texts), exchange))
 
     def embed(
@@ -150,8 +150,8 @@ class Client:
     ) -> Comparison:
         """Compare occurrences of words: `[(text, word), …]`.
 
-        `share` is that of `encode`; contextual neighbors are then searched with it as well. Raises
-        the same exceptions as `encode`.
+        `share` has the same meaning as in `encode`, and also applies to the contextual neighbors.
+        Raises the same exceptions as `encode`.
         """
         return self._run(self._exchanges.compare(occurrences, neighbors, case, share))
 
@@ -167,10 +167,10 @@ class Client:
         neighbors: int = 5,
         examples: int = 3,
     ) -> Senses:
-        """Return the senses that a word has in texts; `senses` None finds their number.
+        """Return at most `senses` senses of a word in texts; None estimates their number.
 
-        Every occurrence counts, in any case unless `case` is `exact`, and of `forms` as well.
-        Raises the same exceptions as `encode`, InvalidError if the word does not occur.
+        Tokens that equal `word` or one of `forms` count, in any case unless `case` is `exact`.
+        Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
         """
         counts = SenseCounts(keywords, neighbors, examples)
         return self._run(self._exchanges.senses(word, texts, forms, case, senses, counts))
@@ -185,7 +185,7 @@ class Client:
         return self._run(self._exchanges.neighbors(near, k, case))
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
-        """Return every step of one layer, in float64. Raises the same exceptions as `encode`."""
+        """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
         return self._run(self._exchanges.trace(text, layer, case))
 
     def models(self) -> list[ModelFacts]:
@@ -214,7 +214,7 @@ class Client:
             pool.shutdown(cancel_futures=True)
 
     def _run(self, exchange: Exchange[_T]) -> _T:
-        """Run an exchange: a generator that yields requests and is sent the responses."""
+        """Send the requests that an exchange yields, and return its result."""
         try:
             request = next(exchange)
             while True:

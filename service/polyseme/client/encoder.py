@@ -1,4 +1,4 @@
-"""The interface of encoders, in process or remote, and the checks of its arguments."""
+"""The interface of `LocalModel` and `Client`, and the checks of its arguments."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, get_args
@@ -16,7 +16,7 @@ from polyseme.senses.induction import Matching
 from polyseme.tokenizer import Case
 
 Text: TypeAlias = str | Sequence[str]
-"""A sentence, or the words of one."""
+"""A sentence, or a list of its words."""
 _Heads: TypeAlias = Literal["all", "mean"]
 _NamedLayers: TypeAlias = Literal["all", "last"]
 
@@ -25,23 +25,23 @@ class Options(TypedDict, total=False):
     """The options of `encode`: the fields of /v1/encode (docs/api.md)."""
 
     include: Sequence[Part]
-    """which arrays; `static`, `contextual` and `attention` by default"""
+    """arrays to return; `static`, `contextual` and `attention` by default"""
     layers: _NamedLayers | Sequence[int]
-    """the layers of attention, queries, …; all by default"""
+    """layers whose attention, queries, … are returned; all by default"""
     heads: _Heads
-    """attention and scores of each head, or their mean"""
+    """whether to return attention and scores of all heads or their mean"""
     oov: OovPolicy | None
-    """how words outside the vocabulary are treated"""
+    """what to do with words that are not in the vocabulary"""
     case: Case
     truncate: bool
     """truncate a sentence over the limit instead of rejecting it"""
     dtype: Dtype
     share: float | None
-    """the share of the static vector in `contextual`, 0 to 4; the model's by default"""
+    """share of the static vector in `contextual`, 0 to 4; by default that of the model"""
 
 
 class Encoder(Protocol):
-    """The interface that `polyseme.load(NAME)` and `polyseme.Client(url)` share."""
+    """The interface of `polyseme.load(NAME)` and `polyseme.Client(url)`."""
 
     @property
     def name(self) -> str:
@@ -50,13 +50,13 @@ class Encoder(Protocol):
 
     @property
     def dimension(self) -> int:
-        """d, the width of a vector."""
+        """The width d of a vector."""
         ...
 
     def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
         """Return static vectors, contextual vectors and attention of each sentence, in order.
 
-        Raises PolysemeError, and ClientError if a service cannot be reached.
+        Raises PolysemeError; `Client` also raises ClientError if the service does not respond.
         """
         ...
 
@@ -73,7 +73,7 @@ class Encoder(Protocol):
     ) -> NDArray[np.float32]:
         """Return one unit vector per sentence, zero if no word is known. -> [S, d]
 
-        `pooling` defaults to the setting. Raises the same exceptions as `encode`.
+        `pooling` defaults to POLYSEME_POOLING. Raises the same exceptions as `encode`.
         """
         ...
 
@@ -87,8 +87,8 @@ class Encoder(Protocol):
     ) -> Comparison:
         """Compare occurrences of words: `[(text, word), …]`.
 
-        `share` is that of `encode`; contextual neighbors are then searched with it as well. Raises
-        the same exceptions as `encode`.
+        `share` has the same meaning as in `encode`, and also applies to the contextual neighbors.
+        Raises the same exceptions as `encode`.
         """
         ...
 
@@ -104,10 +104,10 @@ class Encoder(Protocol):
         neighbors: int = 5,
         examples: int = 3,
     ) -> Senses:
-        """Return the senses that a word has in texts; `senses` None finds their number.
+        """Return at most `senses` senses of a word in texts; None estimates their number.
 
-        Every occurrence counts, in any case unless `case` is `exact`, and of `forms` as well.
-        Raises the same exceptions as `encode`, InvalidError if the word does not occur.
+        Tokens that equal `word` or one of `forms` count, in any case unless `case` is `exact`.
+        Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
         """
         ...
 
@@ -121,7 +121,7 @@ class Encoder(Protocol):
         ...
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
-        """Return every step of one layer, in float64. Raises the same exceptions as `encode`."""
+        """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
         ...
 
     def models(self) -> list[ModelFacts]:
@@ -133,16 +133,16 @@ _Texts = TypeVar("_Texts")
 
 
 def require_list(texts: _Texts) -> _Texts:
-    """Return the texts. Raises TypeError for a string, which is a sequence of characters."""
+    """Return the texts; raise TypeError for a string, which would pass as a list of characters."""
     if isinstance(texts, str):
-        raise TypeError("Give a list of texts, or of lists of words.")
+        raise TypeError("Give a list of texts, or a list of lists of words.")
     return texts
 
 
 def parse_options(options: Options) -> EncodeOptions:
-    """Check the options of `encode`. Raises TypeError for a name, InvalidError for a value."""
+    """Return the options of `encode` as EncodeOptions. Raises TypeError or InvalidError."""
     for name in options.keys() - Options.__annotations__.keys():
-        raise TypeError(f"There is no option `{name}`.")
+        raise TypeError(f"Unknown option `{name}`.")
     include = options.get("include", ("static", "contextual", "attention"))
     layers = options.get("layers", "all")
     _require_allowed("include", include, Part)
@@ -166,7 +166,7 @@ def parse_options(options: Options) -> EncodeOptions:
 def _require_allowed(name: str, values: Iterable[Any], kind: Any) -> None:
     allowed = get_args(kind)
     if any(value not in allowed for value in values):
-        raise InvalidError([FieldError(f"/{name}", f"may be {', '.join(allowed)}")])
+        raise InvalidError([FieldError(f"/{name}", f"must be one of {', '.join(allowed)}")])
 
 
 def parse_share(share: Any) -> float | None:
@@ -175,35 +175,35 @@ def parse_share(share: Any) -> float | None:
         return None
     is_number = isinstance(share, int | float | np.number) and not isinstance(share, bool)
     if not is_number or not 0 <= share <= MAX_SHARE:
-        raise InvalidError([FieldError("/share", f"is a number from 0 to {MAX_SHARE:g}")])
+        raise InvalidError([FieldError("/share", f"must be a number from 0 to {MAX_SHARE:g}")])
     return float(share)
 
 
 def parse_occurrences(given: Sequence[Occurrence | tuple[str, str]]) -> list[Occurrence]:
-    """Occurrences of which some may be pairs of a text and a word. Raises InvalidError."""
+    """Convert (text, word) pairs to occurrences and check all. Raises InvalidError."""
     occurrences = [one if isinstance(one, Occurrence) else Occurrence(*one) for one in given]
     if len(occurrences) < 2:  # noqa: PLR2004 - a comparison takes two
-        raise InvalidError([FieldError("/occurrences", "takes two at least")])
+        raise InvalidError([FieldError("/occurrences", "must have at least 2 items")])
     for number, one in enumerate(occurrences):
         message = None
         if (one.start is None) != (one.end is None) or (one.word is None) == (one.start is None):
             message = "give either `word` or both `start` and `end`"
         elif one.nth < 0 or one.word == "":
-            message = "`word` has letters, and `nth` counts from 0"
+            message = "`word` must not be empty, and `nth` must be 0 or more"
         elif one.start is not None and not 0 <= one.start < (one.end or 0) <= len(one.text):
-            message = "`start` and `end` are a span of the text, which is not empty"
+            message = "`start` and `end` must be a span of the text that is not empty"
         if message:
             raise InvalidError([FieldError(f"/occurrences/{number}", message)])
     return occurrences
 
 
 def vector_to_list(vector: ArrayLike) -> list[float]:
-    """Convert a vector to a list. Raises InvalidError for anything but finite numbers. [d] ->"""
+    """Convert a vector [d] to a list. Raises InvalidError unless all d values are finite."""
     try:
         row = np.asarray(vector, np.float64)
     except (TypeError, ValueError):
         row = np.zeros(())
     if row.ndim != 1 or not np.isfinite(row).all():
-        raise InvalidError([FieldError("/vector", "has to be one row of finite numbers")])
+        raise InvalidError([FieldError("/vector", "must be a row of finite numbers")])
     numbers: list[float] = row.tolist()
     return numbers

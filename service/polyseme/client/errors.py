@@ -1,10 +1,10 @@
-"""Errors between a client and a service.
+"""The exceptions of the clients.
 
     ClientError
         UnreachableError        also a ConnectionError
         AnswerError
 
-Errors of the service are raised as classes of `polyseme.errors`, as they are in process.
+Errors that a service reports are raised as the same classes of `polyseme.errors` as in process.
 """
 
 from collections.abc import Iterator
@@ -23,42 +23,42 @@ from polyseme.errors import (
 )
 
 _MAX_CHARACTERS = 2000
-"""Characters of a message that are repeated."""
+"""Longer strings of an error document are ignored."""
 _MAX_WORDS = 10_000
 _MAX_PROBLEM_BYTES = 1 << 20
 
 
 class ClientError(Exception):
-    """The base class; the message says what is wrong and what to do."""
+    """The base class. The message says what is wrong and what to do."""
 
 
 class UnreachableError(ClientError, ConnectionError):
-    """No service responds, after all retries."""
+    """The service does not respond, even after all retries."""
 
 
 class AnswerError(ClientError):
-    """The response is not from this service or is malformed: a proxy's page, a broken archive."""
+    """The response is malformed or not from Polyseme, for example a page of a proxy."""
 
-    def __init__(self, sentence: str, status: int | None = None) -> None:
-        super().__init__(sentence)
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
         self.status = status
-        """the status of the response, if that is what is wrong"""
+        """the status of the response if it is not 200"""
 
 
 def malformed_response() -> AnswerError:
-    """The error for a response that does not have the expected form."""
+    """Return the error for a response that does not have the expected form."""
     return AnswerError(
-        "The response is not what was asked for: the server at this address is not Polyseme, or is"
-        " another version of it."
+        "The response does not have the expected form: the server at this address is not Polyseme,"
+        " or is another version of it."
     )
 
 
 def error_of_response(
     status: int, media_type: str, content: bytes, retry_after: int | None, first: int = 0
 ) -> Exception:
-    """The error that a response with another status than 200 stands for.
+    """Return the error for a response whose status is not 200.
 
-    `first` is the number of the first text of the batch, which the pointers count from.
+    `first` is the index of the batch's first text; it is added to the indices in pointers.
     """
     document = None
     if media_type == "application/problem+json" and len(content) <= _MAX_PROBLEM_BYTES:
@@ -80,7 +80,7 @@ def error_of_response(
 
 
 def shift_pointers(error: InvalidError, first: int) -> InvalidError:
-    """Point to texts by their number among all texts instead of in a batch. Returns the error."""
+    """Add `first`, the index of the batch's first text, to the pointers. Returns the error."""
     shifted = []
     for one in error.errors:
         parts = one.pointer.split("/")
@@ -95,16 +95,16 @@ def _foreign_response(status: int) -> str:
     if 300 <= status < 400:  # noqa: PLR2004 - a class of statuses
         return (
             f"The server responds with {status}, a redirect. The client does not follow it, because"
-            " the key is meant for this address: use the address it redirects to."
+            " the key is meant for this address only: use the address that it redirects to."
         )
     return (
-        f"The server responds with {status} and no error document of Polyseme: it may be a proxy,"
-        " or not Polyseme at all."
+        f"The server responds with {status} and no error document of Polyseme: it may be a proxy or"
+        " another service."
     )
 
 
 def _error_class(code: str, status: int) -> type[PolysemeError]:
-    """The class with this code; for a code of a newer service, the first one with the status."""
+    """Return the class with this code, or for an unknown code the first class with the status."""
     classes = list(_subclasses(PolysemeError))
     same_code = (one for one in classes if one.code == code)
     same_status = (one for one in classes if one.status == status)
@@ -118,7 +118,7 @@ def _subclasses(root: type[PolysemeError]) -> Iterator[type[PolysemeError]]:
 
 
 def _error_of_problem(kind: type[PolysemeError], document: dict[str, Any]) -> PolysemeError:
-    """An error with the members of its problem document."""
+    """Return an error with the members of a problem document."""
     error = kind.__new__(kind)
     PolysemeError.__init__(error, _text(document.get("detail")), _text(document.get("hint")))
     error.request_id = _text(document.get("request_id"))
@@ -149,7 +149,7 @@ def _field_errors(given: Any) -> Iterator[FieldError]:
 
 
 def _notes(error: PolysemeError, document: dict[str, Any]) -> Iterator[str]:
-    """The lines that a traceback shows below the message."""
+    """Yield the lines that a traceback shows below the message."""
     if isinstance(error, InvalidError):
         yield from (f"{one.pointer or '/'}: {one.message}" for one in error.errors)
     yield error.hint
@@ -158,6 +158,6 @@ def _notes(error: PolysemeError, document: dict[str, Any]) -> Iterator[str]:
 
 
 def _text(value: Any) -> str | None:
-    """A string that can be shown in a terminal, None for anything else."""
+    """Return the value if it is a string that a terminal can show, else None."""
     fits = isinstance(value, str) and value.isprintable() and len(value) <= _MAX_CHARACTERS
     return value if fits and value else None

@@ -1,4 +1,4 @@
-"""A model in this process, with the interface of a client."""
+"""A model in this process, with the same interface as a client."""
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -64,7 +64,7 @@ UNLIMITED = Limits()
 
 
 class LocalModel:
-    """A model that is mapped into this process. Threads may share it."""
+    """A model that is memory-mapped into this process. Threads may share it."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class LocalModel:
 
     @classmethod
     def of(cls, name: str | None = None, models_dir: Path | None = None) -> "LocalModel":
-        """Map a model of this machine. The defaults come from `POLYSEME_…` variables."""
+        """Open a model on this machine. Environment variables `POLYSEME_…` set the defaults."""
         settings = Settings() if models_dir is None else Settings(models_dir=models_dir)
         registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
         return cls(registry.model(name), pooling=settings.pooling)
@@ -88,7 +88,7 @@ class LocalModel:
 
     @property
     def dimension(self) -> int:
-        """d, the width of a vector."""
+        """The width d of a vector."""
         return self.model.manifest.dimension
 
     def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
@@ -111,7 +111,7 @@ class LocalModel:
             except InvalidError as error:
                 raise shift_pointers(error, first) from None
             for _ in some:
-                with SINGLE_THREAD:  # but not while the caller uses a sentence
+                with SINGLE_THREAD:  # left before the caller receives the sentence
                     sentence = next(sentences)
                 yield sentence
             first += len(some)
@@ -138,7 +138,7 @@ class LocalModel:
     ) -> NDArray[np.float32]:
         """Return one unit vector per sentence, zero if no word is known. -> [S, d]
 
-        `pooling` defaults to the setting. Raises PolysemeError.
+        `pooling` defaults to POLYSEME_POOLING. Raises PolysemeError.
         """
         chosen = pooling or self._pooling
         options = pooled_options(chosen)
@@ -159,8 +159,8 @@ class LocalModel:
     ) -> Comparison:
         """Compare occurrences of words: `[(text, word), …]`.
 
-        `share` is that of `encode`; contextual neighbors are then searched with it as well. Raises
-        PolysemeError.
+        `share` has the same meaning as in `encode`, and also applies to the contextual neighbors.
+        Raises PolysemeError.
         """
         given = parse_occurrences(occurrences)
         with SINGLE_THREAD:
@@ -181,10 +181,10 @@ class LocalModel:
         neighbors: int = 5,
         examples: int = 3,
     ) -> Senses:
-        """Return the senses that a word has in texts; `senses` None finds their number.
+        """Return at most `senses` senses of a word in texts; None estimates their number.
 
-        Every occurrence counts, in any case unless `case` is `exact`, and of `forms` as well.
-        Raises the same exceptions as `encode`, InvalidError if the word does not occur.
+        Tokens that equal `word` or one of `forms` count, in any case unless `case` is `exact`.
+        Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
         """
         options = SenseOptions(senses, keywords, neighbors, examples)
         with SINGLE_THREAD:
@@ -211,24 +211,24 @@ class LocalModel:
         return read_neighbors([one._asdict() for one in found])
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
-        """Return every step of one layer, in float64. Raises PolysemeError."""
+        """Return each step of a layer, in float64. Raises PolysemeError."""
         with SINGLE_THREAD:
             sentence, steps = trace_text(self.model, text, layer, case, self._limits)
         tokens = [token.text for token in sentence.tokens]
         return read_trace(trace_document(tokens, steps))
 
     def models(self) -> list[ModelFacts]:
-        """Return a list of the one model of this encoder."""
+        """Return a list of this one model."""
         facts = manifest_document(self.model.manifest)
         return [read_model_facts({"id": self.name, "default": True, **facts})]
 
 
 class _SingleThread:
-    """A context in which BLAS uses one thread, as it does in every worker of the service.
+    """A context manager in which BLAS uses one thread, as it does in the workers of the service.
 
-    BLAS divides large products among its threads, which changes the order of sums: a sentence of
-    some hundred words would get other bits with two threads than with one. Several threads may be
-    in the context at the same time; the last one to leave restores the previous limits.
+    BLAS divides large products among its threads, which changes the order of sums: the last bits
+    of a sentence of a few hundred words would depend on the number of threads. Several threads may
+    be in the context at the same time; the last one to leave restores the previous limits.
     """
 
     def __init__(self) -> None:
@@ -259,14 +259,14 @@ class _SingleThread:
 
 @cache
 def _controller() -> Any:
-    """The controller of the libraries that are loaded by now, which include NumPy's BLAS."""
+    """Return the controller of the loaded libraries, which include NumPy's BLAS."""
     return ThreadpoolController()
 
 
 def _release_controlling_thread() -> None:
-    """Allow any thread to set limits: threadpoolctl 3.8 allows only the first one that did.
+    """Allow any thread to set limits; threadpoolctl 3.8 allows only the first thread that did.
 
-    It does so to keep threads from restoring each other's limits, which `_inside` does here.
+    That keeps threads from restoring each other's limits, which `_inside` prevents as well.
     """
     for library in _controller().lib_controllers:
         clear = getattr(library, "clear_controlling_thread", None)
@@ -275,4 +275,4 @@ def _release_controlling_thread() -> None:
 
 
 SINGLE_THREAD = _SingleThread()
-"""Applies to the whole process: products of other threads use one thread as well meanwhile."""
+"""The context manager of this process; meanwhile, BLAS uses one thread in other threads too."""

@@ -1,4 +1,4 @@
-"""The requests of a client and how their responses are read: everything but the transport.
+"""Build the requests of the clients and read their responses, without sending anything.
 
 An exchange is a generator that yields requests, receives responses and returns the result, as
 httpx's authentication flows do. `client.py` and `async_client.py` run the same exchanges. Every
@@ -62,7 +62,7 @@ _T = TypeVar("_T")
 
 
 class SenseCounts(NamedTuple):
-    """How much to return for each sense."""
+    """The numbers of keywords, neighbors and examples to return for each sense."""
 
     keywords: int = 8
     neighbors: int = 5
@@ -71,27 +71,28 @@ class SenseCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """Texts of one request, each in JSON."""
+    """The texts of one request."""
 
     first: int
-    """the number of the first text among all"""
+    """index of the first text among all texts"""
     texts: list[bytes]
+    """each text as JSON"""
 
 
 @dataclass
 class BatchSize:
-    """The size that a batch may have, which a service's limits reduce for later batches."""
+    """The maximum size of a batch, which is reduced when the service rejects a batch."""
 
     sentences: int = BATCH_SENTENCES
     text_bytes: int = BATCH_BYTES
 
     def is_full(self, sentences: int, text_bytes: int, text: bytes) -> bool:
-        """Whether a batch has no room for another text; an empty batch has."""
+        """Return whether another text does not fit; an empty batch takes a text of any size."""
         over = sentences >= self.sentences or text_bytes + len(text) > self.text_bytes
         return sentences > 0 and over
 
     def reduce(self, batch: Batch, error: TooLargeError) -> None:
-        """Reduce the size after a batch of several texts is rejected, so that `split` splits it."""
+        """Reduce the size so that `split` splits a rejected batch of two or more texts."""
         count, limit = len(batch.texts), error.extra["limit"]
         if error.extra["setting"] == "max_sentences":
             named = isinstance(limit, int) and 0 < limit < count
@@ -100,7 +101,7 @@ class BatchSize:
             self.text_bytes = min(self.text_bytes, sum(map(len, batch.texts)) // 2)
 
     def split(self, batch: Batch) -> list[Batch]:
-        """Split a batch that is larger than the size allows."""
+        """Return the parts of a batch, each within the maximum size."""
         parts, size = [Batch(batch.first, [])], 0
         for number, text in enumerate(batch.texts, batch.first):
             if self.is_full(len(parts[-1].texts), size, text):
@@ -112,7 +113,7 @@ class BatchSize:
 
 
 class Batcher:
-    """Collects texts one by one and returns each batch once it is full."""
+    """Collects texts and returns them in batches."""
 
     def __init__(self, size: BatchSize) -> None:
         self._size = size
@@ -121,7 +122,7 @@ class Batcher:
         self._tokenized = False
 
     def add(self, text: Text) -> Batch | None:
-        """Add a text. Returns the batch that is full without it, None if there is none."""
+        """Add a text. Returns the previous texts if the text does not fit in their batch."""
         encoded = encode_text(text, self._first + len(self._texts))
         tokenized = not isinstance(text, str)
         # A request takes either texts or lists of words.
@@ -133,7 +134,7 @@ class Batcher:
         return batch
 
     def flush(self) -> Batch | None:
-        """Return the remaining texts, None if there are none."""
+        """Return the remaining texts as a batch, or None if there are none."""
         if not self._texts:
             return None
         batch = Batch(self._first, self._texts)
@@ -143,7 +144,7 @@ class Batcher:
 
 
 def batches(texts: Iterable[Text], size: BatchSize) -> Iterator[Batch]:
-    """Group texts into batches, reading no further than each batch needs."""
+    """Yield texts in batches, reading the texts as they are needed."""
     batcher = Batcher(size)
     for text in texts:
         if batch := batcher.add(text):
@@ -155,7 +156,7 @@ def batches(texts: Iterable[Text], size: BatchSize) -> Iterator[Batch]:
 async def async_batches(
     texts: Iterable[Text] | AsyncIterable[Text], size: BatchSize
 ) -> AsyncIterator[Batch]:
-    """Group texts, which may come asynchronously, into batches."""
+    """Yield texts from an iterable or an asynchronous iterable in batches."""
     batcher = Batcher(size)
     if isinstance(texts, AsyncIterable):
         async for text in texts:
@@ -170,7 +171,7 @@ async def async_batches(
 
 
 def encode_text(text: Text, number: int) -> bytes:
-    """Encode a text as JSON. Raises TypeError or InvalidError if it is not a text."""
+    """Encode a text as JSON. Raises TypeError or InvalidError for an invalid text."""
     value: Any = text if isinstance(text, str) else list(text)
     if not isinstance(value, str) and not all(isinstance(word, str) for word in value):
         raise TypeError(f"Text {number} is neither a string nor a list of words.")
@@ -183,7 +184,7 @@ def encode_text(text: Text, number: int) -> bytes:
 
 @dataclass(frozen=True)
 class Request:
-    """A request without the address and the key."""
+    """A request, without the service's URL and the key."""
 
     method: str
     path: str
@@ -201,9 +202,10 @@ class Response:
     retry_after: int | None = None
 
     def require(self, media_type: str, first: int = 0) -> bytes:
-        """Return the content. Raises the error of the response, or AnswerError for another type.
+        """Return the content if the status is 200 and the media type is as given.
 
-        `first` is the number of the request's first text.
+        Raises the error that the service reports, or AnswerError. `first` is the index of the
+        batch's first text.
         """
         if self.status != _OK:
             raise error_of_response(
@@ -215,40 +217,37 @@ class Response:
 
 
 Exchange: TypeAlias = Generator[Request, Response, _T]
-"""A generator that yields requests, is sent their responses and returns a result.
-
-It does no input or output itself, so both clients run the same exchanges.
-"""
+"""A generator that yields requests, is sent their responses and returns a result."""
 
 
 class Exchanges:
-    """The exchanges about one model; None is the service's default model."""
+    """The exchanges that use one model; None is the service's default model."""
 
     def __init__(self, model: str | None, size: BatchSize) -> None:
         self._model, self._size = model, size
 
-    def encode(self, batch: Batch, choice: EncodeOptions) -> Exchange[list[Sentence]]:
+    def encode(self, batch: Batch, options: EncodeOptions) -> Exchange[list[Sentence]]:
         """Encode a batch of sentences."""
-        layers = choice.layers
+        layers = options.layers
         fields = {
-            "include": sorted(choice.include),
+            "include": sorted(options.include),
             "layers": layers if isinstance(layers, str) else list(layers),
-            "heads": "mean" if choice.mean_heads else "all",
-            "case": choice.case,
-            "truncate": choice.truncate,
-            "dtype": choice.dtype,
-            **({} if choice.oov is None else {"oov": choice.oov}),
-            **({} if choice.share is None else {"share": choice.share}),
+            "heads": "mean" if options.mean_heads else "all",
+            "case": options.case,
+            "truncate": options.truncate,
+            "dtype": options.dtype,
+            **({} if options.oov is None else {"oov": options.oov}),
+            **({} if options.share is None else {"share": options.share}),
         }
         sentences: list[Sentence] = []
         for part, content in (yield from self._send_batch(batch, "/v1/encode", NPZ, fields)):
-            sentences += read_sentences(content, choice, len(part.texts))
+            sentences += read_sentences(content, options, len(part.texts))
         return sentences
 
     def embed(
         self, batch: Batch, pooling: Pooling | None, dimensions: int | None
     ) -> Exchange[NDArray[np.float32]]:
-        """Make one vector per sentence. -> [S, d]"""
+        """Return one vector per sentence. -> [S, d]"""
         fields: dict[str, Any] = {"encoding_format": "base64", "wordless": "zero"}
         optional = {"pooling": pooling, "dimensions": dimensions}
         fields |= {name: value for name, value in optional.items() if value is not None}
@@ -307,7 +306,7 @@ class Exchanges:
             return read_neighbors(document["neighbors"])
 
     def trace(self, text: str, layer: int, case: Case) -> Exchange[Trace]:
-        """Trace the arithmetic of a layer."""
+        """Return each step of a layer."""
         document = yield from self._post("/v1/trace", {"text": text, "layer": layer, "case": case})
         with _reading():
             return read_trace(document)
@@ -332,7 +331,7 @@ class Exchanges:
         raise malformed_response()
 
     def _post(self, path: str, fields: Mapping[str, Any]) -> Exchange[Any]:
-        """Send a JSON document and read a JSON document."""
+        """Send a JSON document and return the JSON document of the response."""
         response = yield Request("POST", path, JSON, self._body(fields))
         content = response.require(JSON)
         with _reading():
@@ -341,7 +340,7 @@ class Exchanges:
     def _send_batch(
         self, batch: Batch, path: str, accept: str, fields: Mapping[str, Any]
     ) -> Exchange[list[tuple[Batch, bytes]]]:
-        """Send a batch, in as many parts as the service's limits require."""
+        """Send a batch, split into parts if it is too large; return each part and its response."""
         found: list[tuple[Batch, bytes]] = []
         rest = self._body(fields)[1:]
         pending = [batch]
@@ -365,7 +364,7 @@ class Exchanges:
         try:
             return orjson.dumps(named, option=orjson.OPT_SERIALIZE_NUMPY)
         except orjson.JSONEncodeError:
-            error = FieldError("", "a value is not valid Unicode, or not of a type that JSON has")
+            error = FieldError("", "a value is not valid Unicode, or JSON does not have its type")
         raise InvalidError([error])
 
 

@@ -1,6 +1,6 @@
 """The results of an encoder: sentences, comparisons, neighbors, traces and facts about models.
 
-The functions read them from a service's responses, and check everything that they read.
+The `read_…` functions read them from a service's responses and check all values.
 """
 
 import io
@@ -48,7 +48,7 @@ class Sentence:
     contextual: Array | None = None
     """[n, d]"""
     attention: Array | None = None
-    """[L, h, n, n], [L, n, n] as a mean of the heads; row = the query token"""
+    """[L, h, n, n], or [L, n, n] for the mean of the heads; a row is a query token"""
     queries: Array | None = None
     """[L, h, n, k]"""
     keys: Array | None = None
@@ -56,11 +56,11 @@ class Sentence:
     values: Array | None = None
     """[L, h, n, v]"""
     scores: Array | None = None
-    """as attention, before scaling, biases and softmax"""
+    """shape of `attention`; before scaling, biases and softmax"""
     truncated: int = 0
-    """how many words were cut off"""
+    """number of words that were cut off"""
     features: Array | None = None
-    """[n, 2d], the unit static vector beside the unit context: the input of a classifier"""
+    """[n, 2d], the unit static vector and the unit context, concatenated; for classifiers"""
 
     @property
     def words(self) -> list[str]:
@@ -70,7 +70,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class ComparedOccurrence:
-    """One occurrence of a word, before and after context."""
+    """An occurrence of a word, with its static and its contextual neighbors."""
 
     token: Token
     shift: float
@@ -82,7 +82,7 @@ class ComparedOccurrence:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Occurrences side by side, and the cosine similarities between them."""
+    """Compared occurrences and the cosine similarities between them."""
 
     model: str
     occurrences: list[ComparedOccurrence]
@@ -98,10 +98,10 @@ class WordSense:
     """A sense of a word in the given texts."""
 
     size: int
-    """how many occurrences have it"""
+    """number of occurrences"""
     proportion: float
     keywords: list[tuple[str, float]]
-    """the context words that decide, and their weights"""
+    """the context words that identify the sense, and their weights"""
     neighbors: list[Neighbor]
     examples: list[int]
     """indices of `Senses.occurrences`, the most typical first"""
@@ -155,7 +155,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """The main facts about a model, and the whole document."""
+    """The main facts about a model."""
 
     name: str
     default: bool
@@ -278,14 +278,14 @@ _MAGIC = b"\x93NUMPY\x01\x00"
 _MAX_HEADER_BYTES = 1024
 
 
-def read_sentences(content: bytes, choice: EncodeOptions, count: int) -> list[Sentence]:
+def read_sentences(content: bytes, options: EncodeOptions, count: int) -> list[Sentence]:
     """Read the sentences of a `.npz` archive.
 
     Raises AnswerError unless the archive has exactly the requested sentences and arrays, with
     consistent shapes and finite values.
     """
     try:
-        return list(_read_sentences(_read_archive(content), choice, count))
+        return list(_read_sentences(_read_archive(content), options, count))
     except Exception:  # noqa: BLE001 - zipfile, NumPy and orjson raise many for arbitrary bytes
         raise malformed_response() from None
 
@@ -294,7 +294,7 @@ def _read_archive(content: bytes) -> dict[str, Array]:
     """Read the arrays of an archive by their names."""
     with ZipFile(io.BytesIO(content)) as archive:
         infos = archive.infolist()
-        # Compressed or repeated members could expand a few bytes into any number of them.
+        # Compressed or repeated members could expand a few bytes into gigabytes.
         _require(all(one.compress_type == ZIP_STORED for one in infos))
         _require(all(one.filename.endswith(".npy") for one in infos))
         _require(len({one.filename for one in infos}) == len(infos))
@@ -302,7 +302,7 @@ def _read_archive(content: bytes) -> dict[str, Array]:
 
 
 def _read_npy(data: bytes) -> Array:
-    """View the bytes of a `.npy` file as an array, so that no header can request more memory."""
+    """View the bytes of a `.npy` file as an array; a wrong shape then allocates no memory."""
     _require(data.startswith(_MAGIC))
     start = 10 + int.from_bytes(data[8:10], "little")
     _require(start <= _MAX_HEADER_BYTES)
@@ -312,14 +312,14 @@ def _read_npy(data: bytes) -> Array:
 
 @lru_cache(1024)  # sentences of one length have the same headers
 def _read_npy_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """The shape and the dtype of an array."""
+    """Return the shape and the dtype of an array."""
     shape, fortran, dtype = read_array_header_1_0(io.BytesIO(header), _MAX_HEADER_BYTES)
     _require(not fortran and dtype.kind in "fiu" and all(side >= 0 for side in shape))
     return shape, dtype
 
 
 def _read_sentences(
-    arrays: dict[str, Array], choice: EncodeOptions, count: int
+    arrays: dict[str, Array], options: EncodeOptions, count: int
 ) -> Iterator[Sentence]:
     offsets, documents = arrays.pop("offsets"), _read_documents(arrays.pop("tokens"))
     _require(offsets.dtype == np.int64 and offsets.shape == (count + 1,))
@@ -328,27 +328,27 @@ def _read_sentences(
     lengths = [len(document["tokens"]) for document in documents]
     _require(starts[0] == 0 and np.diff(offsets).tolist() == lengths)
 
-    rows = {part: arrays.pop(part) for part in PER_TOKEN if part in choice.include}
+    rows = {part: arrays.pop(part) for part in PER_TOKEN if part in options.include}
     for array in rows.values():
         _require(array.ndim == 2 and len(array) == starts[-1] and array.shape[1] > 0)  # noqa: PLR2004 - [N, d]
     _require(len({array.shape[1] / PER_TOKEN[part] for part, array in rows.items()}) <= 1)
-    per_layer = [part for part in PER_LAYER if part in choice.include]
+    per_layer = [part for part in PER_LAYER if part in options.include]
     layers = [{part: arrays.pop(f"{part}_{i}") for part in per_layer} for i in range(count)]
     _require(not arrays)
-    _check_layers(layers, lengths, choice)
+    _check_layers(layers, lengths, options)
     for array in (*rows.values(), *(one for parts in layers for one in parts.values())):
-        _require(array.dtype == np.dtype(choice.dtype) and np.isfinite(array).all())
+        _require(array.dtype == np.dtype(options.dtype) and np.isfinite(array).all())
 
-    for i, (document, own) in enumerate(zip(documents, layers, strict=True)):
-        of_rows = {part: array[starts[i] : starts[i + 1]] for part, array in rows.items()}
+    for i, (document, of_layers) in enumerate(zip(documents, layers, strict=True)):
+        of_tokens = {part: array[starts[i] : starts[i + 1]] for part, array in rows.items()}
         # Copies are writable, and one sentence does not keep the whole response in memory.
-        copies = {part: array.copy() for part, array in (of_rows | own).items()}
+        copies = {part: array.copy() for part, array in (of_tokens | of_layers).items()}
         tokens = [read_token(token) for token in document["tokens"]]
         yield Sentence(tokens, truncated=document["truncated"], **copies)
 
 
 def _read_documents(array: Array) -> list[dict[str, Any]]:
-    """The tokens of each sentence, and how many words were cut off."""
+    """Return the tokens of each sentence and the number of words that were cut off."""
     _require(array.dtype == np.uint8)
     documents = orjson.loads(array.tobytes())
     _require(isinstance(documents, list))
@@ -358,18 +358,18 @@ def _read_documents(array: Array) -> list[dict[str, Any]]:
 
 
 def _check_layers(
-    layers: list[dict[Part, Array]], lengths: list[int], choice: EncodeOptions
+    layers: list[dict[Part, Array]], lengths: list[int], options: EncodeOptions
 ) -> None:
-    """Check the shapes of arrays per layer and head: [L, h, n, …], [L, n, n] as a mean of heads."""
+    """Check the shapes [L, h, n, …], or [L, n, n] for the mean of the heads."""
     shapes: dict[Part, set[tuple[int, ...]]] = {}
     for arrays, n in zip(layers, lengths, strict=True):
         for part, array in arrays.items():
             paired = part in PER_PAIR
-            axes = 3 if paired and choice.mean_heads else 4
+            axes = 3 if paired and options.mean_heads else 4
             _require(array.ndim == axes and array.shape[-2] == n)
             _require(not paired or array.shape[-1] == n)
-            if choice.layers != "all":
-                wanted = 1 if choice.layers == "last" else len(set(choice.layers))
+            if options.layers != "all":
+                wanted = 1 if options.layers == "last" else len(set(options.layers))
                 _require(len(array) == wanted)
             shapes.setdefault(part, set()).add(array.shape[:-2] + array.shape[-1:][paired:])
     _require(all(len(one) == 1 for one in shapes.values()))

@@ -1,4 +1,4 @@
-"""HTTP of the clients, over httpx: kept connections, retries, and responses of bounded size."""
+"""Send requests with httpx: connection pools, retries, and a limit on the size of a response."""
 
 import ssl
 from dataclasses import dataclass
@@ -20,28 +20,28 @@ TransportError = httpx.TransportError
 RETRY_STATUSES = (429, 502, 503, 504)
 _RETRY_ERRORS = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
 _BACKOFF = 0.25
-"""The first retry waits up to twice as many seconds, each further one up to twice the previous."""
+"""Seconds. The first retry waits up to 0.5 s, each further retry up to twice as long."""
 _KEEPALIVE = 4
-"""Seconds that an idle connection is kept: the service closes it after 5."""
+"""Seconds that an idle connection is kept open. The service closes it after 5."""
 
 
 class TransportOptions(TypedDict, total=False):
     """Options of the connection; `DEFAULTS` has their defaults."""
 
     timeout: float
-    """seconds without a byte; at most 10 of them for connecting"""
+    """maximum seconds without a byte; at most 10 of them for connecting"""
     retries: int
-    """further attempts of one request"""
+    """maximum number of further attempts of a request"""
     longest_wait: float
-    """seconds between attempts at most; a service that asks for more is not asked again"""
+    """maximum seconds between attempts; a request is not retried if Retry-After is longer"""
     max_answer_bytes: int
-    """of one response"""
+    """maximum size of a response"""
     proxy: str | None
-    """the URL of a proxy; none is taken from the environment"""
+    """the URL of a proxy; environment variables such as HTTPS_PROXY are ignored"""
     tls: ssl.SSLContext | None
-    """the trusted authorities; those of certifi by default"""
+    """the trusted certificate authorities; those of certifi by default"""
     transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None
-    """the transport of httpx in place of a connection, such as httpx.WSGITransport(app)"""
+    """the httpx transport to use instead of a connection, such as httpx.WSGITransport(app)"""
 
 
 DEFAULTS: TransportOptions = {
@@ -56,7 +56,7 @@ DEFAULTS: TransportOptions = {
 
 
 def normalize_url(url: str) -> str:
-    """Return the address without a trailing slash. Raises ValueError for an invalid one."""
+    """Return the URL without a trailing slash. Raises ValueError for an invalid URL."""
     try:
         parts = urlsplit(url)
         valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -65,7 +65,7 @@ def normalize_url(url: str) -> str:
     if not valid or parts.query or parts.fragment or "@" in parts.netloc or not url.isprintable():
         raise ValueError(
             "The address must look like http://127.0.0.1:8000, without a user, a password or a"
-            " query; a key is an argument of its own."
+            " query; pass the key as the argument `key`."
         )
     return url.rstrip("/")
 
@@ -91,19 +91,19 @@ def _settings(
     connections: int,
     transport_class: type[httpx.HTTPTransport | httpx.AsyncHTTPTransport],
 ) -> dict[str, Any]:
-    """The arguments of an httpx client."""
+    """Return the arguments of an httpx client."""
     for name in given.keys() - DEFAULTS.keys():
-        raise TypeError(f"There is no argument `{name}`.")
+        raise TypeError(f"Unknown argument `{name}`.")
     if connections < 1:
-        raise ValueError("`concurrency` is 1 or more.")
+        raise ValueError("`concurrency` must be 1 or more.")
     options: TransportOptions = {**DEFAULTS, **given}
     headers = {"User-Agent": f"polyseme-client/{__version__}", "Accept-Encoding": "identity"}
     if key:
         if not (key.isascii() and key.isprintable()) or " " in key:
-            raise ValueError("The key has characters that no key has: a space, a line break, …")
+            raise ValueError("The key has an invalid character: a space, a line break, …")
         headers["Authorization"] = f"Bearer {key}"
     inner = options["transport"] or transport_class(
-        # Loading the trusted authorities takes long, and only https needs them.
+        # Loading the certificate authorities takes long, and only https needs them.
         verify=options["tls"] or root.lower().startswith("https:"),
         limits=httpx.Limits(
             max_connections=connections,
@@ -125,7 +125,7 @@ def _settings(
     timeout = options["timeout"]
     return {
         "headers": headers,
-        # Waiting for a connection means waiting for other calls of this client: no timeout.
+        # A call waits without a timeout while other calls of this client use all connections.
         "timeout": httpx.Timeout(timeout, connect=min(10, timeout), pool=None),
         "follow_redirects": False,
         "trust_env": False,
@@ -134,7 +134,7 @@ def _settings(
 
 
 def to_httpx(root: str, request: Request) -> dict[str, Any]:
-    """The arguments of `httpx.Client.request`."""
+    """Return the arguments of `httpx.Client.request`."""
     headers = {"Accept": request.accept}
     if request.body is not None:
         headers["Content-Type"] = "application/json"
@@ -147,7 +147,7 @@ def to_httpx(root: str, request: Request) -> dict[str, Any]:
 
 
 def from_httpx(response: httpx.Response) -> Response:
-    """The parts of a response that exchanges read."""
+    """Return the parts of an httpx response that exchanges read."""
     media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     wait = response.headers.get("Retry-After", "")
     seconds = int(wait) if wait.isascii() and wait.isdecimal() and len(wait) < 10 else None  # noqa: PLR2004
@@ -155,7 +155,7 @@ def from_httpx(response: httpx.Response) -> Response:
 
 
 def unreachable(error: httpx.TransportError) -> UnreachableError:
-    """The error for a service that does not respond; messages of httpx may have its address."""
+    """Return the error for a service that does not respond, without the text of httpx's error."""
     if isinstance(error, httpx.TimeoutException):
         return UnreachableError(
             "The service takes too long to respond: send less at once, or raise `timeout`."
@@ -167,15 +167,15 @@ def unreachable(error: httpx.TransportError) -> UnreachableError:
         )
     if isinstance(error, httpx.ConnectError):
         return UnreachableError(
-            "Nothing answers at this address: start the service with `polyseme serve`, or use"
-            " another address."
+            "No service responds at this address: start one with `polyseme serve`, or use another"
+            " address."
         )
-    return UnreachableError("The connection to the service breaks off, also after retries.")
+    return UnreachableError("The connection to the service breaks off, even after retries.")
 
 
 @dataclass
 class _CompleteResponses(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Reads every response to its end, so that one that breaks off is tried again."""
+    """Reads every response to its end, so that an incomplete response is retried."""
 
     inner: Any
     """an httpx.BaseTransport or an httpx.AsyncBaseTransport"""
@@ -214,7 +214,7 @@ class _CompleteResponses(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
     def _check_headers(self, response: httpx.Response) -> None:
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise AnswerError("The response is compressed, which was not asked for.")
+            raise AnswerError("The response is compressed, which the client does not accept.")
         declared = response.headers.get("Content-Length", "")
         self._check_size(int(declared) if declared.isascii() and declared.isdecimal() else 0)
 
@@ -226,7 +226,7 @@ class _CompleteResponses(httpx.BaseTransport, httpx.AsyncBaseTransport):
             )
 
     def _complete(self, response: httpx.Response, content: bytes) -> httpx.Response:
-        """The complete response. Raises its error if the service wants too long a wait."""
+        """Return the complete response. Raises its error if Retry-After is over the maximum."""
         headers = {
             name: response.headers[name]
             for name in ("Content-Type", "Retry-After")

@@ -1,1 +1,1 @@
-"""Evaluation: how well vectors separate senses, and how well attention explains them."""
+"""Measure how well vectors separate senses, and how well attention explains vectors."""

@@ -1,7 +1,7 @@
 """CoarseWSD-20 (Loureiro et al. 2021): disambiguation of a word between a few coarse senses.
 
-The predicted sense has the nearest centroid by cosine, the mean of the sense's training vectors of
-norm 1. Accuracy and macro-F1 are averaged over the words.
+The predicted sense is that of the nearest centroid by cosine; a centroid is the mean of a sense's
+unit training vectors. Accuracy and macro-F1 are averaged over the words.
 """
 
 import re
@@ -77,10 +77,10 @@ class CoarseWsdResult:
 
 
 def coarsewsd(files: Files, *embedders: Embedder) -> CoarseWsdResult:
-    """Evaluate the vectors of an embedder; the measures of several are averaged.
+    """Evaluate embedders and average their measures.
 
-    `files` is the result of `read_data_set(directory, "coarsewsd")`. Raises CommandError if they
-    are not those of CoarseWSD-20.
+    `files` is the result of `read_data_set(directory, "coarsewsd")`. Raises CommandError if the
+    files are not those of CoarseWSD-20.
     """
     found = {}
     for stream, word in enumerate(ambiguous_words(files)):
@@ -90,11 +90,11 @@ def coarsewsd(files: Files, *embedders: Embedder) -> CoarseWsdResult:
 
 
 def most_frequent_sense(files: Files) -> CoarseWsdResult:
-    """Evaluate the most frequent sense in train, the first one if several are equally frequent."""
+    """Evaluate the baseline that always predicts the most frequent sense in train."""
     found = {}
     for stream, word in enumerate(ambiguous_words(files)):
-        often = int(np.argmax(np.bincount(word.train.senses)))
-        found[word.name] = _figures(word, [np.full(len(word.test.senses), often)], stream)
+        sense = int(np.argmax(np.bincount(word.train.senses)))
+        found[word.name] = _figures(word, [np.full(len(word.test.senses), sense)], stream)
     return _mean_figures(found)
 
 
@@ -138,7 +138,7 @@ def _mean_figures(words: dict[str, WordFigures]) -> CoarseWsdResult:
 
 
 def ambiguous_words(files: Files) -> list[AmbiguousWord]:
-    """Return the words of the set, sorted; raise CommandError for the first file that is wrong."""
+    """Return the words of the set, sorted; raise CommandError for the first invalid file."""
     folders = word_folders(files)
     if not folders:
         raise CommandError(
@@ -150,7 +150,7 @@ def ambiguous_words(files: Files) -> list[AmbiguousWord]:
 
 
 def word_folders(files: Files) -> list[str]:
-    """Return the folders of the words, sorted, without the splits of WiC, which has such files."""
+    """Return the sorted folders of words, without WiC's folders, which have the same files."""
     data = {f"{split}.data.txt" for split in _SPLITS}
     found = {place.parent for place in map(PurePosixPath, files) if place.name in data}
     return sorted(str(folder) for folder in found if folder.name not in {"train", "dev", "test"})
@@ -218,7 +218,7 @@ def senses_of(word: AmbiguousWord) -> NDArray[np.int64]:
 
 
 def known_words(files: Files, knows: Knows) -> Files:
-    """Return the set without words that have no vector, as written in the first test sentence."""
+    """Return the files of the words that have a vector as written in the first test sentence."""
     folders = word_folders(files)
     first = []
     for folder in folders:

@@ -1,4 +1,4 @@
-"""Data sets: reading their text files, and the occurrences of words in their sentences.
+"""Read the text files of data sets, and index the occurrences of words in their sentences.
 
 An archive is read member by member and never extracted, so no name in it is used as a path.
 """
@@ -26,14 +26,14 @@ ENDINGS = (".data.txt", ".gold.txt", "classes_map.txt")
 """Endings of the files to read; other files, such as licenses, are ignored."""
 ARCHIVES = (".tar.xz", ".tar.gz", ".tar.bz2", ".tar")
 MAX_FILE_BYTES, MAX_TOTAL_BYTES, MAX_FILES = 64 << 20, 512 << 20, 10_000
-"""Limits of one file, of all files, and of their number; ten times those of the evaluation sets."""
+"""Maximum sizes of a file and of all files, and maximum number of files, ten times the sets'."""
 MAX_DEPTH = 3
 """Levels of folders to search for an extracted set."""
 _BROKEN = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError)
 
 
 class TokenizedOccurrence(NamedTuple):
-    """A word of a tokenized sentence, by its position counted from 0."""
+    """A word of a tokenized sentence, and its position counted from 0."""
 
     words: Words
     place: int
@@ -63,7 +63,7 @@ class OccurrenceVectors:
 def number_occurrences(
     occurrences: Iterable[TokenizedOccurrence],
 ) -> dict[TokenizedOccurrence, int]:
-    """Number distinct occurrences, as rows of OccurrenceVectors."""
+    """Return the row of each distinct occurrence in an OccurrenceVectors."""
     return {one: number for number, one in enumerate(dict.fromkeys(occurrences))}
 
 

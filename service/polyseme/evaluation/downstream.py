@@ -1,4 +1,4 @@
-"""What vectors are worth to a pipeline: tags of tokens, similarity of sentences, pseudo-words."""
+"""Evaluate vectors in other tasks: token tagging, sentence similarity, pseudo-words."""
 
 import lzma
 import warnings
@@ -31,10 +31,10 @@ from polyseme.evaluation.systems import MINILM, MINILM_TITLE, Kind, transformer_
 from polyseme.progress import SILENT, Progress
 
 HIDDEN_WORD = "\ue000" * 257
-"""The word that replaces a pseudo-word: no vocabulary has it, and subwords do not compose it,
-because it is longer than 256 code points."""
+"""The token that replaces both words of a pair. It has no vector: no vocabulary contains it, and
+words of more than 256 code points are not composed of subwords."""
 IMBALANCE = 5
-"""Every fifth training example of the second word is kept."""
+"""The imbalanced figure uses every fifth training example of the second word."""
 PROBE_SEED = 1
 _NOTE = (
     f"In brackets: 95 % intervals of {RESAMPLES:,} bootstrap resamples of the {{}} (seed {SEED})."
@@ -53,19 +53,18 @@ class LabeledWords:
 
 @dataclass(frozen=True)
 class PseudoWord:
-    """Occurrences of two words, to be told apart by their contexts."""
+    """Occurrences of two words that are replaced by the same token, HIDDEN_WORD."""
 
     words: tuple[str, str]
     occurrences: list[TokenizedOccurrence]
-    """with the words hidden"""
     senses: NDArray[np.int64]
-    """[m], which of the two words an occurrence was"""
+    """[m], 0 or 1, the index of the replaced word"""
 
 
 def read_tagged_sentences(path: Path) -> list[LabeledWords]:
     """Read a file of `token TAB tag` lines with an empty line after each sentence.
 
-    Raises CommandError for any other file.
+    Raises CommandError for another format.
     """
     found: list[LabeledWords] = []
     pairs: list[tuple[str, str]] = []
@@ -90,7 +89,7 @@ def _tagged(pairs: Sequence[tuple[str, str]]) -> LabeledWords:
 
 
 def read_sentence_pairs(path: Path) -> list[tuple[float, str, str]]:
-    """Read a file of `score TAB sentence TAB sentence` lines; raise CommandError otherwise."""
+    """Read `score TAB sentence TAB sentence` lines. Raises CommandError for another format."""
     found = []
     for number, line in _lines(path):
         fields = line.split("\t")
@@ -109,7 +108,7 @@ def read_sentence_pairs(path: Path) -> list[tuple[float, str, str]]:
 
 
 def read_pseudowords(path: Path) -> list[PseudoWord]:
-    """Read a JSONL file, also `.xz`, of pairs of words; raise CommandError for another form.
+    """Read a JSONL file, also `.xz`, of pairs of words. Raises CommandError for another format.
 
     A line has `words`, two words, and `occurrences` with `sense` (0 or 1), `index` and `tokens`.
     """
@@ -277,12 +276,12 @@ def _probe(vectors: Floats, labels: Sequence[str], *, hidden: bool) -> Any:
     else:
         probe = LogisticRegression(C=0.1, max_iter=100, random_state=PROBE_SEED)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a probe stops after some passes
+        warnings.simplefilter("ignore")  # a probe stops before it converges
         return make_pipeline(StandardScaler(), probe).fit(vectors, labels)
 
 
 def tag_accuracy(sentences: Sequence[LabeledWords], found: Sequence[str]) -> IntervalEstimate:
-    """Return the share of right tags, with resamples of sentences."""
+    """Return the accuracy of the tags, with an interval from resampled sentences."""
     right, sizes = [], []
     for one, tags in _by_sentence(sentences, found):
         right.append(sum(a == b for a, b in zip(one.tags, tags, strict=True)))
@@ -293,7 +292,7 @@ def tag_accuracy(sentences: Sequence[LabeledWords], found: Sequence[str]) -> Int
 
 
 def span_f1(sentences: Sequence[LabeledWords], found: Sequence[str]) -> IntervalEstimate:
-    """Return F1 of the spans of BIO tags as conlleval counts them, with resamples of sentences."""
+    """Return conlleval's F1 of the spans of BIO tags, with an interval from resampled sentences."""
     cells = []
     for one, tags in _by_sentence(sentences, found):
         gold, guessed = spans_of(one.tags), spans_of(tags)
@@ -306,7 +305,7 @@ def span_f1(sentences: Sequence[LabeledWords], found: Sequence[str]) -> Interval
 
 
 def spans_of(tags: Sequence[str]) -> set[tuple[int, int, str]]:
-    """Return the spans of BIO tags: first token, end, kind.
+    """Return the spans of BIO tags as (first token, end, kind).
 
     `I-` after another kind or after `O` begins a span, as in conlleval (Tjong Kim Sang 2000).
     """
@@ -345,7 +344,7 @@ POOLINGS = {
 def measure_sentences(
     encoder: Encoder, path: Path, *, compare: bool = False, progress: Progress = SILENT
 ) -> Results:
-    """Spearman's correlation of cosines of sentence vectors with people's scores."""
+    """Measure Spearman's correlation of the cosines of sentence vectors with people's scores."""
     pairs = read_sentence_pairs(path)
     scores = np.array([score for score, _, _ in pairs])
     texts = [first for _, first, _ in pairs], [second for _, _, second in pairs]
@@ -353,7 +352,7 @@ def measure_sentences(
     for name, title in POOLINGS.items():
         with progress.stage(name, 1, in_bytes=False):
             sides = [_sentence_vectors(encoder, side, name) for side in texts]
-        # The default pooling is the system under test.
+        # The default pooling is the system to evaluate, the others are controls.
         kind: Kind = "model" if name == DEFAULT_POOLING else "control"
         rows.append(_correlated(name, title, kind, sides, scores))
     if compare:
@@ -408,7 +407,7 @@ def _correlated(
 def measure_pseudowords(
     encoder: Encoder, path: Path, *, compare: bool = False, progress: Progress = SILENT
 ) -> Results:
-    """Tell the two words of each pseudo-word apart by the nearest centroid of their contexts."""
+    """Measure how well the nearest centroid tells the two words of each pseudo-word apart."""
     pairs = read_pseudowords(path)
     rows = [
         _separated(pairs, "mean", "mean of the static vectors", "control",
@@ -469,19 +468,19 @@ def _separated(
 def centroid_f1(vectors: Floats, senses: NDArray[np.int64], *, imbalanced: bool) -> float:
     """Return the macro-F1 of the nearest centroid. [m, d], [m]
 
-    Of each word, every second occurrence trains and the others test; `imbalanced` keeps every
-    fifth training example of the second word.
+    Every second occurrence of a word is a training example, the others are test examples;
+    `imbalanced` uses every fifth training example of the second word.
     """
-    trains = np.zeros(len(senses), np.bool_)
+    training = np.zeros(len(senses), np.bool_)
     for sense in (0, 1):
-        trains[np.flatnonzero(senses == sense)[::2]] = True
-    used = trains.copy()
+        training[np.flatnonzero(senses == sense)[::2]] = True
+    used = training.copy()
     if imbalanced:
-        second = np.flatnonzero(trains & (senses == 1))
+        second = np.flatnonzero(training & (senses == 1))
         used[second] = False
         used[second[::IMBALANCE]] = True
     centroids = np.stack([vectors[used & (senses == sense)].mean(axis=0) for sense in (0, 1)])
-    guessed = (vectors[~trains] @ unit(centroids).T).argmax(axis=1)
+    guessed = (vectors[~training] @ unit(centroids).T).argmax(axis=1)
     counts = np.zeros((2, 2))
-    np.add.at(counts, (senses[~trains], guessed), 1)
+    np.add.at(counts, (senses[~training], guessed), 1)
     return float(macro_f1(counts))

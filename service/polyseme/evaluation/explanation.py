@@ -1,4 +1,4 @@
-"""How well the attention weights of each head explain a contextual vector, with controls.
+"""Measure how well the attention weights of each head explain a contextual vector.
 
 docs/explanation.md has the formulas.
 """
@@ -76,12 +76,12 @@ class Explanation:
     rankings: dict[str, Figures]
     """by ranking, then by measure"""
     by_query: dict[str, Figures]
-    """by head: the loss of each measure with Wq = 0"""
+    """by head: the decrease of each measure with Wq = 0"""
     swaps: Figures
     """by head: the mean distance between the attention weights of two query words"""
     quality: Figures
     cost: dict[str, Figures]
-    """by heads with Wq = 0: the loss of quality"""
+    """by the heads that have Wq = 0: the decrease of quality"""
     facts: dict[str, Any]
     examples: list[dict[str, Any]]
 
@@ -103,9 +103,9 @@ def estimates(values: Floats, lemmas: Integers) -> list[Estimate | None]:
 
     NaN marks missing values.
     """
-    there = ~np.isnan(values)
+    present = ~np.isnan(values)
     one_hot = (np.unique(lemmas)[:, None] == lemmas).astype(np.float64)  # [l, m]
-    sums, counts = one_hot @ np.where(there, values, 0), one_hot @ there
+    sums, counts = one_hot @ np.where(present, values, 0), one_hot @ present
     drawn = resample_counts(len(one_hot)).astype(np.float64)
     with np.errstate(invalid="ignore"):  # a resample may lack values
         resampled = (drawn @ sums) / (drawn @ counts)
@@ -136,10 +136,10 @@ def explain(
     heads = head_titles(model.layers)
     tables = _lemma_vectors(model, data.lemmas, progress)
     found = _examine(model, data, tables[_UNCHANGED], (count, seed), progress)
-    of_quality = _quality(tables, data.lemmas)
+    qualities = _quality(tables, data.lemmas)
     groups = np.arange(len(data.lemmas))
-    whole = of_quality.pop(_UNCHANGED)
-    cost = {who: estimates(whole - found, groups) for who, found in of_quality.items()}
+    quality = qualities.pop(_UNCHANGED)
+    cost = {name: estimates(quality - other, groups) for name, other in qualities.items()}
     figures = np.stack([one.figures for one in found])  # [m, r, c]
     lemmas = np.array([one.lemma for one in found])
     end = 2 * len(heads)
@@ -150,8 +150,8 @@ def explain(
         rankings=_named([*ranking_titles(model.layers), *CONTROLS], figures, lemmas),
         by_query=_named(heads, lost, lemmas),
         swaps=dict(zip(heads, estimates(swaps, lemmas), strict=True)),
-        quality=dict(zip(_QUALITY, estimates(whole, groups), strict=True)),
-        cost={who: dict(zip(_QUALITY, one, strict=True)) for who, one in cost.items()},
+        quality=dict(zip(_QUALITY, estimates(quality, groups), strict=True)),
+        cost={name: dict(zip(_QUALITY, one, strict=True)) for name, one in cost.items()},
         facts={
             "model": model.manifest.name,
             "occurrences": len(found),
@@ -172,9 +172,9 @@ _QUALITY = ("pairs_auc", "macro_f1")
 def _lemma_vectors(
     model: Model, lemmas: Sequence[Lemma], progress: Progress
 ) -> dict[str, list[Floats]]:
-    """Return the vectors of each lemma's occurrences by stack: unchanged, and with Wq = 0.
+    """Return the vectors [m, d] of each lemma's occurrences, by stack of layers.
 
-    The result has one array [m, d] for each stack of layers and each lemma.
+    The stacks are the unchanged layers, all heads with Wq = 0, and each head with Wq = 0.
     """
     heads, d = heads_of(model.layers), model.manifest.dimension
     stacks = {_UNCHANGED: list(model.layers), _NO_QUERIES: zero_queries(model.layers, d, heads)}
@@ -182,8 +182,8 @@ def _lemma_vectors(
         for name, head in zip(head_titles(model.layers), heads, strict=True):
             stacks[name] = zero_queries(model.layers, d, [head])
     readers = {name: _reader(layers) for name, layers in stacks.items()}
-    asked = [one for lemma in lemmas for one in lemma.occurrences]
-    tables = tabulate(LocalSource(model), readers, asked, progress)
+    occurrences = [one for lemma in lemmas for one in lemma.occurrences]
+    tables = tabulate(LocalSource(model), readers, occurrences, progress)
     return {name: [table(lemma.occurrences) for lemma in lemmas] for name, table in tables.items()}
 
 
@@ -192,7 +192,7 @@ def _reader(layers: Sequence[Layer]) -> Reader:
 
 
 def _quality(tables: dict[str, list[Floats]], lemmas: Sequence[Lemma]) -> dict[str, Floats]:
-    """Return both measures of each lemma, by stack. -> [l, 2]"""
+    """Return the measures `_QUALITY` of each lemma, by stack of layers. -> [l, 2]"""
     return {
         name: np.array([lemma_quality(v, one) for v, one in zip(vectors, lemmas, strict=True)])
         for name, vectors in tables.items()
@@ -200,7 +200,7 @@ def _quality(tables: dict[str, list[Floats]], lemmas: Sequence[Lemma]) -> dict[s
 
 
 def _named(names: Sequence[str], figures: Floats, lemmas: Integers) -> dict[str, Figures]:
-    """By name and measure. [m, r, c], [m]"""
+    """Return the estimates by ranking and by measure. [m, r, c], [m]"""
     return {
         name: dict(zip(MEASURES, estimates(figures[:, row], lemmas), strict=True))
         for row, name in enumerate(names)
@@ -216,21 +216,22 @@ class _Examined(NamedTuple):
     swaps: Floats
     """[L·h]"""
     right: bool
+    """whether the nearest centroid is that of the right sense"""
     judged: bool
+    """whether naive Bayes finds the right sense"""
 
 
 def _examine(
     model: Model, data: SenseData, vectors: list[Floats], draw: tuple[int, int], progress: Progress
 ) -> list[_Examined]:
-    """Examine occurrences of each lemma in turn; `draw` is their number and the seed."""
+    """Measure occurrences, one of each lemma in turn; `draw` is their number and the seed."""
     count, seed = draw
     examiner = _Examiner(model, data, vectors, np.random.default_rng([seed, 0xA7]))
     found: list[_Examined] = []
     with progress.stage("occurrences", count, in_bytes=False) as bar:
         for lemma, number in round_robin(data.lemmas, seed):
-            seen = examiner(lemma, number)
-            if seen is not None:
-                found.append(seen)
+            if (examined := examiner(lemma, number)) is not None:
+                found.append(examined)
                 bar.advance(1)
             if len(found) == count:
                 break
@@ -243,16 +244,16 @@ def _examine(
 
 
 class _Examiner:
-    """The measurement of single occurrences."""
+    """Measures single occurrences."""
 
     def __init__(
         self, model: Model, data: SenseData, vectors: list[Floats], rng: np.random.Generator
     ) -> None:
         self._data, self._rng, self._layers = data, rng, list(model.layers)
         d = model.manifest.dimension
-        self._off = zero_queries(self._layers, d, heads_of(self._layers))
+        self._no_queries = zero_queries(self._layers, d, heads_of(self._layers))
         self._source = LocalSource(model)
-        self._like = FrequencyMatcher(data, self._source.knows)
+        self._draw_similar = FrequencyMatcher(data, self._source.knows)
         self._centroids = [
             Centroids(v, lemma.senses) for v, lemma in zip(vectors, data.lemmas, strict=True)
         ]
@@ -288,10 +289,10 @@ class _Examiner:
     def _scores(
         self, sentence: SentenceArrays, one: TokenizedOccurrence, keys: Integers
     ) -> tuple[Floats, Floats]:
-        """Return the scores of words in each ranking, and each head's swaps. -> [r, m], [L·h]"""
+        """Return the scores of the keys in each ranking, and `_swaps`. -> [r, m], [L·h]"""
         weights = attention_rows(sentence, self._layers, one.place, keys)
-        off = attention_rows(sentence, self._off, one.place, keys)
-        found = [row for pair in zip(weights, off, strict=True) for row in pair]
+        without = attention_rows(sentence, self._no_queries, one.place, keys)
+        found = [row for pair in zip(weights, without, strict=True) for row in pair]
         h = self._layers[0].heads
         if h > 1:
             found += list(weights.reshape(-1, h, len(keys)).mean(axis=1))
@@ -305,8 +306,8 @@ class _Examiner:
     def _swaps(
         self, sentence: SentenceArrays, one: TokenizedOccurrence, keys: Integers, weights: Floats
     ) -> Floats:
-        """Return the distance of each row from those of words of similar frequency. -> [L·h]"""
-        drawn = self._like(one.word, one.words, SWAPS, self._rng)
+        """Return each head's mean distance from the weights of similar query words. -> [L·h]"""
+        drawn = self._draw_similar(one.word, one.words, SWAPS, self._rng)
         found = [
             attention_rows(
                 swap_word(sentence, one.place, self._read([word])), self._layers, one.place, keys

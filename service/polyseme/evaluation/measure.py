@@ -1,4 +1,4 @@
-"""Evaluation of a model or a service on a data set."""
+"""Evaluate a model or a service on a data set."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -83,9 +83,9 @@ def measure_model(model: Model, config: EvaluationConfig) -> Results:
 def measure_service(service: ServiceSource, config: EvaluationConfig) -> Results:
     """Evaluate a model behind a service; raise CommandError for systems that need its weights."""
     available = {*SERVED_NAMES, MOST_FREQUENT, MINILM}
-    if kept_there := [name for name in config.names if name not in available]:
+    if unavailable := [name for name in config.names if name not in available]:
         raise CommandError(
-            f"A service does not expose its weights, so {', '.join(kept_there)} cannot be measured"
+            f"A service does not expose its weights, so {', '.join(unavailable)} cannot be measured"
             " through it; measure the model's folder, without --url."
         )
     return _measure(config, service.model, service, served_systems(config.names))
@@ -99,7 +99,7 @@ def _measure(
     else:
 
         def vectors(occurrences: Sequence[TokenizedOccurrence]) -> Iterator[Measured]:
-            """Yield the systems: the baselines, the model, and the transformer."""
+            """Yield the baselines, the model and the transformer."""
             readers = {
                 f"{name} {number}": reader
                 for name, one in found.items()
@@ -126,7 +126,7 @@ def _measure(
 
 
 def lookup(source: Source) -> Lookup:
-    """Return the function from words to their static vectors. -> [m, d], [m]"""
+    """Return a function from words to their static vectors. -> [m, d], [m]"""
 
     def look_up(words: Sequence[str]) -> tuple[Floats, Flags]:
         sentences = [read.sentence for read in source([(word,) for word in words])]
@@ -139,7 +139,7 @@ def lookup(source: Source) -> Lookup:
 def measure_coarsewsd(
     directory: Path, knows: Knows, vectors: Vectors, *, most_frequent: bool = True
 ) -> Results:
-    """Evaluate on CoarseWSD-20, or as many of its words as the folder has.
+    """Evaluate on the words of CoarseWSD-20 that the folder contains.
 
     Raises CommandError if the set cannot be read, or the model has none of the words.
     """
@@ -148,16 +148,16 @@ def measure_coarsewsd(
     known = knows([word.test.occurrences[0].word for word in words])
     if not any(known):
         raise CommandError(_NO_WORDS)
-    rows, own = [], None
+    rows, of_model = [], None
     if most_frequent:
         found = coarse_set.most_frequent_sense(files)
         rows.append(_coarse_row(MOST_FREQUENT, "most frequent sense", "control", found))
     for one in vectors(coarse_set.occurrences_in(files)):
         found = coarse_set.coarsewsd(files, *one.embedders)
-        own = found if one.kind == "model" else own
+        of_model = found if one.kind == "model" else of_model
         rows.append(_coarse_row(one.name, one.title, one.kind, found))
     published = published_coarsewsd([word.name for word in words])
-    lacking = [word.name for word, there in zip(words, known, strict=True) if not there]
+    lacking = [word.name for word, is_known in zip(words, known, strict=True) if not is_known]
     sentences = sum(len(word.test.senses) for word in words)
     return Results(
         task="coarsewsd",
@@ -166,7 +166,7 @@ def measure_coarsewsd(
         columns={"accuracy": "accuracy", "macro_f1": "macro-F1"},
         rows=rows,
         published=published,
-        words=_by_word(words, own) if own else {},
+        words=_by_word(words, of_model) if of_model else {},
         notes=_notes("each word's test sentences", rows, published, ", ".join(lacking)),
         facts={
             "words": [word.name for word in words],
@@ -190,7 +190,7 @@ def measure_wic(directory: Path, knows: Knows, vectors: Vectors, split: Split) -
         facts = {"train_accuracy": found.train, "threshold": found.threshold}
         rows.append(ResultRow(one.name, one.title, one.kind, {"accuracy": found.accuracy}, facts))
     published = published_wic(split)
-    told = f"a word of {lacking} pairs" if lacking else ""
+    unknown = f"a word of {lacking} pairs" if lacking else ""
     return Results(
         task="wic",
         title=f"WiC, {len(pairs):,} pairs of {split}: cosine against the threshold that is best on"
@@ -198,7 +198,7 @@ def measure_wic(directory: Path, knows: Knows, vectors: Vectors, split: Split) -
         columns={"accuracy": f"{split} accuracy"},
         rows=rows,
         published=published,
-        notes=_notes("the pairs", rows, published, told),
+        notes=_notes("the pairs", rows, published, unknown),
         facts={
             "split": split,
             "pairs": len(pairs),
@@ -210,12 +210,12 @@ def measure_wic(directory: Path, knows: Knows, vectors: Vectors, split: Split) -
 
 
 def measure_similarity(directory: Path, lookup: Lookup, title: str) -> Results:
-    """Evaluate static vectors on the sets of judged pairs that the folder has."""
+    """Evaluate static vectors on the sets of judged pairs in a folder."""
     found = {name: similarity(pairs, lookup) for name, pairs in judged_pairs(directory).items()}
     figures = {name: one.spearman for name, one in found.items()}
     notes = [
-        f"{name}: {one.pairs} pairs; {one.lacking} more were left out, because the vocabulary lacks"
-        " a word of them."
+        f"{name}: {one.pairs} pairs; {one.lacking} more were skipped, because the vocabulary lacks"
+        " one of their words."
         for name, one in found.items()
     ]
     return Results(
@@ -240,14 +240,14 @@ def _coarse_row(name: str, title: str, kind: Kind, found: CoarseWsdResult) -> Re
     return ResultRow(name, title, kind, figures, {"words": by_word})
 
 
-def _by_word(words: Sequence[AmbiguousWord], own: CoarseWsdResult) -> dict[str, dict[str, float]]:
+def _by_word(words: Sequence[AmbiguousWord], found: CoarseWsdResult) -> dict[str, dict[str, float]]:
     return {
         word.name: {
             "senses": len(word.senses),
             "train": len(word.train.senses),
             "test": len(word.test.senses),
-            "accuracy": _percent(own.words[word.name].accuracy),
-            "macro-F1": _percent(own.words[word.name].macro_f1),
+            "accuracy": _percent(found.words[word.name].accuracy),
+            "macro-F1": _percent(found.words[word.name].macro_f1),
         }
         for word in words
     }
@@ -291,8 +291,8 @@ def part_figures(
     """Yield the title of each system and its figures on both sets, in %."""
     chosen = systems(model, names)
     readers = {name: one.readers[0] for name, one in chosen.items()}
-    asked = coarse_set.occurrences_in(coarse) + pair_set.occurrences_in(in_context)
-    tables = tabulate(LocalSource(model), readers, asked)
+    occurrences = coarse_set.occurrences_in(coarse) + pair_set.occurrences_in(in_context)
+    tables = tabulate(LocalSource(model), readers, occurrences)
     for name, one in chosen.items():
         yield (
             one.title,

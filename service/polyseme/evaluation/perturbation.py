@@ -39,17 +39,17 @@ SENTENCES = (
 )
 """Well-known example sentences for attention, and the query word of each."""
 NEIGHBORS = 25
-"""Maximum distance in frequency rank of a word from the one it replaces."""
+"""Maximum difference in frequency rank between a word and its replacement."""
 
 
 def attended_places(sentence: SentenceArrays, place: int) -> Integers:
     """Return the positions of the keys: known words that differ from the query word. -> [m]"""
-    there: Integers = np.flatnonzero(sentence.known & (sentence.words != sentence.words[place]))
-    return there
+    keys: Integers = np.flatnonzero(sentence.known & (sentence.words != sentence.words[place]))
+    return keys
 
 
 def erase(sentence: SentenceArrays, places: Sequence[int]) -> SentenceArrays:
-    """Return the sentence with unknown words at some positions; its length is unchanged."""
+    """Return the sentence with the words at some positions made unknown."""
     known, vectors = sentence.known.copy(), sentence.vectors.copy()
     known[list(places)], vectors[list(places)] = False, 0
     return replace(sentence, known=known, vectors=vectors)
@@ -69,15 +69,15 @@ def swap_word(sentence: SentenceArrays, place: int, other: SentenceArrays) -> Se
 def attention_rows(
     sentence: SentenceArrays, layers: Sequence[Layer], place: int, keys: Integers
 ) -> Floats:
-    """Return each head's attention weights of some keys, normalized to a sum of 1. -> [L·h, m]
+    """Return each head's attention weights from a query word to `keys`, with sum 1. -> [L·h, m]
 
     All layers must have the same number of heads. If all weights are 0, the result is uniform.
     """
     records = contextualize(sentence, layers, ("weights",)).records
     weights = np.concatenate([one["weights"][:, place][:, keys] for one in records])
-    given = weights.astype(np.float64)
-    given[given.sum(axis=1) <= 0] = 1
-    result: Floats = given / given.sum(axis=1, keepdims=True)
+    weights = weights.astype(np.float64)
+    weights[weights.sum(axis=1) <= 0] = 1
+    result: Floats = weights / weights.sum(axis=1, keepdims=True)
     return result
 
 
@@ -109,7 +109,7 @@ def head_titles(layers: Sequence[Layer]) -> list[str]:
 
 
 def ranking_titles(layers: Sequence[Layer]) -> list[str]:
-    """Return the titles of the rankings: each head, also with Wq = 0, and the mean of heads."""
+    """Return the titles of the rankings: each head, with and without Wq, and means of heads."""
     titles = head_titles(layers)
     names = [name for head in titles for name in (head, f"{head}, Wq = 0")]
     if layers[0].heads == 1:
@@ -135,29 +135,29 @@ def zero_queries(layers: Sequence[Layer], d: int, heads: Sequence[Head]) -> list
 
 
 class FrequencyMatcher:
-    """A sampler of tagged words with about the same frequency as another word."""
+    """Draws tagged words with about the same frequency as another word."""
 
     def __init__(self, data: SenseData, knows: Callable[[Sequence[str]], list[bool]]) -> None:
         known = knows(data.tagged)
-        self._words = [w for w, there in zip(data.tagged, known, strict=True) if there]
+        self._words = [w for w, is_known in zip(data.tagged, known, strict=True) if is_known]
         self._counts = [data.counts[word] for word in self._words]
-        self._count = data.counts
+        self._all_counts = data.counts
 
     def __call__(
         self, word: str, sentence: Sequence[str], number: int, rng: np.random.Generator
     ) -> list[str]:
         """Draw `number` distinct words that do not occur in the sentence."""
-        middle = bisect_left(self._counts, self._count[word.casefold()])
+        middle = bisect_left(self._counts, self._all_counts[word.casefold()])
         near = self._words[max(middle - NEIGHBORS, 0) : middle + NEIGHBORS + 1]
-        there = {one.casefold() for one in sentence}
-        free = [one for one in near if one not in there]
-        return [free[n] for n in rng.permutation(len(free))[:number]]
+        excluded = {one.casefold() for one in sentence}
+        allowed = [one for one in near if one not in excluded]
+        return [allowed[n] for n in rng.permutation(len(allowed))[:number]]
 
 
 class Erasure:
-    """The cosines of an occurrence with each sense, with other words erased.
+    """Computes the cosines of an occurrence with each sense after other words are erased.
 
-    `cosines` maps vectors to their cosines with the senses. [q, d] -> [q, s]
+    The argument `cosines` maps vectors to their cosines with the senses. [q, d] -> [q, s]
     """
 
     def __init__(
@@ -167,21 +167,22 @@ class Erasure:
         place: int,
         cosines: Callable[[Floats], Floats],
     ) -> None:
-        self._sentence, self._layers, self._place, self._of = sentence, layers, place, cosines
-        self._found: dict[frozenset[int], Floats] = {}
+        self._sentence, self._layers, self._place = sentence, layers, place
+        self._sense_cosines = cosines
+        self._cache: dict[frozenset[int], Floats] = {}
 
     def cosines(self, places: Sequence[int] = ()) -> Floats:
-        """Return the cosines with some words erased, cached. -> [s]"""
+        """Return the cosines with the words at `places` erased. -> [s]"""
         key = frozenset(map(int, places))
-        if key not in self._found:
+        if key not in self._cache:
             sentence = erase(self._sentence, sorted(key)) if key else self._sentence
             vector = contextualize(sentence, self._layers).contextual[self._place]
-            self._found[key] = self._of(vector[None])[0]
-        return self._found[key]
+            self._cache[key] = self._sense_cosines(vector[None])[0]
+        return self._cache[key]
 
-    def losses(self, choices: Sequence[Sequence[int]], sense: int) -> Floats:
-        """Return the decrease of a sense's margin for each choice of erased words. -> [c]"""
-        found = np.stack([self.cosines(places) for places in choices])
+    def losses(self, erased: Sequence[Sequence[int]], sense: int) -> Floats:
+        """Return the decrease of a sense's margin for each list of erased words. -> [c]"""
+        found = np.stack([self.cosines(places) for places in erased])
         lost: Floats = margins(self.cosines()[None], sense) - margins(found, sense)
         return lost
 

@@ -12,15 +12,15 @@ from polyseme.evaluation.results import ResultRow, Results
 
 Image: TypeAlias = Literal["png", "svg"]
 COLORS = {"control": "#a6a6a6", "model": "#0072b2", "compared": "#d55e00"}
-"""Distinguishable with any color vision, and by lightness (Okabe & Ito 2008)."""
+"""Colors that differ for every color vision, and in lightness (Okabe & Ito 2008)."""
 DASHES = ((0, (6, 3)), (0, (2, 2)), (0, (8, 2, 1, 2)), (0, (1, 1)))
 """Line styles of published values."""
 _STYLE: Any = {"font.size": 10, "svg.hashsalt": "polyseme"}
 _METADATA: dict[Image, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}}
 _BAR, _PANEL, _TITLES, _MARGIN, _LEGEND = 0.36, 4.2, 2.4, 1.2, 0.2
-"""Inches: a bar, a panel, the names of systems, margins, a line of the legend."""
+"""Inches of a bar, a panel, the names of systems, margins, and a line of the legend."""
 _ROOM, _LEFT = 0.13, 0.03
-"""Space as fractions of a panel: right of the longest bar for numbers, left of the shortest."""
+"""Free space right of the longest bar, for numbers, and left of the shortest, per panel width."""
 
 
 def plot_results(results: Results, kind: Image) -> bytes:

@@ -1,4 +1,4 @@
-"""Results: measured and published values, as a text table and as a JSON document."""
+"""Format measured and published results as a text table and as a JSON document."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Published(NamedTuple):
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A system, and its value in each column."""
+    """A system and its value in each column."""
 
     name: str
     title: str
@@ -30,12 +30,12 @@ class ResultRow:
 
 @dataclass(frozen=True)
 class Results:
-    """A table of systems, with published values on the same set and notes."""
+    """A table of systems, with published values for the same data set."""
 
     task: Literal["coarsewsd", "wic", "similarity", "tagging", "sentences", "pseudowords"]
     title: str
     columns: dict[str, str]
-    """names of measures, and their headings in the table"""
+    """names of measures and their headings in the table"""
     rows: Sequence[ResultRow]
     published: Sequence[Published] = ()
     words: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Results:
     notes: Sequence[str] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     base: float = 0.0
-    """the chance level in %, at which bars begin; 0 if unknown"""
+    """the chance level in %, where the bars of a plot begin; 0 if unknown"""
 
 
 def document(results: Results) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def table(results: Results) -> str:
 
 
 def _word_lines(words: dict[str, dict[str, float]]) -> list[str]:
-    """Return the lines of the table of words."""
+    """Return the lines of the table with one row per word."""
     if not words:
         return []
     names = list(next(iter(words.values())))
@@ -108,7 +108,7 @@ def _cell(number: float, width: int) -> str:
 TEN = frozenset(
     ("apple", "bank", "bass", "chair", "club", "digit", "java", "mole", "spring", "trunk")
 )
-"""The words of the archive of CoarseWSD-20 that comes with this project."""
+"""The words in this project's archive of CoarseWSD-20."""
 TWENTY = TEN | frozenset(
     ("arm", "bow", "crane", "deck", "hood", "pitcher", "pound", "seal", "square", "yard")
 )
@@ -141,10 +141,10 @@ _OF_WIC_TEST = tuple(
 
 
 def published_coarsewsd(words: Collection[str]) -> tuple[Published, ...]:
-    """Return figures published for exactly these words: the ten, all twenty, or none."""
+    """Return the published figures for exactly these words, if they are TEN or TWENTY."""
     return {TEN: _OF_TEN, TWENTY: _OF_TWENTY}.get(frozenset(words), ())
 
 
 def published_wic(split: Split) -> tuple[Published, ...]:
-    """Return figures published for this split, which only test has."""
+    """Return the published figures for a split; only test has any."""
     return _OF_WIC_TEST if split == "test" else ()

@@ -1,4 +1,4 @@
-"""Occurrences with sense tags: their selection, sense centroids, and a naive Bayes classifier."""
+"""Select occurrences with sense tags; classify them by sense centroids and by naive Bayes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,7 @@ from polyseme.evaluation.datasets import Knows, TokenizedOccurrence
 from polyseme.evaluation.statistics import roc_auc
 
 Tagged: TypeAlias = tuple[Sequence[str], Sequence[tuple[int, str, str]]]
-"""The words of a sentence, and its tags (position, lemma, sense), as read by `training/tags.py`."""
+"""The words and the tags (position, lemma, sense) of a sentence, as read by `training/tags.py`."""
 MIN_OF_SENSE, MAX_OF_LEMMA = 8, 160
 """Minimum occurrences of a sense, and maximum occurrences of a lemma."""
 MAX_WORDS = 100
@@ -34,7 +34,7 @@ class Lemma:
 
 @dataclass(frozen=True)
 class SenseData:
-    """The lemmas to evaluate, and statistics of the whole text."""
+    """The lemmas to evaluate, and the words of the whole text."""
 
     lemmas: list[Lemma]
     counts: Counter[str]
@@ -46,9 +46,9 @@ class SenseData:
 def collect_senses(
     sentences: Iterable[Tagged], wanted: Callable[[str], bool], knows: Knows, seed: int = 1
 ) -> SenseData:
-    """Collect the wanted lemmas, sorted by name, and the counts of all words.
+    """Collect the lemmas for which `wanted` is true, sorted by name, and the counts of all words.
 
-    A lemma must have two senses with at least MIN_OF_SENSE occurrences that have a vector.
+    A lemma needs two senses, each with at least MIN_OF_SENSE occurrences that have a vector.
     """
     counts: Counter[str] = Counter()
     forms: set[str] = set()
@@ -71,7 +71,7 @@ def _lemma(
     name: str, found: Sequence[tuple[TokenizedOccurrence, str]], knows: Knows, seed: int
 ) -> Lemma | None:
     known = knows([one.word for one, _ in found])
-    kept = _frequent_senses([pair for pair, there in zip(found, known, strict=True) if there])
+    kept = _frequent_senses([pair for pair, keep in zip(found, known, strict=True) if keep])
     order = np.random.default_rng([seed, *name.encode()]).permutation(len(kept))
     kept = _frequent_senses([kept[number] for number in sorted(order[:MAX_OF_LEMMA])])
     if not kept:
@@ -83,14 +83,14 @@ def _lemma(
 def _frequent_senses(
     found: list[tuple[TokenizedOccurrence, str]],
 ) -> list[tuple[TokenizedOccurrence, str]]:
-    """Return the occurrences of senses with at least MIN_OF_SENSE, if there are two such senses."""
+    """Return the occurrences of the frequent senses, or [] if fewer than two are frequent."""
     counts = Counter(sense for _, sense in found)
     frequent = {sense for sense, count in counts.items() if count >= MIN_OF_SENSE}
     return [pair for pair in found if pair[1] in frequent] if len(frequent) > 1 else []
 
 
 def round_robin(lemmas: Sequence[Lemma], seed: int) -> list[tuple[int, int]]:
-    """Return all occurrences, one of each lemma in turn, in random order within a lemma."""
+    """Return (lemma, occurrence) indices: the lemmas take turns, each in random order."""
     rng = np.random.default_rng([seed, 0x1E])
     orders = [rng.permutation(len(lemma.senses)) for lemma in lemmas]
     longest = max(map(len, orders))
@@ -103,7 +103,7 @@ def round_robin(lemmas: Sequence[Lemma], seed: int) -> list[tuple[int, int]]:
 
 
 class Centroids:
-    """The mean vectors of the senses of a lemma, excluding one occurrence. [m, d], [m]"""
+    """The mean vector of each sense of a lemma, from m vectors and their senses. [m, d], [m]"""
 
     def __init__(self, vectors: Floats, senses: Integers) -> None:
         self._vectors, self._senses = unit(vectors.astype(np.float64)), senses
@@ -111,39 +111,39 @@ class Centroids:
         self._sums = one_hot.T.astype(np.float64) @ self._vectors
 
     def cosines(self, number: int, vectors: Floats) -> Floats:
-        """Return cosines with the senses, excluding occurrence `number`. [q, d] -> [q, s]"""
+        """Return cosines with means that leave out occurrence `number`. [q, d] -> [q, s]"""
         sums = self._sums.copy()
         sums[self._senses[number]] -= self._vectors[number]
         cosines: Floats = unit(vectors.astype(np.float64)) @ unit(sums).T
         return cosines
 
     def guesses(self) -> Integers:
-        """Return the nearest sense of each occurrence. -> [m]"""
+        """Return the nearest sense of each occurrence, leaving it out of the means. -> [m]"""
         nearest = [self.cosines(n, v[None]).argmax() for n, v in enumerate(self._vectors)]
         return np.array(nearest, np.int64)
 
     def pairs_auc(self) -> float:
-        """Return the ROC AUC of the cosine over all pairs, positive if both have one sense."""
+        """Return the ROC AUC of the cosine over all pairs; pairs of the same sense are positive."""
         a, b = np.triu_indices(len(self._vectors), 1)
         cosines = (self._vectors @ self._vectors.T)[a, b]
         return float(roc_auc(cosines[None], self._senses[a] == self._senses[b])[0])
 
 
 def margins(cosines: Floats, sense: int) -> Floats:
-    """Return the cosine of the right sense minus the largest other one. [q, s] -> [q]"""
+    """Return the cosine of the right sense minus the largest other cosine. [q, s] -> [q]"""
     best: Floats = np.delete(cosines, sense, axis=1).max(axis=1)
     return cosines[:, sense] - best
 
 
 def lemma_quality(vectors: Floats, lemma: Lemma) -> tuple[float, float]:
-    """Return the ROC AUC over pairs, and the macro-F1 of the nearest centroid. [m, d]"""
+    """Return the ROC AUC over pairs and the macro-F1 of the nearest centroid. [m, d]"""
     centroids = Centroids(vectors, lemma.senses)
     f1 = f1_score(lemma.senses, centroids.guesses(), average="macro", zero_division=0)
     return centroids.pairs_auc(), float(f1)
 
 
 class NaiveBayes:
-    """A naive Bayes classifier of an occurrence, trained on the words of other occurrences.
+    """A naive Bayes classifier of senses, trained on the words of the other occurrences.
 
     The evidence of a word w for sense s against the other senses r is
     log((n_s + a·q)/(N_s + a)) − log((n_r + a·q)/(N_r + a)), where n is the number of occurrences
@@ -163,7 +163,7 @@ class NaiveBayes:
                 self._with[word][sense] += 1
 
     def evidence(self, number: int, words: Sequence[str]) -> Floats:
-        """Return the evidence of m words for each sense, excluding this sentence. -> [m, s]"""
+        """Return the evidence of m words, without the sentence of `number`. -> [m, s]"""
         left, own = self._of_sense.copy(), self._bags[number]
         folded = [word.casefold() for word in words]
         none = np.zeros(len(left))
@@ -175,17 +175,17 @@ class NaiveBayes:
         return _log_odds(having, left)
 
     def guess(self, number: int) -> int:
-        """Return the sense with the most evidence."""
+        """Return the sense of occurrence `number` with the most evidence."""
         words = sorted(self._bags[number])
         return int(self.evidence(number, words).sum(axis=0).argmax())
 
 
 def _log_odds(having: Floats, of_sense: Floats) -> Floats:
-    """Log-odds of each sense against the rest. [m, s], [s] -> [m, s]"""
+    """Return the log-odds of each sense against the rest. [m, s], [s] -> [m, s]"""
     n_rest, rest = having.sum(axis=1, keepdims=True) - having, of_sense.sum() - of_sense
     pooled = PRIOR * having.sum(axis=1, keepdims=True) / max(of_sense.sum(), 1)
     seen = np.broadcast_to(pooled > 0, having.shape)
-    for_it = np.where(seen, having + pooled, 1) / np.where(seen, of_sense + PRIOR, 1)
-    against = np.where(seen, n_rest + pooled, 1) / np.where(seen, rest + PRIOR, 1)
-    result: Floats = np.log(for_it / against)
+    rate = np.where(seen, having + pooled, 1) / np.where(seen, of_sense + PRIOR, 1)
+    rest_rate = np.where(seen, n_rest + pooled, 1) / np.where(seen, rest + PRIOR, 1)
+    result: Floats = np.log(rate / rest_rate)
     return result

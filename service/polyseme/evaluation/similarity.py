@@ -17,11 +17,11 @@ SETS = {"wordsim353.tsv": "WordSim-353", "simlex999.txt": "SimLex-999"}
 MIN_PAIRS = 10
 """Minimum number of pairs with known words."""
 Lookup: TypeAlias = Callable[[Sequence[str]], tuple[Floats, Flags]]
-"""A function from words to static vectors, and whether each is known. -> [m, d], [m]"""
+"""A function from words to their static vectors and whether each is known. -> [m, d], [m]"""
 
 
 class JudgedPair(NamedTuple):
-    """Two words, and the human judgment of their similarity."""
+    """Two words and the human judgment of their similarity."""
 
     first: str
     second: str
@@ -41,7 +41,7 @@ class SimilarityResult:
 
 
 def judged_pairs(directory: Path) -> dict[str, list[JudgedPair]]:
-    """Read the sets of a folder by title; raise CommandError if there are none or one is wrong."""
+    """Read the sets in a folder, by title. Raises CommandError for no set or an invalid one."""
     found = {
         title: _pairs(directory / name)
         for name, title in SETS.items()
@@ -53,9 +53,9 @@ def judged_pairs(directory: Path) -> dict[str, list[JudgedPair]]:
 
 
 def similarity(pairs: Sequence[JudgedPair], lookup: Lookup) -> SimilarityResult:
-    """Return Spearman's correlation of cosines with human judgments, over known pairs.
+    """Return Spearman's correlation of cosines with human judgments, over pairs of known words.
 
-    Raises CommandError if too few pairs are known, or all are equally similar.
+    Raises CommandError if there are too few such pairs, or all are equally similar.
     """
     words = list(dict.fromkeys(word for pair in pairs for word in pair[:2]))
     vectors, known = lookup(words)
@@ -83,7 +83,7 @@ def similarity(pairs: Sequence[JudgedPair], lookup: Lookup) -> SimilarityResult:
 
 
 def _pairs(path: Path) -> list[JudgedPair]:
-    """Read a file: two words and a number in each line, separated by tabs; # begins a comment."""
+    """Read lines of two words and a number, separated by tabs; # begins a comment."""
     if path.stat().st_size > MAX_FILE_BYTES:
         raise CommandError(
             f"{path.name} has more than {MAX_FILE_BYTES >> 20} MB, unlike any evaluation set."

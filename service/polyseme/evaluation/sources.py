@@ -37,10 +37,10 @@ class StaticSentence:
 
 
 class Source(Protocol):
-    """A reader of sentences that knows which words have a vector."""
+    """The interface of the sources."""
 
     def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
-        """Read sentences, in order."""
+        """Yield the sentences with their static vectors, in order."""
 
     def knows(self, words: Sequence[str]) -> list[bool]:
         """Return whether words have a vector, from the vocabulary or composed of subwords."""
@@ -53,7 +53,7 @@ class LocalSource:
         self._model = model
 
     def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
-        """Read sentences one by one."""
+        """Yield the sentences with their static vectors, in order."""
         for words in sentences:
             tokens = self._resolve(words)
             yield StaticSentence(self._model.sentence(tokens), tokens)
@@ -91,7 +91,7 @@ class ServiceSource:
             self.model = name
 
     def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
-        """Read sentences, many in each request."""
+        """Yield the sentences with their vectors, in order, requesting many at once."""
         with _command_errors(), self._connect(self.model) as client:
             encoded = client.encode_each(sentences, include=("static", "contextual"))
             for words, one in zip(sentences, encoded, strict=True):
@@ -104,7 +104,7 @@ class ServiceSource:
 
 @contextmanager
 def _command_errors() -> Iterator[None]:
-    """Turn errors of the client and of the service into CommandError."""
+    """Raise CommandError for errors of the client and of the service."""
     try:
         yield
     except TooLargeError as error:
@@ -118,7 +118,7 @@ def _command_errors() -> Iterator[None]:
 
 
 def _static_sentence(words: Words, encoded: "Sentence") -> StaticSentence:
-    """Return the arrays of `Model.sentence` without the word bias, which no service sends."""
+    """Return the arrays of `Model.sentence`; a service does not send the word bias."""
     static, contextual = encoded.static, encoded.contextual
     if static is None or contextual is None or not len(words) == len(encoded.tokens) == len(static):
         raise CommandError(

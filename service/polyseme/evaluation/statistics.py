@@ -17,7 +17,7 @@ MAX_ITEMS = 50_000
 
 
 class IntervalEstimate(NamedTuple):
-    """An estimate in %, and its 95 % bootstrap interval."""
+    """An estimate in % and its 95 % bootstrap interval."""
 
     value: float
     low: float
@@ -25,7 +25,7 @@ class IntervalEstimate(NamedTuple):
 
     @classmethod
     def from_resamples(cls, value: float, resamples: Floats) -> "IntervalEstimate":
-        """Create an estimate from a fraction of 1 and its value in each resample [B]."""
+        """Create an estimate from a fraction (0 to 1) and its value in each resample [B]."""
         tail = (100 - LEVEL) / 2
         low, high = np.percentile(resamples, [tail, 100 - tail])
         return cls(*(round(100 * float(one), 2) for one in (value, low, high)))
@@ -46,7 +46,7 @@ def resample_counts(n: int, stream: int = 0) -> Integers:
 
 
 def bootstrap(statistic: Callable[[Integers], float], n: int) -> Floats:
-    """Return a statistic of the indices that each resample draws. -> [B]"""
+    """Return the statistic of each resample, given the indices that it draws. -> [B]"""
     rng = np.random.default_rng(SEED)
     return np.array([statistic(rng.integers(n, size=n)) for _ in range(RESAMPLES)])
 

@@ -33,7 +33,7 @@ SEEDS = (1, 2, 3)
 """Seeds of the random projections, whose results are averaged."""
 Kind: TypeAlias = Literal["control", "model", "compared"]
 Reader: TypeAlias = Callable[[StaticSentence, Sequence[int]], Floats]
-"""A function from positions in a sentence to their vectors. -> [m, d]"""
+"""A function from a sentence and positions to the vectors at the positions. -> [m, d]"""
 MINILM_TITLE = "all-MiniLM-L6-v2, last layer"
 MINILM_BATCH = 64
 MINILM_MAX_TOKENS = 512
@@ -55,7 +55,7 @@ class EvaluationConfig:
 
 @dataclass(frozen=True)
 class System:
-    """A method to compute vectors; the results of several readers are averaged."""
+    """A method that computes vectors; the results of several readers are averaged."""
 
     name: str
     """the name for `--systems`"""
@@ -74,7 +74,7 @@ def systems(model: Model, names: Collection[str] | None = None) -> dict[str, Sys
 
 
 def served_systems(names: Collection[str] | None = None) -> dict[str, System]:
-    """Return the systems with these names, or all that need no weights of the service's model."""
+    """Return the systems with these names, by default all that work with a service."""
     made = {name: readers for name, readers in _SERVED.items() if names is None or name in names}
     return {
         name: System(name, _LOCAL[name][0], "model" if name == "model" else "control", readers)
@@ -221,23 +221,23 @@ def transformer_vectors(
     """
     network, tokenizer = _load_transformer()
     rows = number_occurrences(occurrences)
-    asked = by_sentence({_fitted(tokenizer, one): row for one, row in rows.items()})
+    sentences = by_sentence({_fitted(tokenizer, one): row for one, row in rows.items()})
     # Batches of similar lengths need little padding.
-    order = iter(sorted(asked, key=len))
+    order = iter(sorted(sentences, key=len))
     vectors = np.empty((len(rows), network.config.hidden_size), np.float32)
-    with progress.stage("sentences, MiniLM", len(asked), in_bytes=False) as bar:
+    with progress.stage("sentences, MiniLM", len(sentences), in_bytes=False) as bar:
         while batch := list(islice(order, MINILM_BATCH)):
-            places = [asked[words][0] for words in batch]
+            places = [sentences[words][0] for words in batch]
             for words, found in zip(
                 batch, _piece_means(network, tokenizer, batch, places), strict=True
             ):
-                vectors[asked[words][1]] = found
+                vectors[sentences[words][1]] = found
             bar.advance(len(batch))
     return OccurrenceVectors(rows, vectors)
 
 
 def _fitted(tokenizer: Any, one: TokenizedOccurrence) -> TokenizedOccurrence:
-    """Return the occurrence in a window that fits into the transformer's maximum length."""
+    """Return the occurrence with as much of its sentence as fits into MINILM_MAX_TOKENS."""
     reach = len(one.words)
     while True:
         start = max(one.place - reach, 0)
@@ -268,7 +268,7 @@ def _load_transformer() -> tuple[Any, Any]:
 def _piece_means(
     network: Any, tokenizer: Any, batch: Sequence[Words], places: Sequence[Sequence[int]]
 ) -> list[Floats]:
-    """Return the vectors of some positions of each sentence. -> [m, 384] each"""
+    """Return the vectors at some positions of each sentence. -> [m, 384] each"""
     import torch  # noqa: PLC0415 - slow import
 
     encoded = tokenizer(

@@ -21,7 +21,7 @@ _FIELDS = 5
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of occurrences, and whether both have the same meaning."""
+    """Pairs of occurrences and whether both have the same meaning."""
 
     occurrences: list[tuple[TokenizedOccurrence, TokenizedOccurrence]]
     same: Flags
@@ -30,12 +30,13 @@ class Pairs:
 
 @dataclass(frozen=True)
 class WicResult:
-    """The measures of a system; the threshold is that of the first embedder."""
+    """The measures of a system."""
 
     train: float
-    """in %"""
+    """accuracy on train in %"""
     accuracy: IntervalEstimate
     threshold: float
+    """threshold of the first embedder"""
 
     def rounded(self, split: Split = "dev") -> dict[str, float]:
         """Return the measures in %, for manifests."""
@@ -43,10 +44,10 @@ class WicResult:
 
 
 def wic(files: Files, *embedders: Embedder, split: Split = "dev") -> WicResult:
-    """Evaluate the vectors of an embedder; the measures of several are averaged.
+    """Evaluate embedders and average their measures.
 
-    `files` is the result of `read_data_set(directory, "wic")`. Raises CommandError if they are not
-    those of WiC, or lack the split.
+    `files` is the result of `read_data_set(directory, "wic")`. Raises CommandError if the files are
+    not those of WiC, or lack the split.
     """
     train, measured = pairs_of(files, "train"), pairs_of(files, split)
     best, right, thresholds = [], [], []
@@ -62,15 +63,11 @@ def wic(files: Files, *embedders: Embedder, split: Split = "dev") -> WicResult:
 
 
 def best_threshold(cosines: Floats, same: Flags) -> tuple[float, float]:
-    """Return the threshold of the cosine with the best accuracy, and that accuracy. [m], [m]
-
-    Of several equally good thresholds, this is the lowest.
-    """
+    """Return the lowest threshold with the best accuracy, and the accuracy. [m], [m]"""
     order = np.argsort(cosines)
     thresholds, first = np.unique(cosines[order], return_index=True)
-    below = np.concatenate([[0], np.cumsum(~same[order])])[
-        first
-    ]  # different meanings, correctly rejected
+    # Pairs that are classified correctly: different below the threshold, same from it on.
+    below = np.concatenate([[0], np.cumsum(~same[order])])[first]
     above = same.sum() - np.concatenate([[0], np.cumsum(same[order])])[first]
     best = int(np.argmax(below + above))
     return float(thresholds[best]), float(below[best] + above[best]) / len(same)
@@ -89,7 +86,7 @@ def occurrences_in(files: Files, split: Split = "dev") -> list[TokenizedOccurren
 
 
 def pairs_of(files: Files, split: str) -> Pairs:
-    """Return the pairs of a split; raise CommandError if it is missing or wrong."""
+    """Return the pairs of a split; raise CommandError if it is missing or invalid."""
     data, gold = (_name(files, split, kind) for kind in ("data", "gold"))
     if len(files[data]) != len(files[gold]) or not files[data]:
         raise CommandError(
@@ -115,7 +112,7 @@ def _name(files: Files, split: str, kind: str) -> str:
 def parse_pair(line: str, where: str) -> tuple[TokenizedOccurrence, TokenizedOccurrence]:
     """Parse a line; raise CommandError if it is invalid.
 
-    The fields are word, part of speech, both positions as `2-1`, and both sentences.
+    The fields are the word, its part of speech, both positions as in `2-1`, and both sentences.
     """
     fields = line.split("\t")
     places = re.fullmatch(r"([0-9]{1,6})-([0-9]{1,6})", fields[2] if len(fields) == _FIELDS else "")
@@ -133,7 +130,7 @@ def parse_pair(line: str, where: str) -> tuple[TokenizedOccurrence, TokenizedOcc
 
 
 def known_pairs(files: Files, knows: Knows) -> Files:
-    """Return the set without the pairs in which a word has no vector."""
+    """Return the files without the pairs in which a word has no vector."""
     kept = dict(files)
     for name in files:
         if name.endswith(".data.txt"):

@@ -1,5 +1,5 @@
 # ruff: noqa: SLF001 - gensim's downloader has no public option for the address and the progress
-"""Downloading vectors from gensim-data with gensim's downloader."""
+"""Download vectors from gensim-data with gensim's downloader."""
 
 import io
 import logging
@@ -41,7 +41,7 @@ _PLAIN_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 def download_vectors(
     name: str, mirror: str | None, progress: Progress
 ) -> tuple[Path, dict[str, Any]]:
-    """Download a data set of vectors; return the file, and facts for the manifest.
+    """Download a data set of vectors; return the path of the file and facts for the manifest.
 
     A file that is already in gensim's data folder (`GENSIM_DATA_DIR`) is not downloaded again.
     Raises CommandError if the download fails.
@@ -124,7 +124,7 @@ def _download(downloader: Any, name: str, bar: ProgressBar) -> Path:
 
 
 def _explanation(error: Exception) -> str | None:
-    """Return why a download failed, None for an unexpected error."""
+    """Return why a download failed, or None for an unexpected error."""
     if isinstance(error, HTTPError):
         return (
             f"The server responds with {error.code} to the request for the file; try again later,"

@@ -1,6 +1,6 @@
-"""Reading fastText's `.bin` files: the file is validated first, then gensim reads it.
+"""Validate fastText's `.bin` files, then read them with gensim.
 
-gensim's reader trusts the file: it loops forever on a truncated word. The format is that of
+gensim's reader does not validate: it loops forever on a truncated word. The format is that of
 fastText's `FastText::saveModel`.
 """
 
@@ -26,11 +26,8 @@ _MAX_WORDS = 100_000_000
 _MAX_BUCKETS = 1 << 30
 _MAX_NGRAM = 64
 _SUPERVISED, _MAX_VERSION = 3, 12
-_GENSIM_ERRORS = (
-    *(ArithmeticError, AssertionError, EOFError, LookupError, NotImplementedError, TypeError),
-    *(ValueError, struct.error),
-)
-"""Raised by gensim for a file that it does not understand."""
+_GENSIM_ERRORS = (AssertionError, NotImplementedError, ValueError, struct.error)
+"""Errors that gensim raises for an invalid file, such as one that was changed after the check."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +173,7 @@ def _header(parser: _Parser) -> Header:
 
 
 def _check_words(parser: _Parser, count: int, encoding: str, *, skip: bool) -> set[int]:
-    """Parse the words; return the indices of the unusable ones."""
+    """Parse the words; return the indices of the unusable words."""
     seen: set[str] = set()
     skipped = set()
     for number in range(count):
@@ -215,8 +212,8 @@ def _word_problem(word: bytes, encoding: str) -> str | None:
 def open_descriptor(path: Path, member: str | None, bar: ProgressBar) -> Iterator[int]:
     """Open the decompressed file and yield its file descriptor.
 
-    NumPy needs a regular file. The temporary file has no name, so it is gone when the process ends,
-    and has no extension from which gensim would infer a compression.
+    NumPy needs a regular file. The temporary file of a compressed one has no name: it disappears
+    when the process ends, and gensim cannot infer a compression from a suffix.
     """
     with open_decompressed(path, member) as file:
         if file.stream is file.raw:

@@ -1,4 +1,4 @@
-"""Opening a file of vectors, plain or compressed, and detecting its format from its content."""
+"""Open a file of vectors, plain or compressed, and detect its format from its content."""
 
 import bz2
 import gzip
@@ -21,7 +21,7 @@ Format: TypeAlias = Literal["glove", "word2vec-text", "word2vec-binary", "fastte
 MAX_COMPRESSION_RATIO = 100
 """Maximum ratio of decompressed to compressed size; that of real vectors is below 20."""
 _MIN_CHECKED_BYTES = 64 << 20
-"""Decompressed bytes up to which the ratio is not checked."""
+"""The ratio is not checked up to this number of decompressed bytes."""
 _OPENERS: dict[bytes, Callable[[Any], Any]] = {
     rb"\x1f\x8b\x08": gzip.open,
     rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)": bz2.open,  # start of a block, or end of an empty file
@@ -38,7 +38,7 @@ _HEAD_BYTES = 3 << 20  # more than the longest line
 _OLD_FASTTEXT = struct.Struct("<12i")  # dim, ws, epoch, minCount, neg, wordNgrams, loss, model, …
 _FOREIGN = {
     rb"\x93NUMPY": "a NumPy array",
-    rb"SQLite format 3": "an SQLite database, as Magnitude's files are",
+    rb"SQLite format 3": "an SQLite database, perhaps of Magnitude",
     rb"\x89HDF": "an HDF5 file",
     rb".{3}\0{5}\{\"": "a safetensors file",
     rb"\(\xb5/\xfd": "compressed with Zstandard; decompress it first",
@@ -176,7 +176,7 @@ def guess_format(path: Path, member: str | None = None) -> Format:
 
 
 def read_head(path: Path, member: str | None = None) -> bytes:
-    """Read the first bytes of a file; raise CommandError if they belong to another kind of file."""
+    """Read the first bytes of a file; raise CommandError for a file of another kind."""
     with open_decompressed(path, member) as file:
         head = file.read(_HEAD_BYTES)
     if not head:

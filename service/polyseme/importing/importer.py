@@ -1,4 +1,4 @@
-"""Import of a file of pretrained vectors as a model folder."""
+"""Import a file of pretrained vectors as a model folder."""
 
 import hashlib
 import math
@@ -71,14 +71,14 @@ class ImportOptions:
     replace: bool = False
     processes: int = 1
     subwords: bool | None = None
-    """whether to fit subword vectors; None: if the file has none and enough words"""
+    """whether the model has subword vectors; None: if the file has them or enough words"""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """manifest fields `licence`, `source` and `languages`"""
 
 
 @dataclass(frozen=True)
 class VectorTable:
-    """The contents of a file."""
+    """The contents of a file of vectors."""
 
     words: list[str]
     vectors: Rows
@@ -108,7 +108,7 @@ class Cost:
 
     @classmethod
     def of_fasttext(cls, words: int, buckets: int, width: int, dtype: str) -> "Cost":
-        """Estimate a `.bin`: gensim holds three copies of the words' rows, two of the n-grams'."""
+        """Estimate a `.bin`: gensim holds three copies of word vectors, two of n-gram vectors."""
         disk = (words + buckets) * row_bytes(width, dtype)
         rows = (3 * words + 2 * buckets) * width * 4
         return cls(words, width, disk, _BASE_MEMORY + rows + disk + 2 * words * _WORD_MEMORY)
@@ -135,9 +135,9 @@ def _megabytes(count: int) -> str:
 def import_vectors(
     path: Path, folder: Path, options: ImportOptions, progress: Progress = SILENT
 ) -> Manifest:
-    """Import a file as a model folder, which appears complete or not at all.
+    """Import a file of vectors as a model folder, and return the manifest.
 
-    Raises CommandError or ModelFolderError if the file cannot be imported.
+    Raises CommandError or ModelFolderError if the file cannot be imported; no folder is created.
     """
     check_destination(folder, replace=options.replace)
     read_head(path, options.member)
@@ -149,7 +149,7 @@ def import_vectors(
         table = _read_rows(file, options, folder, progress)
     with path.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    if _file_version(path) != version:  # words of one file would get the vectors of another
+    if _file_version(path) != version:  # words and vectors may be from different versions
         raise CommandError(CHANGED)
     if table.skipped:
         progress.say(f"{table.skipped} unusable rows were skipped.")
@@ -283,9 +283,9 @@ def _subwords(table: VectorTable, options: ImportOptions, progress: Progress) ->
 
 
 def _stored_weights(options: ImportOptions, words: int, width: int) -> AttentionWeights | None:
-    """Read the given weights, if any. This is also called before the vectors are read.
+    """Return the weights of `--weights`, or None.
 
-    An invalid file of weights therefore fails before the slow part of the import.
+    This is also called before the vectors are read, so that an invalid file fails early.
     """
     if not options.weights:
         return None

@@ -1,4 +1,4 @@
-"""The second pass over a file: gensim parses the rows, a few thousand at a time.
+"""The second pass over a file: parse the rows with gensim, a few thousand at a time.
 
 Parsing in chunks holds one copy of the table in memory instead of two, uses all processors and
 allows progress reports.
@@ -28,11 +28,11 @@ from polyseme.progress import ProgressBar
 
 CHANGED = "The file changed while it was read; import it again."
 Chunk: TypeAlias = tuple[bytes, bool]
-"""A small word2vec file, and whether it is binary."""
+"""The content of a small word2vec file, and whether it is binary."""
 _CHUNK_VALUES = 1_000_000
 """Values in a chunk."""
 _MIN_PARALLEL_VALUES = 4 * _CHUNK_VALUES
-"""Values up to which starting processes takes longer than it saves."""
+"""Minimum number of values for which starting processes saves time."""
 
 
 def load(found: Scan, bar: ProgressBar, dtype: str, processes: int) -> Rows:
@@ -86,7 +86,7 @@ def _load(chunk: Chunk) -> NDArray[np.float32]:
 
 
 def _load_in_processes(chunks: Iterable[Chunk], processes: int) -> Iterator[NDArray[np.float32]]:
-    """Yield `_load` of each chunk, in order, computed a few chunks ahead."""
+    """Yield the result of `_load` for each chunk, in order, computing a few chunks ahead."""
     context = get_context("spawn")  # a fork would copy locks that threads hold
     with _interruptions_blocked():
         pool = ProcessPoolExecutor(processes, context, _end_with_parent)

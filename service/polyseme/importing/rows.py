@@ -1,4 +1,4 @@
-"""The rows of GloVe and word2vec files, and the first pass over a file, which checks each row.
+"""Parse GloVe and word2vec files into rows, and check each row in a first pass over the file.
 
 Errors name the line, or the byte offset in a binary file.
 """
@@ -39,7 +39,7 @@ class Row(NamedTuple):
     values: bytes
     """text separated by spaces, or little-endian float32"""
     problem: str | None = None
-    """the reason why the row is unusable, if it is"""
+    """why the row is unusable, or None"""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def scan(
 
 
 def _add(found: Scan, row: Row, *, parse_values: bool) -> str | None:
-    """Add a row to the scan; return why it is unusable, None if it is not."""
+    """Add a row to the scan; return why it is unusable, or None."""
     try:
         word = row.word.decode(found.encoding)
         word.encode()
@@ -144,7 +144,7 @@ def _add(found: Scan, row: Row, *, parse_values: bool) -> str | None:
 
 
 def _value_problem(found: Scan, values: bytes, *, parse_text: bool) -> str | None:
-    """Return why the values of a row are unusable, None if they are not."""
+    """Return why the values of a row are unusable, or None."""
     limit = OVERFLOW[found.dtype]
     if found.file.format == "word2vec-binary":
         finite = float(np.abs(np.frombuffer(values, "<f4")).max()) < limit
@@ -162,7 +162,7 @@ def _value_problem(found: Scan, values: bytes, *, parse_text: bool) -> str | Non
 
 
 def not_finite(dtype: str) -> str:
-    """Return the problem of a row that has NaN, infinity or a value too large for the dtype."""
+    """Return the message for a row with NaN, infinity or a value too large for the dtype."""
     return f"has a value that is not finite as {dtype}"
 
 

@@ -1,7 +1,7 @@
-"""Subword vectors for files without them: unknown words are composed of character n-grams.
+"""Fit vectors of character n-grams, from which unknown words are composed.
 
-The vectors of hashed n-grams are fitted so that their mean predicts the direction of a word's own
-vector, by ridge regression over the file's words. docs/decisions/0021 has the measurements.
+Ridge regression over the words of a file fits vectors of hashed n-grams, so that the mean over a
+word's n-grams predicts the direction of its vector. docs/decisions/0021 has the measurements.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 MIN_WORDS = 1000
-"""A smaller vocabulary has too few words with the same n-grams."""
+"""Minimum size of a vocabulary; smaller ones have too few words with the same n-grams."""
 MAX_WORDS = 200_000
-"""A larger vocabulary is represented by this many of its words, evenly spaced."""
+"""Maximum number of words to fit. A larger vocabulary is sampled at even intervals."""
 NGRAMS = (2, 4)
 """The shortest and the longest n-gram, in code points, with `<` and `>` around the word."""
 RIDGE = 0.1
@@ -29,7 +29,7 @@ MAX_ITERATIONS = 8
 _HELD_OUT = 50
 """Every 50th word is held out to choose the number of iterations."""
 _COLUMNS = 64
-"""Columns that are solved at once, which bounds memory."""
+"""Number of columns to solve at once, which limits the memory."""
 _WORDS_AT_ONCE = 4096
 _LARGEST_NORM = 1e30
 
@@ -41,7 +41,7 @@ def fit_subwords(
 
     Conjugate gradients (Hestenes & Stiefel 1952) approximate the table T that minimizes
     Σ_w ‖mean of T over the n-grams of w − (unit(x_w) − m)‖² + 0.1·‖T‖², where m is the mean of all
-    unit(x_w). They stop at the iteration that predicts held-out words best on the first 64 columns.
+    unit(x_w). The number of iterations is the best one for held-out words and the first 64 columns.
     Then m is added to each row, and T is scaled by the median norm of the vectors. The less the
     n-grams of a word agree, the shorter its vector, and the less it influences attention. There are
     as many buckets as words if `buckets` is None. The same words and vectors give the same table on
@@ -118,8 +118,8 @@ def _best_iteration(design: "sparse.csr_array", targets: Floats) -> int:
 def _solutions(design: "sparse.csr_array", targets: Floats) -> Iterator[Floats]:
     """Yield the table after each iteration of preconditioned conjugate gradients. -> [B, c]
 
-    Each column is a problem of its own: (AᵀA + 0.1·I)·t = Aᵀy. Each
-    iteration overwrites the array that it yields.
+    The columns are independent: (AᵀA + 0.1·I)·t = Aᵀy. Each iteration overwrites the array that it
+    yields.
     """
     transposed = design.T.tocsr()
     diagonal = np.asarray(design.multiply(design).sum(axis=0)).reshape(-1, 1) + RIDGE

@@ -44,9 +44,9 @@ FUNCTION_WORDS = (
 MIN_FUNCTION_WORDS = 8
 """Minimum number of function words in a vocabulary to determine its order."""
 MIN_AGREEMENT = 0.7
-"""Minimum share of their pairs in the order of frequency; a random order gives 0.5."""
+"""Minimum share of pairs of function words in the order of frequency; 0.5 is a random order."""
 FRONT = 0.25
-"""The first part of the file that must contain the median position of the function words."""
+"""Largest median position of the function words, as a share of the vocabulary."""
 
 _NAME = re.compile(
     r"(?:layers\.(?P<layer>\d{1,2})\.)?"
@@ -68,7 +68,7 @@ _ENTRIES = TypeAdapter(list[LayerEntry])
 
 @dataclass(frozen=True)
 class AttentionWeights:
-    """The layers of a model, and their description in the manifest."""
+    """The layers of a model, its word bias, and facts for the manifest."""
 
     layers: Sequence[Layer]
     word_bias: Floats | None = None
@@ -107,10 +107,10 @@ def in_closed_form(
 def with_word_bias(
     stored: AttentionWeights, size: int, counts: NDArray[np.int64] | None
 ) -> AttentionWeights:
-    """Add the word bias of the closed form, from counts or else from ranks, to stored weights. [V]
+    """Add the word bias [V] of the closed form, from counts or else from ranks, to stored weights.
 
-    The word bias has one entry per word. Since it is computed here, one file of weights fits every
-    subset of the vectors that it was trained on.
+    The word bias has one entry per word of the imported file. A file of weights without it can be
+    used with any subset of the vectors that it was trained on.
     """
     frequencies, origin = _frequencies(size, counts)
     facts = {**stored.facts, "informativeness": origin}
@@ -248,7 +248,7 @@ def _oriented(
 
 
 def _layer_entries(document: str | None, tensors: _Tensors) -> list[LayerEntry]:
-    """Return the manifest entry of each layer: from the metadata, else standard attention."""
+    """Return the manifest entry of each layer, from the metadata or for standard attention."""
     matches = map(_FORMAT_NAME.fullmatch, tensors)
     numbers = {int(match[1]) for match in matches if match and match[1]}
     if not numbers:

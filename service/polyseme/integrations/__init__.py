@@ -1,6 +1,6 @@
-"""Vectors inside other libraries, one module per library.
+"""Vectors for other libraries, one module per library.
 
-Each takes its vectors from a model of this machine or from a service (`open_encoder`).
+Each module gets its vectors from a model on this machine or from a service (`open_encoder`).
 """
 
 import atexit
@@ -12,13 +12,13 @@ _encoders: dict[tuple[str | None, str | None, int], Encoder] = {}
 
 
 def open_encoder(model: str | None = None, url: str | None = None) -> Encoder:
-    """The encoder of a model, None for the default one, on this machine or on a service.
+    """Return the encoder of a model (None: the default model), on this machine or on a service.
 
-    Each process opens it once, so objects that refer to it by its name can be copied, pickled and
-    sent to other processes. The key of a service comes from the environment (docs/client.md).
-    Raises PolysemeError if the model cannot be read, ValueError for an invalid URL.
+    Each process opens an encoder once, so objects that store only `model` and `url` can be copied
+    and pickled. The key of a service comes from the environment (docs/client.md). Raises
+    PolysemeError if the model cannot be read, ValueError for an invalid URL.
     """
-    key = (model, url, os.getpid())  # a forked process does not share connections
+    key = (model, url, os.getpid())  # a forked process must open its own connections
     if key not in _encoders:
         if url is None:
             from polyseme.client import LocalModel  # noqa: PLC0415 - a client needs no model
@@ -32,7 +32,7 @@ def open_encoder(model: str | None = None, url: str | None = None) -> Encoder:
 
 
 def forget() -> None:
-    """Close the open encoders; models and the environment are read anew on next use."""
+    """Close the open encoders. The next use reads the model and the environment again."""
     while _encoders:
         (_, _, process), encoder = _encoders.popitem()
         close = getattr(encoder, "close", None)

@@ -1,6 +1,6 @@
-"""Token vectors as files of the Embedding Projector, which is part of TensorBoard and a web page.
+"""Save token vectors for the Embedding Projector of TensorBoard and projector.tensorflow.org.
 
-The files hold the vectors, a description of each one, and a configuration that names the two.
+The files are the vectors, a table with a row for each vector, and a configuration file.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ VectorKind: TypeAlias = Literal["static", "contextual", "features"]
 
 _COLUMNS = ("token", "kind", "sentence", "place", "key", "resolution", "context")
 _BREAKS = "\\\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
-"""Characters that end a field or a line for some reader, and the escape character."""
+"""The escape character, and characters that end a field or a line in some programs."""
 _ESCAPES = str.maketrans({letter: repr(letter)[1:-1] for letter in _BREAKS})
 
 
@@ -29,16 +29,16 @@ def save_projection(
 ) -> int:
     r"""Write `vectors.tsv`, `metadata.tsv` and `projector_config.pbtxt`; return the point count.
 
-    There is a point for each token and each of `kinds`, one kind after the other, sentence by
-    sentence. `metadata.tsv` has a header; characters that end a field or a line are escaped as in
-    Python strings: `\t`, `\n`, and so `\\`. `address` is the URL that the folder will have; it adds
-    `config.json`, which the web page reads. Raises ValueError if a sentence has no vectors of a
-    kind, OSError if the files cannot be written; the existing files then stay as they are.
+    Each token has a point for each of `kinds`. The points are in the order of `kinds`, then of the
+    sentences. `metadata.tsv` has a header; characters that end a field or a line are escaped as in
+    Python strings: `\t`, `\n`, `\\`. If `address`, the future URL of the folder, is given,
+    `config.json` is written for projector.tensorflow.org. Raises ValueError if a sentence has no
+    vectors of a kind, OSError if the files cannot be written; existing files are then unchanged.
     """
     if isinstance(kinds, str) or not kinds:
         raise ValueError('Give a list of kinds, such as `kinds=["static", "contextual"]`.')
     if any(getattr(sentence, kind) is None for sentence in sentences for kind in kinds):
-        raise ValueError(f"A sentence has no vectors of a kind: encode with `include={[*kinds]}`.")
+        raise ValueError(f"A sentence lacks vectors of a kind: encode with `include={[*kinds]}`.")
     if "features" in kinds and len(kinds) > 1:
         raise ValueError("`features` are twice as wide as other vectors: save them alone.")
     folder = Path(folder)

@@ -1,4 +1,4 @@
-"""A transformer for scikit-learn: texts in, sentence vectors out."""
+"""A scikit-learn transformer from texts to sentence vectors."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,17 +18,17 @@ except ModuleNotFoundError as error:
     ) from error
 
 
-# scikit-learn has no types.
+# scikit-learn has no type hints.
 class ContextualVectorizer(
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    """Unit sentence vectors from a model of this machine or from a service.
+    """Convert texts to unit sentence vectors with a model on this machine or a service.
 
     The transformer learns nothing: `fit` only checks the texts. `url` is the address of a service;
-    its key comes from the environment and is not stored with a pipeline. `dimensions` is how many
-    of the first dimensions to keep, None for all.
+    its key comes from the environment and is not stored with a pipeline. `dimensions` is the number
+    of leading dimensions to keep; None keeps all.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ContextualVectorizer(
         return self
 
     def transform(self, X: Iterable[Text]) -> NDArray[np.float32]:  # noqa: N803
-        """The vector of each text, zero if no word is known. -> [S, d]
+        """Return one unit vector per text, zero if no word is known. -> [S, d]
 
         A text is a string or a list of words. Raises TypeError for anything else, and
         PolysemeError if the texts cannot be encoded.
@@ -60,7 +60,7 @@ class ContextualVectorizer(
 
     @property
     def _n_features_out(self) -> int:
-        """The number of columns, which scikit-learn names."""
+        """The number of columns of the output, which `get_feature_names_out` reads."""
         return self.dimensions or open_encoder(self.model, self.url).dimension
 
     def __sklearn_tags__(self) -> Any:
@@ -75,7 +75,7 @@ def _check_texts(given: Iterable[Text]) -> list[Text]:
     if isinstance(given, str):
         raise TypeError("Give a list of texts, not one text.")
     if getattr(given, "ndim", 1) != 1:
-        raise TypeError("Give one column of texts: neither a table nor a sparse matrix.")
+        raise TypeError("Give one column of texts, not a table or a sparse matrix.")
     texts = list(given)
     for number, text in enumerate(texts):
         if isinstance(text, list | tuple | np.ndarray):

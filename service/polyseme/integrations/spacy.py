@@ -1,4 +1,4 @@
-"""A spaCy pipeline component: contextual vectors and attention of spaCy's own tokens."""
+"""A spaCy pipeline component that adds contextual vectors and attention to spaCy's tokens."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -27,8 +27,8 @@ Indices: TypeAlias = NDArray[np.int64]
 """Indices of tokens in a document, [n]."""
 
 _NAME = "polyseme"
-"""The component, and the attribute of `doc._` with its arrays, which are stored with the document
-(`doc.to_bytes`, `DocBin` with `store_user_data`)."""
+"""The name of the component, and of the attribute of `doc._` that holds its arrays. `doc.to_bytes`
+saves the attribute, and so does `DocBin` with `store_user_data`."""
 
 
 @Language.factory(
@@ -38,26 +38,26 @@ _NAME = "polyseme"
         *("token._.contextual", "token._.static", "token._.features", "token._.attention"),
     ],
 )
-class Contextualiser(Pipe):
-    """Encodes the tokens of spaCy; each row of an array is one of them.
+class Contextualizer(Pipe):
+    """Encode documents; each array has one row per spaCy token, zero for white space.
 
-    White space that spaCy keeps as a token has zero rows. `context` is what is encoded together:
-    each sentence if an earlier component has set sentence boundaries, or the whole document; more
-    than `most` words are split into chunks of about the same size. `attention` is that of `layer`,
-    None for the last one: of each head, their mean, or none.
+    With `context="sentence"`, each sentence is encoded by itself if an earlier component has set
+    sentence boundaries; otherwise the document is encoded as one text. A text of more than `most`
+    words is split into chunks of about the same size. `attention` selects the attention of each
+    head, the mean of the heads, or none, of `layer` (None: the last layer).
 
-    `vectors` are the rows of `doc.tensor`: `features` by default, because a tagger or a classifier
-    needs the word itself beside its context, and contextual vectors hardly contain it. With
-    `hooks`, spaCy's own `vector` and `similarity` use them as well; `contextual` compares senses.
-    `share` is that of /v1/encode.
+    `vectors` selects the rows of `doc.tensor`. The default is `features`, because a tagger or a
+    classifier needs the word itself, which contextual vectors hardly contain. With `hooks`, spaCy's
+    `vector` and `similarity` use the same vectors; use `contextual` to compare senses. `share` is
+    that of /v1/encode.
 
-    `model` and `url` name the source of the vectors; the key of a service comes from the
-    environment and is not stored with a pipeline.
+    The vectors come from a model on this machine, or from the service at `url`. The key of a
+    service comes from the environment and is not stored with a pipeline.
     """
 
     def __init__(
         self,
-        nlp: Language,  # noqa: ARG002 - spaCy gives it to every factory
+        nlp: Language,  # noqa: ARG002 - spaCy passes it to every factory
         name: str,
         *,
         model: str | None = None,
@@ -73,7 +73,7 @@ class Contextualiser(Pipe):
         hooks: bool = False,
     ) -> None:
         if most < 1:
-            raise ValueError("`most` is the number of words of a chunk: give 1 or more.")
+            raise ValueError("`most`, the maximum number of words in a chunk, must be 1 or more.")
         self.name = name
         self._source = (model, url)
         self._context, self._most, self._hooks, self._vectors = context, most, hooks, vectors
@@ -93,7 +93,7 @@ class Contextualiser(Pipe):
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Encode documents, `batch_size` of them at once."""
+        """Encode documents in batches of `batch_size`."""
         for docs in minibatch(stream, batch_size):  # type: ignore[no-untyped-call]
             try:
                 self._encode(docs)
@@ -119,8 +119,12 @@ class Contextualiser(Pipe):
                 add_hooks(doc, self._vectors)
 
 
+Contextualiser = Contextualizer
+"""The former name of the class."""
+
+
 def _chunks(doc: Doc, context: Context, most: int) -> list[Indices]:
-    """The tokens that are encoded together, without white space."""
+    """Return the indices of the tokens of each chunk, without white space. -> [n] each"""
     whole = context == "document" or not doc.has_annotation("SENT_START")
     units: Iterable[Iterable[Token]] = [doc] if whole else doc.sents
     chunks = []
@@ -132,10 +136,10 @@ def _chunks(doc: Doc, context: Context, most: int) -> list[Indices]:
 
 
 def _arrays(n: int, d: int, encoded: Sequence[tuple[Indices, Sentence]]) -> dict[str, Any]:
-    """The arrays of a document of n tokens.
+    """Return the arrays of a document of n tokens.
 
-    `static` and `contextual` are [n, d], `features` [n, 2d]; `attention` has, for each
-    chunk, the indices of its tokens [m] and their attention [m, m] or [h, m, m].
+    `static` and `contextual` are [n, d], `features` is [n, 2d]. `attention` is a list with the
+    token indices [m] and the attention [m, m] or [h, m, m] of each chunk.
     """
     arrays: dict[str, Any] = {
         part: np.zeros((n, PER_TOKEN[part] * d), np.float32) for part in _VECTORS
@@ -150,24 +154,24 @@ def _arrays(n: int, d: int, encoded: Sequence[tuple[Indices, Sentence]]) -> dict
 
 
 def _stored(doc: Doc) -> dict[str, Any] | None:
-    """The arrays of a document; None if it has not been encoded."""
+    """Return the arrays of a document, or None if it has not been encoded."""
     stored: dict[str, Any] | None = doc._.get(_NAME)
     if stored is not None and len(stored["static"]) != len(doc):
         raise ValueError(
-            "Tokens were merged or split after the document was encoded: put the component"
-            f" `{_NAME}` after those that do so."
+            "Tokens were merged or split after the document was encoded: add the component"
+            f" `{_NAME}` after the components that merge or split tokens."
         )
     return stored
 
 
 def _row(token: Token, part: str) -> Array | None:
-    """The vector of a token. -> [d]"""
+    """Return the vector of a token. -> [d], [2d] for features"""
     stored = _stored(token.doc)
     return None if stored is None else stored[part][token.i]
 
 
 def _token_attention(token: Token) -> Array | None:
-    """The attention of a token to those of the document, 0 outside its chunk. -> [n] or [h, n]"""
+    """Return the attention from a token to all tokens, 0 outside its chunk. -> [n] or [h, n]"""
     stored = _stored(token.doc)
     if stored is None or not stored["attention"]:
         return None
@@ -179,7 +183,7 @@ def _token_attention(token: Token) -> Array | None:
 
 
 def _doc_attention(doc: Doc) -> Array | None:
-    """The attention between all tokens, 0 between chunks. -> [n, n] or [h, n, n]"""
+    """Return the attention between all tokens, 0 between chunks. -> [n, n] or [h, n, n]"""
     stored = _stored(doc)
     if stored is None or not stored["attention"]:
         return None
@@ -191,7 +195,7 @@ def _doc_attention(doc: Doc) -> Array | None:
 
 
 def _mean(part: Doc | Span, vectors: Vectors) -> Array:
-    """The mean of the nonzero vectors. -> [d], [2d] for features"""
+    """Return the mean of the nonzero vectors. -> [d], [2d] for features"""
     stored: Any = _stored(part if isinstance(part, Doc) else part.doc)
     rows = stored[vectors][np.array([token.i for token in part], np.int64)]
     known = rows[rows.any(axis=1)]
@@ -200,7 +204,7 @@ def _mean(part: Doc | Span, vectors: Vectors) -> Array:
 
 
 def _similarity(one: Doc | Span | Token, other: Doc | Span | Token) -> float:
-    """The cosine similarity of two vectors; 0 if one is zero."""
+    """Return the cosine similarity of two vectors, 0 if one is zero."""
     left, right = np.asarray(one.vector), np.asarray(other.vector)
     norms = float(np.linalg.norm(left)) * float(np.linalg.norm(right))
     return float(np.dot(left, right)) / norms if norms else 0.0
@@ -211,10 +215,10 @@ def _has_vector(part: Doc | Span | Token) -> bool:
 
 
 def add_hooks(doc: Doc, vectors: Vectors = "features") -> None:
-    """Make spaCy's own attributes use one kind of vector.
+    """Make spaCy's `vector`, `has_vector` and `similarity` use one kind of vector.
 
-    Hooks are not stored with a document: add them again to a document that is read back or comes
-    from another process. Raises ValueError for a document that was not encoded.
+    Hooks are not saved with a document: add them again to a document that was loaded or comes from
+    another process. Raises ValueError for a document that was not encoded.
     """
     if _stored(doc) is None:
         raise ValueError(f"The document has no vectors: run the component `{_NAME}` on it first.")

@@ -1,1 +1,1 @@
-"""The senses of a word in the texts of a user, without labels."""
+"""Find the senses of a word in texts, without labels."""

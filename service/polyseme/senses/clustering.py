@@ -1,7 +1,7 @@
-"""Clustering of occurrences by their contexts; the number of clusters may be found.
+"""Cluster occurrences by their contexts, into a given or an estimated number of clusters.
 
-Spectral clustering (Ng, Jordan & Weiss 2001) of a graph of nearest neighbors, with k-means of SciPy
-in the space of the first eigenvectors. docs/decisions/0022 has the measurements.
+Spectral clustering (Ng, Jordan & Weiss 2001) of the nearest-neighbor graph: SciPy's k-means on the
+first eigenvectors. docs/decisions/0022 has the measurements.
 """
 
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from polyseme.engine.arrays import Floats, unit
 
 MAX_CLUSTERED = 2000
-"""The most occurrences that are clustered. Of more, an evenly spaced sample is clustered, and the
-others are assigned to the nearest sense."""
+"""Maximum number of vectors to cluster. If there are more, an evenly spaced sample is clustered and
+the others are assigned to the nearest cluster."""
 MAX_FOUND = 6
-"""The largest number of senses that is tried if none is given."""
+"""Largest number of clusters to try if no number is given."""
 MIN_OCCURRENCES = 8
-"""Fewer occurrences are one sense unless a number is given."""
+"""Fewer vectors form one cluster unless a number is given."""
 ONE_SENSE = (2.2, 0.21)
-"""Occurrences are one sense if neither their locality nor the silhouette of their best clusters is
-above these."""
+"""Thresholds of the locality and of the silhouette of the best clusters. The vectors form one
+cluster unless one of the two values is above its threshold."""
 NEIGHBORS = 15
-"""Nearest neighbors of each point in the graph; a quarter of the points if they are few."""
+"""Nearest neighbors of each point in the graph, at most a quarter of the points."""
 SEED = 1
 TEMPERATURE = 0.1
 """The temperature of the softmax of cosines that gives the confidence."""
@@ -31,7 +31,7 @@ _REPEATS = 5
 
 @dataclass(frozen=True)
 class Clusters:
-    """Occurrences in clusters, the largest first."""
+    """A clustering of m vectors into k clusters, the largest first."""
 
     labels: NDArray[np.int64]
     """[m]"""
@@ -44,18 +44,15 @@ class Clusters:
 
 
 def cluster(vectors: Floats, count: int | None = None) -> Clusters:
-    """Cluster vectors into `count` clusters, or into a number that is found. [m, d]
+    """Cluster vectors into at most `count` clusters, or into an estimated number. [m, d]
 
-    The same vectors give the same clusters. A cluster may turn out empty and is then dropped.
+    The result is deterministic. Empty clusters are dropped, so there may be fewer than `count`.
     """
     points = unit(vectors.astype(np.float64))
     m = len(points)
     sample = np.arange(min(m, MAX_CLUSTERED)) * m // min(m, MAX_CLUSTERED)
     chosen = points[sample]
-    if count is None:
-        labels = _found_clusters(chosen)
-    else:
-        labels = _spectral(chosen, min(count, len(chosen)))
+    labels = _best_clusters(chosen) if count is None else _spectral(chosen, min(count, len(chosen)))
     present = [label for label in range(int(labels.max(initial=0)) + 1) if (labels == label).any()]
     centroids = unit(np.stack([chosen[labels == label].mean(axis=0) for label in present]))
     cosines = points @ centroids.T
@@ -82,8 +79,8 @@ def _confidence(cosines: Floats, nearest: NDArray[np.int64]) -> Floats:
     return confidence
 
 
-def _found_clusters(points: Floats) -> NDArray[np.int64]:
-    """Return one cluster, or the clusters with the largest silhouette. [m, d] -> [m]"""
+def _best_clusters(points: Floats) -> NDArray[np.int64]:
+    """Return the labels with the largest silhouette, or zeros for one cluster. [m, d] -> [m]"""
     m = len(points)
     one = np.zeros(m, np.int64)
     if m < MIN_OCCURRENCES:
@@ -95,10 +92,10 @@ def _found_clusters(points: Floats) -> NDArray[np.int64]:
 
 
 def locality(points: Floats) -> float:
-    """Return how much closer the nearest neighbors of a point are than all others. [m, d]
+    """Return the mean cosine of near pairs divided by the mean cosine of all pairs. [m, d]
 
-    The mean cosine of each point with the nearest sixth of the points, divided by that with all:
-    with several senses, the nearest points share one, and the others do not.
+    A near pair is a point and one of the nearest sixth of the points. The ratio is large if the
+    word has several senses, because near points then share a sense and other pairs do not.
     """
     cosines = points @ points.T
     np.fill_diagonal(cosines, -np.inf)
@@ -106,12 +103,12 @@ def locality(points: Floats) -> float:
     count = max(5, m // 6)
     nearest = np.partition(cosines, m - count, axis=1)[:, m - count :].mean()
     np.fill_diagonal(cosines, 0)
-    everything = cosines.sum() / (m * (m - 1))
-    return float(nearest / max(everything, 1e-3))
+    mean = cosines.sum() / (m * (m - 1))
+    return float(nearest / max(mean, 1e-3))
 
 
 def _spectral(points: Floats, count: int) -> NDArray[np.int64]:
-    """Spectral clustering into `count` clusters. [m, d] -> [m]"""
+    """Return the labels of a spectral clustering into `count` clusters. [m, d] -> [m]"""
     from scipy.cluster.vq import kmeans2  # noqa: PLC0415 - slow import
     from scipy.linalg import eigh  # noqa: PLC0415 - likewise
 

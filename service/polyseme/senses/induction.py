@@ -1,4 +1,4 @@
-"""From texts to senses: occurrences of a word, clusters, and what describes each sense."""
+"""Find the senses of a word in texts: cluster its occurrences and describe each cluster."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.encoding.compare import Occurrence, find_token
+from polyseme.encoding.compare import READING_SHARE, Occurrence, find_token
 from polyseme.encoding.encode import Timings, TokenCounts, Tokenized, tokenize
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import EncodeOptions, Limits
@@ -21,15 +21,13 @@ from polyseme.tokenizer import ResolvedToken, spellings
 
 Matching: TypeAlias = Literal["any", "exact"]
 """Whether an occurrence may differ from the word in case."""
-READING_SHARE = 0.4
-"""How much of the static vector is added to a sense before its neighbors are searched, as in
-comparisons."""
 GRAMMAR_HEADS = (0.5, 0.5)
-"""Threshold and weight: a head whose factor on informativeness is below the threshold attends to
-adjacent words for grammar, which blurs clusters, so its columns are multiplied by the weight."""
+"""Threshold and weight. A head whose `word_bias_scale` is below the threshold attends to adjacent
+words for grammar, which blurs the clusters, so its columns are multiplied by the weight."""
 FEW_OCCURRENCES = 30
+"""With fewer occurrences, a note says that the senses are uncertain."""
 CLOSE_SENSES = 0.05
-"""A separation below which senses run into each other."""
+"""With a smaller separation, a note says that the senses overlap."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class SenseOptions:
     """What to return for each sense."""
 
     senses: int | None = None
-    """None: a number that is found"""
+    """maximum number of senses (empty clusters are dropped); None estimates the number"""
     keywords: int = 8
     neighbors: int = 5
     examples: int = 3
@@ -45,7 +43,7 @@ class SenseOptions:
 
 
 class Keyword(NamedTuple):
-    """A context word of a sense, and its weight."""
+    """A context word of a sense and its weight."""
 
     word: str
     weight: float
@@ -60,14 +58,15 @@ class Sense:
     keywords: list[Keyword]
     neighbors: list[Neighbor]
     examples: list[int]
-    """numbers of occurrences, the most typical first"""
+    """indices of occurrences, the most typical first"""
 
 
 @dataclass(frozen=True)
 class FoundOccurrence:
-    """An occurrence: the number of its text, its span, its vector and its context."""
+    """An occurrence of the word, with its static vector and its context."""
 
     text: int
+    """index of the text"""
     start: int | None
     end: int | None
     key: str | None
@@ -76,12 +75,12 @@ class FoundOccurrence:
     context: Floats
     """[d], of norm 1"""
     attended: dict[str, float]
-    """of each other word, casefolded: attention, as a mean of the heads, times informativeness"""
+    """other words, casefolded: attention weight (mean of the heads) times informativeness"""
 
 
 @dataclass(frozen=True)
 class SenseInventory:
-    """The senses of a word, the largest first, and the sense of each occurrence."""
+    """The senses of a word, the largest first, and its occurrences."""
 
     word: str
     senses: list[Sense]
@@ -104,9 +103,9 @@ def find_senses(
     limits: Limits | None = None,
     timings: Timings | None = None,
 ) -> SenseInventory:
-    """Find the senses of a word in texts: of every token that is the word or another form.
+    """Find the senses of a word from all tokens that equal `word` or one of `forms`.
 
-    Raises InvalidError if the word does not occur, and what `tokenize` raises.
+    Raises InvalidError if no token does, and the errors of `tokenize`.
     """
     timings = timings or Timings()
     start = timings.now()
@@ -123,7 +122,7 @@ def find_senses(
 def word_places(
     tokens: Sequence[ResolvedToken], forms: Sequence[str], matching: Matching
 ) -> list[int]:
-    """Return the positions of the tokens that are one of some forms of a word."""
+    """Return the indices of the tokens that equal one of the forms of a word."""
     wanted = set(forms) if matching == "exact" else {form.casefold() for form in forms}
     return [
         place
@@ -140,7 +139,7 @@ def senses_of_occurrences(
     limits: Limits | None = None,
     timings: Timings | None = None,
 ) -> SenseInventory:
-    """Find the senses of given occurrences; raise InvalidError if one is not in its text."""
+    """Find the senses of given occurrences. Raises InvalidError if one is not in its text."""
     timings = timings or Timings()
     start = timings.now()
     texts = [one.text for one in occurrences]
@@ -187,10 +186,10 @@ def _inventory(
 def encode_occurrences(
     model: Model, tokens: Sequence[ResolvedToken], places: Sequence[int], text: int
 ) -> list[FoundOccurrence]:
-    """Return the contexts of some tokens of a sentence.
+    """Return the tokens at `places` as occurrences in text number `text`.
 
-    A context is the output of the last layer's attention, without any of the static vector, or the
-    contextual vector if the layer's residual is not `unit`.
+    The context of a token is the output of the last layer's attention without the static vector,
+    or the contextual vector if the layer's residual is not `unit`.
     """
     inputs = model.sentence(tokens)
     last = len(model.layers) - 1
@@ -199,12 +198,12 @@ def encode_occurrences(
     rows = (result.attended if separate else result.contextual)[places]
     scale = model.layers[last].scoring.word_bias_scale
     if separate and scale is not None and model.layers[last].output.weight is None:
-        # Without an output projection, each head has columns of its own.
+        # Without an output projection, each head fills its own columns.
         factors = np.where(scale < GRAMMAR_HEADS[0], np.float32(GRAMMAR_HEADS[1]), np.float32(1))
         rows = rows * np.repeat(factors, rows.shape[1] // len(factors))
     contexts = require_finite(unit(rows))
     weights = result.records[last]["weights"].mean(axis=0)
-    # Function words get attention because they are adjacent, and say nothing about a sense.
+    # Function words get attention because they are adjacent, not because they indicate a sense.
     informative = None if inputs.word_bias is None else np.exp(np.minimum(inputs.word_bias, 0))
     found = []
     for number, place in enumerate(places):
@@ -244,7 +243,7 @@ def describe(
     excluded = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
     senses = []
     for label in range(count):
-        # The score: attention to the word, times the share of it that this sense has.
+        # Score: attention to the word in this sense, times this sense's share of all attention.
         scores = {word: float(r[label] * (r[label] / r.sum())) for word, r in rates.items()}
         best = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[: options.keywords]
         typical = contexts @ clusters.centroids[label].astype(contexts.dtype)
@@ -269,27 +268,27 @@ def _notes(
 ) -> list[str]:
     notes = []
     if len(found) < MIN_OCCURRENCES and options.senses is None:
-        notes.append(
-            f"There are only {len(found)} occurrences, too few to find several senses: they count"
-            " as one."
-        )
+        notes.append(f"{_counted(len(found))}: too few to tell senses apart, so they form one.")
     elif len(found) < FEW_OCCURRENCES:
-        notes.append(f"There are only {len(found)} occurrences, so the senses are uncertain.")
+        notes.append(f"{_counted(len(found))}: the senses are uncertain.")
     if len(clusters.centroids) > 1 and clusters.separation < CLOSE_SENSES:
-        notes.append("The senses run into each other: their separation is low.")
-    unknown = sum(one.key is None for one in found)
-    if unknown:
+        notes.append("The senses overlap: their separation is low.")
+    if unknown := sum(one.key is None for one in found):
         notes.append(
-            f"{unknown} occurrences are not in the vocabulary; their contexts were compared all the"
-            " same."
+            f"Words that are not in the vocabulary ({_counted(unknown)}) are clustered by their"
+            " contexts too."
         )
     if any(not one.context.any() for one in found):
         notes.append("Some occurrences have no context with a known word.")
     return notes
 
 
+def _counted(occurrences: int) -> str:
+    return "1 occurrence" if occurrences == 1 else f"{occurrences:,} occurrences"
+
+
 def inventory_document(model: str, found: SenseInventory) -> dict[str, Any]:
-    """Return the response of /v1/senses."""
+    """Return the JSON document of a response of `/v1/senses`."""
     occurrences: list[dict[str, Any]] = [
         {
             "text": one.text,

@@ -1,1 +1,1 @@
-"""Attention weights: computed in closed form from the vectors, or trained with PyTorch."""
+"""Compute attention weights in closed form from the vectors, or train them with PyTorch."""

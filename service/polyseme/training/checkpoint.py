@@ -1,4 +1,4 @@
-"""Checkpoints: the state of training as safetensors and JSON, from which it can be resumed."""
+"""Save and load checkpoints: the state of training as safetensors and JSON."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,7 +20,7 @@ from polyseme.training.corpus import sha256
 KEPT = 2
 """The number of newest checkpoints to keep."""
 RANDOM = "one generator for each step, of the seed and the step's number"
-"""A description of the random state, which needs no storage."""
+"""A description of the random generators, whose state need not be stored."""
 
 
 class Checkpoint(BaseModel):
@@ -40,7 +40,7 @@ class Checkpoint(BaseModel):
     random: str = RANDOM
     torch: str
     sha256: str
-    """of the tensors"""
+    """sha256 of the tensors' file"""
 
 
 def save_checkpoint(folder: Path, tensors: Mapping[str, Floats], **facts: Any) -> None:
@@ -59,9 +59,9 @@ def save_checkpoint(folder: Path, tensors: Mapping[str, Floats], **facts: Any) -
 
 
 def load_checkpoint(folder: Path) -> tuple[Checkpoint, dict[str, Floats]]:
-    """Read the newest checkpoint of a folder, without pickle.
+    """Return the document and the tensors of the newest checkpoint in a folder.
 
-    Raises CommandError if there is none or it is damaged.
+    Raises CommandError if there is no checkpoint, or if the newest one is damaged.
     """
     names = checkpoint_names(folder)
     if not names:
@@ -84,7 +84,7 @@ def checkpoint_names(folder: Path) -> list[str]:
 
 
 def _remove_old(folder: Path) -> None:
-    """Remove all but the newest checkpoints, and unfinished files."""
+    """Remove unfinished files and all but the newest checkpoints."""
     for name in checkpoint_names(folder)[:-KEPT]:
         for ending in ("json", "safetensors"):
             (folder / f"{name}.{ending}").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Attention weights in closed form: computed from the vectors in seconds, without a corpus.
+"""Compute attention weights in closed form: from the vectors, in seconds, without a corpus.
 
 The queries of the single layer are the static vectors. A score is the sum of association, nearness
 and the key's informativeness; the values are the half-whitened static vectors, in which the common
@@ -16,26 +16,26 @@ from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import IDENTITY, Layer, Projection, Residual
 
 REACH = 16
-"""The largest distance; larger ones are treated as this one."""
+"""The largest distance between positions; larger distances count as this one."""
 RARE = 1e-3
 """The relative frequency p at which s = RARE / (RARE + p) is 0.5."""
 EXPONENT = -0.375
-"""Half-whitening: 0 keeps the covariance, −0.5 makes it the identity."""
+"""The exponent of the eigenvalues: 0 keeps the covariance, −0.5 makes it the identity."""
 ATTRACTION = 0.3
-"""The factor of association by output vectors in the scores."""
+"""The factor of the key weights that `association` returns."""
 SPREAD = 0.2
-"""The standard deviation of scores from association by the vectors themselves."""
+"""The standard deviation of the scores from the key weights that `attraction` returns."""
 SHARE, POSITION_SHARE = 0.2, 0.01
 """The factors of the static vector and of the position in the contextual vector."""
 FREQUENT = 30_000
 """The number of most frequent words from which means and covariances are estimated."""
 MIN_EIGENVALUE = 1e-3
-"""Lower bound of the eigenvalues, relative to the largest. A small vocabulary does not determine
-smaller ones, and dividing by them would turn vectors composed of subwords into noise."""
+"""Lower bound of the eigenvalues, relative to the largest. Smaller ones are inaccurate for a small
+vocabulary, and dividing by them would turn vectors composed of subwords into noise."""
 PRECISION = 1e-6
 """Relative differences below this are rounding errors of float32."""
 _MIN_DEVIATION = 1e-30
-"""Dividing by less than this overflows float32."""
+"""Minimum standard deviation; dividing by less overflows float32."""
 MIN_SINGULAR_VALUE = 1e-6
 """The smallest singular value, relative to the largest, of a matrix that is inverted."""
 
@@ -67,12 +67,12 @@ def nearness(reach: int = REACH) -> NDArray[np.float32]:
 
 
 def half_whitening(vectors: Floats, *, by_frequency: bool = True) -> Projection:
-    """Project x to ((x − mean)/deviation)·U·diag(λ^−0.375)·Uᵀ. [V, d] -> [d, d], [d]
+    """Return the projection x ↦ ((x − mean)/deviation)·U·diag(λ^−0.375)·Uᵀ. [V, d] -> [d, d], [d]
 
-    The vectors are sorted by word frequency, most frequent first, unless `by_frequency` is False. U
-    and λ are the eigenvectors and eigenvalues of the covariance of the standardized vectors. The
-    matrix is symmetric, so the results remain close to the static vectors and comparable with them.
-    Constant columns become zero.
+    The vectors must be sorted by word frequency, most frequent first, unless `by_frequency` is
+    False. U and λ are the eigenvectors and eigenvalues of the covariance of the standardized
+    vectors. The matrix is symmetric, so the results remain close to the static vectors and
+    comparable with them. Constant columns become zero.
     """
     sample = _sample(vectors, by_frequency=by_frequency)
     mean, deviation = sample.mean(axis=0), sample.std(axis=0)
@@ -90,8 +90,8 @@ def association(vectors: Floats, outputs: Floats, frequencies: Floats) -> Projec
     """Fit key weights that map input to output vectors. [V, d], [V, d], [V] -> [d, d]
 
     Word2Vec trains x_i·y_j to be high if word j occurs near word i, where y are the output vectors
-    (Mikolov et al. 2013). Files of vectors lack them; Wk = argmin Σ p_j |x_j·W − y_j|² approximates
-    them by x·Wk.
+    (Mikolov et al. 2013). Files of vectors do not contain output vectors, so they are approximated
+    by x·Wk, where Wk = argmin Σ p_j |x_j·W − y_j|².
     """
     weights = np.sqrt(frequencies)[:, None]
     x, y = vectors.astype(np.float64) * weights, outputs.astype(np.float64) * weights
@@ -142,7 +142,7 @@ def closed_form(vectors: Floats, key: Projection, *, informative: bool = True) -
 
 
 def _sample(vectors: Floats, *, by_frequency: bool) -> NDArray[np.float64]:
-    """Return the FREQUENT first rows, or as many evenly spaced ones. [V, d] -> [v, d]"""
+    """Return the first FREQUENT rows, or FREQUENT evenly spaced rows. [V, d] -> [v, d]"""
     if by_frequency or len(vectors) <= FREQUENT:
         return vectors[:FREQUENT].astype(np.float64)
     rows = np.arange(FREQUENT) * len(vectors) // FREQUENT
@@ -150,7 +150,7 @@ def _sample(vectors: Floats, *, by_frequency: bool) -> NDArray[np.float64]:
 
 
 def fold_values(vectors: Floats, layer: Layer) -> tuple[NDArray[np.float32], Layer]:
-    """Replace the vectors by the layer's values, and adapt the layer. [V, d] -> [V, d], layer
+    """Return the layer's values as new vectors, and the adapted layer. [V, d] -> [V, d], layer
 
     The values x·Wv + bv depend only on the word. Storing x' = x·Wv + bv instead of x saves one
     product with a [d, d] matrix per sentence. With x = (x' − bv)·Wv⁻¹, queries and keys are equal:

@@ -12,12 +12,12 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Strength = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 MAX_OCCURRENCES = 16_384
-"""Maximum number of occurrences in a step, whose similarity matrix takes 1 GiB."""
+"""Maximum number of occurrences in a step. Their similarity matrix takes 1 GiB."""
 COARSEWSD = (
     *("apple", "arm", "bank", "bass", "bow", "chair", "club", "crane", "deck", "digit"),
     *("hood", "java", "mole", "pitcher", "pound", "seal", "spring", "square", "trunk", "yard"),
 )
-"""The words of CoarseWSD-20, excluded from training because that set is for evaluation."""
+"""The words of CoarseWSD-20. They are excluded from training because they are for evaluation."""
 
 
 class TrainingConfig(BaseModel):
@@ -32,9 +32,9 @@ class TrainingConfig(BaseModel):
     init: Init = "model"
     heads: int | None = Field(None, ge=1, le=1024)
     key_width: int | None = Field(None, ge=1, le=4096)
-    """of one head"""
+    """width of the queries and keys of a head"""
     value_width: int | None = Field(None, ge=1, le=4096)
-    """of one head"""
+    """width of the values of a head"""
     layers: int | None = Field(None, ge=1, le=64)
     norm: NormPlace = "none"
     feed_forward: int | None = Field(None, ge=1, le=65_536)
@@ -54,15 +54,15 @@ class TrainingConfig(BaseModel):
     occurrences: int = Field(16, ge=2, le=1024)
     """maximum number of occurrences of each group in a step"""
     pseudo_words: int = Field(3, ge=2, le=4096)
-    """number of words in a pseudo-word, each of which is one of its senses"""
+    """number of words in a pseudo-word; each word is a sense of the pseudo-word"""
     word_occurrences: int | None = Field(None, ge=2, le=1024)
-    """occurrences of each of these words in a step; None divides `occurrences` among them"""
+    """occurrences of each word of a pseudo-word; None divides `occurrences` among the words"""
     commonest_words: int | None = Field(None, ge=2, le=100_000_000)
-    """form pseudo-words from this many of the corpus's most frequent words; None for all"""
+    """number of the corpus's most frequent words to form pseudo-words from; None for all"""
     mix: Share = 0.5
     """share of pseudo-words among the groups if there are both tags and a corpus"""
     corpus_words: int = Field(4_000_000, ge=1, le=1_000_000_000)
-    """size in words of the random sample of the corpus's paragraphs that is kept in memory"""
+    """number of words in the random sample of paragraphs that is read from the corpus"""
     window: int = Field(30, ge=1, le=10_000)
     """maximum number of context words on either side"""
     cut: Share = 0.3
@@ -70,7 +70,7 @@ class TrainingConfig(BaseModel):
     key_dropout: float = Field(0.15, ge=0, lt=1)
     """probability that a context word is replaced by the unknown token"""
     hide: Share = 0.0
-    """share of tagged words replaced by the unknown token, which leaves only their context"""
+    """share of tagged words that are replaced by the unknown token"""
     lower: Share = 0.0
     """share of contexts converted to lower case"""
     leave_out: tuple[str, ...] = COARSEWSD
@@ -84,7 +84,7 @@ class TrainingConfig(BaseModel):
     tune_embeddings: bool = False
     """whether the static vectors are trained too"""
     embedding_anchor: Strength = 0.1
-    """factor of the same penalty on the static vectors"""
+    """factor of the L2 penalty on the difference of static vectors from their initial values"""
     embedding_rate: float = Field(1e-3, gt=0, le=1, allow_inf_nan=False)
     """learning rate of the static vectors"""
 
@@ -95,15 +95,15 @@ class TrainingConfig(BaseModel):
     held_out: float = Field(0.1, ge=0, le=0.5)
     """share of lemmas, or of words, that are held out of training"""
     split: int = Field(1, ge=0, lt=1 << 32)
-    """seed that selects them"""
+    """seed that selects the held-out lemmas or words"""
     fewest: int = Field(8, ge=2, le=1000)
-    """minimum number of occurrences of a held-out sense that is scored"""
+    """minimum number of occurrences of a held-out sense; rarer senses are not scored"""
     score_every: int = Field(100, ge=1, le=1_000_000)
     """number of steps between two scores"""
 
     @property
     def of_each_word(self) -> int:
-        """Occurrences of each word of a pseudo-word in a step."""
+        """The number of occurrences of each word of a pseudo-word in a step."""
         return self.word_occurrences or max(2, self.occurrences // self.pseudo_words)
 
     @model_validator(mode="after")

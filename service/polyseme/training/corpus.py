@@ -1,4 +1,4 @@
-"""Text files: decompression in bounded memory, checksums, and sampling of paragraphs."""
+"""Read text files: decompress in bounded memory, compute checksums, and sample paragraphs."""
 
 import bz2
 import gzip
@@ -24,18 +24,18 @@ MAX_LINE_BYTES = 1 << 20
 MIN_WORDS = 4
 """Minimum number of words in a paragraph."""
 _ZSTD_CHUNK_BYTES = 1 << 10
-"""Bytes of a .zst that are decompressed at once; hostile ones expand to 32 MiB."""
+"""Bytes of a .zst to decompress at once, which expand to 32 MiB at most."""
 _RANDOM_BLOCK = 65_536
-"""Random numbers generated at once."""
+"""Number of random numbers to generate at once."""
 
 
 def sample_paragraphs(
     paths: Sequence[Path], words: int, seed: int, on_read: OnRead = lambda _: None
 ) -> list[str]:
-    """Sample lines with `words` words in total, in the order of the files.
+    """Return a uniform sample of lines with `words` words in total, in the order of the files.
 
-    Each line gets a random key, and the lines with the smallest keys are kept. Lines are sampled
-    uniformly, and memory does not depend on the size of the files.
+    Each line gets a random key, and the lines with the smallest keys are kept, so memory does not
+    depend on the size of the files.
     """
     kept: list[tuple[float, int, int, str]] = []
     held = 0
@@ -108,7 +108,7 @@ def _decompression_errors() -> tuple[type[Exception], ...]:
 
 
 class _Counted(io.RawIOBase):
-    """A file that reports how many bytes are read."""
+    """A file that calls `on_read` with the number of bytes read."""
 
     def __init__(self, file: IO[bytes], on_read: OnRead) -> None:
         self._file, self._on_read = file, on_read

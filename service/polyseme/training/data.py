@@ -1,4 +1,4 @@
-"""The training data as arrays: sentences of token IDs, and tagged occurrences in them."""
+"""Read the training data into arrays: sentences of token IDs, and tagged occurrences in them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -42,12 +42,12 @@ class TrainingFiles:
 
 @dataclass(frozen=True)
 class TokenTable:
-    """The distinct tokens of the data. The last entry represents all unknown tokens."""
+    """The distinct tokens of the data. The last entry stands for all unknown tokens."""
 
     vectors: NDArray[np.float32]
     """[E, d]"""
     words: NDArray[np.int64]
-    """[E], equal for entries that differ only in case; −1 for the unknown entry"""
+    """[E], word IDs, equal for entries that differ only in case; −1 for the unknown entry"""
     word_bias: NDArray[np.float32] | None
     """[E]"""
     keys: tuple[str, ...]
@@ -70,7 +70,7 @@ class Sentences:
     lowered: NDArray[np.int32]
     """[N], entries of the same words in lower case"""
     offsets: NDArray[np.int64]
-    """[S + 1], the start of each sentence, and the end of the last"""
+    """[S + 1], the start of each sentence and the end of the last"""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class TokenizedData:
 
 @dataclass
 class Lexicon:
-    """A mapping of words to entries of a token table, in order of first occurrence."""
+    """Maps words to entries of a token table, in order of first occurrence."""
 
     model: Model
     composing: bool = True
@@ -132,11 +132,11 @@ class Lexicon:
     UNKNOWN = -1
 
     def of_words(self, words: Iterable[str]) -> list[tuple[int, int]]:
-        """Return the entries of each word of a sentence, as written and in lower case."""
+        """Return two entries for each word of a sentence: as written, and in lower case."""
         return [(self._of_word(word), self._of_word(word.lower())) for word in words]
 
     def of_text(self, text: str) -> list[tuple[int, int]]:
-        """Return the same for each token of a text, tokenized as in the service."""
+        """Tokenize a text as the service does, and return the two entries of each token."""
         entries: list[tuple[int, int]] = []
         for start, end in split_words(text):
             chunk = text[start:end]
@@ -149,7 +149,7 @@ class Lexicon:
         return entries
 
     def table(self) -> TokenTable:
-        """Return the table of all words so far."""
+        """Return the table of all words that have been added."""
         sentence = self.model.sentence(self._tokens)
         bias = sentence.word_bias
         return TokenTable(
@@ -170,7 +170,7 @@ class Lexicon:
         return self.composing and self.model.composes(spelling)
 
     def _entry(self, token: ResolvedToken) -> int:
-        """Return the entry of a token; each row and each composed spelling has one."""
+        """Return the entry of a token; each row and each composed spelling has its own entry."""
         key = token.composed if token.row is None else token.row
         if key is None:
             return self.UNKNOWN
@@ -220,7 +220,7 @@ def _size(paths: Sequence[Path]) -> int:
 
 @dataclass
 class _Reader:
-    """A collection of the sentences and tagged occurrences read so far."""
+    """Collects sentences and tagged occurrences."""
 
     lexicon: Lexicon
     config: TrainingConfig
@@ -233,7 +233,7 @@ class _Reader:
     _tokens: int = 0
 
     def add_sentence(self, entries: list[tuple[int, int]]) -> int | None:
-        """Add a sentence; return the position of its first token, None if it is skipped."""
+        """Add a sentence; return the position of its first token, or None if it is skipped."""
         if not 1 < len(entries) <= MAX_TOKENS:
             return None
         begin, self._tokens = self._tokens, self._tokens + len(entries)
@@ -241,7 +241,7 @@ class _Reader:
         return begin
 
     def read_tags(self, path: Path, on_read: OnRead) -> None:
-        """Add the sentences that have a tagged word that is known and not in `leave_out`."""
+        """Add the sentences with tagged words that are known and not in `leave_out`."""
         for sentence in read_tagged(path, on_read):
             targets = [
                 tag

@@ -1,4 +1,4 @@
-"""The split into training and held-out data, and the scores of a network on held-out data."""
+"""Split the data into training and held-out data, and score a network on the held-out data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ from polyseme.training.tags import is_held_out, is_lemma_held_out
 HELD_OUT_GROUPS = 150
 """Number of pseudo-words to score if there are no tags."""
 HELD_OUT_OCCURRENCES = 24
-"""Number of occurrences of each of their words."""
+"""Number of occurrences of each word of a pseudo-word to score."""
 FOLDS = 5
 MAX_PAIRS = 60_000
 """Maximum number of pairs of occurrences to compare."""
 PAIRS_PER_OCCURRENCE = 50
-"""Maximum number of pairs, divided by the number of occurrences."""
+"""Maximum number of pairs per occurrence."""
 MAX_SCORED = 6000
-"""Number of occurrences after which no further lemma is scored."""
+"""Lemmas are added to the held-out set until it has this number of occurrences."""
 MAX_SCORED_OF_GROUP = 200
 WINDOW = 60
 """Number of context words on either side."""
@@ -44,7 +44,7 @@ class Scores:
 
     auc: float | None = None
     """area under the ROC curve of the cosine over pairs of occurrences of a lemma: the probability
-    that two occurrences of one sense are more similar than two of different senses"""
+    that a pair with the same sense is more similar than a pair with different senses"""
     macro_f1: float | None = None
     """macro-F1 of the nearest sense centroid in five folds, averaged over lemmas"""
 
@@ -54,7 +54,7 @@ class Scores:
 
 
 class HeldOutSet:
-    """Held-out occurrences in their full contexts, as batches for repeated scoring."""
+    """Held-out occurrences in batches, with their full contexts."""
 
     def __init__(
         self, contexts: ContextReader, tensors: TableTensors, draw: Draw, seed: int
@@ -84,7 +84,7 @@ class HeldOutSet:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The samplers of a trainer, and its held-out data."""
+    """The samplers of the training data, and the held-out data."""
 
     contexts: ContextReader
     tensors: TableTensors
@@ -120,8 +120,8 @@ def split_data(data: TokenizedData, config: TrainingConfig) -> TrainingData:
     words, held_words = _split_pseudo_words(data, config)
     if not (lemmas or words):
         raise CommandError(
-            "There is too little to learn from: lemmas with two senses in --tags, or words that"
-            " occur five times in --corpus, and that the model's vocabulary has."
+            "There is too little training data. It needs words of the model's vocabulary: lemmas"
+            " with two senses in --tags, or words that occur five times in --corpus."
         )
     if lemmas or held_words is None:
         occurrences = select_measurable(data.tagged.chosen(held), config.fewest, config.split)
@@ -136,7 +136,7 @@ def split_data(data: TokenizedData, config: TrainingConfig) -> TrainingData:
 
 
 def held_out_lemmas(names: Sequence[str], config: TrainingConfig) -> NDArray[np.bool_]:
-    """Return a mask of the held-out lemmas: all or none of a word's. -> [groups]"""
+    """Return a mask of the held-out lemmas. All lemmas of a word are in one part. -> [groups]"""
     held = [is_lemma_held_out(name, config.held_out, config.split) for name in names]
     return np.array(held, np.bool_)
 
@@ -144,7 +144,7 @@ def held_out_lemmas(names: Sequence[str], config: TrainingConfig) -> NDArray[np.
 def _split_pseudo_words(
     data: TokenizedData, config: TrainingConfig
 ) -> tuple[PseudoWordSampler | None, PseudoWordSampler | None]:
-    """Return samplers of the corpus words for training, and of the held-out ones."""
+    """Return samplers of the corpus words for training and of the held-out corpus words."""
     sentences = _corpus_sentences(data)
     if not len(sentences.entries):
         return None, None
@@ -165,7 +165,7 @@ def _split_pseudo_words(
 
 
 def _corpus_sentences(data: TokenizedData) -> Sentences:
-    """Return the sentences, with all tokens before the corpus unknown; none without a corpus."""
+    """Return the sentences with the tokens of tagged files made unknown; none without a corpus."""
     sentences = data.sentences
     begin = sentences.offsets[data.paragraphs_from]
     if begin == len(sentences.entries):
@@ -176,9 +176,9 @@ def _corpus_sentences(data: TokenizedData) -> Sentences:
 
 
 def select_measurable(occurrences: Occurrences, fewest: int, seed: int) -> Occurrences:
-    """Select senses with `fewest` occurrences, of lemmas that have two such senses.
+    """Select the senses with at least `fewest` occurrences, of lemmas with two such senses.
 
-    Large sets are reduced to a random sample of lemmas, and of occurrences of each.
+    Large sets are reduced to a random sample of lemmas and of occurrences of each lemma.
     """
     rng = np.random.default_rng([seed, 0x4E])
     groups = by_group(occurrences)
@@ -202,7 +202,7 @@ def by_group(occurrences: Occurrences) -> list[NDArray[np.int64]]:
 def _frequent(
     numbers: NDArray[np.int64], labels: NDArray[np.int64], fewest: int
 ) -> NDArray[np.int64]:
-    """Return the occurrences of senses with at least `fewest`, if there are two such senses."""
+    """Return the occurrences of senses with at least `fewest`; none if only one sense has them."""
     _, inverse, counts = np.unique(labels[numbers], return_inverse=True, return_counts=True)
     frequent = counts >= fewest
     none: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -210,7 +210,7 @@ def _frequent(
 
 
 def score_vectors(vectors: Floats, occurrences: Occurrences, seed: int) -> Scores:
-    """Score unit vectors. [m, d] -> scores"""
+    """Return the scores of the unit vectors of occurrences. [m, d] -> scores"""
     groups = by_group(occurrences)
     rng = np.random.default_rng([seed, 0xF1])
     f1 = [centroids_f1(vectors[numbers], occurrences.labels[numbers], rng) for numbers in groups]
@@ -219,7 +219,7 @@ def score_vectors(vectors: Floats, occurrences: Occurrences, seed: int) -> Score
 
 
 def centroids_f1(vectors: Floats, labels: NDArray[np.int64], rng: np.random.Generator) -> float:
-    """Return macro-F1 of the nearest sense centroid in five folds. [m, d], [m] -> float"""
+    """Return the macro-F1 of the nearest sense centroid in five folds. [m, d], [m] -> float"""
     from sklearn.metrics import f1_score  # noqa: PLC0415 - an extra
 
     folds = rng.permutation(len(labels)) % FOLDS

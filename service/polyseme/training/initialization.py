@@ -1,4 +1,4 @@
-"""The initial weights of training: the model's weights, the closed form, or random weights."""
+"""Initialize the weights of training: from the model, in closed form, or at random."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,11 +25,11 @@ from polyseme.training.closed_form import (
 from polyseme.training.config import TrainingConfig
 
 _NARROW = 0.02
-"""The factor of distant words in the attention of a narrow head, relative to neighbors."""
+"""The attention of a narrow head to distant words, relative to adjacent words."""
 
 
 def initial_layers(model: Model, config: TrainingConfig) -> list[Layer]:
-    """Return the layers from which the training of a model starts."""
+    """Return the initial layers of the training of a model."""
     if config.init == "model":
         shape = ("heads", "key_width", "value_width", "layers", "feed_forward")
         if config.norm != "none" or any(getattr(config, name) for name in shape):
@@ -77,9 +77,9 @@ def vectors_of(model: Model, rows: Sequence[int] | NDArray[np.int64]) -> NDArray
 
 
 def _in_heads(layer: Layer, sample: Floats, frequencies: Floats, config: TrainingConfig) -> Layer:
-    """Return the closed form in several heads or fewer columns; the output is the heads' mean.
+    """Return the closed form with several heads or narrower keys and values.
 
-    Every second head is narrow: it attends to neighbors, with the position bias of `narrow`.
+    The output is the mean of the heads. Every second head attends to adjacent words, by `narrow`.
     """
     heads, d = config.heads or 1, sample.shape[1]
     query, key = narrower_key(layer.key.weight, sample, frequencies, config.key_width or d)
@@ -112,7 +112,7 @@ def narrow(reach: int = REACH) -> NDArray[np.float32]:
 def narrower_key(
     weight: Floats | None, sample: Floats, frequencies: Floats, k: int
 ) -> tuple[Floats, Floats]:
-    """Approximate W by query and key weights of k columns. -> 2 × [d, k]
+    """Approximate W by query and key weights with k columns. -> [d, k], [d, k]
 
     x·(y·W)ᵀ ≈ (x·U)·(y·W·U)ᵀ, where the columns of U are the first k eigenvectors of the second
     moment of the keys y·W, weighted by p·s, the frequency times s of `informativeness`.
@@ -130,7 +130,7 @@ def narrower_key(
 
 
 def narrower_value(weight: Floats | None, sample: Floats, v: int) -> tuple[Floats, Floats]:
-    """Approximate W by a product over the v directions of most variance. -> [d, v], [v, d]"""
+    """Approximate W by a product over the v main directions of variance. -> [d, v], [v, d]"""
     d = sample.shape[1]
     full = np.eye(d) if weight is None else weight.astype(np.float64)
     if v >= d:
@@ -172,7 +172,7 @@ def _random(
 
 
 def _added_layer(first: Layer, config: TrainingConfig, d: int, rng: np.random.Generator) -> Layer:
-    """Return a layer after the first. Its output is zero and added, so it is the identity."""
+    """Return a layer to add after the first. Its attention output is zero: it is the identity."""
     heads = first.heads
     k, v = (p.weight.shape[1] // heads if p.weight is not None else d // heads
             for p in (first.key, first.value))  # fmt: skip
@@ -208,7 +208,7 @@ def _identity_norm(d: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
 
 
 def _unit_scale(heads: int, *, informative: bool) -> NDArray[np.float32] | None:
-    """Return the initial factors of the word bias in each head, which are trained. -> [h]"""
+    """Return the initial factor of the word bias in each head, 1. -> [h]"""
     return np.ones(heads, np.float32) if informative else None
 
 

@@ -1,8 +1,8 @@
-"""The engine's layers in PyTorch, on padded batches, for gradients.
+"""The engine's layers in PyTorch, on padded batches, with gradients.
 
-A network holds the tensors of `attention.safetensors` by name and computes what `polyseme.engine`
-does. If only one row per sentence is needed, products are reordered so that keys and values are
-never computed. `checked_layers` compares the network with the engine.
+A network holds the tensors of `attention.safetensors` by name and computes the same results as
+`polyseme.engine`. If one row per sentence is needed, products are reordered so that keys and values
+are never computed. `checked_layers` compares the network with the engine.
 """
 
 import math
@@ -35,11 +35,11 @@ class TrainingBatch:
     known: Tensor
     """[B, n]"""
     words: Tensor
-    """[B, n], IDs that are equal for occurrences of one word"""
+    """[B, n], word IDs"""
     word_bias: Tensor | None
     """[B, n]"""
     targets: Tensor
-    """[B], the position in each sentence whose vector is needed"""
+    """[B], the position of the target in each sentence"""
     token_ids: Tensor
     """[B, n], rows of the token table"""
 
@@ -59,7 +59,7 @@ class TableTensors:
         token_ids = torch.from_numpy(contexts.rows.astype(np.int64))
         source = self.vectors if vectors is None else vectors
         return TrainingBatch(
-            # Gives the unknown entry no gradient if vectors are trained.
+            # `padding_idx` excludes the unknown entry from training.
             torch.nn.functional.embedding(
                 token_ids, source, self._unknown, sparse=vectors is not None
             ),
@@ -111,7 +111,7 @@ class Network:
     def _layer(
         self, number: int, x: Tensor, batch: TrainingBatch, targets: Tensor | None
     ) -> Tensor:
-        """Apply one layer. [B, n, d] -> [B, r, d], where r is n, or 1 with `targets`."""
+        """Apply a layer. [B, n, d] -> [B, r, d], where r is n, or 1 if `targets` are given."""
         layer = _LayerTensors(self.tensors, f"layers.{number}.", self.entries[number], self.heads)
         start = layer.normalize(x, "attention_norm", "before")
         positions = _positions(x, targets)
@@ -122,14 +122,14 @@ class Network:
 
 
 def _positions(x: Tensor, targets: Tensor | None) -> Tensor:
-    """Return the position of each needed row in its sentence. -> [B, r]"""
+    """Return the positions of the rows to compute. -> [B, r]"""
     if targets is None:
         return torch.arange(x.shape[1]).expand(x.shape[0], -1)
     return targets[:, None]
 
 
 def _rows(x: Tensor, targets: Tensor | None) -> Tensor:
-    """Return the needed rows. [B, n, d] -> [B, r, d]"""
+    """Return the rows to compute. [B, n, d] -> [B, r, d]"""
     return x if targets is None else x[torch.arange(len(x)), targets][:, None]
 
 
@@ -180,8 +180,8 @@ class _LayerTensors:
         projected = torch.einsum("bhk,dhk->bhd", queries[:, :, 0], by_head)
         scores = projected @ x.transpose(1, 2)
         if bias is not None:
-            own = torch.einsum("bhk,hk->bh", queries[:, :, 0], bias.view(self.heads, -1))
-            scores = scores + own[:, :, None]
+            shift = torch.einsum("bhk,hk->bh", queries[:, :, 0], bias.view(self.heads, -1))
+            scores = scores + shift[:, :, None]
         return scores[:, :, None]
 
     def _add_biases(self, scores: Tensor, positions: Tensor, batch: TrainingBatch) -> Tensor:
@@ -214,7 +214,7 @@ class _LayerTensors:
         return context[:, :, None]
 
     def normalize(self, x: Tensor, name: str, when: str) -> Tensor:
-        """Apply layer norm, if the layer has it. [B, r, d] -> [B, r, d]
+        """Apply the layer norm, if the layer has one. [B, r, d] -> [B, r, d]
 
         `when` is `before` a sub-layer (pre-norm) or `after` it (post-norm).
         """
@@ -240,7 +240,7 @@ class _LayerTensors:
 
 
 def attention_mask(known: Tensor, words: Tensor, mask: str, positions: Tensor) -> Tensor:
-    """Return True for the keys that each row may attend to. [B, n], [B, n], [B, r] -> [B, r, n]"""
+    """Return which keys each row may attend to. [B, n], [B, n], [B, r] -> [B, r, n]"""
     itself = torch.arange(known.shape[1]) == positions[:, :, None]
     visible = known[:, None].expand_as(itself)
     if mask == "others":
@@ -277,7 +277,7 @@ def unit(x: Tensor) -> Tensor:
 
 
 def checked_layers(network: Network, batch: TrainingBatch) -> list[Layer]:
-    """Return the layers of a network.
+    """Return the layers of a network after a comparison with the engine.
 
     Raises CommandError if a weight is not finite, or if the engine's results differ on the batch.
     """
@@ -296,7 +296,7 @@ def checked_layers(network: Network, batch: TrainingBatch) -> list[Layer]:
 def disagreement(network: Network, layers: list[Layer], batch: TrainingBatch) -> float:
     """Return the largest relative difference between network and engine on a batch, in float64.
 
-    NaN in either result gives NaN.
+    The result is NaN if one of the outputs contains NaN.
     """
     bias = batch.word_bias
     wide = TrainingBatch(

@@ -1,4 +1,4 @@
-"""A training run: reading the data, steps, checkpoints, and writing the trained model."""
+"""Run a training: read the data, train, save checkpoints, and write the trained model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ MAX_HISTORY = 40
 """Maximum number of points of the learning curve in the manifest."""
 
 Metrics: TypeAlias = dict[str, Any]
-"""`step`; `loss`, except before the first step; `auc` and `macro_f1`, if the step is scored."""
+"""`step`; `loss`, except for step 0; `auc` and `macro_f1` if the step is scored."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class TrainingResult:
     """The result of training."""
 
     layers: list[Layer]
-    facts: Metrics
+    facts: dict[str, Any]
     """description of the training for the manifest"""
     rows: NDArray[np.int64]
     """[r], rows of the vocabulary with trained vectors"""
     vectors: NDArray[np.float32]
-    """[r, d]"""
+    """[r, d], the trained vectors"""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class TrainingRun:
     resume: bool = False
 
     def run(self, progress: Progress, report: Callable[[float, Metrics], None]) -> TrainingResult:
-        """Train; `report` is called with the completed share and the metrics of each step.
+        """Train, and call `report` with the completed share and the metrics of each step.
 
         Raises CommandError if the data or a checkpoint cannot be used.
         """
@@ -93,7 +93,7 @@ class TrainingRun:
         return self._result(trainer, data, hashes["files"])
 
     def _load_checkpoint(self, hashes: dict[str, Any]) -> tuple[Checkpoint, dict[str, Any]] | None:
-        """Return the checkpoint to resume from, None to start from the beginning.
+        """Return the checkpoint to resume from, or None to start from the beginning.
 
         Raises CommandError if the checkpoint is from another training.
         """
@@ -147,15 +147,15 @@ class TrainingRun:
         }
         rows, vectors = np.zeros(0, np.int64), np.zeros((0, trainer.network.d), np.float32)
         if EMBEDDING in tensors:
-            own = data.table.rows >= 0
-            rows, vectors = data.table.rows[own], tensors[EMBEDDING].numpy()[own]
+            known = data.table.rows >= 0
+            rows, vectors = data.table.rows[known], tensors[EMBEDDING].numpy()[known]
         return TrainingResult(layers, facts, rows, vectors)
 
 
 def write_trained_model(
     folder: Path, model: Model, result: TrainingResult, *, replacing: bool
 ) -> Manifest:
-    """Write the trained model: the base model's content with the trained weights and vectors."""
+    """Write the base model with the trained weights and vectors; return the manifest."""
     manifest = model.manifest
     words = [model.vocabulary.word(row) for row in range(manifest.vocabulary_size)]
     uses_bias = any(layer.scoring.word_bias for layer in result.layers)

@@ -1,4 +1,4 @@
-"""The samples of a training step: occurrences, and the contexts around them."""
+"""Sample the occurrences of a training step, and read the contexts around them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from polyseme.training.config import TrainingConfig
 from polyseme.training.data import Occurrences, Sentences, TokenTable
 
 RANK_SPREAD = 0.05
-"""The words of a pseudo-word are drawn from a range of ranks this wide, relative to the rank."""
+"""Width of the range of frequency ranks from which a pseudo-word is drawn, relative to the rank."""
 MIN_OCCURRENCES = 5
-"""Minimum number of occurrences in the corpus of a target word."""
+"""Minimum number of occurrences of a target word in the corpus."""
 MAX_FREQUENCY = 0.0005
-"""Maximum relative frequency of a target word; more frequent ones are function words."""
+"""Maximum relative frequency of a target word; more frequent words are function words."""
 SHORT = (2, 8)
 """Minimum and maximum number of words on either side of a truncated context."""
 
@@ -25,11 +25,11 @@ class Draw:
 
     occurrences: Occurrences
     hidden: NDArray[np.bool_]
-    """[m], whether the target is replaced by the unknown token"""
+    """[m], whether to replace the target by the unknown token"""
 
 
 class LemmaSampler:
-    """A sampler of occurrences of lemmas with tagged senses."""
+    """Samples occurrences of lemmas with tagged senses."""
 
     def __init__(self, occurrences: Occurrences) -> None:
         order = np.argsort(occurrences.groups, kind="stable")
@@ -44,7 +44,7 @@ class LemmaSampler:
         return len(self._parts)
 
     def draw(self, rng: np.random.Generator, groups: int, most: int) -> Draw:
-        """Draw `groups` lemmas, and at most `most` occurrences of each."""
+        """Draw `groups` lemmas and at most `most` occurrences of each lemma."""
         count = min(groups, len(self))
         chosen = rng.choice(len(self), count, replace=False, p=self._weights)
         which = np.concatenate([self._some_of(self._parts[part], rng, most) for part in chosen])
@@ -69,7 +69,7 @@ class LemmaSampler:
 
 
 class PseudoWordSampler:
-    """A sampler of corpus words merged into pseudo-words; the label is the original word."""
+    """Samples occurrences of pseudo-words: sets of corpus words, whose labels are the words."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class PseudoWordSampler:
     ) -> None:
         """Index the sentences of the corpus.
 
-        A pseudo-word has `size` words of the corpus, excluding those in `left_out`; `commonest`
-        limits them to the most frequent ones.
+        A pseudo-word has `size` words of the corpus that are not in `left_out`. `commonest` limits
+        the words to the most frequent ones.
         """
         words = table.words[sentences.entries]
         counts = np.bincount(words[words >= 0], minlength=int(table.words.max(initial=0)) + 1)
@@ -106,7 +106,7 @@ class PseudoWordSampler:
         return other
 
     def draw(self, rng: np.random.Generator, groups: int, each: int) -> Draw:
-        """Draw `groups` pseudo-words, and at most `each` occurrences of each of their words."""
+        """Draw `groups` pseudo-words and at most `each` occurrences of each of their words."""
         positions, numbers, labels = [], [], []
         for group in range(groups):
             for word in self._similar_words(rng):
@@ -130,7 +130,7 @@ class PseudoWordSampler:
 
 
 def merge_draws(draws: Sequence[Draw]) -> Draw:
-    """Concatenate draws; groups and labels are renumbered to stay distinct."""
+    """Concatenate draws, renumbering groups and labels to keep them distinct."""
     shifts, base, label = [], 0, 0
     for draw in draws:
         shifts.append((base, label))
@@ -149,17 +149,17 @@ def merge_draws(draws: Sequence[Draw]) -> Draw:
 
 @dataclass(frozen=True)
 class Contexts:
-    """Contexts as entries of the token table; hidden words are the unknown entry."""
+    """Contexts as entries of the token table."""
 
     rows: NDArray[np.int32]
-    """[B, n]"""
+    """[B, n], entries; the unknown entry for hidden words and padding"""
     targets: NDArray[np.int64]
-    """[B]"""
+    """[B], the position of the target in each context"""
 
 
 @dataclass(frozen=True)
 class ContextReader:
-    """A reader of the contexts of occurrences, in full or augmented."""
+    """Reads the contexts of occurrences, in full or augmented."""
 
     table: TokenTable
     sentences: Sentences

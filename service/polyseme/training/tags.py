@@ -1,4 +1,4 @@
-"""Sentences with sense tags: JSON lines, or the XML format of Google's SemCor and MASC tags."""
+"""Read sentences with sense tags, from JSON lines or the XML of Google's SemCor and MASC tags."""
 
 import hashlib
 import tarfile
@@ -22,12 +22,13 @@ class Tag(NamedTuple):
     """A tagged word."""
 
     token: int
+    """index of the token"""
     lemma: str
     sense: str
 
 
 class TaggedSentence(NamedTuple):
-    """The tokens of a sentence, and its tags."""
+    """The tokens of a sentence and its tags."""
 
     tokens: list[str]
     tags: list[Tag]
@@ -75,7 +76,7 @@ def read_tagged(path: Path, on_read: OnRead = lambda _: None) -> Iterator[Tagged
 
 
 def tag_files(path: Path) -> list[Path]:
-    """Return the file itself, or all .xml and .jsonl files in a folder, recursively, sorted."""
+    """Return the file itself, or the sorted .xml and .jsonl files in a folder, recursively."""
     if not path.is_dir():
         return [path]
     files = sorted(p for p in path.rglob("*") if p.is_file() and _has_tags(p.name))
@@ -109,7 +110,7 @@ class _Peekable:
         return data + self._file.read(count - len(data)) if len(data) < count else data
 
     def lines(self, max_bytes: int) -> Iterator[bytes]:
-        """Yield the lines, up to and including the first longer than `max_bytes`, truncated."""
+        """Yield the lines; the first line longer than `max_bytes` is truncated and the last."""
         rest = b""
         while chunk := self.read(1 << 16):
             *complete, rest = (rest + chunk).split(b"\n")
@@ -198,11 +199,11 @@ def word_of_lemma(lemma: str) -> str:
 
 
 def is_lemma_held_out(lemma: str, share: float, seed: int) -> bool:
-    """Return whether a lemma is held out of training; the same for all lemmas of a word."""
+    """Return whether a lemma is held out of training, which depends only on its word."""
     return is_held_out(word_of_lemma(lemma), share, seed)
 
 
 def is_held_out(word: str, share: float, seed: int) -> bool:
-    """Return whether a word is held out of training, by a hash of its name only."""
+    """Return whether a word is held out of training, by a hash of the word and the seed."""
     digest = hashlib.blake2b(f"{seed}:{word}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") < share * 2**64

@@ -1,4 +1,4 @@
-"""Gradient descent on a contrastive loss with an L2 penalty towards the initial weights."""
+"""Train a network on a contrastive loss with an L2 penalty on the change of the weights."""
 
 import math
 import time
@@ -28,7 +28,7 @@ _CHECKED = 4
 
 @dataclass
 class TrainerState:
-    """The state of a trainer besides its tensors."""
+    """The state of a trainer, without its tensors."""
 
     step: int = 0
     seconds: float = 0.0
@@ -37,7 +37,7 @@ class TrainerState:
 
 
 class Trainer:
-    """A trainer of a network; the same configuration and data give bit-identical weights."""
+    """Trains a network. The same configuration and data give bit-identical weights."""
 
     def __init__(self, layers: list[Layer], data: TrainingData, config: TrainingConfig) -> None:
         torch.use_deterministic_algorithms(True)
@@ -57,7 +57,7 @@ class Trainer:
         self._vector_scale = relative_size(table)
         self._scales = tensor_scales(self.tensors, table, normed=layers[0].norm == "before")
         self.best: dict[str, Tensor] | None = None
-        # One for lemmas, one for pseudo-words, whose labels are easier to distinguish.
+        # One temperature for lemmas and one for pseudo-words, which are easier to distinguish.
         self.log_temperature = torch.full((2,), math.log(config.temperature))
         self._trained = {**self.tensors, "log_temperature": self.log_temperature}
         for tensor in self._trained.values():
@@ -95,7 +95,7 @@ class Trainer:
         return self.part_done() >= 1
 
     def result(self) -> dict[str, Tensor]:
-        """Return the last or best tensors, interpolated with the initial ones."""
+        """Return the last or the best tensors, interpolated with the initial tensors."""
         kept = self.best if self.config.keep == "best" and self.best else _detached(self.tensors)
         return interpolate(self.initial, kept, self.config.interpolate)
 
@@ -114,7 +114,7 @@ class Trainer:
         return checked_layers(self._network(tensors), batch)
 
     def state_tensors(self) -> dict[str, Floats]:
-        """Return all tensors of the state for a checkpoint; names are prefixed with a role."""
+        """Return the tensors of a checkpoint, with prefixes such as `now.` and `start.`."""
         self.layers(_detached(self.tensors))
         named = {f"now.{name}": tensor for name, tensor in self._trained.items()}
         named |= {f"start.{name}": tensor for name, tensor in self.initial.items()}
@@ -215,7 +215,7 @@ class Trainer:
         return loss + self.config.anchor * distance
 
     def _vector_drift(self, batch: TrainingBatch) -> Tensor:
-        """Return the squared distance of a batch's vectors from their initial values, scaled."""
+        """Return the scaled squared distance of a batch's vectors from their initial values."""
         initial = torch.nn.functional.embedding(batch.token_ids, self.initial[EMBEDDING])
         drift = ((batch.vectors - initial) / self._vector_scale).square().sum()
         return drift / len(batch.targets)
@@ -243,7 +243,7 @@ def contrastive_loss(
     """Return the supervised contrastive loss within groups. [B, d], [B], [B] -> []
 
     Equation 2 of Khosla et al. 2020, where c are unit vectors, A(i) the other occurrences in the
-    group of i, and P(i) those of them with the label of i:
+    group of i, and P(i) the occurrences in A(i) with the label of i:
 
         −1/|P(i)| Σ_{p ∈ P(i)} log( exp(c_i·c_p/τ) / Σ_{a ∈ A(i)} exp(c_i·c_a/τ) )
 
@@ -285,7 +285,7 @@ def tensor_scales(names: Collection[str], vectors: Floats, *, normed: bool) -> d
 
 
 def relative_size(vectors: Floats) -> float:
-    """Return the root mean square of nonzero vectors over REFERENCE; 1 without any. [E, d]"""
+    """Return the root mean square of the nonzero vectors divided by REFERENCE, 1 if none. [E, d]"""
     known = vectors[vectors.any(axis=1)].astype(np.float64)
     return float(np.sqrt(np.square(known).mean())) / REFERENCE if len(known) else 1.0
 
