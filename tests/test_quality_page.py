@@ -67,10 +67,10 @@ def _document(name):
 ROWS = {
     "most frequent sense": "most-frequent",
     "static vector": "static",
-    "mean of context vectors": "mean",
-    "attention without projections": "parameter-free",
+    "plain mean of the context": "mean",
+    "parameter-free attention": "parameter-free",
     "random projections": "random",
-    "closed-form projections": "closed-form",
+    "closed form": "closed-form",
     "closed form without association": "no-association",
     "without association": "no-association",
     "without informativeness": "no-informativeness",
