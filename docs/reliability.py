@@ -64,8 +64,8 @@ def _memory(soak: Document) -> list[str]:
     text = f"""\
 Clients send mixed requests (JSON, base64, npz, NDJSON, comparisons, traces, neighbors, embeddings,
 models, errors) for {minutes:.3g} minutes. They send {soak["rate"]:,} requests per second,
-{soak["share"]:.0%} of the {soak["capacity"]:,} that they reach without pauses. Of
-{soak["answered"]:,} responses, each was compared; {soak["lost"]} requests were lost. From the first
+{soak["share"]:.0%} of the {soak["capacity"]:,} that they reach without pauses. All
+{soak["answered"]:,} responses were compared, and {soak["lost"]} requests were lost. From the first
 minute to the last, the memory of the master and its workers grows by {soak["growth_percent"]} %;
 the goal is at most 2 %. This is the PSS without mapped files, whose share depends on other
 processes.

@@ -119,7 +119,7 @@ The clients use keep-alive connections (*kept*) or a new connection for each req
 case, 10 of 64 clients are slow: they take two seconds to send a request. Each cell has requests per
 second, and the median and the 99th percentile of the response time in milliseconds. *Slow clients
 served* is the number of responses to slow clients. A keep-alive connection stays with the worker
-that accepted it, so *largest share* is the largest fraction of 64 connections at one worker; 0.5 is
+that accepted it. *Largest share* is the largest fraction of 64 connections at one worker; 0.5 is
 even.
 """
     cases = list(next(iter(found["kinds"].values())))
