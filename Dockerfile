@@ -23,8 +23,8 @@ print(*project["build-system"]["requires"], *project["dependency-groups"]["image
     && /opt/pip/bin/pip --python /opt/polyseme/bin/python install \
        --quiet --no-compile --requirement runtime.txt
 # Remove tests, C sources and type stubs (66 of 249 MB), which neither serving nor importing reads.
-# Compile bytecode now, because the file system is read-only later. It is not compared with the
-# sources, because an image may change their times.
+# Compile bytecode now, because the file system is read-only at run time. The bytecode is not checked
+# against the sources, because an image may change their modification times.
 RUN find /opt/polyseme -depth -type d \( -name tests -o -name test \) -exec rm -r {} + \
     && find /opt/polyseme -type f -regextype posix-extended \
        -regex '.*\.(a|c|cpp|h|hpp|pxd|pxi|pyi|pyx)' -delete \
@@ -40,7 +40,7 @@ RUN /opt/pip/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir wh
        --quiet --no-deps --no-index --no-compile --prefix /project wheel/*.whl \
     && python -m compileall -q --invalidation-mode unchecked-hash \
        -s /project -p /opt/polyseme /project/lib
-# The bill of materials of these packages and of the base, which the last stage shares.
+# The bill of materials of these packages and of the base image, which is the same in the last stage.
 COPY containers/sbom.py ./
 RUN PYTHONPATH=$(echo /project/lib/python3*/site-packages) && export PYTHONPATH \
     && /opt/pip/bin/cyclonedx-py environment -o environment.json /opt/polyseme/bin/python \
@@ -54,7 +54,7 @@ RUN groupadd --gid 10001 polyseme \
 COPY --from=dependencies /opt/polyseme /opt/polyseme
 COPY --from=project /project /opt/polyseme
 ENV PATH=/opt/polyseme/bin:$PATH
-# The official base has no bytecode of the standard library: one run writes the files in use.
+# The official base image has no bytecode of the standard library: run the programs once to write it.
 RUN polyseme serve --help >/dev/null \
     && python -c 'import gunicorn.app.wsgiapp, gunicorn.workers.gthread, http.client'
 

@@ -48,7 +48,7 @@ model: $(VENV)/.installed-test
 	PYTHONHASHSEED=0 $(BIN)/python models/build_wiki_en.py --corpus $(CORPUS) --data $(DATA) \
 		--tags $(SENSES)/google_wsd.tar.xz
 
-# Measures the bundled model, for `make docs`: some ten minutes with -j2 on two cores.
+# Measures the bundled model, for `make docs` (about ten minutes with -j2 on two cores).
 MEASURED := similarity wic coarsewsd attention ablation examples
 WHOLE := static,mean,parameter-free,random,closed-form,no-association,no-informativeness,model
 EVALUATE := nice $(BIN)/polyseme evaluate
@@ -68,19 +68,20 @@ results-ablation: $(VENV)/.installed-test
 results-examples: $(VENV)/.installed-test
 	$(BIN)/python models/examples.py --output $(RESULTS)/examples.json
 
-# A transformer on the same sets; needs the extra `compare`, and no model changes what it gives.
+# Measures a transformer on the same data sets. Needs the extra `compare`. The results do not depend
+# on the bundled model.
 results-minilm: $(VENV)/.installed-test
 	$(EVALUATE) wic $(DATA) --systems minilm --json $(RESULTS)/wic-minilm.json
 	$(EVALUATE) coarsewsd $(DATA) --systems minilm --json $(RESULTS)/coarsewsd-minilm.json
 
-# Writes the pages, snapshots and pictures that are made from the code and from what was measured.
+# Generates pages, snapshots and figures from the code and from measurements.
 docs: $(VENV)/.installed-test
 	$(BIN)/python docs/generate.py
 
 image:
 	./containers/build
 
-# The bill of materials that the image holds: make sbom > sbom.cdx.json
+# Prints the bill of materials of the image: make sbom > sbom.cdx.json
 sbom:
 	@./containers/show-sbom
 

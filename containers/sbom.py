@@ -2,8 +2,8 @@
 
     cyclonedx-py environment PYTHON | python containers/sbom.py SITE-PACKAGES > sbom.cdx.json
 
-The input is cyclonedx-bom's list of the environment's packages. This adds Debian's packages, the
-base's own Python with its packages, the bundled model and d3 of the page.
+The input is cyclonedx-bom's list of the packages of the environment. The script adds the Debian
+packages, the Python of the base image with its packages, the bundled model and d3 of the page.
 """
 
 import json

@@ -23,16 +23,16 @@ _STAGES = {
 def neighbors(found: Document) -> list[str]:
     """Time of a search for neighbors."""
     text = f"""\
-An exact search for the {found["neighbors"]} nearest rows to a vector on one core, compared with one
-pass over the float32 table in memory (a dot product with itself at
-{found["gigabytes_per_second"]} GB per second): medians of {found["rounds"]} rounds. `lengths` is
-the additional cost of a worker's first search, the norms of the rows.
+The table has the time of an exact search for the {found["neighbors"]} nearest rows to a vector on
+one core, compared with one pass over the float32 table in memory (a dot product with itself at
+{found["gigabytes_per_second"]} GB per second). All figures are medians of {found["rounds"]} rounds.
+The first search of a worker also computes the norms of the rows (*lengths*).
 """
     times, ratios = found["median_milliseconds"], found["ratio_to_the_pass"]
     rows = [[_name(name, found), ms, ratios.get(name, 1)] for name, ms in times.items()]
     return [
         *("## Neighbors", *paragraph(text), ""),
-        *(*table(("table", "ms", "passes"), rows), ""),
+        *(*table(("table", "ms", "relative to the pass"), rows), ""),
     ]
 
 
@@ -47,9 +47,10 @@ def start(found: Document) -> list[str]:
     """Time of a start."""
     small, large = "wiki-en", "synthetic"
     text = f"""\
-`polyseme serve` with the bundled model, and with {found["words"]:,} words of {found["width"]}
-dimensions: seconds from exec to the end of each stage, with files in the page cache, all checksums
-compared and all values checked. Medians of {found["rounds"]} starts of each, in turn.
+The table has the seconds from exec to the end of each stage of `polyseme serve`, with the bundled
+model and with a model of {found["words"]:,} words of {found["width"]} dimensions. The files are in
+the page cache, and all checksums and values are verified. All figures are medians of
+{found["rounds"]} starts of each model, in turn.
 """
     stages = found["median_seconds_until"]
     rows = [
@@ -68,7 +69,7 @@ compared and all values checked. Medians of {found["rounds"]} starts of each, in
     head = ("until", "bundled model", f"{found['words']:,} words")
     return [
         *("## Start", *paragraph(text), "", *table(head, rows), ""),
-        *("Imported packages, in milliseconds without their imports (`-X importtime`):", ""),
+        *("Time to import each package, without the packages it imports (`-X importtime`):", ""),
         *(*table(("package", "ms", "modules", "why"), imported), ""),
     ]
 
@@ -76,9 +77,9 @@ compared and all values checked. Medians of {found["rounds"]} starts of each, in
 def workers(found: Document) -> list[str]:
     """Memory of a worker."""
     text = f"""\
-Memory of gunicorn's master and workers together, in MB, serving {found["words"]:,} words of
-{found["width"]} dimensions, under load and {found["requests"]:,} requests later. PSS counts the
-mapped, shared vectors once.
+The table has the memory of gunicorn's master and workers together in MB, with a model of
+{found["words"]:,} words of {found["width"]} dimensions, under load and {found["requests"]:,}
+requests later. PSS counts the mapped, shared vectors once.
 """
     rows = [[number, *_cells(at)] for number, at in found["workers"].items()]
     rows.append(["each additional", *_cells(found["each_further_worker_mb"])])
@@ -94,10 +95,11 @@ def page(found: Document) -> list[str]:
     """Drawing time of the page."""
     window = " × ".join(map(str, found["window"]))
     text = f"""\
-The page at `/` in a window of {window} pixels, each view opened with an empty cache, in turn,
-{found["rounds"]} times: milliseconds from the last byte of the response to the drawn view, their
-maximum, and milliseconds from the navigation to the drawn view. Chromium
-{found["chromium"]}, without a graphics card, on the service's processors.
+Each view of the web interface was opened {found["rounds"]} times in turn, with an empty cache, in a
+window of {window} pixels. The table has the median milliseconds from the last byte of the response
+to the drawn view, their maximum, and the median milliseconds from the navigation to the drawn view.
+The browser is Chromium {found["chromium"]}, without a graphics card, on the processors of the
+service.
 """
     medians, worst = found["median_milliseconds"], found["worst_drawn"]
     rows = [
@@ -113,10 +115,10 @@ def measurements() -> str:
     lines = [
         "# Imports and the vocabulary index",
         "",
-        "`make docs` writes this page from `benchmarks/results/`. Each file there has the",
-        "machine, the versions and the date, and the script of the same name makes it. Compared",
-        "programs ran in turn. [performance.md](performance.md) has the costs of requests, starts",
-        "and workers.",
+        "`make docs` writes this page from `benchmarks/results/`. The script of the same name",
+        "writes each file, which also has the machine, the versions and the date. Programs that",
+        "are compared ran alternately. [performance.md](performance.md) has the costs of requests,",
+        "starts and workers.",
         "",
     ]
     sections = (_import_costs, _vocabulary_costs)
@@ -127,12 +129,12 @@ def _import_costs() -> list[str]:
     found = benchmark("importing")
     text = f"""\
 ## Import
-A synthetic GloVe file of {found["words"]:,} words of {found["width"]} dimensions,
-{found["file_mb"]:.0f} MB of text, on {found["machine"]["cores"]} processors; medians. gensim loads
-it into memory; the import also checks every row, computes weights, writes the model and reads it
-back. Memory is that of the largest process.
+The file is a synthetic GloVe file of {found["words"]:,} words of {found["width"]} dimensions,
+{found["file_mb"]:.0f} MB of text. gensim loads it into memory. The import also checks every row,
+computes weights, writes the model and reads it back. The figures are medians on
+{found["machine"]["cores"]} processors; memory is that of the largest process.
 
-| | seconds | to gensim | memory, MB |
+| | seconds | relative to gensim | memory, MB |
 |---|---|---|---|"""
     lines = text.splitlines()
     for name, seconds in found["median_seconds"].items():
@@ -145,8 +147,8 @@ def _vocabulary_costs() -> list[str]:
     found = benchmark("vocabulary")
     text = f"""\
 ## The vocabulary index
-{found["words"]:,} words ([decision 4](decisions/0004-vocabulary-index.md)): private memory of a
-worker, time of thirty lookups, and time until a new worker is ready.
+The table has the private memory of a worker, the time of thirty lookups, and the time until a new
+worker is ready, for {found["words"]:,} words ([decision 4](decisions/0004-vocabulary-index.md)).
 
 | index | private, MB | 30 lookups, µs | ready, s |
 |---|---|---|---|"""

@@ -17,12 +17,12 @@ AGREEMENT = {
     "evidence_at_1": "evidence, first",
 }
 ERASURE = {
-    "removed_1": "without the first",
-    "removed_2": "first two",
-    "removed_3": "first three",
-    "kept_1": "with the first alone",
-    "kept_2": "two alone",
-    "kept_3": "three alone",
+    "removed_1": "one removed",
+    "removed_2": "two removed",
+    "removed_3": "three removed",
+    "kept_1": "one kept",
+    "kept_2": "two kept",
+    "kept_3": "three kept",
 }
 QUALITY = {"pairs_auc": "pairs, AUC", "macro_f1": "macro-F1"}
 
@@ -32,25 +32,25 @@ def attention_explained(found: Mapping[str, Any] | None) -> list[str]:
     if found is None:
         return []
     text = f"""\
-Whether a word attends to the words that determine its sense, on {found["occurrences"]}
-occurrences of {found["lemmas"]} lemmas of SemCor and MASC. [explanation.md](explanation.md)
-defines each figure and its limits. *Drop* is the loss of the model's own margin without a word,
-*change* its absolute value; a *flip* is a word without which another sense is nearest; *evidence*
-is the judgment of a classifier without vectors; *first* is how often the word that is ranked
-first is such a word. ± is a standard error; all figures in hundredths. The model finds the right
-sense of {found["right_sense"]} % of these occurrences, the classifier of
-{found["judge_right_sense"]} %.
+This section measures whether a word attends to the words that determine its sense, on
+{found["occurrences"]} occurrences of {found["lemmas"]} lemmas of SemCor and MASC.
+[explanation.md](explanation.md) defines the figures and their limits. *Drop* is the loss of the
+model's margin if a word is removed, and *change* is its absolute value. A *flip* is a word whose
+removal changes the nearest sense. *Evidence* is the judgment of a naive Bayes classifier, which has
+no vectors. *First* is how often the first word of the ranking is a flip or has evidence. ± is a
+standard error, and all figures are × 100. The model finds the correct sense of
+{found["right_sense"]} % of these occurrences, the classifier of {found["judge_right_sense"]} %.
 """
     return [
         "## How well attention explains",
         *paragraph(text),
         "",
-        *_estimates("what ranks the words", found["rankings"], AGREEMENT),
+        *_estimates("ranking", found["rankings"], AGREEMENT),
         "",
-        "The loss of margin without the words ranked first (more is better), and with these words",
-        "alone (less is better):",
+        "The loss of margin if the first words of the ranking are removed (a larger loss is",
+        "better), and if only these words are kept (a smaller loss is better):",
         "",
-        *_estimates("what ranks the words", found["rankings"], ERASURE),
+        *_estimates("ranking", found["rankings"], ERASURE),
         "",
         *_dependence(found),
     ]
@@ -74,9 +74,13 @@ def _dependence(found: Mapping[str, Any]) -> list[str]:
     whole = ", ".join(f"{QUALITY[name]} {_figure(found['quality'][name])}" for name in shown)
     head = ("head", "distance of rows", *(f"{QUALITY[name]} lost" for name in shown))
     return [
-        "Whether attention depends on the query token: the distance between a word's row and the",
-        "row of another word of similar frequency in its place (0 if only positions count), and",
-        f"the loss with zero queries. With queries: {whole}.",
+        *paragraph(
+            f"""\
+The next table shows whether attention depends on the query token. *Distance of rows* compares the
+row of a word with the row of another word of similar frequency in its place; it is 0 if rows depend
+on positions only. The other columns are the loss of the model with Wq = 0. The scores with queries
+are: {whole}."""
+        ),
         "",
         *table(head, rows),
     ]

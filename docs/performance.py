@@ -13,9 +13,9 @@ HEAD = """\
 # Speed and memory
 
 `make docs` writes this page from `benchmarks/results/`; each section names the command that
-measures it. Compared programs ran in turn, A B A B …, in one session, and a ratio is a ratio of
-medians. Other machines give other figures and similar ratios. [The benchmarks'
-README](../benchmarks/README.md) describes the method; [measurements.md](measurements.md) has the
+measures it. Programs that are compared ran alternately in one session, and ratios are ratios of
+medians. Other machines give other figures, but similar ratios. [The benchmarks'
+README](../benchmarks/README.md) describes the method. [measurements.md](measurements.md) has the
 costs of imports and of the vocabulary index."""
 
 SECTIONS: dict[str, Section] = {
@@ -34,30 +34,33 @@ SECTIONS: dict[str, Section] = {
 
 NOTES: dict[str, str] = {
     "requests_per_second": """\
-**Why goals are missed.** In one process, without a network, a request takes 650 µs more than a bare
-route, which takes 110; an earlier implementation took 1,240 more. Static vectors and
-attention are forty NumPy calls on small arrays, which take 1.5 to 1.8 times as long in a request
-as in a loop, because other code uses the processor's caches in between. In JSON, half of the time
-is spent on formatting 13,600 floats. A request is also checked, counted and logged
-([watching](watching.md)), which takes some 75 µs; the bare route is not.
+**Why goals are missed.** In one process without a network, a request takes 650 µs longer than one
+to a bare route, which takes 110 µs. In an earlier implementation the difference was 1,240 µs.
 
-What helped: one product for queries and keys, a cached position bias, no maximum of scores if no
-exponential can overflow, headers added in WSGI middleware, one pass of pydantic
-over the body, a tokenizer with a cache, workers that share connections. What had no effect:
-gevent, one computing thread at a time, another switch interval of the interpreter; gunicorn's
-C parser gains 2 %. Not done: caching the JSON of static vectors (a tenth of the time of JSON,
-for megabytes in each worker), and a custom zip writer (a tenth of the time of npz).""",
+- Static vectors and attention are forty NumPy calls on small arrays. In a request they take 1.5 to
+  1.8 times as long as in a loop, because other code uses the processor's caches in between.
+- In JSON, half of the time is spent on formatting 13,600 floats.
+- Checking, counting and logging a request ([watching](watching.md)) takes about 75 µs. The bare
+  route does none of this.
+
+These optimizations are in use: one product for queries and keys, a cached position bias, no maximum
+of scores if no exponential can overflow, headers added in WSGI middleware, one pass of pydantic
+over the body, a tokenizer with a cache, and workers that share connections. These had no effect:
+gevent, one computing thread at a time, and another switch interval of the interpreter. These are
+not in use: gunicorn's C parser (2 % faster), a cache for the JSON of static vectors (a tenth of
+the time of JSON, but megabytes in each worker), and a custom zip writer (a tenth of the time of
+npz).""",
     "engine": """\
-**Why goals are missed.** Besides the products, a sentence of 32 words needs operations on arrays of
-a few thousand values: biases, softmax, norms. Each NumPy call has an overhead of a microsecond. Ten
-NumPy statements without residual, checks or unknown words reach 0.41 of the products on a processor
-on which the engine reaches 0.28. The share of these calls falls with the length of the sentence.
-MiniLM gains most from batches, which make no difference here.
+**Why goals are missed.** Besides the matrix products, a sentence of 32 words needs operations on
+arrays of a few thousand values: biases, softmax, norms. Each NumPy call has an overhead of a
+microsecond. On a processor on which the engine reaches 0.28 of the speed of the products, ten NumPy
+statements without residual, checks or unknown words reach 0.41. In longer sentences, these calls
+are a smaller part of the time. Batches make MiniLM faster, but not the engine.
 
-Keys transposed before the product, and softmax in tiles that fit the cache, are no faster.
-Sentences of one length computed together keep their bits and are 10 to 20 % faster in a batch of
-1,000, which does not justify another axis in every array. Compiled code would be faster; the engine
-uses NumPy for readability.""",
+Transposing the keys before the product is not faster, and neither is a softmax in tiles that fit
+the cache. Computing sentences of equal length together gives bitwise the same results and is 10 to
+20 % faster in a batch of 1,000, but would need another axis in every array. Compiled code would be
+faster; the engine uses NumPy for readability.""",
     "streams": """\
 JSON and npz are completed before they are sent: their memory grows with the batch, up to
 `max_answer_bytes` (256 MiB by default; 4 GiB here). NDJSON is streamed, and its memory does not
@@ -135,10 +138,10 @@ def _none(_: Document) -> Iterator[Goal]:
 
 def _requests(found: Document) -> Iterator[Goal]:
     for kind, bound in {"base64": 0.45, "npz": 0.45, "json": 0.35}.items():
-        what = f"requests/s at 20 words as {kind}, to a bare Flask route"
+        what = f"requests/s at 20 words as {kind}, relative to a bare Flask route"
         yield Goal(what, found["words"]["20"][kind]["ratio"], bound)
     for connections, one in found["steady"].items():
-        what = f"the lowest of eight runs at {connections} connections, to the median"
+        what = f"the lowest of eight runs at {connections} connections, relative to the median"
         yield Goal(what, one["least_to_median"], 0.6)
 
 
@@ -146,39 +149,39 @@ def _engine(found: Document) -> Iterator[Goal]:
     for number, what in speeds.SENTENCES.items():
         ratios = found["sentences"][number]["ratios"]
         to_products = ratios["with attention, to products"]
-        yield Goal(f"engine to the matrix products alone, {what}", to_products, 0.5)
+        yield Goal(f"engine, relative to the matrix products alone, {what}", to_products, 0.5)
         to_transformer = ratios["text with attention, to MiniLM"]
-        yield Goal(f"from text, to all-MiniLM-L6-v2, {what}", to_transformer, 100)
+        yield Goal(f"from text, relative to all-MiniLM-L6-v2, {what}", to_transformer, 100)
     to_torch = {n: one["ratios"]["without, to torch"] for n, one in found["lengths"].items()}
     least = min(to_torch, key=lambda length: to_torch[length])
-    what = f"engine to torch, lowest up to {max(map(int, to_torch))} words: at {least} words"
+    longest = max(map(int, to_torch))
+    what = f"engine, relative to torch, lowest ratio up to {longest} words: at {least} words"
     yield Goal(what, to_torch[least], 1)
 
 
 def _growth(found: Document) -> Iterator[Goal]:
     exponent = found["exponents"]["without"]["peak_mb"]
-    yield Goal("exponent of memory in the tokens, without attention", exponent, 1.1, at_most=True)
+    what = "growth exponent of memory by number of tokens, without attention"
+    yield Goal(what, exponent, 1.1, at_most=True)
 
 
 def _streams(found: Document) -> Iterator[Goal]:
     for kind, one in found["kinds"].items():
         if not kind.startswith("NDJSON"):  # completed before it is sent
             continue
-        what = f"a worker's memory at 10,000 sentences to that at 1,000, {kind}"
+        what = f"memory of a worker at 10,000 sentences, relative to 1,000, {kind}"
         yield Goal(what, one["ratio_of_peaks"], 1.1, at_most=True)
 
 
 def _neighbors(found: Document) -> Iterator[Goal]:
-    what = "neighbors in 400,000 × 100 float32, to one pass over the table"
+    what = "time of neighbors in 400,000 × 100 float32, relative to one pass over the table"
     yield Goal(what, found["ratio_to_the_pass"]["float32"], 2, at_most=True)
 
 
 def _page(found: Document) -> Iterator[Goal]:
     drawn = found["median_milliseconds"]["drawn"]
     first = next(time for view, time in drawn.items() if view.endswith(", 30 words"))
-    yield Goal(
-        "ms from the response to the drawn view of the page, 30 words", first, 100, at_most=True
-    )
+    yield Goal("ms from the response to the drawn view, 30 words", first, 100, at_most=True)
 
 
 GOALS: dict[str, Callable[[Document], Iterator[Goal]]] = {

@@ -26,27 +26,26 @@ IMPORTED_HEAD = ("vector of an occurrence", "accuracy", "macro-F1", "WiC train",
 HEAD = """\
 # How well contextual vectors separate senses
 
-`make docs` writes this page from the results of `make results` and of scripts in `benchmarks/`;
-every figure is in `models/results/` or `benchmarks/results/`. All figures are in %. Nothing was
-trained on CoarseWSD-20, on WiC or on similarity judgments, and the words of CoarseWSD-20 were
-never targets of training. [Evaluation](evaluation.md) explains the measures,
-[training](training.md) the training."""
+`make docs` writes this page from the files in `models/results/` and `benchmarks/results/`, which
+`make results` and the scripts in `benchmarks/` write. All figures are in %. Nothing was trained on
+CoarseWSD-20, on WiC or on similarity judgments, and the words of CoarseWSD-20 were never targets of
+training. [Evaluation](evaluation.md) explains the measures, [training](training.md) the
+training."""
 
 LIMITS = """\
 ## Limits
 - CoarseWSD-20 and WiC are small. The intervals cover the choice of sentences, not other words,
-  kinds of text or languages. Only the available words of CoarseWSD-20 were measured, and WiC's
-  dev, because the labels of its test set are not public.
-- The constants of the closed form come from a prototype with other vectors, which was measured on
-  CoarseWSD-20 and WiC too ([decision 3](decisions/0003-closed-form.md)); training starts from it.
-- The nearest centroid learns the senses from labeled sentences. Without labels, the vectors only
-  show that two occurrences differ.
+  kinds of text or languages. Only the available words of CoarseWSD-20 were measured, and only the
+  dev set of WiC, because the labels of its test set are not public.
+- Training starts from the closed form. Its constants come from a prototype with other vectors,
+  which was also measured on CoarseWSD-20 and WiC ([decision 3](decisions/0003-closed-form.md)).
+- The nearest centroid needs labeled sentences of each sense. [Clustering](senses.md) needs no
+  labels and is less accurate.
 - A transformer trained on far more text is better, as the rows of BERT show.
-- The dictionary senses of SemCor and MASC are finer than a reader's. Figures on them are low for
-  every system, and their differences matter more than their size.
+- The dictionary senses of SemCor and MASC are finer than those that readers distinguish, so the
+  scores of every system are low. Compare their differences.
 - Attention shows what a vector is computed from, not why a person would choose a sense. It does
-  not resolve pronouns: the pictures of the animal and the street show what “it” attends to.
-- Imported files have the closed form, which is not trained; their rows are below."""
+  not resolve pronouns: the figures of the animal and the street show what “it” attends to."""
 
 
 def quality() -> str:
@@ -85,10 +84,11 @@ def coarsewsd() -> list[str]:
     ]
     lacking = f" The vocabulary lacks {', '.join(found['lacking'])}." if found["lacking"] else ""
     text = f"""\
-Which of a few coarse senses a word has, in {found["sentences"]:,} test sentences of
-{len(found["words"])} words, in lower case like the set: nearest sense centroid, means over the
-words, {found["interval"]["percent"]} % intervals in brackets.{lacking} Published figures are of
-the same words and sentences unless their row says otherwise; they were not measured here.
+The task is to predict which of a few coarse senses a word has. The prediction is the nearest sense
+centroid, for {found["sentences"]:,} test sentences of {len(found["words"])} words, in lower case.
+Scores are means over the words, with {found["interval"]["percent"]} % intervals in
+brackets.{lacking} Published figures were not measured here; they are for the same words and
+sentences unless their row says otherwise.
 """
     return [
         "## CoarseWSD-20",
@@ -96,7 +96,7 @@ the same words and sentences unless their row says otherwise; they were not meas
         "",
         *table(("vector of an occurrence", "accuracy", "macro-F1"), rows),
         "",
-        "![the same as bars](images/coarsewsd.svg)",
+        "![bar chart of the table](images/coarsewsd.svg)",
         "",
         "Word by word, accuracy / macro-F1:",
         "",
@@ -105,7 +105,11 @@ the same words and sentences unless their row says otherwise; they were not meas
 
 
 def _by_word(found: dict[str, Any]) -> list[str]:
-    titles = {"most-frequent": "most frequent sense", "mean": "plain mean", "model": "the model"}
+    titles = {
+        "most-frequent": "most frequent sense",
+        "mean": "plain mean of the context",
+        "model": "contextual vector",
+    }
     shown = {name: title for name, title in titles.items() if name in found["systems"]}
     of_system = [found["systems"][name]["words"] for name in shown]
     rows = [
@@ -123,16 +127,17 @@ def wic() -> list[str]:
         for _, one in _systems("wic")
     ]
     rows += [
-        (f"*{one['title']} ({one['source']}, published, of test)*", "", one["accuracy"])
+        (f"*{one['title']} ({one['source']}, published, test set)*", "", one["accuracy"])
         for one in result("published")["wic_test"]
     ]
     text = f"""\
-Whether a word has the same meaning in two sentences: the cosine against the threshold that is
-best on train, on {found["pairs"]} pairs of {found["split"]}. Published figures are of test, whose
-labels are not public, and therefore of other pairs.
+The task is to decide whether a word has the same meaning in two sentences. The prediction is *same*
+if the cosine reaches a threshold, the one with the best accuracy on the train set. The accuracy is
+measured on {found["pairs"]} pairs of the {found["split"]} set. Published figures are for the test
+set, whose labels are not public.
 """
-    head = ("vector of an occurrence", "train", f"{found['split']} accuracy")
-    bars = ["", "![the same as bars](images/wic.svg)", ""]
+    head = ("vector of an occurrence", "train accuracy", f"{found['split']} accuracy")
+    bars = ["", "![bar chart of the table](images/wic.svg)", ""]
     return ["## WiC", *paragraph(text), "", *table(head, rows), *bars, *similarity()]
 
 
@@ -145,9 +150,9 @@ def similarity() -> list[str]:
     ]
     counts = ", ".join(f"{found['pairs'][name]} pairs of {name}" for name in sets)
     text = f"""\
-Whether the cosines of static vectors rank pairs of words as people do: Spearman's correlation, in
-hundredths, on {counts}; {sum(found["lacking"].values())} more have a word that is not in the
-vocabulary. No context is used, and nothing was tuned on it.
+Spearman's correlation × 100 between the cosines of static vectors and human judgments, on {counts};
+{sum(found["lacking"].values())} more pairs have a word that is not in the vocabulary. No context is
+used, and nothing was tuned on these data sets.
 """
     return [
         "## Words without context",
@@ -162,16 +167,17 @@ def ablation(found: dict[str, Any]) -> list[str]:
     sample, base, *others = found["sample"], *found["variants"].items()
     apart = "that the model was not trained on" if sample["held_out"] else "of the text"
     text = f"""\
-On SemCor and MASC, text with dictionary senses, without the words of CoarseWSD-20
-(`models/ablation.py`): macro-F1 of the nearest sense centroid in folds, the mean over
-{sample["nouns"]} nouns, and the area under the curve of the cosine over pairs of occurrences of
-one lemma, same sense or another. {sample["lemmas"]} lemmas {apart}, drawn at random, with
-{sample["occurrences"]:,} occurrences in {sample["sentences"]:,} sentences; ± is a standard error
-over lemmas. Differences are computed on the same occurrences, so they are more certain than the
-figures; a difference smaller than twice its error means nothing.
+Each row changes one part of the model (`models/ablation.py`). The data are SemCor and MASC, text
+with dictionary senses: {sample["occurrences"]:,} occurrences in {sample["sentences"]:,} sentences,
+of {sample["lemmas"]} lemmas {apart}, drawn at random, without the words of CoarseWSD-20.
+*Nouns, F1* is the macro-F1 of the nearest sense centroid in folds, averaged over {sample["nouns"]}
+nouns. *Pairs, AUC* is the area under the curve of the cosine over pairs of occurrences of a lemma,
+with the same sense or not. ± is a standard error over lemmas. Differences from the model are
+computed on the same occurrences, so they are more certain than the scores. A difference smaller
+than twice its error is not significant.
 """
     rows = [_base_row(*base), *(_variant_row(*one) for one in others)]
-    head = ("layer", "nouns, F1", "to the model", "pairs, AUC", "to the model")
+    head = ("model", "nouns, F1", "difference", "pairs, AUC", "difference")
     return ["## What each part is worth", *paragraph(text), "", *table(head, rows)]
 
 
@@ -194,8 +200,7 @@ def attention_pictures() -> list[str]:
     lines = [
         "## What a word attends to",
         "Each square is a head, each row a query token, each column a key token. The strongest",
-        "color of a picture is its largest weight. Sentences that the model handles badly are",
-        "included.",
+        "color of a figure is its largest weight. Some of the sentences show errors of the model.",
     ]
     for slug, one in result("examples")["sentences"].items():
         lines += ["", f"![attention in “{one['text']}”](images/attention-{slug}.svg)"]
@@ -208,10 +213,10 @@ def context_words() -> list[str]:
         (f"{one['text']}", f"**{one['word']}**", *(_words(one[kind]) for kind in _KINDS))
         for one in result("examples")["words"]
     ]
-    head = ("sentence", "word", "attends to", "nearest before context", "nearest in context")
+    head = ("sentence", "word", "attends to", "nearest to static", "nearest to contextual")
     return [
-        "## Neighbors before and after context",
-        "The nearest words to a word's static vector, without the word itself, and to its",
+        "## Neighbors of static and contextual vectors",
+        "The nearest words to the static vector of a word, without the word itself, and to its",
         "contextual vector, without the words of the sentence.",
         "",
         *table(head, rows),
@@ -241,10 +246,10 @@ def downstream() -> list[str]:
         "## In a pipeline",
         *paragraph(
             """\
-A classifier of single tokens, linear or with a hidden layer of 256, trained on standardized vectors
-(`polyseme evaluate tagging`), with 95 % intervals over sentences. `contextual` is made to tell
-senses apart and hardly contains the word itself: feed a tagger or a classifier with `features`.
-*Window* is the static vectors of the word and of both neighbors."""
+The tables have the scores of a token classifier on standardized vectors, linear or with a hidden
+layer of 256 units (`polyseme evaluate tagging`). Brackets contain 95 % intervals over sentences.
+Contextual vectors separate senses and hardly contain the word itself, so taggers and classifiers
+need `features`."""
         ),
     ]
     for title, (linear, hidden) in measured.items():
@@ -263,9 +268,10 @@ senses apart and hardly contains the word itself: feed a tagger or a classifier 
         "",
         *paragraph(
             f"""\
-{pseudo["pairs"]} *pseudo-words*, pairs of words that are hidden in the same way and told apart by
-the nearest centroid of their contexts (`polyseme evaluate pseudowords`), macro-F1; *imbalanced*
-keeps one training example in five of the second word."""
+The next table has the macro-F1 on {pseudo["pairs"]} *pseudo-words* (`polyseme evaluate
+pseudowords`). A pseudo-word replaces two different words, and the nearest centroid predicts from
+the context which word it was. *Imbalanced* keeps one of five training examples of the second
+word."""
         ),
         "",
         *table(("vector", "balanced", "imbalanced"), rows),
@@ -277,8 +283,9 @@ keeps one training example in five of the second word."""
         "",
         *paragraph(
             f"""\
-{sentences["pairs"]:,} pairs of sentences of the STS benchmark, dev (`polyseme evaluate sentences`):
-Spearman's correlation with people's scores, × 100."""
+The last table has Spearman's correlation × 100 between cosines and human scores, on
+{sentences["pairs"]:,} pairs of sentences, the dev set of the STS benchmark (`polyseme evaluate
+sentences`)."""
         ),
         "",
         *table(("vector of a sentence", "correlation"), rows),
@@ -291,25 +298,27 @@ def sentence_vectors() -> list[str]:
     systems = found["systems"]
     whole = ((name, next(iter(widths.values()))) for name, widths in systems.items())
     measured = f"""\
-The vectors of `/v1/embeddings` by pooling and by the number of `dimensions`
-(`benchmarks/sentence_vectors.py`). *Halves*: of {found["passages"]:,} passages of two sentences
-from the English Wikipedia, which second sentence is nearest to a first one, and the other way
-round; chance is {100 / found["passages"]} %. *Senses*: the sense of a word in a sentence of
-CoarseWSD-20, by nearest centroid as above, but with the vector of the whole sentence, which does
-not know the word."""
+The tables compare the vectors of `/v1/embeddings` by pooling and by number of `dimensions`
+(`benchmarks/sentence_vectors.py`).
+
+- *Halves*: {found["passages"]:,} passages from the English Wikipedia have two sentences each. The
+  score is how often the sentence nearest to one half is the other half; chance is
+  {100 / found["passages"]} %.
+- *Senses*: the accuracy on CoarseWSD-20 by nearest centroid, as above, but with the vector of the
+  whole sentence instead of the word."""
     learned = """\
-The weights do most of the work, and `sif`, which lowers frequent words more, is the default. A mean
-covers the whole sentence anyway, so context adds nothing to it: static vectors with the same
-weights find a few more halves. Context improves the vector of a single word, as above."""
+The weights have the largest effect. `sif`, the default, reduces the weights of frequent words most.
+A mean covers the whole sentence, so context adds nothing to it: static vectors with the same
+weights find more halves. Context improves the vector of a single word, as above."""
     return [
         "## Vectors of sentences",
-        *paragraph(measured),
+        *measured.splitlines(),
         "",
         *table(("vectors, weights", "halves", "senses"), (_pooling_row(*one) for one in whole)),
         "",
         *paragraph(learned),
         "",
-        f"Fewer dimensions, {DEFAULT_POOLING}:",
+        f"By number of dimensions, for {DEFAULT_POOLING}:",
         "",
         *table(
             ("dimensions", "halves", "senses"),
@@ -326,18 +335,22 @@ def imported() -> list[str]:
     """Quality of imported files."""
     lines = [
         "## Imported vectors",
-        "Thousands of rows of published files, imported by `polyseme models import` with the",
-        "closed form. Measured as above, on the words and the pairs of WiC that the vocabulary",
-        "has (`benchmarks/imported.py`). No constant was chosen by these figures. With so few",
-        "words and pairs, differences of a point of accuracy, or of two on WiC, mean nothing.",
+        *paragraph(
+            """\
+These files have thousands of rows of published vectors, imported by `polyseme models import` with
+the closed form (`benchmarks/imported.py`). The scores are measured as above, on the words of
+CoarseWSD-20 and the pairs of WiC that are in the vocabulary. No constant was chosen by these
+scores. With so few words and pairs, differences of one point of accuracy, or of two points on WiC,
+are not significant."""
+        ),
     ]
     for name, file in benchmark("imported")["files"].items():
         pairs, coarse = file["wic_pairs"], file["coarsewsd_words"]
         lines += [
             "",
-            f"**{name}**: {file['words']} words, {file['dimension']} wide.",
-            f"{len(coarse)} of the words: {', '.join(coarse)}.",
-            f"WiC: {pairs['train']} pairs of train, {pairs['dev']} of dev.",
+            f"**{name}**: {file['words']} words of {file['dimension']} dimensions.",
+            f"CoarseWSD-20: {len(coarse)} words ({', '.join(coarse)}).",
+            f"WiC: {pairs['train']} pairs of the train set, {pairs['dev']} of the dev set.",
             "",
             *table(IMPORTED_HEAD, (_imported_row(*one) for one in file["systems"].items())),
         ]
@@ -358,15 +371,19 @@ def constants() -> list[str]:
     files = benchmark("imported-constants")["files"]
     lines = [
         "## Association by the vectors themselves",
-        "An imported file has no output vectors to compute association from. Instead, the",
-        "products of its vectors are used, without the direction of their mean ([decision",
-        "3](decisions/0003-closed-form.md)) and on one scale: `spread` is the standard deviation",
-        "of association over pairs of words. Form and spread were chosen by these figures on",
-        "SemCor and MASC, as above but on every occurrence of the words in each vocabulary. At",
-        "spread 0.2 no file is more than a quarter of a point below its best F1. The other forms",
-        "have this spread too, except `products, no scale`, which is 0.2·x_i·x_j. wiki-en: the",
-        "vectors of its first edition, treated like a file (`benchmarks/imported_constants.py`).",
-        "Nouns, F1 / pairs, AUC:",
+        *paragraph(
+            """\
+Association needs output vectors, which an imported file does not have. Instead, it is computed from
+the products of the vectors, without the direction of their mean, at the same scale for all files
+([decision 3](decisions/0003-closed-form.md)). The *spread* is the standard deviation of association
+over pairs of words. Form and spread were chosen by the scores below. They are measured on SemCor
+and MASC as above, but on every occurrence of the words in each vocabulary. With a spread of 0.2,
+the F1 of each file is at most a quarter of a point below its best. The other forms also have this
+spread, except `products, no scale`, which is 0.2·x_i·x_j. The column wiki-en has the vectors of the
+first edition, treated like an imported file (`benchmarks/imported_constants.py`)."""
+        ),
+        "",
+        "Each cell has the F1 of nouns and the AUC of pairs:",
         "",
     ]
     rows = []

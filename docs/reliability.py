@@ -16,11 +16,11 @@ HEAD = """\
 # Reliability
 
 `make reliability` measures this and writes `benchmarks/results/reliability.json`; `make docs`
-writes this page from it. It runs a real gunicorn with two workers and the bundled model; clients
-and service share the processors. `make test-all` runs the same tests fewer times, and also tests
-model folders that are damaged while they are served, full and read-only disks, logs that cannot be
-written, signals at every moment of a worker's life, and every request that the OpenAPI document
-allows or forbids (`tests/server`)."""
+writes this page from that file. The measurement runs gunicorn with two workers and the bundled
+model; clients and service share the processors. `make test-all` runs the same tests fewer times.
+It also tests model folders that are damaged while they are served, full and read-only disks, logs
+that cannot be written, signals at every stage of a worker, and valid and invalid requests generated
+from the OpenAPI document (`tests/server`)."""
 
 
 def reliability() -> str:
@@ -38,9 +38,9 @@ def reliability() -> str:
 
 def _faults(found: Document) -> list[str]:
     text = """\
-Clients on kept and on new connections send requests without pause while a fault happens. Each
-response is compared, bit for bit, with the expected one. A request is lost if its connection ends
-before the response. Goal: no lost requests except those inside a process that is killed.
+Clients on keep-alive and on new connections send requests without pause while a fault happens. Each
+response is compared, bit for bit, with the expected response. A request is lost if its connection
+ends before the response. The goal is to lose only requests that a killed process was computing.
 """
     rows = [
         [one["name"], f"{one['tried']:,}", _count(one), _lost(one)]
@@ -55,18 +55,20 @@ def _count(one: Document) -> str:
 
 
 def _lost(one: Document) -> str:
-    return f"{one['lost']}, inside it" if one["lost"] and "inside" in one else str(one["lost"])
+    in_worker = one["lost"] and "inside" in one
+    return f"{one['lost']}, in the killed worker" if in_worker else str(one["lost"])
 
 
 def _memory(soak: Document) -> list[str]:
     minutes = soak["seconds"] / 60
     text = f"""\
-{minutes:.3g} minutes of mixed requests (JSON, base64, npz, NDJSON, comparisons, traces, neighbors,
-embeddings, models, errors) at {soak["rate"]:,} a second: {soak["share"]:.0%} of the
-{soak["capacity"]:,} that the same clients reach without a pause. {soak["answered"]:,} responses,
-each compared; {soak["lost"]} lost. The memory of the master and its workers (PSS) grows by
-{soak["growth_percent"]} % from the first minute to the last, without mapped files, whose
-share depends on other processes. Goal: at most 2 %.
+Clients send mixed requests (JSON, base64, npz, NDJSON, comparisons, traces, neighbors, embeddings,
+models, errors) for {minutes:.3g} minutes. They send {soak["rate"]:,} requests per second,
+{soak["share"]:.0%} of the {soak["capacity"]:,} that they reach without pauses. All
+{soak["answered"]:,} responses were compared, and {soak["lost"]} requests were lost. From the first
+minute to the last, the memory of the master and its workers grows by {soak["growth_percent"]} %;
+the goal is at most 2 %. This is the PSS without mapped files, whose share depends on other
+processes.
 """
     picture = f"![memory under load](images/{PICTURE})"
     return ["## Memory", "", *paragraph(text), "", picture]
@@ -74,18 +76,18 @@ share depends on other processes. Goal: at most 2 %.
 
 def _hostile(hostile: Document) -> list[str]:
     text = f"""\
-{hostile["sent"]:,} requests of {hostile["kinds"]} kinds from a seeded generator
-(`tests/server/hostile.py`): malformed requests, false lengths, hidden second requests, bombs,
-paths, other protocols, flipped bits. Each gets a documented response or the end of its
-connection, no response repeats anything of a request, ordinary requests in between get correct
-responses, and no worker ends.
-In the second half, a worker grows by {hostile["grown_mb"]} MB at most; at the end it has
-{hostile["largest_mb"]:,} MB of private memory.
+A seeded generator (`tests/server/hostile.py`) sends {hostile["sent"]:,} requests of
+{hostile["kinds"]} kinds: malformed requests, false lengths, smuggled requests, compression bombs,
+path traversal, other protocols, flipped bits. Each request gets a documented response, or its
+connection is closed. No response repeats text of a request, ordinary requests in between get
+correct responses, and no worker exits. In the second half, the memory of a worker grows by at most
+{hostile["grown_mb"]} MB; at the end, a worker has at most {hostile["largest_mb"]:,} MB of private
+memory.
 """
     statuses = hostile["statuses"]
     rows = [[name, f"{count:,}"] for name, count in sorted(statuses.items()) if name != "ended"]
     ended = f"{statuses.get('ended', 0):,}"
-    rows.append(["the connection ended: no request, or an incomplete one", ended])
+    rows.append(["connection closed after no request or an incomplete one", ended])
     return ["## Hostile requests", "", *paragraph(text), "", *table(("response", "times"), rows)]
 
 

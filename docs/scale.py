@@ -28,7 +28,7 @@ HEAD = f"""\
 # A billion sentences
 
 `make docs` writes this page from `benchmarks/results/bulk.json`. The figures of one machine are
-measured; those of several machines are computed from them, for {ROWS:,} sentences."""
+measured, and those of several machines are computed from them, for {ROWS:,} sentences."""
 
 
 def scale() -> str:
@@ -47,8 +47,9 @@ def scale() -> str:
 
 def _measured(found: Document) -> list[str]:
     text = f"""\
-`polyseme bulk` with {found["workers"]} workers on two cores, over sentences of the English
-Wikipedia, one per line. Memory is the peak of all processes together (PSS).
+The table has the speed of `polyseme bulk` with {found["workers"]} workers on two cores. The input
+is sentences of the English Wikipedia, one per line. Memory is the peak of all processes together
+(PSS).
 """
     rows = [
         [
@@ -71,19 +72,20 @@ Wikipedia, one per line. Memory is the peak of all processes together (PSS).
 
 _LOOPS = {
     "plain": "one process, no output",
-    "settled": "one process, garbage collector tuned as in the workers",
-    "at once": "as many such processes at once as the command has workers",
-    "writing": "the same, and each writes its raw values and flushes them to disk",
+    "settled": "one process, with the garbage collector configured as in the workers",
+    "at once": "one such process for each worker, at the same time",
+    "writing": "the same, and each process writes its raw values and flushes them to disk",
 }
 
 
 def _loops(found: Document) -> list[str]:
     """Rates of loops over the engine."""
     text = f"""\
-For comparison, loops over the same engine, measured before and after. *Efficiency* is the command's
-rate divided by that of {found["workers"]} such loops; the goal is 0.9. Writing the contextual
-vectors of every token takes time even as raw values, without tokens and file format. The command's
-time includes starting its processes and reading the model; the loops' time does not.
+For comparison, the next table has loops over the same engine, measured before and after the
+command. *Efficiency* is the rate of the command divided by that of {found["workers"]} such loops;
+the goal is 0.9. Writing the contextual vectors of every token takes time even as raw values, as the
+last row shows. The time of the command includes starting its processes and reading the model; the
+time of the loops does not.
 """
     rows = []
     for loop, title in _LOOPS.items():
@@ -111,8 +113,9 @@ def _of_a_core(one: Document, found: Document) -> float:
 
 def _computed(found: Document) -> list[str]:
     text = f"""\
-Shards are independent: no worker waits for another, so rates grow with the number of cores as long
-as reading and writing keep up. A machine has {CORES} cores like those measured.
+Shards are independent, so no worker waits for another. Rates therefore grow with the number of
+cores as long as reading and writing keep up. The table assumes machines with {CORES} cores like
+those measured.
 """
     machines = {"one core": 1, "one machine": CORES, f"{MACHINES} machines": CORES * MACHINES}
     rows = []
@@ -121,7 +124,7 @@ as reading and writing keep up. A machine has {CORES} cores like those measured.
             rate = _of_a_core(one, found) * cores
             written = rate * _bytes(one)
             rows.append([f"{name}, {place}", f"{rate:,.0f}", _time(ROWS / rate), _size(written)])
-    head = ("output and place", "sentences/s", f"time for {ROWS:,}", "written a second")
+    head = ("output, machines", "sentences/s", f"time for {ROWS:,}", "written per second")
     return ["## Several machines", "", *paragraph(text), "", *table(head, rows)]
 
 
@@ -161,30 +164,32 @@ def _bounds(found: Document) -> Iterator[str]:
     yield (
         f"**Storage.** {ROWS:,} sentences take {_size(ROWS * _bytes(vectors))} as sentence vectors"
         f" and {_size(ROWS * each)} as contextual vectors of every token in float32, about half"
-        " with `--dtype float16`. A disk of 20 TB holds the first but not the second. If you need"
-        " vectors of tokens, compute them again at the speed above instead of storing them."
+        " with `--dtype float16`. A disk of 20 TB holds the sentence vectors, but not the"
+        " contextual vectors. If you need vectors of tokens, compute them again instead of storing"
+        " them."
     )
     yield (
-        f"**Network.** A machine of {CORES} cores writes {_size(machine)} a second of contextual"
-        f" vectors, {machine / 1e9 / LINK:.0%} of a link of 10 Gbit/s; {MACHINES} of them write"
-        f" {_size(machine * MACHINES)} a second, which few shared file systems sustain. Sentence"
-        " vectors are"
-        f" {_size(_of_a_core(vectors, found) * CORES * MACHINES * _bytes(vectors))} a second."
+        f"**Network.** A machine of {CORES} cores writes {_size(machine)} of contextual vectors per"
+        f" second, {machine / 1e9 / LINK:.0%} of a link of 10 Gbit/s. {MACHINES} machines write"
+        f" {_size(machine * MACHINES)} per second, which few shared file systems sustain. Of"
+        " sentence vectors, they write"
+        f" {_size(_of_a_core(vectors, found) * CORES * MACHINES * _bytes(vectors))} per second."
     )
     words, width = LARGE
     yield (
-        "**Memory.** The vectors are memory-mapped: one copy on a machine for all workers. The"
-        f" bundled model has {_size(_table_bytes())}; GloVe 840B, {words:,} words of {width}"
-        f" dimensions, {_size(words * width * FLOAT16)} in float16 or"
+        "**Memory.** The vectors are memory-mapped, so all workers of a machine share one copy. The"
+        f" bundled model has {_size(_table_bytes())}. GloVe 840B, {words:,} words of {width}"
+        f" dimensions, has {_size(words * width * FLOAT16)} in float16 or"
         f" {_size(words * width * FLOAT32)} in float32. {found['workers']} workers and their parent"
-        f" took {max(one['peak_pss_mb'] for one in found['cases'].values()):,} MB at most,"
-        " including shards in progress; this does not grow with the input."
+        f" used at most {max(one['peak_pss_mb'] for one in found['cases'].values()):,} MB,"
+        " including shards in progress. Memory does not grow with the input."
     )
     yield (
-        "**Scheduler.** A shard of 16,384 sentences is one task of some seconds; a billion"
-        f" sentences are {ROWS // 16_384:,} tasks, and {MACHINES} machines finish"
-        f" {_of_a_core(vectors, found) * CORES * MACHINES / 16_384:,.0f} of them a second, about"
-        " the limit of one Dask scheduler. Beyond that, split the input and run several."
+        "**Scheduler.** A shard of 16,384 sentences is one task of a few seconds, so a billion"
+        f" sentences are {ROWS // 16_384:,} tasks. {MACHINES} machines finish"
+        f" {_of_a_core(vectors, found) * CORES * MACHINES / 16_384:,.0f} tasks per second, about"
+        " the limit of one Dask scheduler. For more machines, split the input and run several"
+        " schedulers."
     )
 
 
@@ -201,9 +206,9 @@ def _transformer(found: Document) -> list[str]:
     words = ROWS * contextual["tokens_a_sentence"]
     theirs = words / transformer / 3600
     text = f"""\
-all-MiniLM-L6-v2 was measured on one of the same cores, in batches, without writing anything:
-{transformer:,} words a second (`benchmarks/engine.py`). BERT-base takes {BERT} times its
-arithmetic. At {PRICE} dollars for a core's hour, {ROWS:,} sentences take:
+On one of the same cores, all-MiniLM-L6-v2 computes {transformer:,} words per second in batches,
+without writing them (`benchmarks/engine.py`). BERT-base needs {BERT} times the arithmetic of
+all-MiniLM-L6-v2. At {PRICE} dollars per core-hour, {ROWS:,} sentences take:
 """
     systems = {
         "Polyseme, written to shards": ROWS / _of_a_core(contextual, found) / 3600,
@@ -214,5 +219,5 @@ arithmetic. At {PRICE} dollars for a core's hour, {ROWS:,} sentences take:
         [name, f"{hours:,.0f}", f"{hours * PRICE:,.0f}", f"{hours / CORES / MACHINES:,.1f}"]
         for name, hours in systems.items()
     ]
-    head = ("contextual vectors by", "hours of a core", "dollars", f"hours of {MACHINES} machines")
+    head = ("contextual vectors by", "core-hours", "dollars", f"hours of {MACHINES} machines")
     return ["## Compared with a transformer", "", *paragraph(text), "", *table(head, rows)]

@@ -25,20 +25,29 @@ FROM_VECTORS = {
 FROM_TEXT = {
     "static mean": "mean of static vectors",
     "text, without": "the service without HTTP",
-    "text, with attention": "the same, with attention",
+    "text, with attention": "the service without HTTP, with attention",
     "MiniLM": "all-MiniLM-L6-v2",
+}
+RATIOS = {
+    "with attention, to products": "engine, with attention / the matrix products alone",
+    "without, to products": "engine / the matrix products alone",
+    "without, to torch": "engine / the faster torch",
+    "text with attention, to MiniLM": "the service without HTTP, with attention / all-MiniLM-L6-v2",
+    "text with attention, to static mean": "the service without HTTP, with attention / mean of"
+    " static vectors",
 }
 
 
 def requests(found: Document) -> list[str]:
     """Requests a second beside a bare route."""
     text = f"""\
-`/v1/encode` of one sentence with static vectors, contextual vectors and attention, and a bare Flask
-route that reads the same body and returns as many prepared bytes. Both run under gunicorn as the
-service configures it: {found["workers"]} workers, {found["connections"]} kept connections,
-{found["rounds"]} rounds of {found["seconds"]} s, wrk on the same processors. Runs in which a
-worker had less than half of its share of the connections were repeated. Each cell has requests a
-second, and the median and the 99th percentile of the response time in milliseconds.
+The service encodes one sentence per request to `/v1/encode`, with static vectors, contextual
+vectors and attention. The bare route is a Flask route that reads the same body and returns as many
+prepared bytes. Both run under gunicorn in the configuration of the service, with {found["workers"]}
+workers and {found["connections"]} keep-alive connections, for {found["rounds"]} rounds of
+{found["seconds"]} s; wrk runs on the same processors. A run was repeated if a worker had less than
+half of its share of the connections. Each cell has requests per second, and the median and the 99th
+percentile of the response time in milliseconds.
 """
     head = ("words", "format", "KB", "service", "bare route", "ratio")
     rows = [
@@ -46,10 +55,10 @@ second, and the median and the 99th percentile of the response time in milliseco
         for words, kinds in found["words"].items()
         for kind, one in kinds.items()
     ]
-    picture = "![requests a second to those of a bare route](images/requests-per-second.svg)"
+    picture = "![requests per second, relative to a bare route](images/requests-per-second.svg)"
     steady = """\
-20 words in base64 at 8 and at 64 kept connections, shared among the workers as they come: one run
-after the other, with the lowest and the median.
+The next table has consecutive runs with sentences of 20 words in base64, at 8 and at 64 keep-alive
+connections. None of these runs was repeated.
 """
     names = ("connections", "requests/s of each run", "lowest to median", "highest p99, ms")
     runs = [
@@ -79,10 +88,10 @@ def _rate(one: Document) -> str:
 def stages(found: Document) -> list[str]:
     """Where the time of one request goes."""
     text = f"""\
-One client on one kept connection, sentences of {found["words"]} words, each request followed by
-one to the bare route: microseconds in the stages of the service, from `Server-Timing`, and until
-the client has the response. The rest is Flask, gunicorn, the network and the client. Medians of
-{found["requests"]:,} requests.
+One client on one keep-alive connection sends sentences of {found["words"]} words. A request to the
+bare route follows each request. The table has the microseconds of each stage of the service, from
+`Server-Timing`, and the time until the client has the response. *The rest* is Flask, gunicorn, the
+network and the client. All figures are medians of {found["requests"]:,} requests.
 """
     kinds = found["microseconds"]
     rows = [[title, *(one[name] for one in kinds.values())] for name, title in STAGES.items()]
@@ -102,13 +111,16 @@ def _rest(one: Document) -> int:
 
 def workers(found: Document) -> list[str]:
     """Requests a second of each kind of worker."""
+    rounds = found["rounds"]
     text = f"""\
-Gunicorn's workers at 20 words in base64, {found["workers"]} of them, {found["rounds"]} rounds of
-{found["seconds"]} s: clients on kept connections or on a new one for each request, and 54 clients
-beside 10 that take two seconds to send a request. Each cell has requests a second, and the median
-and the 99th percentile of the response time in milliseconds; of slow clients, the number of
-responses in all rounds. A kept connection stays with the worker that accepted it: the last column
-is the largest share of 64 connections at one worker, 0.5 if they are shared evenly.
+The table compares the worker classes of gunicorn with sentences of 20 words in base64,
+{found["workers"]} workers and {rounds} round{"s" if rounds > 1 else ""} of {found["seconds"]} s.
+The clients use keep-alive connections (*kept*) or a new connection for each request (*new*). In one
+case, 10 of 64 clients are slow: they take two seconds to send a request. Each cell has requests per
+second, and the median and the 99th percentile of the response time in milliseconds. *Slow clients
+served* is the number of responses to slow clients. A keep-alive connection stays with the worker
+that accepted it. *Largest share* is the largest fraction of 64 connections at one worker; 0.5 is
+even.
 """
     cases = list(next(iter(found["kinds"].values())))
     slow = next(case for case in cases if "slow" in case)
@@ -132,12 +144,12 @@ def _share(part: float) -> str:
 def engine(found: Document) -> list[str]:
     """Words a second on one core."""
     text = f"""\
-Contextual vectors of words a second on one core, the median of {found["rounds"]} rounds:
-sentences of 32 words one at a time, and 1,000 sentences of 5 to 60 words. The first rows start
-from static vectors. Torch computes the same layer with the same weights by
-`scaled_dot_product_attention`, agreeing to 10⁻⁵, in two ways, of which the faster is
-compared; it returns no attention. The other rows start from text. all-MiniLM-L6-v2 computes the
-1,000 sentences in batches of 32 of similar lengths, a part of them in each round.
+The table has words per second on one core, medians of {found["rounds"]} rounds, for sentences of 32
+words one at a time and for 1,000 sentences of 5 to 60 words. The rows up to torch start from static
+vectors, the others from text. Torch computes the same layer with the same weights by
+`scaled_dot_product_attention`, and its results agree to 10⁻⁵. It is measured in two ways, and the
+faster one is used in ratios; it returns no attention. all-MiniLM-L6-v2 computes the 1,000 sentences
+in batches of 32 of similar lengths, and only a part of them in each round.
 """
     sides = [found["sentences"][number] for number in SENTENCES]
     systems = FROM_VECTORS | FROM_TEXT
@@ -145,17 +157,21 @@ compared; it returns no attention. The other rows start from text. all-MiniLM-L6
         [title, *(f"{side['words_per_second'][name]:,}" for side in sides)]
         for name, title in systems.items()
     ]
-    ratios = [[name, *(side["ratios"][name] for side in sides)] for name in sides[0]["ratios"]]
+    ratios = [
+        [RATIOS.get(name, name), *(side["ratios"][name] for side in sides)]
+        for name in sides[0]["ratios"]
+    ]
     return [
         *("## The engine", *paragraph(text), ""),
-        *(*table(("words a second", *SENTENCES.values()), rates), ""),
+        *(*table(("words per second", *SENTENCES.values()), rates), ""),
         *(*table(("ratio", *SENTENCES.values()), ratios), ""),
         *_curve(found["lengths"]),
     ]
 
 
 def _curve(lengths: Document) -> list[str]:
-    head = ("words", *FROM_VECTORS.values(), "to the products", "with attention", "to torch")
+    head = ("words", *FROM_VECTORS.values())
+    head += ("engine / products", "with attention / products", "engine / torch")
     rows = [
         [
             length,
@@ -166,18 +182,19 @@ def _curve(lengths: Document) -> list[str]:
         ]
         for length, one in lengths.items()
     ]
-    picture = "![words a second by the length of the sentence](images/engine.svg)"
-    text = "Single sentences by length: words a second, and the engine's ratios."
+    picture = "![words per second by the length of the sentence](images/engine.svg)"
+    text = "Words per second and ratios of the engine, for single sentences by length:"
     return [text, "", *table(head, rows), "", picture, ""]
 
 
 def growth(found: Document) -> list[str]:
     """Time and memory by the length of a sentence."""
     text = f"""\
-One sentence from text to vectors on one core, in a separate process for each length, the median
-of {found["rounds"]}: milliseconds, growth of the process at its peak, and size of its arrays, in
-MB. The exponent is the slope in log-log from {found["fitted_from"]:,} tokens on: 1 if twice the
-tokens take twice as much, 2 if they take four times as much.
+One sentence is processed from text to vectors on one core, in a separate process for each length.
+The table has milliseconds, the growth of the process at its peak, and the size of the arrays in MB,
+all medians of {found["rounds"]} runs. The exponent is the slope in log-log from
+{found["fitted_from"]:,} tokens on: 1 if twice the tokens take twice as much, 2 if they take four
+times as much.
 """
     kinds, measures = found["tokens"], {"seconds": 1000, "peak_mb": 1, "arrays_mb": 1}
     titles = ("ms", "growth, MB", "arrays, MB")
@@ -203,15 +220,14 @@ def _digits(figure: float) -> str:
 def streams(found: Document) -> list[str]:
     """Time and memory of large and small batches."""
     text = f"""\
-Batches of sentences of 5 to 60 words to a service with one worker, the median of
-{found["rounds"]}: milliseconds a sentence until the last byte of the response, and the peak
-memory of the worker in MB. NDJSON is streamed; other formats are completed before they
-are sent, up to `max_answer_bytes`. Batches of 1,000 and 10,000 go to a new service after a batch of
-100.
+Batches of sentences of 5 to 60 words are sent to a service with one worker. The table has the
+milliseconds per sentence until the last byte of the response, and the peak memory of the worker in
+MB, all medians of {found["rounds"]} runs. Batches of 1,000 and 10,000 are sent to a new service,
+after a batch of 100.
 """
     counts = ("100", "1000", "10000")
     head = ("format", "MB of 10,000", *(f"ms, {int(n):,}" for n in counts))
-    head += (*(f"memory, {int(n):,}" for n in counts), "ratio of the last two")
+    head += (*(f"memory, {int(n):,}" for n in counts), "memory, 10,000 to 1,000")
     rows = [
         [
             *(kind, f"{one['10000']['answer_mb']:,.0f}"),

@@ -32,14 +32,14 @@ def training_runs(records: Sequence[Record], *, pictured: bool) -> list[str]:
     head += ["CoarseWSD-20 F1", "WiC dev"] if measured else []
     rows = [_row(one, shown, measured=measured) for one in records]
     text = """\
-Each row is one run of `polyseme train` with its scores on held-out lemmas, before and after: the
-area under the curve of the cosine over pairs of occurrences, and macro-F1 of the nearest
-centroid. Runs with other data hold out other lemmas, or pseudo-words without tags, so only rows
-with the same scores before training are of the same lemmas. The configurations are in
+Each row is one run of `polyseme train`, with its scores on held-out lemmas before and after
+training: the area under the curve of the cosine over pairs of occurrences, and the macro-F1 of the
+nearest centroid. Runs with other data have other held-out lemmas, or pseudo-words if they have no
+tags. Compare only rows with the same scores before training. The configurations are in
 `models/results/training-*.json`.
 """
     constant = _constant(records, shown)
-    told = f" In all of them: {constant}." if constant else ""
+    told = f" In all runs: {constant}." if constant else ""
     lines = ["## Training runs", *paragraph(text.strip() + told), "", *table(head, rows)]
     if pictured:
         lines += ["", "![learning curves of the runs](images/learning-curves.svg)"]
@@ -94,8 +94,8 @@ def not_helpful(tried: Sequence[Record] | None) -> list[str]:
     return [
         "## What did not help",
         *paragraph(
-            "Ideas that were tried and not used. Each was measured once, by scripts that are not"
-            " kept here, and recorded by hand; differences below a point may be chance."
+            "These ideas were tried and are not used. Each was measured once, by scripts that are"
+            " not in the repository. Differences below one point may be chance."
         ),
         "",
         *table(("tried", "measured by", "without", "with"), rows),

@@ -67,10 +67,10 @@ def _document(name):
 ROWS = {
     "most frequent sense": "most-frequent",
     "static vector": "static",
-    "mean of context vectors": "mean",
-    "attention without projections": "parameter-free",
+    "plain mean of the context": "mean",
+    "parameter-free attention": "parameter-free",
     "random projections": "random",
-    "closed-form projections": "closed-form",
+    "closed form": "closed-form",
     "closed form without association": "no-association",
     "without association": "no-association",
     "without informativeness": "no-informativeness",
@@ -162,7 +162,7 @@ def test_runs_are_named_by_the_settings_in_which_they_differ():
     assert rows[0] == "| run | heads | AUC | macro-F1 |"
     assert rows[2] == "| one head | 1 | 61.17 → 62.5 | 72.13 → – |"
     assert rows[3] == "| two heads | 2 | 61.17 → 63.25 | 72.13 → – |"
-    assert "In all of them: steps 300, seed 1." in " ".join(lines)
+    assert "In all runs: steps 300, seed 1." in " ".join(lines)
     assert lines[-1].endswith("(images/learning-curves.svg)")
     assert training_runs([], pictured=True) == []
 
@@ -248,12 +248,12 @@ EXPLAINED = {
 
 def test_the_explanation_table_has_heads_and_controls():
     text = "\n".join(attention_explained(EXPLAINED))
-    assert "| what ranks the words | flips, AUC | evidence, AUC |" in text
+    assert "| ranking | flips, AUC | evidence, AUC |" in text
     assert "| uniform | 50.0 ± 0.5 | 49.5 ± 0.5 |" in text
     assert "| all heads |  | 1.5 ± 0.5 | 0.25 ± 0.5 |" in text
     assert "| head 2 | 0.0 ± 0.5 |  |  |" in text
     assert text.count("| head 1 | 30.0 ± 0.5 |") == 1
-    assert "of 71.5 % of" in text
+    assert "71.5 % of these occurrences" in text.replace("\n", " ")
     assert attention_explained(None) == []
 
 

@@ -53,7 +53,7 @@ def test_the_quality_in_the_manifest_is_drawn(open_page: Open, client) -> None:
 
 def test_the_caption_says_that_quality_is_from_the_manifest(open_page: Open) -> None:
     said = open_page("#models").page.locator("figcaption").text_content()
-    assert said.endswith("does not check that a model was not trained on these sets.")
+    assert said.endswith("does not check whether a model was trained on these data sets.")
 
 
 def test_opening_the_details_keeps_the_focus(open_page: Open) -> None:

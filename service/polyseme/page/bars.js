@@ -7,13 +7,13 @@ import { fitTexts, maxTextWidth, short } from "./text.js";
 const { scaleLinear } = globalThis.d3;
 const ROW = 24;
 const FONT = 12;
-/** The maximum width of the words, as a fraction of the chart's. */
+/** The maximum width of the words, as a fraction of the width of the chart. */
 const MAX_WORDS = 0.6;
 
 /**
- * Return a bar chart of `[{word, value, text}]`, `width` pixels wide; `text` is the value with two decimals
- * by default. With `onpick(word)` the rows are buttons, and row `stop` is the tab stop. `name` is the
- * accessible name.
+ * Return a bar chart of `[{word, value, text}]`, `width` pixels wide, with the accessible name `name`. The
+ * default `text` is the value with two decimals. With `onpick(word)`, the rows are buttons and row `stop` is
+ * the tab stop.
  */
 export function bars(rows, { width, name, onpick, stop = 0 }) {
   const labels = fitTexts(rows.map(({ word }) => word), FONT, width * MAX_WORDS - 12);

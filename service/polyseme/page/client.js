@@ -47,7 +47,7 @@ export class ServiceError extends Error {
 /** Return the error for a response in a form that this page does not expect. */
 export const unreadableResponse = () => new ServiceError({
   detail: "The response of the service cannot be read.",
-  hint: "The service may be another version than this page. Reload the page.",
+  hint: "The service may have been updated since this page was loaded. Reload the page.",
 });
 
 /** Return the URL of a path of the service. It is relative to the page, which a proxy may serve under a prefix. */

@@ -1,7 +1,8 @@
 /**
- * Colors of numbers and of categories, for the light and the dark theme. Lightness changes along each ramp,
- * so that it can be read without hue; the diverging ramp runs from orange to blue, which people with color
- * vision deficiencies can distinguish. Category colors follow Okabe and Ito; a letter or shape goes with each.
+ * Colors of numbers and of categories, for the light and the dark theme. Lightness changes along each ramp, so
+ * that it can be read without hue. The diverging ramp runs from orange to blue, which people with color vision
+ * deficiencies can distinguish. The category colors are those of Okabe and Ito; categories also differ in a
+ * letter or a shape.
  */
 
 import { stored } from "./client.js";

@@ -5,8 +5,9 @@ import { fetchText } from "./client.js";
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * Create an HTML element. An attribute that is a function becomes a listener (`onclick`), and `true` an
- * empty attribute; `null`, `undefined` and `false` set no attribute. Text children are never markup.
+ * Create an HTML element. The value of an attribute may be a function, which becomes an event listener
+ * (`onclick`), or `true` for an empty attribute; `null`, `undefined` and `false` set no attribute. A text
+ * child is never parsed as markup.
  */
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
@@ -29,7 +30,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** Return an id that no other element has. */
+/** Return a unique id. */
 export function uniqueId(stem) {
   counter += 1;
   return `${stem}-${counter}`;
@@ -77,7 +78,7 @@ export function caseField(page) {
   };
 }
 
-/** Return the select box for `k`: its `element` and `show(k)`. It lists the `usual` counts and the address's. */
+/** Return the select box for `k`: its `element` and `show(k)`. It lists the `usual` counts and that in the address. */
 export function countField(page, label, usual) {
   const select = selectBox([], "", (k) => page.update({ k }));
   // Text that is not a number comes last.
@@ -93,7 +94,7 @@ export function countField(page, label, usual) {
 
 const SHARES = ["0", "0.2", "0.5", "1", "2", "4"];
 
-/** Return the select box for `share`: its `element` and `show(share)`. It lists the address's share as well. */
+/** Return the select box for `share`: its `element` and `show(share)`. It also lists the share in the address. */
 export function shareField(page) {
   const select = selectBox([], "", (share) => page.update({ share }));
   return {
@@ -131,7 +132,7 @@ export function modelField(page) {
   };
 }
 
-/** Return the request fields `model` and `case` of a view's state, without those at their default. */
+/** Return the request fields `model` and `case` of a view's state, without default values. */
 export function modelAndCase(state) {
   return {
     ...(state.model && { model: state.model }),
@@ -155,7 +156,7 @@ export function listModels() {
   return models;
 }
 
-/** Request the models again next time: another key may be allowed to list them. */
+/** Request the models again on the next call, because another API key may allow it. */
 export function forgetModels() {
   models = null;
 }
@@ -196,7 +197,7 @@ export function download(name, content, type) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-/** Copy text; return whether the browser allows it. Over plain HTTP, it does so on localhost only. */
+/** Copy text; return whether the browser allows it. Browsers allow it over HTTPS and on localhost. */
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);

@@ -138,7 +138,7 @@ function errorNotice({ message, hint, errors, status }, { path, body }) {
   ].filter(Boolean);
 }
 
-/** Return a sentence as text and `code` elements for what is in backticks. */
+/** Return a sentence as text, with a `code` element for each part in backticks. */
 const withCode = (text) => text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 
 function keyForm() {

@@ -59,8 +59,8 @@ export class Readout {
   }
 
   /**
-   * Show text and elements. `announce` is false for instructions, and if the focused control already
-   * announces the same text.
+   * Show text and elements. `announce` is false for instructions, and for text that the focused control
+   * already announces.
    */
   show(parts, announce = true) {
     const line = h("p", {}, parts);

@@ -39,7 +39,7 @@ export function joinNames(names) {
   return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
 
-/** The maximum number of graphemes of a word in a figure, and in a sentence. */
+/** The maximum number of graphemes of a word in figures and in sentences. */
 const MAX_IN_FIGURE = 120, MAX_IN_SENTENCE = 40;
 const context = document.createElement("canvas").getContext("2d");
 const segmenter = new Intl.Segmenter();
@@ -55,7 +55,7 @@ export function maxTextWidth(texts, size) {
   return texts.reduce((widest, text) => Math.max(widest, context.measureText(text).width), 0);
 }
 
-/** Return the texts, those wider than `limit` pixels shortened with an ellipsis. */
+/** Return the texts. A text wider than `limit` pixels is shortened and ends with an ellipsis. */
 export function fitTexts(texts, size, limit) {
   context.font = font(size, 700);
   const fits = (text) => context.measureText(text).width <= limit;
@@ -75,7 +75,7 @@ export function shorten(text, limit = MAX_IN_SENTENCE) {
   return parts.length > limit ? `${parts.slice(0, limit - 1).join("")}…` : text;
 }
 
-/** Return the first `limit` graphemes of a text; the rest, which may be long, is not segmented. */
+/** Return the first `limit` graphemes of a text, without segmenting the rest. */
 function graphemes(text, limit) {
   const parts = [];
   for (const { segment } of segmenter.segment(text)) {

@@ -44,7 +44,7 @@ export const VIEWS = {
 /** Old names of views, for bookmarked addresses. */
 const OLD_NAMES = { look: "attention", neighbours: "neighbors" };
 
-/** Return the name of the view that an address names; that of the first view for an unknown name. */
+/** Return the name of the view in an address, or the first view's if the address has an unknown name. */
 export function viewNamed(name) {
   if (Object.hasOwn(VIEWS, name)) return name;
   return Object.hasOwn(OLD_NAMES, name) ? OLD_NAMES[name] : FIRST;

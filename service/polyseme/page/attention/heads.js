@@ -1,4 +1,4 @@
-/** The choice of layer and head: select boxes, colors of heads, and small pictures. */
+/** The controls for layer and head: select boxes, the colors of the heads, and thumbnails. */
 
 import { largest, pixels } from "./heatmap.js";
 import { categoryColor } from "../colors.js";
@@ -37,7 +37,7 @@ export class HeadControls {
     this.boxes = [];
   }
 
-  /** Update the controls. `chosen` is the heads in the address, such as `0,2`; empty means all. */
+  /** Update the controls. `chosen` lists the heads in the address, such as `0,2`; empty means all. */
   show({ layers, heads }, { layer, head, lines, chosen }) {
     for (const button of this.pictures) {
       button.setAttribute("aria-pressed", (button.dataset.picture === "lines") === lines);
@@ -78,7 +78,7 @@ export class HeadControls {
       swatch: h("span", { class: "swatch" }),
     }));
     this.legend.replaceChildren(
-      h("legend", {}, "Heads, from left to right in the squares"),
+      h("legend", {}, "Heads, in the order of the squares"),
       ...this.boxes.map(({ box, swatch }, i) => h("label", {}, box, swatch, `Head ${i}`)),
     );
   }
@@ -136,7 +136,7 @@ export class Thumbnails {
   }
 }
 
-/** Reduce weights to at most MAX_SIDE rows and columns: the maximum of the cells that share a pixel. */
+/** Reduce weights to at most MAX_SIDE rows and columns; a pixel has the maximum of its cells. */
 function maxPooled(rows) {
   if (rows.length <= MAX_SIDE) return rows;
   const pixel = (i) => Math.floor((i * MAX_SIDE) / rows.length);

@@ -6,7 +6,7 @@ import { decimals, fitTexts, font, maxTextWidth, short } from "../text.js";
 
 const { max, rgb } = globalThis.d3;
 
-/** Cells are up to MAX_CELL pixels if the heatmap stays under MAX_SIDE, else up to CELL. */
+/** Cells are at most MAX_CELL pixels wide if the heatmap stays under MAX_SIDE, else at most CELL. */
 const CELL = 34, MAX_CELL = 64, MAX_SIDE = 660;
 /** The minimum size of a cell that shows its weight. */
 const MIN_NUMBERED_CELL = 30;
@@ -120,7 +120,7 @@ export function canvasHeatmap(words, rows, width) {
   return { drawing, layout, highlight() {} };
 }
 
-/** Return a canvas with one pixel for each weight; `maxWeight` has the last color of the ramp. */
+/** Return a canvas with one pixel for each weight; weight `maxWeight` gets the last color of the ramp. */
 export function pixels(rows, maxWeight) {
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = rows.length;
@@ -208,9 +208,10 @@ const PAGE = 10;
  */
 export class HeatmapCursor {
   /**
-   * `layout` is the heatmap's, `name` the accessible name. For a cell `at`, `{row, column}`: `describe(at)`
-   * returns its text; `onpoint(at, announce)` is called for the pointed or current cell, with `announce` false
-   * if the focused grid announces it; `onmove(at)` for the target of a key; `onpick(at)` for a click or Enter.
+   * `layout` is the layout of the heatmap and `name` its accessible name. The functions get a cell `at`,
+   * `{row, column}`: `describe` returns its text, `onmove` is called when a key moves the cursor, `onpick` on a
+   * click or Enter, and `onpoint(at, announce)` for the pointed or current cell. `announce` is false if the
+   * focused grid announces the cell.
    */
   constructor({ layout, name, describe, onpoint, onmove, onpick }) {
     Object.assign(this, { layout, describe, onpoint, onmove, onpick });

@@ -17,8 +17,8 @@ const MAX_WORDS = 150;
 const PAGE = 10;
 
 /**
- * Draw the lines of `heads`, `[{head, rows}]` with `mean` or a number as head. Return the `drawing`,
- * `highlight(row)`, which shows the lines of one query token (null: of all), and the layout for QueryList.
+ * Draw the lines of `heads`, `[{head, rows}]`, where `head` is a number or `mean`. Return the `drawing`, the
+ * layout for QueryList, and `highlight(row)`, which shows the lines of one query token, or all if `row` is null.
  */
 export function linesDrawing(words, heads, width) {
   const layout = layoutOf(words, heads, width);

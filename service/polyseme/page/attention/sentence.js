@@ -4,7 +4,7 @@ const LETTER = /[\p{L}\p{N}]/u;
 const RIGHT_TO_LEFT = /^\P{L}*[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}]/u;
 
 export class EncodedSentence {
-  /** `response` is that of `POST v1/encode` for one sentence, `text` the sentence. */
+  /** `response` is the response of `POST v1/encode` for one sentence, and `text` is the sentence. */
   constructor(response, text) {
     const [{ tokens, static: statics, contextual, attention }] = response.results;
     Object.assign(this, { tokens, statics, contextual, attention, text, usage: response.usage });
@@ -32,7 +32,7 @@ export class EncodedSentence {
     return parseIndex(text, this.heads) ?? "mean";
   }
 
-  /** Return a sentence about a layer or head in an address that the model does not have, else "". */
+  /** Return a message if the model does not have the layer or head in the address, else "". */
   missing({ layer, head }) {
     const range = (name, count) => (count === 1 ? `one ${name}` : `${name}s 0 to ${count - 1}`);
     const sentences = [];

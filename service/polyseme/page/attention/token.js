@@ -99,7 +99,7 @@ const STEPS = 24;
 
 /**
  * Draw `[{name, vector}]` as strips, `width` pixels wide. Return the `drawing`, and a `slider` over it for the
- * pointer and the arrow keys. `onpoint(sentence, announce)` is called with a sentence about a dimension;
+ * pointer and the arrow keys. `onpoint(sentence, announce)` is called with a description of the dimension;
  * `announce` is false if the focused slider announces it.
  */
 function strips(vectors, { width, label, onpoint }) {

@@ -12,8 +12,8 @@ const COUNTS = ["3", "5", "8", "12", "20"];
 
 export class CompareForm {
   /**
-   * `page` is the object that the view is built with. `tokenize(texts)` resolves to the tokens of each text
-   * (null if the service rejects it), or to undefined if the form called it again in the meantime.
+   * `page` is the object that the view is built with. `tokenize(texts)` resolves to the tokens of each text, with
+   * null for a text that the service rejects. It resolves to undefined if the form called it again in the meantime.
    */
   constructor(page, tokenize) {
     this.page = page;
@@ -206,7 +206,7 @@ class OccurrenceField {
     this.occurrence = occurrence;
   }
 
-  /** Record the occurrence that the typed sentence was read as; its word may differ from the chosen word. */
+  /** Record the occurrence that was read from the typed sentence; its word may differ from the chosen word. */
   markRead(occurrence) {
     this.shown = occurrence.text;
     this.derived = occurrence;

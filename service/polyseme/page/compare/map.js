@@ -18,8 +18,8 @@ const KINDS = [
 ];
 
 /**
- * Draw the map of `points`, `width` pixels wide; `words` are the occurrences'. `onpoint(name)` is called for
- * a pointed or focused point, `onpick(word)` for a chosen neighbor.
+ * Draw the map of `points`, `width` pixels wide; `words` are the words of the occurrences. `onpoint(name)` is
+ * called for a pointed or focused point, `onpick(word)` for a chosen neighbor.
  */
 export function mapDrawing(points, { width, words, onpoint, onpick }) {
   const { items, height: top } = legend(points, words, width);
@@ -74,7 +74,7 @@ function frame(points, width) {
   };
 }
 
-/** Draw an arrow from each static to its contextual vector. */
+/** Draw an arrow from the static to the contextual vector of each occurrence. */
 function shiftArrows(placed) {
   const of = (kind, i) => placed.find((point) => point.kind === kind && point.owners.includes(i));
   const all = [...new Set(placed.filter(isOccurrence).flatMap(({ owners }) => owners))];
@@ -122,7 +122,7 @@ function pointElement(point, label, { width, onpoint, onpick }) {
   );
 }
 
-/** Draw a label. One without a free position is shown only if its point is hovered or focused. */
+/** Draw a label. A label without a free position is shown only if its point is hovered or focused. */
 function labelElement(point, label, width) {
   const text = withLabel(point).label;
   const inward = point.x > width / 2;
@@ -214,8 +214,8 @@ function letterElement(i) {
 const LABEL_HEIGHT = 14;
 
 /**
- * Return a position `{x, y, anchor}`, or null, for the label of each point `{x, y, r, label, bold}`; the most
- * important come first. Labels do not overlap points, `lines` or each other, and stay inside the frame.
+ * Return a position `{x, y, anchor}`, or null, for the label of each point `{x, y, r, label, bold}`. Labels do
+ * not overlap points, `lines` or each other, and stay inside the frame. Earlier points are placed first.
  */
 function placeLabels(points, { width, height, lines }) {
   const taken = [

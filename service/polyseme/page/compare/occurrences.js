@@ -29,7 +29,7 @@ export function parseOccurrences(json) {
   return [...rows, ...missing].map(([text, word, nth = 0]) => ({ text, word, nth }));
 }
 
-/** Return the index of an occurrence's token, found in the same way as by the service, or −1. */
+/** Return the index of the token of an occurrence, or −1. The service finds it in the same way. */
 export function tokenIndex({ word, nth }, tokens) {
   const matching = (test) => tokens.flatMap((token, i) => (test(token.text) ? [i] : []));
   const exact = matching((text) => text === word);
@@ -48,7 +48,7 @@ const equalWords = (a, b) => a.toLowerCase() === b.toLowerCase();
 /**
  * Return the word to compare in an edited sentence: the chosen word if the sentence contains it, else the
  * word that replaced it, else a word of another occurrence, else the longest word. `before` is the tokens
- * before the edit.
+ * of the sentence before the edit.
  */
 export function keepWord(chosen, tokens, { before = [], others = [] } = {}) {
   if (!tokens.length) return chosen;

@@ -8,10 +8,10 @@ const TITLE = 24, HEAD = 22, GAP = 40;
 /** The minimum width of a cell for a number with its leading 0. */
 const MIN_FULL_NUMBER = 38;
 const MAX_CELL = 84, MAX_ROW = 40;
-/** The width of a row's label without its word. */
+/** The width of a row label that has no word. */
 const LETTER = 26;
 
-/** Draw matrices of cosines, `panels` as `[title, rows]`, in `width` pixels; `words` are the occurrences'. */
+/** Draw the matrices of cosines `panels`, `[title, rows]`, `width` pixels wide; `words` are the compared words. */
 export function similarityMatrices(panels, words, width) {
   const count = words.length;
   // The matrices are side by side if the numbers fit.
@@ -28,7 +28,7 @@ export function similarityMatrices(panels, words, width) {
     "svg",
     {
       class: "similarity", viewBox: `0 0 ${width} ${total}`, width, height: total,
-      role: "img", "aria-label": "Cosines of every pair of occurrences, static and in context; as a table below",
+      role: "img", "aria-label": "Cosines of every pair of occurrences, static and in context; tables are below",
     },
     panels.map(([title, cosines], i) =>
       s("g", { transform: `translate(${offsets[i].join(" ")})` }, panel(title, cosines, words, { left, cell, row }))),
@@ -126,14 +126,14 @@ function changeSentence(pairs, all) {
   if (!last.drop) return ` Context does not change any pair${which}.`;
   return first.drop < 0
     ? ` Context brings all pairs${which} closer, ${last.name} most: ${last.numbers}`
-    : ` Context separates no pair${which} and brings ${last.name} closer most: ${last.numbers}`;
+    : ` Context separates no pair${which}. It brings ${last.name} closer than any other: ${last.numbers}`;
 }
 
 const PAIR = /^Occurrences (\d+) and (\d+) (.*)$/s;
-/** The end of the service's note on a pair with equal static vectors, and the end if contextual vectors are equal too. */
+/** The end of the note of the service on equal static vectors, and its replacement for equal contextual vectors. */
 const DIFFERENT = "and only context tells them apart", EQUAL = "and context does not tell them apart either";
 
-/** Return the service's notes with letters instead of numbers; equal notes of overlapping pairs are merged. */
+/** Return the notes with letters for numbers. Equal notes on pairs that share an occurrence are merged. */
 export function notesWithLetters({ notes, contextual_similarity: after }) {
   const groups = [];
   const others = [];

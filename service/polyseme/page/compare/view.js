@@ -113,8 +113,8 @@ class CompareView {
     const [first, second] = response.map.explained_variance_ratio;
     this.map.caption.textContent = "The first two principal components of the unit vectors, with"
       + ` ${percent(first + second)} of their variance.${this.state.share ? ""
-        : " Each contextual vector is drawn at the point from which its neighbors are searched, slightly closer to"
-        + " the static vector."}`;
+        : " The neighbors of a contextual vector are searched from a point slightly closer to the static vector; the"
+        + " map shows that point."}`;
     this.pointed.replaceChildren();
     const points = mapPoints(response);
     if (!points.length) return this.map.show(null);
@@ -188,7 +188,7 @@ function quotation(text, { start, end }) {
   );
 }
 
-/** Return words with bars in the color of occurrence i; `link(word)` returns addresses, `both` is the words in both lists. */
+/** Return words with bars in the color of occurrence i. `both` is the words in both lists; `link(word)` is an address. */
 function wordList(rows, { i, both, link, wide }) {
   return h("ol", { class: wide ? "near wide-words" : "near" }, rows.map(({ word, value }) => {
     const bar = h("span", { class: "near-bar" });

@@ -15,8 +15,8 @@ class ModelsView {
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-models", this.results);
     this.figure = new Figure("polyseme-quality", "Measured quality");
-    this.figure.caption.textContent = "How well the contextual vectors separate senses, in percent. The values are from"
-      + " each model's manifest. The service does not check that a model was not trained on these sets.";
+    this.figure.caption.textContent = "How well the contextual vectors separate senses, in percent. The values come from"
+      + " each model's manifest. The service does not check whether a model was trained on these data sets.";
     this.cards = h("div", { class: "models" });
     this.results.append(this.cards, this.figure.element, this.exchange.source);
     this.element = h(
@@ -26,8 +26,8 @@ class ModelsView {
         "div",
         { class: "intro" },
         h("h2", {}, "Models"),
-        h("p", {}, "The models that this service has loaded. A request names one in ", h("code", {}, "model"),
-          "; without it, the default model is used."),
+        h("p", {}, "The models that this service has loaded. The field ", h("code", {}, "model"),
+          " of a request selects one; without it, the service uses the default model."),
       ),
       this.exchange.problem,
       this.results,
@@ -122,8 +122,8 @@ function summary(model) {
 const SETS = { coarsewsd: "CoarseWSD-20", wic: "WiC" };
 
 /**
- * Return the percentages of a manifest, `{coarsewsd: {accuracy: 93.5}}`, as `[name, value]`. The name starts
- * with the measure, because a narrow screen cuts off the end.
+ * Return the percentages of a manifest, `{coarsewsd: {accuracy: 93.5}}`, as `[name, value]`. The measure is
+ * first in the name, because narrow screens cut off the end of names.
  */
 function measuresOf(quality) {
   return Object.entries(quality ?? {}).flatMap(([set, measures]) =>

@@ -6,7 +6,7 @@ import { signedColor, textColorOn, weightColor } from "../colors.js";
 import { h, uniqueId } from "../elements.js";
 import { decimals } from "../text.js";
 
-/** Widths in pixels: of a digit, of a cell's padding, and the maximum of a word in a column's head. */
+/** Widths in pixels: a digit, the padding of a cell, and the widest word in a column's head. */
 const DIGIT = 7.5, PADDING = 15, MAX_WORD = 96;
 
 export class StepCard {
@@ -92,7 +92,7 @@ export class StepCard {
     if (target.row !== null) this.top = scrolled(target.row, part.top, part.height);
   }
 
-  /** Return the width of a column in pixels: the maximum of its numbers, its word and its printed numbers. */
+  /** Return the width of a column in pixels: that of the widest of its numbers, its word and its printed numbers. */
   #cellWidth() {
     const { printed } = this.view;
     const { words, columnNames } = this.matrix;
@@ -104,7 +104,7 @@ export class StepCard {
     return Math.max(number, word, texts.length ? (maxLength(texts) + 2) * DIGIT : 0);
   }
 
-  /** Return the number of decimals; the mask has none. */
+  /** Return the number of decimals; it is 0 for the mask. */
   #digits() {
     return this.name === "visible" ? 0 : this.view.digits;
   }

@@ -8,8 +8,8 @@ const TOLERANCE = 1e-9;
 
 /**
  * Return the derivation `{parts, symbols, sum, note, computed, given, differs}` of a cell. A part is
- * `{name, row, column}`, for some steps with `query` or `head`; null means all. `sum` is `{kind, …}` for
- * `derivation_text.js`; null if only the formula is known.
+ * `{name, row, column}`, where null means all; some parts also have `query` or `head`. `sum` is `{kind, …}` for
+ * `derivation_text.js`, or null if only the formula is known.
  */
 export function derive(trace, cell, head) {
   const found = (RULES[cell.name] ?? otherStep)(trace, cell, head);
@@ -278,7 +278,7 @@ const NOTES = {
   position: () => "Computed from the word's position in the sentence.",
 };
 
-/** Derive a step that is given, or whose arithmetic is not written out. */
+/** Derive a number that is given, or a number for which only the formula is shown. */
 function otherStep(trace, cell) {
   const { name, row, column } = cell;
   const symbols = trace.formula(name);

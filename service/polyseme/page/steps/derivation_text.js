@@ -8,8 +8,8 @@ const MAX_TERMS = 8, FIRST_TERMS = 4;
 const TINY = 1e-4, HUGE = 1e12;
 
 /**
- * Format a number with at most `digits` decimals, but at least two significant digits, and no trailing
- * zeros; a tiny or huge number with a power of ten.
+ * Format a number with at most `digits` decimals, at least two significant digits and no trailing zeros. A tiny
+ * or huge number is written with a power of ten.
  */
 function formatNumber(number, digits) {
   const size = Math.abs(number);

@@ -12,11 +12,11 @@ const WEIGHTS = ["query", "key", "value", "output"];
 const POINTER = /^\/(?:weights\/)?(\w+)/;
 
 export class StepEditor {
-  /** `onchange(request, sentence)` is called with a valid request, or with null and a sentence about the error. */
+  /** `onchange(request, message)` is called with a valid request, or with null and an error message. */
   constructor(onchange) {
     this.notify = onchange;
     this.fields = new Map();
-    /** The other matrices, by kind, while the request starts from one kind. */
+    /** The matrices of the kind that the request does not start from, by kind. */
     this.kept = {};
     this.words = h("div", { class: "buttons token-names", role: "group", "aria-label": "Words" });
     this.kind = selectBox([["embeddings", "embeddings"], ["projected", "queries, keys, values"]], "embeddings",
@@ -147,7 +147,7 @@ export class StepEditor {
     this.#change({ ...this.request, heads });
   }
 
-  /** Start from embeddings, or from queries, keys and values; keep the other matrices for the way back. */
+  /** Start from embeddings, or from queries, keys and values; keep the other matrices for switching back. */
   #startFrom(kind) {
     const { tokens, heads, scale, ...matrices } = this.request;
     this.kept[matrices.embeddings ? "embeddings" : "projected"] = matrices;
@@ -162,7 +162,7 @@ export class StepEditor {
     this.notify(request);
   }
 
-  /** Mark the matrices that the service's errors name. */
+  /** Mark the matrices named in the service's errors. */
   markErrors(errors) {
     for (const { pointer, message } of errors) {
       const name = POINTER.exec(pointer)?.[1];
@@ -184,7 +184,7 @@ function withMatrix(request, name, rows) {
   return { ...request, weights: { ...request.weights, [name]: rows } };
 }
 
-/** Return the request with a weight added, as an identity of the required shape, or removed. */
+/** Return the request with a weight removed, or added as an identity matrix of the required shape. */
 function withWeight(request, name, on) {
   const { [name]: _, ...others } = request.weights ?? {};
   const d = request.embeddings[0].length;
@@ -217,8 +217,9 @@ function withTokens(request, count) {
 }
 
 /**
- * Return the request with `by` columns added to a matrix (or removed), and with matching matrices resized:
- * embeddings and the rows of the weights, `query` and `key`, `value` and the rows of `output`, queries and keys.
+ * Return the request with `by` columns added to a matrix, or removed from it if `by` is negative. The matrices
+ * that must match are resized too: embeddings and the rows of the weights, `query` and `key`, `value` and the
+ * rows of `output`, queries and keys.
  */
 function withColumns(request, name, by) {
   const count = width(request, name) + by;

@@ -13,7 +13,7 @@ const LABEL = 52;
 
 /**
  * Draw matrices `{name, symbol, shape, rows, rowNames, columnNames, words, left, top, weights, isChosen,
- * isLit}`, `width` pixels wide; the stages are in a row if the figure is wide enough, else in a column.
+ * isLit}`, `width` pixels wide. The stages are in a row if the figure is wide enough, else in a column.
  */
 export function matrixFlow(matrices, { width, name }) {
   const byName = Object.fromEntries(matrices.map((matrix) => [matrix.name, withWindow(matrix)]));
@@ -137,7 +137,7 @@ function frame({ x, y, cell, row }, cells, kind) {
   });
 }
 
-/** Write the number of shown rows and columns, if it is not all. */
+/** Write the number of shown rows and columns if some are hidden. */
 function windowText({ x, y, row, columns, height, rows }) {
   const hidden = [
     ...(rows[0].length > columns ? [`${columns} of ${rows[0].length} columns`] : []),

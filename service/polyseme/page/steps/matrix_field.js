@@ -48,7 +48,7 @@ export class MatrixField {
     if (at) (this.#input(at[0], at[1]) ?? this.#input(0, 0))?.focus();
   }
 
-  /** Mark the matrix with a sentence about an error; an empty sentence clears the mark. */
+  /** Show an error message and mark the matrix; an empty message clears the mark. */
   showError(sentence) {
     this.error.textContent = sentence;
     this.error.hidden = !sentence;
@@ -121,8 +121,8 @@ export const MAX_SIZE = 64;
 
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 const ONE_COMMA = /^[+−-]?\d*,\d+$/;
-const COMMA = "Write decimals with a point, as in 0.5. A comma separates numbers,"
-  + " with a space after it between whole numbers.";
+const COMMA = "Write decimals with a point, as in 0.5. A comma separates two numbers;"
+  + " if they are whole numbers, write a space after it.";
 
 /** Parse a number: return `{number}`, or `{error}` with a sentence. */
 function parseNumber(text) {

@@ -1,4 +1,4 @@
-/** The source of the numbers: a worked example, a sentence or the reader's own; and the request for them. */
+/** The source of the numbers (a worked example, a sentence or the reader's own numbers), and the request for them. */
 
 import { StepEditor } from "./editor.js";
 import { MAX_SIZE } from "./matrix_field.js";
@@ -10,12 +10,12 @@ import {
 const SOURCES = [["example", "Worked example"], ["sentence", "A sentence"], ["numbers", "Own numbers"]];
 
 export class StepSources {
-  /** `oninvalid(sentence)` is called when the reader's own numbers are not valid. */
+  /** `oninvalid(message)` is called when the reader's own numbers are not valid. */
   constructor(page, oninvalid) {
     this.page = page;
     this.tabs = h("div", { role: "tablist", "aria-label": "Source of the numbers", class: "buttons tabs" });
-    this.editor = new StepEditor((request, sentence) => {
-      if (!request) return oninvalid(sentence);
+    this.editor = new StepEditor((request, message) => {
+      if (!request) return oninvalid(message);
       this.page.update({ numbers: JSON.stringify(request) });
     });
     this.panels = { example: this.#example(), sentence: this.#sentence(), numbers: h("div", {}, this.editor.element) };
@@ -109,7 +109,7 @@ export class StepSources {
   }
 }
 
-/** Return the example of a state, counted from 1; the first by default. */
+/** Return the example of a state, the first by default. Examples are counted from 1. */
 export function exampleOf(state, examples) {
   return examples[Number(state.example) - 1] ?? examples[0];
 }
@@ -134,7 +134,7 @@ export function requestOf(state, examples) {
   return { text: state.text, layer, ...modelAndCase(state) };
 }
 
-/** Return the request with the reader's own numbers, or that of the example if the state's is not valid. */
+/** Return the request with the reader's own numbers, or the request of the example if the numbers are not valid. */
 function numbersOf(state, examples) {
   try {
     const request = JSON.parse(state.numbers);

@@ -53,7 +53,7 @@ export class Trace {
     return this.heads > 1 && BY_HEAD.has(name);
   }
 
-  /** Return the array of a step; that of one head if the step has heads. */
+  /** Return the array of a step, or of one head if the step has heads. */
   array(name, head) {
     const { values } = this.steps.get(name);
     return this.headed(name) ? values[head] : values;
@@ -143,7 +143,7 @@ const STEPS = {
   },
   values: {
     title: "Values", symbol: "V", shape: [n, v],
-    does: "A projection of each word, which the words that attend to it sum.",
+    does: "A projection of each word. The context is a weighted sum of these values.",
   },
   scores: {
     title: "Scores", symbol: "S", shape: [n, n],
@@ -163,7 +163,7 @@ const STEPS = {
   },
   scaled_word_bias: {
     title: "Scaled word bias", symbol: "m·log s", shape: [n],
-    does: "The word bias times the head's factor; added to every score of the word as a key.",
+    does: "The word bias times the head's factor. It is added to each score that has the word as its key.",
   },
   visible: {
     title: "Visible", symbol: "visible", shape: [n, n],

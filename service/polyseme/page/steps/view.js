@@ -20,7 +20,7 @@ const NOT_A_NUMBER = "A cell is not a number. Correct it to see the steps.";
 /** Build the view. It is built once. */
 export const build = (page) => new StepsView(page);
 
-/** An exchange whose errors also mark the matrices that they name. */
+/** An exchange that also marks the matrices named in an error. */
 class TraceExchange extends Exchange {
   markErrors = () => {};
 
