@@ -9,8 +9,10 @@
 3. `wiki_start.py` initializes the heads in closed form;
 4. `polyseme train` trains weights and vectors on the sense tags (--tags) and the same text, with
    `wiki-en-recipe.json`; without tags, this step is skipped;
-5. the values are folded into the vectors, which are quantized to int8, subword vectors are fitted,
-   and `models/wiki-en` is written.
+5. the values are folded into the vectors, which are quantized to int8, and subword vectors are
+   fitted;
+6. `wiki_center.py` subtracts most of the mean context from each context, and `models/wiki-en` is
+   written.
 
 Steps 1 to 4 store their results in the work folder, and are skipped if the results exist.
 """
@@ -28,6 +30,7 @@ import gensim
 import numpy as np
 from gensim.models import Word2Vec
 from gensim.models.callbacks import CallbackAny2Vec
+from wiki_center import CENTERED, centered
 from wiki_start import start
 from wiki_text import prepare
 
@@ -140,7 +143,9 @@ def facts_of(summary: dict[str, Any], model: Model) -> dict[str, Any]:
     }
 
 
-def write(work: Path, summary: dict[str, Any], data: Path | None, folder: Path) -> None:
+def write(
+    work: Path, summary: dict[str, Any], corpus: Path, data: Path | None, folder: Path
+) -> None:
     """Write the model folder; if `data` is given, with evaluation results in the manifest."""
     model = read_model(work / (TRAINED if (work / TRAINED).exists() else STARTED))
     values, layer = fold_values(model.vectors, model.layers[0])
@@ -153,6 +158,9 @@ def write(work: Path, summary: dict[str, Any], data: Path | None, folder: Path) 
     def write_folder() -> None:
         write_model(folder, words, table, [layer], model.word_bias, subwords=subwords, **facts)
 
+    write_folder()
+    layer = centered(read_model(folder), corpus)
+    facts["training"]["centered"] = CENTERED
     write_folder()
     if data:
         facts["quality"] = quality(read_model(folder), data)
@@ -185,7 +193,7 @@ def main(
         write_start(work, summary)
     if tags and not (work / TRAINED).exists():
         train_attention(work, corpus, tags, recipe)
-    write(work, summary, data, output)
+    write(work, summary, corpus, data, output)
 
 
 if __name__ == "__main__":
