@@ -1,0 +1,85 @@
+/** The reader's sentences: from typed text and from files, and the frequent words in them. */
+
+import { bytes } from "../text.js";
+
+/** The maximum size of the chosen files; the service accepts request bodies of about this size. */
+export const MAX_BYTES = 4_000_000;
+/** The maximum length of a text in the address: browsers accept addresses of about 1 MB, and a letter may need 9 characters. */
+export const MAX_IN_ADDRESS = 100_000;
+
+/** Return the lines of a text that are not empty, without the white space around them. */
+export function sentencesOf(text) {
+  return text.split(/\r\n|[\r\n\u2028\u2029]/).map((line) => line.trim()).filter(Boolean);
+}
+
+/** An error in a chosen file; the message is a sentence for the reader. */
+export class FileError extends Error {}
+
+/** Return the text of files, one after the other. Throw a FileError if they are too large or not text. */
+export async function readFiles(files) {
+  const size = files.reduce((sum, file) => sum + file.size, 0);
+  if (size > MAX_BYTES) {
+    throw new FileError(`${namesOf(files)}: ${bytes(size)} is too large. The page reads at most ${bytes(MAX_BYTES)};`
+      + " the command polyseme senses reads files of any size.");
+  }
+  const texts = await Promise.all(files.map(readFile));
+  return texts.join("\n");
+}
+
+/** Return the names of files for the reader. */
+export const namesOf = (files) => files.map(({ name }) => name).join(", ");
+
+async function readFile(file) {
+  let content;
+  try {
+    content = new Uint8Array(await file.arrayBuffer());
+  } catch {
+    throw new FileError(`${file.name} could not be read.`);
+  }
+  // The byte order mark of UTF-16.
+  const encoding = { 65279: "utf-16le", 65534: "utf-16be" }[256 * content[1] + content[0]] ?? "utf-8";
+  try {
+    const text = new TextDecoder(encoding, { fatal: true }).decode(content);
+    if (!text.includes("\0")) return text;
+  } catch {
+    // It is another encoding, or not text.
+  }
+  throw new FileError(`${file.name} is not a text file in UTF-8.`);
+}
+
+/** Words that have no senses of interest, in lower case, with the beginnings of contractions. */
+const STOP_WORDS = new Set(`a about above after again against all almost along already also although always am among an
+and another any are aren around as at away back be became because become been before began being below between both but by
+came can cannot could couldn did didn do does doesn doing don done down during each either else even ever every few first for
+from further get gets go goes got had hadn has hasn have haven having he her here hers herself him himself his how however i
+if in into is isn it its itself just last later less let like ll made make makes many may me might mine more most much must
+my myself near neither never next no nor not nothing now of off often on once one only or other our ours ourselves out over
+own per put quite rather re really said same say says second see seen several shall she should shouldn since so some
+something still such take taken than that the their theirs them themselves then there these they third this those though
+three through to together too took toward towards two under until up upon us used using ve very via was wasn way we well
+went were weren what when where whether which while who whole whom whose why will with within without won would wouldn yes
+yet you your yours yourself yourselves`.split(/\s+/));
+const WORD = /\p{L}[\p{L}\p{M}\p{N}]*(?:[-‐][\p{L}\p{N}][\p{L}\p{M}\p{N}]*)*/gu;
+const MAX_FREQUENT = 12;
+
+/**
+ * Return the most frequent words of a text as `[word, count]`, without English function words and words that
+ * occur once. Upper and lower case count together; a word is returned in its most frequent form.
+ */
+export function frequentWords(text) {
+  const forms = new Map();
+  for (const [word] of text.matchAll(WORD)) forms.set(word, (forms.get(word) ?? 0) + 1);
+  const words = new Map();
+  for (const [form, count] of forms) {
+    const key = form.toLowerCase();
+    if (STOP_WORDS.has(key) || key.length < 2) continue;
+    const known = words.get(key) ?? { total: 0, best: 0 };
+    const better = count > known.best ? { form, best: count } : {};
+    words.set(key, { ...known, ...better, total: known.total + count });
+  }
+  return [...words.values()]
+    .filter(({ total }) => total > 1)
+    .toSorted((a, b) => b.total - a.total || (a.form < b.form ? -1 : 1))
+    .slice(0, MAX_FREQUENT)
+    .map(({ form, total }) => [form, total]);
+}
