@@ -41,9 +41,9 @@ export const EXAMPLES = [
   example("spring", "3", [
     "Flowers bloom in early spring after a cold winter.",
     "The birds return each spring and leave in autumn.",
-    "Snow melts in the mountains in late spring.",
+    "The days grow longer and warmer in late spring.",
     "Farmers sow wheat in spring and harvest it in summer.",
-    "The warm days of spring follow the winter.",
+    "The season of spring follows the winter.",
     "The festival takes place every spring in April or May.",
     "Fresh water flows from the spring into a stream.",
     "The village gets its drinking water from a spring.",

@@ -1,7 +1,7 @@
 /** The form of Senses: examples, sentences and files, the word, and the number of senses. */
 
 import { EXAMPLES } from "./examples.js";
-import { FileError, frequentWords, MAX_IN_ADDRESS, namesOf, readFiles, sentencesOf } from "./sentences.js";
+import { beginningOf, FileError, frequentWords, isLong, namesOf, readFiles, sentencesOf } from "./sentences.js";
 import { h, labeled, modelField, selectBox, setOptions } from "../elements.js";
 import { count } from "../text.js";
 
@@ -9,7 +9,7 @@ import { count } from "../text.js";
 const PAUSE = 300;
 const NUMBERS = [["auto", "automatic"], ...Array.from({ length: 20 }, (_, i) => [String(i + 1), String(i + 1)])];
 /** The name of a long text that is not from a file. */
-const TYPED = "typed text";
+const PASTED = "pasted text";
 
 export class SensesForm {
   /** `page` is the object that the view is built with. */
@@ -17,18 +17,22 @@ export class SensesForm {
     this.page = page;
     /** Texts that are too long for the address, by the name that the address has instead. */
     this.long = new Map();
-    this.name = TYPED;
+    this.name = PASTED;
+    /** A long text whose beginning is in the text field, else null. */
+    this.whole = null;
     this.examples = EXAMPLES.map((example) =>
       h("button", { type: "button", class: "quiet", onclick: () => this.#showExample(example) }, example.word));
     this.text = h("textarea", {
       rows: 8, dir: "auto", spellcheck: "false", autocomplete: "off",
       oninput: () => {
-        this.name = TYPED;
+        this.name = PASTED;
         clearTimeout(this.timer);
         this.timer = setTimeout(() => this.#count(), PAUSE);
       },
+      onpaste: (event) => this.#paste(event),
     });
     this.files = h("input", { type: "file", multiple: true, accept: "text/*,.txt,.text,.log", onchange: () => this.#read() });
+    this.remover = h("button", { type: "button", class: "quiet small", onclick: () => this.#remove() }, "Remove the text");
     this.status = h("p", { class: "status", role: "status" });
     this.word = h("input", { type: "text", autocomplete: "off", spellcheck: "false", dir: "auto" });
     this.words = h("div", { class: "buttons", role: "group", "aria-label": "Frequent words" });
@@ -70,10 +74,8 @@ export class SensesForm {
   show(state) {
     const text = (state.file ? this.long.get(state.file) : state.text) ?? "";
     if (text !== this.shownText) {
-      if (this.text.value !== text) this.text.value = text;
       this.shownText = text;
-      this.name = state.file || TYPED;
-      this.#count();
+      this.#setText(text, state.file || PASTED);
     }
     if (state.word !== this.shownWord) this.word.value = state.word;
     this.shownWord = state.word;
@@ -91,7 +93,8 @@ export class SensesForm {
   /** Return the text field and the file field; files can be dropped on both. */
   #dropArea() {
     const area = h("div", { class: "drop" }, labeled("Sentences, one on each line", this.text),
-      labeled("Text files, chosen or dropped here", this.files), this.status);
+      h("div", { class: "buttons" }, this.status, this.remover),
+      labeled("Text files, chosen or dropped here", this.files));
     const hasFiles = (event) => event.dataTransfer.types.includes("Files");
     area.addEventListener("dragover", (event) => {
       if (!hasFiles(event)) return;
@@ -109,28 +112,56 @@ export class SensesForm {
     return area;
   }
 
+  /** Insert a long pasted text; the browser inserts others. */
+  #paste(event) {
+    const pasted = event.clipboardData.getData("text/plain").replaceAll(/\r\n?/g, "\n");
+    if (this.whole !== null || !isLong(pasted)) return;
+    event.preventDefault();
+    const { value, selectionStart, selectionEnd } = this.text;
+    this.#setText(value.slice(0, selectionStart) + pasted + value.slice(selectionEnd), PASTED);
+  }
+
+  /** Show a text. The text field has only the beginning of a long one, which cannot be edited. */
+  #setText(text, name) {
+    const long = isLong(text), shown = long ? beginningOf(text) : text;
+    this.whole = long ? text : null;
+    this.name = name;
+    if (this.text.value !== shown) this.text.value = shown;
+    this.text.readOnly = long;
+    this.remover.hidden = !long;
+    this.#count();
+  }
+
+  #remove() {
+    this.#setText("", PASTED);
+    this.text.focus();
+  }
+
+  /** Return the text that a request would have. */
+  #current() {
+    return this.whole ?? this.text.value;
+  }
+
   /** Put the text of the chosen files into the text field. */
   async #read() {
     const files = [...this.files.files];
     if (!files.length) return;
     try {
-      this.text.value = await readFiles(files);
+      this.#setText(await readFiles(files), namesOf(files));
     } catch (error) {
       if (!(error instanceof FileError)) throw error;
       this.files.value = "";
       this.#say(error.message);
-      return;
     }
-    this.name = namesOf(files);
-    this.#count();
   }
 
   /** Show the number of sentences and the frequent words. */
   #count() {
     clearTimeout(this.timer);
-    const sentences = sentencesOf(this.text.value);
-    this.#say(sentences.length === 1 ? "1 sentence." : `${count(sentences.length)} sentences.`);
-    const words = frequentWords(this.text.value);
+    const text = this.#current(), all = sentencesOf(text).length;
+    const number = all === 1 ? "1 sentence" : `${count(all)} sentences`;
+    this.#say(this.whole === null ? `${number}.` : `${this.name}: ${number}; the field shows the first.`);
+    const words = frequentWords(text);
     this.words.hidden = !words.length;
     this.words.replaceChildren(h("span", { class: "status" }, "Frequent words:"), ...words.map(([word, times]) => h(
       "button",
@@ -154,7 +185,7 @@ export class SensesForm {
 
   #isSubmitted() {
     const shown = this.shownText.replaceAll(/\r\n?/g, "\n");
-    return this.text.value === shown && this.word.value.trim() === this.shownWord;
+    return this.#current() === shown && this.word.value.trim() === this.shownWord;
   }
 
   #showExample({ word, senses, text }) {
@@ -163,10 +194,10 @@ export class SensesForm {
   }
 
   #submit({ word }) {
-    const text = this.text.value;
-    const long = text.length > MAX_IN_ADDRESS;
+    const text = this.#current();
+    const long = isLong(text);
     if (long) this.long.set(this.name, text);
-    // The text field already shows the text.
+    // The form already shows the text.
     this.shownText = text;
     this.page.update(
       { text: long ? "" : text, file: long ? this.name : "", word, senses: this.number.value, point: "" },

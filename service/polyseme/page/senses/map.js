@@ -74,6 +74,12 @@ export class SensesMap {
       point.mark = senseMark(occurrences[point.i].sense, r, {
         class: "mark point", role: "button", "aria-label": describe(point.i), "aria-pressed": "false",
         transform: `translate(${point.x.toFixed(1)} ${point.y.toFixed(1)})`,
+        // On the whole drawing, these listeners would make it a tab stop in Chromium.
+        onfocus: () => {
+          place(this.focusRing, point.mark.matches(":focus-visible") ? point : null);
+          onpoint(point.i);
+        },
+        onblur: () => place(this.focusRing, null),
       });
     }
     this.chosenRing = s("circle", { class: "chosen", r: r + 3, display: "none" });
@@ -153,13 +159,6 @@ export class SensesMap {
       event.preventDefault();
       pick(point);
     });
-    this.drawing.addEventListener("focusin", (event) => {
-      const point = this.#of(event.target);
-      if (!point) return;
-      place(this.focusRing, point.mark.matches(":focus-visible") ? point : null);
-      this.onpoint(point.i);
-    });
-    this.drawing.addEventListener("focusout", () => place(this.focusRing, null));
   }
 }
 
