@@ -30,7 +30,7 @@ class SensesView {
     this.chosen = new ChosenOccurrence(page);
     this.figure.element.append(
       h("p", { class: "pointing" }, this.pointed,
-        h("span", {}, "Point at a mark to read its sentence, or focus the map and use the arrow keys. Choose a mark for more.")),
+        h("span", {}, "Point at a mark to read its sentence, or use the arrow keys. Choose it for more.")),
       this.chosen.element,
     );
     this.cards = new SenseCards(page);
