@@ -181,6 +181,18 @@ def test_five_hundred_pasted_sentences(open_page: Open) -> None:
     assert field(reader).input_value() == "\n".join(BANKS)
 
 
+FREQUENT = """async (text) => {
+  const { frequentWords } = await import("/page/senses/sentences.js");
+  return frequentWords(text);
+}"""
+
+
+def test_frequent_words_are_content_words_in_their_most_frequent_form(open_page: Open) -> None:
+    text = "The bank's Bank isn’t a bank. We couldn't; they’ve l'amour, l'amour. Une forêt, FORÊT!"
+    found = open_page("#models").page.evaluate(FREQUENT, f"{text} twenty-one twenty-one 12 12 x x")
+    assert found == [["bank", 3], ["forêt", 2], ["l'amour", 2], ["twenty-one", 2]]
+
+
 def test_a_text_too_long_for_the_address_stays_in_the_tab(open_page: Open) -> None:
     reader = open_page("#senses")
     long = [*BANKS[:40], *["Yes."] * 2000]

@@ -64,12 +64,12 @@ export class SensesMap {
   constructor({ senses, occurrences }, { width, describe, onpoint, onpick }) {
     Object.assign(this, { onpoint, onpick });
     const shown = sample(occurrences.length);
-    const positionOf = (i) => [occurrences[i].x, occurrences[i].y];
+    const pointOf = (i) => [occurrences[i].x, occurrences[i].y];
     const { items, height: top } = legend(senses, width);
-    const { height, project } = frame(shown.map((i) => ({ position: positionOf(i) })), width);
+    const { height, project } = frame(shown.map((i) => ({ position: pointOf(i) })), width);
     const r = shown.length > MANY ? SMALL : RADIUS;
     // The arrow keys move from left to right.
-    this.points = shown.map((i) => ({ i, ...project(positionOf(i)) })).toSorted((a, b) => a.x - b.x || a.y - b.y);
+    this.points = shown.map((i) => ({ i, ...project(pointOf(i)) })).toSorted((a, b) => a.x - b.x || a.y - b.y);
     for (const point of this.points) {
       point.mark = senseMark(occurrences[point.i].sense, r, {
         class: "mark point", role: "button", "aria-label": describe(point.i), "aria-pressed": "false",

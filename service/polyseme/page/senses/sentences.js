@@ -60,19 +60,20 @@ async function readFile(file) {
   throw new FileError(`${file.name} is not a text file in UTF-8.`);
 }
 
-/** Words that have no senses of interest, in lower case, with the beginnings of contractions. */
+/** English function words, in lower case. */
 const STOP_WORDS = new Set(`a about above after again against all almost along already also although always am among an
-and another any are aren around as at away back be became because become been before began being below between both but by
-came can cannot could couldn did didn do does doesn doing don done down during each either else even ever every few first for
-from further get gets go goes got had hadn has hasn have haven having he her here hers herself him himself his how however i
-if in into is isn it its itself just last later less let like ll made make makes many may me might mine more most much must
+and another any are around as at away back be became because become been before began being below between both but by
+came can cannot could did do does doing done down during each either else even ever every few first for
+from further get gets go goes got had has have having he her here hers herself him himself his how however i
+if in into is it its itself just last later less let like made make makes many may me might mine more most much must
 my myself near neither never next no nor not nothing now of off often on once one only or other our ours ourselves out over
-own per put quite rather re really said same say says second see seen several shall she should shouldn since so some
+own per put quite rather really said same say says second see seen several shall she should since so some
 something still such take taken than that the their theirs them themselves then there these they third this those though
-three through to together too took toward towards two under until up upon us used using ve very via was wasn way we well
-went were weren what when where whether which while who whole whom whose why will with within without won would wouldn yes
+three through to together too took toward towards two under until up upon us used using very via was way we well
+went were what when where whether which while who whole whom whose why will with within without won would yes
 yet you your yours yourself yourselves`.split(/\s+/));
-const WORD = /\p{L}[\p{L}\p{M}\p{N}]*(?:[-‐][\p{L}\p{N}][\p{L}\p{M}\p{N}]*)*/gu;
+const WORD = /\p{L}[\p{L}\p{M}\p{N}]*(?:[-‐'’][\p{L}\p{N}][\p{L}\p{M}\p{N}]*)*/gu;
+const NEGATION = /n['’]t$/i, CONTRACTION = /['’](?:s|re|ve|ll|d|m)$/i;
 const MAX_FREQUENT = 12;
 
 /**
@@ -81,7 +82,10 @@ const MAX_FREQUENT = 12;
  */
 export function frequentWords(text) {
   const forms = new Map();
-  for (const [word] of text.matchAll(WORD)) forms.set(word, (forms.get(word) ?? 0) + 1);
+  for (const [match] of text.matchAll(WORD)) {
+    const word = NEGATION.test(match) ? "" : match.replace(CONTRACTION, "");
+    forms.set(word, (forms.get(word) ?? 0) + 1);
+  }
   const words = new Map();
   for (const [form, count] of forms) {
     const key = form.toLowerCase();
