@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 VIEWS = {
     "attention": "Attention",
     "compare": "Compare",
+    "senses": "Senses",
     "steps": "Step by step",
     "neighbors": "Neighbors",
     "models": "Models",
@@ -270,7 +271,7 @@ def test_an_unreadable_response_is_reported_and_requested_again(open_page: Open)
     reader.wrong.clear()
 
 
-@pytest.mark.parametrize("view", ["attention", "compare", "steps", "models"])
+@pytest.mark.parametrize("view", ["attention", "compare", "senses", "steps", "models"])
 def test_no_view_breaks_on_an_empty_response(open_page: Open, view: str) -> None:
     reader = open_page("#neighbors")
     answer_with(reader.page, "{}")

@@ -7,6 +7,7 @@ from tests.page.conftest import Open
 VIEWS = {
     "#attention": ("Attention", "figure svg.heatmap"),
     "#compare": ("Compare", "figure svg.flat-map"),
+    "#senses": ("Senses", "figure svg.senses-map"),
     "#steps": ("Step by step", "[data-step=weights] table.matrix"),
     "#neighbors": ("Neighbors", "figure svg.bars"),
     "#models": ("Models", "article .facts"),

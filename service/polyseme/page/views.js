@@ -4,6 +4,7 @@
  */
 
 import { OCCURRENCES, SENTENCES } from "./examples.js";
+import { EXAMPLES } from "./senses/examples.js";
 
 const FIRST = "attention";
 
@@ -20,6 +21,11 @@ export const VIEWS = {
     title: "Compare",
     defaults: { occurrences: OCCURRENCES[0][1], model: "", case: "auto", k: "8", share: "" },
     load: () => import("./compare/view.js"),
+  },
+  senses: {
+    title: "Senses",
+    defaults: { text: EXAMPLES[0].text, file: "", word: EXAMPLES[0].word, senses: EXAMPLES[0].senses, model: "", point: "" },
+    load: () => import("./senses/view.js"),
   },
   steps: {
     title: "Step by step",

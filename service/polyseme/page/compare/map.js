@@ -59,7 +59,7 @@ function withLabel(point) {
 }
 
 /** Return the height of the map, and `project`, which maps coordinates to pixels, with one scale for both axes. */
-function frame(points, width) {
+export function frame(points, width) {
   const [left, right] = extent(points, ({ position }) => position[0]);
   const [low, high] = extent(points, ({ position }) => position[1]);
   const spanX = right - left || 1, spanY = high - low || 1e-9;

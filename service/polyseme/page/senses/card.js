@@ -1,0 +1,217 @@
+/** The card of each sense, and the chosen occurrence with its sentence. */
+
+import { senseMark } from "./map.js";
+import { OccurrenceTokens, wordAt } from "../compare/occurrences.js";
+import { fetchText, ServiceError } from "../client.js";
+import { categoryColor, textColorOn, weightColor } from "../colors.js";
+import { h, modelAndCase, s } from "../elements.js";
+import { count, decimals, percent, short } from "../text.js";
+
+/** The maximum number of code points of a sentence that are shown on each side of the word. */
+const MAX_CONTEXT = 160;
+/** The maximum length of an example whose attention is requested: it has a weight for each pair of words. */
+const MAX_ENCODED = 2000;
+/** The maximum number of attended words that are listed, and the minimum weight of a marked one. */
+const MAX_ATTENDED = 4, MIN_WEIGHT = 0.02;
+
+/** The mark of a sense beside text. */
+function markOf(sense) {
+  return s("svg", { class: "sense-mark", viewBox: "-10 -10 20 20", width: 20, height: 20, "aria-hidden": "true" }, senseMark(sense));
+}
+
+/**
+ * Return a sentence with the word of an occurrence marked, and the `attended` tokens `{start, end, weight}`
+ * colored by weight; of a long sentence, the part around the word.
+ */
+function quotation(text, occurrence, attended = []) {
+  const letters = [...text];
+  const from = Math.max(occurrence.start - MAX_CONTEXT, 0), to = Math.min(occurrence.end + MAX_CONTEXT, letters.length);
+  const largest = Math.max(...attended.map(({ weight }) => weight), 0);
+  const marked = [{ ...occurrence, word: true }, ...attended.filter(({ weight }) => weight >= MIN_WEIGHT)]
+    .filter(({ start, end }) => start >= from && end <= to)
+    .toSorted((a, b) => a.start - b.start);
+  const parts = [from > 0 ? "… " : ""];
+  let at = from;
+  for (const { start, end, word, weight } of marked) {
+    const part = letters.slice(start, end).join("");
+    parts.push(letters.slice(at, start).join(""), word ? h("mark", {}, part) : attendedWord(part, weight, largest));
+    at = end;
+  }
+  parts.push(letters.slice(at, to).join(""), to < letters.length ? " …" : "");
+  return h("blockquote", { dir: "auto" }, parts);
+}
+
+function attendedWord(text, weight, largest) {
+  const element = h("span", { class: "attended" }, text);
+  const color = weightColor(weight, largest);
+  element.style.background = color;
+  element.style.color = textColorOn(color);
+  return element;
+}
+
+/** The cards of the senses. */
+export class SenseCards {
+  constructor(page) {
+    this.page = page;
+    this.element = h("div", { class: "sense-cards" });
+  }
+
+  /**
+   * Show the senses of a response. The attention of the examples is requested after the cards are shown,
+   * in one request for each card.
+   */
+  async show(response, sentences, settings) {
+    const isNew = response !== this.response;
+    Object.assign(this, { response, sentences, settings });
+    if (!isNew) return this.#draw();
+    this.aborter?.abort();
+    const { signal } = this.aborter = new AbortController();
+    this.attended = new Map();
+    this.#draw();
+    this.element.setAttribute("aria-busy", "true");
+    try {
+      for (const { id, examples } of response.senses) {
+        await this.#load(examples, signal);
+        if (signal.aborted) return;
+        this.element.children[id].querySelector(".examples").replaceWith(this.#examples(examples));
+      }
+    } catch (error) {
+      // The cards are shown without the attention.
+      if (!signal.aborted && !(error instanceof ServiceError)) reportError(error);
+    } finally {
+      if (!signal.aborted) this.element.removeAttribute("aria-busy");
+    }
+  }
+
+  /** Request the weights with which the examples attend to the other words of their sentences. */
+  async #load(examples, signal) {
+    const { occurrences } = this.response;
+    const encoded = examples.filter((i) => this.sentences[occurrences[i].text].length <= MAX_ENCODED);
+    if (!encoded.length) return;
+    const { results } = JSON.parse(await fetchText("v1/encode", {
+      input: encoded.map((i) => this.sentences[occurrences[i].text]),
+      include: ["attention"], layers: "last", heads: "mean", ...modelAndCase(this.settings),
+    }, signal));
+    if (signal.aborted) return;
+    encoded.forEach((i, number) => {
+      const { tokens, attention } = results[number];
+      const row = tokens.findIndex(({ start }) => start === occurrences[i].start);
+      if (row < 0) return;
+      const weighted = tokens.map((token, column) => ({ ...token, weight: attention[0][row][column] }));
+      this.attended.set(i, weighted.filter((_, column) => column !== row));
+    });
+  }
+
+  #draw() {
+    const focused = this.element.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const { senses } = this.response;
+    this.element.replaceChildren(...senses.map((sense) => this.#card(sense)));
+    if (focused) [...this.element.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
+  }
+
+  #card({ id, size, proportion, keywords, neighbors, examples }) {
+    const largest = Math.max(...this.response.senses.flatMap((sense) => sense.keywords.map(({ weight }) => weight)));
+    const neighborsOf = (word) => this.page.address("neighbors", { ...modelAndCase(this.settings), word });
+    return h(
+      "article",
+      { class: "card sense-card", "aria-label": `Sense ${id + 1}` },
+      h("h3", {}, markOf(id), `Sense ${id + 1}`),
+      h("p", {}, h("strong", {}, percent(proportion)), ` of the occurrences (${count(size)})`),
+      h(
+        "div",
+        { class: "sides" },
+        h("div", {}, h("h4", {}, "Keywords"), wordList(keywords.map(({ word, weight }) => (
+          { word, value: weight / largest, text: decimals(weight, 3) })), id)),
+        h("div", {}, h("h4", {}, "Nearest words"), wordList(neighbors.map(({ word, similarity }) => (
+          { word, value: similarity, text: short(similarity), href: neighborsOf(word) })), id)),
+      ),
+      h("h4", {}, "Examples"),
+      this.#examples(examples),
+    );
+  }
+
+  #examples(examples) {
+    return h("ul", { class: "examples" }, examples.map((i) => this.#example(i)));
+  }
+
+  #example(i) {
+    const { occurrences } = this.response;
+    const attended = this.attended.get(i) ?? [];
+    const most = attended.filter(({ weight }) => weight >= MIN_WEIGHT).toSorted((a, b) => b.weight - a.weight).slice(0, MAX_ATTENDED);
+    return h(
+      "li",
+      {},
+      quotation(this.sentences[occurrences[i].text], occurrences[i], attended),
+      most.length ? h("p", { class: "status" }, "Attends to ", most.flatMap(({ text, weight }, place) =>
+        [place ? ", " : "", h("bdi", {}, text), ` ${short(weight)}`])) : null,
+    );
+  }
+}
+
+/** Return words with bars in the color of a sense; `value` is from 0 to 1, `text` the number that is written. */
+function wordList(rows, sense) {
+  if (!rows.length) return h("p", { class: "muted" }, "None.");
+  return h("ol", { class: "near" }, rows.map(({ word, value, text, href }) => {
+    const bar = h("span", { class: "near-bar" });
+    bar.style.inlineSize = `${100 * Math.min(Math.max(value, 0), 1)}%`;
+    bar.style.background = categoryColor(sense);
+    return h(
+      "li",
+      {},
+      h("span", { class: "near-word" }, h(href ? "a" : "span", { dir: "auto", href }, word)),
+      h("span", { class: "near-room", "aria-hidden": "true" }, bar),
+      h("span", { class: "number" }, text),
+    );
+  }));
+}
+
+/** The chosen occurrence: its sentence, sense and confidence, and links to other views. */
+export class ChosenOccurrence {
+  constructor(page) {
+    this.page = page;
+    this.tokens = new OccurrenceTokens();
+    this.element = h("section", { class: "chosen-occurrence", role: "status", "aria-label": "Chosen occurrence" });
+  }
+
+  /** Show occurrence i of a response; nothing if there is none. */
+  async show(response, sentences, i, settings) {
+    const occurrence = response.occurrences[i];
+    if (!occurrence) return this.element.replaceChildren();
+    const text = sentences[occurrence.text];
+    const other = otherOccurrence(response, i);
+    const state = { case: "auto", model: settings.model };
+    const texts = [text, ...(other ? [sentences[other.text]] : [])];
+    const tokens = await this.tokens.load(texts, state, "chosen");
+    // Another occurrence was chosen in the meantime.
+    if (!tokens) return;
+    this.element.replaceChildren(
+      h("p", {}, markOf(occurrence.sense), ` Sense ${occurrence.sense + 1}, confidence ${short(occurrence.confidence)}`),
+      quotation(text, occurrence),
+      this.#links({ text, occurrence, tokens: tokens[0] ?? [] }, other && { text: texts[1], occurrence: other, tokens: tokens[1] ?? [] }, settings),
+    );
+  }
+
+  /** Return links to Attention, and to Compare with another occurrence. */
+  #links(one, other, { model }) {
+    const indexOf = ({ occurrence, tokens }) => tokens.findIndex(({ start }) => start === occurrence.start);
+    const row = (side) => {
+      const index = side ? indexOf(side) : -1;
+      if (index < 0) return ["", "", 0];
+      const { word, nth } = wordAt(index, side.tokens);
+      return [side.text, word, nth];
+    };
+    const index = indexOf(one);
+    if (index < 0) return "";
+    const link = (view, state, text) => h("a", { href: this.page.address(view, { ...state, model }) }, text);
+    return h("p", { class: "links" },
+      link("attention", { text: one.text, word: String(index) }, "Open in Attention"), " · ",
+      link("compare", { occurrences: JSON.stringify([row(one), row(other)]) }, "Open in Compare"));
+  }
+}
+
+/** Return the occurrence to compare occurrence i with: the most typical one of another sense, else of the same sense. */
+function otherOccurrence({ senses, occurrences }, i) {
+  const others = senses.filter(({ id }) => id !== occurrences[i].sense);
+  const typical = [...others, ...senses].flatMap(({ examples }) => examples).find((example) => example !== i);
+  return typical === undefined ? null : occurrences[typical];
+}

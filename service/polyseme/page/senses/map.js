@@ -1,0 +1,192 @@
+/** The map: the contexts of the occurrences as points, with a color and a shape for each sense. */
+
+import { frame } from "../compare/map.js";
+import { categoryColor } from "../colors.js";
+import { rovingTabindex, s } from "../elements.js";
+import { fitTexts, maxTextWidth } from "../text.js";
+
+/** The maximum number of occurrences that are drawn; more elements make a browser slow. */
+export const MAX_POINTS = 2000;
+/** The radius of a mark, and of a mark among many. */
+const RADIUS = 7, SMALL = 5, MANY = 300;
+/** The distance in pixels up to which the pointer is on a mark. */
+const REACH = 16;
+const LINE = 22, FONT = 12;
+const MAX_KEYWORDS = 4;
+
+/** Corners of the shapes, for a radius of 1. The first shape is a circle. */
+const SHAPES = [
+  null,
+  [[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]],
+  [[0, -1.2], [1.15, 0.85], [-1.15, 0.85]],
+  [[0, -1.25], [1.25, 0], [0, 1.25], [-1.25, 0]],
+  [[0, 1.2], [1.15, -0.85], [-1.15, -0.85]],
+  plus(0),
+  plus(Math.PI / 4),
+  star(),
+];
+
+function plus(angle) {
+  const [a, b] = [1.2, 0.42];
+  const corners = [[-b, -a], [b, -a], [b, -b], [a, -b], [a, b], [b, b], [b, a], [-b, a], [-b, b], [-a, b], [-a, -b], [-b, -b]];
+  const cos = Math.cos(angle), sin = Math.sin(angle);
+  return corners.map(([x, y]) => [x * cos - y * sin, x * sin + y * cos]);
+}
+
+function star() {
+  return Array.from({ length: 10 }, (_, i) => {
+    const r = i % 2 ? 0.6 : 1.3, angle = (i * Math.PI) / 5;
+    return [r * Math.sin(angle), -r * Math.cos(angle)];
+  });
+}
+
+/** Return the mark of a sense at 0, 0: eight colors and eight shapes, in pairs that differ for up to 64 senses. */
+export function senseMark(sense, r = RADIUS, attributes = {}) {
+  const corners = SHAPES[(sense + Math.floor(sense / 8)) % 8];
+  const all = { class: "mark", fill: categoryColor(sense), ...attributes };
+  return corners
+    ? s("polygon", { ...all, points: corners.map(([x, y]) => `${(x * r).toFixed(2)},${(y * r).toFixed(2)}`).join(" ") })
+    : s("circle", { ...all, r });
+}
+
+/** Return the indices of the occurrences that are drawn, evenly spaced if there are too many. */
+function sample(count) {
+  if (count <= MAX_POINTS) return Array.from({ length: count }, (_, i) => i);
+  return Array.from({ length: MAX_POINTS }, (_, i) => Math.floor((i * count) / MAX_POINTS));
+}
+
+/** The drawing of the occurrences; each mark is a button, and all are one tab stop. */
+export class SensesMap {
+  /**
+   * Draw the occurrences of a response, `width` pixels wide. `describe(i)` returns the name of occurrence i;
+   * `onpoint(i)` is called for a pointed or focused mark, `onpick(i)` for a chosen one.
+   */
+  constructor({ senses, occurrences }, { width, describe, onpoint, onpick }) {
+    Object.assign(this, { onpoint, onpick });
+    const shown = sample(occurrences.length);
+    const pointOf = (i) => [occurrences[i].x, occurrences[i].y];
+    const { items, height: top } = legend(senses, width);
+    const { height, project } = frame(shown.map((i) => ({ position: pointOf(i) })), width);
+    const r = shown.length > MANY ? SMALL : RADIUS;
+    // The arrow keys move from left to right.
+    this.points = shown.map((i) => ({ i, ...project(pointOf(i)) })).toSorted((a, b) => a.x - b.x || a.y - b.y);
+    for (const point of this.points) {
+      point.mark = senseMark(occurrences[point.i].sense, r, {
+        class: "mark point", role: "button", "aria-label": describe(point.i), "aria-pressed": "false",
+        transform: `translate(${point.x.toFixed(1)} ${point.y.toFixed(1)})`,
+        // On the whole drawing, these listeners would make it a tab stop in Chromium.
+        onfocus: () => {
+          place(this.focusRing, point.mark.matches(":focus-visible") ? point : null);
+          onpoint(point.i);
+        },
+        onblur: () => place(this.focusRing, null),
+      });
+    }
+    this.chosenRing = s("circle", { class: "chosen", r: r + 3, display: "none" });
+    this.focusRing = s("circle", { class: "ring unsaved", r: r + 5, display: "none" });
+    this.plane = s("g", { transform: `translate(0 ${top})` },
+      this.points.map(({ mark }) => mark), this.chosenRing, this.focusRing);
+    this.drawing = s(
+      "svg",
+      {
+        class: "senses-map", viewBox: `0 0 ${width} ${top + height}`, width, height: top + height,
+        role: "group", "aria-label": "Map of the occurrences; the arrow keys move between them, Enter shows the sentence",
+      },
+      items,
+      this.plane,
+    );
+    this.setStop = rovingTabindex(this.drawing);
+    this.setStop(this.points[0].mark);
+    this.#listen();
+  }
+
+  /** Mark occurrence i as the chosen one; null for none. */
+  choose(i) {
+    const point = this.points.find((one) => one.i === i);
+    this.chosen?.mark.setAttribute("aria-pressed", "false");
+    point?.mark.setAttribute("aria-pressed", "true");
+    if (point && this.focused() === null) this.setStop(point.mark);
+    place(this.chosenRing, point);
+    this.chosen = point;
+  }
+
+  /** Return the focused occurrence, else null. */
+  focused() {
+    return this.#of(document.activeElement)?.i ?? null;
+  }
+
+  /** Focus occurrence i if it is drawn. */
+  focus(i) {
+    const point = this.points.find((one) => one.i === i);
+    if (!point) return;
+    this.setStop(point.mark);
+    point.mark.focus({ preventScroll: true });
+  }
+
+  #of(element) {
+    return this.points.find(({ mark }) => mark === element);
+  }
+
+  /** Return the point of an event of the pointer, which may be beside the mark; null if it is far from all marks. */
+  #near(event) {
+    let nearest = this.#of(event.target) ?? null, least = REACH;
+    if (nearest) return nearest;
+    const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(this.plane.getScreenCTM().inverse());
+    for (const point of this.points) {
+      const distance = Math.hypot(point.x - x, point.y - y);
+      if (distance < least) [nearest, least] = [point, distance];
+    }
+    return nearest;
+  }
+
+  #listen() {
+    const pick = (point) => {
+      this.setStop(point.mark);
+      this.onpick(point.i);
+    };
+    this.drawing.addEventListener("pointermove", (event) => {
+      const point = this.#near(event);
+      this.drawing.classList.toggle("near", point !== null);
+      if (point) this.onpoint(point.i);
+    });
+    this.drawing.addEventListener("click", (event) => {
+      const point = this.#near(event);
+      if (point) pick(point);
+    });
+    this.drawing.addEventListener("keydown", (event) => {
+      const point = this.#of(event.target);
+      if (!point || (event.key !== "Enter" && event.key !== " ")) return;
+      event.preventDefault();
+      pick(point);
+    });
+  }
+}
+
+/** Put a ring around a point; hide it if there is none. */
+function place(ring, point) {
+  if (point) ring.setAttribute("transform", `translate(${point.x} ${point.y})`);
+  ring.setAttribute("display", point ? "inline" : "none");
+}
+
+/** Draw the marks of the senses with their first keywords, in lines of the map's width. */
+function legend(senses, width) {
+  const texts = senses.map(({ keywords }, i) =>
+    [`${i + 1}`, keywords.slice(0, MAX_KEYWORDS).map(({ word }) => word).join(", ")].filter(Boolean).join(": "));
+  let x = 0, y = 0;
+  const items = fitTexts(texts, FONT, width - 30).map((text, i) => {
+    const itemWidth = 26 + maxTextWidth([text], FONT) + 16;
+    if (x && x + itemWidth > width) {
+      x = 0;
+      y += LINE;
+    }
+    const item = s(
+      "g",
+      { transform: `translate(${x + 11} ${y + LINE / 2})` },
+      senseMark(i),
+      s("text", { x: 15, y: 0, "dominant-baseline": "central" }, text),
+    );
+    x += itemWidth;
+    return item;
+  });
+  return { items, height: y + LINE + 10 };
+}

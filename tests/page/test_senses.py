@@ -1,0 +1,454 @@
+"""The view Senses: sentences, files, the map and the cards, saved files; accessibility."""
+
+import csv
+import json
+import re
+from pathlib import Path
+from urllib.parse import parse_qs, urlencode
+
+import httpx
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Locator, expect
+
+from tests.page.attention import HEBREW
+from tests.page.conftest import Open
+from tests.page.reader import Reader
+
+pytestmark = pytest.mark.slow
+
+RIVER = ("river", "stream", "muddy water", "lake", "canal")
+MONEY = ("loan", "savings account", "credit card", "interest rate", "central government")
+BANKS = [
+    f"The {[*RIVER, *MONEY][i % 10]} is near the bank, which number {i} describes."
+    for i in range(500)
+]
+HEARD = """() => {
+  globalThis.heard = [];
+  new MutationObserver((changes) => {
+    for (const { target } of changes) {
+      if (target.closest?.(".visually-hidden")) globalThis.heard.push(target.textContent);
+    }
+  }).observe(document.querySelector("main"), { childList: true, subtree: true });
+}"""
+PASTE = """(field, text) => {
+  field.select();
+  const clipboardData = new DataTransfer();
+  clipboardData.setData("text/plain", text);
+  const paste = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
+  // The browser inserts nothing for an event that a script dispatches.
+  if (!field.dispatchEvent(paste)) return;
+  field.value = text;
+  field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+}"""
+DROP = """([name, text]) => {
+  const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File([text], name, { type: "text/plain" }));
+  const area = document.querySelector(".drop textarea");
+  for (const type of ["dragover", "drop"]) {
+    area.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+  }
+}"""
+
+
+def address(text: str, word: str, **fields: str) -> str:
+    """The address of sentences and a word."""
+    return f"#senses?{urlencode({'text': text, 'word': word, **fields})}"
+
+
+def field(reader: Reader) -> Locator:
+    """The text field of the sentences."""
+    return reader.page.get_by_label("Sentences, one on each line")
+
+
+def paste(reader: Reader, text: str) -> None:
+    """Replace the sentences as a paste of them does."""
+    field(reader).evaluate(PASTE, text)
+
+
+def find(reader: Reader) -> None:
+    """Submit the form and wait for the result."""
+    reader.page.get_by_role("button", name="Find senses").click()
+    reader.settle()
+
+
+def sent(reader: Reader) -> dict:
+    """The body of the shown request."""
+    return json.loads(reader.command().partition("-d '")[2].removesuffix("'"))
+
+
+def asked(client: httpx.Client, reader: Reader) -> dict:
+    """The service's own response to the shown request."""
+    return client.post("/v1/senses", json=sent(reader)).raise_for_status().json()
+
+
+def points(reader: Reader) -> Locator:
+    """The marks of the map."""
+    return reader.page.locator("svg.senses-map [role=button]")
+
+
+def cards(reader: Reader) -> Locator:
+    """The cards of the senses."""
+    return reader.page.get_by_role("article", name="Sense ")
+
+
+def test_it_opens_with_an_example_and_the_services_senses(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page("#senses")
+    assert reader.page.get_by_label("Word", exact=True).input_value() == "apple"
+    answer = asked(client, reader)
+    senses = answer["senses"]
+    summary = reader.page.locator(".summary").text_content()
+    assert summary == (
+        f"{len(answer['occurrences'])} occurrences of “apple” in {len(sent(reader)['texts'])}"
+        f" sentences: {len(senses)} senses. Their separation is {answer['separation']:.2f}"
+        " (mean silhouette, at most 1)."
+    )
+    assert reader.page.locator(".notes li").all_text_contents() == answer["notes"]
+    assert points(reader).count() == len(answer["occurrences"])
+    for card, sense in zip(cards(reader).all(), senses, strict=True):
+        assert f"({sense['size']})" in card.text_content()
+        said = card.locator(".near-word").all_text_contents()
+        assert said == [one["word"] for one in sense["keywords"] + sense["neighbors"]]
+        texts = [sent(reader)["texts"][answer["occurrences"][i]["text"]] for i in sense["examples"]]
+        assert card.locator("blockquote").all_text_contents() == texts
+        marked = card.locator("mark").all_text_contents()
+        assert [one.lower() for one in marked] == ["apple"] * len(texts)
+
+
+def test_the_attended_words_have_the_weights_of_the_last_layer(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page("#senses")
+    text = cards(reader).first.locator("blockquote").first.text_content()
+    body = {"input": text, "include": ["attention"], "layers": "last", "heads": "mean"}
+    (result,) = client.post("/v1/encode", json=body).json()["results"]
+    words = [token["text"] for token in result["tokens"]]
+    row = [word.lower() for word in words].index("apple")
+    weights = np.array(result["attention"])[0, row]
+    best = [i for i in np.argsort(-weights, kind="stable") if i != row][:4]
+    said = cards(reader).first.locator(".examples .status").first.text_content()
+    assert said == "Attends to " + ", ".join(f"{words[i]} {weights[i]:.2f}" for i in best)
+    attended = cards(reader).first.locator("li").filter(has_text=text).locator(".attended")
+    expected = [word for i, word in enumerate(words) if i != row and weights[i] >= 0.02]
+    assert attended.all_text_contents() == expected
+    colors = attended.evaluate_all("(all) => new Set(all.map((one) => one.style.background)).size")
+    assert colors > 1
+
+
+def test_each_example_has_its_senses_and_a_history_entry(open_page: Open) -> None:
+    reader = open_page("#senses")
+    examples = reader.page.get_by_role("group", name="Examples").get_by_role("button")
+    found = {}
+    for button in examples.all():
+        button.click()
+        reader.settle()
+        assert not reader.problem.is_visible()
+        assert button.get_attribute("aria-pressed") == "true"
+        word = button.text_content()
+        assert reader.page.get_by_label("Word", exact=True).input_value() == word
+        assert 12 <= len(sent(reader)["texts"]) <= 20
+        found[word] = cards(reader).count()
+    assert found == {"apple": 2, "bank": 2, "spring": 3}
+    reader.page.go_back()
+    reader.settle()
+    assert examples.nth(1).get_attribute("aria-pressed") == "true"
+    assert sent(reader)["word"] == "bank"
+
+
+def test_five_hundred_pasted_sentences(open_page: Open) -> None:
+    reader = open_page("#senses")
+    reader.page.evaluate(HEARD)
+    paste(reader, "\n".join(BANKS))
+    expect(reader.page.get_by_text("500 sentences.")).to_be_visible()
+    frequent = reader.page.get_by_role("group", name="Frequent words")
+    expect(frequent.get_by_role("button").first).to_have_text("bank 500")
+    assert not frequent.get_by_role("button", name="the", exact=False).all_text_contents()
+    # The result of the previous sentences stays until the form is submitted.
+    assert sent(reader)["word"] == "apple"
+    frequent.get_by_role("button", name="bank 500").click()
+    expect(points(reader)).to_have_count(500)
+    reader.settle()
+    assert sent(reader)["texts"] == BANKS
+    heard = reader.page.evaluate("globalThis.heard")
+    assert heard == [reader.page.locator(".summary").text_content()]
+    assert heard[0].startswith("500 occurrences of “bank” in 500 sentences: ")
+    reader.page.reload()
+    reader.settle()
+    assert points(reader).count() == 500
+    assert field(reader).input_value() == "\n".join(BANKS)
+
+
+FREQUENT = """async (text) => {
+  const { frequentWords } = await import("/page/senses/sentences.js");
+  return frequentWords(text);
+}"""
+
+
+def test_frequent_words_are_content_words_in_their_most_frequent_form(open_page: Open) -> None:
+    text = "The bank's Bank isn’t a bank. We couldn't; they’ve l'amour, l'amour. Une forêt, FORÊT!"
+    found = open_page("#models").page.evaluate(FREQUENT, f"{text} twenty-one twenty-one 12 12 x x")
+    assert found == [["bank", 3], ["forêt", 2], ["l'amour", 2], ["twenty-one", 2]]
+
+
+def test_a_text_too_long_for_the_address_stays_in_the_tab(open_page: Open) -> None:
+    reader = open_page("#senses")
+    long = [*BANKS[:40], *["Yes."] * 2000]
+    paste(reader, "\n".join(long))
+    expect(reader.page.get_by_text("pasted text: 2,040 sentences; the field")).to_be_visible()
+    assert field(reader).input_value().splitlines() == [*long[:100], "…"]
+    assert field(reader).get_attribute("readonly") is not None
+    reader.page.get_by_label("Word", exact=True).fill("bank")
+    find(reader)
+    assert points(reader).count() == 40
+    assert len(reader.address) < 200
+    reader.page.go_back()
+    reader.settle()
+    assert sent(reader)["word"] == "apple"
+    reader.page.go_forward()
+    reader.settle()
+    assert sent(reader)["texts"] == long
+    reader.page.reload()
+    reader.settle()
+    expect(reader.problem).to_have_text(
+        "The address does not contain the sentences (pasted text), which are too long for it."
+        " Choose or paste them again."
+    )
+
+
+def test_nothing_is_requested_without_sentences_or_a_word(open_page: Open) -> None:
+    reader = open_page("#senses")
+    requests: list[str] = []
+    reader.page.on("request", lambda request: requests.append(request.url))
+    field(reader).fill(" \n\n ")
+    find(reader)
+    expect(reader.problem).to_have_text(
+        "Type or paste sentences, one on each line, or choose a text file."
+    )
+    field(reader).fill("The bank")
+    reader.page.get_by_label("Word", exact=True).fill(" ")
+    find(reader)
+    expect(reader.problem).to_have_text(
+        "Type the word whose senses to find, or press a frequent word."
+    )
+    assert not reader.page.get_by_role("figure").is_visible()
+    assert not [url for url in requests if "/v1/" in url]
+
+
+def test_errors_of_the_service_are_shown(open_page: Open) -> None:
+    reader = open_page("#senses")
+    word = reader.page.get_by_label("Word", exact=True)
+    word.fill("qqzzxx")
+    word.press("Enter")
+    expect(reader.problem).to_contain_text("does not occur in the texts as a token")
+    paste(reader, "a\n" * 16_385)
+    word.fill("a")
+    find(reader)
+    expect(reader.problem).to_contain_text("16384")
+    reader.page.get_by_role("button", name="Remove the text").click()
+    expect(field(reader)).to_be_focused()
+    field(reader).fill("The bank\nA bank")
+    word.fill("bank")
+    reader.page.get_by_label("Number of senses").select_option("3")
+    find(reader)
+    expect(reader.problem).to_contain_text("must be at most 2, the number of occurrences")
+    reader.page.get_by_label("Number of senses").select_option("automatic")
+    reader.settle()
+    assert not reader.problem.is_visible()
+    assert cards(reader).count() == 1
+    for odd in ("0", "21", "many"):
+        reader.go(f"#senses?senses={odd}")
+        expect(reader.problem).to_contain_text("/senses")
+        expect(reader.page.get_by_label("Number of senses")).to_have_value(odd)
+
+
+def test_the_number_of_senses_is_chosen(open_page: Open) -> None:
+    reader = open_page("#senses")
+    number = reader.page.get_by_label("Number of senses")
+    assert number.locator("option").count() == 21
+    number.select_option("4")
+    reader.settle()
+    assert reader.address == "#senses?senses=4"
+    assert sent(reader)["senses"] == 4
+    assert cards(reader).count() == 4
+    # What is typed waits for the button, and the choice with it.
+    paste(reader, "\n".join(BANKS[:40]))
+    number.select_option("2")
+    reader.page.get_by_label("Theme").select_option("dark")
+    reader.settle()
+    assert cards(reader).count() == 4
+    expect(number).to_have_value("2")
+    reader.page.get_by_label("Word", exact=True).fill("bank")
+    reader.page.keyboard.press("Enter")
+    reader.settle()
+    assert cards(reader).count() == 2
+    assert sent(reader)["senses"] == 2
+
+
+def test_right_to_left_sentences(open_page: Open, tiny_models: httpx.Client) -> None:
+    one, two, three = HEBREW
+    text = "\n".join([f"{one} {two}", f"{three} {one}", f"{two} {one} {three}"] * 3)
+    reader = open_page(address(text, one, model="hebrew", senses="2"), service=tiny_models)
+    assert not reader.problem.is_visible()
+    assert points(reader).count() == 9
+    for shown in ("textarea", "blockquote"):
+        found = reader.page.locator(shown).first
+        assert found.evaluate("(one) => getComputedStyle(one).direction") == "rtl"
+    points(reader).first.press("Enter")
+    chosen = reader.page.get_by_role("status", name="Chosen occurrence")
+    expect(chosen.locator("mark")).to_have_text(one)
+    chosen.get_by_role("link", name="Open in Attention").click()
+    reader.settle()
+    assert reader.page.get_by_label("Sentence", exact=True).input_value() in text.splitlines()
+    assert reader.page.get_by_role("heading", name=f"{one} attends most to").is_visible()
+
+
+def test_a_mark_opens_its_occurrence_in_other_views(open_page: Open) -> None:
+    reader = open_page("#senses")
+    mark = points(reader).nth(3)
+    name = mark.get_attribute("aria-label")
+    mark.hover(force=True)
+    expect(reader.page.locator(".pointed")).to_have_text(re.compile("^Sense . *"))
+    mark.dispatch_event("click")
+    chosen = reader.page.get_by_role("status", name="Chosen occurrence")
+    expect(chosen.get_by_role("link")).to_have_count(2)
+    sentence = chosen.locator("blockquote").text_content()
+    assert name == f"{chosen.locator('p').first.text_content().strip()}: {sentence}"
+    assert chosen.locator("mark").text_content().lower() == "apple"
+    assert mark.get_attribute("aria-pressed") == "true"
+    # The address has the chosen occurrence.
+    reader.page.reload()
+    expect(chosen.locator("blockquote")).to_have_text(sentence)
+    chosen.get_by_role("link", name="Open in Attention").click()
+    reader.settle()
+    assert reader.page.title() == "Attention · Polyseme"
+    assert reader.page.get_by_label("Sentence", exact=True).input_value() == sentence
+    heading = reader.page.get_by_role("heading", name="attends most to")
+    assert heading.text_content().lower() == "apple attends most to"
+    reader.page.go_back()
+    reader.settle()
+    chosen.get_by_role("link", name="Open in Compare").click()
+    reader.settle()
+    rows = json.loads(parse_qs(reader.address.partition("?")[2])["occurrences"][0])
+    assert [row[1].lower() for row in rows] == ["apple", "apple"]
+    assert rows[0][0] == sentence
+    assert rows[1][0] != sentence
+    assert not reader.problem.is_visible()
+
+
+def test_a_click_beside_a_mark_chooses_the_nearest(open_page: Open) -> None:
+    reader = open_page("#senses")
+    points(reader).first.scroll_into_view_if_needed()
+    box = points(reader).first.bounding_box()
+    reader.page.mouse.click(box["x"] - 5, box["y"] + box["height"] / 2)
+    expect(points(reader).first).to_have_attribute("aria-pressed", "true")
+
+
+def test_the_keyboard_reaches_everything(open_page: Open) -> None:
+    reader = open_page("#senses")
+    press = reader.page.keyboard.press
+    word = reader.page.get_by_label("Word", exact=True)
+    word.fill("tree")
+    field(reader).focus()
+    for _ in range(4):
+        press("Tab")
+    expect(reader.page.get_by_role("button", name="Find senses")).to_be_focused()
+    press("Enter")
+    reader.settle()
+    assert sent(reader)["word"] == "tree"
+    press("Tab")
+    expect(reader.page.get_by_role("group", name="Frequent words").locator(":focus")).to_have_text(
+        re.compile("apple 16", re.IGNORECASE)
+    )
+    press("Enter")
+    reader.settle()
+    reader.page.get_by_role("button", name="Save PNG").focus()
+    press("Tab")
+    expect(points(reader).first).to_be_focused()
+    press("End")
+    expect(points(reader).last).to_be_focused()
+    press("ArrowLeft")
+    expect(points(reader).nth(14)).to_be_focused()
+    expect(reader.page.locator("svg.senses-map .ring")).to_be_visible()
+    press("Enter")
+    expect(points(reader).nth(14)).to_have_attribute("aria-pressed", "true")
+    chosen = reader.page.get_by_role("status", name="Chosen occurrence")
+    expect(chosen.get_by_role("link")).to_have_count(2)
+    expect(points(reader).nth(14)).to_be_focused()
+    # A change of the theme draws the map again.
+    reader.page.emulate_media(color_scheme="dark")
+    reader.settle()
+    expect(points(reader).nth(14)).to_be_focused()
+    press("Tab")
+    expect(chosen.get_by_role("link").first).to_be_focused()
+
+
+def test_the_result_can_be_saved(open_page: Open, tmp_path: Path) -> None:
+    sentences = ["The bank, on the left", 'A "bank" here', "=The bank of the river"]
+    reader = open_page(address("\n".join(sentences), "bank", senses="2"))
+    answer = reader.saved_json(tmp_path)
+    assert answer == reader.run_command()
+    button = reader.page.get_by_role("button", name="Save CSV")
+    with reader.saved(button, tmp_path).open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = ("text", "start", "end", "sense", "confidence")
+    assert rows == [
+        {**{name: str(one[name]) for name in names}, "sentence": sentences[one["text"]]}
+        for one in answer["occurrences"]
+    ]
+    svg = reader.saved(reader.page.get_by_role("button", name="Save SVG"), tmp_path).read_text()
+    assert svg.startswith("<?xml")
+    assert svg.count("<polygon") + svg.count("<circle") >= 5
+    png = reader.saved(reader.page.get_by_role("button", name="Save PNG"), tmp_path).read_bytes()
+    assert png.startswith(b"\x89PNG")
+
+
+def test_files_are_read_in_the_browser(open_page: Open, tmp_path: Path) -> None:
+    reader = open_page("#senses")
+    files = reader.page.get_by_label("Text files, chosen or dropped here")
+    status = reader.page.locator(".drop .status")
+    for name, content, said in [
+        ("utf-8.txt", "\ufeffThe bank\r\n\r\nA bänk".encode(), "2 sentences."),
+        ("utf-16.txt", "The bank\nA bänk\n".encode("utf-16"), "2 sentences."),
+        ("latin.txt", "A bänk".encode("latin-1"), "latin.txt is not a text file in UTF-8."),
+        ("image.png", b"\x89PNG\x00\x00", "image.png is not a text file in UTF-8."),
+        ("zeros.bin", b"\x00" * 10, "zeros.bin is not a text file in UTF-8."),
+        ("large.txt", b"a" * 4_000_001, "large.txt: 4.0 MB is too large. The page reads at most"),
+    ]:
+        path = tmp_path / name
+        path.write_bytes(content)
+        files.set_input_files(path)
+        expect(status).to_contain_text(said)
+        assert field(reader).input_value().split() == ["The", "bank", "A", "bänk"]
+    reader.page.evaluate(DROP, ["dropped.txt", "\n".join(BANKS[:20])])
+    expect(status).to_have_text("20 sentences.")
+    reader.page.get_by_role("button", name="bank 20").click()
+    expect(points(reader)).to_have_count(20)
+    reader.settle()
+    assert sent(reader)["texts"] == BANKS[:20]
+
+
+@pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (1200, "light")])
+def test_it_is_accessible_and_fits(open_page: Open, axe: Axe, width: int, theme: str) -> None:
+    reader = open_page("#senses?senses=4&point=2", width=width, theme=theme)
+    expect(reader.page.get_by_role("link", name="Open in Attention")).to_be_visible()
+    assert reader.violations(axe) == []
+    assert not reader.scrolls_sideways()
+    marks = reader.page.locator("svg.senses-map > g > .mark").evaluate_all(
+        "(all) => all.map((one) => [one.getAttribute('fill'), one.getAttribute('points')])"
+    )
+    # Neither the color nor the shape is the only difference.
+    legend = marks[:4]
+    assert len({color for color, _ in legend}) == len({shape for _, shape in legend}) == 4
+
+
+def test_marks_are_visible_in_forced_colors(open_page: Open) -> None:
+    reader = open_page("#senses", forced_colors="active")
+    for selector in ("svg.senses-map .point", ".sense-mark .mark"):
+        fill = reader.page.locator(selector).first.evaluate("e => getComputedStyle(e).fill")
+        ground = reader.page.locator("figure").first.evaluate(
+            "e => getComputedStyle(e).backgroundColor"
+        )
+        assert fill != ground, selector
