@@ -3,8 +3,8 @@
     python models/wiki_center.py --corpus FOLDER    (for a model without this step)
 
 Contexts share a component that is due to frequent words. The step stores −CENTERED times the mean
-output of attention as the bias of the output projection, which leaves the static vectors as they
-are.
+output of attention as the bias of the values, which leaves the static vectors and the zero vectors
+of unknown words as they are.
 """
 
 from dataclasses import replace
@@ -44,7 +44,7 @@ def centered(model: Model, corpus: Path) -> Layer:
     """Return the layer of a model with the bias −CENTERED · mean context."""
     (layer,) = model.layers
     bias = (-CENTERED * mean_context(model, corpus)).astype(np.float32)
-    return replace(layer, output=Projection(layer.output.weight, bias))
+    return replace(layer, value=Projection(layer.value.weight, bias))
 
 
 @click.command()
@@ -56,7 +56,7 @@ def centered(model: Model, corpus: Path) -> Layer:
 def main(corpus: Path, data: Path | None, folder: Path) -> None:
     """Center the contexts of the model in a folder."""
     model = read_model(folder)
-    if model.layers[0].output.bias is not None:
+    if model.layers[0].value.bias is not None:
         raise click.ClickException(f"{folder} is centered already.")
     words = [model.vocabulary.word(row) for row in range(len(model.vocabulary))]
     fields = {"cased", "languages", "licence", "source", "training", "quality"}

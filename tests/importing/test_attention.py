@@ -18,7 +18,7 @@ UNTOLD = (
     " sorted by frequency, so all words are treated as equally informative; --sorted declares"
     " that they are sorted."
 )
-BY_RANK, NONE = "rank in the file", "none: the file is not sorted by frequency"
+BY_RANK, NONE = "rank in the file", "none: the file is not known to be sorted by frequency"
 TEXTS = ["the fire in the mountains", "a man said that the government was there", "fire"]
 
 OTHERS = ["reversed", "alphabet", "shuffled", "rarer half in front", "front turned round"]

@@ -23,8 +23,8 @@ def refusal(importer, vectors, tensors, *options, metadata=None):
 
 
 KNOWN = (
-    "known are query, key, value and output, in other layers layers.1.query etc., and the names in"
-    " models/README.md."
+    "known are query, key, value and output (of a second layer layers.1.query etc.), aliases such"
+    " as q_proj.weight, and the names in models/README.md."
 )
 NO_FIT = "which does not fit vectors of dimension 5 in the row convention"
 TURN = "--convention column transposes it."
@@ -87,7 +87,7 @@ UNFIT = {
     ),
     "twice": (
         {"query": SQUARE, "Wq": SQUARE},
-        "The weights have two tensors for one projection.",
+        "The weights have the same tensor under two names, such as query and q_proj.weight.",
     ),
     "second layer alone": (
         {"layers.1.query": SQUARE},

@@ -259,7 +259,7 @@ def test_the_manifest_names_the_attention(importer, vectors):
     assert told == {
         "closed": {
             "attention": "closed form",
-            "informativeness": "none: the file is not sorted by frequency",
+            "informativeness": "none: the file is not known to be sorted by frequency",
         },
         "free": {"attention": "parameter-free"},
         "stored": {"attention": "stored weights", "convention": "row"},

@@ -161,7 +161,7 @@ def test_a_folder_that_never_stops_changing_is_broken_until_it_does(place, regis
         interrupted(patch, place / "one", lambda: write(place / "one", 2))
         with pytest.raises(ModelFolderError) as caught:
             registry.model()
-        assert caught.value.detail == "the folder changes while it is read."
+        assert caught.value.detail == "the folder kept changing while it was read."
     registry.refresh()
     assert version_of(registry.model()) == 2
 

@@ -36,11 +36,11 @@ _CONFIG = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class InputParameters(BaseModel):
-    """The binary tensor data extension of an input."""
+    """The parameters of an input, from the binary tensor data extension."""
 
     model_config = _CONFIG
     binary_data_size: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="size in bytes of the tensor, if it follows the JSON instead of `data`"
+        None, description="size in bytes of the tensor if it is sent after the JSON, without `data`"
     )
 
 
@@ -51,7 +51,7 @@ def _data_kind(value: Any) -> str:
 Data: TypeAlias = Annotated[
     Annotated[Texts, Tag("texts")] | Annotated[list[Texts], Field(fail_fast=True), Tag("words")],
     Discriminator(_data_kind),
-    Field(description="the sentences, flat or nested like the shape"),
+    Field(description="a flat list of sentences, or lists of one sentence for the shape [S, 1]"),
 ]
 
 
@@ -69,7 +69,7 @@ class InputTensor(BaseModel):
 
 
 class OutputParameters(BaseModel):
-    """The binary tensor data extension of an output."""
+    """The parameters of an output, from the binary tensor data extension."""
 
     model_config = _CONFIG
     binary_data: bool | None = Field(
@@ -86,7 +86,7 @@ class OutputTensor(BaseModel):
 
 
 def _layers(value: Any) -> Any:
-    """Parse `all`, `last`, `2` or `0,2`, because parameters are strings or numbers."""
+    """Convert `all`, `last`, `0,2` or a number: this protocol has no lists as parameters."""
     if isinstance(value, str):
         return parse_query_value("layers", [value])
     return [value] if isinstance(value, int) and not isinstance(value, bool) else value
@@ -164,7 +164,7 @@ class ServerReadyResponse(_Response):
 
 
 class ModelReadyResponse(_Response):
-    """The model is ready, or is loaded on first use."""
+    """The model is loaded, or can be loaded at its first use."""
 
     name: str
     ready: Literal[True]
@@ -205,7 +205,7 @@ class InferOutputResponse(_Response):
 
 
 class InferResponseParameters(_Response):
-    """The layers and heads of `attention`, and token counts."""
+    """The layers and heads of `attention`, and the numbers of tokens and of truncated words."""
 
     layers: int = Field(description="number of layers of `attention` in this response")
     heads: int = Field(description="number of heads of `attention` in this response")

@@ -62,7 +62,7 @@ _DOCS_POLICY = (
 )
 
 
-@pages.get("/", strict_slashes=False)  # `GET http://x` has an empty path
+@pages.get("/", strict_slashes=False)  # `GET http://host` has an empty path
 def index() -> Response:
     """Serve the web interface."""
     response = _file(_FILES["index.html"])
@@ -121,7 +121,7 @@ def openapi() -> Response:
 
 @cache
 def _openapi() -> bytes:
-    from polyseme.api.openapi import document  # noqa: PLC0415 - imports the models of all responses
+    from polyseme.api.openapi import document  # noqa: PLC0415 - imports all pydantic schemas
 
     return orjson.dumps(document())
 

@@ -169,7 +169,8 @@ class Client:
     ) -> Senses:
         """Return at most `senses` senses of a word in texts; None estimates their number.
 
-        Tokens that equal `word` or one of `forms` count, in any case unless `case` is `exact`.
+        The occurrences are the tokens that equal `word` or one of `forms`; upper and lower case
+        are distinguished only if `case` is `exact`.
         Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
         """
         counts = SenseCounts(keywords, neighbors, examples)

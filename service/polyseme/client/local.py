@@ -183,7 +183,8 @@ class LocalModel:
     ) -> Senses:
         """Return at most `senses` senses of a word in texts; None estimates their number.
 
-        Tokens that equal `word` or one of `forms` count, in any case unless `case` is `exact`.
+        The occurrences are the tokens that equal `word` or one of `forms`; upper and lower case
+        are distinguished only if `case` is `exact`.
         Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
         """
         options = SenseOptions(senses, keywords, neighbors, examples)

@@ -15,7 +15,7 @@ from polyseme.engine.arrays import Flags, Floats, Integers
 from polyseme.engine.quantization import Rows
 
 LONGEST = 256
-"""Maximum length of a word that gets a vector, in code points; it limits the work of a request."""
+"""Maximum length in code points of a word that is composed; it limits the work of a request."""
 _OFFSET = np.uint32(2166136261)
 _PRIME = np.uint32(16777619)
 _WORDS_AT_ONCE = 64
@@ -38,7 +38,8 @@ class Subwords:
         """Return whether a word is valid Unicode, has an n-gram and is not too long."""
         if len(word) > LONGEST or any("\ud800" <= letter <= "\udfff" for letter in word):
             return False
-        shortest = max(self.min_n, 2)  # an n-gram of length 1 lies inside the word
+        # A lone `<` or `>` is no n-gram, so an n-gram of length 1 requires a nonempty word.
+        shortest = max(self.min_n, 2)
         return shortest <= min(self.max_n, len(word) + 2) or (self.min_n == 1 and bool(word))
 
     def vectors(self, words: Sequence[str]) -> NDArray[np.float32]:
@@ -86,7 +87,7 @@ class _Letters(NamedTuple):
     """The letters (code points) of several concatenated `<word>`s."""
 
     signed: NDArray[np.uint32]
-    """the UTF-8 bytes; those above 0x7F are negative, as in fastText's FNV-1a"""
+    """the UTF-8 bytes, sign-extended to 32 bits, as in fastText's FNV-1a"""
     start: Integers
     """the index of the first byte of each letter"""
     width: Integers

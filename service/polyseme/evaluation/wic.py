@@ -66,7 +66,7 @@ def best_threshold(cosines: Floats, same: Flags) -> tuple[float, float]:
     """Return the lowest threshold with the best accuracy, and the accuracy. [m], [m]"""
     order = np.argsort(cosines)
     thresholds, first = np.unique(cosines[order], return_index=True)
-    # Pairs that are classified correctly: different below the threshold, same from it on.
+    # The number of correct pairs: different ones below the threshold, same ones at or above it.
     below = np.concatenate([[0], np.cumsum(~same[order])])[first]
     above = same.sum() - np.concatenate([[0], np.cumsum(same[order])])[first]
     best = int(np.argmax(below + above))

@@ -46,7 +46,8 @@ MIN_FUNCTION_WORDS = 8
 MIN_AGREEMENT = 0.7
 """Minimum share of pairs of function words in the order of frequency; 0.5 is a random order."""
 FRONT = 0.25
-"""Largest median position of the function words, as a share of the vocabulary."""
+"""Largest median position of the function words, as a share of the vocabulary; in a small one,
+twice the number of function words."""
 
 _NAME = re.compile(
     r"(?:layers\.(?P<layer>\d{1,2})\.)?"
@@ -87,7 +88,7 @@ PARAMETER_FREE = AttentionWeights((Layer(),), facts={"attention": "parameter-fre
 def in_closed_form(
     rows: Rows, counts: NDArray[np.int64] | None, *, by_rank: bool
 ) -> AttentionWeights:
-    """Compute the closed form of the vectors. [V, d], [V]
+    """Return attention weights that follow from the vectors without training. [V, d], [V]
 
     The informativeness of a word follows from its count if the file has counts, else from its rank
     if the file is sorted by frequency. Otherwise all words are equally informative.
@@ -97,7 +98,7 @@ def in_closed_form(
     vectors = cast("Floats", rows)
     if counts is None and not by_rank:
         layer = closed_form(vectors, attraction(vectors, np.full(v, 1 / v)), informative=False)
-        origin = "none: the file is not sorted by frequency"
+        origin = "none: the file is not known to be sorted by frequency"
         return AttentionWeights((layer,), facts=_closed_form_facts(origin))
     frequencies, origin = _frequencies(v, counts)
     layer = closed_form(vectors, attraction(vectors, frequencies), informative=True)
@@ -107,7 +108,7 @@ def in_closed_form(
 def with_word_bias(
     stored: AttentionWeights, size: int, counts: NDArray[np.int64] | None
 ) -> AttentionWeights:
-    """Add the word bias [V] of the closed form, from counts or else from ranks, to stored weights.
+    """Return stored weights with the word bias [V] of the closed form, from counts or from ranks.
 
     The word bias has one entry per word of the imported file. A file of weights without it can be
     used with any subset of the vectors that it was trained on.
@@ -161,7 +162,9 @@ def read_weights(
     tensors, metadata = _read(path)
     named = {_canonical_name(name): tensor for name, tensor in tensors.items()}
     if len(named) < len(tensors):
-        raise CommandError("The weights have two tensors for one projection.")
+        raise CommandError(
+            "The weights have the same tensor under two names, such as query and q_proj.weight."
+        )
     oriented = {name: _oriented(name, one, dimension, convention) for name, one in named.items()}
     entries = _layer_entries(metadata.get("layers"), oriented)
     if heads is None:
@@ -222,7 +225,8 @@ def _canonical_name(name: str) -> str:
         return name
     raise CommandError(
         f"The weights have an unknown tensor {_shown(name)}; known are query, key, value and"
-        " output, in other layers layers.1.query etc., and the names in models/README.md."
+        " output (of a second layer layers.1.query etc.), aliases such as q_proj.weight, and the"
+        " names in models/README.md."
     )
 
 
@@ -248,7 +252,7 @@ def _oriented(
 
 
 def _layer_entries(document: str | None, tensors: _Tensors) -> list[LayerEntry]:
-    """Return the manifest entry of each layer, from the metadata or for standard attention."""
+    """Return the manifest entry of each layer, from the metadata or by default."""
     matches = map(_FORMAT_NAME.fullmatch, tensors)
     numbers = {int(match[1]) for match in matches if match and match[1]}
     if not numbers:

@@ -29,7 +29,7 @@ class Model:
     """[V, d], the static vectors, memory-mapped: float16, float32, or int8 with scales"""
     layers: Sequence[Layer]
     word_bias: NDArray[np.float32] | None = None
-    """[V], added to the attention score of each key token"""
+    """[V], added to the attention scores of each key token, times the factor of the head"""
     subwords: Subwords | None = None
     """the n-gram vectors that compose words outside the vocabulary"""
 

@@ -16,7 +16,7 @@ from polyseme.models.reader import read_manifest, read_model, require_agreement
 
 _PACKAGE = Path(__file__).parent.parent
 _RETRIES, _PAUSE = 5, 0.05
-"""Number of retries for a missing folder, and the seconds before each.
+"""Number of attempts to find a missing folder, and the seconds after each.
 
 A writer replaces a folder with two renames; in between, the folder is missing."""
 _MAX_READS = 5
@@ -202,7 +202,7 @@ class ModelHandle:
     def model(self) -> Model:
         """Return the model; raise ModelFolderError if it is broken.
 
-        The result is cached in both cases, so a broken folder is not read for each request.
+        The model or its error is cached, so a broken folder is not read for each request.
         """
         loaded = self._loaded
         if loaded is None:
@@ -220,7 +220,7 @@ class ModelHandle:
         return status.manifest
 
     def status(self) -> ModelStatus:
-        """Return the status. For a model that is not loaded, check that its files exist."""
+        """Return the status; check the manifest and the file sizes of an unread folder."""
         loaded = self._loaded
         if loaded is not None and loaded.model is not None:
             manifest, created = loaded.model.manifest, _created(loaded.version)
@@ -236,8 +236,8 @@ class ModelHandle:
     def refresh(self, folder: Path) -> None:
         """Reload the model if its folder has changed or was broken.
 
-        The old model stays in use until the new one is loaded, and also if the folder is now
-        broken. It is dropped if one of its files was overwritten in place: the file is mapped, and
+        The old model stays in use until the new one is loaded. If the folder is now broken, it
+        stays too, unless one of its files was overwritten in place: the file is memory-mapped, and
         reading beyond the end of a truncated file would kill the process.
         """
         with self._lock:
@@ -267,7 +267,7 @@ class ModelHandle:
         return ModelStatus("unloaded", None, manifest, _created(version))
 
     def _read(self) -> LoadedModel:
-        """Read the folder; retry if it changes while it is read, to not mix files of two models."""
+        """Read the folder; retry if it changes meanwhile, so that files of two models never mix."""
         for _ in range(_MAX_READS):
             for _ in range(_RETRIES):
                 if _is_folder(self.folder):
@@ -284,7 +284,7 @@ class ModelHandle:
                 loaded = LoadedModel(version, None, problem)
             if version == _folder_version(self.folder):
                 return loaded
-        return LoadedModel(version, None, "the folder changes while it is read.")
+        return LoadedModel(version, None, "the folder kept changing while it was read.")
 
 
 def _is_folder(path: Path) -> bool:

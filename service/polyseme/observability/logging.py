@@ -17,7 +17,8 @@ from polyseme.observability import metrics
 from polyseme.settings import Settings
 
 _TRUSTED = ("polyseme", "gunicorn", "py.warnings")
-"""Loggers whose arguments contain no text of requests."""
+"""Loggers whose arguments contain no text of requests, except in exceptions and in strings of
+several lines, which are replaced."""
 _COLLECTOR_INTERVAL = 60.0
 """Minimum seconds between two warnings about a collector that does not accept traces."""
 
@@ -48,8 +49,8 @@ def logging_config(settings: Settings) -> dict[str, Any]:
         "root": {"level": quiet, "handlers": ["stderr"]},
         "loggers": {
             "polyseme": {"level": level},
-            # gunicorn's default handlers would print every line twice. At debug level, it logs
-            # paths, which are text of requests.
+            # gunicorn's default handlers would print every line twice. At level DEBUG, gunicorn
+            # logs the paths of requests, which may contain private text.
             "gunicorn.error": {
                 "level": "INFO" if level == "DEBUG" else level,
                 "handlers": [],
@@ -64,7 +65,7 @@ def capture_warnings() -> None:
     """Log Python warnings, and exceptions that end threads."""
     logging.captureWarnings(True)
     logging.raiseExceptions = False
-    # The formatters do not use these attributes, which take a quarter of the time of a record.
+    # The formatters do not use these attributes; collecting them takes a quarter of the time.
     logging.logThreads = logging.logMultiprocessing = False
     logging._srcfile = None  # noqa: SLF001 - as in the Logging HOWTO
     threading.excepthook = _log_thread_exception
@@ -148,7 +149,7 @@ class JsonFormatter(OrjsonFormatter):
         del message_dict
         log_data["time"] = _timestamp(record)
         log_data["level"] = record.levelname.lower()
-        # A file name may not be valid Unicode, which JSON requires.
+        # A message can contain a file name that is not valid Unicode, which JSON requires.
         log_data["message"] = record.message.encode("utf-8", "backslashreplace").decode()
         log_data.update(record.fields)  # type: ignore[attr-defined]
         log_data["pid"] = record.process

@@ -10,13 +10,15 @@ from polyseme.training.config import TrainingConfig
 from polyseme.training.data import Occurrences, Sentences, TokenTable
 
 RANK_SPREAD = 0.05
-"""Width of the range of frequency ranks from which a pseudo-word is drawn, relative to the rank."""
+"""Width of the range of frequency ranks that the words of a pseudo-word are from, relative to the
+rank; at least ten times the number of words."""
 MIN_OCCURRENCES = 5
 """Minimum number of occurrences of a target word in the corpus."""
 MAX_FREQUENCY = 0.0005
-"""Maximum relative frequency of a target word; more frequent words are function words."""
+"""Maximum relative frequency of a target word that occurs more than 100 times; more frequent words
+are mostly function words."""
 SHORT = (2, 8)
-"""Minimum and maximum number of words on either side of a truncated context."""
+"""Minimum and maximum number of words on either side of the target in a truncated context."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Draw:
 
     occurrences: Occurrences
     hidden: NDArray[np.bool_]
-    """[m], whether to replace the target by the unknown token"""
+    """[m], whether to replace all occurrences of the target word by the unknown token"""
 
 
 class LemmaSampler:
@@ -44,14 +46,14 @@ class LemmaSampler:
         return len(self._parts)
 
     def draw(self, rng: np.random.Generator, groups: int, most: int) -> Draw:
-        """Draw `groups` lemmas and at most `most` occurrences of each lemma."""
+        """Draw at most `groups` lemmas, and at most `most` occurrences of each."""
         count = min(groups, len(self))
         chosen = rng.choice(len(self), count, replace=False, p=self._weights)
         which = np.concatenate([self._some_of(self._parts[part], rng, most) for part in chosen])
         return Draw(self._all.chosen(which), np.zeros(len(which), np.bool_))
 
     def _is_ambiguous(self, part: NDArray[np.int64]) -> bool:
-        """Return whether there are two senses, at least one of which occurs twice."""
+        """Return whether there are several senses, one of which occurs several times."""
         _, counts = np.unique(self._all.labels[part], return_counts=True)
         return len(counts) > 1 and int(counts.max()) > 1
 
@@ -69,7 +71,7 @@ class LemmaSampler:
 
 
 class PseudoWordSampler:
-    """Samples occurrences of pseudo-words: sets of corpus words, whose labels are the words."""
+    """Samples occurrences of pseudo-words: sets of words, labeled by the word that occurs."""
 
     def __init__(
         self,
@@ -81,8 +83,8 @@ class PseudoWordSampler:
     ) -> None:
         """Index the sentences of the corpus.
 
-        A pseudo-word has `size` words of the corpus that are not in `left_out`. `commonest` limits
-        the words to the most frequent ones.
+        A pseudo-word has `size` words of the corpus that are not in `left_out`. Only
+        the `commonest` most frequent words are used, all if it is None.
         """
         words = table.words[sentences.entries]
         counts = np.bincount(words[words >= 0], minlength=int(table.words.max(initial=0)) + 1)
@@ -152,9 +154,9 @@ class Contexts:
     """Contexts as entries of the token table."""
 
     rows: NDArray[np.int32]
-    """[B, n], entries; the unknown entry for hidden words and padding"""
+    """[m, n], entries; the unknown entry for hidden words, dropped words and padding"""
     targets: NDArray[np.int64]
-    """[B], the position of the target in each context"""
+    """[m], the position of the target in each context"""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ class ContextReader:
         sentence = np.searchsorted(offsets, positions, side="right") - 1
         first = np.maximum(offsets[sentence], positions - reach)
         end = np.minimum(offsets[sentence + 1], positions + reach + 1)
-        indices = first[:, None] + np.arange(int((end - first).max(initial=1)))  # [B, n]
+        indices = first[:, None] + np.arange(int((end - first).max(initial=1)))  # [m, n]
         inside = indices < end[:, None]
         indices = np.where(inside, indices, first[:, None])
         rows = self.sentences.entries[indices]
