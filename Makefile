@@ -13,7 +13,9 @@ SENSES ?= ../shared/data/senses
 serve: $(VENV)/.installed
 	exec $(BIN)/polyseme serve --port $(PORT)
 
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
+# Bytecode is kept even where the environment says otherwise: the tests start hundreds of processes,
+# and compiling gensim and PyTorch takes each of them seconds.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
 	--no-loadscope-reorder
 
 # The tests that need only Python and a few minutes: `make test ARGS="tests/engine -k softmax"` runs

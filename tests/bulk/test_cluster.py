@@ -15,7 +15,7 @@ from polyseme.encoding.options import EncodeOptions
 from tests.bulk import job_of, many, run_inline, shards_of, table_of, write_lines
 from tests.conftest import PYTHONPATH, ROOT, free_port
 
-ROWS, SHARD = 3_000, 100
+ROWS, SHARD = 1_200, 40
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 
 from polyseme.cli import progress
+from polyseme.evaluation import sources
 from tests.cli.conftest import run, run_process, without
 from tests.conftest import free_port
 from tests.evaluation.sets import COARSE, WIC, WORDSIM, archived, unpacked
@@ -156,8 +157,9 @@ def test_a_service_that_needs_a_key_or_does_not_respond_is_reported(
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_an_impossible_measurement_is_reported_in_one_sentence_without_a_file(
-    polyseme, sets, tmp_path, arguments, said
+    polyseme, sets, tmp_path, monkeypatch, arguments, said
 ):
+    monkeypatch.setattr(sources, "_RETRIES", 0)
     places = {name: tmp_path / name.lower() for name in ("EMPTY", "MOLES", "BROKEN")}
     for place in places.values():
         place.mkdir()

@@ -12,9 +12,9 @@ import pytest
 
 from polyseme.cli import progress
 from polyseme.models.reader import read_model
+from tests.cli.conftest import run, run_process
 from tests.conftest import PYTHONPATH
 from tests.importing.files import many
-from tests.importing.import_process import Work
 from tests.training.world import world_model, write_tags
 
 
@@ -22,18 +22,21 @@ from tests.training.world import world_model, write_tags
 def large(tmp_path_factory):
     """A file that takes long enough for a progress bar."""
     path = tmp_path_factory.mktemp("large") / "large.txt"
-    path.write_bytes(many("glove", 30_000, 100))
+    path.write_bytes(many("glove", 12_000, 100))
     return path
+
+
+ROWS_ALONE = ("--no-weights", "--no-subwords")
 
 
 @pytest.mark.slow
 def test_the_needed_memory_and_disk_space_are_printed_first(tmp_path, large):
-    with Work(tmp_path, large, "--dtype", "float16", "--limit", "20000") as work:
-        code, _, err = work.end()
-    # 20,000 · (200 bytes of numbers + 250 of a word); 20,000 · 200 bytes.
-    assert code == 0
-    assert err.splitlines()[0] == (
-        "polyseme: 20,000 words of dimension 100: about 139 MB of memory to import, 4 MB on disk,"
+    options = ("--dtype", "float16", "--limit", 11_000, *ROWS_ALONE)
+    done = run("models", "import", large, *options, models_dir=tmp_path)
+    # 11,000 · (200 bytes of numbers + 250 of a word); 11,000 · 200 bytes.
+    assert done.returncode == 0
+    assert done.stderr.decode().splitlines()[0] == (
+        "polyseme: 11,000 words of dimension 100: about 135 MB of memory to import, 2 MB on disk,"
         " shared by all workers."
     )
 
@@ -71,12 +74,13 @@ def on_terminal(columns, *arguments):
 @pytest.mark.slow
 def test_on_a_terminal_a_bar_shows_bytes_and_rows(tmp_path, large):
     command = ("models", "import", large, "--processes", 1, "--models-dir", tmp_path)
-    code, out, err = on_terminal(100, *command)
+    code, out, err = on_terminal(100, *command, "--no-subwords")
     assert code == 0
-    assert out == "large  30000 words  100 wide  float32  lower-case  closed form\n"
-    assert re.search(r"\rchecking: +\d+%\|[^|]*\| [\d.]+M?/36\.7M ", err), err
-    assert re.search(r"\rreading: +\d+%\|[^|]*\| [\d.]+M/36\.7M \[.*[\d,]+ rows\]", err), err
-    assert "polyseme: 30,000 words of dimension 100: about 150 MB of memory to import" in err
+    assert out == "large  12000 words  100 wide  float32  lower-case  closed form\n"
+    size = re.escape(f"{large.stat().st_size / 1e6:.1f}M")
+    assert re.search(rf"\rchecking: +\d+%\|[^|]*\| [\d.]+M?/{size} ", err), err
+    assert re.search(rf"\rreading: +\d+%\|[^|]*\| [\d.]+M/{size} \[.*[\d,]+ rows\]", err), err
+    assert "polyseme: 12,000 words of dimension 100: about 138 MB of memory to import" in err
     shown = err.split("\r")
     assert not shown[-1].strip() or shown[-1].startswith(("polyseme: ", "\n"))
 
@@ -96,14 +100,14 @@ def test_off_a_terminal_a_line_is_written_now_and_then(monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_without_a_terminal_there_is_no_progress_bar(tmp_path, large):
-    with Work(tmp_path, large, "--processes", "1") as work:
-        code, out, err = work.end()
-    assert code == 0
-    assert out == "big  30000 words  100 wide  float32  lower-case  parameter-free\n"
+    done = run_process("models", "import", large, *ROWS_ALONE, models_dir=tmp_path)
+    err = done.stderr.decode()
+    assert done.returncode == 0
+    assert done.stdout == b"large  12000 words  100 wide  float32  lower-case  parameter-free\n"
     assert "\r" not in err
     assert "\x1b" not in err
     assert all(line.startswith("polyseme: ") for line in err.splitlines())
-    assert np.isfinite(read_model(work.models / "big").vectors).all()
+    assert np.isfinite(read_model(tmp_path / "large").vectors).all()
 
 
 SCORES = {"auc": 61.234, "macro_f1": None}
@@ -142,10 +146,10 @@ def test_on_a_terminal_the_progress_bar_has_loss_and_scores(tmp_path):
     pytest.importorskip("sklearn", reason="the extra [train] is not installed")
     world_model(tmp_path)
     tags = write_tags(tmp_path / "tags.jsonl", count=200)
-    arguments = ("--model", "world", "--tags", tags, "--steps", 60, "--score-every", 30)
+    arguments = ("--model", "world", "--tags", tags, "--steps", 20, "--score-every", 10)
     code, _, err = on_terminal(150, "train", *arguments, "--models-dir", tmp_path)
     assert code == 0, err
     assert re.search(r"reading tags\.jsonl: +\d+%\|[^|]*\| [\d.]+k?/", err), err
     assert re.search(r"\rtraining +\d+%\|[^|]*\| \d\d:\d\d<.*step \d+, loss \d\.\d+", err), err
-    assert re.search(r"polyseme: training, 50%, step 30, loss \d\.\d+, held out: AUC ", err), err
+    assert re.search(r"polyseme: training, 50%, step 10, loss \d\.\d+, held out: AUC ", err), err
     assert "Traceback" not in err

@@ -172,7 +172,7 @@ def test_a_model_without_weights_starts_from_the_closed_form(train, place):
 
 @pytest.mark.slow
 def test_an_interrupted_training_resumes_to_the_same_weights(train, place):
-    options = ("--tags", "tags.jsonl", "--groups", 4, "--score-every", 20, "--steps", 400)
+    options = ("--tags", "tags.jsonl", "--groups", 4, "--score-every", 10, "--steps", 150)
     arguments = [
         *("train", "--model", "world", "--output", "two", "--checkpoints", place / "c"),
         *(place / "tags.jsonl" if one == "tags.jsonl" else one for one in options),
@@ -180,7 +180,7 @@ def test_an_interrupted_training_resumes_to_the_same_weights(train, place):
     ]
     command = [sys.executable, "-m", "polyseme", *map(str, arguments)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
-    for _ in range(1200):
+    for _ in range(2400):
         if list(place.glob("c/*.json")) or process.poll() is not None:
             break
         time.sleep(0.05)

@@ -9,6 +9,7 @@ import io
 import lzma
 import struct
 import zipfile
+from functools import partial
 
 import numpy as np
 
@@ -36,7 +37,7 @@ def rows(words=WORDS, vectors=VECTORS, end=b"\n"):
     return b"".join(row(word, vector, end) for word, vector in zip(words, vectors, strict=True))
 
 
-def many(kind, count=60_000, width=100):
+def many(kind, count, width):
     """A large file of distinct words, with some hundred distinct vectors."""
     vectors = np.random.default_rng(3).standard_normal((300, width)).astype("<f4")
     if kind == "glove":
@@ -170,7 +171,12 @@ def packed(content, packing):
     """Compress a file."""
     if packing == "zip":
         return archive({"vectors": content})
-    pack = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "plain": bytes}
+    pack = {
+        "gz": gzip.compress,
+        "bz2": bz2.compress,
+        "xz": partial(lzma.compress, preset=0),
+        "plain": bytes,
+    }
     return pack[packing](content)
 
 

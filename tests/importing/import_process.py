@@ -30,7 +30,7 @@ class Work:
         self.file, self.log = file, place / "err"
         command = [sys.executable, "-c", UNTOUCHED, *under, sys.executable, "-m", "polyseme"]
         command += ["models", "import", file, "--name", "big", "--models-dir", self.models]
-        command += ["--no-weights", *options]
+        command += ["--no-weights", "--no-subwords", *options]
         with self.log.open("wb") as err:
             self.process = subprocess.Popen(
                 list(map(str, command)),
@@ -74,8 +74,11 @@ class Work:
 
     def workers(self):
         """The processes that are converting numbers."""
-        others = [one for one in self.processes() if one != self.process.pid]
-        return [one for one in others if self.has_scratch(one)]
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        try:
+            return [one for one in map(int, children.read_text().split()) if self.has_scratch(one)]
+        except FileNotFoundError:  # it has ended
+            return []
 
     def has_scratch(self, pid):
         """Whether a process has an unnamed file in the temporary folder.
@@ -104,7 +107,7 @@ def wait_for(what):
     end = time.monotonic() + PATIENCE
     while not what():
         assert time.monotonic() < end, "it did not come"
-        time.sleep(0.001)
+        time.sleep(0.005)
 
 
 def checking(work):

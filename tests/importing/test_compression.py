@@ -30,7 +30,7 @@ DAMAGED = "The file is damaged or truncated: it cannot be decompressed beyond by
 BAD_ZIP = "The .zip is damaged, encrypted or compressed with an unsupported method."
 COMPRESSED = PACKINGS[1:]
 ZIP = archive({"vectors": rows()})
-LINES = b"".join(b"w%d" % number + b" 0" * 300 + b"\n" for number in range(120_000))
+LINES = b"".join(b"w%d" % number + b" 0" * 20_000 + b"\n" for number in range(1800))
 """72 MB of repetitive rows, a hundredth of that when compressed."""
 
 BLANK = (b" " * (1 << 20) + b"\n") * 80
@@ -147,8 +147,8 @@ def test_damaged_compression_is_rejected(importer, content):
 
 
 def test_damage_far_into_a_file_is_rejected_with_the_place(importer):
-    words = [f"w{number}" for number in range(60_000)]
-    vectors = np.random.default_rng(0).standard_normal((60_000, 3)).astype(np.float32)
+    words = [f"w{number}" for number in range(20_000)]
+    vectors = np.random.default_rng(0).standard_normal((20_000, 3)).astype(np.float32)
     content = gzip.compress(rows(words, vectors), 1)
     file = importer.file(content[: len(content) // 2])
     said = importer.refusal(file, "--format", "glove")
@@ -178,9 +178,9 @@ def test_a_zip_with_an_array_is_an_array(importer):
     ("packing", "content", "within"),
     [
         *((packing, rows() + BLANK, 1 << 20) for packing in COMPRESSED),
-        *((packing, LINES, 1000) for packing in ("gz", "zip")),
+        ("gz", LINES, 50_000),
     ],
-    ids=["gz", "bz2", "xz", "zip", "gz of rows", "zip of rows"],
+    ids=["gz", "bz2", "xz", "zip", "gz of rows"],
 )
 @pytest.mark.slow
 def test_decompression_bombs_are_rejected_before_memory_is_full(importer, packing, content, within):
@@ -193,8 +193,9 @@ def test_decompression_bombs_are_rejected_before_memory_is_full(importer, packin
     assert 0 < place - (64 << 20) <= within + 1  # at the end of the line that goes beyond
 
 
-@pytest.mark.parametrize("packing", COMPRESSED)
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(
+    ("kind", "packing"), [*((kind, "gz") for kind in FORMATS), ("glove", "bz2"), ("fasttext", "xz")]
+)
 @pytest.mark.slow
 def test_a_hundred_megabytes_of_zeros_are_rejected_early(importer, kind, packing):
     beginning = {"glove": b"", "fasttext": fasttext()[:-100]}.get(kind, b"1000 60000\nzebra ")

@@ -5,7 +5,6 @@ import json
 import pytest
 from gensim import downloader
 
-from tests.cli.conftest import run_process
 from tests.conftest import free_port
 from tests.importing import files
 from tests.importing.mirror import NAME
@@ -173,17 +172,8 @@ def test_a_missing_network_is_reported_with_a_hint(puller, monkeypatch, caplog):
 
 
 @pytest.mark.slow
-def test_an_unreachable_mirror_is_reported(tmp_path):
-    """In a process of its own."""
-    done = run_process(
-        *("models", "pull", NAME, "--mirror", f"http://127.0.0.1:{free_port()}"),
-        models_dir=tmp_path / "models",
-        GENSIM_DATA_DIR=str(tmp_path / "data"),
-        no_proxy="*",
-    )
-    assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.decode() == f"polyseme: {OFFLINE}\n"
-    assert not (tmp_path / "models").exists()
+def test_an_unreachable_mirror_is_reported(puller):
+    assert puller.refusal(NAME, "--mirror", f"http://127.0.0.1:{free_port()}") == OFFLINE
 
 
 def test_an_invalid_index_is_not_cached(mirror, puller):

@@ -115,17 +115,6 @@ def test_brought_weights_give_attention_as_it_is_written_in_the_books(client, na
     np.testing.assert_allclose(result["attention"][0], weights, rtol=0, atol=1e-6)
 
 
-def test_brought_weights_give_what_torch_gives(client):
-    torch = pytest.importorskip("torch", reason="PyTorch, an oracle only, is not installed")
-    result = encode(client, input=TEXT, model="weighed", include=["queries", "keys", "values"])
-    q, k, v = (torch.tensor(result[name][0]) for name in ("queries", "keys", "values"))
-    context = torch.nn.functional.scaled_dot_product_attention(q, k, v)
-    joined = context.transpose(0, 1).reshape(-1, H * V)
-    right = joined @ torch.from_numpy(ROW["output"]) + torch.from_numpy(BIASES["output_bias"])
-    found = encode(client, input=TEXT, model="weighed", include=["contextual"])["contextual"]
-    np.testing.assert_allclose(found, right.numpy(), rtol=0, atol=1e-5)
-
-
 def test_a_trace_shows_the_brought_weights_at_work(client):
     body = {"text": TEXT, "model": "weighed", "layer": 0}
     steps = {step["name"]: step for step in client.post("/v1/trace", json=body).json()["steps"]}

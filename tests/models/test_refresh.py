@@ -3,6 +3,7 @@
 import gc
 import json
 import threading
+import time
 import weakref
 
 import pytest
@@ -256,6 +257,7 @@ def test_threads_that_refresh_and_ask_at_once_see_whole_models(place, registry):
             except Exception as error:  # noqa: BLE001 - it has to reach the test
                 wrong.append(error)
                 return
+            time.sleep(0.001)  # or the writer below has to wait for these threads
 
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:

@@ -59,6 +59,8 @@ class Window:
         self.page.set_default_timeout(20_000)
         self.host = ""
         self.wrong: list[str] = []
+        self.reusable = False
+        """whether the next test may use the loaded page"""
         self.page.on("request", self._check_host)
         self.page.on("pageerror", lambda error: self.wrong.append(f"script: {error}"))
         self.page.on(
@@ -82,6 +84,7 @@ class Window:
         self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
         self.page.goto("about:blank")
         self.context.clear_permissions()
+        self.reusable = False
 
 
 @pytest.fixture(scope="package")
@@ -114,6 +117,8 @@ def open_page(browser: Browser, shared_window: Window, client: httpx.Client) -> 
         own = fresh or options or windows
         window = Window(browser.new_context(**options)) if own else shared_window
         windows.append(window)
+        if window.reusable:
+            window.clear()
         window.wrong = []
         window.host = urlsplit(str(service.base_url)).netloc
         window.page.set_viewport_size({"width": width, "height": height})
@@ -130,6 +135,39 @@ def open_page(browser: Browser, shared_window: Window, client: httpx.Client) -> 
         else:
             window.context.close()
     assert [one for window in windows for one in window.wrong] == []
+
+
+@pytest.fixture
+def visit(shared_window: Window, client: httpx.Client) -> Iterator[Open]:
+    """Go to an address, in the page that the previous test has visited if it is of that service.
+
+    A load of the page takes longer than most tests. This is for tests that leave nothing in the
+    page but an address: they open nothing, type nothing and intercept no request.
+    """
+    window = shared_window
+
+    def visit_(
+        fragment: str,
+        *,
+        service: httpx.Client = client,
+        width: int = 1200,
+        theme: str = "light",
+    ) -> Reader:
+        base = str(service.base_url).rstrip("/")
+        if window.reusable and not window.page.url.startswith(f"{base}/#"):
+            window.clear()
+        window.wrong = []
+        window.host = urlsplit(base).netloc
+        window.page.set_viewport_size({"width": width, "height": 900})
+        window.page.emulate_media(color_scheme=theme)
+        window.page.mouse.move(0, 0)
+        reader = Reader(window.page, base, window.wrong)
+        reader.go(fragment)
+        window.reusable = True
+        return reader
+
+    yield visit_
+    assert window.wrong == []
 
 
 @pytest.fixture(scope="package")

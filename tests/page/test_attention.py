@@ -36,8 +36,8 @@ def written(reader: Reader) -> list[str]:
     return [word.locator("bdi").text_content() for word in words(reader).all()]
 
 
-def test_the_first_example_has_two_apples(open_page: Open) -> None:
-    reader = open_page()
+def test_the_first_example_has_two_apples(visit: Open) -> None:
+    reader = visit("#attention")
     assert sentence(reader).input_value() == APPLES
     assert written(reader) == APPLE_WORDS
     assert words(reader).nth(0).get_attribute("aria-pressed") == "true"
@@ -126,16 +126,16 @@ def test_a_sentence_over_the_limit_shows_the_services_error(
     assert not words(reader).first.is_visible()
 
 
-def test_an_unknown_model_shows_the_services_error(open_page: Open, client: httpx.Client) -> None:
-    reader = open_page(attention_address(model="nobody"))
+def test_an_unknown_model_shows_the_services_error(visit: Open, client: httpx.Client) -> None:
+    reader = visit(attention_address(model="nobody"))
     told = client.post("/v1/encode", json={"input": "a", "model": "nobody"}).json()
     assert told["detail"] in reader.problem.text_content()
     choose(reader, "Model", "")
     assert written(reader) == APPLE_WORDS
 
 
-def test_unknown_words_can_be_rejected(open_page: Open) -> None:
-    reader = open_page(attention_address(text="river qqzx"))
+def test_unknown_words_can_be_rejected(visit: Open) -> None:
+    reader = visit(attention_address(text="river qqzx"))
     choose(reader, "Unknown words", "error")
     assert "vocabulary" in reader.problem.text_content()
     choose(reader, "Unknown words", "zero")
@@ -143,8 +143,8 @@ def test_unknown_words_can_be_rejected(open_page: Open) -> None:
     assert "oov=zero" in reader.address
 
 
-def test_case_changes_the_key_of_a_word(open_page: Open) -> None:
-    reader = open_page(attention_address(text="Apple"))
+def test_case_changes_the_key_of_a_word(visit: Open) -> None:
+    reader = visit(attention_address(text="Apple"))
     choose(reader, "Case", "lower")
     assert words(reader).first.locator("small").text_content() == "lower: apple"
     assert reader.address == "#attention?text=Apple&case=lower"
@@ -161,8 +161,8 @@ def test_an_address_opened_in_a_new_window_gives_the_same_view(open_page: Open) 
     assert reader.page.get_by_label("Case", exact=True).input_value() == "lower"
 
 
-def test_an_invalid_address_shows_the_defaults(open_page: Open) -> None:
-    reader = open_page(attention_address(word=99))
+def test_an_invalid_address_shows_the_defaults(visit: Open) -> None:
+    reader = visit(attention_address(word=99))
     for state in ({"word": 99}, {"layer": 7, "head": "x"}, {"row": -1, "word": "e"}):
         reader.go(attention_address(**state))
         assert words(reader).nth(0).get_attribute("aria-pressed") == "true", state
@@ -199,29 +199,29 @@ def test_markup_stays_text(open_page: Open) -> None:
     assert reader.page.get_by_role("heading", name="img attends most to").is_visible()
 
 
-def test_astral_letters_and_emoji_are_words(open_page: Open, client: httpx.Client) -> None:
+def test_astral_letters_and_emoji_are_words(visit: Open, client: httpx.Client) -> None:
     text = "👩‍🚀 𝔘𝔫𝔦 river 😀"
-    reader = open_page(attention_address(text=text))
+    reader = visit(attention_address(text=text))
     assert written(reader) == [token["text"] for token in encoded(client, text)["tokens"]]
 
 
-def test_a_very_long_word_fits(open_page: Open) -> None:
-    reader = open_page(attention_address(text="river " + "long" * 500), width=320)
+def test_a_very_long_word_fits(visit: Open) -> None:
+    reader = visit(attention_address(text="river " + "long" * 500), width=320)
     assert len(written(reader)) == 2
     assert not reader.scrolls_sideways()
     reader.go(attention_address(text="river " + "long" * 500, picture="lines"))
     assert not reader.scrolls_sideways()
 
 
-def test_the_response_and_its_command_agree(open_page: Open, tmp_path: Path) -> None:
-    reader = open_page(attention_address(text="It's the bank's \"river\" — $HOME `x`"))
+def test_the_response_and_its_command_agree(visit: Open, tmp_path: Path) -> None:
+    reader = visit(attention_address(text="It's the bank's \"river\" — $HOME `x`"))
     assert reader.saved_json(tmp_path) == reader.run_command()
     assert '{"input":' in reader.command()
     assert "model" not in reader.command()
 
 
-def test_the_arrow_keys_move_between_words(open_page: Open) -> None:
-    reader = open_page()
+def test_the_arrow_keys_move_between_words(visit: Open) -> None:
+    reader = visit("#attention")
     words(reader).nth(0).focus()
     for key in ["ArrowRight", "ArrowRight", "Home", "End", "ArrowLeft", "Enter"]:
         reader.page.keyboard.press(key)
@@ -251,9 +251,9 @@ def compared(reader: Reader) -> dict[str, str]:
 
 
 def test_a_single_occurrence_opens_compare_with_an_empty_one(
-    open_page: Open, tiny_models: httpx.Client
+    visit: Open, tiny_models: httpx.Client
 ) -> None:
-    reader = open_page(
+    reader = visit(
         attention_address(text="apple bank", word=1, model="four", case="exact"),
         service=tiny_models,
     )
@@ -331,8 +331,8 @@ def test_back_restores_the_previous_sentence(open_page: Open) -> None:
         expect(sentence(reader)).to_have_value(text)
 
 
-def test_very_long_words_are_never_wider_than_the_page(open_page: Open) -> None:
-    reader = open_page(width=320)
+def test_very_long_words_are_never_wider_than_the_page(visit: Open) -> None:
+    reader = visit("#attention", width=320)
     for length in (25, 60, 100_000):
         long = "m" * length
         for picture in ("heatmap", "lines"):
@@ -347,9 +347,9 @@ def test_very_long_words_are_never_wider_than_the_page(open_page: Open) -> None:
         assert max(labels) < 1000
 
 
-def test_shortened_words_keep_grapheme_clusters(open_page: Open) -> None:
+def test_shortened_words_keep_grapheme_clusters(visit: Open) -> None:
     family = "👩‍👩‍👧‍👦"
-    reader = open_page()
+    reader = visit("#attention")
     inside = "async (family) => [await import('/page/bars.js')].map(({ bars }) =>"
     inside += " bars([{ word: family.repeat(9), value: 1 }], { width: 150, name: '' }))"
     label = reader.page.evaluate(f"{inside}[0].querySelector('text').textContent", family)
@@ -451,9 +451,9 @@ def test_each_dimension_is_announced_once(open_page: Open) -> None:
 
 
 def test_the_note_on_unknown_words_agrees_with_the_weights(
-    open_page: Open, client: httpx.Client
+    visit: Open, client: httpx.Client
 ) -> None:
-    reader = open_page()
+    reader = visit("#attention")
     zero = "their static vectors are zero and"
     for text, said in [
         ("qqzx", "1 word, unknown: its static vector is zero and it attends to itself."),
@@ -471,8 +471,8 @@ def test_the_note_on_unknown_words_agrees_with_the_weights(
         expect(reader.page.locator(".usage")).to_have_text(said)
 
 
-def test_a_missing_layer_or_head_is_reported(open_page: Open, tiny_models: httpx.Client) -> None:
-    reader = open_page(service=tiny_models)
+def test_a_missing_layer_or_head_is_reported(visit: Open, tiny_models: httpx.Client) -> None:
+    reader = visit("#attention", service=tiny_models)
     layers = "This model has layers 0 to 1: layer 0 is shown."
     heads = "This model has heads 0 to 2: the mean of heads is shown."
     for state, said in [
@@ -495,9 +495,9 @@ def test_a_missing_layer_or_head_is_reported(open_page: Open, tiny_models: httpx
 
 
 def test_the_list_of_heads_is_rebuilt_only_if_it_differs(
-    open_page: Open, tiny_models: httpx.Client
+    visit: Open, tiny_models: httpx.Client
 ) -> None:
-    reader = open_page(attention_address(text="apple bank", model="four"), service=tiny_models)
+    reader = visit(attention_address(text="apple bank", model="four"), service=tiny_models)
     offered = attention(reader).get_by_label("Head", exact=True).locator("option")
     assert offered.all_text_contents() == ["mean of heads", "0", "1", "2", "3"]
     offered.first.evaluate("(option) => { option.dataset.kept = 'true'; }")
@@ -515,9 +515,9 @@ TEXT = "apple bank river money did high end"
 WORDS = TEXT.split()
 
 
-def test_each_head_of_each_layer_is_shown(open_page: Open, tiny_models: httpx.Client) -> None:
+def test_each_head_of_each_layer_is_shown(visit: Open, tiny_models: httpx.Client) -> None:
     given = weights(tiny_models, TEXT, model="deep")
-    reader = open_page(attention_address(text=TEXT, model="deep"), service=tiny_models)
+    reader = visit(attention_address(text=TEXT, model="deep"), service=tiny_models)
     for layer, head in [(0, 0), (0, 2), (1, 0), (1, 1)]:
         reader.page.get_by_role("button", name=f"Layer {layer}, head {head}", exact=True).click()
         reader.settle()
@@ -530,10 +530,10 @@ def test_each_head_of_each_layer_is_shown(open_page: Open, tiny_models: httpx.Cl
 
 
 def test_the_most_attended_words_use_the_mean_of_the_last_layer(
-    open_page: Open, tiny_models: httpx.Client
+    visit: Open, tiny_models: httpx.Client
 ) -> None:
     row = weights(tiny_models, TEXT, model="deep", heads="mean")[-1, 2]
-    reader = open_page(attention_address(text=TEXT, model="deep", word=2), service=tiny_models)
+    reader = visit(attention_address(text=TEXT, model="deep", word=2), service=tiny_models)
     choose(reader, "Layer", "1")
     assert "layer=1" in reader.address
     name = reader.page.get_by_role("img", name="river attends most to").get_attribute("aria-label")
@@ -541,8 +541,8 @@ def test_the_most_attended_words_use_the_mean_of_the_last_layer(
     assert name.startswith(f"river attends most to {WORDS[best]}: {row[best]:.2f}")
 
 
-def test_twelve_layers_of_twelve_heads_fit(open_page: Open, tiny_models: httpx.Client) -> None:
-    reader = open_page(
+def test_twelve_layers_of_twelve_heads_fit(visit: Open, tiny_models: httpx.Client) -> None:
+    reader = visit(
         attention_address(text=TEXT, model="many", layer=11, head=11),
         service=tiny_models,
         width=360,
@@ -558,18 +558,16 @@ def test_twelve_layers_of_twelve_heads_fit(open_page: Open, tiny_models: httpx.C
 
 
 def test_a_layer_that_another_model_lacks_falls_back(
-    open_page: Open, tiny_models: httpx.Client
+    visit: Open, tiny_models: httpx.Client
 ) -> None:
-    reader = open_page(
-        attention_address(text=TEXT, model="many", layer=9, head=9), service=tiny_models
-    )
+    reader = visit(attention_address(text=TEXT, model="many", layer=9, head=9), service=tiny_models)
     choose(reader, "Model", "deep")
     assert reader.page.get_by_role("heading", name="Layer 0, mean of heads").is_visible()
     assert readout(reader).startswith("apple attends to ")
 
 
-def test_a_word_has_its_resolution(open_page: Open, tiny_models: httpx.Client) -> None:
-    reader = open_page(attention_address(text="river", model="deep"), service=tiny_models)
+def test_a_word_has_its_resolution(visit: Open, tiny_models: httpx.Client) -> None:
+    reader = visit(attention_address(text="river", model="deep"), service=tiny_models)
     for model, text in [
         ("small", "Apple bank x"),
         ("parts", "gnu apple"),
@@ -587,10 +585,8 @@ def test_a_word_has_its_resolution(open_page: Open, tiny_models: httpx.Client) -
         ], model  # fmt: skip
 
 
-def test_a_lower_case_model_and_subwords_are_noted(
-    open_page: Open, tiny_models: httpx.Client
-) -> None:
-    reader = open_page(attention_address(text="Apple gnu", model="small"), service=tiny_models)
+def test_a_lower_case_model_and_subwords_are_noted(visit: Open, tiny_models: httpx.Client) -> None:
+    reader = visit(attention_address(text="Apple gnu", model="small"), service=tiny_models)
     found = reader.page.locator("button.word small")
     assert found.all_text_contents() == ["lower: apple", "unknown"]
     choose(reader, "Model", "parts")
@@ -598,11 +594,9 @@ def test_a_lower_case_model_and_subwords_are_noted(
     assert reader.page.get_by_text("1 composed of subwords").is_visible()
 
 
-def test_right_to_left_words_keep_their_direction(
-    open_page: Open, tiny_models: httpx.Client
-) -> None:
+def test_right_to_left_words_keep_their_direction(visit: Open, tiny_models: httpx.Client) -> None:
     text = " ".join(HEBREW)
-    reader = open_page(attention_address(text=text, model="hebrew"), service=tiny_models)
+    reader = visit(attention_address(text=text, model="hebrew"), service=tiny_models)
     expected = weights(tiny_models, text, model="hebrew")[0, 0]
     point(reader, 1, 2, 3)
     assert readout(reader) == f"{HEBREW[1]} attends to {HEBREW[2]}: {expected[1, 2]:.4f}"
@@ -615,8 +609,8 @@ def test_right_to_left_words_keep_their_direction(
     assert not reader.scrolls_sideways()
 
 
-def test_a_single_word_has_a_figure(open_page: Open, tiny_models: httpx.Client) -> None:
-    reader = open_page(attention_address(text="apple", model="deep"), service=tiny_models)
+def test_a_single_word_has_a_figure(visit: Open, tiny_models: httpx.Client) -> None:
+    reader = visit(attention_address(text="apple", model="deep"), service=tiny_models)
     assert readout(reader) == "apple attends to apple: 1.0000"
     grid(reader).focus()
     reader.page.keyboard.press("ArrowDown")

@@ -34,9 +34,9 @@ pytestmark = pytest.mark.slow
 
 
 def test_it_opens_with_an_example_and_the_services_numbers(
-    open_page: Open, client: httpx.Client
+    visit: Open, client: httpx.Client
 ) -> None:
-    reader = open_page("#compare")
+    reader = visit("#compare")
     answer = asked(client, APPLES)
     assert [sentence(reader, i).input_value() for i in (1, 2)] == [text for text, _ in APPLES]
     both = np.concatenate([answer["static_similarity"], answer["contextual_similarity"]])
@@ -61,9 +61,9 @@ def test_each_example_is_compared_and_adds_a_history_entry(open_page: Open) -> N
 
 
 def test_context_separates_occurrences_of_one_static_vector(
-    open_page: Open, client: httpx.Client
+    visit: Open, client: httpx.Client
 ) -> None:
-    reader = open_page("#compare")
+    reader = visit("#compare")
     example(reader, "bank / bank")
     answer = asked(client, BANKS)
     cosine = answer["contextual_similarity"][0][1]
@@ -77,17 +77,15 @@ def test_context_separates_occurrences_of_one_static_vector(
     )
 
 
-def test_notes_of_overlapping_pairs_are_merged(open_page: Open) -> None:
-    reader = open_page(address(EIGHT))
+def test_notes_of_overlapping_pairs_are_merged(visit: Open) -> None:
+    reader = visit(address(EIGHT))
     notes = reader.page.locator(".notes li").all_text_contents()
     assert [note.split(" share")[0] for note in notes[:2]] == ["C and D", "E and F"]
     assert notes[2:] == ["H is not in the vocabulary; its static vector is zero."]
 
 
-def test_the_map_has_the_services_positions_on_one_scale(
-    open_page: Open, client: httpx.Client
-) -> None:
-    reader = open_page(address(EIGHT))
+def test_the_map_has_the_services_positions_on_one_scale(visit: Open, client: httpx.Client) -> None:
+    reader = visit(address(EIGHT))
     answer = asked(client, EIGHT)["map"]
     drawn = places(reader)
     near = {name.split(": near")[0]: at for name, at in drawn.items() if ": near" in name}
@@ -107,8 +105,8 @@ def test_the_map_has_the_services_positions_on_one_scale(
     np.testing.assert_allclose(found, expected * scale, atol=0.02)
 
 
-def test_equal_static_vectors_are_one_mark_with_both_letters(open_page: Open) -> None:
-    reader = open_page(address(BANKS))
+def test_equal_static_vectors_are_one_mark_with_both_letters(visit: Open) -> None:
+    reader = visit(address(BANKS))
     static = [name for name in places(reader) if name.startswith("Static")]
     assert static == ["Static vector of A and B (bank)"]
     label = reader.page.locator(".flat-map .static.point text").text_content()
@@ -119,10 +117,8 @@ def test_equal_static_vectors_are_one_mark_with_both_letters(open_page: Open) ->
 
 
 @pytest.mark.parametrize("width", [320, 1200])
-def test_labels_of_the_map_overlap_neither_each_other_nor_the_edge(
-    open_page: Open, width: int
-) -> None:
-    reader = open_page(width=width)
+def test_labels_of_the_map_overlap_neither_each_other_nor_the_edge(visit: Open, width: int) -> None:
+    reader = visit("#compare", width=width)
     for rows in (BANKS, EIGHT):
         reader.go(address(rows))
         labels = reader.page.locator(".flat-map .point > text:not(.unplaced):not(.letter)")
@@ -142,8 +138,8 @@ def test_labels_of_the_map_overlap_neither_each_other_nor_the_edge(
 BOXES = "(all) => all.map((one) => one.getBoundingClientRect().toJSON())"
 
 
-def test_a_point_has_a_name_for_pointer_and_keyboard(open_page: Open) -> None:
-    reader = open_page(address(BANKS))
+def test_a_point_has_a_name_for_pointer_and_keyboard(visit: Open) -> None:
+    reader = visit(address(BANKS))
     said = reader.page.locator("output.pointed")
     reader.page.locator(".flat-map .static.point").hover()
     expect(said).to_have_text("Static vector of A and B (bank)")
@@ -166,9 +162,9 @@ def test_a_word_of_the_map_opens_its_neighbors(open_page: Open) -> None:
 
 
 def test_a_card_has_the_services_neighbors_shift_and_attention(
-    open_page: Open, client: httpx.Client
+    visit: Open, client: httpx.Client
 ) -> None:
-    reader = open_page(address(BANKS, k="5"))
+    reader = visit(address(BANKS, k="5"))
     one = asked(client, BANKS, neighbors=5)["occurrences"][1]
     shown = card(reader, "B: bank")
     lists = shown.get_by_role("list")
@@ -231,9 +227,9 @@ def test_the_second_of_two_equal_words_is_another_occurrence(
 
 
 def test_the_request_has_the_number_of_neighbors_and_the_case(
-    open_page: Open, client: httpx.Client, tmp_path: Path
+    visit: Open, client: httpx.Client, tmp_path: Path
 ) -> None:
-    reader = open_page(address(APPLES))
+    reader = visit(address(APPLES))
     reader.page.get_by_label("Number of neighbors").select_option("3")
     reader.page.get_by_label("Case").select_option("lower")
     reader.settle()
@@ -288,8 +284,8 @@ ODD: list[object] = [
 ]
 
 
-def test_an_address_without_occurrences_shows_the_first_example(open_page: Open) -> None:
-    reader = open_page(address("["))
+def test_an_address_without_occurrences_shows_the_first_example(visit: Open) -> None:
+    reader = visit(address("["))
     assert sentence(reader, 1).input_value() == "Apple launched a new phone"
     assert reader.page.get_by_text("The address does not contain valid occurrences").is_visible()
     example(reader, "bank / bank")
@@ -324,8 +320,8 @@ def test_an_absent_word_is_an_error_and_can_be_corrected(open_page: Open) -> Non
         assert len(cosines(reader)) == 8, row
 
 
-def test_an_unknown_model_shows_the_services_error(open_page: Open) -> None:
-    reader = open_page(address(BANKS, model="nobody"))
+def test_an_unknown_model_shows_the_services_error(visit: Open) -> None:
+    reader = visit(address(BANKS, model="nobody"))
     expect(reader.problem).to_contain_text("model")
     assert not reader.page.get_by_role("figure").first.is_visible()
 
@@ -348,9 +344,9 @@ def test_an_unreachable_service_is_reported_and_recovers(open_page: Open) -> Non
     assert pressed(reader, 1) == [1]
 
 
-def test_unknown_words_have_no_static_mark(open_page: Open, client: httpx.Client) -> None:
+def test_unknown_words_have_no_static_mark(visit: Open, client: httpx.Client) -> None:
     rows: list[Row] = [("River qqzzxx", "qqzzxx"), ("River bank", "bank")]
-    reader = open_page(address(rows))
+    reader = visit(address(rows))
     assert words(reader, 1).nth(1).text_content() == "qqzzxxnot in the vocabulary"
     assert [name for name in places(reader) if name.startswith("Static")] == [
         "Static vector of B (bank)"
@@ -363,14 +359,14 @@ def test_unknown_words_have_no_static_mark(open_page: Open, client: httpx.Client
     assert cosines(reader)[0] == asked(client, rows)["static_similarity"][0][0] == 0
 
 
-def test_zero_vectors_have_no_map(open_page: Open) -> None:
-    reader = open_page(address([("qqzzxx", "qqzzxx"), ("qqzzyy", "qqzzyy")]))
+def test_zero_vectors_have_no_map(visit: Open) -> None:
+    reader = visit(address([("qqzzxx", "qqzzxx"), ("qqzzyy", "qqzzyy")]))
     assert not reader.page.get_by_role("figure", name="Map").is_visible()
     assert cosines(reader) == [0] * 8
 
 
-def test_the_same_occurrence_twice_is_one_point_of_both(open_page: Open) -> None:
-    reader = open_page(address([BANKS[0]] * 2))
+def test_the_same_occurrence_twice_is_one_point_of_both(visit: Open) -> None:
+    reader = visit(address([BANKS[0]] * 2))
     assert [name for name in places(reader) if " vector of A and B (bank)" in name]
     assert "Contextual vector of A and B (bank)" in places(reader)
     assert cosines(reader) == [1] * 8
@@ -386,16 +382,16 @@ def test_a_right_to_left_sentence_keeps_its_direction(open_page: Open) -> None:
     assert quote.evaluate("quote => getComputedStyle(quote).direction") == "rtl"
 
 
-def test_markup_in_a_sentence_stays_text(open_page: Open) -> None:
+def test_markup_in_a_sentence_stays_text(visit: Open) -> None:
     text = "<img src=x onerror=alert(1)> <b>bank</b> & 'more' \"quotes\""
-    reader = open_page(address([(text, "bank"), BANKS[1]]))
+    reader = visit(address([(text, "bank"), BANKS[1]]))
     assert card(reader, "A: bank").locator("blockquote").text_content() == text
     assert reader.page.locator("main img, main b").count() == 0
 
 
-def test_a_very_long_word_is_shown_within_the_page(open_page: Open) -> None:
+def test_a_very_long_word_is_shown_within_the_page(visit: Open) -> None:
     long = "x" * 400
-    reader = open_page(address([(f"River {long}", long), BANKS[1]]), width=320)
+    reader = visit(address([(f"River {long}", long), BANKS[1]]), width=320)
     assert card(reader, f"A: {long}").is_visible()
     assert not reader.scrolls_sideways()
 
@@ -412,9 +408,9 @@ def test_a_card_of_a_very_long_sentence_shows_the_context_of_the_word(
     assert reader.violations(axe) == []
 
 
-def test_the_shown_results_can_be_saved(open_page: Open, tmp_path: Path) -> None:
+def test_the_shown_results_can_be_saved(visit: Open, tmp_path: Path) -> None:
     rows: list[Row] = [("It's the bank's \"own\" $HOME bank", "bank", 1), BANKS[1]]
-    reader = open_page(address(rows, k="3"))
+    reader = visit(address(rows, k="3"))
     saved = reader.saved_json(tmp_path)
     assert saved == reader.run_command()
     assert saved["occurrences"][0]["token"]["start"] == len(rows[0][0]) - 4
@@ -423,8 +419,8 @@ def test_the_shown_results_can_be_saved(open_page: Open, tmp_path: Path) -> None
     assert set(sent) == {"occurrences", "neighbors", "map"}
 
 
-def test_each_figure_can_be_saved(open_page: Open, tmp_path: Path) -> None:
-    reader = open_page(address(APPLES))
+def test_each_figure_can_be_saved(visit: Open, tmp_path: Path) -> None:
+    reader = visit(address(APPLES))
     for figure, said in [
         ("Similarity", ">In context</text>"),
         ("Map", ">A: Apple</text>"),
@@ -467,8 +463,8 @@ def test_it_is_accessible_and_fits(open_page: Open, axe: Axe, width: int, theme:
     assert not reader.scrolls_sideways()
 
 
-def test_it_fits_every_width(open_page: Open) -> None:
-    reader = open_page(address(EIGHT), width=500)
+def test_it_fits_every_width(visit: Open) -> None:
+    reader = visit(address(EIGHT), width=500)
     drawn = set()
     for width in (320, 700, 1000, 1600):
         reader.resize(width)

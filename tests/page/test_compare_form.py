@@ -56,8 +56,8 @@ KEEP = """async (cases) => {
 }"""
 
 
-def test_an_edited_sentence_keeps_its_word_or_takes_a_similar_one(open_page: Open) -> None:
-    found = open_page("#models").page.evaluate(KEEP, KEPT)
+def test_an_edited_sentence_keeps_its_word_or_takes_a_similar_one(visit: Open) -> None:
+    found = visit("#models").page.evaluate(KEEP, KEPT)
     assert found == [case[-1] for case in KEPT]
 
 
@@ -201,8 +201,8 @@ def caption(reader: Reader) -> str:
     return figure.locator("figcaption").text_content() or ""
 
 
-def test_the_summary_of_the_pairs_is_accurate(open_page: Open, client: httpx.Client) -> None:
-    reader = open_page(address([BANKS[0]] * 3))
+def test_the_summary_of_the_pairs_is_accurate(visit: Open, client: httpx.Client) -> None:
+    reader = visit(address([BANKS[0]] * 3))
     assert caption(reader) == "Cosines of every pair. Context does not change any pair."
     expect(reader.page.locator(".notes li")).to_have_text(
         "A, B and C share one vocabulary key, so their static vectors are equal and context"
@@ -226,9 +226,9 @@ def test_the_summary_of_the_pairs_is_accurate(open_page: Open, client: httpx.Cli
     )
 
 
-def test_an_unknown_word_has_no_shift(open_page: Open) -> None:
+def test_an_unknown_word_has_no_shift(visit: Open) -> None:
     rows: list[Row] = [("River qqzzxx", "qqzzxx"), BANKS[0], BANKS[1]]
-    reader = open_page(address(rows))
+    reader = visit(address(rows))
     unknown = card(reader, "A: qqzzxx")
     assert "Shift " not in unknown.text_content()
     assert unknown.get_by_text("This word has no static vector. Its contextual vector").is_visible()
@@ -271,8 +271,8 @@ def test_a_result_is_announced_once_and_a_redraw_is_not(open_page: Open) -> None
     assert not hint.is_visible()
 
 
-def test_cards_have_names_and_links_large_enough_to_touch(open_page: Open) -> None:
-    reader = open_page(address(APPLES), width=390)
+def test_cards_have_names_and_links_large_enough_to_touch(visit: Open) -> None:
+    reader = visit(address(APPLES), width=390)
     heading = card(reader, "A: Apple").get_by_role("heading", level=3)
     assert heading.text_content() == "A: Apple"
     boxes = [one.bounding_box() for one in reader.page.locator(".near a").all()]

@@ -427,9 +427,9 @@ OVERLAP = """async () => {
 }"""
 
 
-def test_opacity_of_a_group_applies_once_in_a_png(open_page: Open) -> None:
+def test_opacity_of_a_group_applies_once_in_a_png(visit: Open) -> None:
     """Two black squares at half strength on white: grey alone, together and apart; then none."""
-    alone, together, apart, beside = open_page("#neighbors").page.evaluate(OVERLAP)
+    alone, together, apart, beside = visit("#neighbors").page.evaluate(OVERLAP)
     assert alone == together == apart
     assert abs(alone - 128) <= 3
     assert beside == 255

@@ -27,9 +27,9 @@ def several(serve: Serve, broken_models: Path, tmp_path_factory: pytest.TempPath
     return serve(models_dir=folder, preload_models=True)
 
 
-def test_a_model_is_described(open_page: Open, client: httpx.Client) -> None:
+def test_a_model_is_described(visit: Open, client: httpx.Client) -> None:
     (model,) = client.get("/v1/models").json()["data"]
-    card = open_page("#models").page.get_by_role("article", name="wiki-en")
+    card = visit("#models").page.get_by_role("article", name="wiki-en")
     said = card.text_content()
     assert "100,000 words × 300, 8-bit integers" in said
     assert f"{model['bytes'] / 1e6:.1f} MB" in said
@@ -38,9 +38,9 @@ def test_a_model_is_described(open_page: Open, client: httpx.Client) -> None:
         assert fact in said
 
 
-def test_the_quality_in_the_manifest_is_drawn(open_page: Open, client) -> None:
+def test_the_quality_in_the_manifest_is_drawn(visit: Open, client) -> None:
     (model,) = client.get("/v1/models").json()["data"]
-    picture = open_page("#models").page.get_by_role("img", name="Measured quality in percent")
+    picture = visit("#models").page.get_by_role("img", name="Measured quality in percent")
     texts = picture.locator("text").all_text_contents()
     shown = dict(zip(texts[::2], texts[1::2], strict=True))
     assert shown == {
@@ -51,8 +51,8 @@ def test_the_quality_in_the_manifest_is_drawn(open_page: Open, client) -> None:
     }
 
 
-def test_the_caption_says_that_quality_is_from_the_manifest(open_page: Open) -> None:
-    said = open_page("#models").page.locator("figcaption").text_content()
+def test_the_caption_says_that_quality_is_from_the_manifest(visit: Open) -> None:
+    said = visit("#models").page.locator("figcaption").text_content()
     assert said.endswith("does not check whether a model was trained on these data sets.")
 
 
@@ -72,8 +72,8 @@ def test_opening_the_details_keeps_the_focus(open_page: Open) -> None:
     expect(reader.page.get_by_text("models/build_wiki_en.py")).to_be_hidden()
 
 
-def test_measures_are_distinguishable_on_a_phone(open_page: Open, several: httpx.Client) -> None:
-    reader = open_page("#models", service=several, width=320)
+def test_measures_are_distinguishable_on_a_phone(visit: Open, several: httpx.Client) -> None:
+    reader = visit("#models", service=several, width=320)
     picture = reader.page.get_by_role("img", name="Measured quality in percent")
     names = picture.locator("text:not(.number)").all_text_contents()
     assert len(names) == len(set(names)) == 8
@@ -91,9 +91,9 @@ def test_the_training_opens_and_the_address_has_it(open_page: Open) -> None:
 
 
 def test_a_broken_model_has_its_problem_and_others_links(
-    open_page: Open, several: httpx.Client
+    visit: Open, several: httpx.Client
 ) -> None:
-    reader = open_page("#models", service=several)
+    reader = visit("#models", service=several)
     broken = reader.page.get_by_role("article", name="broken")
     given = {one["id"]: one for one in several.get("/v1/models").json()["data"]}
     assert given["broken"]["problem"] in broken.text_content()
@@ -110,8 +110,8 @@ def test_a_broken_model_has_its_problem_and_others_links(
     assert '"model"' not in reader.command()
 
 
-def test_an_unknown_model_in_the_address_is_reported(open_page: Open) -> None:
-    reader = open_page("#neighbors?model=nothing")
+def test_an_unknown_model_in_the_address_is_reported(visit: Open) -> None:
+    reader = visit("#neighbors?model=nothing")
     reader.problem.wait_for()
     said = reader.problem.locator("p").text_content()
     assert "nothing" not in said
@@ -120,17 +120,17 @@ def test_an_unknown_model_in_the_address_is_reported(open_page: Open) -> None:
     reader.page.get_by_role("heading", name="Nearest to bank").wait_for()
 
 
-def test_the_shown_results_can_be_saved(open_page: Open, tmp_path: Path) -> None:
-    reader = open_page("#models")
+def test_the_shown_results_can_be_saved(visit: Open, tmp_path: Path) -> None:
+    reader = visit("#models")
     assert reader.saved_json(tmp_path) == reader.run_command()
     assert reader.saved_json(tmp_path)["object"] == "list"
 
 
 @pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (1200, "light")])
 def test_it_is_accessible_and_fits(
-    open_page: Open, axe: Axe, several: httpx.Client, width: int, theme: str
+    visit: Open, axe: Axe, several: httpx.Client, width: int, theme: str
 ) -> None:
-    reader = open_page("#models?model=wiki-en", service=several, width=width, theme=theme)
+    reader = visit("#models?model=wiki-en", service=several, width=width, theme=theme)
     reader.page.locator("details[open] .facts").first.wait_for()
     assert reader.violations(axe) == []
     assert not reader.scrolls_sideways()

@@ -12,8 +12,8 @@ from tests.page.conftest import Open
 pytestmark = pytest.mark.slow
 
 
-def test_a_word_has_the_services_neighbors(open_page: Open, client: httpx.Client) -> None:
-    reader = open_page("#neighbors?word=Apple&k=5")
+def test_a_word_has_the_services_neighbors(visit: Open, client: httpx.Client) -> None:
+    reader = visit("#neighbors?word=Apple&k=5")
     given = client.post("/v1/neighbors", json={"word": "Apple", "k": 5}).json()["neighbors"]
     rows = reader.page.get_by_role("group", name="Words nearest to Apple").get_by_role("button")
     assert [row.split(",")[0] for row in labels(rows)] == [one["word"] for one in given]
@@ -38,8 +38,8 @@ def test_a_submitted_word_is_in_the_address(open_page: Open) -> None:
     assert reader.page.get_by_role("heading", name="Nearest to bank").is_visible()
 
 
-def test_the_keyboard_chooses_a_neighbor(open_page: Open) -> None:
-    reader = open_page("#neighbors?word=river")
+def test_the_keyboard_chooses_a_neighbor(visit: Open) -> None:
+    reader = visit("#neighbors?word=river")
     row = reader.page.get_by_role("button", name="rivers, ")
     row.focus()
     reader.page.keyboard.press("Enter")
@@ -57,8 +57,8 @@ def test_an_unknown_word_shows_the_services_error(open_page: Open) -> None:
     assert not reader.problem.is_visible()
 
 
-def test_an_empty_word_sends_no_request(open_page: Open) -> None:
-    reader = open_page("#neighbors?word=")
+def test_an_empty_word_sends_no_request(visit: Open) -> None:
+    reader = visit("#neighbors?word=")
     assert reader.problem.text_content() == "Type a word to see its neighbors."
 
 
@@ -75,8 +75,8 @@ def test_the_shown_results_can_be_saved(open_page: Open, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("width", "theme"), [(360, "dark"), (1200, "light")])
-def test_it_is_accessible_and_fits(open_page: Open, axe: Axe, width: int, theme: str) -> None:
-    reader = open_page("#neighbors?word=bank", width=width, theme=theme)
+def test_it_is_accessible_and_fits(visit: Open, axe: Axe, width: int, theme: str) -> None:
+    reader = visit("#neighbors?word=bank", width=width, theme=theme)
     assert reader.violations(axe) == []
     assert not reader.scrolls_sideways()
 
@@ -133,8 +133,8 @@ HEARD = """() => {
 }"""
 
 
-def test_a_hundred_bars_are_one_tab_stop(open_page: Open) -> None:
-    reader = open_page("#neighbors?word=river&k=100")
+def test_a_hundred_bars_are_one_tab_stop(visit: Open) -> None:
+    reader = visit("#neighbors?word=river&k=100")
     bars = reader.page.locator(".bars [role=button]")
     assert bars.count() == 100
     reader.page.get_by_role("button", name="Save PNG").focus()
@@ -150,8 +150,8 @@ def test_a_hundred_bars_are_one_tab_stop(open_page: Open) -> None:
     expect(bars.nth(98)).to_be_focused()
 
 
-def test_the_number_of_neighbors_comes_from_the_address(open_page: Open) -> None:
-    reader = open_page("#neighbors?k=7")
+def test_the_number_of_neighbors_comes_from_the_address(visit: Open) -> None:
+    reader = visit("#neighbors?k=7")
     many = reader.page.get_by_label("Number of neighbors")
     expect(many).to_have_value("7")
     options = many.locator("option").all_text_contents()

@@ -35,8 +35,8 @@ FILE = Path(__file__).parents[2] / "service" / "polyseme" / "page" / "worked-exa
 EXAMPLES = json.loads(FILE.read_text("utf-8"))["examples"]
 
 
-def test_an_example_has_its_correct_values(open_page: Open) -> None:
-    reader = open_page("#steps")
+def test_an_example_has_its_correct_values(visit: Open) -> None:
+    reader = visit("#steps")
     for number, example in enumerate(EXAMPLES, 1):
         reader.go(address(example=number))
         for label, right in example["right"].items():
@@ -48,8 +48,8 @@ def test_an_example_has_its_correct_values(open_page: Open) -> None:
     assert number == 6
 
 
-def test_an_example_has_all_steps_of_the_service(open_page: Open, client: httpx.Client) -> None:
-    reader = open_page("#steps")
+def test_an_example_has_all_steps_of_the_service(visit: Open, client: httpx.Client) -> None:
+    reader = visit("#steps")
     for number, example in enumerate(EXAMPLES, 1):
         request = example["request"]
         reader.go(address(example=number))
@@ -60,8 +60,8 @@ def test_an_example_has_all_steps_of_the_service(open_page: Open, client: httpx.
         ], number
 
 
-def test_wrong_printed_values_are_struck_through(open_page: Open) -> None:
-    reader = open_page(address(example=3))
+def test_wrong_printed_values_are_struck_through(visit: Open) -> None:
+    reader = visit(address(example=3))
     row = reader.page.locator("[data-step=queries] tbody tr").nth(1)
     assert row.locator("s").all_text_contents() == ["0.59", "0.78"]
     assert row.locator("td").first.text_content() == "0.5000 printed in the notes: 0.59"
@@ -82,8 +82,8 @@ PRINTED = [
 ]
 
 
-def test_the_number_of_wrong_printed_values_is_shown(open_page: Open) -> None:
-    reader = open_page("#steps")
+def test_the_number_of_wrong_printed_values_is_shown(visit: Open) -> None:
+    reader = visit("#steps")
     for number, sentence, wrong, right in PRINTED:
         reader.go(address(example=number))
         assert sentence in reader.page.locator(".printed-sum").text_content()
@@ -107,8 +107,8 @@ DERIVED = [
 ]
 
 
-def test_a_number_is_derived_as_by_hand(open_page: Open) -> None:
-    reader = open_page("#steps")
+def test_a_number_is_derived_as_by_hand(visit: Open) -> None:
+    reader = visit("#steps")
     for number, cell, sum_ in DERIVED:
         reader.go(address(example=number, cell=cell))
         assert said(reader) == [sum_], cell
@@ -127,19 +127,19 @@ HEADS = [
 
 
 @pytest.mark.parametrize("turn", [lambda request: request, turned], ids=["row", "column"])
-def test_heads_and_conventions_select_the_correct_columns(open_page: Open, turn) -> None:
-    reader = open_page("#steps")
+def test_heads_and_conventions_select_the_correct_columns(visit: Open, turn) -> None:
+    reader = visit("#steps")
     for cell, head, sum_ in HEADS:
         reader.go(address(turn(SMALL), cell=cell, head=head))
         assert said(reader) == [sum_], (cell, head)
         assert "differ" not in panel(reader), (cell, head)
 
 
-def test_weights_contexts_and_outputs_of_heads_are_derived(open_page: Open) -> None:
+def test_weights_contexts_and_outputs_of_heads_are_derived(visit: Open) -> None:
     # Head 0: scores of a are 1·2 + 2·1 = 4 and 5, of head 1: 4·1 - 1·4 = 0 and 14.
     low, high = 4 / math.sqrt(2), 5 / math.sqrt(2)
     weight = math.exp(high) / (math.exp(low) + math.exp(high))
-    reader = open_page(address(SMALL, cell="weights:0:1", head="0"))
+    reader = visit(address(SMALL, cell="weights:0:1", head="0"))
     assert said(reader) == [f"{weight:.4f} = e^{high:.4f} / (e^{low:.4f} + e^{high:.4f})"]
     context = (1 - weight) * 1 + weight * 3
     reader.go(address(SMALL, cell="context:0:0", head="0"))
@@ -171,8 +171,8 @@ MADE_OF = [
 ]  # fmt: skip
 
 
-def test_exactly_the_operands_of_a_number_are_highlighted(open_page: Open) -> None:
-    reader = open_page("#steps")
+def test_exactly_the_operands_of_a_number_are_highlighted(visit: Open) -> None:
+    reader = visit("#steps")
     for request, fields, cells in MADE_OF:
         reader.go(address(request, **fields))
         assert lit(reader) == cells, fields
@@ -180,8 +180,8 @@ def test_exactly_the_operands_of_a_number_are_highlighted(open_page: Open) -> No
         assert chosen(reader) == [":".join([name, *place[-2:]])], fields
 
 
-def test_highlighted_cells_have_an_outline(open_page: Open) -> None:
-    reader = open_page(address(example=3, cell="scores:1:2"))
+def test_highlighted_cells_have_an_outline(visit: Open) -> None:
+    reader = visit(address(example=3, cell="scores:1:2"))
     styles = reader.page.evaluate(
         """() => ["td.lit", "td.chosen"].map((one) =>
           getComputedStyle(document.querySelector(one)).outlineStyle)"""
@@ -190,8 +190,8 @@ def test_highlighted_cells_have_an_outline(open_page: Open) -> None:
     assert reader.page.locator("td.chosen").get_attribute("aria-selected") == "true"
 
 
-def test_a_clicked_cell_is_in_the_address(open_page: Open) -> None:
-    reader = open_page(address(example=3))
+def test_a_clicked_cell_is_in_the_address(visit: Open) -> None:
+    reader = visit(address(example=3))
     cell = reader.page.locator("[data-step=weights] td[data-row='1'][data-column='0']")
     cell.click()
     reader.settle()
@@ -200,8 +200,8 @@ def test_a_clicked_cell_is_in_the_address(open_page: Open) -> None:
     assert reader.page.locator(".derived").get_attribute("role") == "status"
 
 
-def test_arrow_keys_move_between_cells(open_page: Open) -> None:
-    reader = open_page(address(example=3, cell="scores:1:1"))
+def test_arrow_keys_move_between_cells(visit: Open) -> None:
+    reader = visit(address(example=3, cell="scores:1:1"))
     reader.page.locator("[data-step=scores] td.chosen").focus()
     for key, cell in [
         ("ArrowDown", "scores:2:1"), ("ArrowDown", "scores:2:1"), ("ArrowLeft", "scores:2:0"),
@@ -217,11 +217,9 @@ def test_arrow_keys_move_between_cells(open_page: Open) -> None:
     assert tabbable.count() == 1
 
 
-def test_weighted_values_are_those_of_the_query_token(
-    open_page: Open, client: httpx.Client
-) -> None:
+def test_weighted_values_are_those_of_the_query_token(visit: Open, client: httpx.Client) -> None:
     given = traced(client, **EXAMPLES[2]["request"])["weighted_values"]
-    reader = open_page(address(example=3, cell="scores:2:0", decimals=6))
+    reader = visit(address(example=3, cell="scores:2:0", decimals=6))
     assert numbers(reader, "weighted_values") == [[round(x, 6) for x in row] for row in given[2]]
     reader.page.get_by_label("Query token").select_option("love")
     reader.settle()
@@ -229,16 +227,16 @@ def test_weighted_values_are_those_of_the_query_token(
     assert chosen(reader) == ["weighted_values:0:0"]
 
 
-def test_the_reader_sets_the_decimals(open_page: Open) -> None:
-    reader = open_page(address(example=3))
+def test_the_reader_sets_the_decimals(visit: Open) -> None:
+    reader = visit(address(example=3))
     reader.page.get_by_label("Decimals").select_option("2")
     reader.settle()
     assert numbers(reader, "weights")[0] == [0.30, 0.34, 0.36]
     assert reader.address == "#steps?example=3&decimals=2"
 
 
-def test_shapes_are_shown_in_letters_and_in_numbers(open_page: Open) -> None:
-    reader = open_page(address(example=3))
+def test_shapes_are_shown_in_letters_and_in_numbers(visit: Open) -> None:
+    reader = visit(address(example=3))
     shapes = {
         name: reader.page.locator(f"[data-step={name}] .shape").text_content()
         for name in ("embeddings", "query_weight", "queries", "scores", "weighted_values")
@@ -269,8 +267,8 @@ MALFORMED = [
 ]
 
 
-def test_a_malformed_state_falls_back(open_page: Open) -> None:
-    reader = open_page(address(**MALFORMED[0]))
+def test_a_malformed_state_falls_back(visit: Open) -> None:
+    reader = visit(address(**MALFORMED[0]))
     for fields in MALFORMED:
         reader.go(address(**fields))
         assert numbers(reader, "scores") == EXAMPLES[0]["right"]["scores"], fields
@@ -279,8 +277,8 @@ def test_a_malformed_state_falls_back(open_page: Open) -> None:
         assert chosen(reader) == ["weights:1:0"]
 
 
-def test_the_shown_results_can_be_saved(open_page: Open, tmp_path: Path) -> None:
-    reader = open_page(address(example=5, cell="weights:5:7"))
+def test_the_shown_results_can_be_saved(visit: Open, tmp_path: Path) -> None:
+    reader = visit(address(example=5, cell="weights:5:7"))
     assert reader.saved_json(tmp_path) == reader.run_command()
     svg = reader.saved(reader.page.get_by_role("button", name="Save SVG"), tmp_path).read_text()
     assert svg.startswith("<?xml")
@@ -300,13 +298,13 @@ ONLY_FORMULAS = {
 }
 
 
-def test_every_step_of_a_stored_model_is_shown(open_page: Open, client: httpx.Client) -> None:
-    reader = open_page(address(source="sentence", text=TEXT))
+def test_every_step_of_a_stored_model_is_shown(visit: Open, client: httpx.Client) -> None:
+    reader = visit(address(source="sentence", text=TEXT))
     assert steps(reader) == list(traced(client, text=TEXT))
 
 
-def test_the_contextual_vectors_are_those_of_encode(open_page: Open, client: httpx.Client) -> None:
-    reader = open_page(address(source="sentence", text=TEXT, decimals=6))
+def test_the_contextual_vectors_are_those_of_encode(visit: Open, client: httpx.Client) -> None:
+    reader = visit(address(source="sentence", text=TEXT, decimals=6))
     encoded = client.post("/v1/encode", json={"input": TEXT}).json()["results"][0]["contextual"]
     shown = np.array(numbers(reader, "contextual"))
     assert shown.shape[1] >= 5
@@ -359,11 +357,11 @@ WALK = f"""async (addresses) => {{
 
 
 def test_no_derivation_of_the_bundled_model_contradicts_the_service(
-    open_page: Open, client: httpx.Client
+    visit: Open, client: httpx.Client
 ) -> None:
     fields = {"source": "sentence", "text": "the bank and qqzzxx of the river"}
     given = traced(client, text=fields["text"])
-    reader = open_page(address(**fields))
+    reader = visit(address(**fields))
     assert derived(reader, given, 4, **fields) == set(given) - ONLY_FORMULAS
 
 
@@ -372,20 +370,20 @@ LAYERS = {"norm-before": 3, "norm-after": 3, "plain": 1}
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_no_derivation_of_any_kind_of_layer_contradicts_the_service(
-    open_page: Open, tiny_models: httpx.Client, layer: str
+    visit: Open, tiny_models: httpx.Client, layer: str
 ) -> None:
     fields = {"text": "bank river zebra bank", "model": layer, "layer": 1}
     given = traced(tiny_models, **fields)
-    reader = open_page(address(source="sentence", **fields), service=tiny_models)
+    reader = visit(address(source="sentence", **fields), service=tiny_models)
     assert steps(reader) == list(given)
     found = derived(reader, given, LAYERS[layer], source="sentence", **fields)
     assert {"scores", "weights", "context", "residual", "contextual"} <= found
 
 
 def test_a_step_with_only_a_formula_highlights_its_operands(
-    open_page: Open, tiny_models: httpx.Client
+    visit: Open, tiny_models: httpx.Client
 ) -> None:
-    reader = open_page("#steps", service=tiny_models)
+    reader = visit("#steps", service=tiny_models)
     for layer, step, sources in [
         ("norm-after", "attention_norm", {"residual"}),
         ("norm-after", "feed_forward_norm", {"attention_norm", "feed_forward"}),
@@ -415,11 +413,11 @@ def test_a_differing_number_is_marked(open_page: Open) -> None:
 
 
 def test_a_weight_sums_the_biases_and_excludes_masked_keys(
-    open_page: Open, client: httpx.Client
+    visit: Open, client: httpx.Client
 ) -> None:
     text = "the river bank"
     given = traced(client, text=text)
-    reader = open_page(address(source="sentence", text=text, cell="weights:1:2", head=2))
+    reader = visit(address(source="sentence", text=text, cell="weights:1:2", head=2))
     parts = [
         given["scores"][2][1][2],
         given["position_bias"][2][1][2],
@@ -441,23 +439,23 @@ def plain(text: str) -> list[float]:
     return [float(part.strip(" ()").replace("−", "-")) for part in text.split("+")]
 
 
-def test_long_sums_show_their_first_terms_and_a_count(open_page: Open) -> None:
-    reader = open_page(address(source="sentence", text="the river bank", cell="scores:0:1"))
+def test_long_sums_show_their_first_terms_and_a_count(visit: Open) -> None:
+    reader = visit(address(source="sentence", text="the river bank", cell="scores:0:1"))
     (line,) = said(reader)
     assert line.endswith("… and 12 more products")
     assert line.count("·") == 4
 
 
-def test_the_head_is_chosen(open_page: Open, client: httpx.Client) -> None:
-    reader = open_page(address(source="sentence", text="the river bank"))
+def test_the_head_is_chosen(visit: Open, client: httpx.Client) -> None:
+    reader = visit(address(source="sentence", text="the river bank"))
     reader.page.get_by_label("Head", exact=True).select_option("3")
     reader.settle()
     given = traced(client, text="the river bank")["weights"][3]
     assert numbers(reader, "weights") == [[round(x, 4) for x in row] for row in given]
 
 
-def test_a_number_of_the_output_opens_its_head(open_page: Open) -> None:
-    reader = open_page(address(source="sentence", text="the river bank", cell="output:0:74"))
+def test_a_number_of_the_output_opens_its_head(visit: Open) -> None:
+    reader = visit(address(source="sentence", text="the river bank", cell="output:0:74"))
     assert lit(reader) == {"context:0:74"}
     reader.page.locator("[data-step=output] td.chosen").focus()
     reader.page.keyboard.press("ArrowRight")
@@ -467,9 +465,9 @@ def test_a_number_of_the_output_opens_its_head(open_page: Open) -> None:
     assert reader.page.get_by_label("Head", exact=True).input_value() == "1"
 
 
-def test_wide_matrices_show_a_window(open_page: Open, client: httpx.Client) -> None:
+def test_wide_matrices_show_a_window(visit: Open, client: httpx.Client) -> None:
     text = "the river bank"
-    reader = open_page(address(source="sentence", text=text))
+    reader = visit(address(source="sentence", text=text))
     static = np.array(traced(client, text=text)["embeddings"])
     shown = np.array(numbers(reader, "embeddings"))
     many = shown.shape[1]
@@ -495,8 +493,8 @@ def test_back_restores_the_previous_sentence(open_page: Open) -> None:
     assert reader.page.locator("[data-step=scores] th").first.text_content() == "river"
 
 
-def test_an_empty_sentence_sends_no_request(open_page: Open) -> None:
-    reader = open_page(address(source="sentence", text=""))
+def test_an_empty_sentence_sends_no_request(visit: Open) -> None:
+    reader = visit(address(source="sentence", text=""))
     for text in ("", "   "):
         reader.go(address(source="sentence", text=text))
         assert reader.problem.text_content() == "Type a sentence to see its steps."
@@ -505,16 +503,16 @@ def test_an_empty_sentence_sends_no_request(open_page: Open) -> None:
         assert not reader.problem.is_visible()
 
 
-def test_a_missing_layer_is_reported(open_page: Open) -> None:
-    reader = open_page(address(source="sentence", layer=7))
+def test_a_missing_layer_is_reported(visit: Open) -> None:
+    reader = visit(address(source="sentence", layer=7))
     assert "the model's layers are 0 to 0" in reader.problem.text_content()
     reader.page.get_by_label("Layer").select_option("0")
     reader.settle()
     assert not reader.problem.is_visible()
 
 
-def test_any_word_has_steps(open_page: Open, client: httpx.Client) -> None:
-    reader = open_page("#steps")
+def test_any_word_has_steps(visit: Open, client: httpx.Client) -> None:
+    reader = visit("#steps")
     for text in ("bank", "qqzzxx", "bank bank bank", "שלום bank עולם"):
         reader.go(address(source="sentence", text=text))
         given = traced(client, text=text)["weights"][0]
@@ -522,14 +520,14 @@ def test_any_word_has_steps(open_page: Open, client: httpx.Client) -> None:
         assert "differ" not in panel(reader), text
 
 
-def test_repeated_words_are_numbered(open_page: Open) -> None:
-    reader = open_page(address(source="sentence", text="bank of bank"))
+def test_repeated_words_are_numbered(visit: Open) -> None:
+    reader = visit(address(source="sentence", text="bank of bank"))
     rows = reader.page.locator("[data-step=scores] th[scope=row]")
     assert rows.all_text_contents() == ["bank₁", "of", "bank₂"]
 
 
-def test_the_command_gives_the_saved_response(open_page: Open, tmp_path: Path) -> None:
-    reader = open_page(address(source="sentence", text="the l'amour bank", case="lower"))
+def test_the_command_gives_the_saved_response(visit: Open, tmp_path: Path) -> None:
+    reader = visit(address(source="sentence", text="the l'amour bank", case="lower"))
     assert reader.saved_json(tmp_path) == reader.run_command()
 
 
@@ -549,8 +547,8 @@ def overflowing(reader: Reader) -> int:
     )
 
 
-def test_it_is_accessible_and_fits(open_page: Open, axe: Axe) -> None:
-    reader = open_page("#steps", width=320, theme="dark")
+def test_it_is_accessible_and_fits(visit: Open, axe: Axe) -> None:
+    reader = visit("#steps", width=320, theme="dark")
     for view, there in VIEWS.items():
         reader.go(there)
         assert reader.problem.is_visible() == (view == "a refusal")
@@ -560,8 +558,8 @@ def test_it_is_accessible_and_fits(open_page: Open, axe: Axe) -> None:
 
 
 @pytest.mark.parametrize("width", [700, 1600])
-def test_nothing_is_wider_than_the_window(open_page: Open, axe: Axe, width: int) -> None:
-    reader = open_page("#steps", width=width)
+def test_nothing_is_wider_than_the_window(visit: Open, axe: Axe, width: int) -> None:
+    reader = visit("#steps", width=width)
     for view, there in VIEWS.items():
         reader.go(there)
         assert not reader.scrolls_sideways(), view

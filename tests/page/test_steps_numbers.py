@@ -345,8 +345,8 @@ MALFORMED = [
 ]  # fmt: skip
 
 
-def test_malformed_numbers_fall_back_to_the_example(open_page: Open) -> None:
-    reader = open_page(address(source="numbers", numbers=MALFORMED[0], example=6))
+def test_malformed_numbers_fall_back_to_the_example(visit: Open) -> None:
+    reader = visit(address(source="numbers", numbers=MALFORMED[0], example=6))
     assert own(reader)["tokens"] == ["The", "cat"]
     assert numbers(reader, "scores")[0] == [0.17, 0.19]
     requests = reader.page.evaluate(REQUESTS, [*MALFORMED, json.dumps(SMALL)])
@@ -360,9 +360,9 @@ REQUESTS = """async (all) => {
 }"""
 
 
-def test_words_of_markup_and_of_other_directions_stay_text(open_page: Open) -> None:
+def test_words_of_markup_and_of_other_directions_stay_text(visit: Open) -> None:
     words = ["<img src=x onerror=alert(1)>", "שלום", ""]
-    reader = open_page(address({"tokens": words, "embeddings": [[1, 0], [0, 1], [1, 1]]}))
+    reader = visit(address({"tokens": words, "embeddings": [[1, 0], [0, 1], [1, 1]]}))
     assert reader.page.locator("main img").count() == 0
     heads = reader.page.locator("[data-step=scores] th[scope=row] bdi")
     assert heads.all_text_contents()[:2] == words[:2]
@@ -370,8 +370,8 @@ def test_words_of_markup_and_of_other_directions_stay_text(open_page: Open) -> N
     assert numbers(reader, "scores") == [[1, 0, 1], [0, 1, 1], [1, 1, 2]]
 
 
-def test_one_word_has_one_weight(open_page: Open) -> None:
-    reader = open_page(address({"tokens": ["a"], "embeddings": [[2, 3]], "scale": False}))
+def test_one_word_has_one_weight(visit: Open) -> None:
+    reader = visit(address({"tokens": ["a"], "embeddings": [[2, 3]], "scale": False}))
     assert numbers(reader, "scores") == [[13]]
     assert chosen(reader) == ["scores:0:0"]
     assert said(reader) == ["13 = 2·2 + 3·3"]
@@ -409,8 +409,8 @@ def overflowing(reader: Reader) -> int:
     )
 
 
-def test_a_link_with_more_words_than_can_be_edited_falls_back(open_page: Open) -> None:
-    reader = open_page("#steps")
+def test_a_link_with_more_words_than_can_be_edited_falls_back(visit: Open) -> None:
+    reader = visit("#steps")
     for count, fits in [(64, True), (65, False), (100_000, False)]:
         reader.go(address({**PLAIN, "tokens": ["a"] * count, "embeddings": [[1]] * 64}))
         words = reader.page.get_by_role("group", name="Words", exact=True).locator("input")
@@ -418,10 +418,8 @@ def test_a_link_with_more_words_than_can_be_edited_falls_back(open_page: Open) -
         assert len(own(reader)["tokens"]) == words.count(), count
 
 
-def test_a_long_word_is_shown_shortened_and_sent_whole(
-    open_page: Open, client: httpx.Client
-) -> None:
-    reader = open_page("#steps", width=320)
+def test_a_long_word_is_shown_shortened_and_sent_whole(visit: Open, client: httpx.Client) -> None:
+    reader = visit("#steps", width=320)
     request = {**PLAIN, "tokens": ["x" * 50_000, "b"]}
     for there in (address(request), address(source="sentence", text=f"a {LONG} b")):
         reader.go(there)
@@ -437,18 +435,18 @@ def test_a_long_word_is_shown_shortened_and_sent_whole(
     assert numbers(reader, "scores") == traced(client, **request)["scores"]
 
 
-def test_words_with_equal_shortened_forms_are_distinguished(open_page: Open) -> None:
-    reader = open_page(address({**PLAIN, "tokens": [f"{LONG}a", f"{LONG}b"]}))
+def test_words_with_equal_shortened_forms_are_distinguished(visit: Open) -> None:
+    reader = visit(address({**PLAIN, "tokens": [f"{LONG}a", f"{LONG}b"]}))
     rows = reader.page.locator("[data-step=scores] th[scope=row]").all_text_contents()
     assert len(set(rows)) == 2
 
 
-def test_a_number_has_as_many_decimals_as_its_printed_value(open_page: Open) -> None:
+def test_a_number_has_as_many_decimals_as_its_printed_value(visit: Open) -> None:
     request = EXAMPLES[0]["request"]
     x = np.array(request["embeddings"])
     shares = np.exp(x @ x.T)[0]
     weights = shares / shares.sum()
-    reader = open_page("#steps", width=1200)
+    reader = visit("#steps", width=1200)
     for decimals, width in [(4, 1200), (2, 320), (0, 700), (10, 320)]:
         reader.resize(width)
         reader.go(address(example=1, decimals=decimals))
@@ -534,8 +532,8 @@ TINY = [
 ]
 
 
-def test_tiny_and_huge_numbers_have_powers_of_ten(open_page: Open) -> None:
-    reader = open_page("#steps")
+def test_tiny_and_huge_numbers_have_powers_of_ten(visit: Open) -> None:
+    reader = visit("#steps")
     for number, cell, decimals, sum_ in FEW_DECIMALS:
         reader.go(address(example=number, cell=cell, decimals=decimals))
         assert said(reader) == [sum_], (cell, decimals)
@@ -547,8 +545,8 @@ def test_tiny_and_huge_numbers_have_powers_of_ten(open_page: Open) -> None:
         assert said(reader) == [sum_]
 
 
-def test_an_unknown_case_shows_the_services_error(open_page: Open) -> None:
-    reader = open_page(address(source="sentence", case="UPPER"))
+def test_an_unknown_case_shows_the_services_error(visit: Open) -> None:
+    reader = visit(address(source="sentence", case="UPPER"))
     assert "/case" in reader.problem.text_content()
     reader.page.get_by_label("Case").select_option("lower")
     reader.settle()
@@ -597,8 +595,8 @@ def test_weights_are_kept_when_queries_keys_and_values_are_given(open_page: Open
     assert own(reader)["keys"] == PLAIN["embeddings"]
 
 
-def test_queries_use_the_output_of_the_norm(open_page: Open, tiny_models: httpx.Client) -> None:
-    reader = open_page("#models", service=tiny_models)
+def test_queries_use_the_output_of_the_norm(visit: Open, tiny_models: httpx.Client) -> None:
+    reader = visit("#models", service=tiny_models)
     for model, formula, symbols, column in [
         ("bare", "Q = X̂", "Q[1,2] = X̂[1,2]", 2),
         ("full", "Q = X̂·Wq + bq", "Q = X̂·Wq + bq", 1),

@@ -88,15 +88,14 @@ def test_interpolation_is_between_start_and_end(world, tags):
 @pytest.mark.parametrize(
     "shape",
     [
-        {"heads": 2},
-        {"heads": 2, "key_width": 3, "value_width": 3},
-        {"layers": 2, "norm": "before", "feed_forward": 9},
-        {"layers": 3, "norm": "after", "feed_forward": 9, "heads": 3},
+        {"heads": 2, "init": "closed-form"},
+        {"heads": 2, "key_width": 3, "value_width": 3, "init": "random"},
+        {"layers": 2, "norm": "before", "feed_forward": 9, "init": "closed-form"},
+        {"layers": 3, "norm": "after", "feed_forward": 9, "heads": 3, "init": "random"},
     ],
 )
-@pytest.mark.parametrize("init", ["closed-form", "random"])
-def test_every_shape_is_trained_and_written(world, tags, tmp_path, shape, init):
-    trained, _ = run(world, tags=tags, init=init, checkpoints=tmp_path / "c", **shape)
+def test_every_shape_is_trained_and_written(world, tags, tmp_path, shape):
+    trained, _ = run(world, tags=tags, checkpoints=tmp_path / "c", **shape)
     manifest = write_trained_model(tmp_path / "new", world, trained, replacing=False)
     assert manifest.heads == shape.get("heads", 1)
     assert len(manifest.layers) == shape.get("layers", 1)
@@ -183,18 +182,17 @@ def test_too_little_training_data_is_reported(world, tmp_path):
         run(world, tags=path)
 
 
-@pytest.mark.parametrize("times", [1e-3, 1e3])
 @pytest.mark.slow
-def test_the_scale_of_the_vectors_does_not_matter(tmp_path, tags, times):
+def test_the_scale_of_the_vectors_does_not_matter(tmp_path, tags):
     found = []
-    for factor in (1, times):
+    for factor in (1, 1e-3, 1e3):
         folder = tmp_path / str(factor)
         folder.mkdir()
         model = world_model(folder, vectors=vectors() * np.float32(factor))
         trained, _ = run(model, tags=tags, interpolate=1, steps=20, anchor=1e-3)
         sentence = model.sentence(resolve_all(["bankaa", "theaa", "riveraa"], model.vocabulary))
         found.append(contextualize(sentence, trained.layers).contextual)
-    np.testing.assert_allclose(found[1], found[0], atol=1e-3)
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, atol=1e-3)
 
 
 def moved(world, trained):

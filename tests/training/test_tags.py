@@ -7,6 +7,7 @@ import lzma
 import sys
 import tarfile
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -187,8 +188,9 @@ def test_the_tagged_text_of_google_is_read():
     path = Path(__file__).parents[3] / "shared/data/senses/google_wsd.tar.xz"
     if not path.exists():
         pytest.skip("the data is not there")
-    tags = [tag for one in read_tagged(path) for tag in one.tags]
-    assert len(tags) == 253_752
+    # The first of 253,752, which take long.
+    tags = [tag for one in islice(read_tagged(path), 3000) for tag in one.tags]
+    assert len(tags) == 9841
     assert all(tag.lemma.count("/") >= 1 and tag.sense for tag in tags)
 
 
