@@ -88,10 +88,25 @@ def _found_clusters(points: Floats) -> NDArray[np.int64]:
     one = np.zeros(m, np.int64)
     if m < MIN_OCCURRENCES:
         return one
-    tried = [_spectral(points, count) for count in range(2, min(MAX_FOUND, m // 2) + 1)]
-    best = max(tried, key=lambda labels: silhouette(points, labels))
-    several = locality(points) > ONE_SENSE[0] or silhouette(points, best) > ONE_SENSE[1]
-    return best if several else one
+    best = _best_clusters(points)
+    return best if _evidence(points, best) > 0 else one
+
+
+def evidence(points: Floats) -> float:
+    """Return the evidence that occurrences have several senses: above 0 if they do. [m, d]"""
+    return _evidence(points, _best_clusters(points))
+
+
+def _evidence(points: Floats, labels: NDArray[np.int64]) -> float:
+    ratios = locality(points) / ONE_SENSE[0], silhouette(points, labels) / ONE_SENSE[1]
+    return max(ratios) - 1
+
+
+def _best_clusters(points: Floats) -> NDArray[np.int64]:
+    """Return the clusters with the largest silhouette, of 2 to MAX_FOUND. [m, d] -> [m]"""
+    most = max(min(MAX_FOUND, len(points) // 2), 2)
+    tried = [_spectral(points, count) for count in range(2, most + 1)]
+    return max(tried, key=lambda labels: silhouette(points, labels))
 
 
 def locality(points: Floats) -> float:
