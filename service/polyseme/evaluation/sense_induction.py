@@ -41,7 +41,7 @@ from polyseme.evaluation.systems import (
 )
 from polyseme.models.model import Model
 from polyseme.progress import SILENT, Progress
-from polyseme.senses.clustering import MAX_FOUND, cluster, evidence
+from polyseme.senses.clustering import MAX_FOUND, cluster, evidence, silhouette
 from polyseme.senses.induction import encode_occurrences
 
 MAX_OCCURRENCES = 300
@@ -264,7 +264,7 @@ def _mean_distance(points: Floats) -> float:
 
 
 def _split_silhouette(points: Floats) -> float:
-    return float(silhouette_score(points, _k_means(points, 2), metric="cosine"))
+    return silhouette(points, _k_means(points, 2).astype(np.int64))
 
 
 RULES: dict[str, tuple[str, Kind, Callable[[Floats], float], bool]] = {
