@@ -8,11 +8,11 @@ import pytest
 from polyseme.evaluation.semeval import CONTEXTS, FOLDER, KEY
 from polyseme.evaluation.sense_induction import (
     MAX_OCCURRENCES,
-    RULES,
-    SYSTEMS,
     coarsewsd_samples,
     induced,
+    one_sense_rules,
     rule_figures,
+    sense_systems,
 )
 from tests.cli.conftest import run
 from tests.evaluation.sets import COARSE, archived, unpacked
@@ -43,15 +43,15 @@ def test_k_means_and_the_default_find_two_directions():
     gold = np.repeat([0, 1], 30)
     vectors = np.eye(2, 20)[gold] + 0.05 * rng.standard_normal((60, 20))
     for name in ("k-means", "model"):
-        figures = induced(gold, vectors, SYSTEMS[name].clustering)
+        figures = induced(gold, vectors, sense_systems()[name].clustering)
         assert figures["ari_given"] == figures["ari_found"] == 1, name
-    one = induced(gold, vectors, SYSTEMS["one-sense"].clustering)
+    one = induced(gold, vectors, sense_systems()["one-sense"].clustering)
     assert one["ari_given"] == one["v_found"] == 0 and one["found"] == 1
 
 
 def test_k_means_of_equal_vectors_is_one_cluster():
     for count in (None, 2):
-        assert not SYSTEMS["k-means"].clustering(np.ones((9, 3), np.float32), count).any()
+        assert not sense_systems()["k-means"].clustering(np.ones((9, 3), np.float32), count).any()
 
 
 def test_decisions_and_their_ranking_by_hand():
@@ -70,7 +70,7 @@ def test_the_evidence_of_two_directions_is_larger():
     one = np.eye(1, 40) + 0.1 * rng.standard_normal((60, 40))
     two = np.eye(2, 40)[np.repeat([0, 1], 30)] + 0.1 * rng.standard_normal((60, 40))
     points = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (one, two)]
-    for name, (_, _, rule, _) in RULES.items():
+    for name, (_, _, rule, _) in one_sense_rules().items():
         assert rule(points[1]) > rule(points[0]), name
 
 

@@ -41,8 +41,9 @@ from polyseme.evaluation.systems import (
 )
 from polyseme.models.model import Model
 from polyseme.progress import SILENT, Progress
-from polyseme.senses.clustering import MAX_FOUND, cluster, evidence, silhouette
+from polyseme.senses.clustering import MAX_FOUND, PLAIN_RULE, Rule, cluster, evidence, silhouette
 from polyseme.senses.induction import encode_occurrences
+from polyseme.senses.projection import project, read_projection
 
 MAX_OCCURRENCES = 300
 """Occurrences of a word of CoarseWSD-20, a random sample of its test sentences."""
@@ -95,18 +96,27 @@ def _k_means(vectors: Floats, count: int | None) -> Integers:
     return max(tried, key=quality) if tried else _one_sense(vectors, 1)
 
 
-def _default(vectors: Floats, count: int | None) -> Integers:
-    return cluster(vectors, None if count is None else min(count, len(vectors))).labels
+def sense_systems(rule: Rule = PLAIN_RULE, *, compare: bool = False) -> dict[str, SenseSystem]:
+    """Return the systems; the rule is that of the model for one sense or several."""
+
+    def default(vectors: Floats, count: int | None) -> Integers:
+        return cluster(vectors, None if count is None else min(count, len(vectors)), rule).labels
+
+    compared = {
+        MINILM: SenseSystem(f"k-means, {MINILM_TITLE}", "compared", MINILM, _k_means),
+    }
+    return {
+        "one-sense": SenseSystem("one sense for all", "control", "senses", _one_sense),
+        "mean": SenseSystem("k-means, mean of the static vectors", "control", "mean", _k_means),
+        "k-means": SenseSystem("k-means, contextual vector", "control", "model", _k_means),
+        "model": SenseSystem("`/v1/senses`", "model", "senses", default),
+        **(compared if compare else {}),
+    }
 
 
-SYSTEMS = {
-    "one-sense": SenseSystem("one sense for all", "control", "senses", _one_sense),
-    "mean": SenseSystem("k-means, mean of the static vectors", "control", "mean", _k_means),
-    "k-means": SenseSystem("k-means, contextual vector", "control", "model", _k_means),
-    "model": SenseSystem("`/v1/senses`", "model", "senses", _default),
-}
-COMPARED = {MINILM: SenseSystem(f"k-means, {MINILM_TITLE}", "compared", MINILM, _k_means)}
-"""The systems; `--compare` adds the last one."""
+def _rule(model: Model) -> Rule:
+    projection = read_projection(model)
+    return PLAIN_RULE if projection is None else projection.rule
 
 
 def measure_senses(
@@ -143,14 +153,16 @@ def _tables(
     names: Sequence[str] = ("mean", "model"),
 ) -> dict[str, Embedder]:
     """Return the vectors of occurrences: those of some systems, and those of `/v1/senses`."""
+    projection = read_projection(model)
 
-    def contexts(read: StaticSentence, places: Sequence[int]) -> Floats:
-        return np.stack([one.context for one in encode_occurrences(model, read.tokens, places, 0)])
+    def points(read: StaticSentence, places: Sequence[int]) -> Floats:
+        found = encode_occurrences(model, read.tokens, places, 0)
+        return project(np.stack([one.context for one in found]), projection)
 
     readers: dict[str, Reader] = {
         name: one.readers[0] for name, one in systems(model, names).items() if names
     }
-    readers["senses"] = contexts
+    readers["senses"] = points
     tables: dict[str, Embedder] = {**tabulate(LocalSource(model), readers, occurrences, progress)}
     if compare:
         tables[MINILM] = transformer_vectors(occurrences, progress)
@@ -191,7 +203,7 @@ def _coarsewsd(model: Model, directory: Path, *, compare: bool, progress: Progre
     samples = coarsewsd_samples(directory)
     asked = [one for sample in samples for one in sample.occurrences]
     tables = _tables(model, asked, compare=compare, progress=progress)
-    chosen = {**SYSTEMS, **(COMPARED if compare else {})}
+    chosen = sense_systems(_rule(model), compare=compare)
     rows = []
     with progress.stage("clusters", len(chosen) * len(samples), in_bytes=False) as bar:
         for name, system in chosen.items():
@@ -267,12 +279,15 @@ def _split_silhouette(points: Floats) -> float:
     return silhouette(points, _k_means(points, 2).astype(np.int64))
 
 
-RULES: dict[str, tuple[str, Kind, Callable[[Floats], float], bool]] = {
-    "silhouette": ("silhouette of 2-means", "control", _split_silhouette, False),
-    "distance": ("mean cosine distance", "control", _mean_distance, False),
-    "model": ("`/v1/senses`", "model", evidence, True),
-}
-"""Title, kind, evidence for two senses, and whether evidence above 0 means two."""
+def one_sense_rules(
+    rule: Rule = PLAIN_RULE,
+) -> dict[str, tuple[str, Kind, Callable[[Floats], float], bool]]:
+    """Return title, kind, evidence for two senses, and whether evidence above 0 means two."""
+    return {
+        "silhouette": ("silhouette of 2-means", "control", _split_silhouette, False),
+        "distance": ("mean cosine distance", "control", _mean_distance, False),
+        "model": ("`/v1/senses`", "model", partial(evidence, rule=rule), True),
+    }
 
 
 def _pseudowords(model: Model, path: Path, progress: Progress) -> Results:
@@ -280,18 +295,19 @@ def _pseudowords(model: Model, path: Path, progress: Progress) -> Results:
     pairs = read_pseudowords(path)
     asked = [one for pair in pairs for one in pair.occurrences]
     table = _tables(model, asked, progress=progress, names=())["senses"]
-    scores = {name: np.empty((len(pairs), 4)) for name in RULES}
+    rules = one_sense_rules(_rule(model))
+    scores = {name: np.empty((len(pairs), 4)) for name in rules}
     splits = np.empty(len(pairs))
     with progress.stage("one sense or two", len(pairs), in_bytes=False) as bar:
         for number, pair in enumerate(pairs):
             points = unit(table(pair.occurrences).astype(np.float64))
             samples = list(_samples(pair))
-            for name, (_, _, rule, _) in RULES.items():
+            for name, (_, _, rule, _) in rules.items():
                 scores[name][number] = [rule(points[sample]) for sample in samples]
             splits[number] = adjusted_rand_score(pair.senses, cluster(points, 2).labels)
             bar.advance(1)
     rows = []
-    for name, (title, kind, _, decides) in RULES.items():
+    for name, (title, kind, _, decides) in rules.items():
         figures = rule_figures(scores[name], decides=decides)
         if kind == "model":
             figures["split_ari"] = _interval(splits)
@@ -353,7 +369,7 @@ def _semeval(
     """Measure the senses that are found for each term with the two measures of the task."""
     asked = [one for term in terms for one in term.occurrences]
     tables = _tables(model, asked, compare=compare, progress=progress)
-    chosen = {**SYSTEMS, **(COMPARED if compare else {})}
+    chosen = sense_systems(_rule(model), compare=compare)
     rows = []
     with progress.stage("clusters", len(chosen), in_bytes=False) as bar:
         for name, system in chosen.items():

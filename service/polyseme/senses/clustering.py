@@ -1,10 +1,13 @@
 """Clustering of occurrences by their contexts; the number of clusters may be found.
 
 Spectral clustering (Ng, Jordan & Weiss 2001) of a graph of nearest neighbors, with k-means of SciPy
-in the space of the first eigenvectors. docs/decisions/0022 has the measurements.
+in the space of the first eigenvectors. A logistic regression of `statistics` decides whether there
+is one cluster. docs/decisions/0022 has the measurements.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +21,25 @@ MAX_FOUND = 6
 """The largest number of senses that is tried if none is given."""
 MIN_OCCURRENCES = 8
 """Fewer occurrences are one sense unless a number is given."""
-ONE_SENSE = (2.2, 0.21)
-"""Occurrences are one sense if neither their locality nor the silhouette of their best clusters is
-above these."""
+SAMPLE = 60
+"""Occurrences of a sample for the statistics, which depend on the number; more are averaged."""
+FURTHER = 0.005
+"""How much a further sense has to raise the silhouette; chosen on mixtures of two to four words."""
+CLEAR = 0.25
+"""A silhouette that shows several senses whatever the statistics."""
+PLAIN_RULE = (0.48, -27.307, -12.344, -20.212, 8.562, 1.932)
+"""Intercept and weights of the statistics of contexts that are not projected, as fitted by
+`models/fit_senses.py`; a projection has a rule of its own."""
 NEIGHBORS = 15
 """Nearest neighbors of each point in the graph; a quarter of the points if they are few."""
 SEED = 1
 TEMPERATURE = 0.1
 """The temperature of the softmax of cosines that gives the confidence."""
 _REPEATS = 5
+
+
+Rule: TypeAlias = Sequence[float] | Floats
+"""The intercept and five weights of a logistic regression that decides for several senses."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +56,8 @@ class Clusters:
     """the mean silhouette (Rousseeuw 1987) with cosine distances; 0 for one cluster"""
 
 
-def cluster(vectors: Floats, count: int | None = None) -> Clusters:
-    """Cluster vectors into `count` clusters, or into a number that is found. [m, d]
+def cluster(vectors: Floats, count: int | None = None, rule: Rule = PLAIN_RULE) -> Clusters:
+    """Cluster vectors into `count` clusters, or into a number that is found by a rule. [m, d]
 
     The same vectors give the same clusters. A cluster may turn out empty and is then dropped.
     """
@@ -53,7 +66,7 @@ def cluster(vectors: Floats, count: int | None = None) -> Clusters:
     sample = np.arange(min(m, MAX_CLUSTERED)) * m // min(m, MAX_CLUSTERED)
     chosen = points[sample]
     if count is None:
-        labels = _found_clusters(chosen)
+        labels = _found_clusters(chosen, rule)
     else:
         labels = _spectral(chosen, min(count, len(chosen)))
     present = [label for label in range(int(labels.max(initial=0)) + 1) if (labels == label).any()]
@@ -82,47 +95,44 @@ def _confidence(cosines: Floats, nearest: NDArray[np.int64]) -> Floats:
     return confidence
 
 
-def _found_clusters(points: Floats) -> NDArray[np.int64]:
-    """Return one cluster, or the clusters with the largest silhouette. [m, d] -> [m]"""
-    m = len(points)
-    one = np.zeros(m, np.int64)
-    if m < MIN_OCCURRENCES:
+def _found_clusters(points: Floats, rule: Rule) -> NDArray[np.int64]:
+    """Return one cluster, or those with the largest silhouette, less FURTHER for each. [m, d]"""
+    one = np.zeros(len(points), np.int64)
+    if len(points) < MIN_OCCURRENCES:
         return one
-    best = _best_clusters(points)
-    return best if _evidence(points, best) > 0 else one
+    counts = range(2, min(MAX_FOUND, len(points) // 2) + 1)
+    tried = [_spectral(points, count) for count in counts]
+    quality = [silhouette(points, labels) for labels in tried]
+    best = int(np.argmax(np.array(quality) - FURTHER * np.array(counts)))
+    return tried[best] if evidence(points, rule) > 0 or quality[best] > CLEAR else one
 
 
-def evidence(points: Floats) -> float:
-    """Return the evidence that occurrences have several senses: above 0 if they do. [m, d]"""
-    return _evidence(points, _best_clusters(points))
+def evidence(points: Floats, rule: Rule = PLAIN_RULE) -> float:
+    """Return the logarithm of the odds that points of norm 1 have several senses. [m, d]"""
+    return float(rule[0] + statistics(points) @ np.array(rule[1:]))
 
 
-def _evidence(points: Floats, labels: NDArray[np.int64]) -> float:
-    ratios = locality(points) / ONE_SENSE[0], silhouette(points, labels) / ONE_SENSE[1]
-    return max(ratios) - 1
+def statistics(points: Floats) -> Floats:
+    """Return what tells points of norm 1 of several senses from those of one. [m, d] -> [5]
 
-
-def _best_clusters(points: Floats) -> NDArray[np.int64]:
-    """Return the clusters with the largest silhouette, of 2 to MAX_FOUND. [m, d] -> [m]"""
-    most = max(min(MAX_FOUND, len(points) // 2), 2)
-    tried = [_spectral(points, count) for count in range(2, most + 1)]
-    return max(tried, key=lambda labels: silhouette(points, labels))
-
-
-def locality(points: Floats) -> float:
-    """Return how much closer the nearest neighbors of a point are than all others. [m, d]
-
-    The mean cosine of each point with the nearest sixth of the points, divided by that with all:
-    with several senses, the nearest points share one, and the others do not.
+    Of the cosines of all pairs: the first decile, the standard deviation, and the standard
+    deviation of the mean of each point; of the principal components: the share of the first, and
+    the logarithm of its ratio to the second. Means over samples of SAMPLE points if there are more.
     """
-    cosines = points @ points.T
-    np.fill_diagonal(cosines, -np.inf)
+    step = -(-len(points) // SAMPLE)
+    found: Floats = np.mean([_statistics(points[first::step]) for first in range(step)], axis=0)
+    return found
+
+
+def _statistics(points: Floats) -> Floats:
     m = len(points)
-    count = max(5, m // 6)
-    nearest = np.partition(cosines, m - count, axis=1)[:, m - count :].mean()
-    np.fill_diagonal(cosines, 0)
-    everything = cosines.sum() / (m * (m - 1))
-    return float(nearest / max(everything, 1e-3))
+    cosines = points @ points.T
+    pairs = cosines[np.triu_indices(m, 1)]
+    means = (cosines.sum(axis=1) - cosines.diagonal()) / (m - 1)
+    centered = cosines - cosines.mean(axis=0) - cosines.mean(axis=1)[:, None] + cosines.mean()
+    variances = np.maximum(np.linalg.eigvalsh(centered)[::-1], 1e-9)
+    share, ratio = variances[0] / variances.sum(), np.log(variances[0] / variances[1])
+    return np.array([np.quantile(pairs, 0.1), pairs.std(), means.std(), share, ratio])
 
 
 def _spectral(points: Floats, count: int) -> NDArray[np.int64]:
