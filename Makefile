@@ -8,7 +8,7 @@ DATA ?= ../shared/data/eval
 SENSES ?= ../shared/data/senses
 
 .PHONY: serve test test-all reliability check format model results image sbom docs clean
-.PHONY: $(addprefix results-,similarity wic coarsewsd attention ablation examples minilm)
+.PHONY: $(addprefix results-,similarity wic coarsewsd senses attention ablation examples minilm)
 
 serve: $(VENV)/.installed
 	exec $(BIN)/polyseme serve --port $(PORT)
@@ -50,8 +50,8 @@ model: $(VENV)/.installed-test
 	PYTHONHASHSEED=0 $(BIN)/python models/build_wiki_en.py --corpus $(CORPUS) --data $(DATA) \
 		--tags $(SENSES)/google_wsd.tar.xz
 
-# Measures the bundled model, for `make docs` (about ten minutes with -j2 on two cores).
-MEASURED := similarity wic coarsewsd attention ablation examples
+# Measures the bundled model, for `make docs` (a quarter of an hour with -j2 on two cores).
+MEASURED := similarity wic coarsewsd senses attention ablation examples
 WHOLE := static,mean,parameter-free,random,closed-form,no-association,no-informativeness,model
 EVALUATE := nice $(BIN)/polyseme evaluate
 RESULTS := models/results
@@ -63,6 +63,8 @@ results-wic: $(VENV)/.installed-test
 	$(EVALUATE) wic $(DATA) --systems $(WHOLE) --json $(RESULTS)/wic.json
 results-coarsewsd: $(VENV)/.installed-test
 	$(EVALUATE) coarsewsd $(DATA) --systems most-frequent,$(WHOLE) --json $(RESULTS)/coarsewsd.json
+results-senses: $(VENV)/.installed-test
+	$(EVALUATE) senses $(DATA) --json $(RESULTS)/senses.json
 results-attention: $(VENV)/.installed-test
 	$(EVALUATE) attention $(SENSES)/google_wsd.tar.xz --json $(RESULTS)/explanation.json
 results-ablation: $(VENV)/.installed-test

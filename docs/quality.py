@@ -55,6 +55,7 @@ def quality() -> str:
         *(HEAD.splitlines(), coarsewsd(), wic(), ablation(result("ablation"))),
         *(attention_explained(result_if_any("explanation")), attention_pictures(), context_words()),
         downstream(),
+        senses_found(result_if_any("senses")),
         sentence_vectors(),
         training_runs(records, pictured=bool(histories(manifest(), records))),
         *(not_helpful(result_if_any("not-helpful")), imported(), constants()),
@@ -290,6 +291,65 @@ sentences`)."""
         "",
         *table(("vector of a sentence", "correlation"), rows),
     ]
+
+
+def senses_found(found: dict[str, Any] | None) -> list[str]:
+    """Senses found without labels, on each set that was measured."""
+    if found is None:
+        return []
+    lines = [
+        "## Senses without labels",
+        *paragraph(
+            """\
+What `/v1/senses` finds (`polyseme evaluate senses`), with 95 % intervals over words or pairs of
+words. [Evaluation](evaluation.md) explains the measures; a dash is a rule that only ranks."""
+        ),
+    ]
+    for name, (text, head, columns) in _SENSES.items():
+        if name not in found["sets"]:
+            continue
+        measured = found["sets"][name]
+        rows = [
+            (one["title"], *(interval(one[key]) if key in one else "–" for key in columns))
+            for one in measured["systems"].values()
+        ]
+        lines += ["", *paragraph(text.format(**measured)), "", *table(head, rows)]
+    if "coarsewsd" in found["sets"]:
+        words = found["sets"]["coarsewsd"]["systems"]["model"]["words"]
+        rows = [
+            (word, one["senses"], one["found"], one["ari_given"], one["ari_found"])
+            for word, one in words.items()
+        ]
+        head = ("word", "senses", "found", "number given", "not given")
+        lines += ["", "`/v1/senses`, word by word, adjusted Rand index:", "", *table(head, rows)]
+    return lines
+
+
+_SENSES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "coarsewsd": (
+        """\
+Adjusted Rand index and V-measure of the senses in {occurrences:,} test sentences of CoarseWSD-20,
+with the number of senses given and not given; *right* is how often the number found is that of the
+set.""",
+        ("system", "ARI, given", "V", "ARI, not given", "V", "right"),
+        ("ari_given", "v_given", "ari_found", "v_found", "number_right"),
+    ),
+    "pseudowords": (
+        """\
+One sense or two: {pairs} *pseudo-words*, two words that are hidden in the same way, against the
+words by themselves. The area under the ROC curve where both have equally many occurrences, and
+where the pseudo-word has twice as many; how often the default decides rightly; the adjusted Rand
+index of the two words if two senses are requested.""",
+        ("rule", "AUC", "twice as many", "one: right", "two: right", "of twice as many", "ARI"),
+        ("auc", "auc_twice", "one_right", "two_right", "two_right_twice", "split_ari"),
+    ),
+    "semeval": (
+        """\
+SemEval-2013 task 13, {terms} words with fine senses of WordNet, the number not given.""",
+        ("system", "fuzzy NMI", "fuzzy B-Cubed", "√ of the product"),
+        ("fuzzy_nmi", "fuzzy_b_cubed", "both"),
+    ),
+}
 
 
 def sentence_vectors() -> list[str]:

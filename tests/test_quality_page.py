@@ -11,7 +11,7 @@ pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 import matplotlib as mpl
 from docs import performance, reliability
 from docs.explained import attention_explained
-from docs.quality import ablation, images
+from docs.quality import ablation, images, senses_found
 from docs.results import trainings
 from docs.trainings import histories, not_helpful, training_runs
 from models.training_record import record
@@ -25,6 +25,7 @@ PAGE = (ROOT / "docs" / "quality.md").read_text("utf-8")
 NAMES = (
     *(r"CoarseWSD-\d+", r"WordSim-\d+", r"SimLex-\d+", r"context2vec", r"MiniLM-L6-v2", r"F1\b"),
     *(r"word2vec", r"Word2Vec", r"crawl-300d-2M", r"GloVe 6B", r"0003-closed-form", r"WNUT17"),
+    *(r"SemEval-2013 task 13",),
 )
 """Texts with digits that are not figures."""
 
@@ -255,6 +256,18 @@ def test_the_explanation_table_has_heads_and_controls():
     assert text.count("| head 1 | 30.0 ± 0.5 |") == 1
     assert "71.5 % of these occurrences" in text.replace("\n", " ")
     assert attention_explained(None) == []
+
+
+def test_found_senses_have_a_table_for_each_measured_set():
+    figure = {"value": 61.5, "low": 50.0, "high": 70.25}
+    words = {"bank": {"senses": 2, "found": 3, "ari_given": 70.5, "ari_found": 40.25}}
+    coarse = {"title": "`/v1/senses`", "words": words, "ari_given": figure}
+    sets = {"coarsewsd": {"occurrences": 1234, "systems": {"model": coarse}}}
+    text = "\n".join(senses_found({"sets": sets}))
+    assert "| `/v1/senses` | 61.5 [50.0, 70.25] | – | – | – | – |" in text
+    assert "| bank | 2 | 3 | 70.5 | 40.25 |" in text and "in 1,234 test sentences" in text
+    assert "pseudo-words" not in text
+    assert senses_found(None) == []
 
 
 def test_variants_are_listed_with_the_model_and_their_differences():

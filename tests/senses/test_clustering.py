@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
-from polyseme.senses.clustering import MAX_CLUSTERED, cluster, locality, silhouette
+from polyseme.senses.clustering import (
+    MAX_CLUSTERED,
+    SAMPLE,
+    cluster,
+    evidence,
+    silhouette,
+    statistics,
+)
 
 
 def groups(sizes, d=40, spread=0.12, seed=0):
@@ -55,10 +62,33 @@ def test_the_silhouette_is_that_of_scikit_learn():
     assert silhouette(points, np.zeros(60, np.int64)) == 0
 
 
-def test_locality_grows_with_the_number_of_groups():
-    one, two = (groups(sizes, spread=0.3)[0] for sizes in ((60,), (30, 30)))
-    points = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (one, two)]
-    assert locality(points[0]) < locality(points[1])
+def test_the_statistics_of_two_directions_by_hand():
+    # Twenty points along each of two axes: 380 of 780 pairs are together, with cosine 1.
+    points = np.eye(2)[np.repeat([0, 1], 20)]
+    decile, deviation, of_means, share, ratio = statistics(points)
+    assert decile == 0
+    assert deviation == pytest.approx((380 / 780 * 400 / 780) ** 0.5)
+    assert of_means == pytest.approx(0)
+    assert share == pytest.approx(1) and ratio > 10
+
+
+def test_the_evidence_for_several_senses_grows_with_the_number_of_groups():
+    one, two, three = (groups(sizes, spread=0.15)[0] for sizes in ((60,), (30, 30), (20, 20, 20)))
+    points = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (one, two, three)]
+    assert evidence(points[0]) < 0 < min(evidence(points[1]), evidence(points[2]))
+
+
+def test_statistics_of_many_points_are_means_over_samples():
+    points, _ = groups((SAMPLE, SAMPLE), spread=0.3)
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    expected = (statistics(points[::2]) + statistics(points[1::2])) / 2
+    assert statistics(points) == pytest.approx(expected)
+
+
+def test_a_sense_of_five_percent_is_found():
+    points, labels = groups((285, 15))
+    found = cluster(points)
+    assert adjusted_rand_score(labels, found.labels) > 0.95
 
 
 def test_more_points_than_are_clustered_get_the_nearest_cluster():

@@ -1,4 +1,4 @@
-"""`polyseme evaluate tagging | sentences | pseudowords`: measure vectors in other tasks."""
+"""`polyseme evaluate tagging | sentences | pseudowords | senses`: vectors in a pipeline, senses."""
 
 import os
 from pathlib import Path
@@ -98,6 +98,33 @@ def pseudowords(file: Path, registry: Registry, settings: Settings, **options: A
     compare = options["compare"]
     found = measure_pseudowords(encoder, file, compare=compare, progress=ConsoleProgress())
     _report(found, options)
+
+
+@click.command("evaluate senses")
+@click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--compare", is_flag=True, help="Measure all-MiniLM-L6-v2 too (polyseme[compare]).")
+@json_option
+@model_option
+@with_registry
+def senses(directory: Path, registry: Registry, settings: Settings, **options: Any) -> None:
+    """Find the senses of words without labels, and compare them with the labels.
+
+    DIRECTORY has coarsewsd.tar.xz or its extracted files, pseudowords.jsonl.xz, or the folder
+    SemEval-2013-Task-13-test-data; each set that is there is measured.
+    """
+    del settings
+    import_measure()
+    from polyseme.evaluation.results import document, table  # noqa: PLC0415 - loads SciPy
+    from polyseme.evaluation.sense_induction import measure_senses  # noqa: PLC0415 - likewise
+
+    model, compare = registry.model(options["model"]), options["compare"]
+    found = measure_senses(model, directory, compare=compare, progress=ConsoleProgress())
+    click.echo("\n\n".join(map(table, found.values())))
+    if options["document"]:
+        sets = {name: document(one) for name, one in found.items()}
+        with exit_on_signals():
+            facts = {"task": "senses", "model": model.manifest.name}
+            write_json(options["document"], {**facts, "sets": sets})
 
 
 def _encoder(registry: Registry, options: dict[str, Any]) -> "Encoder":

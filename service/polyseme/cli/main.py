@@ -26,6 +26,7 @@ _COMMANDS = {
     "evaluate": "polyseme.cli.evaluate:evaluate",
     "evaluate attention": "polyseme.cli.evaluate:attention",
     "evaluate pseudowords": "polyseme.cli.evaluate_downstream:pseudowords",
+    "evaluate senses": "polyseme.cli.evaluate_downstream:senses",
     "evaluate sentences": "polyseme.cli.evaluate_downstream:sentences",
     "evaluate tagging": "polyseme.cli.evaluate_downstream:tagging",
     "keys": "polyseme.cli.main:keys",

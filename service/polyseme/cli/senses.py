@@ -28,6 +28,7 @@ from polyseme.senses.induction import (
     inventory_document,
     word_places,
 )
+from polyseme.senses.projection import project, read_projection
 from polyseme.settings import Settings
 
 MAX_SENTENCES = 2000
@@ -192,6 +193,7 @@ def _write_occurrences(path: Path, source: _Source, model: Model, found: SenseIn
             *(("sense", pa.int32()), ("confidence", pa.float32())),
         ]
     )
+    projection = read_projection(model)
     with atomic_files(path) as (file,), _WRITERS[path.suffix.lower()](file, schema) as write:
         rows: list[dict[str, Any]] = []
         for name, row, sentence in source.sentences("assigning"):
@@ -201,7 +203,8 @@ def _write_occurrences(path: Path, source: _Source, model: Model, found: SenseIn
                 continue
             occurrences = encode_occurrences(model, tokens, places, 0)
             contexts = np.stack([one.context for one in occurrences])
-            labels, confidence = assign(contexts, found.clusters.centroids)
+            points = project(contexts, projection)
+            labels, confidence = assign(points, found.clusters.centroids)
             for one, label, sure in zip(occurrences, labels, confidence, strict=True):
                 place = {"file": name, "row": row, "text": sentence}
                 span = {"start": one.start, "end": one.end}

@@ -32,7 +32,7 @@ class ResultRow:
 class Results:
     """A table of systems, with published values for the same data set."""
 
-    task: Literal["coarsewsd", "wic", "similarity", "tagging", "sentences", "pseudowords"]
+    task: Literal["coarsewsd", "wic", "similarity", "tagging", "sentences", "pseudowords", "senses"]
     title: str
     columns: dict[str, str]
     """names of measures and their headings in the table"""

@@ -1,10 +1,13 @@
 """Cluster occurrences by their contexts, into a given or an estimated number of clusters.
 
-Spectral clustering (Ng, Jordan & Weiss 2001) of the nearest-neighbor graph: SciPy's k-means on the
-first eigenvectors. docs/decisions/0022 has the measurements.
+Spectral clustering (Ng, Jordan & Weiss 2001) of a graph of nearest neighbors, with k-means of SciPy
+in the space of the first eigenvectors. A logistic regression of `statistics` decides whether there
+is one cluster. docs/decisions/0022 has the measurements.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +20,26 @@ the others are assigned to the nearest cluster."""
 MAX_FOUND = 6
 """Largest number of clusters to try if no number is given."""
 MIN_OCCURRENCES = 8
-"""Fewer vectors form one cluster unless a number is given."""
-ONE_SENSE = (2.2, 0.21)
-"""Thresholds of the locality and of the silhouette of the best clusters. The vectors form one
-cluster unless one of the two values is above its threshold."""
+"""Fewer occurrences are one sense unless a number is given."""
+SAMPLE = 60
+"""Occurrences of a sample for the statistics, which depend on the number; more are averaged."""
+FURTHER = 0.005
+"""How much a further sense has to raise the silhouette; chosen on mixtures of two to four words."""
+CLEAR = 0.25
+"""A silhouette that shows several senses whatever the statistics."""
+PLAIN_RULE = (0.48, -27.307, -12.344, -20.212, 8.562, 1.932)
+"""Intercept and weights of the statistics of contexts that are not projected, as fitted by
+`models/fit_senses.py`; a projection has a rule of its own."""
 NEIGHBORS = 15
 """Nearest neighbors of each point in the graph, at most a quarter of the points."""
 SEED = 1
 TEMPERATURE = 0.1
 """The temperature of the softmax of cosines that gives the confidence."""
 _REPEATS = 5
+
+
+Rule: TypeAlias = Sequence[float] | Floats
+"""The intercept and five weights of a logistic regression that decides for several senses."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +56,8 @@ class Clusters:
     """the mean silhouette (Rousseeuw 1987) with cosine distances; 0 for one cluster"""
 
 
-def cluster(vectors: Floats, count: int | None = None) -> Clusters:
-    """Cluster vectors into at most `count` clusters, or into an estimated number. [m, d]
+def cluster(vectors: Floats, count: int | None = None, rule: Rule = PLAIN_RULE) -> Clusters:
+    """Cluster vectors into `count` clusters, or into a number that is found by a rule. [m, d]
 
     The result is deterministic. Empty clusters are dropped, so there may be fewer than `count`.
     """
@@ -52,7 +65,10 @@ def cluster(vectors: Floats, count: int | None = None) -> Clusters:
     m = len(points)
     sample = np.arange(min(m, MAX_CLUSTERED)) * m // min(m, MAX_CLUSTERED)
     chosen = points[sample]
-    labels = _best_clusters(chosen) if count is None else _spectral(chosen, min(count, len(chosen)))
+    if count is None:
+        labels = _found_clusters(chosen, rule)
+    else:
+        labels = _spectral(chosen, min(count, len(chosen)))
     present = [label for label in range(int(labels.max(initial=0)) + 1) if (labels == label).any()]
     centroids = unit(np.stack([chosen[labels == label].mean(axis=0) for label in present]))
     cosines = points @ centroids.T
@@ -79,32 +95,44 @@ def _confidence(cosines: Floats, nearest: NDArray[np.int64]) -> Floats:
     return confidence
 
 
-def _best_clusters(points: Floats) -> NDArray[np.int64]:
-    """Return the labels with the largest silhouette, or zeros for one cluster. [m, d] -> [m]"""
-    m = len(points)
-    one = np.zeros(m, np.int64)
-    if m < MIN_OCCURRENCES:
+def _found_clusters(points: Floats, rule: Rule) -> NDArray[np.int64]:
+    """Return one cluster, or those with the largest silhouette, less FURTHER for each. [m, d]"""
+    one = np.zeros(len(points), np.int64)
+    if len(points) < MIN_OCCURRENCES:
         return one
-    tried = [_spectral(points, count) for count in range(2, min(MAX_FOUND, m // 2) + 1)]
-    best = max(tried, key=lambda labels: silhouette(points, labels))
-    several = locality(points) > ONE_SENSE[0] or silhouette(points, best) > ONE_SENSE[1]
-    return best if several else one
+    counts = range(2, min(MAX_FOUND, len(points) // 2) + 1)
+    tried = [_spectral(points, count) for count in counts]
+    quality = [silhouette(points, labels) for labels in tried]
+    best = int(np.argmax(np.array(quality) - FURTHER * np.array(counts)))
+    return tried[best] if evidence(points, rule) > 0 or quality[best] > CLEAR else one
 
 
-def locality(points: Floats) -> float:
-    """Return the mean cosine of near pairs divided by the mean cosine of all pairs. [m, d]
+def evidence(points: Floats, rule: Rule = PLAIN_RULE) -> float:
+    """Return the logarithm of the odds that points of norm 1 have several senses. [m, d]"""
+    return float(rule[0] + statistics(points) @ np.array(rule[1:]))
 
-    A near pair is a point and one of the nearest sixth of the points. The ratio is large if the
-    word has several senses, because near points then share a sense and other pairs do not.
+
+def statistics(points: Floats) -> Floats:
+    """Return what tells points of norm 1 of several senses from those of one. [m, d] -> [5]
+
+    Of the cosines of all pairs: the first decile, the standard deviation, and the standard
+    deviation of the mean of each point; of the principal components: the share of the first, and
+    the logarithm of its ratio to the second. Means over samples of SAMPLE points if there are more.
     """
-    cosines = points @ points.T
-    np.fill_diagonal(cosines, -np.inf)
+    step = -(-len(points) // SAMPLE)
+    found: Floats = np.mean([_statistics(points[first::step]) for first in range(step)], axis=0)
+    return found
+
+
+def _statistics(points: Floats) -> Floats:
     m = len(points)
-    count = max(5, m // 6)
-    nearest = np.partition(cosines, m - count, axis=1)[:, m - count :].mean()
-    np.fill_diagonal(cosines, 0)
-    mean = cosines.sum() / (m * (m - 1))
-    return float(nearest / max(mean, 1e-3))
+    cosines = points @ points.T
+    pairs = cosines[np.triu_indices(m, 1)]
+    means = (cosines.sum(axis=1) - cosines.diagonal()) / (m - 1)
+    centered = cosines - cosines.mean(axis=0) - cosines.mean(axis=1)[:, None] + cosines.mean()
+    variances = np.maximum(np.linalg.eigvalsh(centered)[::-1], 1e-9)
+    share, ratio = variances[0] / variances.sum(), np.log(variances[0] / variances[1])
+    return np.array([np.quantile(pairs, 0.1), pairs.std(), means.std(), share, ratio])
 
 
 def _spectral(points: Floats, count: int) -> NDArray[np.int64]:

@@ -16,7 +16,8 @@ from polyseme.engine.layers import contextualize
 from polyseme.engine.similarity import principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
-from polyseme.senses.clustering import MIN_OCCURRENCES, Clusters, cluster
+from polyseme.senses.clustering import MIN_OCCURRENCES, PLAIN_RULE, Clusters, cluster
+from polyseme.senses.projection import project, read_projection
 from polyseme.tokenizer import ResolvedToken, spellings
 
 Matching: TypeAlias = Literal["any", "exact"]
@@ -173,7 +174,7 @@ def _inventory(
         message = f"must be at most {len(found)}, the number of occurrences"
         raise InvalidError([FieldError("/senses", message)])
     contexts = np.stack([one.context for one in found])
-    clusters = cluster(contexts, options.senses)
+    clusters = cluster_contexts(model, contexts, options.senses)
     senses = describe(model, found, clusters, options)
     positions: list[list[float]] = []
     if options.with_map:
@@ -181,6 +182,13 @@ def _inventory(
     timings.add("senses", start)
     notes = _notes(found, clusters, options)
     return SenseInventory(word, senses, found, clusters, notes, TokenCounts(sentences), positions)
+
+
+def cluster_contexts(model: Model, contexts: Floats, count: int | None = None) -> Clusters:
+    """Cluster contexts, projected if the model has a projection. [m, d]"""
+    projection = read_projection(model)
+    rule = PLAIN_RULE if projection is None else projection.rule
+    return cluster(project(contexts, projection), count, rule)
 
 
 def encode_occurrences(
@@ -246,10 +254,11 @@ def describe(
         # Score: attention to the word in this sense, times this sense's share of all attention.
         scores = {word: float(r[label] * (r[label] / r.sum())) for word, r in rates.items()}
         best = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[: options.keywords]
-        typical = contexts @ clusters.centroids[label].astype(contexts.dtype)
+        center = unit(contexts[clusters.labels == label].mean(axis=0)[None])[0]
+        typical = contexts @ center
         typical[clusters.labels != label] = -np.inf
         order = np.argsort(-typical, kind="stable")[: min(options.examples, int(sizes[label]))]
-        query = (clusters.centroids[label] + READING_SHARE * static).astype(np.float32)
+        query = (center + READING_SHARE * static).astype(np.float32)
         near = model.neighbors(query, options.neighbors, excluded)
         senses.append(
             Sense(

@@ -1,0 +1,68 @@
+"""The projection of contexts before they are clustered, for the models that have one.
+
+A linear discriminant of hidden words (Fisher 1936): directions in which the contexts of every word
+vary count less, directions in which words differ count more. `models/fit_senses.py` fits it. The
+file is named by the checksum of the weights whose contexts it projects.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from polyseme.engine.arrays import Floats, unit
+from polyseme.models.model import Model
+
+FOLDER = Path(__file__).parent / "projections"
+_WEIGHTS = "attention.safetensors"
+
+
+class Projection(NamedTuple):
+    """What is subtracted from contexts of norm 1, the directions that are kept, and the rule."""
+
+    mean: Floats
+    """[d]"""
+    directions: Floats
+    """[d, r]"""
+    rule: Floats
+    """[6], as `clustering.evidence` uses it"""
+
+
+def project(contexts: Floats, projection: Projection | None) -> Floats:
+    """Return the points to cluster, of norm 1; without a projection, the contexts. [m, d] -> [m, r]
+
+    A zero context stays zero.
+    """
+    points = unit(contexts.astype(np.float64))
+    if projection is None:
+        return points
+    projected = (points - projection.mean) @ projection.directions
+    return unit(np.where(points.any(axis=1, keepdims=True), projected, 0))
+
+
+def read_projection(model: Model) -> Projection | None:
+    """Return the projection that was fitted for the weights of a model; None without one."""
+    file = _file(model)
+    return _read(file) if file and file.is_file() else None
+
+
+@lru_cache
+def _read(file: Path) -> Projection:
+    with np.load(file) as arrays:
+        return Projection(*(arrays[name].astype(np.float64) for name in Projection._fields))
+
+
+def write_projection(model: Model, projection: Projection) -> None:
+    """Write the projection of a model beside this file."""
+    file = _file(model)
+    if file is None:
+        raise ValueError("the model has no weights")
+    file.parent.mkdir(exist_ok=True)
+    half = (one.astype(np.float16) for one in (projection.mean, projection.directions))
+    np.savez(file, **Projection(*half, projection.rule)._asdict())
+
+
+def _file(model: Model) -> Path | None:
+    entry = model.manifest.files.get(_WEIGHTS)
+    return FOLDER / f"{entry.sha256[:16]}.npz" if entry else None
