@@ -1,19 +1,20 @@
 """Progress of long work: a bar on a terminal, lines elsewhere."""
 
+import io
 import os
 import pty
 import re
-import subprocess
-import sys
 import termios
+from contextlib import redirect_stderr, redirect_stdout
+from threading import Thread
 
 import numpy as np
 import pytest
 
 from polyseme.cli import progress
+from polyseme.cli.main import polyseme
 from polyseme.models.reader import read_model
-from tests.cli.conftest import run, run_process
-from tests.conftest import PYTHONPATH
+from tests.cli.conftest import run
 from tests.importing.files import many
 from tests.training.world import world_model, write_tags
 
@@ -58,17 +59,17 @@ def on_terminal(columns, *arguments):
     """Run `polyseme` with a terminal as standard error; return exit code, output and errors."""
     master, terminal = pty.openpty()
     termios.tcsetwinsize(terminal, (24, columns))
-    with subprocess.Popen(
-        [sys.executable, "-m", "polyseme", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=terminal,
-        env={**os.environ, "PYTHONPATH": PYTHONPATH},
-    ) as process:
-        os.close(terminal)
-        err = read_all(master).decode()
-        out = process.stdout.read().decode()
+    out, err = io.StringIO(), []
+    reader = Thread(target=lambda: err.append(read_all(master)))
+    reader.start()
+    with open(terminal, "w") as file, redirect_stderr(file), redirect_stdout(out):  # noqa: PTH123
+        try:
+            polyseme([str(argument) for argument in arguments], prog_name="polyseme")
+        except SystemExit as end:
+            code = end.code
+    reader.join()
     os.close(master)
-    return process.returncode, out, err
+    return code, out.getvalue(), err[0].decode()
 
 
 @pytest.mark.slow
@@ -100,7 +101,7 @@ def test_off_a_terminal_a_line_is_written_now_and_then(monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_without_a_terminal_there_is_no_progress_bar(tmp_path, large):
-    done = run_process("models", "import", large, *ROWS_ALONE, models_dir=tmp_path)
+    done = run("models", "import", large, *ROWS_ALONE, models_dir=tmp_path)
     err = done.stderr.decode()
     assert done.returncode == 0
     assert done.stdout == b"large  12000 words  100 wide  float32  lower-case  parameter-free\n"

@@ -116,8 +116,11 @@ def checking(work):
 
 
 def reading(work):
-    """The second pass is under way."""
-    return " of memory to import, " in work.log.read_text()
+    """The second pass is under way, in this process.
+
+    Not before: gensim's own imports swallow a KeyboardInterrupt.
+    """
+    return work.has_scratch(work.process.pid)
 
 
 def converting(work):
