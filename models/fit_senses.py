@@ -27,7 +27,7 @@ from polyseme.evaluation.downstream import HIDDEN_WORD, PseudoWord, read_pseudow
 from polyseme.evaluation.results import TWENTY
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
-from polyseme.senses.clustering import statistics
+from polyseme.senses.clustering import best_separation, statistics
 from polyseme.senses.induction import encode_occurrences
 from polyseme.senses.projection import Projection, project, write_projection
 from polyseme.tokenizer import resolve_all
@@ -38,6 +38,8 @@ RANKS = (800, 11_600)
 """Ranks of the words by frequency, as of those in the file of pseudo-words."""
 SHRINKAGE, WIDTH = 1.0, 200
 """The part of the mean variance that is added to the covariance within words; dimensions kept."""
+CLEAR = 0.9
+"""The share of single words whose silhouette is below that which decides for several senses."""
 LONGEST = 100
 _SENTENCE_END = re.compile(r'(?<=[.!?]) +(?=[A-Z"])')
 
@@ -148,18 +150,19 @@ def like_pairs(ranks: Mapping[str, int]) -> list[tuple[str, str]]:
 def pair_examples(
     points: Mapping[str, Floats], ranks: Mapping[str, int]
 ) -> list[tuple[Floats, bool]]:
-    """Return the statistics of the words of pairs, and of half of the occurrences of both."""
+    """Return the occurrences of each word of pairs, and half of those of both."""
     examples = []
     for pair in like_pairs({word: ranks[word] for word in points}):
         words = [unit(points[word]) for word in pair]
         both = np.concatenate([one[::2] for one in words])
-        examples += [*((statistics(one), False) for one in words), (statistics(both), True)]
+        examples += [*((one, False) for one in words), (both, True)]
     return examples
 
 
 def fit_rule(name: str, examples: Sequence[tuple[Floats, bool]]) -> Floats:
-    """Fit the rule; print it with its area under the curve on pairs that are left out. -> [6]"""
-    features = np.array([one for one, _ in examples])
+    """Fit the rule; print it with its area under the curve on pairs that are left out. -> [7]"""
+    features = np.array([statistics(points) for points, _ in examples])
+    separations = [best_separation(points) for points, label in examples if not label]
     several = np.array([label for _, label in examples])
     folds = np.arange(len(several)) // 3 % 4
     scores = np.empty(len(several))
@@ -167,7 +170,8 @@ def fit_rule(name: str, examples: Sequence[tuple[Floats, bool]]) -> Floats:
         fitted = _fitted(features[folds != fold], several[folds != fold])
         scores[folds == fold] = fitted.decision_function(features[folds == fold])
     fitted = _fitted(features, several)
-    rule = np.round(np.array([*fitted.intercept_, *fitted.coef_[0]]), 3)
+    clear = np.quantile(separations, CLEAR)
+    rule = np.round(np.array([*fitted.intercept_, *fitted.coef_[0], clear]), 3)
     area = roc_auc_score(several, scores)
     print(f"{name}: {rule.tolist()}; {len(several)} examples, area {area:.3f}")  # noqa: T201
     return rule

@@ -122,7 +122,8 @@ def weights_of(rated: Sequence[Mapping[str, float]]) -> Floats:
 
 def one_hot(labels: Integers) -> Floats:
     """Return the weights of occurrences that have one sense each. [m] -> [m, s]"""
-    return (labels[:, None] == np.unique(labels)).astype(np.float64)
+    weights: Floats = (labels[:, None] == np.unique(labels)).astype(np.float64)
+    return weights
 
 
 # Fuzzy B-Cubed
@@ -183,7 +184,8 @@ def fuzzy_nmi(gold: Floats, found: Floats) -> float:
 def _bins(weights: Floats) -> Integers:
     """Return the interval of each weight: 0 for [0, 1/BINS], 1 for (1/BINS, 2/BINS], …"""
     edges = np.arange(1, BINS) / BINS
-    return np.searchsorted(edges, weights, side="left")
+    bins: Integers = np.searchsorted(edges, weights, side="left")
+    return bins
 
 
 def _entropy(values: Integers) -> float:

@@ -355,8 +355,8 @@ def rule_figures(scores: Floats, *, decides: bool) -> dict[str, IntervalEstimate
         figures[name] = IntervalEstimate.from_resamples(auc(np.arange(n), column), resamples)
     if decides:
         figures["one_right"] = _interval((scores[:, :2] <= 0).mean(axis=1))
-        figures["two_right"] = _interval(scores[:, 2] > 0)
-        figures["two_right_twice"] = _interval(scores[:, 3] > 0)
+        figures["two_right"] = _interval((scores[:, 2] > 0).astype(np.float64))
+        figures["two_right_twice"] = _interval((scores[:, 3] > 0).astype(np.float64))
     return figures
 
 

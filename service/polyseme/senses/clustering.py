@@ -25,11 +25,10 @@ SAMPLE = 60
 """Occurrences of a sample for the statistics, which depend on the number; more are averaged."""
 FURTHER = 0.005
 """How much a further sense has to raise the silhouette; chosen on mixtures of two to four words."""
-CLEAR = 0.25
-"""A silhouette that shows several senses whatever the statistics."""
-PLAIN_RULE = (0.48, -27.307, -12.344, -20.212, 8.562, 1.932)
-"""Intercept and weights of the statistics of contexts that are not projected, as fitted by
-`models/fit_senses.py`; a projection has a rule of its own."""
+SLOPE = 20
+"""How fast the evidence grows with the silhouette, in units of a logarithm of odds."""
+PLAIN_RULE = (-1.126, -27.173, -9.286, -18.192, 10.785, 1.73, 0.184)
+"""The rule for contexts that are not projected, as fitted by `models/fit_senses.py`."""
 NEIGHBORS = 15
 """Nearest neighbors of each point in the graph, at most a quarter of the points."""
 SEED = 1
@@ -39,7 +38,8 @@ _REPEATS = 5
 
 
 Rule: TypeAlias = Sequence[float] | Floats
-"""The intercept and five weights of a logistic regression that decides for several senses."""
+"""What decides for several senses: the intercept and the five weights of a logistic regression of
+`statistics`, and the silhouette that one word in ten exceeds."""
 
 
 @dataclass(frozen=True)
@@ -96,20 +96,41 @@ def _confidence(cosines: Floats, nearest: NDArray[np.int64]) -> Floats:
 
 
 def _found_clusters(points: Floats, rule: Rule) -> NDArray[np.int64]:
-    """Return one cluster, or those with the largest silhouette, less FURTHER for each. [m, d]"""
-    one = np.zeros(len(points), np.int64)
-    if len(points) < MIN_OCCURRENCES:
-        return one
-    counts = range(2, min(MAX_FOUND, len(points) // 2) + 1)
+    """Return one cluster, or the best ones if there is evidence for several. [m, d] -> [m]"""
+    if len(points) >= MIN_OCCURRENCES:
+        labels, separation = _best_clusters(points)
+        if _evidence(points, separation, rule) > 0:
+            return labels
+    return np.zeros(len(points), np.int64)
+
+
+def _best_clusters(points: Floats) -> tuple[NDArray[np.int64], float]:
+    """Return the clusters with the largest silhouette, less FURTHER for each, and it. [m, d]"""
+    counts = range(2, max(min(MAX_FOUND, len(points) // 2), 2) + 1)
     tried = [_spectral(points, count) for count in counts]
-    quality = [silhouette(points, labels) for labels in tried]
-    best = int(np.argmax(np.array(quality) - FURTHER * np.array(counts)))
-    return tried[best] if evidence(points, rule) > 0 or quality[best] > CLEAR else one
+    quality = np.array([silhouette(points, labels) for labels in tried])
+    best = int(np.argmax(quality - FURTHER * np.array(counts)))
+    return tried[best], float(quality[best])
 
 
 def evidence(points: Floats, rule: Rule = PLAIN_RULE) -> float:
-    """Return the logarithm of the odds that points of norm 1 have several senses. [m, d]"""
-    return float(rule[0] + statistics(points) @ np.array(rule[1:]))
+    """Return the evidence that points of norm 1 have several senses: above 0 if so. [m, d]
+
+    The senses are far apart, so that the logarithm of the odds is above 0; or they are clear, so
+    that the silhouette is above that of nine words in ten.
+    """
+    return _evidence(points, best_separation(points), rule)
+
+
+def best_separation(points: Floats) -> float:
+    """Return the silhouette of the best clusters of points of norm 1. [m, d]"""
+    return _best_clusters(points)[1]
+
+
+def _evidence(points: Floats, separation: float, rule: Rule) -> float:
+    intercept, *weights, clear = rule
+    odds = float(intercept + statistics(points) @ np.array(weights))
+    return max(odds, SLOPE * (separation - float(clear)))
 
 
 def statistics(points: Floats) -> Floats:

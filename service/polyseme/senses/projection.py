@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from polyseme.engine.arrays import Floats, unit
+from polyseme.models.manifest import ATTENTION
 from polyseme.models.model import Model
 
 FOLDER = Path(__file__).parent / "projections"
-_WEIGHTS = "attention.safetensors"
 
 
 class Projection(NamedTuple):
@@ -26,7 +26,7 @@ class Projection(NamedTuple):
     directions: Floats
     """[d, r]"""
     rule: Floats
-    """[6], as `clustering.evidence` uses it"""
+    """[7], as `clustering.evidence` uses it"""
 
 
 def project(contexts: Floats, projection: Projection | None) -> Floats:
@@ -59,10 +59,10 @@ def write_projection(model: Model, projection: Projection) -> None:
     if file is None:
         raise ValueError("the model has no weights")
     file.parent.mkdir(exist_ok=True)
-    half = (one.astype(np.float16) for one in (projection.mean, projection.directions))
-    np.savez(file, **Projection(*half, projection.rule)._asdict())
+    mean, directions = (one.astype(np.float16) for one in projection[:2])
+    np.savez(file, mean=mean, directions=directions, rule=projection.rule)
 
 
 def _file(model: Model) -> Path | None:
-    entry = model.manifest.files.get(_WEIGHTS)
+    entry = model.manifest.files.get(ATTENTION)
     return FOLDER / f"{entry.sha256[:16]}.npz" if entry else None
