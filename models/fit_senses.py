@@ -29,7 +29,7 @@ from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.senses.clustering import best_separation, statistics
 from polyseme.senses.induction import encode_occurrences
-from polyseme.senses.projection import Projection, project, write_projection
+from polyseme.senses.projection import ContextProjection, project, write_projection
 from polyseme.tokenizer import resolve_all
 from polyseme.tokenizer import words as word_spans
 
@@ -116,7 +116,7 @@ def hidden_contexts(model: Model, occurrences: Sequence[TokenizedOccurrence]) ->
     return np.stack(rows).astype(np.float64)
 
 
-def fit_projection(words: Sequence[Floats]) -> Projection:
+def fit_projection(words: Sequence[Floats]) -> ContextProjection:
     """Fit a linear discriminant to the contexts of words. [m, d] each"""
     means = np.stack([one.mean(axis=0) for one in words])
     rest = np.concatenate([one - mean for one, mean in zip(words, means, strict=True)])
@@ -125,7 +125,7 @@ def fit_projection(words: Sequence[Floats]) -> Projection:
     d = len(within)
     shrunk = within + SHRINKAGE * np.trace(within) / d * np.eye(d)
     _, directions = eigh(between, shrunk, subset_by_index=[d - min(WIDTH, d), d - 1])
-    return Projection(means.mean(axis=0), directions[:, ::-1], np.zeros(0))
+    return ContextProjection(means.mean(axis=0), directions[:, ::-1], np.zeros(0))
 
 
 def like_pairs(ranks: Mapping[str, int]) -> list[tuple[str, str]]:

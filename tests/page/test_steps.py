@@ -362,7 +362,8 @@ def test_no_derivation_of_the_bundled_model_contradicts_the_service(
     fields = {"source": "sentence", "text": "the bank and qqzzxx of the river"}
     given = traced(client, text=fields["text"])
     reader = visit(address(**fields))
-    assert derived(reader, given, 4, **fields) == set(given) - ONLY_FORMULAS
+    # The trace does not have the bias of the values.
+    assert derived(reader, given, 4, **fields) == set(given) - ONLY_FORMULAS - {"values"}
 
 
 LAYERS = {"norm-before": 3, "norm-after": 3, "plain": 1}

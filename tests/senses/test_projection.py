@@ -6,7 +6,7 @@ import pytest
 from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
 from polyseme.senses import projection
-from polyseme.senses.projection import Projection, project, read_projection, write_projection
+from polyseme.senses.projection import ContextProjection, project, read_projection, write_projection
 from tests.tiny import VECTORS, full_layer, tiny_model
 
 
@@ -19,7 +19,9 @@ def model(tmp_path, monkeypatch):
 
 def test_contexts_are_centered_projected_and_scaled():
     contexts = np.array([[3.0, 4, 0], [0, 0, 0]])
-    fitted = Projection(np.array([0.6, 0, 0]), np.array([[1.0, 0], [0, 2], [0, 0]]), np.zeros(7))
+    fitted = ContextProjection(
+        np.array([0.6, 0, 0]), np.array([[1.0, 0], [0, 2], [0, 0]]), np.zeros(7)
+    )
     # (0.6, 0.8, 0) less the mean is (0, 0.8, 0); a context without direction has none afterwards.
     assert project(contexts, fitted).tolist() == [[0, 1], [0, 0]]
     assert project(contexts, None).tolist() == [[0.6, 0.8, 0], [0, 0, 0]]
@@ -27,7 +29,7 @@ def test_contexts_are_centered_projected_and_scaled():
 
 def test_a_projection_belongs_to_the_weights_it_was_fitted_for(model, tmp_path):
     assert read_projection(model) is None
-    fitted = Projection(np.full(5, 0.5), np.eye(5, 2), np.arange(7.0))
+    fitted = ContextProjection(np.full(5, 0.5), np.eye(5, 2), np.arange(7.0))
     write_projection(model, fitted)
     read = read_projection(model)
     assert all(np.array_equal(a, b) for a, b in zip(read, fitted, strict=True))
@@ -39,7 +41,7 @@ def test_parameter_free_attention_has_no_projection(tmp_path):
     model = tiny_model(tmp_path)
     assert read_projection(model) is None
     with pytest.raises(ValueError, match="no weights"):
-        write_projection(model, Projection(*np.zeros((3, 1))))
+        write_projection(model, ContextProjection(*np.zeros((3, 1))))
 
 
 def test_the_bundled_model_has_a_projection():

@@ -18,7 +18,7 @@ from polyseme.models.model import Model
 FOLDER = Path(__file__).parent / "projections"
 
 
-class Projection(NamedTuple):
+class ContextProjection(NamedTuple):
     """What is subtracted from contexts of norm 1, the directions that are kept, and the rule."""
 
     mean: Floats
@@ -29,7 +29,7 @@ class Projection(NamedTuple):
     """[7], as `clustering.evidence` uses it"""
 
 
-def project(contexts: Floats, projection: Projection | None) -> Floats:
+def project(contexts: Floats, projection: ContextProjection | None) -> Floats:
     """Return the points to cluster, of norm 1; without a projection, the contexts. [m, d] -> [m, r]
 
     A zero context stays zero.
@@ -41,19 +41,21 @@ def project(contexts: Floats, projection: Projection | None) -> Floats:
     return unit(np.where(points.any(axis=1, keepdims=True), projected, 0))
 
 
-def read_projection(model: Model) -> Projection | None:
+def read_projection(model: Model) -> ContextProjection | None:
     """Return the projection that was fitted for the weights of a model; None without one."""
     file = _file(model)
     return _read(file) if file and file.is_file() else None
 
 
 @lru_cache
-def _read(file: Path) -> Projection:
+def _read(file: Path) -> ContextProjection:
     with np.load(file) as arrays:
-        return Projection(*(arrays[name].astype(np.float64) for name in Projection._fields))
+        return ContextProjection(
+            *(arrays[name].astype(np.float64) for name in ContextProjection._fields)
+        )
 
 
-def write_projection(model: Model, projection: Projection) -> None:
+def write_projection(model: Model, projection: ContextProjection) -> None:
     """Write the projection of a model beside this file."""
     file = _file(model)
     if file is None:

@@ -136,7 +136,7 @@ class StepsView {
     const step = this.trace.steps.get(cell.name);
     // If the output concatenates the heads, each column belongs to one head.
     const concatenated = cell.name === "output" && this.trace.heads > 1 && !this.trace.has("output_weight")
-      && step.formula.startsWith("O = C");
+      && !/Wo|bo/.test(step.formula);
     this.page.update({
       cell: cellText(cell),
       ...(concatenated && { head: String(Math.floor(cell.column / this.trace.width("context"))) }),
