@@ -4,6 +4,8 @@ import select
 import time
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 from selectors import EVENT_READ
 from socket import SHUT_WR
 from typing import Any
@@ -19,6 +21,8 @@ _STALL = 0.5
 """Seconds after which a busy worker accepts connections that no other worker accepts."""
 _PAUSE = 0.01
 """Seconds between two attempts to accept without a free file descriptor."""
+_FILES = 16
+"""File descriptors that connections leave free: for the files of a model that is loaded."""
 
 
 class FairWorker(ThreadWorker):  # type: ignore[misc]
@@ -29,6 +33,16 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
 
     busy = finished = 0
     waiting_since = 0.0
+
+    def init_process(self) -> None:
+        """Start the worker; accept only connections that the limit of open files has room for."""
+        limit = getrlimit(RLIMIT_NOFILE)[0]
+        if limit != RLIM_INFINITY:
+            # Each thread opens a selector for the first request of a connection.
+            used = len(list(Path("/dev/fd").iterdir()))
+            room = max(limit - used - self.cfg.threads - _FILES, 1)
+            self.worker_connections: int = min(self.cfg.worker_connections, room)
+        super().init_process()
 
     def set_accept_enabled(self, enabled: bool) -> None:
         """Accept or ignore new connections; when stopping, accept all pending ones and close.
