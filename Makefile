@@ -13,10 +13,12 @@ SENSES ?= ../shared/data/senses
 serve: $(VENV)/.installed
 	exec $(BIN)/polyseme serve --port $(PORT)
 
+# One process more than processors, because tests wait for services, a browser and downloads.
+PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 8 ? n + 1 : 8)))
 # Bytecode is kept even where the environment says otherwise: the tests start hundreds of processes,
 # and compiling gensim and PyTorch takes each of them seconds.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile \
-	--no-loadscope-reorder
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(PROCESSES) \
+	--dist loadfile --no-loadscope-reorder
 
 # The tests that need only Python and a few minutes: `make test ARGS="tests/engine -k softmax"` runs
 # some of them, `ARGS=-n0` runs them in one process.

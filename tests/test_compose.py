@@ -52,10 +52,10 @@ def _installed(program):
     return path or pytest.skip(f"needs {program}")
 
 
-@pytest.mark.parametrize("file", ["docker-compose.yml", "deploy/compose/keys.yml"])
-def test_the_compose_files_follow_the_specification(file):
+def test_the_compose_files_follow_the_specification():
     schema = ("--builtin-schema", "vendor.compose-spec")
-    _assert_passes(_installed("check-jsonschema"), *schema, file)
+    files = ("docker-compose.yml", "deploy/compose/keys.yml")
+    _assert_passes(_installed("check-jsonschema"), *schema, *files)
 
 
 def test_the_dockerfile_passes_its_linter():

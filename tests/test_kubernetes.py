@@ -65,6 +65,7 @@ def containers() -> list[Document]:
     return [*added["initContainers"], *(one for pod in pods() for one in pod["containers"])]
 
 
+@pytest.mark.slow
 def test_every_manifest_follows_its_schema(with_component, tmp_path: Path) -> None:
     made = [one for place in with_component.values() for one in build(place)]
     # The kinds of the Prometheus operator are not Kubernetes's own.

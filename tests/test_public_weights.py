@@ -63,6 +63,7 @@ def test_published_weights_fit_any_part_of_their_vectors(tmp_path, file, limit):
         np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 @with_rows
 @each
 def test_weights_that_ship_are_not_the_closed_form(tmp_path, file):

@@ -81,7 +81,7 @@ def run(folder: Path, address: str, document: dict, examples: int, *, keyed: boo
 
 
 @pytest.mark.parametrize(
-    ("keyed", "lines", "examples"), [(False, False, 20), (True, False, 6), (True, True, 20)]
+    ("keyed", "lines", "examples"), [(False, False, 10), (True, False, 3), (True, True, 10)]
 )
 def test_every_response_matches_the_openapi_document(
     serve: Serve, tmp_path, keyed, lines, examples

@@ -66,6 +66,7 @@ def test_a_killed_worker_loses_only_its_own_requests(tmp_path) -> None:
     assert {port for port, _ in asking.lost} <= inside
 
 
+@pytest.mark.slow
 def test_the_numbers_are_right_with_two_workers_and_after_a_kill(tmp_path, monkeypatch) -> None:
     (tmp_path / "metrics").mkdir()
     monkeypatch.setenv(metrics.DIRECTORY, str(tmp_path / "metrics"))
@@ -138,6 +139,7 @@ def test_models_and_keys_change_in_every_worker_on_a_reload(tmp_path) -> None:
         assert service.every_worker(lambda: version_of(service, "one")) == [4, 4]
 
 
+@pytest.mark.slow
 def test_a_reload_adds_and_removes_keys_and_a_bad_file_changes_nothing(tmp_path) -> None:
     file = tmp_path / f"keys-{SECRET}"
     alice, bob = key_file_line("alice", ALICE), key_file_line("bob", BOB)
@@ -193,6 +195,7 @@ os.register_at_fork(after_in_parent=kill)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", [EARLY, EARLIER], ids=["in the worker", "before its first step"])
 def test_a_worker_terminated_right_after_the_fork_ends(tmp_path, moment) -> None:
     (tmp_path / "early.py").write_text(moment, "utf-8")
@@ -212,6 +215,7 @@ def test_a_worker_terminated_right_after_the_fork_ends(tmp_path, moment) -> None
         assert process.wait(WAIT) == 0
 
 
+@pytest.mark.slow
 def test_requests_in_progress_get_responses_during_shutdown(tmp_path) -> None:
     with running(tmp_path, threads=1, workers=1) as service:
         with Caller(service) as busy, Caller(service) as kept:
@@ -231,6 +235,7 @@ def test_requests_in_progress_get_responses_during_shutdown(tmp_path) -> None:
         assert service.process.wait(WAIT) == 0
 
 
+@pytest.mark.slow
 def test_queued_connections_get_responses_during_shutdown(tmp_path) -> None:
     with running(tmp_path, workers=1) as service, ExitStack() as stack:
         (worker,) = service.workers()

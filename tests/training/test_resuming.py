@@ -29,7 +29,14 @@ def test_another_seed_gives_another_model(world, tags):
     assert not np.array_equal(one.layers[0].key.weight, two.layers[0].key.weight)
 
 
-@pytest.mark.parametrize("more", [{}, {"tune_embeddings": True}, {"keep": "best"}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        pytest.param({"tune_embeddings": True}, marks=pytest.mark.slow),
+        pytest.param({"keep": "best"}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_resumed_training_has_the_same_bits(world, tags, corpus, tmp_path, monkeypatch, more):
     sources = {"tags": tags, "corpus": corpus, **more}
     whole, told = run(world, **sources)

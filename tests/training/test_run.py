@@ -200,6 +200,7 @@ def moved(world, trained):
     return float(np.abs(trained.layers[0].key.weight - world.layers[0].key.weight).max())
 
 
+@pytest.mark.slow
 def test_the_anchor_holds_the_weights_back(world, tags):
     (free, _), (held, _) = (
         run(world, tags=tags, interpolate=1, anchor=a, steps=30) for a in (0, 100)
@@ -224,6 +225,7 @@ def test_the_best_weights_are_kept_on_request(world, tags):
     assert last.facts["held_out"]["kept"]["auc"] == scores[-1]
 
 
+@pytest.mark.slow
 def test_learned_vectors_are_pulled_to_their_initial_values(world, tags):
     far = []
     for pull in (0, 1000):
