@@ -23,7 +23,7 @@ from polyseme.models.reader import read_model
 from polyseme.training.closed_form import (
     FREQUENT,
     SPREAD,
-    attraction,
+    association,
     closed_form,
     frequencies_by_rank,
     informativeness,
@@ -38,7 +38,7 @@ SKIP_GRAM = 0.2
 def variants(vectors: Floats) -> dict[str, Layer]:
     """Return the closed form with several spreads and forms of association. [V, d] -> layers"""
     p = frequencies_by_rank(len(vectors))
-    key = attraction(vectors, p)
+    key = association(vectors, p)
     layer = closed_form(vectors, key)
     sizes = {f"spread {s}": replace(layer, key=_times(key, s / SPREAD)) for s in SPREADS}
     return {

@@ -9,7 +9,7 @@ import numpy as np
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer, Projection
 from polyseme.models.model import Model
-from polyseme.training.closed_form import attraction, closed_form, frequencies_by_rank
+from polyseme.training.closed_form import association, closed_form, frequencies_by_rank
 
 Layers = list[Layer]
 THE_MODEL = "the model"
@@ -80,7 +80,7 @@ def _of_shares(layers: Sequence[Layer]) -> dict[str, Layers]:
 def _of_closed_form(layers: Sequence[Layer], model: Model) -> dict[str, Layers]:
     """Return variants with the values, the scores, or both of the closed form."""
     first, vectors, d = layers[0], model.vectors, model.manifest.dimension
-    key = attraction(vectors, frequencies_by_rank(len(vectors)))
+    key = association(vectors, frequencies_by_rank(len(vectors)))
     closed = closed_form(vectors, key, informative=model.word_bias is not None)
     identity = np.eye(d, dtype=np.float32)
     plain = _summed(first, Projection(identity), d)

@@ -17,7 +17,7 @@ from polyseme.training.closed_form import (
     POSITION_SHARE,
     REACH,
     SHARE,
-    attraction,
+    association,
     half_whitening,
     nearness,
 )
@@ -37,7 +37,7 @@ QUERY_SCALE = 0.05
 
 def start(vectors: Floats, frequencies: Floats) -> Layer:
     """Return the initial layer. [V, d], [V] -> layer"""
-    value, key = half_whitening(vectors), attraction(vectors, frequencies).weight
+    value, key = half_whitening(vectors), association(vectors, frequencies).weight
     assert value.weight is not None  # noqa: S101 - for mypy
     assert value.bias is not None  # noqa: S101 - for mypy
     assert key is not None  # noqa: S101 - for mypy

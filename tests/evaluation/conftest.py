@@ -3,7 +3,7 @@
 import pytest
 
 from polyseme.training.closed_form import (
-    attraction,
+    association,
     closed_form,
     frequencies_by_rank,
     informativeness,
@@ -18,5 +18,5 @@ pytest.importorskip("scipy", reason="needs the extra `evaluate`")
 def model(tmp_path):
     """The tiny model with the closed form of its vectors."""
     p = frequencies_by_rank(len(WORDS))
-    layer = closed_form(VECTORS, attraction(VECTORS, p))
+    layer = closed_form(VECTORS, association(VECTORS, p))
     return tiny_model(tmp_path, layers=[layer], word_bias=informativeness(p))

@@ -24,7 +24,7 @@ from polyseme.models.reader import read_model
 from polyseme.progress import Progress, ProgressBar
 from polyseme.tokenizer import resolve_all
 from polyseme.training.closed_form import (
-    attraction,
+    association,
     closed_form,
     frequencies_by_rank,
     informativeness,
@@ -232,7 +232,7 @@ def test_each_ablated_system_lacks_only_its_part(tmp_path, model):
     for name in ("no-association", "no-informativeness", "parameter-free"):
         assert not np.allclose(vectors_of(model, name, asked), whole)
     p = frequencies_by_rank(len(WORDS))
-    bare = closed_form(VECTORS, attraction(0 * VECTORS, p))
+    bare = closed_form(VECTORS, association(0 * VECTORS, p))
     without = tiny_model(tmp_path / "bare", layers=[bare], word_bias=informativeness(p))
     expected = vectors_of(without, "model", asked)
     np.testing.assert_array_equal(vectors_of(model, "no-association", asked), expected)

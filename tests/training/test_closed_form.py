@@ -11,7 +11,6 @@ from polyseme.encoding.encode import encode
 from polyseme.encoding.options import EncodeOptions
 from polyseme.engine.layers import IDENTITY, Projection
 from polyseme.training.closed_form import (
-    ATTRACTION,
     EXPONENT,
     FREQUENT,
     MIN_EIGENVALUE,
@@ -164,7 +163,7 @@ def test_no_vectors_lead_to_nan(case, dtype):
     assert np.isfinite(projection.bias).all()
     frequencies = frequencies_by_rank(len(vectors))
     assert np.isfinite(informativeness(frequencies)).all()
-    assert np.isfinite(association(vectors, vectors, frequencies).weight).all()
+    assert np.isfinite(association(vectors, frequencies).weight).all()
 
 
 def test_half_precision_vectors_are_reckoned_with_in_full():
@@ -173,28 +172,12 @@ def test_half_precision_vectors_are_reckoned_with_in_full():
     assert np.array_equal(half.weight, full.weight)
 
 
-def test_association_finds_a_planted_map():
-    x = mixed(14, 211, 7).astype(np.float32)
-    planted = np.random.default_rng(15).standard_normal((7, 7))
-    key = association(x, x @ planted, frequencies_by_rank(211))
-    assert key.bias is None
-    assert key.weight.dtype == np.float32
-    np.testing.assert_allclose(key.weight, ATTRACTION * planted, rtol=0, atol=1e-4)
-
-
-def test_association_weighs_words_by_their_frequency():
-    # x is 1 for both words; the best w for y = 0 and y = 1 is the weighted mean, 1/4.
-    key = association(np.ones((2, 1)), np.array([[0.0], [1.0]]), np.array([0.75, 0.25]))
-    np.testing.assert_allclose(key.weight, [[ATTRACTION / 4]], rtol=1e-6)
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """A model in closed form over random vectors."""
-    rng = np.random.default_rng(16)
     vectors = mixed(17, 23, 11).astype(np.float32)
     p = frequencies_by_rank(23)
-    layer = closed_form(vectors, association(vectors, rng.standard_normal((23, 11)), p))
+    layer = closed_form(vectors, association(vectors, p))
     place = tmp_path_factory.mktemp("closed")
     bias = informativeness(p)
     return tiny_model(place, words=WORDS, vectors=vectors, layers=[layer], word_bias=bias)

@@ -16,7 +16,7 @@ from polyseme.evaluation.sources import LocalSource
 from polyseme.evaluation.wic import known_pairs
 from polyseme.training.closed_form import (
     SPREAD,
-    attraction,
+    association,
     closed_form,
     frequencies_by_rank,
     informativeness,
@@ -39,7 +39,7 @@ COARSE = {
 @pytest.fixture
 def model(tmp_path):
     p = frequencies_by_rank(len(WORDS))
-    layer = closed_form(VECTORS, attraction(VECTORS, p))
+    layer = closed_form(VECTORS, association(VECTORS, p))
     return tiny_model(tmp_path, layers=[layer], word_bias=informativeness(p))
 
 
@@ -87,7 +87,7 @@ def test_compared_variants_differ_only_in_size_or_form():
     vectors = mixed(1, 61, 7).astype(np.float32)
     found = variants(vectors)
     chosen = found[f"spread {SPREAD}"]
-    assert np.array_equal(chosen.key.weight, attraction(vectors, frequencies_by_rank(61)).weight)
+    assert np.array_equal(chosen.key.weight, association(vectors, frequencies_by_rank(61)).weight)
     assert not found["spread 0.0"].key.weight.any()
     for spread in SPREADS:
         expected = spread / SPREAD * chosen.key.weight

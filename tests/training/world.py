@@ -11,7 +11,7 @@ import numpy as np
 
 from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
-from polyseme.training.closed_form import attraction, closed_form, informativeness
+from polyseme.training.closed_form import association, closed_form, informativeness
 
 TOPICS = ("river", "money")
 COMMON, OWN, AMBIGUOUS, D = 10, 12, 30, 7
@@ -52,7 +52,7 @@ def world_model(folder, *, weights=True, **changes):
     told = frequencies()
     layers, bias = [], None
     if weights:
-        layers, bias = [closed_form(table, attraction(table, told))], informativeness(told)
+        layers, bias = [closed_form(table, association(table, told))], informativeness(told)
     given = {"cased": True, "licence": "CC0-1.0", **changes}
     write_model(folder / "world", WORDS, kept(table), *((layers, bias) if layers else ()), **given)
     return read_model(folder / "world")

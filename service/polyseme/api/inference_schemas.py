@@ -45,11 +45,11 @@ class InputParameters(BaseModel):
 
 
 def _data_kind(value: Any) -> str:
-    return "words" if isinstance(value, list) and value and isinstance(value[0], list) else "texts"
+    return "nested" if isinstance(value, list) and value and isinstance(value[0], list) else "flat"
 
 
 Data: TypeAlias = Annotated[
-    Annotated[Texts, Tag("texts")] | Annotated[list[Texts], Field(fail_fast=True), Tag("words")],
+    Annotated[Texts, Tag("flat")] | Annotated[list[Texts], Field(fail_fast=True), Tag("nested")],
     Discriminator(_data_kind),
     Field(description="a flat list of sentences, or lists of one sentence for the shape [S, 1]"),
 ]
@@ -86,7 +86,10 @@ class OutputTensor(BaseModel):
 
 
 def _layers(value: Any) -> Any:
-    """Convert `all`, `last`, `0,2` or a number: this protocol has no lists as parameters."""
+    """Convert the parameter to `layers` of /v1/encode, for example "0,2" to [0, 2].
+
+    A parameter of this protocol cannot be a list.
+    """
     if isinstance(value, str):
         return parse_query_value("layers", [value])
     return [value] if isinstance(value, int) and not isinstance(value, bool) else value
@@ -205,7 +208,7 @@ class InferOutputResponse(_Response):
 
 
 class InferResponseParameters(_Response):
-    """The layers and heads of `attention`, and the numbers of tokens and of truncated words."""
+    """The layers and heads of `attention`, and counts of all, unknown and truncated tokens."""
 
     layers: int = Field(description="number of layers of `attention` in this response")
     heads: int = Field(description="number of heads of `attention` in this response")

@@ -48,7 +48,7 @@ def _kind_of_layers(value: Any) -> str:
     return "numbers" if isinstance(value, list) else "name"
 
 
-TAGS = frozenset({"text", "texts", "words", "numbers", "name"})
+TAGS = frozenset({"text", "texts", "words", "numbers", "name", "flat", "nested"})
 """The tags of unions, which pydantic adds to the location of an error."""
 
 Input: TypeAlias = Annotated[

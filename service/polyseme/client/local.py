@@ -111,7 +111,7 @@ class LocalModel:
             except InvalidError as error:
                 raise shift_pointers(error, first) from None
             for _ in some:
-                with SINGLE_THREAD:  # left before the caller receives the sentence
+                with SINGLE_THREAD:  # the limit ends before the caller receives the sentence
                     sentence = next(sentences)
                 yield sentence
             first += len(some)
@@ -265,9 +265,10 @@ def _controller() -> Any:
 
 
 def _release_controlling_thread() -> None:
-    """Allow any thread to set limits; threadpoolctl 3.8 allows only the first thread that did.
+    """Allow any thread to set limits.
 
-    That keeps threads from restoring each other's limits, which `_inside` prevents as well.
+    After a thread has set a limit, threadpoolctl 3.8 rejects limits of other threads, so that
+    threads do not restore each other's limits. `_inside` prevents that too.
     """
     for library in _controller().lib_controllers:
         clear = getattr(library, "clear_controlling_thread", None)
@@ -276,4 +277,5 @@ def _release_controlling_thread() -> None:
 
 
 SINGLE_THREAD = _SingleThread()
-"""The context manager of this process; meanwhile, BLAS uses one thread in other threads too."""
+"""The one context manager of this process. While any thread is inside it, BLAS is limited to one
+thread in the whole process."""

@@ -1,6 +1,7 @@
 """The results of an encoder: sentences, comparisons, neighbors, traces and facts about models.
 
-The `read_…` functions read them from a service's responses and check all values.
+The `read_…` functions read them from a service's responses and reject malformed ones. Only arrays
+are checked completely.
 """
 
 import io
@@ -160,7 +161,7 @@ class ModelFacts:
     name: str
     default: bool
     dimension: int | None
-    """None, like the following fields, if the model is broken"""
+    """None if the model is broken; likewise `vocabulary_size`, `layers` and `heads`"""
     vocabulary_size: int | None
     layers: int | None
     heads: int | None
@@ -174,7 +175,8 @@ def _require(condition: object) -> None:
         raise ValueError
 
 
-# JSON documents. These functions raise ValueError, TypeError or KeyError for malformed ones.
+# JSON documents. These functions raise ValueError, TypeError, KeyError or AttributeError for
+# malformed ones.
 
 _RESOLUTIONS = frozenset(get_args(Resolution))
 _TOKEN_FIELDS = ("text", "start", "end", "key", "resolution")

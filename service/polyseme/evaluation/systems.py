@@ -28,7 +28,7 @@ from polyseme.progress import SILENT, Progress
 Task: TypeAlias = Literal["coarsewsd", "wic", "similarity"]
 Split: TypeAlias = Literal["dev", "test"]
 MOST_FREQUENT, MINILM = "most-frequent", "minilm"
-"""Systems without readers: the first needs no vectors, the second uses a transformer."""
+"""Systems that compute nothing from static vectors: the most frequent sense, and a transformer."""
 SEEDS = (1, 2, 3)
 """Seeds of the random projections, whose results are averaged."""
 Kind: TypeAlias = Literal["control", "model", "compared"]
@@ -93,11 +93,11 @@ def tabulate(
     sentences = by_sentence(rows)
     found: dict[str, Floats] = {}
     with progress.stage("sentences", len(sentences), in_bytes=False) as bar:
-        for read, (places, numbers) in zip(
+        for encoded, (places, numbers) in zip(
             source(list(sentences)), sentences.values(), strict=True
         ):
             for name, reader in readers.items():
-                vectors = reader(read, places)
+                vectors = reader(encoded, places)
                 if name not in found:
                     found[name] = np.empty((len(rows), vectors.shape[1]), np.float32)
                 found[name][numbers] = vectors
@@ -105,27 +105,27 @@ def tabulate(
     return {name: OccurrenceVectors(rows, vectors) for name, vectors in found.items()}
 
 
-def _static(read: StaticSentence, places: Sequence[int]) -> Floats:
-    return read.sentence.vectors[list(places)]
+def _static(encoded: StaticSentence, places: Sequence[int]) -> Floats:
+    return encoded.sentence.vectors[list(places)]
 
 
-def _context_mean(read: StaticSentence, places: Sequence[int]) -> Floats:
+def _context_mean(encoded: StaticSentence, places: Sequence[int]) -> Floats:
     """Return the sum of the other words, which has the same cosines as their mean."""
-    vectors = read.sentence.vectors
+    vectors = encoded.sentence.vectors
     return np.stack([np.delete(vectors, place, axis=0).sum(axis=0) for place in places])
 
 
 def _stack(layers: Sequence[Layer]) -> Reader:
-    def reader(read: StaticSentence, places: Sequence[int]) -> Floats:
-        return contextualize(read.sentence, layers).contextual[list(places)]
+    def reader(encoded: StaticSentence, places: Sequence[int]) -> Floats:
+        return contextualize(encoded.sentence, layers).contextual[list(places)]
 
     return reader
 
 
-def _served(read: StaticSentence, places: Sequence[int]) -> Floats:
-    if read.contextual is None:
+def _served(encoded: StaticSentence, places: Sequence[int]) -> Floats:
+    if encoded.contextual is None:
         raise TypeError("the sentence has no contextual vectors")
-    return read.contextual[list(places)]
+    return encoded.contextual[list(places)]
 
 
 def _closed(model: Model) -> Reader:
@@ -134,8 +134,8 @@ def _closed(model: Model) -> Reader:
     computed = in_closed_form(model.rows, None, by_rank=bool(sorted_by_frequency(words)))
     closed = replace(model, layers=computed.layers, word_bias=computed.word_bias)
 
-    def reader(read: StaticSentence, places: Sequence[int]) -> Floats:
-        sentence = closed.sentence(read.tokens)
+    def reader(encoded: StaticSentence, places: Sequence[int]) -> Floats:
+        sentence = closed.sentence(encoded.tokens)
         return contextualize(sentence, closed.layers).contextual[list(places)]
 
     return reader
@@ -204,7 +204,8 @@ _SERVED: dict[str, tuple[Reader, ...]] = {
     "model": (_served,),
 }
 NAMES = tuple(_LOCAL)
-"""Names for `--systems`, in the order of the table, the model last."""
+"""The systems that need a model, in the order of the result rows. `--systems` also accepts
+`most-frequent` and `minilm`."""
 SERVED_NAMES = tuple(_SERVED)
 DEFAULT = tuple(name for name in NAMES if not name.startswith("no-"))
 """The systems to evaluate by default."""
@@ -237,7 +238,10 @@ def transformer_vectors(
 
 
 def _fitted(tokenizer: Any, one: TokenizedOccurrence) -> TokenizedOccurrence:
-    """Return the occurrence with as much of its sentence as fits into MINILM_MAX_TOKENS."""
+    """Return the occurrence in a window of its sentence that fits into MINILM_MAX_TOKENS.
+
+    The number of words on each side is halved until the window fits.
+    """
     reach = len(one.words)
     while True:
         start = max(one.place - reach, 0)

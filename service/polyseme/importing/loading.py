@@ -1,7 +1,7 @@
 """The second pass over a file: parse the rows with gensim, a few thousand at a time.
 
-Parsing in chunks holds one copy of the table in memory instead of two, uses all processors and
-allows progress reports.
+Parsing in chunks holds one copy of the table in memory instead of two, lets several processes parse
+a large file, and allows progress reports.
 """
 
 import os
@@ -36,9 +36,10 @@ _MIN_PARALLEL_VALUES = 4 * _CHUNK_VALUES
 
 
 def load(found: Scan, bar: ProgressBar, dtype: str, processes: int) -> Rows:
-    """Read the vectors of a scanned file with gensim, and convert them to `dtype`. -> [V, d]
+    """Read the vectors of a scanned file with gensim, and store them as `dtype`. -> [V, d]
 
-    Raises CommandError if a value cannot be parsed or is not finite.
+    `dtype` is `float32`, `float16` or `int8`. Raises CommandError if a value cannot be parsed or is
+    not finite.
     """
     vectors = empty_rows(len(found.words), found.dimension, dtype)
     values = len(found.words) * found.dimension
@@ -51,7 +52,7 @@ def load(found: Scan, bar: ProgressBar, dtype: str, processes: int) -> Rows:
                 end = start + len(rows)
                 if end > len(vectors):
                     raise CommandError(CHANGED)
-                vectors[start:end] = _require_finite(rows, found, start)
+                vectors[start:end] = _finite(rows, found, start)
                 start = end
         except ValueError:
             raise _unreadable(found, bar) from None
@@ -146,8 +147,11 @@ def _unreadable(found: Scan, bar: ProgressBar) -> CommandError:
     return CommandError("gensim cannot parse a number that Python can.")
 
 
-def _require_finite(rows: NDArray[np.float32], found: Scan, start: int) -> Floats:
-    """Convert rows to the dtype of the scan; raise CommandError if one is not finite. [n, d]"""
+def _finite(rows: NDArray[np.float32], found: Scan, start: int) -> Floats:
+    """Return the rows in the floating-point type of the scan. [n, d] -> [n, d]
+
+    Raises CommandError if a row is not finite in this type.
+    """
     with np.errstate(over="ignore"):
         narrow: Floats = rows.astype(found.dtype, copy=False)
     finite = np.isfinite(narrow).all(axis=1)

@@ -25,7 +25,7 @@ from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import LayerEntry
 from polyseme.models.weights import WORD_BIAS, layers_from_tensors
 from polyseme.training.closed_form import (
-    attraction,
+    association,
     closed_form,
     frequencies_by_rank,
     informativeness,
@@ -97,11 +97,11 @@ def in_closed_form(
     # Slicing quantized rows gives floats, and the closed form only uses slices.
     vectors = cast("Floats", rows)
     if counts is None and not by_rank:
-        layer = closed_form(vectors, attraction(vectors, np.full(v, 1 / v)), informative=False)
+        layer = closed_form(vectors, association(vectors, np.full(v, 1 / v)), informative=False)
         origin = "none: the file is not known to be sorted by frequency"
         return AttentionWeights((layer,), facts=_closed_form_facts(origin))
     frequencies, origin = _frequencies(v, counts)
-    layer = closed_form(vectors, attraction(vectors, frequencies), informative=True)
+    layer = closed_form(vectors, association(vectors, frequencies), informative=True)
     return AttentionWeights((layer,), informativeness(frequencies), _closed_form_facts(origin))
 
 

@@ -21,10 +21,8 @@ RARE = 1e-3
 """The relative frequency p at which s = RARE / (RARE + p) is 0.5."""
 EXPONENT = -0.375
 """The exponent of the eigenvalues: 0 keeps the covariance, −0.5 makes it the identity."""
-ATTRACTION = 0.3
-"""The factor of the key weights that `association` returns."""
 SPREAD = 0.2
-"""The standard deviation of the scores from the key weights that `attraction` returns."""
+"""The standard deviation of the scores from association."""
 SHARE, POSITION_SHARE = 0.2, 0.01
 """The factors of the static vector and of the position in the contextual vector."""
 FREQUENT = 30_000
@@ -71,8 +69,9 @@ def half_whitening(vectors: Floats, *, by_frequency: bool = True) -> Projection:
 
     The vectors must be sorted by word frequency, most frequent first, unless `by_frequency` is
     False. U and λ are the eigenvectors and eigenvalues of the covariance of the standardized
-    vectors. The matrix is symmetric, so the results remain close to the static vectors and
-    comparable with them. Constant columns become zero.
+    vectors. U·diag(λ^−0.375)·Uᵀ is symmetric, so the results remain close to the standardized
+    vectors. The returned weight also contains the division by the deviation. Constant columns
+    become zero.
     """
     sample = _sample(vectors, by_frequency=by_frequency)
     mean, deviation = sample.mean(axis=0), sample.std(axis=0)
@@ -86,28 +85,15 @@ def half_whitening(vectors: Floats, *, by_frequency: bool = True) -> Projection:
     return Projection(weight.astype(np.float32), (-mean @ weight).astype(np.float32))
 
 
-def association(vectors: Floats, outputs: Floats, frequencies: Floats) -> Projection:
-    """Fit key weights that map input to output vectors. [V, d], [V, d], [V] -> [d, d]
-
-    Word2Vec trains x_i·y_j to be high if word j occurs near word i, where y are the output vectors
-    (Mikolov et al. 2013). Files of vectors do not contain output vectors, so they are approximated
-    by x·Wk, where Wk = argmin Σ p_j |x_j·W − y_j|².
-    """
-    weights = np.sqrt(frequencies)[:, None]
-    x, y = vectors.astype(np.float64) * weights, outputs.astype(np.float64) * weights
-    solution, *_ = np.linalg.lstsq(x, y, rcond=None)
-    return Projection((ATTRACTION * solution).astype(np.float32))
-
-
-def attraction(vectors: Floats, frequencies: Floats) -> Projection:
+def association(vectors: Floats, frequencies: Floats) -> Projection:
     """Return key weights whose scores are scaled products of the vectors. [V, d], [V] -> [d, d]
 
-    For files without output vectors: Wk = 0.2·P / ‖P·C·P‖. The weight w of a word is p·s, its
-    frequency times s of `informativeness`, normalized to a sum of 1. P projects out the direction
-    of the weighted mean, which all words share, and C = Σ w_j·x_jᵀ·x_j. For two words drawn with
-    these weights, x_i·P·x_j has the variance ‖P·C·P‖², so the scores have a standard deviation of
-    0.2 at any scale of the vectors. The result is zero if the vectors do not vary. The vectors must
-    be sorted by frequency, or all frequencies be equal.
+    Wk = 0.2·P / ‖P·C·P‖, with the Frobenius norm. The weight w of a word is p·s, its frequency
+    times s of `informativeness`, normalized to a sum of 1. P projects out the direction of the
+    weighted mean, which all words share, and C = Σ w_j·x_jᵀ·x_j. If words i and j are drawn with
+    the probabilities w, x_i·P·x_jᵀ has mean 0 and variance ‖P·C·P‖², so the scores have a standard
+    deviation of 0.2 at any scale of the vectors. The result is zero if the vectors do not vary. The
+    vectors must be sorted by frequency, or all frequencies must be equal.
     """
     sample = _sample(vectors, by_frequency=bool(np.ptp(frequencies) > 0))
     p = frequencies[: len(sample)]
@@ -152,8 +138,9 @@ def _sample(vectors: Floats, *, by_frequency: bool) -> NDArray[np.float64]:
 def fold_values(vectors: Floats, layer: Layer) -> tuple[NDArray[np.float32], Layer]:
     """Return the layer's values as new vectors, and the adapted layer. [V, d] -> [V, d], layer
 
-    The values x·Wv + bv depend only on the word. Storing x' = x·Wv + bv instead of x saves one
-    product with a [d, d] matrix per sentence. With x = (x' − bv)·Wv⁻¹, queries and keys are equal:
+    The values x·Wv + bv depend only on the word. If the layer has query and key weights, storing
+    x' = x·Wv + bv instead of x saves one product with a [d, d] matrix per sentence. The queries and
+    keys remain the same, because x = (x' − bv)·Wv⁻¹:
 
         x·W + b = x'·W' + (b − bv·W'),     W' = Wv⁻¹·W
 

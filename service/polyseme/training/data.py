@@ -42,7 +42,10 @@ class TrainingFiles:
 
 @dataclass(frozen=True)
 class TokenTable:
-    """The distinct tokens of the data. The last entry stands for all unknown tokens."""
+    """The distinct tokens of the data and their lower-case forms.
+
+    The last entry stands for all unknown tokens.
+    """
 
     vectors: NDArray[np.float32]
     """[E, d]"""
@@ -51,19 +54,19 @@ class TokenTable:
     word_bias: NDArray[np.float32] | None
     """[E]"""
     keys: tuple[str, ...]
-    """[E], spellings in the vocabulary"""
+    """[E], vocabulary entries, or the texts of composed tokens; empty for the unknown entry"""
     rows: NDArray[np.int64]
     """[E], rows of the vocabulary; −1 for composed and unknown tokens"""
 
     @property
     def unknown(self) -> int:
-        """The entry for unknown tokens, hidden tokens and padding."""
+        """The index of the entry for unknown tokens, masked tokens and padding."""
         return len(self.keys) - 1
 
 
 @dataclass(frozen=True)
 class Sentences:
-    """Concatenated sentences of token table entries."""
+    """Concatenated sentences, as indices into a TokenTable."""
 
     entries: NDArray[np.int32]
     """[N]"""
@@ -75,7 +78,7 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Occurrences:
-    """Tokens with a label within a group, such as a sense of a lemma."""
+    """Labeled tokens. A label belongs to one group; a sense tag is a label, its lemma the group."""
 
     positions: NDArray[np.int64]
     """[m], indices into the entries of the sentences"""
@@ -212,10 +215,13 @@ def read_training_files(
 
 
 def _size(paths: Sequence[Path]) -> int:
-    try:
-        return sum(path.stat().st_size for path in paths)
-    except OSError:
-        raise CommandError(f"{paths[0].name}: the file does not exist or cannot be read.") from None
+    size = 0
+    for path in paths:
+        try:
+            size += path.stat().st_size
+        except OSError:
+            raise CommandError(f"{path.name}: the file does not exist or cannot be read.") from None
+    return size
 
 
 @dataclass

@@ -18,7 +18,7 @@ from polyseme.training.closed_form import (
     RARE,
     REACH,
     SHARE,
-    attraction,
+    association,
     closed_form,
     nearness,
 )
@@ -53,7 +53,7 @@ def _in_closed_form(model: Model, config: TrainingConfig) -> Layer:
     sample, frequencies = _sample(model)
     if config.norm == "before":
         sample = LayerNorm(*_identity_norm(model.manifest.dimension))(sample)
-    key = attraction(sample, frequencies)
+    key = association(sample, frequencies)
     layer = closed_form(sample, key, informative=model.word_bias is not None)
     if config.heads is None and config.key_width is None and config.value_width is None:
         return layer

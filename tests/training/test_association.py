@@ -15,7 +15,7 @@ from polyseme.training.closed_form import (
     FREQUENT,
     RARE,
     SPREAD,
-    attraction,
+    association,
     closed_form,
     frequencies_by_rank,
     informativeness,
@@ -26,10 +26,10 @@ ROWS, D = 61, 7
 RANKED = frequencies_by_rank(ROWS)
 
 
-def test_attraction_by_hand():
+def test_association_by_hand():
     # The mean is (1, 0), so only the second column distinguishes words; it varies by 2² = 4.
     vectors = np.array([[1, 2], [1, -2]])
-    key = attraction(vectors, np.array([0.5, 0.5]))
+    key = association(vectors, np.array([0.5, 0.5]))
     assert key.bias is None
     assert key.weight.dtype == np.float32
     np.testing.assert_allclose(key.weight, [[0, 0], [0, SPREAD / 4]], atol=1e-8)
@@ -39,7 +39,7 @@ def test_words_count_by_frequency_times_informativeness():
     # 1·½ against 3·¼: the words count as 2 to 3. The mean of (2, 5) and (2, 0) is then (2, 2), and
     # at a right angle to it stands (1, −1)/√2, on which the words have −3/√2 and 2/√2.
     vectors = np.array([[2, 5], [2, 0]])
-    key = attraction(vectors, np.array([1, 3]) * RARE)
+    key = association(vectors, np.array([1, 3]) * RARE)
     variance = 0.4 * 4.5 + 0.6 * 2
     apart = np.array([[1, -1], [-1, 1]]) / 2
     np.testing.assert_allclose(key.weight, SPREAD / variance * apart, rtol=1e-6)
@@ -50,7 +50,7 @@ def test_association_varies_as_much_in_every_file(offset):
     vectors = mixed(1, ROWS, D) + offset
     weights = RANKED * np.exp(informativeness(RANKED))
     weights /= weights.sum()
-    scores = vectors @ attraction(vectors, RANKED).weight.astype(np.float64) @ vectors.T
+    scores = vectors @ association(vectors, RANKED).weight.astype(np.float64) @ vectors.T
     pairs = weights[:, None] * weights
     mean = (pairs * scores).sum()
     assert mean == pytest.approx(0, abs=1e-3)
@@ -60,7 +60,7 @@ def test_association_varies_as_much_in_every_file(offset):
 def contextual(vectors, rows, layer=None, p=RANKED):
     """Attention and directions of a sentence of these rows, in the closed form of a table."""
     table = vectors.astype(np.float32)
-    layer = layer or closed_form(table, attraction(table, p))
+    layer = layer or closed_form(table, association(table, p))
     bias = informativeness(p)[rows]
     sentence = SentenceArrays(table[rows], np.ones(len(rows), np.bool_), np.array(rows), bias)
     done = contextualize(sentence, [layer], ["weights"])
@@ -94,7 +94,7 @@ def test_a_common_component_draws_no_attention(share, seed, rows):
 def test_similar_words_attract_each_other():
     vectors = np.array([[1, 3, 1], [1, 2, 1], [1, -2, -1], [1, -3, -1]], np.float32)
     p = np.full(4, 0.25)
-    layer = closed_form(vectors, attraction(vectors, p))
+    layer = closed_form(vectors, association(vectors, p))
     layer = replace(layer, scoring=replace(layer.scoring, position_bias=None))
     attention, _ = contextual(vectors, [0, 1, 2, 3], layer, p)
     assert attention[0, 1] > attention[0, 2] > attention[0, 3]
@@ -106,7 +106,7 @@ def test_similar_words_attract_each_other():
 def test_a_degenerate_table_gives_finite_weights_and_vectors(case, times):
     vectors = (DEGENERATE[case] * times).astype(np.float32)
     p = frequencies_by_rank(len(vectors))
-    key = attraction(vectors, p)
+    key = association(vectors, p)
     assert np.isfinite(key.weight).all()
     assert key.weight.shape == (vectors.shape[1],) * 2
     attention, directions = contextual(vectors, [0, len(vectors) // 2, 0], p=p)
@@ -117,12 +117,12 @@ def test_a_degenerate_table_gives_finite_weights_and_vectors(case, times):
 @pytest.mark.parametrize("row", [[0.1, 0.7, -0.3], [0, 0, 0], [1e9, 0.1, 0]])
 def test_equal_words_do_not_attract_each_other(row):
     vectors = np.tile(np.array(row, np.float32), (97, 1))
-    assert not attraction(vectors, frequencies_by_rank(97)).weight.any()
+    assert not association(vectors, frequencies_by_rank(97)).weight.any()
 
 
 def test_half_precision_vectors_attract_as_the_same_numbers_in_full():
     vectors = mixed(2, ROWS, D).astype(np.float16)
-    half, full = attraction(vectors, RANKED), attraction(vectors.astype(np.float64), RANKED)
+    half, full = association(vectors, RANKED), association(vectors.astype(np.float64), RANKED)
     assert np.array_equal(half.weight, full.weight)
 
 
@@ -130,8 +130,8 @@ def test_without_frequencies_words_are_sampled_from_the_whole_table():
     vectors = np.ones((2 * FREQUENT, 2), np.float32)
     vectors[FREQUENT:, 1] = np.repeat([5, -7], FREQUENT // 2)
     ranked, alike = frequencies_by_rank(len(vectors)), np.full(len(vectors), 1 / len(vectors))
-    assert not attraction(vectors, ranked).weight.any()
-    key = attraction(vectors, alike)
+    assert not association(vectors, ranked).weight.any()
+    key = association(vectors, alike)
     # Half of the words are (1, 1), a quarter each (1, 5) and (1, −7): the mean is (1, 0).
     np.testing.assert_allclose(key.weight, [[0, 0], [0, SPREAD / 19]], atol=1e-8)
 
@@ -143,7 +143,7 @@ def test_three_million_words_take_the_memory_of_thirty_thousand(sorted_file):
     vectors = np.broadcast_to(line, (rows, width))  # takes no memory of its own
     p = frequencies_by_rank(rows) if sorted_file else np.full(rows, 1 / rows)
     tracemalloc.start()
-    closed_form(vectors, attraction(vectors, p), informative=sorted_file)
+    closed_form(vectors, association(vectors, p), informative=sorted_file)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 6 * FREQUENT * width * 8 < rows * width * 4 / 4
