@@ -72,7 +72,7 @@ results-attention: $(VENV)/.installed-test
 results-ablation: $(VENV)/.installed-test
 	nice $(BIN)/python models/ablation.py --senses $(SENSES) --output $(RESULTS)/ablation.json
 results-examples: $(VENV)/.installed-test
-	$(BIN)/python models/examples.py --output $(RESULTS)/examples.json
+	$(BIN)/python models/examples.py --corpus $(CORPUS)/simplewiki.txt.zst --output $(RESULTS)/examples.json
 
 # Measures a transformer on the same data sets. Needs the extra `compare`. The results do not depend
 # on the bundled model.

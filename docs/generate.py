@@ -3,15 +3,27 @@
 make docs           (a test compares the committed files with the output)
 """
 
+import re
 from pathlib import Path
 
 import orjson
 from docs import costs, performance, quality, reliability, scale
+from docs.results import result
 from pydantic import SecretStr
 
 from polyseme import errors
 from polyseme.api.openapi import document
 from polyseme.cli.serve import SECRET
+from polyseme.evaluation.results import (
+    COARSEWSD_COLUMNS,
+    Published,
+    ResultRow,
+    Results,
+    coarsewsd_title,
+    table,
+)
+from polyseme.evaluation.statistics import IntervalEstimate
+from polyseme.evaluation.systems import DEFAULT, MOST_FREQUENT
 from polyseme.settings import PREFIX, Settings
 
 HERE = Path(__file__).parent
@@ -83,7 +95,53 @@ def openapi() -> str:
     return orjson.dumps(document(), option=style).decode()
 
 
+def with_output(name: str, **outputs: str) -> str:
+    """A page whose marked blocks show these outputs of commands."""
+    page = (HERE / name).read_text(encoding="utf-8")
+    for block, text in outputs.items():
+        mark = rf"(<!-- {block}: written by `make docs` -->\n).*?(<!-- end of {block} -->)"
+        shown = f"```\n{text.strip()}\n```\n"
+        page, count = re.subn(mark, lambda at, s=shown: at[1] + s + at[2], page, flags=re.DOTALL)
+        if count != 1:
+            raise SystemExit(f"{name} has {count} blocks {block}.")
+    return page
+
+
+def evaluation() -> str:
+    """The page on evaluation, with the output of the command for the bundled model."""
+    found, compared = result("coarsewsd"), result("coarsewsd-minilm")
+    systems = {name: found["systems"][name] for name in (MOST_FREQUENT, *DEFAULT)}
+    results = Results(
+        "coarsewsd",
+        coarsewsd_title(len(found["words"]), found["sentences"]),
+        COARSEWSD_COLUMNS,
+        [
+            ResultRow(
+                *(name, one["title"], one["kind"]),
+                {column: IntervalEstimate(**one[column]) for column in COARSEWSD_COLUMNS},
+            )
+            for name, one in [*systems.items(), *compared["systems"].items()]
+        ],
+        [
+            Published(one["title"], one["source"], {name: one[name] for name in COARSEWSD_COLUMNS})
+            for one in found["published"]
+        ],
+        notes=found["notes"],
+    )
+    return with_output("evaluation.md", coarsewsd=table(results))
+
+
+def senses() -> str:
+    """The page on senses, with the outputs of the command."""
+    printed = result("examples")["senses"]
+    others = "\n".join((printed["bat"], printed["park"]))
+    brief = re.sub(r"^   (?:neighbors|example) .*\n", "", others, flags=re.MULTILINE)
+    return with_output("senses.md", bank=printed["bank"], others=brief)
+
+
 PAGES = {
+    "evaluation.md": evaluation,
+    "senses.md": senses,
     "measurements.md": costs.measurements,
     "settings.md": settings,
     "errors.md": error_page,

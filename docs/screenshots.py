@@ -2,8 +2,9 @@
 
     python docs/screenshots.py [--all FOLDER]
 
-Needs Debian's chromium. The images go to docs/page/. `--all` also saves every view in light and
-dark, narrow and wide, to check before a release.
+Needs Debian's chromium. The images go to docs/page/, with the checksums of the model that they
+show, which a test compares with the bundled model. `--all` also saves every view in light and dark,
+narrow and wide, to check before a release.
 """
 
 import json
@@ -126,6 +127,10 @@ def main(folder: Path | None) -> None:
             if folder:
                 save_all(browser, name, view, folder)
         browser.close()
+    manifest = json.loads((HERE.parent / "models" / "wiki-en" / "manifest.json").read_text("utf-8"))
+    files = {name: entry["sha256"] for name, entry in manifest["files"].items()}
+    model = {"model": "wiki-en", "files": files}
+    (IMAGES / "model.json").write_text(json.dumps(model, indent=2) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

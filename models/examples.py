@@ -1,10 +1,13 @@
-"""Write the attention of a model in ten sentences, and the neighbors of words in context.
+"""Write the attention of a model in ten sentences, neighbors of words in context, and senses.
 
-    python models/examples.py [--model NAME] --output FILE.json
+    python models/examples.py [--model NAME] --corpus simplewiki.txt.zst --output FILE.json
 
-The sentences are fixed, so they also show a model's weaknesses. docs/quality.md has the results.
+The sentences are fixed, so they also show a model's weaknesses. docs/quality.md and docs/senses.md
+have the results.
 """
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,7 @@ WORDS = (
     ("spring", "the flowers come out in early spring"),
 )
 """Pairs of a word and a sentence. The third is about the company, spelled like the fruit."""
+SENSES = ("bank", "bat", "park")
 NEIGHBORS, MOST_ATTENDED, DIGITS = 6, 3, 3
 
 
@@ -76,18 +80,34 @@ def _rounded(pairs: list[tuple[str, float]]) -> list[tuple[str, float]]:
     return [(word, round(number, DIGITS)) for word, number in pairs]
 
 
+def senses(name: str, models_dir: Path | None, corpus: Path) -> dict[str, str]:
+    """Return what `polyseme senses` prints for each word."""
+    options = ["--model", name, *(["--models-dir", str(models_dir)] if models_dir else [])]
+    return {
+        word: subprocess.run(  # noqa: S603 - a command of our own
+            [sys.executable, "-m", "polyseme", "senses", word, str(corpus), *options],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
+        for word in SENSES
+    }
+
+
 @click.command()
 @click.option("--model", "name", default="wiki-en", show_default=True)
 @click.option("--models-dir", type=click.Path(path_type=Path))
+@click.option("--corpus", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--output", type=click.Path(path_type=Path), required=True)
-def main(name: str, models_dir: Path | None, output: Path) -> None:
-    """Write the attention of the sentences and the neighbors of the words."""
+def main(name: str, models_dir: Path | None, corpus: Path, output: Path) -> None:
+    """Write the attention of the sentences, the neighbors of the words, and the senses."""
     model = Registry.of(models_dir, name).model()
     document = {
         "model": name,
         "files": fingerprints(model),
         "sentences": {slug: attention(model, text) for slug, text in SENTENCES.items()},
         "words": neighbors(model),
+        "senses": senses(name, models_dir, corpus),
     }
     # Not indented: one number per line would give ten thousand lines.
     output.write_bytes(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))

@@ -23,12 +23,13 @@ from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.registry import find_models
 
-ShardFormat: TypeAlias = Literal["parquet", "npz"]
+ShardFormat: TypeAlias = Literal["parquet", "jsonl", "npz"]
+RowKind: TypeAlias = Literal["sentences", "tokens"]
 Compression: TypeAlias = Literal["none", "zstd"]
 MANIFEST = "_bulk.json"
 """The file of the job in the output folder. Parquet readers skip names with an underscore."""
 _LOCK = "_lock"
-_SHARD = re.compile(r"part-\d{5,}\.(?:parquet|npz)")
+_SHARD = re.compile(r"part-\d{5,}\.(?:parquet|jsonl|npz)")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,12 @@ class BulkOptions:
     column: str = "text"
     keep: tuple[str, ...] = ()
     """columns of the input to copy to the output"""
+    rows: RowKind = "sentences"
+    """what a row of the output is; with `tokens`, `encoding` includes one array"""
+    words: tuple[str, ...] = ()
+    """with rows of tokens: write only the occurrences of these words; empty for every token"""
+    exact: bool = False
+    """whether an occurrence has the same case as the word"""
     shard_rows: int = 4096
     batch_rows: int = 1024
     """maximum number of rows to encode at once"""
@@ -63,6 +70,7 @@ class BulkOptions:
     def document(self) -> dict[str, Any]:
         """Return the options for the manifest: all that the bytes of the shards depend on."""
         encoding = self.encoding
+        tokens = {"rows": self.rows, "words": sorted(self.words), "exact": self.exact}
         return {
             "include": sorted(encoding.include),
             "heads": "mean" if encoding.mean_heads else "all",
@@ -80,6 +88,7 @@ class BulkOptions:
             "batch_rows": self.batch_rows,
             "keep": list(self.keep),
             "max_sentence_tokens": self.max_sentence_tokens,
+            **(tokens if self.rows == "tokens" else {}),
         }
 
 

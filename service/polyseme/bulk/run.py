@@ -74,7 +74,7 @@ def run(
     """
     options = job.options
     for name in options.keep:
-        if name in COLUMNS or options.keep.count(name) > 1:
+        if name in COLUMNS[options.rows] or options.keep.count(name) > 1:
             raise CommandError(f"--keep {name}: the output already has a column of this name.")
     out = job.out.resolve()
     if any(out in file.path.resolve().parents for file in files):

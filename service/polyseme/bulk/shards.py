@@ -1,13 +1,14 @@
-"""Encode the sentences of a shard and write them as a Parquet file or a NumPy archive."""
+"""Encode the sentences of a shard and write them as Parquet, lines of JSON or a NumPy archive."""
 
 import io
 import os
 import resource
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple, TypeAlias
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
@@ -17,9 +18,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from polyseme.atomic_files import atomic_files
-from polyseme.bulk.job import BulkOptions, Job
+from polyseme.bulk.job import BulkOptions, Job, RowKind
 from polyseme.bulk.sources import Shard
 from polyseme.command_error import CommandError
+from polyseme.encoding.compare import word_places
 from polyseme.encoding.encode import (
     Encoded,
     Text,
@@ -35,28 +37,31 @@ from polyseme.encoding.sentences import pooled_options, pooled_part, sentence_ve
 from polyseme.encoding.serialize import token_documents
 from polyseme.errors import InvalidError, PolysemeError, UnknownWordError
 from polyseme.models.model import Model
+from polyseme.tokenizer import ResolvedToken
 
-COLUMNS = (
-    *("row", "file", "truncated", "tokens", "starts", "ends", "keys", "resolutions"),
-    *("static", "contextual", "features", "attention", "vector"),
-)
-"""The names of all columns; columns of `--keep` must have other names."""
-_NUMBERS = frozenset({"static", "contextual", "features", "attention", "vector"})
-"""The columns of floating-point numbers."""
 _TOKEN_COLUMNS = {
-    "tokens": ("text", pa.string()),
-    "starts": ("start", pa.int32()),
-    "ends": ("end", pa.int32()),
-    "keys": ("key", pa.string()),
-    "resolutions": ("resolution", pa.string()),
+    "token": ("text", pa.string()),
+    "start": ("start", pa.int32()),
+    "end": ("end", pa.int32()),
+    "key": ("key", pa.string()),
+    "resolution": ("resolution", pa.string()),
 }
-"""The columns of tokens: the attribute of the token and the type."""
+"""The columns of tokens: the attribute of the token and the type. A row of a sentence has lists of
+them, whose names are plural."""
+_NUMBERS = ("static", "contextual", "features", "attention", "vector")
+"""The columns of floating-point numbers, which are the last ones."""
+COLUMNS: dict[RowKind, tuple[str, ...]] = {
+    "sentences": ("row", "file", "truncated", *(f"{name}s" for name in _TOKEN_COLUMNS), *_NUMBERS),
+    "tokens": ("row", "file", "place", *_TOKEN_COLUMNS, *_NUMBERS),
+}
+"""The names of all columns by kind of rows; columns of `--keep` must have other names."""
 _GROUP_NUMBERS = 1 << 22
 """Approximate count of numbers in a row group. One group is in memory at a time."""
 _BATCH_CHARACTERS = 1 << 20
 """Approximate number of characters in a batch."""
 _TOTALS_KEY = "polyseme"
-"""The metadata key of the totals in Parquet; a .npz archive has them as its comment."""
+"""The metadata key of the totals in Parquet. A .npz archive has them as its comment, and lines of
+JSON in a file of their own."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,9 @@ class Totals:
     """Counts of a shard or of all shards."""
 
     rows: int = 0
+    """rows of the input"""
     tokens: int = 0
+    """tokens in the output, or in the sentences of its vectors"""
     unknown: int = 0
     """tokens without a vector"""
     truncated: int = 0
@@ -92,10 +99,15 @@ class ShardResult:
 def write_shard(job: Job, shard: Shard) -> ShardResult:
     """Encode and write a shard. Raises CommandError if a row cannot be encoded."""
     model = job.load_model()
-    write = _write_npz if job.options.format == "npz" else _write_parquet
-    with atomic_files(job.shard_path(shard.number)) as (file,):
+    write = _write_npz if job.options.format == "npz" else _write_table
+    path = job.shard_path(shard.number)
+    # The totals come first, because a shard with its final name is complete.
+    paths = [_totals_path(path), path] if job.options.format == "jsonl" else [path]
+    with atomic_files(*paths) as files:
         try:
-            totals = write(file, job, model, shard)
+            totals = write(files[-1], job, model, shard)
+            if len(files) > 1:
+                files[0].write(orjson.dumps(asdict(totals)))
         except PolysemeError as error:
             raise _bulk_error(error, _range(shard)) from None
         except MemoryError:
@@ -113,12 +125,19 @@ def _range(shard: Shard) -> str:
     return f"Row {first.first} of {first.name} to row {last.first + len(last.rows) - 1}"
 
 
+def _totals_path(path: Path) -> Path:
+    """Return the path of the totals of a shard of lines of JSON."""
+    return path.with_name(f"_{path.stem}.json")
+
+
 def read_totals(path: Path) -> Totals:
-    """Return the totals that a shard's file contains. Raises CommandError if it is damaged."""
+    """Return the totals of a shard. Raises CommandError if its file is damaged."""
     try:
         if path.suffix == ".npz":
             with ZipFile(path) as archive:
                 totals = archive.comment
+        elif path.suffix == ".jsonl":
+            totals = _totals_path(path).read_bytes()
         else:
             totals = pq.read_metadata(path).metadata[_TOTALS_KEY.encode()]
         return Totals(**orjson.loads(totals))
@@ -179,26 +198,55 @@ def _count(sentences: Sequence[Tokenized], texts: Sequence[Text | None]) -> Tota
     return Totals(len(texts), counts.tokens, counts.oov, counts.truncated, missing)
 
 
-# Parquet
+# Tables: Parquet and lines of JSON
+
+_Write: TypeAlias = Callable[[Any], None]
+"""Write a `pyarrow.RecordBatch`."""
 
 
-def _write_parquet(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
+def _write_table(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
     options = job.options
-    width = model.manifest.dimension
-    columns = _schema(job, width)
+    columns = _schema(job, model.manifest.dimension)
     # Encode in float32, so that a pooled vector is rounded only once, after pooling.
     pooled: frozenset[Part] = frozenset({pooled_part(options.pooling)} if options.pooling else ())
     encoding = replace(options.encoding, include=options.encoding.include | pooled, dtype="float32")
-    totals = Totals()
+    write_rows = _write_tokens if options.rows == "tokens" else _write_sentences
+
+    def write_all(write: _Write) -> Totals:
+        totals = Totals()
+        for rows in _batches(job, shard):
+            totals += write_rows(write, job, model, rows, encoding, columns)
+        return totals
+
+    if options.format == "jsonl":
+        return write_all(partial(_write_lines, file))
     properties = _properties(columns, options.compression)
     with pq.ParquetWriter(file.name, columns, **properties) as writer:
-        for rows in _batches(job, shard):
-            sentences = _tokenize(job, model, rows, encoding)
-            for group in _groups(job, model, rows, sentences, encoding):
-                writer.write_batch(_record_batch(job, group, columns, width))
-            totals += _count(sentences, rows.texts)
+        totals = write_all(writer.write_batch)
         writer.add_key_value_metadata({_TOTALS_KEY: orjson.dumps(asdict(totals)).decode()})
     return totals
+
+
+def _write_lines(file: IO[bytes], batch: Any) -> None:
+    """Write the rows of a `pyarrow.RecordBatch` as lines of JSON, with the columns as fields."""
+    names = [name for name in batch.schema.names if name in _NUMBERS]
+    numbers = [_number_rows(batch.column(name)) for name in names]
+    style = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
+    for others, *arrays in zip(batch.drop_columns(names).to_pylist(), *numbers, strict=True):
+        line = others | dict(zip(names, arrays, strict=True))
+        # Columns of --keep may have types that JSON does not have, such as decimals.
+        file.write(orjson.dumps(line, default=str, option=style))
+
+
+def _number_rows(column: Any) -> Iterator[NDArray[np.floating] | None]:
+    """Yield the array of each row of a list column; None for a null row."""
+    for row in column:
+        values = row.values
+        if values is not None and pa.types.is_fixed_size_list(values.type):
+            numbers = values.flatten().to_numpy(zero_copy_only=False)
+            yield numbers.reshape(len(values), values.type.list_size)
+        else:
+            yield None if values is None else values.to_numpy(zero_copy_only=False)
 
 
 def _schema(job: Job, width: int) -> Any:
@@ -208,9 +256,14 @@ def _schema(job: Job, width: int) -> Any:
     columns = [("row", pa.int64())]
     columns += [("file", pa.string())] if job.several_files else []
     columns += [(one.name, one.type) for one in job.kept]
+    if options.rows == "tokens":
+        columns += [("place", pa.int32())]
+        columns += [(name, kind) for name, (_, kind) in _TOKEN_COLUMNS.items()]
+        (part,) = options.arrays
+        return pa.schema([*columns, ("vector", pa.list_(real, PER_TOKEN[part] * width))])
     columns += [("truncated", pa.int32())]
     if options.arrays:
-        columns += [(name, pa.list_(kind)) for name, (_, kind) in _TOKEN_COLUMNS.items()]
+        columns += [(f"{name}s", pa.list_(kind)) for name, (_, kind) in _TOKEN_COLUMNS.items()]
     for part in options.arrays:
         row = pa.list_(real, PER_TOKEN[part] * width) if part in PER_TOKEN else real
         columns.append((part, pa.list_(row)))
@@ -251,6 +304,16 @@ def _batches(job: Job, shard: Shard) -> Iterator[_Rows]:
             kept = [column.slice(start, end - start) for column in one.rows.columns[1:]]
             yield _Rows(one.name, one.first + start, texts[start:end], kept)
             start = end
+
+
+def _write_sentences(
+    write: _Write, job: Job, model: Model, rows: _Rows, options: EncodeOptions, columns: Any
+) -> Totals:
+    """Write a row for each sentence."""
+    sentences = _tokenize(job, model, rows, options)
+    for group in _groups(job, model, rows, sentences, options):
+        write(_record_batch(job, group, columns, model.manifest.dimension))
+    return _count(sentences, rows.texts)
 
 
 @dataclass
@@ -316,6 +379,76 @@ def _record_batch(job: Job, group: _RowGroup, columns: Any, width: int) -> Any:
         values = _flat_array([next(vectors) if one else zero for one in encoded], options)
         absent = pa.array([one is None for one in encoded], pa.bool_())
         arrays.append(pa.FixedSizeListArray.from_arrays(values, width, mask=absent))
+    return pa.RecordBatch.from_arrays(arrays, schema=columns)
+
+
+class _FoundToken(NamedTuple):
+    """A token that is written as a row."""
+
+    number: int
+    """index of its row of the input in the batch"""
+    place: int
+    """index of the token in the sentence"""
+    token: ResolvedToken
+
+
+def _write_tokens(
+    write: _Write, job: Job, model: Model, rows: _Rows, options: EncodeOptions, columns: Any
+) -> Totals:
+    """Write a row for each token, or for each occurrence of the words."""
+    words, exact = job.options.words, job.options.exact
+    texts = [text if _may_contain(text, words, exact) else None for text in rows.texts]
+    sentences = _tokenize(job, model, replace(rows, texts=texts), options)
+    numbers = [number for number, text in enumerate(texts) if text is not None]
+    (part,), timings = job.options.arrays, Timings()
+    found: list[_FoundToken] = []
+    vectors: list[NDArray[np.float32]] = []
+    size = written = unknown = 0
+    for number, sentence in zip(numbers, sentences, strict=True):
+        tokens = sentence.tokens
+        places = word_places(tokens, words, exact=exact) if words else [*range(len(tokens))]
+        if places:
+            encoded = encode_sentence(model, sentence, options, timings).arrays[part][places]
+            vectors.append(encoded.reshape(-1))
+            size += encoded.size
+            found += [_FoundToken(number, place, tokens[place]) for place in places]
+        if found and (size >= _GROUP_NUMBERS or number == numbers[-1]):
+            write(_token_batch(job, rows, found, vectors, columns))
+            written += len(found)
+            unknown += sum(one.token.resolution == "oov" for one in found)
+            found, vectors, size = [], [], 0
+    missing = sum(text is None for text in rows.texts)
+    return Totals(len(texts), written, unknown, sum(cut for _, cut in sentences), missing)
+
+
+def _may_contain(text: Text | None, words: Sequence[str], exact: bool) -> bool:
+    """Return whether a token of a text may equal one of the words. Without words, any token does.
+
+    The text of a token is a part of the text, and casefold converts each character separately.
+    """
+    if text is None or not words or not isinstance(text, str):
+        return text is not None
+    folded = text if exact else text.casefold()
+    return any((word if exact else word.casefold()) in folded for word in words)
+
+
+def _token_batch(
+    job: Job,
+    rows: _Rows,
+    found: Sequence[_FoundToken],
+    vectors: Sequence[NDArray[np.float32]],
+    columns: Any,
+) -> Any:
+    """Return the tokens as a `pyarrow.RecordBatch`."""
+    numbers = np.array([one.number for one in found], np.int64)
+    arrays: list[Any] = [pa.array(numbers + rows.first)]
+    arrays += [pa.array([rows.file] * len(found), pa.string())] if job.several_files else []
+    arrays += [column.take(pa.array(numbers)) for column in rows.kept]
+    arrays += [pa.array([one.place for one in found], pa.int32())]
+    for name, kind in _TOKEN_COLUMNS.values():
+        arrays.append(pa.array([getattr(one.token, name) for one in found], kind))
+    values = _flat_array(vectors, job.options)
+    arrays.append(pa.FixedSizeListArray.from_arrays(values, columns.field("vector").type.list_size))
     return pa.RecordBatch.from_arrays(arrays, schema=columns)
 
 

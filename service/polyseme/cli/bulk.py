@@ -19,7 +19,7 @@ from polyseme.cli.options import (
 )
 from polyseme.cli.progress import ConsoleProgress
 from polyseme.command_error import CommandError
-from polyseme.encoding.options import Dtype, EncodeOptions, OovPolicy
+from polyseme.encoding.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
 from polyseme.encoding.sentences import Pooling
 from polyseme.models.registry import Registry, bundled_models
 from polyseme.settings import Settings, usable_cpus
@@ -28,8 +28,22 @@ if TYPE_CHECKING:
     from polyseme.bulk.job import Job
     from polyseme.bulk.run import Outcome
 
-_SHARD_ROWS = {"npz": 1024, "parquet": 4096, "vectors": 16_384}
-"""Default rows of a shard, 20 to 120 MB. All texts and tokens of a .npz shard are in memory."""
+_SHARD_ROWS = {"npz": 1024, "tokens": 4096, "few vectors": 16_384}
+"""Default rows of a shard, at most about 120 MB. All texts and tokens of a .npz shard are in
+memory."""
+
+
+def _parse_words(
+    _context: click.Context, _option: click.Parameter, text: str | None
+) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    words = tuple(word.strip() for word in text.split(","))
+    if not all(words):
+        raise click.BadParameter("give words separated by commas, such as bank,apple.")
+    return words
+
+
 _bulk_options = with_options(
     click.option(
         "--column", default="text", show_default=True, help="The column, or field, of the texts."
@@ -48,6 +62,20 @@ _bulk_options = with_options(
     ),
     share_option,
     click.option(
+        "--rows",
+        type=click.Choice(["sentences", "tokens"]),
+        default="sentences",
+        show_default=True,
+        help="A row of the output: a sentence, or a token with one `vector` for a vector store.",
+    ),
+    click.option(
+        "--words",
+        metavar="WORD,WORD...",
+        callback=_parse_words,
+        help="With --rows tokens: only the occurrences of these words, in any case.",
+    ),
+    click.option("--exact", is_flag=True, help="Only occurrences in the same case as in --words."),
+    click.option(
         "--pooling",
         type=click.Choice(get_args(Pooling)),
         help="Also write a vector of each sentence: the plain or weighted mean of its words.",
@@ -61,10 +89,10 @@ _bulk_options = with_options(
     ),
     click.option(
         "--format",
-        type=click.Choice(["parquet", "npz"]),
+        type=click.Choice(["parquet", "jsonl", "npz"]),
         default="parquet",
         show_default=True,
-        help="Parquet files, or NumPy archives like those of /v1/encode.",
+        help="Parquet files, lines of JSON, or NumPy archives like those of /v1/encode.",
     ),
     click.option(
         "--dtype",
@@ -84,8 +112,8 @@ _bulk_options = with_options(
     click.option(
         "--shard-rows",
         type=click.IntRange(1, 10_000_000),
-        help="Rows of an output file.  [default: {parquet}; npz: {npz}; --include none:"
-        " {vectors}]".format(**_SHARD_ROWS),
+        help="Rows of the input for an output file.  [default: {tokens}; npz: {npz}; --include none"
+        " or --words: {few vectors}]".format(**_SHARD_ROWS),
     ),
     click.option(
         "--batch-rows",
@@ -157,8 +185,26 @@ def _check_options(options: dict[str, Any]) -> None:
         if not options["pooling"]:
             raise click.UsageError("--include none leaves nothing to write without --pooling.")
     if options["format"] == "npz" and options["keep"]:
-        raise click.UsageError("--keep is for Parquet: a NumPy archive has no other columns.")
-    require_unicode((options["column"], *options["keep"]))
+        raise click.UsageError("--keep is not for npz: a NumPy archive has no other columns.")
+    if options["format"] != "parquet" and options["compression"] != "none":
+        raise click.UsageError("--compression is for Parquet.")
+    _check_rows(options)
+    require_unicode((options["column"], *options["keep"], *options["words"]))
+
+
+def _check_rows(options: dict[str, Any]) -> None:
+    """Raise UsageError for options that do not fit the kind of rows."""
+    if options["rows"] == "sentences":
+        if options["words"]:
+            raise click.UsageError("--words needs --rows tokens.")
+    elif options["format"] == "npz":
+        raise click.UsageError("--rows tokens is for Parquet and jsonl.")
+    elif options["pooling"]:
+        raise click.UsageError("--pooling is for rows of sentences, not of tokens.")
+    elif len(options["include"]) > 1 or options["include"][0] not in PER_TOKEN:
+        raise click.UsageError("--rows tokens needs one --include: static, contextual or features.")
+    if options["exact"] and not options["words"]:
+        raise click.UsageError("--exact needs --words.")
 
 
 def _job(out: Path, registry: Registry, settings: Settings, options: dict[str, Any]) -> "Job":
@@ -174,12 +220,16 @@ def _job(out: Path, registry: Registry, settings: Settings, options: dict[str, A
     model = registry.model(name)
     encoding.oov_policy(model)
     encoding.check_share(model)
-    rows = "npz" if options["format"] == "npz" else "parquet" if encoding.include else "vectors"
-    unchanged = ("pooling", "format", "compression", "column", "keep", "batch_rows")
+    kind = "tokens" if encoding.include and not options["words"] else "few vectors"
+    kind = "npz" if options["format"] == "npz" else kind
+    unchanged = (
+        *("pooling", "format", "compression", "column", "keep", "rows", "words", "exact"),
+        "batch_rows",
+    )
     bulk_options = BulkOptions(
         encoding,
         max_sentence_tokens=settings.max_sentence_tokens,
-        shard_rows=options["shard_rows"] or _SHARD_ROWS[rows],
+        shard_rows=options["shard_rows"] or _SHARD_ROWS[kind],
         **{name: options[name] for name in unchanged},
     )
     return Job(

@@ -16,6 +16,7 @@ from polyseme.atomic_files import atomic_files, atomic_write
 from polyseme.cli.options import exit_on_signals, model_option, require_unicode, with_registry
 from polyseme.cli.progress import ConsoleProgress
 from polyseme.command_error import CommandError
+from polyseme.encoding.compare import word_places
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.senses.clustering import assign
@@ -26,7 +27,6 @@ from polyseme.senses.induction import (
     encode_occurrences,
     find_senses,
     inventory_document,
-    word_places,
 )
 from polyseme.senses.projection import project, read_projection
 from polyseme.settings import Settings
@@ -198,7 +198,7 @@ def _write_occurrences(path: Path, source: _Source, model: Model, found: SenseIn
         rows: list[dict[str, Any]] = []
         for name, row, sentence in source.sentences("assigning"):
             tokens = model.tokenizer.tokens(sentence, "auto", MAX_CHARACTERS)
-            places = word_places(tokens, source.forms, source.matching)
+            places = word_places(tokens, source.forms, exact=source.matching == "exact")
             if not places:
                 continue
             occurrences = encode_occurrences(model, tokens, places, 0)

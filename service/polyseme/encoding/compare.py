@@ -1,6 +1,6 @@
 """Comparison of occurrences of words: the effect of context on each."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -163,6 +163,18 @@ def find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: 
         message = f"the span must cover exactly one token; it covers {len(covered)}"
         raise InvalidError([FieldError(f"/occurrences/{number}/start", message)])
     return covered[0]
+
+
+def word_places(
+    tokens: Sequence[ResolvedToken], forms: Iterable[str], *, exact: bool = False
+) -> list[int]:
+    """Return the indices of the tokens that equal one of the forms, in any case unless `exact`."""
+    wanted = set(forms) if exact else {form.casefold() for form in forms}
+    return [
+        place
+        for place, token in enumerate(tokens)
+        if (token.text if exact else token.text.casefold()) in wanted
+    ]
 
 
 def _encode(model: Model, sentence: Tokenized, place: int, share: float | None) -> _Vectors:

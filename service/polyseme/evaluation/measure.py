@@ -22,9 +22,11 @@ from polyseme.evaluation.datasets import (
     read_data_set,
 )
 from polyseme.evaluation.results import (
+    COARSEWSD_COLUMNS,
     Published,
     ResultRow,
     Results,
+    coarsewsd_title,
     document,
     published_coarsewsd,
     published_wic,
@@ -161,9 +163,8 @@ def measure_coarsewsd(
     sentences = sum(len(word.test.senses) for word in words)
     return Results(
         task="coarsewsd",
-        title=f"CoarseWSD-20, {len(words)} words, {sentences:,} test sentences: nearest sense"
-        " centroid, means over the words, %",
-        columns={"accuracy": "accuracy", "macro_f1": "macro-F1"},
+        title=coarsewsd_title(len(words), sentences),
+        columns=COARSEWSD_COLUMNS,
         rows=rows,
         published=published,
         words=_by_word(words, of_model) if of_model else {},

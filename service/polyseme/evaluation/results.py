@@ -46,6 +46,17 @@ class Results:
     """the chance level in %, where the bars of a plot begin; 0 if unknown"""
 
 
+COARSEWSD_COLUMNS = {"accuracy": "accuracy", "macro_f1": "macro-F1"}
+
+
+def coarsewsd_title(words: int, sentences: int) -> str:
+    """Return the title of the table of CoarseWSD-20."""
+    return (
+        f"CoarseWSD-20, {words} words, {sentences:,} test sentences: nearest sense centroid, means"
+        " over the words, %"
+    )
+
+
 def document(results: Results) -> dict[str, Any]:
     """Return the results as a JSON document; all measures are in %."""
     return {

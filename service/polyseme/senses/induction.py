@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.encoding.compare import READING_SHARE, Occurrence, find_token
+from polyseme.encoding.compare import READING_SHARE, Occurrence, find_token, word_places
 from polyseme.encoding.encode import Timings, TokenCounts, Tokenized, tokenize
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import EncodeOptions, Limits
@@ -112,24 +112,13 @@ def find_senses(
     start = timings.now()
     sentences = tokenize(model, texts, EncodeOptions(), limits or Limits())
     timings.add("tokens", start)
-    places = [word_places(sentence.tokens, (word, *forms), matching) for sentence in sentences]
+    exact = matching == "exact"
+    places = [word_places(one.tokens, (word, *forms), exact=exact) for one in sentences]
     if not any(places):
         message = "does not occur in the texts as a token"
         hint = "Check the spelling, or send other forms of the word in `forms`."
         raise InvalidError([FieldError("/word", message)], hint)
     return _inventory(model, word, sentences, places, options or SenseOptions(), timings)
-
-
-def word_places(
-    tokens: Sequence[ResolvedToken], forms: Sequence[str], matching: Matching
-) -> list[int]:
-    """Return the indices of the tokens that equal one of the forms of a word."""
-    wanted = set(forms) if matching == "exact" else {form.casefold() for form in forms}
-    return [
-        place
-        for place, token in enumerate(tokens)
-        if (token.text if matching == "exact" else token.text.casefold()) in wanted
-    ]
 
 
 def senses_of_occurrences(

