@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from contextlib import contextmanager
 from functools import partial
@@ -10,7 +11,7 @@ import httpx
 import pytest
 
 from tests.conftest import free_port
-from tests.containers.engine import NEEDS_AN_ENGINE
+from tests.containers.engine import NEEDS_AN_ENGINE, ROOT
 
 NAME = f"polyseme-test-{os.getpid()}"
 LIMIT_MB = 450
@@ -33,6 +34,33 @@ for binary in (False, True):
 import gensim.models.fasttext, gensim.downloader
 print("read")
 """
+
+
+PRINTS_SIZES = """
+import json, sysconfig
+from collections import Counter
+from pathlib import Path
+packages = Path(sysconfig.get_path("purelib"))
+sizes = Counter()
+for file in packages.rglob("*"):
+    if file.is_file():
+        place = file.relative_to(packages).as_posix()
+        name = place.partition("/")[0].partition(".")[0].partition("-")[0]
+        part = name if name in ("scipy", "numpy", "gensim", "polyseme") else "other"
+        part = "model" if place.startswith("polyseme/bundled/") else part
+        sizes[part] += file.stat().st_size
+        sizes["bytecode"] += file.stat().st_size * (file.suffix == ".pyc")
+print(json.dumps(sizes))
+"""
+PARTS = {
+    "SciPy": "scipy",
+    "NumPy": "numpy",
+    "gensim": "gensim",
+    "other dependencies": "other",
+    "the bundled model": "model",
+    "Polyseme": "polyseme",
+}
+"""The parts of the packages by the first words of their rows in docs/containers.md."""
 
 
 pytestmark = NEEDS_AN_ENGINE
@@ -85,6 +113,23 @@ def _wait_until_ready(address, podman, name, seconds=90):
 def test_the_image_is_small(image, podman):
     size = int(podman("image", "inspect", "--format", "{{.Size}}", image).stdout)
     assert size < LIMIT_MB * 10**6, f"{size / 10**6:.0f} MB"
+
+
+def test_the_parts_of_the_image_have_the_documented_sizes(image, podman, inside):
+    size = int(podman("image", "inspect", "--format", "{{.Size}}", image).stdout)
+    sizes = json.loads(inside("python", "-c", PRINTS_SIZES).stdout)
+    page = (ROOT / "docs" / "containers.md").read_text("utf-8").partition("## Size\n")[2]
+    rows = dict(re.findall(r"^\| (.+?)(?:,.*)? \| (\d+) \|$", page, re.MULTILINE))
+    found = {row: sizes[part] for row, part in PARTS.items()}
+    found["Debian and Python 3.11"] = size - sum(found.values())
+    assert rows.keys() == found.keys()
+    stated = (
+        re.search(r"about (\d+) MB uncompressed", page),
+        re.search(r"(\d+) MB are bytecode", page),
+    )
+    pairs = [(size, stated[0][1]), (sizes["bytecode"], stated[1][1])]
+    for actual, documented in [*pairs, *((found[row], rows[row]) for row in rows)]:
+        assert actual / 10**6 == pytest.approx(int(documented), rel=0.04, abs=2)
 
 
 def test_the_image_names_a_fixed_user_that_is_not_root(image, podman):
