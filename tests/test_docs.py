@@ -7,11 +7,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 from docs import performance, reliability
 from docs.performance import Goal
 
 from polyseme import errors
+from polyseme.cli.main import polyseme
 from polyseme.errors import PolysemeError
 from polyseme.settings import Settings
 from tests.test_readme import require_fragments
@@ -76,6 +78,56 @@ def test_the_request_of_the_api_page_gets_its_response(client):
         check=True,
     )
     require_fragments(response, done.stdout)
+
+
+ANSWERS = {
+    "README.md": "tests/test_readme.py",
+    "docs/api.md": "tests/api/test_documented.py",
+    "docs/evaluation.md": "docs/generate.py",
+    "docs/inference.md": "tests/server/test_inference_page.py",
+    "docs/integrations.md": "tests/integrations/test_page.py",
+    "docs/keys.md": "tests/server/test_keys_page.py",
+    "docs/openai.md": "tests/server/test_openai_page.py",
+    "docs/pipeline.md": "tests/test_pipeline.py",
+    "docs/senses.md": "docs/generate.py",
+    "docs/training.md": "tests/training/test_page.py",
+    "docs/vector-stores.md": "tests/bulk/test_vector_stores.py",
+}
+"""The pages with JSON or the output of a program, and the file that makes or checks it."""
+
+
+def test_every_answer_on_a_page_is_generated_or_tested():
+    found = set()
+    for page in PAGES:
+        blocks = re.findall(
+            r"^ *```(\w*)\n(?:.*\n)*?^ *```$", page.read_text("utf-8"), re.MULTILINE
+        )
+        if {"", "json", "text"} & set(blocks):
+            found.add(page.relative_to(ROOT).as_posix())
+    assert found == ANSWERS.keys()
+    for page, file in ANSWERS.items():
+        assert Path(page).stem in (ROOT / file).read_text("utf-8"), file
+
+
+COMMANDS = re.compile(r"^(?:    |\$ )?(?:[A-Z_]+=\S+ )*polyseme ([a-z][^|>&#\\\n]*)", re.MULTILINE)
+
+
+def options_of(arguments: list[str]) -> set[str]:
+    """The options of the command that arguments call."""
+    command: click.Command = polyseme
+    context = click.Context(command)
+    while isinstance(command, click.Group):
+        _, command, arguments = command.resolve_command(context, arguments)
+    parameters = command.get_params(context)
+    return {name for one in parameters for name in (*one.opts, *one.secondary_opts)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_have_the_documented_options(page: Path) -> None:
+    for line in COMMANDS.findall(page.read_text("utf-8")):
+        arguments = line.split()
+        named = {one.partition("=")[0] for one in arguments if one.startswith("--")}
+        assert named <= options_of(arguments), line
 
 
 def test_the_index_names_every_page():

@@ -1,11 +1,18 @@
-"""The requests and routes of docs/api.md are answered as the page says."""
+"""The requests of README and docs/api.md are answered as the pages say."""
 
 import json
 import re
 
 from tests.conftest import ROOT
+from tests.test_readme import REQUESTS, require_fragments
 
 PAGE = (ROOT / "docs" / "api.md").read_text("utf-8")
+
+
+def test_readmes_request_gets_readmes_response(client):
+    ((command, answer),) = REQUESTS
+    body = re.search(r"-d '(.*)'", command, re.DOTALL)[1]
+    require_fragments(answer, client.post("/v1/encode", json=json.loads(body)).text)
 
 
 def test_the_requests_of_the_page_are_answered(client):
