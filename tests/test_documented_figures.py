@@ -9,8 +9,8 @@ import pytest
 
 import polyseme
 from polyseme.bulk.run import _MAX_DEATHS
-from polyseme.bulk.shards import _GROUP_NUMBERS
 from polyseme.bulk.sources import _SHARD_BYTES
+from polyseme.bulk.tables import _GROUP_NUMBERS
 from polyseme.cli.bulk import _SHARD_ROWS
 from polyseme.training.closed_form import nearness
 from tests.conftest import ROOT

@@ -122,7 +122,7 @@ def test_the_blocks_of_the_page_read_the_output_of_the_command(tmp_path, monkeyp
 
 
 def test_the_page_lists_every_column():
-    from polyseme.bulk.shards import COLUMNS
+    from polyseme.bulk.tables import COLUMNS
 
     page = (ROOT / "docs" / "bulk.md").read_text("utf-8")
     assert all(f"`{name}`" in page for names in COLUMNS.values() for name in names)

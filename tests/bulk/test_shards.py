@@ -190,8 +190,8 @@ def test_a_large_batch_is_written_in_pieces_with_the_same_rows(tmp_path, monkeyp
     lines = [f"{text} {number}" for number, text in enumerate(SENTENCES * 4)]
     source = write_lines(tmp_path / "in.txt", lines)
     run_inline(source, tmp_path / "one", keep=("text",), pooling="mean")
-    monkeypatch.setattr("polyseme.bulk.shards._GROUP_NUMBERS", 7000)
-    monkeypatch.setattr("polyseme.bulk.shards._BATCH_CHARACTERS", 300)
+    monkeypatch.setattr("polyseme.bulk.tables._GROUP_NUMBERS", 7000)
+    monkeypatch.setattr("polyseme.bulk.tables._BATCH_CHARACTERS", 300)
     run_inline(source, tmp_path / "many", keep=("text",), pooling="mean")
     file = tmp_path / "many" / "part-00000.parquet"
     assert pq.read_metadata(file).num_row_groups > 5
@@ -264,6 +264,16 @@ def test_sentence_vectors_are_rounded_once(tmp_path):
     wanted = polyseme.load().embed(SENTENCES, pooling="informativeness").astype(np.float16)
     assert found["vectors"].tobytes() == wanted.tobytes()
     assert found["vectors"].shape == wanted.shape
+
+
+@pytest.mark.parametrize("kind", ["parquet", "npz"])
+def test_a_bad_row_is_named_by_its_own_file(tmp_path, kind):
+    (tmp_path / "in").mkdir()
+    write_lines(tmp_path / "in" / "a.txt", ["river", "bank"])
+    write_lines(tmp_path / "in" / "b.txt", ["apple", "money", "zxqvbnt"])
+    encoding = EncodeOptions(include=frozenset({"static"}), oov="error")
+    with pytest.raises(CommandError, match=r"Row 2 of b\.txt: "):
+        run_inline(tmp_path / "in", tmp_path / "out", encoding=encoding, format=kind)
 
 
 def test_rows_of_several_files_name_their_file(tmp_path):

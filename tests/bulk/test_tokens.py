@@ -125,7 +125,7 @@ def test_words_of_a_list_have_a_place_and_no_offsets(tmp_path):
 
 def test_a_large_batch_is_written_in_pieces_with_the_same_rows(source, tmp_path, monkeypatch):
     run_inline(source, tmp_path / "one", keep=("text",), rows="tokens")
-    monkeypatch.setattr("polyseme.bulk.shards._GROUP_NUMBERS", 4000)
+    monkeypatch.setattr("polyseme.bulk.tables._GROUP_NUMBERS", 4000)
     run_inline(source, tmp_path / "many", keep=("text",), rows="tokens")
     assert pq.read_metadata(tmp_path / "many" / "part-00000.parquet").num_row_groups > 1
     assert table_of(tmp_path / "many").equals(table_of(tmp_path / "one"))

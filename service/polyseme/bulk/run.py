@@ -19,8 +19,10 @@ import pyarrow as pa
 
 from polyseme import __version__
 from polyseme.bulk.job import Job, lock_folder, write_manifest
-from polyseme.bulk.shards import COLUMNS, ShardResult, Totals, read_totals, write_shard
+from polyseme.bulk.rows import Totals
+from polyseme.bulk.shards import ShardResult, read_totals, write_shard
 from polyseme.bulk.sources import InputFile, Shard, kept_schema, split_shards
+from polyseme.bulk.tables import COLUMNS
 from polyseme.command_error import CommandError
 from polyseme.errors import PolysemeError
 

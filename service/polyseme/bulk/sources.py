@@ -292,7 +292,7 @@ class Shard:
     number: int
     ranges: list[RowRange] = field(default_factory=list)
     read: int = 0
-    """bytes of the whole input that have been read"""
+    """bytes of all input files read up to the end of this shard"""
 
     def __len__(self) -> int:
         return sum(len(one.rows) for one in self.ranges)
