@@ -112,7 +112,7 @@ def _command_errors() -> Iterator[None]:
             f"The service rejects a sentence: {error.detail} Raise its limit."
         ) from None
     except PolysemeError as error:
-        raise CommandError(f"The service responds with {error.status}: {error.detail}") from None
+        raise CommandError(f"The service responds with {error.status}: {error}") from None
     except (ClientError, ModuleNotFoundError, ValueError) as error:
         raise CommandError(str(error)) from None
 

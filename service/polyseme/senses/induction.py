@@ -110,7 +110,7 @@ def find_senses(
     """
     timings = timings or Timings()
     start = timings.now()
-    sentences = tokenize(model, texts, EncodeOptions(), limits or Limits())
+    sentences = tokenize(model, texts, EncodeOptions(), limits or Limits(), "/texts/{}")
     timings.add("tokens", start)
     places = [word_places(sentence.tokens, (word, *forms), matching) for sentence in sentences]
     if not any(places):
@@ -144,7 +144,8 @@ def senses_of_occurrences(
     timings = timings or Timings()
     start = timings.now()
     texts = [one.text for one in occurrences]
-    sentences = tokenize(model, texts, EncodeOptions(), limits or Limits())
+    pointer = "/occurrences/{}/text"
+    sentences = tokenize(model, texts, EncodeOptions(), limits or Limits(), pointer)
     places = [
         [find_token(sentence.tokens, one, number)]
         for number, (sentence, one) in enumerate(zip(sentences, occurrences, strict=True))
