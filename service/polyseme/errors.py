@@ -152,7 +152,7 @@ class UnknownModelError(PolysemeError):
         """Return the detail with the requested name."""
         if self.name is None:
             return self.detail
-        return self.detail.replace(type(self).detail, f"No model is named {self.name[:64]!r}.")
+        return self.detail.replace(type(self).detail, f"No model is named {self.name!r:.66}.")
 
 
 class UnknownRouteError(PolysemeError):

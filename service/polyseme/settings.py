@@ -312,10 +312,11 @@ class Settings(BaseSettings):
 
 def unknown_variables() -> list[str]:
     """Return a warning for each environment variable that looks like a setting and is none."""
-    known = [PREFIX + name.upper() for name in (*Settings.model_fields, *_OTHER_VARIABLES)]
+    known = [name.upper() for name in (*Settings.model_fields, *_OTHER_VARIABLES)]
     warnings = []
-    for name in sorted(os.environ):
-        if name.upper().startswith(PREFIX) and name.upper() not in known:
-            question = did_you_mean(name.upper(), known)
-            warnings.append(f"{name} is not a setting{f'; {question}' if question else '.'}")
+    for variable in sorted(os.environ):
+        name = variable.upper().removeprefix(PREFIX)
+        if name != variable.upper() and name not in known:
+            question = did_you_mean(name, known, PREFIX)
+            warnings.append(f"{variable} is not a setting{question or '.'}")
     return warnings

@@ -68,7 +68,10 @@ def one_of(values: Sequence[str]) -> str:
     return f"must be {', '.join(others)} or {last}" if others else f"must be {last}"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question with the most similar known name, or an empty string."""
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """Return `; did you mean …?` with the most similar known name, or an empty string.
+
+    `prefix` precedes the name in the question and is not compared.
+    """
     similar = get_close_matches(name, known, 1)
-    return f"did you mean `{similar[0]}`?" if similar else ""
+    return f"; did you mean `{prefix}{similar[0]}`?" if similar else ""

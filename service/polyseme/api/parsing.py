@@ -209,7 +209,7 @@ def _message(schema: type[BaseModel], error: Any) -> str:
         if not _NAME.fullmatch(last):
             return "has an unknown field"
         question = did_you_mean(last, schema.model_fields) if not field else ""
-        return f"is not a known field{f'; {question}' if question else ''}"
+        return f"is not a known field{question}"
     if error["type"] == "json_invalid":  # orjson, which reads deeper documents, has accepted it
         return "is nested too deeply"
     return validation_message(error)

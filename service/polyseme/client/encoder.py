@@ -165,7 +165,7 @@ def parse_options(options: Options) -> EncodeOptions:
     """Return the options of `encode` as EncodeOptions. Raises TypeError or InvalidError."""
     for name in options.keys() - Options.__annotations__.keys():
         question = did_you_mean(name, Options.__annotations__)
-        raise TypeError(f"Unknown option `{name}`{f'; {question}' if question else '.'}")
+        raise TypeError(f"Unknown option `{name}`{question or '.'}")
     given: dict[str, Any] = {**options}
     choices = (("heads", _Heads), ("oov", OovPolicy), ("case", Case), ("dtype", Dtype))
     for name, kind in choices:

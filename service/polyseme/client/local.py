@@ -83,6 +83,8 @@ class LocalModel:
     @classmethod
     def of(cls, name: str | None = None, models_dir: Path | None = None) -> "LocalModel":
         """Open a model on this machine. Environment variables `POLYSEME_…` set the defaults."""
+        if not isinstance(name, str | None):
+            raise TypeError("The name of a model must be a string.")
         settings = Settings() if models_dir is None else Settings(models_dir=models_dir)
         for warning in unknown_variables():
             warnings.warn(warning, stacklevel=3)  # at the call of `polyseme.load`

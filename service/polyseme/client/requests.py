@@ -167,8 +167,9 @@ async def async_batches(
 
 def encode_text(text: Text, number: int) -> bytes:
     """Encode a text as JSON. Raises TypeError or InvalidError for an invalid text."""
+    checked = require_text(text, number)
     try:
-        return orjson.dumps(require_text(text, number))
+        return orjson.dumps(checked)
     except orjson.JSONEncodeError:
         error = FieldError(f"/input/{number}", "is not valid Unicode")
     raise InvalidError([error], "Remove unpaired surrogates.")

@@ -164,7 +164,7 @@ def detect_format(head: bytes) -> Format:
         return "fasttext"
     header = HEADER.match(head)
     if header:
-        first = head[header.end() :].lstrip(b"\r\n").split(b"\n", 1)[0]
+        first = head[header.end() :].lstrip().split(b"\n", 1)[0]
         text = _is_row(first) or _is_row(first, max(int(header[2]), 1))
         return "word2vec-text" if text else "word2vec-binary"
     if _is_row(head.split(b"\n", 1)[0]):
@@ -178,7 +178,7 @@ def detect_format(head: bytes) -> Format:
 def require_spaces(head: bytes) -> None:
     """Raise CommandError if the first row of a text file has another separator than spaces."""
     header = HEADER.match(head)
-    row = head[header.end() if header else 0 :].lstrip(b"\r\n").split(b"\n", 1)[0]
+    row = head[header.end() if header else 0 :].lstrip().split(b"\n", 1)[0]
     for separator, name in ((b"\t", "tabs"), (b",", "commas"), (b";", "semicolons")):
         spaced = row.strip().replace(separator, b" ")
         if separator in row and not _is_row(row) and _is_row(spaced):
