@@ -111,5 +111,5 @@ def test_allowed_values_are_listed():
 
 def test_the_most_similar_name_is_named():
     assert did_you_mean("layer", ["heads", "layers"]) == "; did you mean `layers`?"
-    assert did_you_mean("MODELL", ["MODEL"], "A_") == "; did you mean `A_MODEL`?"
+    assert did_you_mean("MODELS", ["MODEL"], "A_") == "; did you mean `A_MODEL`?"
     assert did_you_mean("zzz", ["heads", "layers"]) == ""
