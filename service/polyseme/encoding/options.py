@@ -65,7 +65,7 @@ class EncodeOptions:
     def oov_policy(self, model: Model) -> OovPolicy:
         """Return the policy; raise InvalidError if it needs subword vectors and there are none."""
         if self.oov == "subword" and model.subwords is None:
-            hint = 'Omit `oov`, or send `oov: "zero"`.'
+            hint = 'Omit `oov`, or use `oov: "zero"`.'
             raise InvalidError([FieldError("/oov", "this model has no subword vectors")], hint)
         return self.oov or ("zero" if model.subwords is None else "subword")
 

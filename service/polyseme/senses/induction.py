@@ -115,7 +115,7 @@ def find_senses(
     places = [word_places(sentence.tokens, (word, *forms), matching) for sentence in sentences]
     if not any(places):
         message = "does not occur in the texts as a token"
-        hint = "Check the spelling, or send other forms of the word in `forms`."
+        hint = "Check the spelling, or give other forms of the word in `forms`."
         raise InvalidError([FieldError("/word", message)], hint)
     return _inventory(model, word, sentences, places, options or SenseOptions(), timings)
 
