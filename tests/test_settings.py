@@ -3,9 +3,16 @@
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
-from polyseme.settings import PREFIX, Settings, default_models_dir, usable_cpus
+import polyseme
+from polyseme.settings import (
+    PREFIX,
+    SettingError,
+    Settings,
+    default_models_dir,
+    unknown_variables,
+    usable_cpus,
+)
 
 
 def settings(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Settings:
@@ -73,9 +80,32 @@ def test_a_flag_wins_over_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_invalid_setting_is_rejected_by_its_name(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(SettingError, match=f"^POLYSEME_{name.upper()}: ") as caught:
         settings(monkeypatch, **{name: value})
-    assert caught.value.errors()[0]["loc"] == (name,)
+    assert caught.value.name == name
+
+
+def test_an_invalid_argument_is_called_as_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYSEME_PORT", "1")
+    with pytest.raises(SettingError, match=r"^port: must be at most 65535\.$"):
+        Settings(port=70_000)
+    with pytest.raises(SettingError, match=r"^models_dir: must be an existing folder\.$"):
+        polyseme.load(models_dir="no/such/folder")
+
+
+def test_a_variable_that_is_no_setting_is_named_with_the_most_similar_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("POLYSEME_MODLE", "polyseme_zzz", "POLYSEME_MODEL", "POLYSEME_API_KEY"):
+        monkeypatch.setenv(name, "x")
+    assert unknown_variables() == [
+        "POLYSEME_MODLE is not a setting; did you mean `POLYSEME_MODEL`?",
+        "polyseme_zzz is not a setting.",
+    ]
+    monkeypatch.delenv("POLYSEME_MODEL")
+    monkeypatch.delenv("polyseme_zzz")
+    with pytest.warns(UserWarning, match="POLYSEME_MODLE is not a setting"):
+        polyseme.load()
 
 
 def test_limits_are_the_settings_of_their_names() -> None:

@@ -19,7 +19,8 @@
             DrainingError       503
         OverloadedError         503
 
-Messages do not echo the request body, except the `words` of `oov: "error"`.
+`detail` and `hint` do not echo the request body, except the `words` of `oov: "error"`. The message
+of an exception, `str(error)`, has the detail, the invalid fields and the hint.
 """
 
 from collections.abc import Sequence
@@ -28,6 +29,8 @@ from typing import Any, ClassVar
 
 MAX_ERRORS = 100
 """Maximum number of fields that one error names."""
+_SHOWN = 10
+"""Maximum number of fields, words or models that a message lists."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class PolysemeError(Exception):
     title: ClassVar[str] = "Internal error"
     detail: str = "The service failed; the request is not the cause."
     hint: str = "Try again. If the error persists, report it with the request ID."
+    errors: Sequence[FieldError] = ()
+    """the invalid fields"""
     request_id: str | None = None
     """the ID of the failed request, in errors that a client raises"""
 
@@ -55,13 +60,43 @@ class PolysemeError(Exception):
         self.hint = hint or self.hint
         super().__init__(self.detail)
 
+    def __str__(self) -> str:
+        return self.message()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the attributes, because the arguments of subclasses differ."""
+        return _without_init, (type(self),), vars(self)
+
+    def message(self, hint: str | None = None) -> str:
+        """Return the summary, the invalid fields, and the hint or another one."""
+        fields = [f"{one.pointer or '/'}: {one.message}" for one in self.errors]
+        return " ".join(
+            [self.summary(), *([f"{listed(fields, '; ')}."] if fields else []), hint or self.hint]
+        )
+
+    def summary(self) -> str:
+        """Return what is wrong, in process with text of the caller that `detail` does not echo."""
+        return self.detail
+
     def members(self) -> dict[str, Any]:
         """Return additional members of the problem document."""
-        return {}
+        if not self.errors:
+            return {}
+        return {"errors": [{"pointer": e.pointer, "message": e.message} for e in self.errors]}
 
     def headers(self) -> dict[str, str]:
         """Return additional headers of the response."""
         return {}
+
+
+def listed(items: Sequence[str], separator: str = ", ") -> str:
+    """Return the first items, and the number of further ones."""
+    more = [f"{len(items) - _SHOWN} more"] if len(items) > _SHOWN else []
+    return separator.join([*items[:_SHOWN], *more])
+
+
+def _without_init(kind: type[PolysemeError]) -> PolysemeError:
+    return kind.__new__(kind)
 
 
 class NotJsonError(PolysemeError):
@@ -103,7 +138,21 @@ class UnknownModelError(PolysemeError):
 
     status, code, title = 404, "unknown_model", "No such model"
     detail = "There is no model of this name."
-    hint = "GET /v1/models lists the names."
+    hint = "`polyseme models list`, or GET /v1/models of a service, describes the models."
+
+    name: str | None = None
+    """the requested name, which is not echoed over HTTP"""
+
+    def __init__(self, available: Sequence[str] = (), name: str | None = None) -> None:
+        names = f"Available: {listed(available)}." if available else "There are no models."
+        super().__init__(f"{self.detail} {names}")
+        self.name = name
+
+    def summary(self) -> str:
+        """Return the detail with the requested name."""
+        if self.name is None:
+            return self.detail
+        return self.detail.replace(type(self).detail, f"No model is named {self.name!r:.66}.")
 
 
 class UnknownRouteError(PolysemeError):
@@ -159,30 +208,33 @@ class TooLargeError(PolysemeError):
     hint = "Split the request, or raise the limit in the service's settings."
 
     def __init__(
-        self, what: str, size: int | str, setting: str, limit: int, hint: str | None = None
+        self,
+        what: str,
+        size: int | str,
+        setting: str,
+        limit: int,
+        hint: str | None = None,
+        errors: Sequence[FieldError] = (),
     ) -> None:
         super().__init__(f"{what}: {size}, over the limit {setting} of {limit}.", hint)
         self.extra = {"limit": limit, "size": size, "setting": setting}
+        self.errors = errors
 
     def members(self) -> dict[str, Any]:
-        """Return the limit, the size and the name of the setting."""
-        return self.extra
+        """Return the limit, the size and the name of the setting, and the field if it is known."""
+        return {**self.extra, **super().members()}
 
 
 class InvalidError(PolysemeError):
     """A field is missing, unknown, of the wrong type or out of range."""
 
     status, code, title = 422, "invalid", "A field is invalid"
-    detail = "A field is missing, unknown, of the wrong type or out of range."
-    hint = "`errors` names each field; /docs shows the allowed values."
+    detail = "A field is invalid."
+    hint = "/docs on a service shows the allowed values of each field."
 
     def __init__(self, errors: Sequence[FieldError], hint: str | None = None) -> None:
         super().__init__(hint=hint)
         self.errors = errors
-
-    def members(self) -> dict[str, Any]:
-        """Return the pointer and the message of each field."""
-        return {"errors": [{"pointer": e.pointer, "message": e.message} for e in self.errors]}
 
 
 class UnknownWordError(InvalidError):
@@ -190,13 +242,18 @@ class UnknownWordError(InvalidError):
 
     code, title = "unknown_word", "A word is not in the vocabulary"
     detail = "A word of the request is not in the vocabulary."
-    hint = 'Remove the words, or send `oov: "zero"`.'
+    hint = 'Remove the words, or use `oov: "zero"`.'
 
     def __init__(
         self, errors: Sequence[FieldError], words: Sequence[str] = (), hint: str | None = None
     ) -> None:
         super().__init__(errors, hint)
         self.words = words
+
+    def summary(self) -> str:
+        """Return the detail with the unknown words."""
+        words = [word if word.isprintable() else ascii(word) for word in self.words]
+        return f"{self.detail[:-1]}: {listed(words)}." if words else self.detail
 
     def members(self) -> dict[str, Any]:
         """Return the fields, and the unknown words if `oov` is `error`."""

@@ -8,7 +8,7 @@ import os
 import re
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from platformdirs import user_data_path
 from pydantic import (
@@ -26,8 +26,11 @@ from polyseme.api_keys import digests_of_keys, read_key_file
 from polyseme.encoding.options import Limits
 from polyseme.encoding.sentences import DEFAULT_POOLING, Pooling
 from polyseme.models.manifest import NAME_PATTERN
+from polyseme.validation import did_you_mean, validation_message
 
 PREFIX = "POLYSEME_"
+_OTHER_VARIABLES = ("API_KEY", "KEY", "MIRROR", "TEST_DATA", "URL")
+"""Variables of the clients, of the commands in the documentation, and of the tests."""
 BUNDLED = "wiki-en"
 _ORIGIN = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])"
@@ -46,6 +49,15 @@ def usable_cpus() -> int:
 def default_models_dir() -> Path:
     """Return the default folder of the user's models, which may not exist."""
     return user_data_path("polyseme", appauthor=False) / "models"
+
+
+class SettingError(ValueError):
+    """A setting is invalid."""
+
+    def __init__(self, name: str, message: str, *, given: bool = False) -> None:
+        """Create an error; `given` says whether the value is an argument instead of a variable."""
+        self.name, self.message = name, message
+        super().__init__(f"{name if given else PREFIX + name.upper()}: {message}.")
 
 
 class Settings(BaseSettings):
@@ -189,6 +201,17 @@ class Settings(BaseSettings):
         " extra `telemetry`); empty for no traces",
     )
 
+    def __init__(self, **given: Any) -> None:
+        """Read the environment; `given` overrides it. Raises SettingError."""
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+        else:
+            return
+        name = str(first["loc"][0])
+        raise SettingError(name, validation_message(first), given=name in given)
+
     @field_validator("api_keys", "cors_origins", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
@@ -285,3 +308,15 @@ class Settings(BaseSettings):
     def limits(self) -> Limits:
         """Return the limits on one request."""
         return Limits(**{name: getattr(self, name) for name in Limits.__dataclass_fields__})
+
+
+def unknown_variables() -> list[str]:
+    """Return a warning for each environment variable that looks like a setting and is none."""
+    known = [name.upper() for name in (*Settings.model_fields, *_OTHER_VARIABLES)]
+    warnings = []
+    for variable in sorted(os.environ):
+        name = variable.upper().removeprefix(PREFIX)
+        if name != variable.upper() and name not in known:
+            question = did_you_mean(name, known, PREFIX)
+            warnings.append(f"{variable} is not a setting{question or '.'}")
+    return warnings

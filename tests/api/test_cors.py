@@ -2,10 +2,9 @@
 
 import httpx
 import pytest
-from pydantic import ValidationError
 
 from polyseme.api.app import create_app
-from polyseme.settings import Settings
+from polyseme.settings import SettingError, Settings
 from tests.api.problem import expect_problem
 
 LISTED, OTHER = "https://example.org", "http://localhost:3000"
@@ -189,9 +188,8 @@ def test_without_the_setting_no_page_is_spoken_to(client: httpx.Client, make_cli
     ],
 )
 def test_an_inexact_origin_is_rejected_at_startup(origin: str) -> None:
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(SettingError, match=r"^cors_origins: "):
         Settings(cors_origins=f"{LISTED},{origin}")
-    assert caught.value.errors()[0]["loc"] == ("cors_origins",)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,31 @@
 """Every row of the contract's error table, and every limit."""
 
 import json
+import re
 import shutil
+from typing import Any
 
 import httpx
 import pytest
+from pydantic import BaseModel
 
+from polyseme.api.inference_schemas import InferRequest
+from polyseme.api.parsing import _validate_json
+from polyseme.api.schemas import (
+    CompareRequest,
+    EmbeddingsRequest,
+    EncodeRequest,
+    NeighborsRequest,
+    SensesRequest,
+    TraceRequest,
+)
+from polyseme.errors import InvalidError, UnknownRouteError
 from polyseme.models.registry import bundled_models
 from tests.api.problem import SECRET, expect_problem
+
+
+def encoded(value: Any) -> bytes:
+    return json.dumps(value).encode()
 
 
 def pointers(document: dict) -> list[str]:
@@ -15,22 +33,66 @@ def pointers(document: dict) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "problem"),
     [
-        b"",
-        b"{",
-        b'{"input": "s3cretqx",}',
-        b'{"input": NaN}',
-        b'{"input": "\\ud800"}',
-        b'{"input": "\xff\xfe"}',
-        '{"input": "s3cretqx"}'.encode("utf-16"),
-        b"[" * 10_000,
-        b'{"input": "a"} {"input": "b"}',
+        (b"", "is empty."),
+        (b" \n", "is empty."),
+        (b"{", "is not well-formed JSON at line 1, column 2."),
+        (b'{"input": "s3cretqx",}', "is not well-formed JSON at line 1, column 21."),
+        ('{"ä":\n "s3cretqx",}'.encode(), "is not well-formed JSON at line 2, column 12."),
+        (b'{"input": NaN}', "is not well-formed JSON at line 1, column 11."),
+        (b'{"input": "\\ud800"}', "is not well-formed JSON at line 1, column 12."),
+        (b'{"input": "\xff\xfe"}', "is not UTF-8 at byte 11."),
+        ('{"input": "s3cretqx"}'.encode("utf-16"), "is not UTF-8 at byte 0."),
+        (b"[" * 10_000, "is not well-formed JSON at line 1, column 1026."),
+        (b'{"input": "a"} {"input": "b"}', "is not well-formed JSON at line 1, column 16."),
     ],
 )
-def test_a_body_that_is_not_json_is_a_400(client: httpx.Client, body: bytes) -> None:
+def test_a_body_that_is_not_json_is_a_400_with_the_position(
+    client: httpx.Client, body: bytes, problem: str
+) -> None:
     headers = {"Content-Type": "application/json"}
-    expect_problem(client.post("/v1/encode", content=body, headers=headers), 400, "not_json")
+    answer = client.post("/v1/encode", content=body, headers=headers)
+    assert expect_problem(answer, 400, "not_json")["detail"] == f"The body {problem}"
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b'"a"\n"s3cretqx\n"b"', "Line 2 of the body is not well-formed JSON at column 10."),
+        (b'"a"\r\n"b",\r\n"c"', "Line 2 of the body is not well-formed JSON at column 4."),
+        (b'"a"\n\n"c"', "Line 2 of the body is empty."),
+        (b'"a"\n"b"\n"\xff"', "Line 3 of the body is not UTF-8 at byte 1."),
+    ],
+)
+def test_a_broken_line_of_ndjson_is_a_400_with_its_number(
+    client: httpx.Client, body: bytes, problem: str
+) -> None:
+    headers = {"Content-Type": "application/x-ndjson"}
+    answer = client.post("/v1/encode", content=body, headers=headers)
+    assert expect_problem(answer, 400, "not_json")["detail"] == problem
+
+
+def test_json_that_is_nested_deeper_than_any_request_is_a_422(client: httpx.Client) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/v1/encode", content=b"[" * 300 + b"]" * 300, headers=headers)
+    document = expect_problem(answer, 422, "invalid")
+    assert document["errors"] == [{"pointer": "", "message": "is nested too deeply"}]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/v1/encode", "/v1/compare", "/v1/trace", "/v1/neighbors", "/v1/senses"),
+        *("/v1/embeddings", "/v2/models/wiki-en/infer"),
+    ],
+)
+def test_a_query_beside_a_json_body_is_a_422(client: httpx.Client, path: str) -> None:
+    document = expect_problem(client.post(f"{path}?x={SECRET}", json={}), 422, "invalid")
+    message = "must have all fields; the query string is not read"
+    assert document["errors"] == [{"pointer": "", "message": message}]
+    assert client.post("/v1/neighbors?", json={"word": "a", "k": 1}).status_code == 200
+    assert client.get("/v1/models?x=1").status_code == 200
 
 
 def test_a_missing_or_wrong_key_is_a_401(make_client) -> None:
@@ -56,7 +118,10 @@ def test_an_unknown_model_is_a_404(client: httpx.Client, name: str) -> None:
         ("/v1/trace", {"text": "a"}),
         ("/v1/compare", {"occurrences": [{"text": "a", "word": "a"}] * 2}),
     ):
-        expect_problem(client.post(path, json={**body, "model": name}), 404, "unknown_model")
+        answer = client.post(path, json={**body, "model": name})
+        detail = expect_problem(answer, 404, "unknown_model")["detail"]
+        assert detail == "There is no model of this name. Available: wiki-en."
+    assert name not in answer.text
     expect_problem(client.get(f"/v1/models/{name}"), 404, "unknown_model")
 
 
@@ -66,6 +131,35 @@ def test_an_unknown_model_is_a_404(client: httpx.Client, name: str) -> None:
 def test_an_unknown_route_is_a_404(client: httpx.Client, path: str) -> None:
     document = expect_problem(client.get(path), 404, "unknown_route")
     assert path not in json.dumps(document)
+
+
+TWICE = "The path has its prefix twice: remove it from the client's base URL."
+SLASH = "The path has a slash too many, at its end or beside another one: remove it."
+WITHOUT = "The path lacks the prefix `/v1`: add it to the client's base URL."
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/v1/v1/encode", TWICE),
+        ("/v1/v1/models/x", TWICE),
+        ("/v2/v2", TWICE),
+        ("/v1/encode/", SLASH),
+        ("/v1//encode", SLASH),
+        ("/v1/models/x/", SLASH),
+        ("/docs/", SLASH),
+        ("/encode", WITHOUT),
+        ("/embeddings", WITHOUT),
+        ("/v1/encod", UnknownRouteError.hint),
+        ("/v1/v1", UnknownRouteError.hint),
+        ("/docs/docs", UnknownRouteError.hint),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_the_hint_of_an_unknown_route_names_what_is_wrong_with_the_path(
+    client: httpx.Client, method: str, path: str, hint: str
+) -> None:
+    assert expect_problem(client.request(method, path), 404, "unknown_route")["hint"] == hint
 
 
 def test_a_method_a_route_does_not_have_is_a_405_that_names_those_it_has(
@@ -206,6 +300,50 @@ def test_a_wrong_field_is_a_422_that_points_at_it(
     assert all(error["message"] for error in document["errors"])
 
 
+VALUES = [None, True, -1, 1.5, 10**30, 1e300, "", "a", "\x00", [], [[]], ["a"], [[1]], [0.5], {}]
+SCHEMAS = [
+    *(EncodeRequest, CompareRequest, SensesRequest, TraceRequest, NeighborsRequest),
+    *(EmbeddingsRequest, InferRequest),
+]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.__name__)
+def test_messages_have_none_of_pydantics_words(schema: type[BaseModel]) -> None:
+    fields = [*schema.model_fields, "unknown"]
+    bodies = [{name: value} for name in fields for value in VALUES]
+    inner = [
+        *(
+            {"occurrences": [{"text": "a", name: value}]}
+            for name in ("word", "nth", "start", "x")
+            for value in VALUES
+        ),
+        *(
+            {"inputs": [{"name": "text", name: value}]}
+            for name in ("shape", "data")
+            for value in VALUES
+        ),
+    ]
+    messages = set()
+    for content in (b"[]", b"3", *map(encoded, [*bodies, *inner])):
+        try:
+            _validate_json(schema, content)
+        except InvalidError as error:
+            messages |= {one.message for one in error.errors}
+    assert len(messages) > 5
+    foreign = re.compile(r"[Ii]nput|should|Field|valid|dictionary|instance|permitted|Error|\[type")
+    assert [one for one in messages if foreign.search(one) and "`input`" not in one] == []
+
+
+def test_an_unknown_field_is_answered_with_the_most_similar_one(client: httpx.Client) -> None:
+    document = client.post("/v1/encode", json={"inputs": "a", "s3cr et": 1, "zzz": 1}).json()
+    assert {one["pointer"]: one["message"] for one in document["errors"]} == {
+        "/input": "is required",
+        "/inputs": "is not a known field; did you mean `input`?",
+        "": "has an unknown field",
+        "/zzz": "is not a known field",
+    }
+
+
 def test_numbers_that_no_float_can_hold_are_rejected(client: httpx.Client) -> None:
     for number in (b"1e999", b"-1e999"):
         body = b'{"tokens": ["a"], "embeddings": [[' + number + b"]]}"
@@ -303,6 +441,40 @@ def test_exceeding_a_limit_is_a_413_with_limit_and_size(
     document = expect_problem(limited.post(path, json=body), 413, "too_large")
     assert (document["limit"], document["size"], document["setting"]) == (limit, size, setting)
     assert str(limit) in document["detail"] and str(size) in document["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "pointer"),
+    [
+        ("/v1/encode", {"input": ["a", LONG]}, "/input/1"),
+        ("/v1/encode", {"input": [["a"], ["a"], ["a"] * 50]}, "/input/2"),
+        ("/v1/encode", {"input": LONG}, "/input"),
+        ("/v1/embeddings", {"input": ["a", LONG]}, "/input/1"),
+        (
+            "/v1/compare",
+            {"occurrences": [{"text": "a", "word": "a"}, {"text": LONG, "word": "a"}]},
+            "/occurrences/1/text",
+        ),
+        ("/v1/senses", {"word": "a", "texts": ["a", "a", LONG]}, "/texts/2"),
+        ("/v1/senses", {"occurrences": [{"text": LONG, "word": "a"}]}, "/occurrences/0/text"),
+        (
+            "/v2/models/wiki-en/infer",
+            {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [2], "data": ["a", LONG]}]},
+            "/inputs/0/data/1",
+        ),
+    ],
+)
+def test_a_sentence_over_the_limit_is_named_with_what_helps(
+    make_client, path: str, body: dict, pointer: str
+) -> None:
+    document = expect_problem(
+        make_client(max_sentence_tokens=49).post(path, json=body), 413, "too_large"
+    )
+    assert document["errors"] == [{"pointer": pointer, "message": "has 50 tokens"}]
+    assert "`truncate: true`" in document["hint"]
+    if path == "/v1/embeddings":
+        assert document["error"]["param"] == "input[1]"
+        assert document["error"]["message"].startswith("`input[1]`: A sentence has too many tokens")
 
 
 def test_a_response_without_an_estimate_is_limited(make_client) -> None:

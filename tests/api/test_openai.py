@@ -271,7 +271,8 @@ def expect_both(answer, status, code, told, kind="invalid_request_error"):
     assert set(error) == {"message", "type", "param", "code"}
     assert (error["code"], error["type"]) == (told, kind)
     if status != 422:
-        assert error["message"] == f"{document['detail']} {document['hint']}"
+        place = f"`{error['param']}`: " if error["param"] else ""
+        assert error["message"] == f"{place}{document['detail']} {document['hint']}"
     return document
 
 

@@ -84,7 +84,11 @@ WRONG = {
     "none and more": (("--include", "none", "--include", "static"), 2, "none cannot be combined"),
     "columns in npz": (("--format", "npz", "--keep", "id"), 2, "--keep is not for npz"),
     "an unknown array": (("--include", "scores"), 2, "Invalid value for '--include'"),
-    "an unknown model": (("--model", "nobody"), 1, "`polyseme models list` lists the models"),
+    "an unknown model": (
+        ("--model", "nobody"),
+        1,
+        "`polyseme models import` and `polyseme models pull` add models",
+    ),
     "a name that is taken": (("--keep", "tokens"), 1, "already has a column of this name"),
     "no such column": (("--column", "words"), 1, "there is no column words"),
 }

@@ -125,7 +125,8 @@ def test_a_limit_from_the_environment_applies_and_truncates_on_request(polyseme)
     assert (refused.returncode, refused.stdout) == (1, b"")
     assert refused.stderr.decode() == (
         "polyseme: A sentence has too many tokens: 3, over the limit max_sentence_tokens of 2."
-        " Shorten the input, or raise the limit with POLYSEME_MAX_SENTENCE_TOKENS.\n"
+        " /input/0: has 3 tokens. Shorten the input, or raise the limit with"
+        " POLYSEME_MAX_SENTENCE_TOKENS. `polyseme encode --truncate` truncates sentences.\n"
     )
     cut = polyseme("encode", "--truncate", "bank river money", **limit)
     assert json.loads(cut.stdout)["results"][0]["truncated"] == 1
@@ -136,6 +137,7 @@ def test_unknown_words_are_an_error_on_request(polyseme):
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
         "polyseme: A word of the request is not in the vocabulary: zebra, gnu."
+        " /input/1: token 0 is not in the vocabulary; /input/1: token 2 is not in the vocabulary."
         " `--oov zero` gives such words a zero vector.\n"
     )
 
@@ -220,8 +222,8 @@ def test_a_word_that_the_text_lacks_ends_in_one_sentence_and_its_place(polyseme)
     done = polyseme("compare", "--word", "bank", "bank", "river")
     assert (done.returncode, done.stdout) == (1, b"")
     (sentence,) = done.stderr.decode().splitlines()
-    assert sentence.startswith("polyseme: the text does not contain this word as a token")
-    assert sentence.endswith("(/occurrences/1/word).")
+    said = "/occurrences/1/word: the text does not contain this word as a token."
+    assert sentence == f"polyseme: A field is invalid. {said} `--help` describes the options."
 
 
 @pytest.mark.parametrize(
@@ -264,7 +266,10 @@ def test_words_are_composed_by_default(composing):
 def test_a_model_without_subwords_is_reported_in_one_sentence(composing):
     done = composing("encode", "--model", "tiny", "--oov", "subword", "gnu")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.decode() == "polyseme: this model has no subword vectors (/oov).\n"
+    assert done.stderr.decode() == (
+        "polyseme: A field is invalid. /oov: this model has no subword vectors. Omit `oov`, or use"
+        ' `oov: "zero"`.\n'
+    )
 
 
 def test_an_error_lists_words_that_could_be_composed(composing):

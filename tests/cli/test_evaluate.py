@@ -136,7 +136,8 @@ def test_a_service_that_needs_a_key_or_does_not_respond_is_reported(
     client = serve(models_dir=models_dir, model="tiny", workers=1, api_keys="secret")
     done = polyseme("evaluate", "wic", sets, "--url", client.base_url)
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr == b"polyseme: The service responds with 401: The key is missing or wrong.\n"
+    said = "The key is missing or wrong. POLYSEME_API_KEY sets the key."
+    assert done.stderr.decode() == f"polyseme: The service responds with 401: {said}\n"
     done = polyseme("evaluate", "wic", sets, "--url", f"127.0.0.1:{free_port()}")
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"must look like http://127.0.0.1:8000" in done.stderr
@@ -146,7 +147,7 @@ def test_a_service_that_needs_a_key_or_does_not_respond_is_reported(
     ("arguments", "said"),
     [
         (["coarsewsd", "EMPTY"], "neither coarsewsd.tar.xz nor the extracted files"),
-        (["coarsewsd", "SETS", "--model", "nobody"], "There is no model of this name."),
+        (["coarsewsd", "SETS", "--model", "nobody"], "No model is named 'nobody'. Available: "),
         (["coarsewsd", "MOLES"], "has none of the words of the set"),
         (["coarsewsd", "BROKEN"], "coarsewsd.tar.xz cannot be read"),
         (

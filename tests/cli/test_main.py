@@ -8,8 +8,10 @@ import click
 import pytest
 
 from polyseme import __version__
+from polyseme.api.app import create_app
 from polyseme.api_keys import find_key, read_key_file
 from polyseme.cli.main import polyseme as root
+from polyseme.settings import Settings
 from tests.cli.conftest import run
 
 
@@ -87,6 +89,17 @@ def test_a_bad_variable_is_named(models_dir, command, variable, value):
     done = run(*command.split(), models_dir=models_dir, **{variable: value})
     assert (done.returncode, done.stdout) == (2, b"")
     assert f"Error: {variable}: " in done.stderr.decode()
+
+
+def test_a_variable_that_is_no_setting_is_warned_of(models_dir, caplog):
+    warning = "POLYSEME_MODLES_DIR is not a setting; did you mean `POLYSEME_MODELS_DIR`?"
+    done = run("models", "list", models_dir=models_dir, POLYSEME_MODLES_DIR="x")
+    assert done.returncode == 0
+    assert done.stderr.decode().splitlines() == [f"polyseme: Warning: {warning}"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POLYSEME_MODLES_DIR", "x")
+        create_app(Settings(models_dir=models_dir, model="tiny"))
+    assert caplog.messages.count(f"polyseme: {warning}") == 1
 
 
 def test_a_flag_wins_over_a_variable(polyseme):
@@ -175,7 +188,7 @@ def test_a_bad_file_ends_the_start_with_one_sentence(tmp_path, content):
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("API_KEYS_FILE", "/no/such/file", "Path does not point to a file"),
+        ("API_KEYS_FILE", "/no/such/file", "must be an existing file"),
         ("API_KEYS", " , ,", "the list has no items"),
         ("API_KEYS", "sha256:s3cretqx", "a hash is `sha256:` and 64 hexadecimal digits"),
         (

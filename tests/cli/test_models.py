@@ -13,6 +13,7 @@ import pytest
 from gensim.models import KeyedVectors
 
 from polyseme.models.reader import read_model
+from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
 from tests.cli.conftest import run
 from tests.conftest import PYTHONPATH, ROOT
@@ -34,9 +35,32 @@ def test_models_are_listed_and_the_default_one_is_marked(polyseme):
     assert "* tiny  11 words  5 wide  float32  3 heads  2 layers" in lines
     problem = "vectors.npy: the number of bytes differs from manifest.json."
     assert f"  broken  broken: {problem}" in lines
-    assert "  unreadable  broken: manifest.json, name: Field required." in lines
+    assert "  unreadable  broken: manifest.json, name: is required." in lines
     names = [line[2:].split("  ")[0] for line in lines]
     assert names == sorted(names)
+
+
+def test_a_model_in_place_of_the_bundled_one_and_what_is_no_model_are_listed(tmp_path):
+    write_tiny(tmp_path / BUNDLED)
+    write_tiny(tmp_path / "tiny").rename(tmp_path / "a model")
+    (tmp_path / "glove.txt").write_text("the 0.1 0.2")
+    (tmp_path / "odd\x1b").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    done = run("models", "list", models_dir=tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    first, *others = done.stdout.decode().splitlines()
+    assert first.startswith(f"* {BUNDLED}  11 words  5 wide")
+    assert first.endswith("  in place of the bundled model")
+    rule = "at most 64 letters, digits, '.', '_' and '-', of which the first is a letter or digit."
+    invalid = f"not a model: the folder's name is not a valid model name: {rule}"
+    file = "it is not a folder; `polyseme models import` creates a model from a file."
+    assert others == [
+        f"  a model  {invalid}",
+        f"  glove.txt  not a model: {file}",
+        f"  'odd\\x1b'  {invalid}",
+    ]
+    listed = run("models", "list", models_dir=bundled_models()).stdout.decode().splitlines()
+    assert len(listed) == 1 and "in place" not in listed[0]
 
 
 def test_a_model_is_shown_as_json(polyseme):
@@ -58,12 +82,15 @@ def test_verifying_goes_on_after_a_broken_model_and_fails(polyseme):
     assert done.returncode == 1
     assert (done.stdout + done.stderr).decode().splitlines() == [
         "broken: vectors.npy: the number of bytes differs from manifest.json.",
-        "unreadable: manifest.json, name: Field required.",
+        "unreadable: manifest.json, name: is required.",
         "tiny: ok",
     ]
 
 
-UNKNOWN = "polyseme: There is no model of this name. `polyseme models list` lists the models."
+UNKNOWN = (
+    "polyseme: No model is named {!r}. Available: broken, tiny, unreadable, wiki-en."
+    " `polyseme models import` and `polyseme models pull` add models."
+)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +107,8 @@ UNKNOWN = "polyseme: There is no model of this name. `polyseme models list` list
 def test_an_unknown_model_ends_in_one_sentence(polyseme, arguments):
     done = polyseme(*arguments)
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.decode().splitlines() == [UNKNOWN]
+    name = next(one for one in arguments if one.endswith(("nobody", "tiny")))
+    assert done.stderr.decode().splitlines() == [UNKNOWN.format(name)]
 
 
 @pytest.mark.parametrize(
@@ -241,6 +269,18 @@ def test_a_model_is_replaced_only_on_request(importing):
     assert [path.name for path in importing.models.iterdir()] == ["vectors"]
 
 
+def test_the_name_of_a_bundled_model_is_taken_only_on_request(importing):
+    done = importing("--name", BUNDLED, content=rows())
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode() == (
+        "polyseme: A bundled model has this name, and the new model would be used in its place;"
+        " --name selects another name, and --replace accepts this.\n"
+    )
+    assert not importing.models.exists()
+    assert importing("--name", BUNDLED, "--replace").returncode == 0
+    assert read_model(importing.models / BUNDLED).vocabulary.word(0) == WORDS[0]
+
+
 def test_a_damaged_replacement_keeps_the_previous_model(importing):
     importing(content=rows())
     before = snapshot(importing.models)
@@ -382,7 +422,7 @@ def test_a_failed_write_is_reported_in_one_sentence(polyseme, tmp_path):
 @pytest.mark.parametrize("name", ["nobody", "../tiny"])
 def test_an_unknown_model_writes_nothing(polyseme, tmp_path, name):
     done = polyseme("models", "export", name, "--output", tmp_path / "out.txt")
-    assert_refused(done, "There is no model of this name. `polyseme models list` lists the models.")
+    assert_refused(done, UNKNOWN.format(name).removeprefix("polyseme: "))
     assert not any(tmp_path.iterdir())
 
 

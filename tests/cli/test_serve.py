@@ -1,7 +1,10 @@
 """`polyseme serve` checks models, and the serving process reads them."""
 
+import errno
+import os
 import runpy
 import signal
+import socket
 import sys
 
 import pytest
@@ -9,6 +12,7 @@ from click.testing import CliRunner
 
 from polyseme.cli.main import polyseme
 from polyseme.models import registry
+from tests.cli.conftest import run
 from tests.tiny import write_tiny
 
 
@@ -28,9 +32,40 @@ def test_the_server_reads_the_models_once(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "read_model", lambda *_, **__: pytest.fail("it was read"))
     monkeypatch.setattr(runpy, "run_module", lambda *names, **_: started.append((names, sys.argv)))
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))  # the command replaces it
-    environment = {"POLYSEME_MODELS_DIR": str(tmp_path), "POLYSEME_MODEL": "tiny"}
+    environment = {
+        "POLYSEME_MODELS_DIR": str(tmp_path),
+        "POLYSEME_MODEL": "tiny",
+        "POLYSEME_PORT": "0",
+    }
     done = CliRunner(env=environment).invoke(polyseme, ["serve"], catch_exceptions=False)
     assert done.exit_code == 0
     (((name,), arguments),) = started
     assert name == arguments[0] == "gunicorn"
     assert arguments[1:3] == ["--config", "python:polyseme.server.config"]
+
+
+def refused(models_dir, *flags):
+    """The only line of a start that fails before gunicorn runs."""
+    done = run("serve", "--model", "tiny", *flags, models_dir=models_dir)
+    assert (done.returncode, done.stdout) == (1, b"")
+    (line,) = done.stderr.decode().splitlines()
+    return line.removeprefix("polyseme: ")
+
+
+def test_an_address_that_cannot_be_used_is_one_sentence(models_dir, monkeypatch):
+    monkeypatch.setattr(runpy, "run_module", lambda *_, **__: pytest.fail("gunicorn was started"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = f"Port {port} of 127.0.0.1 is in use; --port selects another one."
+        assert refused(models_dir, "--port", port) == said
+    said = "192.0.2.1 is no address of this machine; --host selects another."  # RFC 5737
+    assert refused(models_dir, "--host", "192.0.2.1") == said
+    said = "The service cannot listen on no host, port 8000; check --host and --port."
+    assert refused(models_dir, "--host", "no host") == said
+
+    def forbidden(*_, **__):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(socket, "create_server", forbidden)
+    said = "This user may not use port 80; --port selects another one."
+    assert refused(models_dir, "--port", "80") == said

@@ -115,7 +115,7 @@ def test_a_name_with_a_path_is_rejected(train, name):
 def test_an_unknown_model_is_reported(place):
     pytest.importorskip("torch", reason="the extra [train] is not installed")
     done = run("train", "--model", "none", "--tags", place / "tags.jsonl", *QUICK)
-    assert "no model of this name" in sentence(done)
+    assert "No model is named 'none'" in sentence(done)
 
 
 def test_an_invalid_line_is_named_and_nothing_is_written(train, place):

@@ -39,7 +39,9 @@ def test_every_block_of_the_page_runs(address, capsys, monkeypatch):
     assert len(space["first"]) == 1000 and space["vectors"].shape == (3, 300)
     printed = capsys.readouterr().out.splitlines()
     assert printed[:3] == ["['one']", "['two']", "300"]
-    assert printed[3].startswith("No service responds at this address: start one")
+    word = "A word of the request is not in the vocabulary: zxqwv. /input/0: token 2 is "
+    assert printed[3].startswith(word)
+    assert printed[4].startswith("No service responds at this address: start one")
 
 
 def test_the_page_names_every_call_and_the_figures_that_are_set():

@@ -172,23 +172,48 @@ def test_a_model_is_selected_by_its_name(url):
 
 
 REFUSED = [
-    ("encode", (["bank"],), {"include": ["statics"]}, "/include"),
-    ("encode", (["bank"],), {"include": "static"}, None),
+    ("encode", (["bank"],), {"include": ["static", "statics"]}, "/include/1"),
+    ("encode", (["bank"],), {"include": "static"}, "/include"),
+    ("encode", (["bank"],), {"include": None}, "/include"),
     ("encode", (["bank"],), {"layers": "first"}, "/layers"),
+    ("encode", (["bank"],), {"layers": 0}, "/layers"),
     ("encode", (["bank"],), {"layers": [2]}, "/layers/0"),
+    ("encode", (["bank"],), {"layers": [0, -1]}, "/layers/1"),
+    ("encode", (["bank"],), {"layers": ["0"]}, "/layers/0"),
+    ("encode", (["bank"],), {"truncate": "yes"}, "/truncate"),
+    ("encode", (["bank"],), {"oov": "zeros"}, "/oov"),
     ("encode", (["bank"],), {"heads": "sum"}, "/heads"),
     ("encode", (["bank"],), {"case": "camel"}, "/case"),
     ("encode", (["bank"],), {"dtype": "float64"}, "/dtype"),
     ("encode", (["bank"] * 100 + ["bank zzz"],), {"oov": "error"}, "/input/100"),
     ("encode_each", (["bank"] * 100 + ["bank zzz"],), {"oov": "error"}, "/input/100"),
     ("embed", (["bank"],), {"dimensions": 6}, "/dimensions"),
+    ("embed", (["bank"],), {"dimensions": 0}, "/dimensions"),
+    ("embed", ([],), {"dimensions": "2"}, "/dimensions"),
+    ("embed", ([],), {"pooling": "max"}, "/pooling"),
     ("compare", ([("bank", "bank")],), {}, "/occurrences"),
     ("compare", ([("bank", "bank"), ("bank", "river")],), {}, "/occurrences/1/word"),
     ("compare", ([("bank", "bank"), Occurrence("bank", start=2, end=9)],), {}, "/occurrences/1"),
+    ("compare", ([("bank", "bank")] * 2,), {"neighbors": -1}, "/neighbors"),
+    ("compare", ([("bank", "bank")] * 2,), {"neighbors": True}, "/neighbors"),
+    ("compare", ([("bank", "bank")] * 2,), {"case": "upper"}, "/case"),
+    ("senses", ("bank", ["river"]), {}, "/word"),
+    ("senses", ("", ["river"]), {}, "/word"),
+    ("senses", ("bank", []), {}, "/texts"),
+    ("senses", ("bank", ["bank"]), {"case": "auto"}, "/case"),
+    ("senses", ("bank", ["bank"]), {"senses": 0}, "/senses"),
+    ("senses", ("bank", ["bank"]), {"senses": "auto"}, "/senses"),
+    ("senses", ("bank", ["bank"]), {"examples": 1.5}, "/examples"),
+    ("neighbors", ("bank", 0), {}, "/k"),
+    ("neighbors", ("bank", "3"), {}, "/k"),
+    ("neighbors", ("",), {}, "/word"),
+    ("neighbors", ("bank",), {"case": "UPPER"}, "/case"),
     ("neighbors", ([1, 2],), {}, "/vector"),
     ("neighbors", ([[1, 2]],), {}, "/vector"),
     ("neighbors", ([np.nan] * 5,), {}, "/vector"),
     ("trace", ("bank",), {"layer": 2}, "/layer"),
+    ("trace", ("bank",), {"layer": -1}, "/layer"),
+    ("trace", ("bank",), {"case": None}, "/case"),
     ("trace", ("",), {}, "/text"),
 ]
 
@@ -205,7 +230,34 @@ def test_what_is_rejected_is_rejected_alike(local, remote, url, method, given, h
     said.append(caught.value)
     assert {type(one) for one in said} == {type(said[0])}
     assert len({tuple(one.errors) for one in said}) == 1
-    assert pointer in {None, said[0].errors[0].pointer}
+    assert said[0].errors[0].pointer == pointer
+    assert len({str(one) for one in said}) == 1
+    assert f" {pointer}: {said[0].errors[0].message}. " in str(said[0])
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "message"),
+    [
+        ("encode", (None,), "Give a list of texts"),
+        ("encode", (["bank", 5],), "Text 1 is neither"),
+        ("encode", (["bank", None],), "Text 1 is neither"),
+        ("encode", (["bank", b"bank"],), "Text 1 is neither"),
+        ("embed", ([["bank", 5]],), "Text 0 is neither"),
+        ("compare", (["bank", "bank"],), "Occurrence 0 is neither"),
+        ("compare", ([("bank", "bank"), ("bank", 1)],), "Occurrence 1 is neither"),
+        ("compare", ([("bank", "bank"), Occurrence("bank", start=0.5, end=1)],), "Occurrence 1 "),
+        ("senses", (1, ["bank"]), "The word must be a string"),
+        ("senses", ("bank", "bank"), "Give a list of texts"),
+        ("senses", ("bank", ["bank", None]), "Text 1 is not a string"),
+    ],
+    ids=str,
+)
+def test_another_type_is_a_type_error_everywhere(local, remote, url, method, given, message):
+    for encoder in (local, remote):
+        with pytest.raises(TypeError, match=message):
+            getattr(encoder, method)(*given)
+    with pytest.raises(TypeError, match=message):
+        awaited(url, method, *given)
 
 
 def test_unknown_words_are_listed(local, remote):
@@ -226,8 +278,10 @@ def test_a_single_string_is_rejected_as_a_list_of_texts(local, remote, url, meth
 
 def test_an_option_that_does_not_exist_is_a_type_error(local, remote):
     for encoder in (local, remote):
-        with pytest.raises(TypeError, match="option"):
+        with pytest.raises(TypeError, match=r"^Unknown option `layer`; did you mean `layers`\?$"):
             encoder.encode(["bank"], layer=0)
+        with pytest.raises(TypeError, match=r"^Unknown option `zzz`\.$"):
+            encoder.encode(["bank"], zzz=0)
 
 
 def test_arrays_are_writable_copies(remote):
@@ -242,8 +296,7 @@ def test_arrays_are_writable_copies(remote):
 def test_an_error_of_the_service_has_its_request_id(remote):
     with pytest.raises(PolysemeError) as caught:
         remote.trace("")
-    assert caught.value.request_id in "".join(caught.value.__notes__)
-    assert "/text: has no word" in caught.value.__notes__
+    assert caught.value.__notes__ == [f"Request {caught.value.request_id}"]
 
 
 PUBLIC = [name for name in vars(Encoder) if not name.startswith("_")]

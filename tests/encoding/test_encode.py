@@ -320,7 +320,7 @@ def test_one_over_a_limit_is_rejected_before_any_vector_is_made(deep, setting, l
     timings = Timings()
     with pytest.raises(TooLargeError) as caught:
         ask(deep, TEXTS, replace(LIMITS, **{setting: limit}), timings)
-    assert caught.value.members() == {"setting": setting, "limit": limit, "size": size}
+    assert caught.value.extra == {"setting": setting, "limit": limit, "size": size}
     assert f"over the limit {setting} of {limit}." in caught.value.detail
     assert timings.milliseconds == {}
     assert ask(deep, TEXTS, replace(LIMITS, **{setting: size}))

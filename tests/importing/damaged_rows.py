@@ -171,10 +171,10 @@ ROWS = {
         },
     },
     "an empty line": {
-        "in the middle": (rows() + b"\n" + row("gnu"), "Line 5 is empty."),
-        "of spaces": (rows() + b"  \t \r\n" + row("gnu"), "Line 5 is empty."),
-        "one of many": (rows() + b"\n\n\n" + row("gnu"), "Line 5 is empty."),
-        "after the head": (b"4 3\n\n" + rows(), "Line 2 is empty."),
+        "in the middle": (rows() + b"\n" + row("gnu"), f"Line 5 is empty{SKIP}"),
+        "of spaces": (rows() + b"  \t \r\n" + row("gnu"), f"Line 5 is empty{SKIP}"),
+        "one of many": (rows() + b"\n\n\n" + row("gnu"), f"Line 5 is empty{SKIP}"),
+        "after the head": (b"4 3\n\n" + rows(), f"Line 2 is empty{SKIP}"),
     },
     "a line without an end": {
         "in the middle": (rows() + b"x" * (3 << 20), "Line 5 is longer than 2097152 bytes."),

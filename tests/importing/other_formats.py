@@ -71,6 +71,7 @@ UNKNOWN = (
     "The format is unknown: line 1 is neither a word and its values nor a word2vec header,"
     " and the file is not a fastText .bin."
 )
+SEPARATED = "The columns are separated by {}; replace these by spaces."
 MARKED = "The file is text with a byte order mark; save it as UTF-8 without one."
 
 FOREIGN = {
@@ -97,6 +98,15 @@ FOREIGN = {
         "of UTF-16": (b"\xff\xfe" + rows().decode().encode("utf-16-le"), MARKED),
         "of UTF-16, the other": (b"\xfe\xff" + rows().decode().encode("utf-16-be"), MARKED),
     },
+    "other separators": {
+        name: (content.replace(b" ", separator), SEPARATED.format(name))
+        for name, content, separator in (
+            ("tabs", rows(), b"\t"),
+            ("commas", rows(), b","),
+            ("semicolons", rows(end=b"\r\n"), b";"),
+        )
+    }
+    | {"tabs after a head": (text().replace(b" ", b"\t"), SEPARATED.format("tabs"))},
     "unknown": {
         "UTF-16 without a mark": (rows().decode().encode("utf-16-le"), UNKNOWN),
         "a web page": (b"<!DOCTYPE html>\n<html>\n<body>Not found</body>\n</html>\n", UNKNOWN),
@@ -104,8 +114,6 @@ FOREIGN = {
         "spaces": (b"   ", UNKNOWN),
         "zeros": (bytes(1000), UNKNOWN),
         "a long line": (b"x" * (3 << 20), UNKNOWN),
-        "tabs between the numbers": (rows().replace(b" ", b"\t"), UNKNOWN),
-        "commas": (rows().replace(b" ", b","), UNKNOWN),
         "numbers without words": (b"0.5\n0.25\n", UNKNOWN),
     },
 }

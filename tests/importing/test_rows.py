@@ -158,6 +158,19 @@ def test_each_bad_row_is_skipped_separately(importer, bad):
     assert vectors.tobytes() == VECTORS.tobytes()
 
 
+@pytest.mark.parametrize("build", [rows, text])
+def test_empty_lines_are_skipped_on_request_and_count_as_no_rows(importer, build):
+    content = build(end=b"\n \n\n")
+    assert importer.refusal(content).endswith(" is empty; --skip-bad-rows skips such rows.")
+    words, vectors = importer.read(content, "--skip-bad-rows")
+    assert words == list(WORDS)
+    assert vectors.tobytes() == VECTORS.tobytes()
+    assert importer.read(content, "--skip-bad-rows", "--limit", 2)[0] == list(WORDS[:2])
+    # Empty lines at the end are no bad rows.
+    done = importer.run(content, "--skip-bad-rows", "--name", "m")
+    assert f"polyseme: {8 if build is text else 6} unusable rows were skipped." in done.err
+
+
 def test_a_word_with_a_bad_first_row_has_its_second(importer):
     content = rows() + row("gnu", b"1 nan 3") + row("gnu", b"4 5 6")
     words, vectors = importer.read(content, "--skip-bad-rows")
@@ -219,7 +232,6 @@ def test_a_file_of_only_bad_rows_is_rejected(importer, content, sentence):
 @pytest.mark.parametrize(
     "content",
     [
-        rows() + b"\n" + row("gnu"),
         text(head=b"5 3"),
         binary(head=b"3 3"),
         rows() + b"x" * (3 << 20),

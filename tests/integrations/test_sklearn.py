@@ -43,13 +43,14 @@ def vectorizer(**changes):
 
 
 DATA_FREE = (
-    *("check_do_not_raise_errors_in_init_or_set_params", "check_estimator_cloneable"),
-    *("check_estimator_repr", "check_estimator_sparse_tag", "check_estimator_tags_renamed"),
+    *("check_estimator_cloneable", "check_estimator_repr"),
+    *("check_estimator_sparse_tag", "check_estimator_tags_renamed"),
     *("check_get_params_invariance", "check_mixin_order", "check_no_attributes_set_in_init"),
     *("check_parameters_default_constructible", "check_set_params", "check_valid_tag_types"),
 )
 """scikit-learn's checks that want no numbers taken: the others it leaves out of an estimator that
-takes text, such as its own `HashingVectorizer`."""
+takes text, such as its own `HashingVectorizer`. Not among them is
+`check_do_not_raise_errors_in_init_or_set_params`, because an unknown model is an error at once."""
 
 
 def test_scikit_learns_own_checks_pass():
@@ -126,14 +127,20 @@ def test_a_table_is_not_taken_for_its_columns():
         ColumnTransformer([("text", vectorizer(), [0])]).fit(table)
 
 
-def test_more_dimensions_than_the_model_has_are_rejected():
-    with pytest.raises(InvalidError):
-        vectorizer(dimensions=D + 1).transform(TEXTS)
+@pytest.mark.parametrize("wrong", [{"dimensions": D + 1}, {"pooling": "max"}])
+def test_an_invalid_parameter_is_rejected_when_it_is_set_and_when_it_is_used(wrong):
+    with pytest.raises(InvalidError, match=f" /{next(iter(wrong))}: must be "):
+        vectorizer(**wrong)
+    for use in ("fit", "transform"):
+        with pytest.raises(InvalidError):
+            getattr(vectorizer().set_params(**wrong), use)(TEXTS)
 
 
-def test_an_unknown_model_is_rejected():
+def test_an_unknown_model_is_rejected_when_the_vectorizer_is_made():
+    with pytest.raises(UnknownModelError, match=r"'absent'\. Available: tiny, wiki-en\."):
+        ContextualVectorizer("absent")
     with pytest.raises(UnknownModelError):
-        ContextualVectorizer("absent").transform(TEXTS)
+        vectorizer().set_params(model="absent").fit(TEXTS)
 
 
 @pytest.mark.parametrize("dimensions", [None, 3])

@@ -81,17 +81,19 @@ def test_the_key_is_stored_nowhere(address, tmp_path):
 
 def test_errors_of_the_service_are_raised_as_local_ones(address, monkeypatch):
     with pytest.raises(UnknownModelError):
-        ContextualVectorizer("absent", url=address).transform(TEXTS)
+        ContextualVectorizer("absent", url=address)
+    with pytest.raises(UnknownModelError):
+        spacy.blank("en").add_pipe("polyseme", config={"url": address, "model": "absent"})
     monkeypatch.setenv("POLYSEME_API_KEY", "another")
     forget()
     with pytest.raises(UnauthorisedError):
-        pipeline(address)("river bank")
+        pipeline(address)
 
 
 @pytest.mark.parametrize("url", ["http://me:secret@127.0.0.1", "https://key@example.org/v1"])
 def test_a_url_with_a_password_is_rejected_without_repeating_it(url):
     with pytest.raises(ValueError, match="without a user, a password") as caught:
-        ContextualVectorizer(url=url).transform(["river"])
+        ContextualVectorizer(url=url)
     assert "secret" not in str(caught.value) and "key@" not in str(caught.value)
 
 

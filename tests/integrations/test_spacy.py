@@ -7,7 +7,7 @@ import pytest
 import spacy
 
 from polyseme.client.local import LocalModel
-from polyseme.errors import InvalidError, UnknownWordError
+from polyseme.errors import InvalidError, PolysemeError, UnknownWordError
 from polyseme.integrations import spacy as integration
 from tests.integrations.documents import (
     BANK,
@@ -101,6 +101,19 @@ def test_a_piece_has_a_word(most):
         pipeline(most=most)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"model": "absent"}, r"^No model is named 'absent'\. Available: deep, tiny, wiki-en\. "),
+        ({"layer": 9}, " /layers/0: the model's layers are 0 to "),
+        ({"oov": "subword"}, " /oov: this model has no subword vectors"),
+    ],
+)
+def test_what_the_models_do_not_have_is_an_error_when_the_component_is_made(wrong, message):
+    with pytest.raises(PolysemeError, match=message):
+        pipeline(**wrong)
+
+
 @pytest.mark.parametrize("layer", [0, 1, None])
 def test_each_head_of_a_layer_is_returned_on_request(deep, layer):
     doc = pipeline(attention="heads", layer=layer)("river bank money")
@@ -155,7 +168,7 @@ def test_a_batch_of_a_stream_is_one_call(monkeypatch):
     encoder = Counting.of("tiny")
     monkeypatch.setattr(integration, "open_encoder", lambda *_: encoder)
     assert len(list(pipeline("sentencizer").pipe(["bank. end."] * 10, batch_size=4))) == 10
-    assert calls == [8, 8, 4]
+    assert calls == [1, 8, 8, 4]  # the first one is that of the check when it is made
 
 
 def test_the_error_handler_gets_the_failed_batch():

@@ -31,10 +31,7 @@ def said_of(folder, *, verify=True):
 
 def beside(scales, table):
     """The error for missing scales, or for scales without an int8 table."""
-    return (
-        f"manifest.json, top: Value error, the manifest must list {scales} if {table} is int8,"
-        " and only then."
-    )
+    return f"manifest.json: the manifest must list {scales} if {table} is int8, and only then."
 
 
 def manifest_of(folder):

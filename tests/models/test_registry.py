@@ -91,7 +91,8 @@ def test_a_hostile_name_is_unknown(place):
         for name in HOSTILE:
             with pytest.raises(UnknownModelError) as caught:
                 ask(name)
-            assert caught.value.detail == "There is no model of this name."
+            assert caught.value.detail == "There is no model of this name. Available: one, two."
+            assert str(caught.value).startswith(f"No model is named {name!r}. Available: one, two.")
 
 
 def test_a_later_place_wins(place, tmp_path):
@@ -202,7 +203,7 @@ def make_a_pipe(folder):
 
 DAMAGES = {
     "manifest.json cannot be read.": make_a_pipe,
-    "manifest.json, name: Field required.": lambda f: (f / MANIFEST).write_text("{}"),
+    "manifest.json, name: is required.": lambda f: (f / MANIFEST).write_text("{}"),
     "vectors.npy cannot be read.": lambda f: (f / VECTORS).unlink(),
     "vectors.npy: the number of bytes differs from manifest.json.": break_model,
 }

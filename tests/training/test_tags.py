@@ -109,14 +109,17 @@ def test_a_folder_without_tag_files_is_reported(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("not json", "line 2: Invalid JSON"),
+        ("not json", "line 2: is not well-formed JSON"),
         ("[]", "line 2: .*object"),
-        ('{"tokens": ["a"]}', "line 2: tags: Field required"),
-        ('{"tokens": ["a"], "tags": [], "more": 1}', "line 2: more: Extra inputs"),
-        ('{"tokens": "a b", "tags": []}', "line 2: tokens: .*array"),
+        ('{"tokens": ["a"]}', "line 2: tags: is required"),
+        ('{"tokens": ["a"], "tags": [], "more": 1}', "line 2: more: is not a known field"),
+        ('{"tokens": "a b", "tags": []}', "line 2: tokens: must be a list"),
         ('{"tokens": [""], "tags": []}', "line 2: tokens.0: "),
         ('{"tokens": ["a"], "tags": [{"token": 1, "lemma": "a", "sense": "b"}]}', "beyond"),
-        ('{"tokens": ["a"], "tags": [{"token": -1, "lemma": "a", "sense": "b"}]}', "greater"),
+        (
+            '{"tokens": ["a"], "tags": [{"token": -1, "lemma": "a", "sense": "b"}]}',
+            "must be at least 0",
+        ),
         ('{"tokens": ["a"], "tags": [{"token": 0.0, "lemma": "a", "sense": "b"}]}', "integer"),
         ('{"tokens": ["a"], "tags": [{"token": 0, "lemma": "", "sense": "b"}]}', "tags.0.lemma"),
         ('{"tokens": ["a"], "tags": [{"token": 0, "lemma": "a", "sense": 3}]}', "tags.0.sense"),

@@ -14,7 +14,7 @@ from polyseme.api.routes import routes
 from polyseme.api.service import Service
 from polyseme.models.registry import Registry
 from polyseme.observability import metrics, request_context
-from polyseme.settings import Settings
+from polyseme.settings import Settings, unknown_variables
 
 _CORS_HEADERS = (
     "Authorization",
@@ -27,6 +27,7 @@ _CORS_HEADERS = (
 _CORS_EXPOSED = ("X-Request-ID", "Server-Timing", "Retry-After", "Inference-Header-Content-Length")
 _CORS_MAX_AGE = 600
 """Seconds for which a browser remembers a preflight response."""
+_log = logging.getLogger("polyseme")
 
 
 def create_app(settings: Settings | None = None, registry: Registry | None = None) -> Flask:
@@ -37,6 +38,8 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     """
     threadpool_limits(1)
     settings = settings or Settings()
+    for warning in unknown_variables():
+        _log.warning("polyseme: %s", warning)
     registry = registry or Registry.of(
         settings.models_dir,
         settings.model,

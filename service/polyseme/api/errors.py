@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 import regex
-from flask import Flask, Response, request
+from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from polyseme.engine.arrays import NonFiniteError
@@ -118,10 +118,12 @@ def raw_response(error: Exception, address: str) -> bytes:
 def openai_error(error: PolysemeError) -> dict[str, Any]:
     """Return the `error` of OpenAI's API; most clients show only its message."""
     kind = "invalid_request_error" if error.status < _SERVER_ERROR else "server_error"
-    errors = error.errors if isinstance(error, InvalidError) else ()
+    errors = error.errors
     # OpenAI writes `/input/3` as `input[3]`.
     param = _INDEX.sub(r"[\1]", errors[0].pointer).lstrip("/").replace("/", ".") if errors else ""
-    detail = _first_error(param, errors) if errors else error.detail
+    detail = f"`{param}`: {error.detail}" if param else error.detail
+    if errors and isinstance(error, InvalidError):
+        detail = _first_error(param, errors)
     return {
         "message": f"{detail} {error.hint}",
         "type": "rate_limit_error" if error.code == "rate_limited" else kind,
@@ -137,9 +139,25 @@ def _first_error(param: str, errors: Sequence[FieldError]) -> str:
     return f"{place}{errors[0].message}."
 
 
+def _path_hint(path: str) -> str | None:
+    """Return what to change in a path if that leads to a route, else None."""
+    parts = [part for part in path.split("/") if part]
+    if _is_route(parts):
+        return "The path has a slash too many, at its end or beside another one: remove it."
+    if parts[:2] in (["v1", "v1"], ["v2", "v2"]) and _is_route(parts[1:]):
+        return "The path has its prefix twice: remove it from the client's base URL."
+    if _is_route(["v1", *parts]):
+        return "The path lacks the prefix `/v1`: add it to the client's base URL."
+    return None
+
+
+def _is_route(parts: Sequence[str]) -> bool:
+    return bool(current_app.url_map.bind("").allowed_methods("/" + "/".join(parts)))
+
+
 def _from_werkzeug(error: HTTPException) -> Response:
     if isinstance(error, NotFound):
-        return problem(UnknownRouteError())
+        return problem(UnknownRouteError(hint=_path_hint(request.path)))
     if isinstance(error, MethodNotAllowed):
         return problem(MethodNotAllowedError(list(error.valid_methods or ())))
     if error.code is not None and 400 <= error.code < _SERVER_ERROR:  # noqa: PLR2004

@@ -121,7 +121,7 @@ def infer(name: str) -> Response:
     options = body.options(frozenset(one.name for one in outputs))
     in_json = any(not one.binary and DATATYPES[one.name] == "FP32" for one in outputs)
     try:
-        sentences = tokenize(model, texts, options, limits)
+        sentences = tokenize(model, texts, options, limits, "/inputs/0/data/{}")
         size = number_bytes("json") if in_json else _ITEM_BYTES
         check_size(model, sentences, options, size, limits)
     except InvalidError as error:
@@ -206,9 +206,9 @@ def _invalid(pointer: str, message: str) -> InvalidError:
 
 
 def _pointer(pointer: str) -> str:
-    """Convert a pointer of /v1/encode; drop the index in `layers`, which may be a single number."""
-    _, field, *rest = pointer.split("/")
-    return "/".join(["/inputs/0/data", *rest]) if field == "input" else f"/parameters/{field}"
+    """Convert a pointer of an option; drop the index in `layers`, which may be a single number."""
+    field = pointer.split("/")[1]
+    return pointer if field == "inputs" else f"/parameters/{field}"
 
 
 def _requested_outputs(body: InferRequest) -> list[Output]:

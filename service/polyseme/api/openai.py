@@ -29,12 +29,14 @@ def embeddings() -> Response:
     context, service = current_context(), current_service()
     body = read_json(EmbeddingsRequest)
     start = context.timings.add("parse", context.started)
-    texts = [body.input] if isinstance(body.input, str) else body.input
+    texts, pointer = body.input, "/input/{}"
+    if isinstance(texts, str):
+        texts, pointer = [texts], "/input"
     model, limits = find_model(body.model), service.limits
     pooling = body.pooling or service.settings.pooling
     wordless: Literal["keep", "refuse"] = "keep" if body.wordless == "zero" else "refuse"
     options = replace(pooled_options(pooling), wordless=wordless)
-    sentences = tokenize(model, texts, options, limits)
+    sentences = tokenize(model, texts, options, limits, pointer)
     width = check_dimensions(model, body.dimensions)
     per_entry = width * number_bytes("json", body.encoding_format) + _ENTRY_BYTES
     limits.answer_bytes(int(len(texts) * per_entry))
@@ -46,7 +48,7 @@ def embeddings() -> Response:
         vector = sentence_vector(model, encoded, pooling, width)
         if body.wordless == "refuse" and not vector.any():
             message = "the vectors of its words cancel out, so the text has no direction"
-            raise InvalidError([FieldError(f"/input/{index}", message)])
+            raise InvalidError([FieldError(pointer.format(index), message)])
         # Entries are kept as bytes, which take less memory than arrays and dictionaries.
         entry: dict[str, Any] = {"object": "embedding", "index": index, "embedding": vector}
         if body.encoding_format == "base64":

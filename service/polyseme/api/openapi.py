@@ -20,7 +20,7 @@ _STATUSES = {
     404: "No such model or route.",
     405: "The route does not allow this method.",
     406: "The route does not offer this media type.",
-    413: "A size limit is exceeded; `detail` names the limit and the size.",
+    413: "A size limit is exceeded; `detail` names the limit and the size, `errors` a sentence.",
     415: "The route does not accept this media type.",
     422: "A field is missing, unknown, of the wrong type or out of range.",
     429: "The rate limit of the caller is exceeded; see Retry-After.",

@@ -16,7 +16,7 @@ from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header, parse_options_header
 from werkzeug.wsgi import get_content_length
 
-from polyseme.api.schemas import TAGS, parse_query_value
+from polyseme.api.schemas import TAGS, UNIONS, parse_query_value
 from polyseme.errors import (
     MAX_ERRORS,
     FieldError,
@@ -26,14 +26,13 @@ from polyseme.errors import (
     TooLargeError,
     UnsupportedMediaError,
 )
+from polyseme.validation import did_you_mean, validation_message
 
 JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
 BINARY = "application/octet-stream"
 _Body = TypeVar("_Body", bound=BaseModel)
 _NAME = regex.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 _SIZE = regex.compile(r"[0-9]{1,15}")
-_ALTERNATIVES = frozenset({"input", "layers", "data"})
-"""Fields whose type is a union."""
 _LARGEST = (1 << 53) - 1
 """The largest declared size that an error reports: JSON parsers represent it exactly."""
 
@@ -70,7 +69,16 @@ def read_json(schema: type[_Body]) -> _Body:
     """
     if not is_content_type(JSON):
         raise UnsupportedMediaError
+    _reject_query()
     return _validate_json(schema, read_body())
+
+
+def _reject_query() -> None:
+    """Raise InvalidError for a query string, because a JSON body has all fields."""
+    if request.environ.get("QUERY_STRING"):
+        error = FieldError("", "must have all fields; the query string is not read")
+        hint = f"Send the fields in the body. /v1/encode reads the query of {NDJSON} bodies only."
+        raise InvalidError([error], hint)
 
 
 def read_ndjson(schema: type[_Body], max_lines: Callable[[int], None]) -> _Body:
@@ -84,7 +92,8 @@ def read_ndjson(schema: type[_Body], max_lines: Callable[[int], None]) -> _Body:
     fields = {name: parse_query_value(name, sent) for name, sent in request.args.lists()}
     if "input" in fields:
         raise InvalidError([FieldError("/input", "must be in the body, one entry per line")])
-    return _validate(schema, {**fields, "input": list(map(_parse, io.BytesIO(content)))})
+    lines = [_parse_line(number, line) for number, line in enumerate(io.BytesIO(content), 1)]
+    return _validate(schema, {**fields, "input": lines})
 
 
 def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]:
@@ -96,6 +105,7 @@ def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]
     if _media_type(request.environ.get("CONTENT_TYPE", "")) not in {"", JSON, BINARY}:
         hint = f"Send the header `Content-Type: {JSON}`, or `{BINARY}` if bytes follow the JSON."
         raise UnsupportedMediaError(f"The Content-Type header is not {JSON} or {BINARY}.", hint)
+    _reject_query()
     content = read_body()
     said = request.headers.get(header, str(len(content)))
     if not _SIZE.fullmatch(said) or int(said) > len(content):
@@ -134,38 +144,55 @@ def _discard(stream: Any, size: int) -> None:
             size -= read
 
 
-def _parse(text: bytes) -> Any:
+def _parse_line(number: int, line: bytes) -> Any:
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        raise NotJsonError from None
+        return orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise NotJsonError(_not_json(f"Line {number} of the body", line, error)) from None
+
+
+def _not_json(what: str, text: bytes, error: orjson.JSONDecodeError) -> str:
+    """Return the position at which a text is not JSON, without any part of the text."""
+    if not text.strip():
+        return f"{what} is empty."
+    try:
+        text.decode()
+    except UnicodeDecodeError as invalid:
+        return f"{what} is not UTF-8 at byte {invalid.start}."
+    line = "" if what.startswith("Line") else f"line {error.lineno}, "
+    return f"{what} is not well-formed JSON at {line}column {error.colno}."
 
 
 def _validate_json(schema: type[_Body], text: bytes) -> _Body:
     try:
         return schema.model_validate_json(text)
     except ValidationError as error:
-        _parse(text)  # raises NotJsonError if the text is not JSON
-        raise _invalid(error) from None
+        invalid = error
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise NotJsonError(_not_json("The body", text, error)) from None
+    raise _invalid(schema, invalid)
 
 
 def _validate(schema: type[_Body], value: Any) -> _Body:
     try:
         return schema.model_validate(value)
     except ValidationError as error:
-        raise _invalid(error) from None
+        raise _invalid(schema, error) from None
 
 
-def _invalid(error: ValidationError) -> InvalidError:
+def _invalid(schema: type[BaseModel], error: ValidationError) -> InvalidError:
     found = error.errors(include_url=False, include_input=False)
-    return InvalidError([FieldError(_pointer(one), _message(one)) for one in found[:MAX_ERRORS]])
+    errors = [FieldError(_pointer(one), _message(schema, one)) for one in found[:MAX_ERRORS]]
+    return InvalidError(errors)
 
 
 def _pointer(error: ErrorDetails) -> str:
     """Return the JSON pointer of an error, up to the first name that is not a valid field name."""
     pointer = ""
     for before, part in pairwise(("", *error["loc"])):
-        if isinstance(part, str) and part in TAGS and before in _ALTERNATIVES:
+        if isinstance(part, str) and part in TAGS and before in UNIONS:
             continue
         if isinstance(part, str) and not _NAME.fullmatch(part):
             break
@@ -173,6 +200,16 @@ def _pointer(error: ErrorDetails) -> str:
     return pointer
 
 
-def _message(error: Any) -> str:
-    """Return pydantic's message, which contains allowed values but no text of the request."""
-    return str(error["msg"]).removeprefix("Value error, ")
+def _message(schema: type[BaseModel], error: Any) -> str:
+    """Return the message of an error, which contains allowed values but no text of the request."""
+    field, last = ("", "", *error["loc"])[-2:]
+    if last in TAGS and field in UNIONS and error["type"] != "too_short":
+        return UNIONS[field]
+    if error["type"] == "extra_forbidden":
+        if not _NAME.fullmatch(last):
+            return "has an unknown field"
+        question = did_you_mean(last, schema.model_fields) if not field else ""
+        return f"is not a known field{question}"
+    if error["type"] == "json_invalid":  # orjson, which reads deeper documents, has accepted it
+        return "is nested too deeply"
+    return validation_message(error)

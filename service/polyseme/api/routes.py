@@ -65,8 +65,10 @@ def encode() -> Response:
         body = read_json(EncodeRequest)
     start = context.timings.add("parse", context.started)
     model, options, form = find_model(body.model), body.options(), _FORMATS[media]
-    texts = [body.input] if isinstance(body.input, str) else body.input
-    sentences = tokenize(model, texts, options, limits)
+    texts, pointer = body.input, "/input/{}"
+    if isinstance(texts, str):
+        texts, pointer = [texts], "/input"
+    sentences = tokenize(model, texts, options, limits, pointer)
     size = number_bytes(form, body.encoding, body.dtype)
     check_size(model, sentences, options, size, limits, streamed=form == "ndjson")
     counts = context.counts = TokenCounts(sentences)

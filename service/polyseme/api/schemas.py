@@ -48,8 +48,20 @@ def _kind_of_layers(value: Any) -> str:
     return "numbers" if isinstance(value, list) else "name"
 
 
-TAGS = frozenset({"text", "texts", "words", "numbers", "name", "flat", "nested"})
+def _kind_of_senses(value: Any) -> str:
+    return "name" if isinstance(value, str) else "number"
+
+
+TAGS = frozenset({"text", "texts", "words", "number", "numbers", "name", "flat", "nested"})
 """The tags of unions, which pydantic adds to the location of an error."""
+_MAX_SENSES = 20
+UNIONS = {
+    "input": "must be a string, a list of strings, or a list of lists of strings",
+    "layers": 'must be "all", "last" or a list of layer numbers',
+    "senses": f'must be "auto" or an integer from 1 to {_MAX_SENSES}',
+    "data": "must be a list of strings, or a list of lists of strings",
+}
+"""Fields whose type is a union, and the message for a value of another type."""
 
 Input: TypeAlias = Annotated[
     Annotated[str, Tag("text")]
@@ -192,9 +204,11 @@ class SensesRequest(_Body):
     occurrences: Annotated[list[OccurrenceRequest], Field(min_length=1, fail_fast=True)] | None = (
         None
     )
-    senses: Literal["auto"] | Annotated[int, Field(ge=1, le=20)] = Field(
-        "auto", description="the maximum number of senses; `auto` estimates the number"
-    )
+    senses: Annotated[
+        Annotated[Literal["auto"], Tag("name")]
+        | Annotated[int, Field(ge=1, le=_MAX_SENSES), Tag("number")],
+        Discriminator(_kind_of_senses),
+    ] = Field("auto", description="the maximum number of senses; `auto` estimates the number")
     keywords: int = Field(8, ge=0, le=100, description="number of keywords of each sense")
     neighbors: int = Field(5, ge=0, le=100, description="number of neighbors of each sense")
     examples: int = Field(3, ge=0, le=100, description="number of examples of each sense")

@@ -233,8 +233,9 @@ def _read_jsonl(file: InputFile, names: list[str]) -> Iterator[_Columns]:
 def _read_record(line: bytes, file: InputFile, row: int, names: list[str]) -> list[Any]:
     try:
         found = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        found = None
+    except orjson.JSONDecodeError as error:
+        message = f"{file.name}: row {row} is not well-formed JSON at column {error.colno}."
+        raise CommandError(message) from None
     if not isinstance(found, dict):
         raise CommandError(f"{file.name}: row {row} is not a JSON object.")
     # A missing text is an error, because it usually means that --column is wrong.

@@ -10,14 +10,8 @@ from polyseme import __version__
 from polyseme.api_keys import generate_key, is_valid_name, key_file_line
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import NonFiniteError
-from polyseme.errors import (
-    InvalidError,
-    OutOfRangeError,
-    PolysemeError,
-    TooLargeError,
-    UnknownWordError,
-)
-from polyseme.settings import PREFIX
+from polyseme.errors import OutOfRangeError, PolysemeError, TooLargeError
+from polyseme.settings import PREFIX, unknown_variables
 
 _COMMANDS = {
     "bulk": "polyseme.cli.bulk:bulk",
@@ -38,7 +32,8 @@ _COMMANDS = {
 """The module and function of each command."""
 
 _HINTS = {
-    "unknown_model": "`polyseme models list` lists the models.",
+    "invalid": "`--help` describes the options.",
+    "unknown_model": "`polyseme models import` and `polyseme models pull` add models.",
     "unknown_word": "`--oov zero` gives such words a zero vector.",
     "broken_model": "`polyseme models verify` reports the problem of each model.",
 }
@@ -89,16 +84,14 @@ class _Commands(click.Group):
 
 
 def _message(error: PolysemeError) -> str:
-    """Return what is wrong and what to do."""
-    if isinstance(error, InvalidError) and not isinstance(error, UnknownWordError):
-        return "; ".join(f"{one.message} ({one.pointer})" for one in error.errors) + "."
-    detail, hint = error.detail, _HINTS.get(error.code, error.hint)
-    if isinstance(error, UnknownWordError):
-        detail = f"{detail[:-1]}: {', '.join(error.words)}."
+    """Return what is wrong, and what to do on the command line."""
+    hint = _HINTS.get(error.code) if error.hint == type(error).hint else None
     if isinstance(error, TooLargeError):
         variable = f"{PREFIX}{error.extra['setting']}".upper()
         hint = f"Shorten the input, or raise the limit with {variable}."
-    return f"{detail} {hint}".rstrip()
+        if error.extra["setting"] == "max_sentence_tokens":
+            hint += " `polyseme encode --truncate` truncates sentences."
+    return error.message(hint)
 
 
 def _fail(message: str) -> NoReturn:
@@ -108,8 +101,12 @@ def _fail(message: str) -> NoReturn:
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="polyseme")
-def polyseme() -> None:
+@click.pass_context
+def polyseme(context: click.Context) -> None:
     """Contextual word vectors from static GloVe, Word2Vec and fastText vectors by attention."""
+    if context.invoked_subcommand != "serve":  # the service logs the warnings
+        for warning in unknown_variables():
+            click.echo(f"polyseme: Warning: {warning}", err=True)
 
 
 @click.group()

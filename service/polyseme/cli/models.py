@@ -31,7 +31,7 @@ from polyseme.importing.weights import Convention
 from polyseme.models.export import export_projector, export_word2vec
 from polyseme.models.manifest import Dtype, Manifest
 from polyseme.models.reader import read_model
-from polyseme.models.registry import Registry
+from polyseme.models.registry import Registry, unusable_entries
 from polyseme.settings import Settings, usable_cpus
 
 _SUFFIXES = re.compile(r"(?:\.(?:gz|bz2|xz|zip|txt|vec|bin|w2v|word2vec))+$", re.IGNORECASE)
@@ -45,7 +45,10 @@ def models() -> None:
 @models.command("list")
 @with_registry
 def list_models(registry: Registry, settings: Settings) -> None:
-    """List the models: name, words, width, dtype, heads and layers."""
+    """List the models: name, words, width, dtype, heads and layers.
+
+    Files and folders in the models folder that cannot be models are listed with the reason.
+    """
     for name in registry.names:
         mark = "*" if name == settings.model else " "  # the default model
         try:
@@ -54,7 +57,10 @@ def list_models(registry: Registry, settings: Settings) -> None:
             click.echo(f"{mark} {name}  broken: {error.detail}")
             continue
         shape = f"{one.vocabulary_size} words  {one.dimension} wide  {one.dtype}"
-        click.echo(f"{mark} {name}  {shape}  {one.heads} heads  {len(one.layers)} layers")
+        note = "  in place of the bundled model" if registry.shadows(name) else ""
+        click.echo(f"{mark} {name}  {shape}  {one.heads} heads  {len(one.layers)} layers{note}")
+    for name, reason in unusable_entries(settings.models_dir).items():
+        click.echo(f"  {name if name.isprintable() else ascii(name)}  not a model: {reason}")
 
 
 @models.command()

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import IO, Any, NoReturn, get_args
 
 import click
-from pydantic import ValidationError
 
 from polyseme.atomic_files import atomic_files
 from polyseme.encoding.options import MAX_SHARE
 from polyseme.models.registry import Registry
-from polyseme.settings import PREFIX, Settings, default_models_dir
+from polyseme.settings import PREFIX, SettingError, Settings, default_models_dir
 from polyseme.tokenizer import Case
 
 model_option = click.option("--model", help="Name of the model; by default POLYSEME_MODEL.")
@@ -54,12 +53,10 @@ def settings_from(**flags: Any) -> Settings:
     given = {name: value for name, value in flags.items() if value is not None}
     try:
         return Settings(**given)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        name = str(first["loc"][0])
-        flag, variable = f"--{name.replace('_', '-')}", f"{PREFIX}{name.upper()}"
-        message = first["msg"].removeprefix("Value error, ")
-        raise click.UsageError(f"{flag if name in given else variable}: {message}.") from None
+    except SettingError as error:
+        flag, variable = f"--{error.name.replace('_', '-')}", f"{PREFIX}{error.name.upper()}"
+        where = flag if error.name in given else variable
+        raise click.UsageError(f"{where}: {error.message}.") from None
 
 
 def with_registry(command: Callable[..., Any]) -> Callable[..., Any]:

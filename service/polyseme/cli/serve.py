@@ -1,8 +1,10 @@
 """`polyseme serve`: run gunicorn with the settings."""
 
+import errno
 import os
 import runpy
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Callable
@@ -14,6 +16,7 @@ import click
 import orjson
 
 from polyseme.cli.options import settings_from
+from polyseme.command_error import CommandError
 from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings
 
@@ -66,6 +69,28 @@ def _create_metrics_directory() -> None:
                 return
 
 
+def _check_address(settings: Settings) -> None:
+    """Raise CommandError if the service cannot listen on the address.
+
+    gunicorn would try again for five seconds, and report the error after other lines.
+    """
+    if "LISTEN_FDS" in os.environ:  # systemd passes a socket
+        return
+    host = settings.host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, settings.port), family=family).close()
+    except OSError as error:
+        port = settings.port
+        problems = {
+            errno.EADDRINUSE: f"Port {port} of {host} is in use; --port selects another one.",
+            errno.EADDRNOTAVAIL: f"{host} is no address of this machine; --host selects another.",
+            errno.EACCES: f"This user may not use port {port}; --port selects another one.",
+        }
+        other = f"The service cannot listen on {host}, port {port}; check --host and --port."
+        raise CommandError(problems.get(error.errno or 0, other)) from None
+
+
 def _announce(settings: Settings) -> None:
     """Print the address of the service in the format of the log."""
     line = f"polyseme: http://{settings.host}:{settings.port}"
@@ -91,6 +116,7 @@ def serve(**flags: str | None) -> None:
     settings = settings_from(**flags)
     registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
     registry.folder(settings.model)  # raises for an unknown name; the workers load the model
+    _check_address(settings)
     given = {PREFIX + name.upper(): value for name, value in flags.items() if value is not None}
     os.environ.update(given)
     if settings.metrics != "off":

@@ -23,6 +23,7 @@ from polyseme.models.registry import Registry, bundled_models
 from polyseme.settings import BUNDLED, PREFIX
 from polyseme.training.closed_form import frequencies_by_rank, informativeness
 from polyseme.training.config import Init, Keep, TrainingConfig
+from polyseme.validation import validation_message
 
 DEFAULT_STEPS = 400
 """The number of steps if neither --steps nor --minutes is given."""
@@ -193,7 +194,7 @@ def _recipe(options: dict[str, Any], model: Model) -> TrainingConfig:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         flag = "".join(f"--{str(part).replace('_', '-')}: " for part in first["loc"][:1])
-        raise click.UsageError(f"{flag}{first['msg']}.") from None
+        raise click.UsageError(f"{flag}{validation_message(first)}.") from None
 
 
 def _read_recipe(path: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polyseme.client.client import CONCURRENCY, KEY_VARIABLE
-from polyseme.client.encoder import Options, Text, parse_options, require_list
+from polyseme.client.encoder import Options, Text, parse_options, parse_pooling, require_list
 from polyseme.client.requests import (
     BATCH_BYTES,
     BATCH_SENTENCES,
@@ -30,7 +30,6 @@ from polyseme.client.requests import (
     Exchanges,
     Request,
     Response,
-    SenseCounts,
     async_batches,
 )
 from polyseme.client.results import Comparison, ModelFacts, Senses, Sentence, Trace
@@ -47,7 +46,7 @@ from polyseme.encoding.compare import Occurrence
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.sentences import Pooling
 from polyseme.errors import TooLargeError
-from polyseme.senses.induction import Matching
+from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 
 _T = TypeVar("_T")
@@ -135,6 +134,7 @@ class AsyncClient:
 
         `pooling` defaults to the service's setting. Raises the same exceptions as `encode`.
         """
+        pooling, dimensions = parse_pooling(pooling, dimensions)
         exchange = partial(self._exchanges.embed, pooling=pooling, dimensions=dimensions)
         found = [one async for one in self._map_batches(require_list(texts), exchange)]
         if found:
@@ -174,8 +174,8 @@ class AsyncClient:
         are distinguished only if `case` is `exact`.
         Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
         """
-        counts = SenseCounts(keywords, neighbors, examples)
-        return await self._run(self._exchanges.senses(word, texts, forms, case, senses, counts))
+        options = SenseOptions(senses, keywords, neighbors, examples)
+        return await self._run(self._exchanges.senses(word, texts, forms, case, options))
 
     async def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"

@@ -12,7 +12,7 @@ from typing import Self, TypeVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polyseme.client.encoder import Options, Text, parse_options, require_list
+from polyseme.client.encoder import Options, Text, parse_options, parse_pooling, require_list
 from polyseme.client.requests import (
     BATCH_BYTES,
     BATCH_SENTENCES,
@@ -22,7 +22,6 @@ from polyseme.client.requests import (
     Exchanges,
     Request,
     Response,
-    SenseCounts,
     batches,
 )
 from polyseme.client.results import Comparison, ModelFacts, Senses, Sentence, Trace
@@ -39,7 +38,7 @@ from polyseme.encoding.compare import Occurrence
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.sentences import Pooling
 from polyseme.errors import TooLargeError
-from polyseme.senses.induction import Matching
+from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 
 KEY_VARIABLE = "POLYSEME_API_KEY"
@@ -134,6 +133,7 @@ class Client:
 
         `pooling` defaults to the service's setting. Raises the same exceptions as `encode`.
         """
+        pooling, dimensions = parse_pooling(pooling, dimensions)
         exchange = partial(self._exchanges.embed, pooling=pooling, dimensions=dimensions)
         found = list(self._map_batches(require_list(texts), exchange))
         if found:
@@ -173,8 +173,8 @@ class Client:
         are distinguished only if `case` is `exact`.
         Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
         """
-        counts = SenseCounts(keywords, neighbors, examples)
-        return self._run(self._exchanges.senses(word, texts, forms, case, senses, counts))
+        options = SenseOptions(senses, keywords, neighbors, examples)
+        return self._run(self._exchanges.senses(word, texts, forms, case, options))
 
     def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"

@@ -1,6 +1,8 @@
 """The interface of `LocalModel` and `Client`, and the checks of its arguments."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import operator
+from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
+from numbers import Integral
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, get_args
 
 import numpy as np
@@ -9,11 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from polyseme.client.results import Comparison, ModelFacts, Senses, Sentence, Trace
 from polyseme.encoding.compare import Occurrence
 from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.options import MAX_SHARE, Dtype, EncodeOptions, OovPolicy, Part
+from polyseme.encoding.options import (
+    DEFAULT_PARTS,
+    MAX_SHARE,
+    Dtype,
+    EncodeOptions,
+    OovPolicy,
+    Part,
+)
 from polyseme.encoding.sentences import Pooling
 from polyseme.errors import FieldError, InvalidError
-from polyseme.senses.induction import Matching
+from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
+from polyseme.validation import did_you_mean, one_of
 
 Text: TypeAlias = str | Sequence[str]
 """A sentence, or a list of its words."""
@@ -135,39 +145,91 @@ _Texts = TypeVar("_Texts")
 
 def require_list(texts: _Texts) -> _Texts:
     """Return the texts; raise TypeError for a string, which would pass as a list of characters."""
-    if isinstance(texts, str):
+    if isinstance(texts, str) or not isinstance(texts, Iterable | AsyncIterable):
         raise TypeError("Give a list of texts, or a list of lists of words.")
     return texts
+
+
+def require_text(text: Any, number: int) -> Text:
+    """Return a text as a string or a list of words. Raises TypeError for anything else."""
+    if isinstance(text, str):
+        return text
+    is_list = isinstance(text, Iterable) and not isinstance(text, bytes)
+    words: list[Any] = list(text) if is_list else [None]
+    if not all(isinstance(word, str) for word in words):
+        raise TypeError(f"Text {number} is neither a string nor a list of words.")
+    return words
 
 
 def parse_options(options: Options) -> EncodeOptions:
     """Return the options of `encode` as EncodeOptions. Raises TypeError or InvalidError."""
     for name in options.keys() - Options.__annotations__.keys():
-        raise TypeError(f"Unknown option `{name}`.")
-    include = options.get("include", ("static", "contextual", "attention"))
-    layers = options.get("layers", "all")
-    _require_allowed("include", include, Part)
-    for name, kind in (("heads", _Heads), ("oov", OovPolicy), ("case", Case), ("dtype", Dtype)):
-        value: Any = options.get(name)
-        _require_allowed(name, [] if value is None else [value], kind)
-    if isinstance(layers, str):
-        _require_allowed("layers", [layers], _NamedLayers)
+        question = did_you_mean(name, Options.__annotations__)
+        raise TypeError(f"Unknown option `{name}`{question or '.'}")
+    given: dict[str, Any] = {**options}
+    choices = (("heads", _Heads), ("oov", OovPolicy), ("case", Case), ("dtype", Dtype))
+    for name, kind in choices:
+        if given.get(name) is not None:
+            require_choice(f"/{name}", given[name], kind)
+    include = given.get("include", DEFAULT_PARTS)
+    if isinstance(include, str) or not isinstance(include, Iterable):
+        raise _invalid("/include", "must be a list")
+    include = list(include)
+    for number, part in enumerate(include):
+        require_choice(f"/include/{number}", part, Part)
+    truncate = given.get("truncate", False)
+    if not isinstance(truncate, bool | np.bool_):
+        raise _invalid("/truncate", "must be true or false")
     return EncodeOptions(
         frozenset(include),
-        layers,
-        options.get("heads") == "mean",
-        options.get("oov"),
-        options.get("case", "auto"),
-        truncate=options.get("truncate", False),
-        dtype=options.get("dtype", "float32"),
-        share=parse_share(options.get("share")),
+        _parse_layers(given.get("layers", "all")),
+        given.get("heads") == "mean",
+        given.get("oov"),
+        given.get("case") or "auto",
+        truncate=bool(truncate),
+        dtype=given.get("dtype") or "float32",
+        share=parse_share(given.get("share")),
     )
 
 
-def _require_allowed(name: str, values: Iterable[Any], kind: Any) -> None:
+def _parse_layers(layers: Any) -> _NamedLayers | list[int]:
+    if isinstance(layers, str) and layers in get_args(_NamedLayers):
+        return layers  # type: ignore[return-value]  # one of the names
+    if isinstance(layers, str) or not isinstance(layers, Iterable):
+        raise _invalid("/layers", 'must be "all", "last" or a list of layer numbers')
+    return [parse_integer(f"/layers/{number}", layer, 0) for number, layer in enumerate(layers)]
+
+
+def require_choice(pointer: str, value: Any, kind: Any) -> None:
+    """Raise InvalidError unless a value is one of the strings of a Literal type."""
     allowed = get_args(kind)
-    if any(value not in allowed for value in values):
-        raise InvalidError([FieldError(f"/{name}", f"must be one of {', '.join(allowed)}")])
+    if not isinstance(value, str) or value not in allowed:
+        raise _invalid(pointer, one_of(allowed))
+
+
+def parse_integer(pointer: str, value: Any, least: int) -> int:
+    """Return a value as an integer. Raises InvalidError if it is not one, or less than `least`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        raise _invalid(pointer, "must be an integer")
+    if number < least:
+        raise _invalid(pointer, f"must be at least {least}")
+    return number
+
+
+def parse_pooling(pooling: Any, dimensions: Any) -> tuple[Pooling | None, int | None]:
+    """Return the arguments of `embed`. Raises InvalidError if one is invalid."""
+    if pooling is not None:
+        require_choice("/pooling", pooling, Pooling)
+    width = None if dimensions is None else parse_integer("/dimensions", dimensions, 1)
+    return pooling, width
+
+
+def _invalid(pointer: str, message: str) -> InvalidError:
+    return InvalidError([FieldError(pointer, message)])
 
 
 def parse_share(share: Any) -> float | None:
@@ -176,15 +238,18 @@ def parse_share(share: Any) -> float | None:
         return None
     is_number = isinstance(share, int | float | np.number) and not isinstance(share, bool)
     if not is_number or not 0 <= share <= MAX_SHARE:
-        raise InvalidError([FieldError("/share", f"must be a number from 0 to {MAX_SHARE:g}")])
+        raise _invalid("/share", f"must be a number from 0 to {MAX_SHARE:g}")
     return float(share)
 
 
 def parse_occurrences(given: Sequence[Occurrence | tuple[str, str]]) -> list[Occurrence]:
-    """Convert (text, word) pairs to occurrences and check all. Raises InvalidError."""
-    occurrences = [one if isinstance(one, Occurrence) else Occurrence(*one) for one in given]
+    """Convert (text, word) pairs to occurrences and check all.
+
+    Raises TypeError for anything but pairs and occurrences, InvalidError for invalid ones.
+    """
+    occurrences = [_parse_occurrence(one, number) for number, one in enumerate(require_list(given))]
     if len(occurrences) < 2:  # noqa: PLR2004 - a comparison takes two
-        raise InvalidError([FieldError("/occurrences", "must have at least 2 items")])
+        raise _invalid("/occurrences", "must have at least 2 items")
     for number, one in enumerate(occurrences):
         message = None
         if (one.start is None) != (one.end is None) or (one.word is None) == (one.start is None):
@@ -194,17 +259,67 @@ def parse_occurrences(given: Sequence[Occurrence | tuple[str, str]]) -> list[Occ
         elif one.start is not None and not 0 <= one.start < (one.end or 0) <= len(one.text):
             message = "`start` and `end` must be a span of the text that is not empty"
         if message:
-            raise InvalidError([FieldError(f"/occurrences/{number}", message)])
+            raise _invalid(f"/occurrences/{number}", message)
     return occurrences
 
 
-def vector_to_list(vector: ArrayLike) -> list[float]:
-    """Convert a vector [d] to a list. Raises InvalidError unless all d values are finite."""
+def _parse_occurrence(given: Any, number: int) -> Occurrence:
+    one = given
+    if isinstance(given, tuple | list) and len(given) in {2, 3}:  # a text, a word and its `nth`
+        one = Occurrence(*given)
+    if (
+        isinstance(one, Occurrence)
+        and isinstance(one.text, str)
+        and isinstance(one.word, str | None)
+        and isinstance(one.nth, Integral)
+        and isinstance(one.start, Integral | None)
+        and isinstance(one.end, Integral | None)
+    ):
+        return one
+    raise TypeError(
+        f"Occurrence {number} is neither a pair of a text and a word nor an Occurrence."
+    )
+
+
+def check_senses(
+    word: Any, texts: Any, forms: Any, case: Any, options: SenseOptions
+) -> tuple[list[str], list[str]]:
+    """Return the texts and the forms of `senses` as lists.
+
+    Raises TypeError if one of them or the word is not a string, InvalidError for another invalid
+    argument.
+    """
+    if not isinstance(word, str):
+        raise TypeError("The word must be a string.")
+    lists = {"text": list(require_list(texts)), "form": list(require_list(forms))}
+    for name, strings in lists.items():
+        for number, one in enumerate(strings):
+            if not isinstance(one, str):
+                raise TypeError(f"{name.capitalize()} {number} is not a string.")
+    if not word or not lists["text"]:
+        raise _invalid("/texts" if word else "/word", "must not be empty")
+    require_choice("/case", case, Matching)
+    if options.senses is not None:
+        parse_integer("/senses", options.senses, 1)
+    for name in ("keywords", "neighbors", "examples"):
+        parse_integer(f"/{name}", getattr(options, name), 0)
+    return lists["text"], lists["form"]
+
+
+def parse_near(near: str | ArrayLike) -> str | list[float]:
+    """Return a word, or a vector [d] as a list.
+
+    Raises InvalidError for an empty word, and for a vector with a value that is not finite.
+    """
+    if isinstance(near, str):
+        if not near:
+            raise _invalid("/word", "must not be empty")
+        return near
     try:
-        row = np.asarray(vector, np.float64)
+        row = np.asarray(near, np.float64)
     except (TypeError, ValueError):
         row = np.zeros(())
     if row.ndim != 1 or not np.isfinite(row).all():
-        raise InvalidError([FieldError("/vector", "must be a row of finite numbers")])
+        raise _invalid("/vector", "must be a row of finite numbers")
     numbers: list[float] = row.tolist()
     return numbers

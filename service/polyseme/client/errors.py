@@ -15,7 +15,6 @@ import orjson
 from polyseme.errors import (
     MAX_ERRORS,
     FieldError,
-    InvalidError,
     MethodNotAllowedError,
     PolysemeError,
     TooLargeError,
@@ -71,15 +70,12 @@ def error_of_response(
     error: Any = _error_of_problem(_error_class(document["code"], status), document)
     if hasattr(error, "retry_after"):
         error.seconds = error.retry_after if retry_after is None else retry_after
-    if isinstance(error, InvalidError):
-        shift_pointers(error, first)
-    for note in _notes(error, document):
-        error.add_note(note)
-    raised: PolysemeError = error
-    return raised
+    if error.request_id:
+        error.add_note(f"Request {error.request_id}")
+    return shift_pointers(error, first)
 
 
-def shift_pointers(error: InvalidError, first: int) -> InvalidError:
+def shift_pointers(error: PolysemeError, first: int) -> PolysemeError:
     """Add `first`, the index of the batch's first text, to the pointers. Returns the error."""
     shifted = []
     for one in error.errors:
@@ -122,6 +118,7 @@ def _error_of_problem(kind: type[PolysemeError], document: dict[str, Any]) -> Po
     error = kind.__new__(kind)
     PolysemeError.__init__(error, _text(document.get("detail")), _text(document.get("hint")))
     error.request_id = _text(document.get("request_id"))
+    error.errors = list(_field_errors(document.get("errors")))
     if isinstance(error, TooLargeError):
         limit, size = document.get("limit"), document.get("size")
         error.extra = {
@@ -129,8 +126,6 @@ def _error_of_problem(kind: type[PolysemeError], document: dict[str, Any]) -> Po
             "size": size if isinstance(size, int) else "unknown",
             "setting": _text(document.get("setting")) or "unknown",
         }
-    if isinstance(error, InvalidError):
-        error.errors = list(_field_errors(document.get("errors")))
     if isinstance(error, UnknownWordError):
         words = document.get("words")
         listed = words[:_MAX_WORDS] if isinstance(words, list) else []
@@ -146,15 +141,6 @@ def _field_errors(given: Any) -> Iterator[FieldError]:
             pointer, message = _text(one.get("pointer")), _text(one.get("message"))
             if message is not None:
                 yield FieldError(pointer or "", message)
-
-
-def _notes(error: PolysemeError, document: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines that a traceback shows below the message."""
-    if isinstance(error, InvalidError):
-        yield from (f"{one.pointer or '/'}: {one.message}" for one in error.errors)
-    yield error.hint
-    if request_id := _text(document.get("request_id")):
-        yield f"Request {request_id}"
 
 
 def _text(value: Any) -> str | None:

@@ -1,6 +1,7 @@
 """A model in this process, with the same interface as a client."""
 
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
@@ -15,11 +16,16 @@ from threadpoolctl import ThreadpoolController
 from polyseme.client.encoder import (
     Options,
     Text,
+    check_senses,
+    parse_integer,
+    parse_near,
     parse_occurrences,
     parse_options,
+    parse_pooling,
     parse_share,
+    require_choice,
     require_list,
-    vector_to_list,
+    require_text,
 )
 from polyseme.client.errors import shift_pointers
 from polyseme.client.results import (
@@ -48,11 +54,11 @@ from polyseme.encoding.sentences import (
 )
 from polyseme.encoding.serialize import manifest_document
 from polyseme.encoding.trace import trace_document, trace_text
-from polyseme.errors import InvalidError
+from polyseme.errors import PolysemeError
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.senses.induction import Matching, SenseOptions, find_senses, inventory_document
-from polyseme.settings import Settings
+from polyseme.settings import Settings, unknown_variables
 from polyseme.tokenizer import Case
 
 _TEXTS_AT_ONCE = 64
@@ -77,7 +83,11 @@ class LocalModel:
     @classmethod
     def of(cls, name: str | None = None, models_dir: Path | None = None) -> "LocalModel":
         """Open a model on this machine. Environment variables `POLYSEME_…` set the defaults."""
+        if not isinstance(name, str | None):
+            raise TypeError("The name of a model must be a string.")
         settings = Settings() if models_dir is None else Settings(models_dir=models_dir)
+        for warning in unknown_variables():
+            warnings.warn(warning, stacklevel=3)  # at the call of `polyseme.load`
         registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
         return cls(registry.model(name), pooling=settings.pooling)
 
@@ -108,7 +118,7 @@ class LocalModel:
         while some := list(islice(texts, _TEXTS_AT_ONCE)):
             try:
                 sentences = self._encode(some, options)
-            except InvalidError as error:
+            except PolysemeError as error:
                 raise shift_pointers(error, first) from None
             for _ in some:
                 with SINGLE_THREAD:  # the limit ends before the caller receives the sentence
@@ -118,7 +128,8 @@ class LocalModel:
 
     def _encode(self, texts: Sequence[Text], options: EncodeOptions) -> Iterator[Sentence]:
         """Tokenize texts, and return an iterator that encodes them one by one."""
-        tokenized, timings = tokenize(self.model, texts, options, self._limits), Timings()
+        checked = [require_text(text, number) for number, text in enumerate(texts)]
+        tokenized, timings = tokenize(self.model, checked, options, self._limits), Timings()
         encoded = (encode_sentence(self.model, one, options, timings) for one in tokenized)
         return (
             Sentence(
@@ -140,9 +151,11 @@ class LocalModel:
 
         `pooling` defaults to POLYSEME_POOLING. Raises PolysemeError.
         """
+        pooling, dimensions = parse_pooling(pooling, dimensions)
         chosen = pooling or self._pooling
         options = pooled_options(chosen)
-        sentences = tokenize(self.model, require_list(texts), options, self._limits)
+        checked = [require_text(text, number) for number, text in enumerate(require_list(texts))]
+        sentences = tokenize(self.model, checked, options, self._limits)
         width, timings = check_dimensions(self.model, dimensions), Timings()
         with SINGLE_THREAD:
             encoded = (encode_sentence(self.model, one, options, timings) for one in sentences)
@@ -163,6 +176,8 @@ class LocalModel:
         Raises PolysemeError.
         """
         given = parse_occurrences(occurrences)
+        neighbors = parse_integer("/neighbors", neighbors, 0)
+        require_choice("/case", case, Case)
         with SINGLE_THREAD:
             found = compare(
                 self.model, given, neighbors, case, self._limits, share=parse_share(share)
@@ -188,13 +203,14 @@ class LocalModel:
         Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
         """
         options = SenseOptions(senses, keywords, neighbors, examples)
+        texts, forms = check_senses(word, texts, forms, case, options)
         with SINGLE_THREAD:
             found = find_senses(
                 self.model,
                 word,
-                require_list(texts),
+                texts,
                 options,
-                forms=require_list(forms),
+                forms=forms,
                 matching=case,
                 limits=self._limits,
             )
@@ -204,15 +220,20 @@ class LocalModel:
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
     ) -> list[Neighbor]:
         """Return the k words nearest to a word or a vector [d]. Raises PolysemeError."""
+        k = parse_integer("/k", k, 1)
+        require_choice("/case", case, Case)
+        query = parse_near(near)
         with SINGLE_THREAD:
-            if isinstance(near, str):
-                found = neighbors_of_word(self.model, near, k, case)
+            if isinstance(query, str):
+                found = neighbors_of_word(self.model, query, k, case)
             else:
-                found = neighbors_of_vector(self.model, vector_to_list(near), k)
+                found = neighbors_of_vector(self.model, query, k)
         return read_neighbors([one._asdict() for one in found])
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises PolysemeError."""
+        layer = parse_integer("/layer", layer, 0)
+        require_choice("/case", case, Case)
         with SINGLE_THREAD:
             sentence, steps = trace_text(self.model, text, layer, case, self._limits)
         tokens = [token.text for token in sentence.tokens]

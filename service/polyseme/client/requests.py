@@ -16,7 +16,7 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -26,10 +26,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from polyseme.client.encoder import (
     Text,
+    check_senses,
+    parse_integer,
+    parse_near,
     parse_occurrences,
     parse_share,
-    require_list,
-    vector_to_list,
+    require_choice,
+    require_text,
 )
 from polyseme.client.errors import error_of_response, malformed_response
 from polyseme.client.results import (
@@ -51,7 +54,7 @@ from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import EncodeOptions
 from polyseme.encoding.sentences import Pooling
 from polyseme.errors import FieldError, InvalidError, TooLargeError
-from polyseme.senses.induction import Matching
+from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 
 JSON, NPZ = "application/json", "application/x-npz"
@@ -59,14 +62,6 @@ BATCH_SENTENCES = 64
 BATCH_BYTES = 64 << 10
 _OK = 200
 _T = TypeVar("_T")
-
-
-class SenseCounts(NamedTuple):
-    """The numbers of keywords, neighbors and examples to return for each sense."""
-
-    keywords: int = 8
-    neighbors: int = 5
-    examples: int = 3
 
 
 @dataclass(frozen=True)
@@ -172,11 +167,9 @@ async def async_batches(
 
 def encode_text(text: Text, number: int) -> bytes:
     """Encode a text as JSON. Raises TypeError or InvalidError for an invalid text."""
-    value: Any = text if isinstance(text, str) else list(text)
-    if not isinstance(value, str) and not all(isinstance(word, str) for word in value):
-        raise TypeError(f"Text {number} is neither a string nor a list of words.")
+    checked = require_text(text, number)
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(checked)
     except orjson.JSONEncodeError:
         error = FieldError(f"/input/{number}", "is not valid Unicode")
     raise InvalidError([error], "Remove unpaired surrogates.")
@@ -270,6 +263,8 @@ class Exchanges:
             if one.word is None:
                 fields.pop("nth")
             occurrences.append(fields)
+        require_choice("/case", case, Case)
+        neighbors = parse_integer("/neighbors", neighbors, 0)
         body = {"occurrences": occurrences, "neighbors": neighbors, "case": case}
         body |= {} if share is None else {"share": parse_share(share)}
         document = yield from self._post("/v1/compare", body)
@@ -282,17 +277,19 @@ class Exchanges:
         texts: Sequence[str],
         forms: Sequence[str],
         case: Matching,
-        senses: int | None,
-        counts: SenseCounts,
+        options: SenseOptions,
     ) -> Exchange[Senses]:
         """Find the senses of a word."""
+        texts, forms = check_senses(word, texts, forms, case, options)
         body = {
             "word": word,
-            "texts": list(require_list(texts)),
-            "forms": list(require_list(forms)),
+            "texts": texts,
+            "forms": forms,
             "case": case,
-            "senses": "auto" if senses is None else senses,
-            **counts._asdict(),
+            "senses": "auto" if options.senses is None else options.senses,
+            "keywords": options.keywords,
+            "neighbors": options.neighbors,
+            "examples": options.examples,
         }
         document = yield from self._post("/v1/senses", body)
         with _reading():
@@ -300,13 +297,18 @@ class Exchanges:
 
     def neighbors(self, near: str | ArrayLike, k: int, case: Case) -> Exchange[list[Neighbor]]:
         """Find the nearest words."""
-        query = {"word": near} if isinstance(near, str) else {"vector": vector_to_list(near)}
-        document = yield from self._post("/v1/neighbors", {**query, "k": k, "case": case})
+        k = parse_integer("/k", k, 1)
+        require_choice("/case", case, Case)
+        query = parse_near(near)
+        field = "word" if isinstance(query, str) else "vector"
+        document = yield from self._post("/v1/neighbors", {field: query, "k": k, "case": case})
         with _reading():
             return read_neighbors(document["neighbors"])
 
     def trace(self, text: str, layer: int, case: Case) -> Exchange[Trace]:
         """Return each step of a layer."""
+        layer = parse_integer("/layer", layer, 0)
+        require_choice("/case", case, Case)
         document = yield from self._post("/v1/trace", {"text": text, "layer": layer, "case": case})
         with _reading():
             return read_trace(document)

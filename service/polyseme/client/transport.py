@@ -57,6 +57,8 @@ DEFAULTS: TransportOptions = {
 
 def normalize_url(url: str) -> str:
     """Return the URL without a trailing slash. Raises ValueError for an invalid URL."""
+    if not isinstance(url, str):
+        raise TypeError("The address must be a string.")
     try:
         parts = urlsplit(url)
         valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0

@@ -120,7 +120,7 @@ def compare(
     start = timings.now()
     texts = [occurrence.text for occurrence in occurrences]
     options = EncodeOptions(case=case, share=share)
-    sentences = tokenize(model, texts, options, limits or Limits())
+    sentences = tokenize(model, texts, options, limits or Limits(), "/occurrences/{}/text")
     places = [
         find_token(sentence.tokens, occurrence, number)
         for number, (sentence, occurrence) in enumerate(zip(sentences, occurrences, strict=True))

@@ -72,10 +72,15 @@ class Encoded(NamedTuple):
 
 
 def tokenize(
-    model: Model, texts: Sequence[Text], options: EncodeOptions, limits: Limits
+    model: Model,
+    texts: Sequence[Text],
+    options: EncodeOptions,
+    limits: Limits,
+    pointer: str = "/input/{}",
 ) -> list[Tokenized]:
     """Tokenize the sentences of a request, and check its options and limits.
 
+    `pointer` is the JSON pointer of a sentence in the request, with `{}` for its index.
     Raises InvalidError if the model does not support an option, TooLargeError if a sentence or the
     request exceeds a limit, UnknownWordError if a word is not in the vocabulary and `oov` is
     `error`, or if no word of a sentence has a vector and `wordless` is `refuse`.
@@ -90,15 +95,15 @@ def tokenize(
     for number, text in enumerate(texts):
         one = tokenize_text(text, tokenizer, options.case, limits.max_sentence_tokens)
         if one.truncated and not options.truncate:
-            limits.sentence_tokens(len(one.tokens) + one.truncated)
+            limits.sentence_tokens(len(one.tokens) + one.truncated, pointer.format(number))
         total += len(one.tokens)
         if total > limits.max_tokens:
             limits.tokens(total + sum(map(_count_words, texts[number + 1 :])))
         sentences.append(one)
     if oov == "error":
-        _require_known_words(sentences)
+        _require_known_words(sentences, pointer)
     if options.wordless == "refuse":
-        _require_any_known_word(sentences)
+        _require_any_known_word(sentences, pointer)
     return sentences
 
 
@@ -191,7 +196,7 @@ def _count_words(text: Text) -> int:
     return sum(1 for _ in words(text)) if isinstance(text, str) else len(text)
 
 
-def _require_known_words(sentences: Sequence[Tokenized]) -> None:
+def _require_known_words(sentences: Sequence[Tokenized], pointer: str) -> None:
     """Raise UnknownWordError with all words that are not in the vocabulary."""
     errors: list[FieldError] = []
     unknown: dict[str, None] = {}
@@ -201,18 +206,18 @@ def _require_known_words(sentences: Sequence[Tokenized]) -> None:
                 unknown[token.text] = None
                 if len(errors) < MAX_ERRORS:
                     message = f"token {place} is not in the vocabulary"
-                    errors.append(FieldError(f"/input/{number}", message))
+                    errors.append(FieldError(pointer.format(number), message))
     if errors:
         raise UnknownWordError(errors, list(unknown))
 
 
-def _require_any_known_word(sentences: Sequence[Tokenized]) -> None:
+def _require_any_known_word(sentences: Sequence[Tokenized], pointer: str) -> None:
     """Raise UnknownWordError for sentences in which no word has a vector."""
     errors = []
     for number, (tokens, _) in enumerate(sentences):
         if not any(token.row is not None or token.composed is not None for token in tokens):
             message = "no word is in the vocabulary" if tokens else "the text has no words"
-            errors.append(FieldError(f"/input/{number}", message))
+            errors.append(FieldError(pointer.format(number), message))
     if errors:
         hint = "Remove these texts: they have no vector."
         raise UnknownWordError(errors[:MAX_ERRORS], hint=hint)

@@ -65,7 +65,7 @@ class EncodeOptions:
     def oov_policy(self, model: Model) -> OovPolicy:
         """Return the policy; raise InvalidError if it needs subword vectors and there are none."""
         if self.oov == "subword" and model.subwords is None:
-            hint = 'Omit `oov`, or send `oov: "zero"`.'
+            hint = 'Omit `oov`, or use `oov: "zero"`.'
             raise InvalidError([FieldError("/oov", "this model has no subword vectors")], hint)
         return self.oov or ("zero" if model.subwords is None else "subword")
 
@@ -96,9 +96,18 @@ class Limits:
         """Raise TooLargeError for too many sentences in one request."""
         self._check("The request has too many sentences", number, "max_sentences")
 
-    def sentence_tokens(self, number: int) -> None:
-        """Raise TooLargeError for too many tokens in one sentence."""
-        self._check("A sentence has too many tokens", number, "max_sentence_tokens")
+    def sentence_tokens(self, number: int, pointer: str) -> None:
+        """Raise TooLargeError for too many tokens in the sentence at a JSON pointer."""
+        if number > self.max_sentence_tokens:
+            raise TooLargeError(
+                "A sentence has too many tokens",
+                number,
+                "max_sentence_tokens",
+                self.max_sentence_tokens,
+                "Shorten the sentence, or raise the limit. /v1/encode and /v2 truncate it with"
+                " `truncate: true`.",
+                [FieldError(pointer, f"has {number} tokens")],
+            )
 
     def tokens(self, number: int) -> None:
         """Raise TooLargeError for too many tokens in one request."""

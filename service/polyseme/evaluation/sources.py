@@ -12,7 +12,7 @@ from polyseme.client.errors import ClientError
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import SentenceArrays
-from polyseme.errors import PolysemeError, TooLargeError
+from polyseme.errors import PolysemeError, TooLargeError, UnauthorisedError
 from polyseme.evaluation.datasets import Words
 from polyseme.models.model import Model
 from polyseme.tokenizer import ResolvedToken, resolve_all
@@ -112,7 +112,9 @@ def _command_errors() -> Iterator[None]:
             f"The service rejects a sentence: {error.detail} Raise its limit."
         ) from None
     except PolysemeError as error:
-        raise CommandError(f"The service responds with {error.status}: {error.detail}") from None
+        hint = "POLYSEME_API_KEY sets the key." if isinstance(error, UnauthorisedError) else None
+        message = f"The service responds with {error.status}: {error.message(hint)}"
+        raise CommandError(message) from None
     except (ClientError, ModuleNotFoundError, ValueError) as error:
         raise CommandError(str(error)) from None
 

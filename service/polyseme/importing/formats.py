@@ -157,14 +157,14 @@ def _zip_member(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[byte
         ) from None
 
 
-def guess_format(path: Path, member: str | None = None) -> Format:
-    """Detect the format of a file; raise CommandError for an unknown format."""
-    head = read_head(path, member)
+def detect_format(head: bytes) -> Format:
+    """Detect a format by the first bytes of a file; raise CommandError for an unknown format."""
+    require_spaces(head)
     if head.startswith(FASTTEXT_MAGIC) or _is_old_fasttext(head):
         return "fasttext"
     header = HEADER.match(head)
     if header:
-        first = head[header.end() :].lstrip(b"\r\n").split(b"\n", 1)[0]
+        first = head[header.end() :].lstrip().split(b"\n", 1)[0]
         text = _is_row(first) or _is_row(first, max(int(header[2]), 1))
         return "word2vec-text" if text else "word2vec-binary"
     if _is_row(head.split(b"\n", 1)[0]):
@@ -173,6 +173,16 @@ def guess_format(path: Path, member: str | None = None) -> Format:
         "The format is unknown: line 1 is neither a word and its values nor a word2vec header, and"
         " the file is not a fastText .bin."
     )
+
+
+def require_spaces(head: bytes) -> None:
+    """Raise CommandError if the first row of a text file has another separator than spaces."""
+    header = HEADER.match(head)
+    row = head[header.end() if header else 0 :].lstrip().split(b"\n", 1)[0]
+    for separator, name in ((b"\t", "tabs"), (b",", "commas"), (b";", "semicolons")):
+        spaced = row.strip().replace(separator, b" ")
+        if separator in row and not _is_row(row) and _is_row(spaced):
+            raise CommandError(f"The columns are separated by {name}; replace these by spaces.")
 
 
 def read_head(path: Path, member: str | None = None) -> bytes:

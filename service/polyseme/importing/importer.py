@@ -17,7 +17,13 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.quantization import Rows, as_floats, quantize, row_bytes
 from polyseme.engine.subwords import Subwords
 from polyseme.importing import fasttext
-from polyseme.importing.formats import Format, guess_format, open_decompressed, read_head
+from polyseme.importing.formats import (
+    Format,
+    detect_format,
+    open_decompressed,
+    read_head,
+    require_spaces,
+)
 from polyseme.importing.loading import CHANGED, load
 from polyseme.importing.rows import VectorFile, scan
 from polyseme.importing.subwords import MIN_WORDS, fit_subwords
@@ -31,6 +37,7 @@ from polyseme.importing.weights import (
     with_word_bias,
 )
 from polyseme.models.manifest import NAME_PATTERN, Dtype, Manifest
+from polyseme.models.registry import bundled_models, find_models
 from polyseme.models.writer import write_model
 from polyseme.progress import SILENT, Progress
 
@@ -38,6 +45,13 @@ _BASE_MEMORY = 130_000_000
 """Bytes of memory for Python, NumPy and gensim."""
 _WORD_MEMORY = 250
 """Bytes of memory for each word during an import."""
+_FORMATS: dict[Format, str] = {
+    "glove": "GloVe",
+    "word2vec-text": "word2vec text",
+    "word2vec-binary": "word2vec binary",
+    "fasttext": "a fastText .bin",
+}
+"""The formats in messages."""
 _UNSORTED = (
     "Warning: the words are not sorted by frequency, so all words are treated as equally"
     " informative, which separates senses less well; --sorted overrides this test."
@@ -140,13 +154,18 @@ def import_vectors(
     Raises CommandError or ModelFolderError if the file cannot be imported; no folder is created.
     """
     check_destination(folder, replace=options.replace)
-    read_head(path, options.member)
-    kind, version = options.format or guess_format(path, options.member), _file_version(path)
-    if kind == "fasttext":
-        table = _read_fasttext(path, options, folder, progress)
-    else:
-        file = VectorFile(path, kind, options.member, options.limit)
-        table = _read_rows(file, options, folder, progress)
+    head = read_head(path, options.member)
+    kind, version = options.format or detect_format(head), _file_version(path)
+    try:
+        if kind == "fasttext":
+            table = _read_fasttext(path, options, folder, progress)
+        else:
+            if kind != "word2vec-binary":
+                require_spaces(head)
+            file = VectorFile(path, kind, options.member, options.limit)
+            table = _read_rows(file, options, folder, progress)
+    except CommandError as error:
+        raise _explained(error, head, options.format) from None
     with path.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
     if _file_version(path) != version:  # words and vectors may be from different versions
@@ -173,6 +192,19 @@ def import_vectors(
         )
 
 
+def _explained(error: CommandError, head: bytes, declared: Format | None) -> CommandError:
+    """Return an error that also names the detected format if another one was declared."""
+    try:
+        detected = detect_format(head)
+    except CommandError:
+        return error
+    # A text file that ends early is detected as binary.
+    if declared in {None, detected} or (detected == "word2vec-binary" and b"\0" not in head):
+        return error
+    hint = f"The file looks like {_FORMATS[detected]}: use --format {detected}."
+    return CommandError(f"{error.sentence} {hint}")
+
+
 def check_name(name: str) -> None:
     """Raise CommandError if this is not a valid name of a model."""
     if not re.fullmatch(NAME_PATTERN, name):
@@ -185,8 +217,15 @@ def check_name(name: str) -> None:
 def check_destination(folder: Path, *, replace: bool) -> None:
     """Raise CommandError if a model's name is invalid, or is taken and must not be replaced."""
     check_name(folder.name)
-    if folder.exists() and not replace:
+    if replace:
+        return
+    if folder.exists():
         raise CommandError("A model of this name already exists; --replace replaces it.")
+    if folder.name in find_models([bundled_models()]):
+        raise CommandError(
+            "A bundled model has this name, and the new model would be used in its place; --name"
+            " selects another name, and --replace accepts this."
+        )
 
 
 def _read_rows(

@@ -189,7 +189,8 @@ def _check_dimension(dimension: int) -> None:
 
 def _text_rows(file: Decompressed, limit: int | None, *, has_header: bool) -> Iterator[Row]:
     count, dimension = _header(file) if has_header else (None, None)
-    rows, blank = 0, 0
+    rows = 0
+    blank: list[int] = []
     for number in itertools.count(2 if has_header else 1):
         line = file.line(_MAX_LINE_BYTES)
         if not line:
@@ -200,10 +201,10 @@ def _text_rows(file: Decompressed, limit: int | None, *, has_header: bool) -> It
             return
         line = line.rstrip()  # as gensim does
         if not line:
-            blank = blank or number
+            blank.append(number)
             continue
-        if blank:
-            raise CommandError(f"Line {blank} is empty.")
+        while blank:  # empty lines at the end are no error
+            yield Row(blank.pop(0), b"", b"", "is empty")
         if rows == count:
             raise CommandError(f"Line 1 declares {count} words, but line {number} has one more.")
         if dimension is None:

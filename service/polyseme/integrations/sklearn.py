@@ -28,7 +28,8 @@ class ContextualVectorizer(
 
     The transformer learns nothing: `fit` only checks the texts. `url` is the address of a service;
     its key comes from the environment and is not stored with a pipeline. `dimensions` is the number
-    of leading dimensions to keep; None keeps all.
+    of leading dimensions to keep; None keeps all. Raises PolysemeError if the model is unknown or
+    does not have the dimensions, and ClientError if the service does not respond.
     """
 
     def __init__(
@@ -43,9 +44,17 @@ class ContextualVectorizer(
         self.url = url
         self.pooling = pooling
         self.dimensions = dimensions
+        self._check()
+
+    def _check(self) -> None:
+        """Raise an error for an invalid parameter, also one that `set_params` has set."""
+        encoder = open_encoder(self.model, self.url)
+        _ = encoder.name  # asks a service
+        encoder.embed([], pooling=self.pooling, dimensions=self.dimensions)
 
     def fit(self, X: Iterable[Text], y: object = None) -> "ContextualVectorizer":  # noqa: ARG002, N803
-        """Check the texts. Raises TypeError if one of them is not a text."""
+        """Check the parameters and the texts. Raises TypeError if one of them is not a text."""
+        self._check()
         _check_texts(X)
         return self
 

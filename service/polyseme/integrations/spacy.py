@@ -86,6 +86,8 @@ class Contextualizer(Pipe):
             "case": case,
             "share": share,
         }
+        # An unknown model or an option that it does not support is an error here.
+        open_encoder(model, url).encode([""], **self._options)
 
     def __call__(self, doc: Doc) -> Doc:
         """Encode one document."""

@@ -44,9 +44,14 @@ from polyseme.models.vectors import (
 )
 from polyseme.models.vocabulary import Vocabulary
 from polyseme.models.weights import WORD_BIAS, layers_from_tensors
+from polyseme.validation import validation_message
 
 ChunkObserver: TypeAlias = Callable[[int, memoryview], None]
 """A callback that receives the offset and content of each chunk of a file as it is read."""
+INVALID_NAME = (
+    "the folder's name is not a valid model name: at most 64 letters, digits, '.', '_' and '-', of"
+    " which the first is a letter or digit."
+)
 _MAX_MANIFEST_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 18
 
@@ -58,10 +63,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     name = folder.absolute().name
     if not re.fullmatch(NAME_PATTERN, name):
-        raise ModelFolderError(
-            "the folder's name is not a valid model name: at most 64 letters, digits, '.', '_' and"
-            " '-', of which the first is a letter or digit."
-        )
+        raise ModelFolderError(INVALID_NAME)
     path = folder / MANIFEST
     try:
         if not path.is_file():
@@ -80,7 +82,7 @@ def manifest_problem(error: ValidationError) -> str:
     """Return a message about the first problem of a manifest."""
     first = error.errors(include_input=False, include_url=False)[0]
     field = ".".join(str(part) for part in first["loc"])
-    return f"manifest.json, {field or 'top'}: {first['msg']}."
+    return f"manifest.json{', ' if field else ''}{field}: {validation_message(first)}."
 
 
 def read_model(folder: Path, *, verify: bool = True) -> Model:

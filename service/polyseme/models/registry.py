@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 from polyseme.errors import ModelFolderError, UnknownModelError
 from polyseme.models.manifest import MANIFEST, NAME_PATTERN, FileName, Manifest
 from polyseme.models.model import Model
-from polyseme.models.reader import read_manifest, read_model, require_agreement
+from polyseme.models.reader import INVALID_NAME, read_manifest, read_model, require_agreement
 
 _PACKAGE = Path(__file__).parent.parent
 _RETRIES, _PAUSE = 5, 0.05
@@ -76,6 +76,11 @@ class Registry:
     def names(self) -> list[str]:
         """The names, sorted."""
         return sorted(self._handles)
+
+    def shadows(self, name: str) -> bool:
+        """Return whether a model is used in place of a bundled one of the same name."""
+        directories = {directory.resolve() for directory in self._directories}
+        return sum(name in find_models([directory]) for directory in directories) > 1
 
     def folder(self, name: str) -> Path:
         """Return the folder of a model. The name is looked up, never used as a path."""
@@ -141,7 +146,7 @@ class Registry:
     def _handle(self, name: str) -> "ModelHandle":
         handle = self._handles.get(name)
         if handle is None:
-            raise UnknownModelError
+            raise UnknownModelError(self.names, name)
         return handle
 
 
@@ -163,6 +168,23 @@ def find_models(directories: Iterable[Path]) -> dict[str, Path]:
             if named and _is_folder(entry) and (not bundled or (entry / MANIFEST).is_file()):
                 found[entry.name] = entry
     return found
+
+
+def unusable_entries(directory: Path) -> dict[str, str]:
+    """Return the files and folders in a directory that cannot be models, and the reasons.
+
+    Hidden ones are not returned. The folder of the bundled models has other content in a checkout.
+    """
+    if not _is_folder(directory) or directory.resolve() == bundled_models().resolve():
+        return {}
+    models = find_models([directory])
+    others = sorted(entry for entry in directory.iterdir() if entry.name not in models)
+    not_a_folder = "it is not a folder; `polyseme models import` creates a model from a file."
+    return {
+        entry.name: INVALID_NAME if _is_folder(entry) else not_a_folder
+        for entry in others
+        if not entry.name.startswith(".")
+    }
 
 
 class FileVersion(NamedTuple):

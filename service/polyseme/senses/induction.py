@@ -110,13 +110,13 @@ def find_senses(
     """
     timings = timings or Timings()
     start = timings.now()
-    sentences = tokenize(model, texts, EncodeOptions(), limits or Limits())
+    sentences = tokenize(model, texts, EncodeOptions(), limits or Limits(), "/texts/{}")
     timings.add("tokens", start)
     exact = matching == "exact"
     places = [word_places(one.tokens, (word, *forms), exact=exact) for one in sentences]
     if not any(places):
         message = "does not occur in the texts as a token"
-        hint = "Check the spelling, or send other forms of the word in `forms`."
+        hint = "Check the spelling, or give other forms of the word in `forms`."
         raise InvalidError([FieldError("/word", message)], hint)
     return _inventory(model, word, sentences, places, options or SenseOptions(), timings)
 
@@ -133,7 +133,8 @@ def senses_of_occurrences(
     timings = timings or Timings()
     start = timings.now()
     texts = [one.text for one in occurrences]
-    sentences = tokenize(model, texts, EncodeOptions(), limits or Limits())
+    pointer = "/occurrences/{}/text"
+    sentences = tokenize(model, texts, EncodeOptions(), limits or Limits(), pointer)
     places = [
         [find_token(sentence.tokens, one, number)]
         for number, (sentence, one) in enumerate(zip(sentences, occurrences, strict=True))

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from polyseme.command_error import CommandError
 from polyseme.training.corpus import OnRead, open_decompressed
+from polyseme.validation import validation_message
 
 MAX_DOCUMENT_BYTES = 64 << 20
 """Maximum size of one XML document."""
@@ -133,7 +134,8 @@ def _read_json_lines(file: _Peekable, name: str) -> Iterator[TaggedSentence]:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             field = ".".join(map(str, first["loc"]))
-            problem = f"{field}: {first['msg']}" if field else first["msg"]
+            message = validation_message(first)
+            problem = f"{field}: {message}" if field else message
             raise CommandError(f"{name}, line {number}: {problem}.") from None
         yield TaggedSentence(one.tokens, [Tag(t.token, t.lemma, t.sense) for t in one.tags])
 

@@ -1,0 +1,115 @@
+"""The message of an error says what is wrong and what to do, in every process."""
+
+import pickle
+
+import pytest
+
+from polyseme.errors import (
+    FieldError,
+    InvalidError,
+    NotReadyError,
+    PolysemeError,
+    RateLimitedError,
+    TooLargeError,
+    UnknownModelError,
+    UnknownWordError,
+)
+from polyseme.validation import did_you_mean, one_of, validation_message
+
+FIELD = FieldError("/input/3", "must be a string")
+SENTENCE = FieldError("/input/3", "has 9 tokens")
+WORD = FieldError("/input/0", "token 1 is not in the vocabulary")
+ADD = "`polyseme models list`, or GET /v1/models of a service, describes the models."
+MESSAGES = [
+    (PolysemeError("It fails.", "Try again."), "It fails. Try again."),
+    (
+        InvalidError([FIELD], "Send one."),
+        "A field is invalid. /input/3: must be a string. Send one.",
+    ),
+    (
+        InvalidError([FIELD, FieldError("", "must be an object")], "Send one."),
+        "A field is invalid. /input/3: must be a string; /: must be an object. Send one.",
+    ),
+    (
+        TooLargeError("A sentence has too many tokens", 9, "most", 8, "Shorten it.", [SENTENCE]),
+        (
+            "A sentence has too many tokens: 9, over the limit most of 8. /input/3: has 9 tokens."
+            " Shorten it."
+        ),
+    ),
+    (
+        UnknownWordError([WORD], ["qzx", "a\x1b"], "Remove them."),
+        (
+            "A word of the request is not in the vocabulary: qzx, 'a\\x1b'."
+            " /input/0: token 1 is not in the vocabulary. Remove them."
+        ),
+    ),
+    (UnknownModelError(), f"There is no model of this name. There are no models. {ADD}"),
+    (
+        UnknownModelError(["a", "b"]),
+        f"There is no model of this name. Available: a, b. {ADD}",
+    ),
+    (UnknownModelError(["a"], "c\n"), f"No model is named 'c\\n'. Available: a. {ADD}"),
+    (
+        UnknownModelError([str(n) for n in range(12)], "c" * 99),
+        f"No model is named '{'c' * 65}. Available: {', '.join('0123456789')}, 2 more. {ADD}",
+    ),
+    (NotReadyError("It starts."), f"It starts. {NotReadyError.hint}"),
+]
+
+
+@pytest.mark.parametrize(("error", "message"), MESSAGES, ids=[m for _, m in MESSAGES])
+def test_a_message_has_the_detail_the_fields_and_the_hint(error, message):
+    assert str(error) == message
+    assert str(pickle.loads(pickle.dumps(error))) == message
+    assert error.message("Else.") == message.removesuffix(error.hint) + "Else."
+
+
+def test_an_error_is_whole_in_another_process():
+    error = RateLimitedError(retry_after=7)
+    error.request_id = "abc"
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), vars(copy)) == (RateLimitedError, vars(error))
+
+
+def test_the_requested_name_is_not_in_the_detail():
+    error = UnknownModelError(["a"], "s3cret")
+    assert error.detail == "There is no model of this name. Available: a."
+    assert "s3cret" not in error.hint + str(error.members())
+
+
+@pytest.mark.parametrize(
+    ("kind", "context", "message"),
+    [
+        ("missing", {}, "is required"),
+        ("greater_than_equal", {"ge": 0}, "must be at least 0"),
+        ("less_than_equal", {"le": 4.0}, "must be at most 4"),
+        ("less_than_equal", {"le": 1 << 40}, "must be at most 1099511627776"),
+        ("too_short", {"min_length": 1}, "must not be empty"),
+        ("too_short", {"min_length": 2}, "must have at least 2 items"),
+        ("too_long", {"max_length": 1}, "must have at most 1 item"),
+        ("string_too_short", {"min_length": 1}, "must not be empty"),
+        ("string_pattern_mismatch", {"pattern": "^a{2}$"}, "must match the pattern ^a{2}$"),
+        ("literal_error", {"expected": "'a' or 'b'"}, 'must be "a" or "b"'),
+        ("value_error", {"error": ValueError("give {one}")}, "give {one}"),
+        (
+            "json_invalid",
+            {"error": "expected value at line 1 column 5"},
+            "is not well-formed JSON at line 1 column 5",
+        ),
+        ("a_kind_of_tomorrow", {}, "is not valid"),
+    ],
+)
+def test_a_validation_error_has_our_message(kind, context, message):
+    assert validation_message({"type": kind, "ctx": context}) == message
+
+
+def test_allowed_values_are_listed():
+    assert one_of(["a"]) == 'must be "a"'
+    assert one_of(["a", "b", "c"]) == 'must be "a", "b" or "c"'
+
+
+def test_the_most_similar_name_is_named():
+    assert did_you_mean("layer", ["heads", "layers"]) == "; did you mean `layers`?"
+    assert did_you_mean("MODELS", ["MODEL"], "A_") == "; did you mean `A_MODEL`?"
+    assert did_you_mean("zzz", ["heads", "layers"]) == ""
