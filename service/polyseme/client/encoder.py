@@ -6,7 +6,15 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polyseme.client.results import Comparison, ModelFacts, Senses, Sentence, Trace
+from polyseme.client.results import (
+    Array,
+    Comparison,
+    ModelFacts,
+    Senses,
+    Sentence,
+    Trace,
+    VectorKind,
+)
 from polyseme.encoding.compare import Occurrence
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import MAX_SHARE, Dtype, EncodeOptions, OovPolicy, Part
@@ -62,6 +70,16 @@ class Encoder(Protocol):
 
     def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
         """Yield the results of `encode` for any number of texts, reading a few at a time."""
+        ...
+
+    def vector(
+        self, text: Text, word: str, *, nth: int = 0, kind: VectorKind = "contextual"
+    ) -> Array:
+        """Return the vector of a word in a text. -> [d], [2d] for features
+
+        `nth` selects an occurrence, counted from 0. Raises NoSuchTokenError, a KeyError, if there
+        is none, and the same exceptions as `encode`.
+        """
         ...
 
     def embed(
@@ -168,6 +186,12 @@ def _require_allowed(name: str, values: Iterable[Any], kind: Any) -> None:
     allowed = get_args(kind)
     if any(value not in allowed for value in values):
         raise InvalidError([FieldError(f"/{name}", f"must be one of {', '.join(allowed)}")])
+
+
+def parse_kind(kind: VectorKind) -> tuple[VectorKind]:
+    """Return a kind of vector as the value of `include`. Raises InvalidError."""
+    _require_allowed("kind", [kind], VectorKind)
+    return (kind,)
 
 
 def parse_share(share: Any) -> float | None:

@@ -15,6 +15,7 @@ from threadpoolctl import ThreadpoolController
 from polyseme.client.encoder import (
     Options,
     Text,
+    parse_kind,
     parse_occurrences,
     parse_options,
     parse_share,
@@ -23,12 +24,14 @@ from polyseme.client.encoder import (
 )
 from polyseme.client.errors import shift_pointers
 from polyseme.client.results import (
+    Array,
     Comparison,
     ModelFacts,
     Senses,
     Sentence,
     Token,
     Trace,
+    VectorKind,
     read_comparison,
     read_model_facts,
     read_neighbors,
@@ -128,6 +131,18 @@ class LocalModel:
             )
             for one in encoded
         )
+
+    def vector(
+        self, text: Text, word: str, *, nth: int = 0, kind: VectorKind = "contextual"
+    ) -> Array:
+        """Return the vector of a word in a text. -> [d], [2d] for features
+
+        `nth` selects an occurrence, counted from 0. Raises NoSuchTokenError, a KeyError, if there
+        is none, and the same exceptions as `encode`.
+        """
+        (sentence,) = self.encode([text], include=parse_kind(kind))
+        vector: Array = getattr(sentence.find(word, nth), kind)
+        return vector
 
     def embed(
         self,
