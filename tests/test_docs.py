@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import click
@@ -12,8 +13,9 @@ import pytest
 from docs import performance, reliability
 from docs.performance import Goal
 
+import polyseme
 from polyseme import errors
-from polyseme.cli.main import polyseme
+from polyseme.cli.main import polyseme as program
 from polyseme.errors import PolysemeError
 from polyseme.settings import Settings
 from tests.test_readme import require_fragments
@@ -114,7 +116,7 @@ COMMANDS = re.compile(r"^(?:    |\$ )?(?:[A-Z_]+=\S+ )*polyseme ([a-z][^|>&#\\\n
 
 def options_of(arguments: list[str]) -> set[str]:
     """The options of the command that arguments call."""
-    command: click.Command = polyseme
+    command: click.Command = program
     context = click.Context(command)
     while isinstance(command, click.Group):
         _, command, arguments = command.resolve_command(context, arguments)
@@ -134,6 +136,22 @@ def test_the_index_names_every_page():
     index = (DOCS / "index.md").read_text("utf-8")
     for page in DOCS.glob("*.md"):
         assert page.name == "index.md" or f"]({page.name})" in index, page.name
+
+
+def test_every_extra_is_on_the_page_of_the_installation_and_each_named_one_exists():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"].keys()
+    page = (DOCS / "install.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == extras
+    assert f"polyseme-{polyseme.__version__}-py3-none-any.whl" in page
+    for file in [*PAGES, *(ROOT / "service").rglob("*.py")]:
+        text = file.read_text("utf-8")
+        named = re.findall(r"polyseme\[([\w,]+)\]", text)
+        named += re.findall(r"install_command\([\"'](\w+)", text)
+        assert {name for names in named for name in names.split(",")} <= extras, file.name
+        # One form: it adds extras to an installed Polyseme, wherever that came from.
+        for command in re.findall(r"pip install[^`\n]*polyseme[^`\n]*", text):
+            assert re.match(r"pip install ('polyseme\[[\w,]+\]'|polyseme-[\d.]+-py3)", command)
 
 
 def test_every_decision_is_numbered_without_a_gap() -> None:

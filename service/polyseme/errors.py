@@ -23,8 +23,12 @@
 of an exception, `str(error)`, has the detail, the invalid fields and the hint.
 """
 
+import shlex
+import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 MAX_ERRORS = 100
@@ -326,3 +330,15 @@ class OverloadedError(_RetryLater, PolysemeError):
         "Wait for the seconds in the Retry-After header, and back off exponentially on repeated 503"
         " responses."
     )
+
+
+def install_command(extra: str) -> str:
+    """Return the command that adds the packages of an extra to the installed Polyseme.
+
+    pip accepts the installed Polyseme, so the command is the same for a checkout, a wheel and a
+    release. It names this interpreter, unless the pip on the search path belongs to it.
+    """
+    found = shutil.which("pip")
+    own = found is not None and Path(found).parent == Path(sys.executable).parent
+    pip = "pip" if own else f"{shlex.quote(sys.executable)} -m pip"
+    return f"{pip} install 'polyseme[{extra}]'"

@@ -25,6 +25,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from polyseme.api_keys import digests_of_keys, read_key_file
 from polyseme.encoding.options import Limits
 from polyseme.encoding.sentences import DEFAULT_POOLING, Pooling
+from polyseme.errors import install_command
 from polyseme.models.manifest import NAME_PATTERN
 from polyseme.validation import did_you_mean, validation_message
 
@@ -281,7 +282,7 @@ class Settings(BaseSettings):
         try:
             from redis import ConnectionPool  # noqa: PLC0415 - only needed with Redis
         except ImportError:
-            raise ValueError("Redis needs polyseme[redis]: pip install 'polyseme[redis]'") from None
+            raise ValueError(f"Redis needs its package: {install_command('redis')}") from None
         try:
             # This parses all options without connecting.
             ConnectionPool.from_url(address).make_connection()
@@ -300,9 +301,7 @@ class Settings(BaseSettings):
                     "the endpoint must be a URL such as http://collector:4318"
                 ) from None
             if find_spec("opentelemetry") is None:
-                raise ValueError(
-                    "traces need polyseme[telemetry]: pip install 'polyseme[telemetry]'"
-                )
+                raise ValueError(f"traces need OpenTelemetry: {install_command('telemetry')}")
         return endpoint
 
     def limits(self) -> Limits:

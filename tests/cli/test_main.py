@@ -216,5 +216,5 @@ def test_redis_without_its_package_ends_with_a_sentence_that_names_the_extra():
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert "polyseme[redis]" in done.stderr.splitlines()[-1]
+    assert "pip install 'polyseme[redis]'" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import polyseme.client
+from polyseme.errors import install_command
 from tests.conftest import ROOT
 
 
@@ -39,6 +40,20 @@ def test_missing_httpx_is_reported_with_the_extra():
     for name in ("Client", "AsyncClient"):
         code = f"import sys; sys.modules['httpx'] = None; from polyseme.client import {name}"
         assert "pip install 'polyseme[client]'" in python(code)
+
+
+def test_the_command_for_an_extra_uses_the_pip_of_this_interpreter(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "own env/python"))
+    for folder in ("own env", "other"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "pip").touch()
+        (tmp_path / folder / "pip").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "own env"))
+    assert install_command("bulk") == "pip install 'polyseme[bulk]'"
+    for path in (tmp_path / "other", tmp_path):
+        monkeypatch.setenv("PATH", str(path))
+        expected = f"'{tmp_path}/own env/python' -m pip install 'polyseme[bulk]'"
+        assert install_command("bulk") == expected
 
 
 @pytest.mark.parametrize("name", polyseme.client.__all__)

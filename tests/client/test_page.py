@@ -30,14 +30,18 @@ def address(serve):
 
 
 def test_every_block_of_the_page_runs(address, capsys, monkeypatch):
+    pytest.importorskip("pandas", reason="needs the extra `pandas`")
     monkeypatch.delenv("POLYSEME_URL", raising=False)
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 7
     program = "\n".join(blocks).replace("http://localhost:8000", address)
     space = {"__name__": "page"}
     exec(compile(program, "docs/client.md", "exec"), space)
     assert len(space["first"]) == 1000 and space["vectors"].shape == (3, 300)
-    printed = capsys.readouterr().out.splitlines()
+    shown = "".join(re.findall(r"^```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+    printed = capsys.readouterr().out
+    assert printed.startswith(shown) and shown
+    printed = printed.removeprefix(shown).splitlines()
     assert printed[:3] == ["['one']", "['two']", "300"]
     word = "A word of the request is not in the vocabulary: zxqwv. /input/0: token 2 is "
     assert printed[3].startswith(word)

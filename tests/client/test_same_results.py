@@ -6,7 +6,7 @@ import inspect
 import numpy as np
 import pytest
 
-from polyseme.client import AsyncClient, Client, LocalModel, Occurrence
+from polyseme.client import AsyncClient, Client, LocalModel, NoSuchTokenError, Occurrence
 from polyseme.client.encoder import Encoder
 from polyseme.errors import InvalidError, PolysemeError, UnknownWordError
 from tests.client.equality import require_same
@@ -131,6 +131,16 @@ def test_a_share_of_a_comparison_is_the_same_everywhere(local, remote, url):
     assert found[0].contextual_similarity[0, 1] != found[1].contextual_similarity[0, 1]
 
 
+@pytest.mark.parametrize("kind", ["static", "contextual", "features"])
+def test_the_vector_of_a_word_is_its_row(local, remote, url, kind):
+    (sentence,) = local.encode(["bank river bank"], include=[kind])
+    given = ("bank river bank", "bank")
+    found = everywhere(local, remote, url, "vector", *given, nth=1, kind=kind)
+    assert np.array_equal(found, getattr(sentence, kind)[2])
+    split = everywhere(local, remote, url, "vector", ["Apple", "n't"], "n't")
+    assert np.array_equal(split, local.encode([["Apple", "n't"]])[0].contextual[1])
+
+
 def test_the_poolings_are_not_the_same(remote):
     mean, weighed = (remote.embed(["Apple bank"], pooling=p) for p in ("mean", "informativeness"))
     assert not np.allclose(mean, weighed)
@@ -211,6 +221,7 @@ REFUSED = [
     ("neighbors", ([1, 2],), {}, "/vector"),
     ("neighbors", ([[1, 2]],), {}, "/vector"),
     ("neighbors", ([np.nan] * 5,), {}, "/vector"),
+    ("vector", ("bank", "bank"), {"kind": "attention"}, "/kind"),
     ("trace", ("bank",), {"layer": 2}, "/layer"),
     ("trace", ("bank",), {"layer": -1}, "/layer"),
     ("trace", ("bank",), {"case": None}, "/case"),
@@ -258,6 +269,16 @@ def test_another_type_is_a_type_error_everywhere(local, remote, url, method, giv
             getattr(encoder, method)(*given)
     with pytest.raises(TypeError, match=message):
         awaited(url, method, *given)
+
+
+def test_a_word_that_a_text_lacks_is_a_key_error_everywhere(local, remote, url):
+    for encoder in (local, remote):
+        with pytest.raises(NoSuchTokenError, match=r"sentence\.words"):
+            encoder.vector("river bank", "money")
+        with pytest.raises(KeyError, match="less than 1"):
+            encoder.vector("river bank", "bank", nth=1)
+    with pytest.raises(NoSuchTokenError, match=r"sentence\.words"):
+        awaited(url, "vector", "river bank", "money")
 
 
 def test_unknown_words_are_listed(local, remote):

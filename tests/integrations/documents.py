@@ -13,6 +13,9 @@ STATIC = np.array([APPLE, [0] * D, BANK, [0] * D, RIVER, [0] * D])
 """Of `TEXT`: white space and what the vocabulary lacks have no vector."""
 
 
+SETTINGS = {"vectors": "contextual", "hooks": False}
+
+
 def attention_by_hand():
     """Of `TEXT`, without weights: no token attends to white space or to `qzx`. [n, n]"""
     words = STATIC[[0, 2, 4, 5]].astype(np.float64)
@@ -23,11 +26,14 @@ def attention_by_hand():
 
 
 def pipeline(*before, **config):
-    """A pipeline of spaCy with the component behind some others; `doc.tensor` is contextual."""
+    """A pipeline of spaCy with the component behind some others.
+
+    `doc.tensor` is contextual. There are no hooks, so that documents are stored without a warning.
+    """
     nlp = spacy.blank("en")
     for name in before:
         nlp.add_pipe(name)
-    nlp.add_pipe("polyseme", config={"model": "tiny", "vectors": "contextual", **config})
+    nlp.add_pipe("polyseme", config={"model": "tiny", **SETTINGS, **config})
     return nlp
 
 

@@ -1,13 +1,11 @@
 """The transformer works like one of scikit-learn's own."""
 
-import json
 import pickle
-import sysconfig
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline, make_union
@@ -17,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from polyseme.client.local import LocalModel
 from polyseme.errors import InvalidError, UnknownModelError
 from polyseme.integrations.sklearn import ContextualVectorizer
-from tests.conftest import ROOT
-from tests.environments import run_in
 from tests.tiny import VECTORS, WORDS, tiny_model
 
 TEXTS = ["river bank", "money bank money", "qzx", "", "Apple"]
@@ -149,17 +145,21 @@ def test_each_column_has_a_name(dimensions):
     assert names.tolist() == [f"contextualvectorizer{n}" for n in range(dimensions or D)]
 
 
-@pytest.mark.clients
-def test_a_dataframe_is_returned_on_request():
-    packages = sysconfig.get_path("purelib")
-    shown = json.loads(run_in("pandas", "pandas_frames.py", str(ROOT / "service"), packages))
-    expected = LocalModel.of("tiny").embed(["river bank", "qzx"], dimensions=2)
-    assert shown["columns"] == ["contextualvectorizer0", "contextualvectorizer1"]
-    assert shown["index"] == ["a", "b"]
-    assert np.array_equal(np.array(shown["values"], np.float32), expected)
-    assert shown["beside"][-1] == "remainder__number"
-    table, missing = shown["refused"]
-    assert "one column of texts" in table and "Text 1 is neither" in missing
+def test_a_data_frame_is_returned_on_request():
+    pd = pytest.importorskip("pandas", reason="needs the extra `pandas`")
+    table = pd.DataFrame({"text": ["river bank", "qzx"], "number": [1, 2]}, index=["a", "b"])
+    framed = vectorizer(dimensions=2).set_output(transform="pandas")
+    frame = framed.fit_transform(table["text"])
+    assert list(frame.columns) == ["contextualvectorizer0", "contextualvectorizer1"]
+    assert list(frame.index) == ["a", "b"]
+    assert np.array_equal(frame, vectorizer(dimensions=2).transform(["river bank", "qzx"]))
+    columns = make_column_transformer((framed, "text"), remainder="passthrough")
+    beside = columns.set_output(transform="pandas").fit_transform(table)
+    assert list(beside.columns)[-1] == "remainder__number"
+    with pytest.raises(TypeError, match="one column of texts"):
+        framed.transform(table[["text"]])
+    with pytest.raises(TypeError, match="Text 1 is neither"):
+        framed.transform(pd.Series(["river", None]))
 
 
 def test_a_copy_gives_the_same_and_takes_no_model_with_it():

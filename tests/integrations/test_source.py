@@ -13,6 +13,7 @@ from polyseme.errors import UnauthorisedError, UnknownModelError
 from polyseme.integrations import forget, open_encoder
 from polyseme.integrations.sklearn import ContextualVectorizer
 from tests.conftest import ROOT, start
+from tests.integrations.documents import SETTINGS
 
 KEY = "a-key-that-is-nowhere-stored-7f3a"
 TEXTS = ["river bank money apple did high end. end bank.", "", "bank", "  "]
@@ -40,7 +41,7 @@ def pipeline(address):
     nlp.add_pipe("sentencizer")
     nlp.add_pipe(
         "polyseme",
-        config={"url": address, "most": 4, "attention": "heads", "vectors": "contextual"},
+        config={"url": address, "most": 4, "attention": "heads", **SETTINGS},
     )
     return nlp
 
@@ -116,4 +117,4 @@ def test_a_missing_package_is_reported_with_its_extra(package):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     last = done.stderr.splitlines()[-1]
-    assert last.endswith(f": pip install 'polyseme[{package}]'.")
+    assert last.endswith(f"pip install 'polyseme[{package}]'.")

@@ -192,6 +192,21 @@ def test_the_tensor_has_features_by_default(deep):
     assert doc.vector == pytest.approx(one.features.mean(axis=0))
 
 
+@pytest.mark.parametrize("kind", ["static", "contextual", "features"])
+def test_the_setting_vectors_selects_the_vector_of_a_token(deep, kind):
+    nlp = spacy.blank("en")
+    nlp.vocab.set_vector("bank", np.ones(3, np.float32))
+    nlp.add_pipe("polyseme", config={"model": "tiny", "vectors": kind})
+    doc = nlp("river bank")
+    rows = getattr(deep.encode([["river", "bank"]], include=[kind])[0], kind)
+    assert np.array_equal(doc.tensor, rows) and np.array_equal(doc[1].vector, rows[1])
+    assert np.array_equal(doc[1:].vector, rows[1])
+    other = spacy.blank("en")
+    other.vocab.set_vector("bank", np.ones(3, np.float32))
+    other.add_pipe("polyseme", config={"model": "tiny", "vectors": kind, "hooks": False})
+    assert other("river bank")[1].vector.tolist() == [1, 1, 1]
+
+
 def test_static_vectors_are_the_tensor_on_request():
     doc = pipeline(vectors="static")(TEXT)
     assert np.array_equal(doc.tensor, STATIC)

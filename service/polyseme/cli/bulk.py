@@ -21,6 +21,7 @@ from polyseme.cli.progress import ConsoleProgress
 from polyseme.command_error import CommandError
 from polyseme.encoding.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
 from polyseme.encoding.sentences import Pooling
+from polyseme.errors import install_command
 from polyseme.models.registry import Registry, bundled_models
 from polyseme.settings import Settings, usable_cpus
 
@@ -176,9 +177,9 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
 def _check_options(options: dict[str, Any]) -> None:
     """Raise CommandError for a missing library, UsageError for options that exclude each other."""
     if not find_spec("pyarrow"):
-        raise CommandError("Bulk work needs pyarrow: pip install 'polyseme[bulk]'.")
+        raise CommandError(f"Bulk work needs pyarrow: {install_command('bulk')}.")
     if options["scheduler"] and not find_spec("distributed"):
-        raise CommandError("A cluster needs Dask: pip install 'polyseme[cluster]'.")
+        raise CommandError(f"A cluster needs Dask: {install_command('cluster')}.")
     if "none" in options["include"]:
         if len(options["include"]) > 1:
             raise click.UsageError("--include none cannot be combined with arrays.")

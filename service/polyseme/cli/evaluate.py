@@ -16,6 +16,7 @@ from polyseme.atomic_files import atomic_write
 from polyseme.cli.options import exit_on_signals, model_option, with_registry
 from polyseme.cli.progress import ConsoleProgress
 from polyseme.command_error import CommandError
+from polyseme.errors import install_command
 from polyseme.evaluation.systems import (
     DEFAULT,
     MINILM,
@@ -138,7 +139,7 @@ def import_measure() -> ModuleType:
     """Import the code that needs the packages of the extra `evaluate`."""
     if missing := [name for name in _EXTRA if find_spec(name) is None]:
         raise CommandError(
-            f"`polyseme evaluate` needs {', '.join(missing)}: pip install 'polyseme[evaluate]'."
+            f"`polyseme evaluate` needs {', '.join(missing)}: {install_command('evaluate')}."
         )
     return import_module("polyseme.evaluation.measure")
 

@@ -17,6 +17,7 @@ from polyseme.cli.options import exit_on_signals, model_option, require_unicode,
 from polyseme.cli.progress import ConsoleProgress
 from polyseme.command_error import CommandError
 from polyseme.encoding.compare import word_places
+from polyseme.errors import install_command
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.senses.clustering import assign
@@ -91,13 +92,13 @@ def senses(
     del settings
     require_unicode((word, column, *forms))
     if not find_spec("pyarrow"):
-        raise CommandError("Reading files needs pyarrow: pip install 'polyseme[bulk]'.")
+        raise CommandError(f"Reading files needs pyarrow: {install_command('bulk')}.")
     if output and output.suffix.lower() not in _WRITERS:
         raise click.UsageError(f"The name of --output must end in {', '.join(_WRITERS)}.")
     if plot and plot.suffix.lower() not in _IMAGES:
         raise click.UsageError("The name of --plot must end in .svg or .png.")
     if plot and not find_spec("matplotlib"):
-        raise CommandError("--plot needs Matplotlib: pip install 'polyseme[evaluate]'.")
+        raise CommandError(f"--plot needs Matplotlib: {install_command('evaluate')}.")
     chosen = registry.model(model)
     source = _Source(files, column, (word, *forms), exact=exact)
     texts, total = _sample(source)

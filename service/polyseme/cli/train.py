@@ -15,6 +15,7 @@ from polyseme.cli.options import destination_option, exit_on_signals, with_optio
 from polyseme.cli.progress import TrainingProgress, format_score
 from polyseme.command_error import CommandError
 from polyseme.engine.layers import NormPlace
+from polyseme.errors import install_command
 from polyseme.importing.importer import check_name
 from polyseme.importing.weights import sorted_by_frequency
 from polyseme.models.manifest import Manifest
@@ -148,7 +149,7 @@ def train(
         _require_free(models_dir, output, replacing=replacing)
         if not all(find_spec(name) for name in ("torch", "sklearn")):
             raise CommandError(
-                "Training needs PyTorch and scikit-learn: pip install 'polyseme[train]'."
+                f"Training needs PyTorch and scikit-learn: {install_command('train')}."
             )
         model = Registry.of(models_dir if models_dir.is_dir() else None, name).model(name)
         recipe = _recipe(options, model)

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from polyseme.client.async_client import AsyncClient
     from polyseme.client.client import Client
     from polyseme.client.encoder import Encoder
-    from polyseme.client.errors import AnswerError, ClientError, UnreachableError
+    from polyseme.client.errors import AnswerError, ClientError, NoSuchTokenError, UnreachableError
     from polyseme.client.local import LocalModel
-    from polyseme.client.results import Sentence, Token
+    from polyseme.client.results import EncodedToken, Sentence, Token
     from polyseme.encoding.compare import Occurrence
 
 __all__ = [
@@ -20,8 +20,10 @@ __all__ = [
     "AsyncClient",
     "Client",
     "ClientError",
+    "EncodedToken",
     "Encoder",
     "LocalModel",
+    "NoSuchTokenError",
     "Occurrence",
     "Sentence",
     "Token",
@@ -32,8 +34,10 @@ _MODULES = {
     "AsyncClient": "polyseme.client.async_client",
     "Client": "polyseme.client.client",
     "ClientError": "polyseme.client.errors",
+    "EncodedToken": "polyseme.client.results",
     "Encoder": "polyseme.client.encoder",
     "LocalModel": "polyseme.client.local",
+    "NoSuchTokenError": "polyseme.client.errors",
     "Occurrence": "polyseme.encoding.compare",
     "Sentence": "polyseme.client.results",
     "Token": "polyseme.client.results",

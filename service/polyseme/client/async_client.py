@@ -20,7 +20,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polyseme.client.client import CONCURRENCY, KEY_VARIABLE
-from polyseme.client.encoder import Options, Text, parse_options, parse_pooling, require_list
+from polyseme.client.encoder import (
+    Options,
+    Text,
+    parse_kind,
+    parse_options,
+    parse_pooling,
+    require_list,
+)
 from polyseme.client.requests import (
     BATCH_BYTES,
     BATCH_SENTENCES,
@@ -32,7 +39,15 @@ from polyseme.client.requests import (
     Response,
     async_batches,
 )
-from polyseme.client.results import Comparison, ModelFacts, Senses, Sentence, Trace
+from polyseme.client.results import (
+    Array,
+    Comparison,
+    ModelFacts,
+    Senses,
+    Sentence,
+    Trace,
+    VectorKind,
+)
 from polyseme.client.transport import (
     TransportError,
     TransportOptions,
@@ -122,6 +137,18 @@ class AsyncClient:
             async for batch in results:
                 for one in batch:
                     yield one
+
+    async def vector(
+        self, text: Text, word: str, *, nth: int = 0, kind: VectorKind = "contextual"
+    ) -> Array:
+        """Return the vector of a word in a text. -> [d], [2d] for features
+
+        `nth` selects an occurrence, counted from 0. Raises NoSuchTokenError, a KeyError, if there
+        is none, and the same exceptions as `encode`.
+        """
+        (sentence,) = await self.encode([text], include=parse_kind(kind))
+        vector: Array = getattr(sentence.find(word, nth), kind)
+        return vector
 
     async def embed(
         self,

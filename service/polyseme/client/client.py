@@ -12,7 +12,14 @@ from typing import Self, TypeVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polyseme.client.encoder import Options, Text, parse_options, parse_pooling, require_list
+from polyseme.client.encoder import (
+    Options,
+    Text,
+    parse_kind,
+    parse_options,
+    parse_pooling,
+    require_list,
+)
 from polyseme.client.requests import (
     BATCH_BYTES,
     BATCH_SENTENCES,
@@ -24,7 +31,15 @@ from polyseme.client.requests import (
     Response,
     batches,
 )
-from polyseme.client.results import Comparison, ModelFacts, Senses, Sentence, Trace
+from polyseme.client.results import (
+    Array,
+    Comparison,
+    ModelFacts,
+    Senses,
+    Sentence,
+    Trace,
+    VectorKind,
+)
 from polyseme.client.transport import (
     TransportError,
     TransportOptions,
@@ -121,6 +136,18 @@ class Client:
         """Yield the results of `encode` for any number of texts, with a few batches in memory."""
         exchange = partial(self._exchanges.encode, options=parse_options(options))
         return chain.from_iterable(self._map_batches(require_list(texts), exchange))
+
+    def vector(
+        self, text: Text, word: str, *, nth: int = 0, kind: VectorKind = "contextual"
+    ) -> Array:
+        """Return the vector of a word in a text. -> [d], [2d] for features
+
+        `nth` selects an occurrence, counted from 0. Raises NoSuchTokenError, a KeyError, if there
+        is none, and the same exceptions as `encode`.
+        """
+        (sentence,) = self.encode([text], include=parse_kind(kind))
+        vector: Array = getattr(sentence.find(word, nth), kind)
+        return vector
 
     def embed(
         self,

@@ -8,7 +8,15 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polyseme.client.results import Comparison, ModelFacts, Senses, Sentence, Trace
+from polyseme.client.results import (
+    Array,
+    Comparison,
+    ModelFacts,
+    Senses,
+    Sentence,
+    Trace,
+    VectorKind,
+)
 from polyseme.encoding.compare import Occurrence
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import (
@@ -72,6 +80,16 @@ class Encoder(Protocol):
 
     def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
         """Yield the results of `encode` for any number of texts, reading a few at a time."""
+        ...
+
+    def vector(
+        self, text: Text, word: str, *, nth: int = 0, kind: VectorKind = "contextual"
+    ) -> Array:
+        """Return the vector of a word in a text. -> [d], [2d] for features
+
+        `nth` selects an occurrence, counted from 0. Raises NoSuchTokenError, a KeyError, if there
+        is none, and the same exceptions as `encode`.
+        """
         ...
 
     def embed(
@@ -230,6 +248,12 @@ def parse_pooling(pooling: Any, dimensions: Any) -> tuple[Pooling | None, int | 
 
 def _invalid(pointer: str, message: str) -> InvalidError:
     return InvalidError([FieldError(pointer, message)])
+
+
+def parse_kind(kind: VectorKind) -> tuple[VectorKind]:
+    """Return a kind of vector as the value of `include`. Raises InvalidError."""
+    require_choice("/kind", kind, VectorKind)
+    return (kind,)
 
 
 def parse_share(share: Any) -> float | None:

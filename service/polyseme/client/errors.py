@@ -3,6 +3,7 @@
     ClientError
         UnreachableError        also a ConnectionError
         AnswerError
+        NoSuchTokenError        also a KeyError
 
 Errors that a service reports are raised as the same classes of `polyseme.errors` as in process.
 """
@@ -42,6 +43,12 @@ class AnswerError(ClientError):
         super().__init__(message)
         self.status = status
         """the status of the response if it is not 200"""
+
+
+class NoSuchTokenError(ClientError, KeyError):
+    """A sentence has no token with this text, or has it fewer times."""
+
+    __str__ = Exception.__str__  # KeyError's would put the sentence in quotation marks
 
 
 def malformed_response() -> AnswerError:

@@ -18,6 +18,7 @@ from polyseme.client.encoder import (
     Text,
     check_senses,
     parse_integer,
+    parse_kind,
     parse_near,
     parse_occurrences,
     parse_options,
@@ -29,12 +30,14 @@ from polyseme.client.encoder import (
 )
 from polyseme.client.errors import shift_pointers
 from polyseme.client.results import (
+    Array,
     Comparison,
     ModelFacts,
     Senses,
     Sentence,
     Token,
     Trace,
+    VectorKind,
     read_comparison,
     read_model_facts,
     read_neighbors,
@@ -139,6 +142,18 @@ class LocalModel:
             )
             for one in encoded
         )
+
+    def vector(
+        self, text: Text, word: str, *, nth: int = 0, kind: VectorKind = "contextual"
+    ) -> Array:
+        """Return the vector of a word in a text. -> [d], [2d] for features
+
+        `nth` selects an occurrence, counted from 0. Raises NoSuchTokenError, a KeyError, if there
+        is none, and the same exceptions as `encode`.
+        """
+        (sentence,) = self.encode([text], include=parse_kind(kind))
+        vector: Array = getattr(sentence.find(word, nth), kind)
+        return vector
 
     def embed(
         self,

@@ -6,9 +6,10 @@ are checked completely.
 
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
-from typing import Any, TypeAlias, get_args
+from operator import index
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
@@ -16,14 +17,37 @@ import orjson
 from numpy.lib.format import read_array_header_1_0
 from numpy.typing import NDArray
 
-from polyseme.client.errors import malformed_response
+from polyseme.client.errors import NoSuchTokenError, malformed_response
 from polyseme.encoding.compare import AttendedToken
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
+from polyseme.errors import install_command
 from polyseme.tokenizer import Resolution
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array: TypeAlias = NDArray[np.floating]
 Doubles: TypeAlias = NDArray[np.float64]
+VectorKind: TypeAlias = Literal["static", "contextual", "features"]
+
+
+class _OneLine:
+    """Gives a dataclass a `repr` of one line: shapes of arrays, lengths of lists, other values."""
+
+    def __repr__(self) -> str:
+        shown = []
+        for one in fields(self):  # type: ignore[arg-type]  # each subclass is a dataclass
+            value = getattr(self, one.name)
+            if isinstance(value, np.ndarray):
+                shown.append(f"{one.name} {[*value.shape]}")
+            elif isinstance(value, list):
+                name = one.name.removesuffix("s") if len(value) == 1 else one.name
+                shown.append(f"{len(value)} {name}")
+            elif value is not None:
+                text = f"{value:.3g}" if isinstance(value, float) else repr(value)
+                shown.append(f"{one.name} {text}")
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 @dataclass(frozen=True)
@@ -39,9 +63,28 @@ class Token:
     resolution: Resolution
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """The vectors and attention of one sentence; arrays that were not requested are None."""
+@dataclass(frozen=True, repr=False)
+class EncodedToken(_OneLine, Token):
+    """A token of a sentence with its rows of the arrays; those not requested are None."""
+
+    index: int
+    """the position in the sentence, from 0"""
+    static: Array | None = None
+    """[d]"""
+    contextual: Array | None = None
+    """[d]"""
+    features: Array | None = None
+    """[2d]"""
+    attention: Array | None = None
+    """[L, h, n], or [L, n] for the mean of the heads: the weights of the tokens it attends to"""
+
+
+@dataclass(frozen=True, repr=False)
+class Sentence(_OneLine):
+    """The vectors and attention of one sentence; arrays that were not requested are None.
+
+    `sentence["bank"]` and `sentence[2]` are tokens with their vectors; so are the items of a loop.
+    """
 
     tokens: list[Token]
     static: Array | None = None
@@ -68,9 +111,89 @@ class Sentence:
         """The texts of the tokens."""
         return [token.text for token in self.tokens]
 
+    def __len__(self) -> int:
+        """Return the number of tokens n."""
+        return len(self.tokens)
 
-@dataclass(frozen=True)
-class ComparedOccurrence:
+    def __iter__(self) -> Iterator[EncodedToken]:
+        """Yield each token with its vectors."""
+        return map(self._encoded, range(len(self.tokens)))
+
+    def __contains__(self, word: object) -> bool:
+        """Return whether `sentence[word]` finds a token."""
+        return isinstance(word, str) and bool(self._places(word))
+
+    def __getitem__(self, token: str | int) -> EncodedToken:
+        """Return a token with its vectors, by its text or by its position.
+
+        A text that occurs more than once gives its first token; `find` gives the others. Raises
+        NoSuchTokenError, a KeyError, if there is no such text, and IndexError for a position.
+        """
+        if isinstance(token, str):
+            return self.find(token)
+        count = len(self.tokens)
+        if not -count <= index(token) < count:
+            raise IndexError(f"The sentence has {count} tokens; positions count from 0.")
+        return self._encoded(token % count)
+
+    def find(self, word: str, nth: int = 0) -> EncodedToken:
+        """Return the nth occurrence of a word, counted from 0, with its vectors.
+
+        A word that does not occur as written is found in another letter case, as in `compare`.
+        Raises NoSuchTokenError, a KeyError.
+        """
+        places = self._places(word)
+        if not places:
+            raise NoSuchTokenError(
+                "The sentence has no token with this text: `sentence.words` lists its tokens."
+            )
+        if not 0 <= nth < len(places):
+            raise NoSuchTokenError(
+                f"`nth` must be less than {len(places)}, the number of occurrences of the word, and"
+                " not negative: it counts from 0."
+            )
+        return self._encoded(places[nth])
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return a pandas DataFrame with a row for each token.
+
+        The columns are the fields of `Token`, and `static`, `contextual` and `features` if they
+        were requested: `np.stack(frame["contextual"])` is [n, d]. Raises ModuleNotFoundError
+        without pandas.
+        """
+        try:
+            import pandas as pd  # noqa: PLC0415 - an extra
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f"A data frame needs pandas: {install_command('pandas')}."
+            ) from error
+        names = [one.name for one in fields(Token)]
+        rows = [asdict(token) for token in self.tokens]
+        # Offsets are missing for input that was already tokenized; Int64 keeps them integers.
+        frame = pd.DataFrame(rows, columns=names).astype({"start": "Int64", "end": "Int64"})
+        for part in PER_TOKEN:
+            array = getattr(self, part)
+            if array is not None:
+                frame[part] = list(array)
+        return frame
+
+    def _places(self, word: str) -> list[int]:
+        """Return the indices of the tokens with this text, or else with it in another case."""
+        found = [i for i, token in enumerate(self.tokens) if token.text == word]
+        folded = word.casefold()
+        return found or [i for i, t in enumerate(self.tokens) if t.text.casefold() == folded]
+
+    def _encoded(self, place: int) -> EncodedToken:
+        rows = {
+            part: array[place] for part in PER_TOKEN if (array := getattr(self, part)) is not None
+        }
+        if self.attention is not None:
+            rows["attention"] = self.attention[..., place, :]
+        return EncodedToken(**vars(self.tokens[place]), index=place, **rows)
+
+
+@dataclass(frozen=True, repr=False)
+class ComparedOccurrence(_OneLine):
     """An occurrence of a word, with its static and its contextual neighbors."""
 
     token: Token
@@ -81,8 +204,8 @@ class ComparedOccurrence:
     attends_to: list[AttendedToken]
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(_OneLine):
     """Compared occurrences and the cosine similarities between them."""
 
     model: str
@@ -94,8 +217,8 @@ class Comparison:
     notes: list[str]
 
 
-@dataclass(frozen=True)
-class WordSense:
+@dataclass(frozen=True, repr=False)
+class WordSense(_OneLine):
     """A sense of a word in the given texts."""
 
     size: int
@@ -120,8 +243,8 @@ class SenseOccurrence:
     confidence: float
 
 
-@dataclass(frozen=True)
-class Senses:
+@dataclass(frozen=True, repr=False)
+class Senses(_OneLine):
     """The senses of a word, the largest first."""
 
     model: str
@@ -133,8 +256,8 @@ class Senses:
     notes: list[str]
 
 
-@dataclass(frozen=True)
-class TraceStep:
+@dataclass(frozen=True, repr=False)
+class TraceStep(_OneLine):
     """One step of the arithmetic."""
 
     name: str
@@ -142,16 +265,19 @@ class TraceStep:
     values: Doubles
 
 
-@dataclass(frozen=True)
-class Trace:
+@dataclass(frozen=True, repr=False)
+class Trace(_OneLine):
     """Every step of one layer, in order."""
 
     tokens: list[str]
     steps: list[TraceStep]
 
     def __getitem__(self, name: str) -> Doubles:
-        """Return the values of a step by its name."""
-        return next(step.values for step in self.steps if step.name == name)
+        """Return the values of a step by its name. Raises KeyError for another name."""
+        values = {step.name: step.values for step in self.steps}  # noqa: PD011 - no data frame
+        if name not in values:
+            raise KeyError(f"The steps are {', '.join(values)}.")
+        return values[name]
 
 
 @dataclass(frozen=True)

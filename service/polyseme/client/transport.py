@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 from polyseme import __version__
 from polyseme.client.errors import AnswerError, UnreachableError
 from polyseme.client.requests import Request, Response
-from polyseme.errors import TooLargeError
+from polyseme.errors import TooLargeError, install_command
 
 try:
     import httpx
     from httpx_retries import Retry, RetryTransport
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("The client needs httpx: pip install 'polyseme[client]'.") from error
+    raise ModuleNotFoundError(f"The client needs httpx: {install_command('client')}.") from error
 
 TransportError = httpx.TransportError
 RETRY_STATUSES = (429, 502, 503, 504)

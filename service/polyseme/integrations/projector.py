@@ -5,15 +5,12 @@ The files are the vectors, a table with a row for each vector, and a configurati
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import numpy as np
 import orjson
 
 from polyseme.atomic_files import atomic_files
-from polyseme.client.results import Sentence
-
-VectorKind: TypeAlias = Literal["static", "contextual", "features"]
+from polyseme.client.results import Sentence, VectorKind
 
 _COLUMNS = ("token", "kind", "sentence", "place", "key", "resolution", "context")
 _BREAKS = "\\\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"

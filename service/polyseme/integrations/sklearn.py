@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 
 from polyseme.client.encoder import Text
 from polyseme.encoding.sentences import DEFAULT_POOLING, Pooling
+from polyseme.errors import install_command
 from polyseme.integrations import open_encoder
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "This needs scikit-learn: pip install 'polyseme[sklearn]'."
-    ) from error
+    raise ModuleNotFoundError(f"This needs scikit-learn: {install_command('sklearn')}.") from error
 
 
 # scikit-learn has no type hints.

@@ -1,14 +1,17 @@
-"""A spaCy pipeline component that adds contextual vectors and attention to spaCy's tokens."""
+"""A spaCy component that adds contextual vectors and attention, and a layer to train on them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.client.results import Array, Sentence
+from polyseme.client import Encoder
+from polyseme.client.results import Array, Sentence, VectorKind
 from polyseme.encoding.options import PER_TOKEN, OovPolicy, Part
+from polyseme.errors import install_command
 from polyseme.integrations import open_encoder
 from polyseme.tokenizer import Case
 
@@ -17,12 +20,13 @@ try:
     from spacy.pipeline import Pipe
     from spacy.tokens import Doc, Span, Token
     from spacy.util import minibatch
+    from thinc.api import Maxout, Model, chain, concatenate, with_array
+    from thinc.types import Floats2d
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("This needs spaCy: pip install 'polyseme[spacy]'.") from error
+    raise ModuleNotFoundError(f"This needs spaCy: {install_command('spacy')}.") from error
 
 Context: TypeAlias = Literal["sentence", "document"]
-Vectors: TypeAlias = Literal["static", "contextual", "features"]
-_VECTORS: tuple[Vectors, ...] = get_args(Vectors)
+_VECTORS: tuple[VectorKind, ...] = get_args(VectorKind)
 Indices: TypeAlias = NDArray[np.int64]
 """Indices of tokens in a document, [n]."""
 
@@ -46,10 +50,10 @@ class Contextualizer(Pipe):
     words is split into chunks of about the same size. `attention` selects the attention of each
     head, the mean of the heads, or none, of `layer` (None: the last layer).
 
-    `vectors` selects the rows of `doc.tensor`. The default is `features`, because a tagger or a
-    classifier needs the word itself, which contextual vectors hardly contain. With `hooks`, spaCy's
-    `vector` and `similarity` use the same vectors; use `contextual` to compare senses. `share` is
-    that of /v1/encode.
+    `vectors` selects the rows of `doc.tensor` and `token.vector`. The default is `features`,
+    because a tagger or a classifier needs the word itself, which contextual vectors hardly contain;
+    use `contextual` to compare senses. Without `hooks`, `vector`, `has_vector` and `similarity`
+    remain spaCy's own. `share` is that of /v1/encode.
 
     The vectors come from a model on this machine, or from the service at `url`. The key of a
     service comes from the environment and is not stored with a pipeline.
@@ -69,8 +73,8 @@ class Contextualizer(Pipe):
         oov: OovPolicy | None = None,
         case: Case = "auto",
         share: float | None = None,
-        vectors: Vectors = "features",
-        hooks: bool = False,
+        vectors: VectorKind = "features",
+        hooks: bool = True,
     ) -> None:
         if most < 1:
             raise ValueError("`most`, the maximum number of words in a chunk, must be 1 or more.")
@@ -108,7 +112,7 @@ class Contextualizer(Pipe):
         encoder = open_encoder(*self._source)
         chunks = [_chunks(doc, self._context, self._most) for doc in docs]
         texts = [
-            [doc[int(index)].text for index in indices]
+            _words(doc, indices)
             for doc, parts in zip(docs, chunks, strict=True)
             for indices in parts
         ]
@@ -135,6 +139,10 @@ def _chunks(doc: Doc, context: Context, most: int) -> list[Indices]:
         if indices.size:
             chunks += np.array_split(indices, -(-indices.size // most))
     return chunks
+
+
+def _words(doc: Doc, indices: Indices) -> list[str]:
+    return [doc[int(index)].text for index in indices]
 
 
 def _arrays(n: int, d: int, encoded: Sequence[tuple[Indices, Sentence]]) -> dict[str, Any]:
@@ -196,7 +204,7 @@ def _doc_attention(doc: Doc) -> Array | None:
     return attention
 
 
-def _mean(part: Doc | Span, vectors: Vectors) -> Array:
+def _mean(part: Doc | Span, vectors: VectorKind) -> Array:
     """Return the mean of the nonzero vectors. -> [d], [2d] for features"""
     stored: Any = _stored(part if isinstance(part, Doc) else part.doc)
     rows = stored[vectors][np.array([token.i for token in part], np.int64)]
@@ -216,7 +224,7 @@ def _has_vector(part: Doc | Span | Token) -> bool:
     return bool(part.vector.any())
 
 
-def add_hooks(doc: Doc, vectors: Vectors = "features") -> None:
+def add_hooks(doc: Doc, vectors: VectorKind = "features") -> None:
     """Make spaCy's `vector`, `has_vector` and `similarity` use one kind of vector.
 
     Hooks are not saved with a document: add them again to a document that was loaded or comes from
@@ -236,3 +244,99 @@ Token.set_extension("attention", getter=_token_attention, force=True)
 Token.set_extension("contextual", getter=partial(_row, part="contextual"), force=True)
 Token.set_extension("features", getter=partial(_row, part="features"), force=True)
 Token.set_extension("static", getter=partial(_row, part="static"), force=True)
+
+
+def build_tok2vec(
+    width: int,
+    *,
+    vectors: VectorKind = "features",
+    model: str | None = None,
+    url: str | None = None,
+    context: Context = "sentence",
+    most: int = 512,
+    oov: OovPolicy | None = None,
+    case: Case = "auto",
+    share: float | None = None,
+    maxout_pieces: int = 3,
+    cache_mb: int = 1024,
+    embed: Model[list[Doc], list[Floats2d]] | None = None,
+) -> Model[list[Doc], list[Floats2d]]:
+    """Build the architecture `polyseme.Tok2Vec.v1`: fixed vectors and a trained dense layer.
+
+    The vectors of each token, [d] or [2d] for features, are reduced to `width` by a maxout layer
+    with layer normalization. The output of `embed`, another embedding layer such as
+    spacy.MultiHashEmbed.v2, is concatenated with that, and a second maxout layer follows. The
+    arguments that `Contextualizer` has too mean the same. Training encodes each text once, and
+    keeps up to `cache_mb` megabytes of vectors.
+    """
+    if url is None:
+        open_encoder(model)  # an unknown model is reported here, not in training
+    options = {"oov": oov, "case": case, "share": share}
+    layer = _VectorLayer((model, url), vectors, context, most, options, cache_mb << 20)
+    rows: Model[list[Doc], list[Floats2d]] = Model("polyseme_vectors", layer)
+
+    def dense() -> Model[list[Floats2d], list[Floats2d]]:
+        return with_array(Maxout(width, nP=maxout_pieces, dropout=0.0, normalize=True))
+
+    tok2vec: Model[list[Doc], list[Floats2d]] = chain(rows, dense())
+    if embed is not None:
+        tok2vec = chain(concatenate(tok2vec, embed), dense())
+    tok2vec.set_dim("nO", width)
+    return tok2vec
+
+
+@dataclass
+class _VectorLayer:
+    """The forward pass of a thinc layer without weights: documents to rows of vectors."""
+
+    source: tuple[str | None, str | None]
+    """model and URL"""
+    vectors: VectorKind
+    context: Context
+    most: int
+    options: dict[str, Any]
+    cache_bytes: int
+    cache: dict[tuple[str, ...], Array] = field(default_factory=dict)
+    """the vectors of chunks of training texts; no more are added when the cache is full"""
+    cached_bytes: int = 0
+    encoder: Encoder | None = None
+    """the encoder of the vectors in the cache"""
+
+    def __call__(
+        self, model: Model[list[Doc], list[Floats2d]], docs: list[Doc], is_train: bool
+    ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
+        """Return the vectors of each document, [n, w], and a backward pass that does nothing."""
+        encoder = open_encoder(*self.source)
+        if encoder is not self.encoder:
+            self.encoder, self.cache, self.cached_bytes = encoder, {}, 0
+        chunks = [
+            [(part, tuple(_words(doc, part))) for part in _chunks(doc, self.context, self.most)]
+            for doc in docs
+        ]
+        # Only training meets a text again; in use, the cache would fill the memory for nothing.
+        cache = self.cache if is_train else {}
+        texts = dict.fromkeys(text for parts in chunks for _, text in parts if text not in cache)
+        encoded: dict[tuple[str, ...], Array] = {}
+        if texts:
+            sentences = encoder.encode([*texts], include=(self.vectors,), **self.options)
+            encoded = {t: getattr(s, self.vectors) for t, s in zip(texts, sentences, strict=True)}
+        rows = []
+        for doc, parts in zip(docs, chunks, strict=True):
+            array = np.zeros((len(doc), PER_TOKEN[self.vectors] * encoder.dimension), np.float32)
+            for indices, text in parts:
+                array[indices] = encoded[text] if text in encoded else cache[text]
+            rows.append(model.ops.asarray2f(array))  # type: ignore[arg-type] # thinc's own types
+        if is_train:
+            self._keep(encoded)
+        return rows, lambda _: []
+
+    def _keep(self, encoded: dict[tuple[str, ...], Array]) -> None:
+        """Add vectors to the cache, as long as there is space."""
+        for text, array in encoded.items():
+            if self.cached_bytes + array.nbytes <= self.cache_bytes:
+                self.cache[text] = array
+                self.cached_bytes += array.nbytes
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy in another process needs: the settings."""
+        return {**vars(self), "cache": {}, "cached_bytes": 0, "encoder": None}

@@ -16,6 +16,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from polyseme.command_error import CommandError
+from polyseme.errors import install_command
 
 OnRead: TypeAlias = Callable[[int], None]
 """A callback that receives the number of bytes just read from the file on disk."""
@@ -157,7 +158,7 @@ def _zstd(raw: IO[bytes]) -> IO[bytes]:
         import zstandard  # noqa: PLC0415 - an extra
     except ImportError:
         raise CommandError(
-            "Reading .zst needs zstandard: pip install 'polyseme[train]', or decompress the file."
+            f"Reading .zst needs zstandard: {install_command('train')}; or decompress the file."
         ) from None
     return io.BufferedReader(_Zstd(raw, zstandard.ZstdDecompressor()), 1 << 17)
 

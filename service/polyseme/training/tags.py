@@ -9,6 +9,7 @@ from typing import IO, Annotated, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from polyseme.command_error import CommandError
+from polyseme.errors import install_command
 from polyseme.training.corpus import OnRead, open_decompressed
 from polyseme.validation import validation_message
 
@@ -177,7 +178,7 @@ def _parse_xml(data: bytes, name: str) -> Sequence[dict[str, str]]:
         from defusedxml import DefusedXmlException  # noqa: PLC0415 - an extra
         from defusedxml.ElementTree import ParseError, fromstring  # noqa: PLC0415 - an extra
     except ImportError:
-        raise CommandError("Reading XML needs defusedxml: pip install 'polyseme[train]'") from None
+        raise CommandError(f"Reading XML needs defusedxml: {install_command('train')}.") from None
     try:
         return [dict(word.attrib) for word in fromstring(data).iter("word")]
     except DefusedXmlException:

@@ -1,0 +1,133 @@
+"""Results are read by word or position, and shown in one line or as a data frame."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from polyseme.client import ClientError, NoSuchTokenError, Sentence, Token
+from polyseme.client.results import Trace, TraceStep
+from tests.conftest import ROOT
+
+WORDS = ("The", "bank", "by", "the", "other", "bank")
+N, D, LAYERS, HEADS = len(WORDS), 5, 2, 3
+SENTENCE = Sentence(
+    [Token(word, 7 * i, 7 * i + len(word), word, "exact") for i, word in enumerate(WORDS)],
+    static=np.arange(N * D, dtype=np.float32).reshape(N, D),
+    attention=np.arange(LAYERS * HEADS * N * N, dtype=np.float32).reshape(LAYERS, HEADS, N, N),
+    features=np.zeros((N, 2 * D), np.float32),
+)
+"""Row i of `static` begins with D·i."""
+
+
+def test_a_word_or_a_position_gives_the_token_with_its_vectors():
+    bank = SENTENCE["bank"]
+    assert (bank.text, bank.start, bank.end, bank.index) == ("bank", 7, 11, 1)
+    assert bank.static.tolist() == [5, 6, 7, 8, 9]
+    assert bank.features.shape == (2 * D,) and bank.contextual is None
+    assert np.array_equal(bank.attention, SENTENCE.attention[:, :, 1])
+    for same in (SENTENCE[1], SENTENCE[-5], SENTENCE[np.int64(1)], SENTENCE.find("bank", nth=0)):
+        assert same.index == 1 and np.array_equal(same.static, bank.static)
+    assert SENTENCE.find("bank", nth=1).index == 5
+
+
+def test_a_word_is_found_as_written_first_and_then_in_another_case():
+    assert [SENTENCE[word].index for word in ("The", "the", "THE", "Bank")] == [0, 3, 0, 1]
+    assert SENTENCE.find("THE", nth=1).index == 3
+    assert "OTHER" in SENTENCE and "money" not in SENTENCE and 1 not in SENTENCE
+
+
+def test_the_attention_of_averaged_heads_is_a_row_for_each_layer():
+    mean = dataclasses.replace(SENTENCE, attention=SENTENCE.attention.mean(axis=1))
+    assert np.array_equal(mean["bank"].attention, mean.attention[:, 1])
+
+
+def test_a_sentence_has_a_length_and_is_a_sequence_of_tokens():
+    assert len(SENTENCE) == N
+    assert [(token.index, token.text) for token in SENTENCE] == list(enumerate(WORDS))
+    assert list(Sentence([])) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "nth", "said"),
+    [
+        ("money", 0, "`sentence.words` lists its tokens"),
+        ("", 0, "`sentence.words` lists its tokens"),
+        ("bank", 2, "less than 2, the number of occurrences"),
+        ("bank", -1, "not negative"),
+    ],
+)
+def test_a_word_that_is_not_there_is_a_key_error_that_says_what_to_do(word, nth, said):
+    with pytest.raises(KeyError) as caught:
+        SENTENCE.find(word, nth)
+    assert isinstance(caught.value, NoSuchTokenError) and isinstance(caught.value, ClientError)
+    # Not the representation of the sentence, as other KeyErrors have it.
+    assert said in str(caught.value) and str(caught.value).endswith(".")
+
+
+def test_a_position_outside_the_sentence_is_an_index_error():
+    for position in (N, -N - 1):
+        with pytest.raises(IndexError, match="has 6 tokens"):
+            SENTENCE[position]
+    with pytest.raises(TypeError):
+        SENTENCE[1.0]
+
+
+def test_another_step_of_a_trace_is_a_key_error_that_names_the_steps():
+    trace = Trace(["bank"], [TraceStep("queries", "Q = X", np.zeros((1, 5)))])
+    assert trace["queries"].shape == (1, 5)
+    with pytest.raises(KeyError, match="The steps are queries"):
+        trace["query"]
+
+
+def test_results_are_shown_in_one_line_without_arrays(local):
+    (sentence,) = local.encode(["river bank"])
+    comparison = local.compare([("river bank", "bank"), ("money bank", "bank")], neighbors=2)
+    senses = local.senses("bank", ["river bank", "money bank"] * 3, senses=1)
+    notes = f"{len(senses.notes)} note{'s' * (len(senses.notes) != 1)}"
+    assert repr(SENTENCE) == (
+        "Sentence(6 tokens, static [6, 5], attention [2, 3, 6, 6], truncated 0, features [6, 10])"
+    )
+    assert repr(sentence["bank"]) == (
+        "EncodedToken(text 'bank', start 6, end 10, key 'bank', resolution 'exact', index 1,"
+        " static [5], contextual [5], attention [2, 3, 2])"
+    )
+    assert repr(comparison) == (
+        "Comparison(model 'tiny', 2 occurrences, static_similarity [2, 2],"
+        " contextual_similarity [2, 2], 1 note)"
+    )
+    assert repr(senses) == (
+        f"Senses(model 'tiny', word 'bank', 1 sense, 6 occurrences, separation 0, {notes})"
+    )
+    step = local.trace("bank").steps[0]
+    assert repr(step) == "TraceStep(name 'embeddings', formula 'X', values [1, 5])"
+    for result in (senses.senses[0], comparison.occurrences[0], local.trace("bank")):
+        assert "\n" not in repr(result) and len(repr(result)) < 300
+
+
+def test_a_data_frame_has_a_row_for_each_token():
+    pd = pytest.importorskip("pandas", reason="needs the extra `pandas`")
+    frame = SENTENCE.to_frame()
+    fields = ["text", "start", "end", "key", "resolution"]
+    assert list(frame.columns) == [*fields, "static", "features"]
+    assert frame["text"].tolist() == list(WORDS) and frame["start"].tolist() == [*range(0, 42, 7)]
+    assert np.array_equal(np.stack(frame["static"]), SENTENCE.static)
+    split = Sentence([Token("bank", None, None, None, "oov")]).to_frame()
+    assert list(split.columns) == fields
+    assert split["end"].dtype == "Int64" and split["end"].isna().all() and split["key"].isna().all()
+    assert Sentence([], static=np.zeros((0, D))).to_frame().shape == (0, 6)
+    both = pd.concat([SENTENCE.to_frame(), split], keys=[0, 1])
+    assert both.loc[1, "text"].tolist() == ["bank"]
+
+
+def test_missing_pandas_is_reported_with_the_extra():
+    code = (
+        "import sys; sys.modules['pandas'] = None\n"
+        "from polyseme.client import Sentence; Sentence([]).to_frame()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stderr.splitlines()[-1].endswith("pip install 'polyseme[pandas]'.")

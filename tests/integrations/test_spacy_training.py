@@ -1,0 +1,235 @@
+"""Taggers, entity recognizers and text classifiers of spaCy train on Polyseme's vectors."""
+
+import json
+import pickle
+import re
+import tarfile
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.util import load_model_from_config, registry
+from thinc.api import Config
+
+from polyseme.client.local import LocalModel
+from polyseme.errors import UnknownModelError
+from polyseme.evaluation.downstream import read_tagged_sentences, span_f1, tag_accuracy
+from polyseme.integrations import forget
+from polyseme.integrations import spacy as integration
+from tests.conftest import ROOT
+from tests.integrations.documents import STATIC, TEXT, D
+
+pytestmark = pytest.mark.usefixtures("deep")
+
+DATA = ROOT.parent / "shared/data/eval/downstream.tar.xz"
+WIDTH = 7
+SENSES = [("river bank", "WATER"), ("money bank", "MONEY"), ("high river bank", "WATER"),
+          ("apple money bank", "MONEY")]  # fmt: skip
+"""`bank` has another tag, entity label and category beside `river` than beside `money`."""
+
+
+def tok2vec(**settings):
+    build = registry.architectures.get("polyseme.Tok2Vec.v1")
+    return build(WIDTH, **{"model": "tiny", **settings})
+
+
+def docs_of(*texts):
+    nlp = spacy.blank("en")
+    return [nlp(text) for text in texts]
+
+
+@pytest.mark.parametrize("kind", ["static", "contextual", "features"])
+def test_the_fixed_part_of_the_layer_is_the_vectors_of_spacys_tokens(deep, kind):
+    docs = docs_of("river  bank", "", "money")
+    layer = tok2vec(vectors=kind)
+    layer.initialize(X=docs)
+    rows, backward = layer.layers[0](docs, is_train=True)
+    alone = [
+        getattr(one, kind) for one in deep.encode([["river", "bank"], ["money"]], include=[kind])
+    ]
+    width = 2 * D if kind == "features" else D
+    assert [one.shape for one in rows] == [(3, width), (0, width), (1, width)]
+    assert np.array_equal(rows[0][[0, 2]], alone[0]) and not rows[0][1].any()  # white space
+    assert np.array_equal(rows[2], alone[1])
+    assert backward(rows) == []
+    assert layer.get_dim("nO") == WIDTH
+    assert [one.shape for one in layer.predict(docs)] == [(3, WIDTH), (0, WIDTH), (1, WIDTH)]
+
+
+@pytest.mark.usefixtures("plain")
+def test_options_of_the_component_are_options_of_the_layer():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    doc = nlp(TEXT)
+    layer = tok2vec(vectors="static", case="exact", oov="zero", context="document", most=2)
+    assert np.array_equal(layer.layers[0].predict([doc])[0], STATIC)
+
+
+class Counting(LocalModel):
+    """A model that notes the texts of each call."""
+
+    calls: list = []  # noqa: RUF012
+
+    def encode(self, texts, **how):
+        self.calls.append([" ".join(text) for text in texts])
+        return super().encode(texts, **how)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    encoder = Counting.of("tiny")
+    encoder.calls = []
+    monkeypatch.setattr(integration, "open_encoder", lambda *_: encoder)
+    return encoder.calls
+
+
+def test_training_encodes_each_text_once_and_use_keeps_nothing(calls):
+    docs = docs_of("river bank", "money bank", "river bank")
+    (layer, _) = tok2vec().layers
+    trained = [layer(batch, is_train=True)[0] for batch in (docs, docs[:2], docs_of("river bank"))]
+    assert calls == [["river bank", "money bank"]]
+    assert np.array_equal(trained[0][0], trained[2][0])
+    assert np.array_equal(layer.predict(docs)[1], trained[1][1])
+    assert np.array_equal(layer.predict(docs)[1], trained[1][1])
+    assert calls[1:] == [["river bank", "money bank"]] * 2
+
+
+def test_the_cache_is_not_larger_than_requested_and_not_sent_elsewhere(calls):
+    (layer, _) = tok2vec(cache_mb=0).layers
+    for _ in range(2):
+        layer(docs_of("river"), is_train=True)
+    assert calls == [["river"], ["river"]]
+    (layer, _) = tok2vec().layers
+    layer(docs_of("river bank " * 100), is_train=True)
+    assert layer._func.cached_bytes == 200 * 2 * D * 4
+    assert pickle.loads(pickle.dumps(layer._func)).cache == {}
+
+
+def test_another_model_of_the_same_name_replaces_the_cache(models, monkeypatch):
+    (layer, _) = tok2vec().layers
+    (deep_rows,), _ = layer(docs_of("river bank"), is_train=True)
+    monkeypatch.setenv("POLYSEME_MODELS_DIR", str(models))
+    forget()
+    (rows,), _ = layer(docs_of("river bank"), is_train=True)
+    assert not np.array_equal(rows, deep_rows)
+
+
+def test_an_unknown_model_fails_when_the_layer_is_made():
+    with pytest.raises(UnknownModelError):
+        tok2vec(model="absent")
+
+
+def examples(nlp):
+    made = []
+    for text, label in SENSES:
+        words = text.split()
+        bank = [*["O"] * (len(words) - 1), f"B-{label}"]
+        reference = Doc(nlp.vocab, words=words, tags=[*["X"] * (len(words) - 1), label], ents=bank)
+        reference.cats = {name: float(name == label) for name in ("WATER", "MONEY")}
+        made.append(Example(Doc(nlp.vocab, words=words), reference))
+    return made
+
+
+def trained(config, updates=60):
+    spacy.util.fix_random_seed(1)
+    nlp = load_model_from_config(config, auto_fill=True)
+    given = examples(nlp)
+    optimizer = nlp.initialize(lambda: given)
+    optimizer.learn_rate = 0.005
+    for _ in range(updates):
+        nlp.update(given, sgd=optimizer, drop=0.0)
+    return nlp
+
+
+def page_config(*components, **settings):
+    """The configuration of the page with some components, and a small model."""
+    page = (ROOT / "docs/integrations.md").read_text("utf-8")
+    (block,) = re.findall(r"```ini\n(.*?)```", page, re.DOTALL)
+    config = Config().from_str(block, interpolate=False)
+    listener = config["components"]["tagger"]["model"]["tok2vec"]
+    config["components"]["textcat"] = {
+        "factory": "textcat",
+        "model": {
+            "@architectures": "spacy.TextCatReduce.v1",
+            "exclusive_classes": True,
+            "use_reduce_first": False,
+            "use_reduce_last": False,
+            "use_reduce_max": False,
+            "use_reduce_mean": True,
+            "tok2vec": listener,
+        },
+    }
+    config["nlp"]["pipeline"] = ["tok2vec", *components]
+    config["components"] = {
+        name: part
+        for name, part in config["components"].items()
+        if name in {"tok2vec", *components}
+    }
+    config["components"]["tok2vec"]["model"].update({"model": "tiny", "width": 16, **settings})
+    return config
+
+
+def test_the_configuration_of_the_page_trains_a_tagger_a_recognizer_and_a_classifier(tmp_path):
+    nlp = trained(page_config("tagger", "ner", "textcat"))
+    nlp.to_disk(tmp_path)
+    forget()
+    for pipeline in (nlp, spacy.load(tmp_path)):
+        for text, label in SENSES:
+            doc = pipeline(text)
+            assert doc[-1].tag_ == label and doc[0].tag_ == "X"
+            assert [(one.text, one.label_) for one in doc.ents] == [("bank", label)]
+            assert max(doc.cats, key=doc.cats.get) == label
+
+
+def test_a_tagger_on_static_vectors_cannot_tell_the_two_banks_apart():
+    nlp = trained(page_config("tagger", vectors="static"), updates=20)
+    assert len({nlp(text)[-1].tag_ for text, _ in SENSES}) == 1
+
+
+def test_hashed_attributes_can_stand_beside_the_vectors():
+    hashed = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 8, "attrs": ["NORM", "SHAPE"],
+              "rows": [50, 50], "include_static_vectors": False}  # fmt: skip
+    nlp = trained(page_config("tagger", embed=hashed), updates=120)
+    assert nlp.get_pipe("tok2vec").model.layers[-1].get_dim("nI") == 16 + 8
+    assert [nlp(text)[-1].tag_ for text, _ in SENSES] == [label for _, label in SENSES]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("task", "score"), [("pos", tag_accuracy), ("ner", span_f1)])
+def test_features_learn_more_than_spacys_static_vectors(task, score, tmp_path, monkeypatch):
+    """The full comparison is benchmarks/pipelines.py; this one has a few of its sentences."""
+    if not DATA.exists():
+        pytest.skip("needs the data sets in shared/data")
+    from benchmarks import pipelines
+
+    monkeypatch.delenv("POLYSEME_MODELS_DIR")
+    forget()
+    with tarfile.open(DATA) as archive:
+        archive.extractall(tmp_path, filter="data")
+    data = {
+        split: read_tagged_sentences(tmp_path / f"downstream/{task}/{split}.tsv")[:600]
+        for split in ("train", "dev")
+    }
+    pipelines.write_vectors(tmp_path / "vectors")
+    found = {
+        system: score(data["dev"], pipelines.train(task, system, data, tmp_path, epochs=3)).value
+        for system in ("spacy-static", "features")
+    }
+    assert found["features"] > found["spacy-static"] + 1, found
+
+
+def test_the_scores_of_the_page_are_those_measured():
+    page = (ROOT / "docs/integrations.md").read_text("utf-8")
+    measured = json.loads((ROOT / "benchmarks/results/pipelines.json").read_text("utf-8"))
+    systems = measured["spacy"]
+    for scores in systems.values():
+        cells = [f"{s['value']} [{s['low']}, {s['high']}]" for s in scores.values()]
+        assert f"| {' | '.join(cells)} |" in page
+    for task in ("pos", "ner"):
+        assert systems["features"][task]["low"] > systems["spacy-static"][task]["high"]
+    for name in ("tf-idf", "vectors", "both"):
+        figures = [measured["sklearn"][task][name] for task in ("entity", "senses")]
+        cells = [str(score) for one in figures for score in one.values()]
+        assert f"| {' | '.join(cells)} |" in page
