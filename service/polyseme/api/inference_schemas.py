@@ -103,6 +103,7 @@ class InferParameters(BaseModel):
     heads: Literal["all", "mean"] = "all"
     oov: OovPolicy | None = None
     case: Case = "auto"
+    phrases: bool = False
     truncate: bool = False
     share: Share = None
 
@@ -134,6 +135,7 @@ class InferRequest(BaseModel):
             mean_heads=given.heads == "mean",
             oov=given.oov,
             case=given.case,
+            phrases=given.phrases,
             truncate=given.truncate,
             share=given.share,
         )

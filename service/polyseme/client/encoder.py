@@ -33,6 +33,8 @@ class Options(TypedDict, total=False):
     oov: OovPolicy | None
     """what to do with words that are not in the vocabulary"""
     case: Case
+    phrases: bool
+    """whether consecutive words become one token if the vocabulary has their phrase"""
     truncate: bool
     """truncate a sentence over the limit instead of rejecting it"""
     dtype: Dtype
@@ -83,11 +85,13 @@ class Encoder(Protocol):
         *,
         neighbors: int = 5,
         case: Case = "auto",
+        phrases: bool = False,
         share: float | None = None,
     ) -> Comparison:
         """Compare occurrences of words: `[(text, word), …]`.
 
-        `share` has the same meaning as in `encode`, and also applies to the contextual neighbors.
+        `phrases` and `share` have the same meaning as in `encode`; `share` also applies to the
+        contextual neighbors.
         Raises the same exceptions as `encode`.
         """
         ...
@@ -99,6 +103,7 @@ class Encoder(Protocol):
         *,
         forms: Sequence[str] = (),
         case: Matching = "any",
+        phrases: bool = False,
         senses: int | None = None,
         keywords: int = 8,
         neighbors: int = 5,
@@ -158,6 +163,7 @@ def parse_options(options: Options) -> EncodeOptions:
         options.get("heads") == "mean",
         options.get("oov"),
         options.get("case", "auto"),
+        phrases=options.get("phrases", False),
         truncate=options.get("truncate", False),
         dtype=options.get("dtype", "float32"),
         share=parse_share(options.get("share")),

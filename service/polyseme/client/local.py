@@ -155,17 +155,25 @@ class LocalModel:
         *,
         neighbors: int = 5,
         case: Case = "auto",
+        phrases: bool = False,
         share: float | None = None,
     ) -> Comparison:
         """Compare occurrences of words: `[(text, word), …]`.
 
-        `share` has the same meaning as in `encode`, and also applies to the contextual neighbors.
+        `phrases` and `share` have the same meaning as in `encode`; `share` also applies to the
+        contextual neighbors.
         Raises PolysemeError.
         """
         given = parse_occurrences(occurrences)
         with SINGLE_THREAD:
             found = compare(
-                self.model, given, neighbors, case, self._limits, share=parse_share(share)
+                self.model,
+                given,
+                neighbors,
+                case,
+                self._limits,
+                share=parse_share(share),
+                phrases=phrases,
             )
         return read_comparison(comparison_document(self.name, found))
 
@@ -176,6 +184,7 @@ class LocalModel:
         *,
         forms: Sequence[str] = (),
         case: Matching = "any",
+        phrases: bool = False,
         senses: int | None = None,
         keywords: int = 8,
         neighbors: int = 5,
@@ -196,6 +205,7 @@ class LocalModel:
                 options,
                 forms=require_list(forms),
                 matching=case,
+                phrases=phrases,
                 limits=self._limits,
             )
         return read_senses(inventory_document(self.name, found))

@@ -234,6 +234,7 @@ class Exchanges:
             "layers": layers if isinstance(layers, str) else list(layers),
             "heads": "mean" if options.mean_heads else "all",
             "case": options.case,
+            "phrases": options.phrases,
             "truncate": options.truncate,
             "dtype": options.dtype,
             **({} if options.oov is None else {"oov": options.oov}),
@@ -261,6 +262,8 @@ class Exchanges:
         given: Sequence[Occurrence | tuple[str, str]],
         neighbors: int,
         case: Case,
+        *,
+        phrases: bool = False,
         share: float | None = None,
     ) -> Exchange[Comparison]:
         """Compare occurrences of words."""
@@ -271,6 +274,7 @@ class Exchanges:
                 fields.pop("nth")
             occurrences.append(fields)
         body = {"occurrences": occurrences, "neighbors": neighbors, "case": case}
+        body |= {"phrases": phrases}
         body |= {} if share is None else {"share": parse_share(share)}
         document = yield from self._post("/v1/compare", body)
         with _reading():
@@ -284,6 +288,8 @@ class Exchanges:
         case: Matching,
         senses: int | None,
         counts: SenseCounts,
+        *,
+        phrases: bool = False,
     ) -> Exchange[Senses]:
         """Find the senses of a word."""
         body = {
@@ -291,6 +297,7 @@ class Exchanges:
             "texts": list(require_list(texts)),
             "forms": list(require_list(forms)),
             "case": case,
+            "phrases": phrases,
             "senses": "auto" if senses is None else senses,
             **counts._asdict(),
         }

@@ -109,6 +109,7 @@ def compare(
     timings: Timings | None = None,
     *,
     share: float | None = None,
+    phrases: bool = False,
     with_map: bool = False,
 ) -> ComparisonResult:
     """Compare occurrences of words; raise InvalidError if one is not found.
@@ -119,7 +120,7 @@ def compare(
     timings = timings or Timings()
     start = timings.now()
     texts = [occurrence.text for occurrence in occurrences]
-    options = EncodeOptions(case=case, share=share)
+    options = EncodeOptions(case=case, share=share, phrases=phrases)
     sentences = tokenize(model, texts, options, limits or Limits())
     places = [
         find_token(sentence.tokens, occurrence, number)
@@ -148,9 +149,10 @@ def compare(
 def find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: int) -> int:
     """Return the index of the token of an occurrence; raise InvalidError if there is none."""
     if occurrence.word is not None:
-        found = [i for i, t in enumerate(tokens) if t.text == occurrence.word]
+        texts = [spaced(token) for token in tokens]
+        found = [i for i, text in enumerate(texts) if text == occurrence.word]
         folded = occurrence.word.casefold()
-        found = found or [i for i, t in enumerate(tokens) if t.text.casefold() == folded]
+        found = found or [i for i, text in enumerate(texts) if text.casefold() == folded]
         if occurrence.nth < len(found):
             return found[occurrence.nth]
         field, message = "word", "the text does not contain this word as a token"
@@ -163,6 +165,11 @@ def find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: 
         message = f"the span must cover exactly one token; it covers {len(covered)}"
         raise InvalidError([FieldError(f"/occurrences/{number}/start", message)])
     return covered[0]
+
+
+def spaced(token: ResolvedToken) -> str:
+    """Return the text of a token; the words of a phrase are separated by one space."""
+    return " ".join(token.text.split())
 
 
 def _encode(model: Model, sentence: Tokenized, place: int, share: float | None) -> _Vectors:

@@ -1,5 +1,7 @@
 """The registry of a service's models, which are loaded at their first use."""
 
+import logging
+import math
 import re
 import stat
 import threading
@@ -14,12 +16,15 @@ from polyseme.models.manifest import MANIFEST, NAME_PATTERN, FileName, Manifest
 from polyseme.models.model import Model
 from polyseme.models.reader import read_manifest, read_model, require_agreement
 
+_log = logging.getLogger("polyseme")
 _PACKAGE = Path(__file__).parent.parent
 _RETRIES, _PAUSE = 5, 0.05
 """Number of attempts to find a missing folder, and the seconds after each.
 
 A writer replaces a folder with two renames; in between, the folder is missing."""
 _MAX_READS = 5
+_LOOK_SECONDS = 2.0
+"""Seconds between two looks of a registry that follows its directories."""
 
 
 def bundled_models() -> Path:
@@ -43,8 +48,10 @@ class ModelStatus(NamedTuple):
 class Registry:
     """The models of some directories by name, each loaded at its first use.
 
-    `refresh` reloads changed models. Threads may share a registry: a request does not wait while
-    another model is loaded, or while its own model is reloaded.
+    `refresh` finds new, changed and removed models. With `follow`, the registry finds them itself:
+    an unknown name makes it look at the directories, and so does the first use of a model after
+    `_LOOK_SECONDS`. Threads may share a registry: a request does not wait while another model is
+    loaded, or while its own model is reloaded.
     """
 
     def __init__(
@@ -54,11 +61,14 @@ class Registry:
         *,
         verify: bool = True,
         preload: bool = False,
+        follow: bool = False,
     ) -> None:
         self.default = default
         self._directories = tuple(directories)
-        self._verify, self._preload = verify, preload
+        self._verify, self._preload, self._follow = verify, preload, follow
         self._refreshing = threading.Lock()
+        self._next_look = time.monotonic() + _LOOK_SECONDS if follow else math.inf
+        self._seen = self._versions()
         self._handles: Mapping[str, ModelHandle] = {
             name: ModelHandle(folder, verify=verify)
             for name, folder in find_models(self._directories).items()
@@ -66,11 +76,17 @@ class Registry:
 
     @classmethod
     def of(
-        cls, models_dir: Path | None, default: str, *, verify: bool = True, preload: bool = False
+        cls,
+        models_dir: Path | None,
+        default: str,
+        *,
+        verify: bool = True,
+        preload: bool = False,
+        follow: bool = False,
     ) -> "Registry":
         """Return a registry of the bundled models and of `models_dir`, which takes precedence."""
         directories = [bundled_models(), *([models_dir] if models_dir else [])]
-        return cls(directories, default, verify=verify, preload=preload)
+        return cls(directories, default, verify=verify, preload=preload, follow=follow)
 
     @property
     def names(self) -> list[str]:
@@ -108,8 +124,47 @@ class Registry:
     def load(self) -> None:
         """Load the default model, or every model with `preload`; skip broken ones."""
         for name in self.names if self._preload else [self.default]:
-            with suppress(ModelFolderError, UnknownModelError):
-                self.model(name)
+            if handle := self._handles.get(name):
+                with suppress(ModelFolderError):
+                    handle.model()
+
+    def look(self) -> bool:
+        """Refresh if a folder has changed since the last look; return whether one has.
+
+        Does nothing in a registry that does not follow its directories, or if a directory cannot
+        be read.
+        """
+        if not self._follow:
+            return False
+        with self._refreshing:
+            before, now = self._seen, self._seen
+            try:
+                now = self._versions()
+                if now != before:
+                    self._refresh(now)
+            except ModelFolderError:  # a directory cannot be read
+                return False
+            finally:
+                self._next_look = time.monotonic() + _LOOK_SECONDS
+        changed = sorted(n for n in now.keys() | before.keys() if now.get(n) != before.get(n))
+        if changed:
+            _log.info("polyseme: changed models: %s", ", ".join(changed))
+        for name in changed:
+            handle = self._handles.get(name)
+            if handle and (problem := handle.status().problem):
+                _log.warning("polyseme: %s: %s", name, problem)
+        return bool(changed)
+
+    def _look_later(self) -> None:
+        """Look in a thread, because files may be slow and a changed model takes time to read."""
+        self._next_look = math.inf  # until the thread has looked
+        threading.Thread(target=self.look, name="polyseme-models", daemon=True).start()
+
+    def _versions(self) -> "Versions":
+        """Return the version of each model folder. Bundled models do not change."""
+        bundled = bundled_models()
+        folders = find_models(one for one in self._directories if one != bundled)
+        return {name: (folder, _folder_version(folder)) for name, folder in folders.items()}
 
     def refresh(self) -> None:
         """Find models that were added, changed, repaired or removed.
@@ -118,15 +173,19 @@ class Registry:
         directory cannot be read; the registry is then unchanged.
         """
         with self._refreshing:
-            folders = self._find_models()
-            handles = {
-                name: self._handles.get(name) or ModelHandle(folder, verify=self._verify)
-                for name, folder in folders.items()
-            }
-            self._handles = handles
-            for name, folder in folders.items():
-                handles[name].refresh(folder)
-            self.load()
+            self._refresh(self._versions())
+
+    def _refresh(self, seen: "Versions") -> None:
+        folders = self._find_models()
+        handles = {
+            name: self._handles.get(name) or ModelHandle(folder, verify=self._verify)
+            for name, folder in folders.items()
+        }
+        self._handles = handles
+        for name, folder in folders.items():
+            handles[name].refresh(folder)
+        self.load()
+        self._seen = seen  # the next look finds what has changed since
 
     def _find_models(self) -> dict[str, Path]:
         """Return the folders by name; retry while a folder is missing, which may be temporary."""
@@ -139,7 +198,12 @@ class Registry:
         return folders
 
     def _handle(self, name: str) -> "ModelHandle":
+        if time.monotonic() >= self._next_look:
+            self._look_later()
         handle = self._handles.get(name)
+        if handle is None:
+            self.look()
+            handle = self._handles.get(name)
         if handle is None:
             raise UnknownModelError
         return handle
@@ -176,6 +240,10 @@ class FileVersion(NamedTuple):
 
 FolderVersion: TypeAlias = Mapping[str, FileVersion | None]
 """The version of each possible file of a model, None for a missing one."""
+
+
+Versions: TypeAlias = Mapping[str, tuple[Path, FolderVersion]]
+"""The folder of each model, and its version."""
 
 
 class LoadedModel(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.encoding.compare import READING_SHARE, Occurrence, find_token
+from polyseme.encoding.compare import READING_SHARE, Occurrence, find_token, spaced
 from polyseme.encoding.encode import Timings, TokenCounts, Tokenized, tokenize
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import EncodeOptions, Limits
@@ -101,6 +101,7 @@ def find_senses(
     *,
     forms: Sequence[str] = (),
     matching: Matching = "any",
+    phrases: bool = False,
     limits: Limits | None = None,
     timings: Timings | None = None,
 ) -> SenseInventory:
@@ -110,7 +111,7 @@ def find_senses(
     """
     timings = timings or Timings()
     start = timings.now()
-    sentences = tokenize(model, texts, EncodeOptions(), limits or Limits())
+    sentences = tokenize(model, texts, EncodeOptions(phrases=phrases), limits or Limits())
     timings.add("tokens", start)
     places = [word_places(sentence.tokens, (word, *forms), matching) for sentence in sentences]
     if not any(places):
@@ -127,8 +128,8 @@ def word_places(
     wanted = set(forms) if matching == "exact" else {form.casefold() for form in forms}
     return [
         place
-        for place, token in enumerate(tokens)
-        if (token.text if matching == "exact" else token.text.casefold()) in wanted
+        for place, text in enumerate(map(spaced, tokens))
+        if (text if matching == "exact" else text.casefold()) in wanted
     ]
 
 
@@ -137,6 +138,7 @@ def senses_of_occurrences(
     occurrences: Sequence[Occurrence],
     options: SenseOptions | None = None,
     *,
+    phrases: bool = False,
     limits: Limits | None = None,
     timings: Timings | None = None,
 ) -> SenseInventory:
@@ -144,7 +146,7 @@ def senses_of_occurrences(
     timings = timings or Timings()
     start = timings.now()
     texts = [one.text for one in occurrences]
-    sentences = tokenize(model, texts, EncodeOptions(), limits or Limits())
+    sentences = tokenize(model, texts, EncodeOptions(phrases=phrases), limits or Limits())
     places = [
         [find_token(sentence.tokens, one, number)]
         for number, (sentence, one) in enumerate(zip(sentences, occurrences, strict=True))
