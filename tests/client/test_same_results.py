@@ -27,6 +27,7 @@ OPTIONS = [
     {"oov": "subword"},
     {"case": "exact"},
     {"case": "lower"},
+    {"phrases": True},
     {"dtype": "float16"},
     {"include": ["features"]},
     {"share": 1.5, "include": ["contextual"]},
@@ -85,6 +86,8 @@ def test_options_have_their_documented_effect(remote):
     assert whole.static[1].tolist() == [2, 0, 0, 0, 1]  # composed of its trigrams (tests/tiny.py)
     assert ask(oov="zero").static[1].tolist() == [0] * 5
     assert [token.key for token in ask(case="lower").tokens] == ["apple", None, "apple"]
+    (phrase,) = remote.encode(["river bank"], phrases=True)
+    assert [(token.text, token.key) for token in phrase.tokens] == [("river bank", "river_bank")]
     assert ask(dtype="float16").static.dtype == np.float16
     with pytest.raises(UnknownWordError):
         ask(oov="error")
@@ -129,6 +132,18 @@ def test_a_share_of_a_comparison_is_the_same_everywhere(local, remote, url):
     pairs = [("river bank", "bank"), ("money bank", "bank")]
     found = [everywhere(local, remote, url, "compare", pairs, share=s) for s in (0, 4)]
     assert found[0].contextual_similarity[0, 1] != found[1].contextual_similarity[0, 1]
+
+
+def test_phrases_are_compared_and_clustered_in_the_same_way(local, remote, url):
+    pairs = [("a river bank", "river bank"), ("River  bank money", "River bank")]
+    found = everywhere(local, remote, url, "compare", pairs, phrases=True)
+    assert [one.token.key for one in found.occurrences] == ["river_bank"] * 2
+    texts = [text for text, _ in pairs]
+    senses = everywhere(local, remote, url, "senses", "river bank", texts, phrases=True)
+    assert [(one.start, one.end) for one in senses.occurrences] == [(2, 12), (0, 11)]
+    for encoder in (local, remote):
+        with pytest.raises(InvalidError):
+            encoder.compare(pairs)
 
 
 def test_the_poolings_are_not_the_same(remote):

@@ -240,7 +240,7 @@ def models() -> Response:
     """Return all models."""
     negotiate_media_type(JSON)
     service = current_service()
-    service.models.look()
+    service.models.refresh_if_changed()
     data = [model_document(service, name, one) for name, one in service.models.states().items()]
     return json_response({"object": "list", "data": data})
 

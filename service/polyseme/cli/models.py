@@ -110,7 +110,7 @@ def remove(name: str, yes: bool, registry: Registry, settings: Settings) -> None
 def rename(old: str, new: str, registry: Registry, settings: Settings) -> None:
     """Rename the model OLD to NEW. A running service finds it within seconds."""
     folder = _own_folder(registry, old, "renamed")
-    check_name(new)
+    check_name(new, hint="")
     if new in registry.names:
         raise CommandError(f"A model {new} already exists; `polyseme models remove` removes it.")
     rename_model(folder, new)

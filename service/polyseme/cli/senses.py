@@ -139,7 +139,7 @@ class _Source:
         self.files = [file for path in paths for file in find_files(path)]
         self.column, self.forms = column, forms
         self.matching: Matching = "exact" if exact else "any"
-        spelled = "|".join(re.escape(one) for one in sorted(set(forms)))
+        spelled = "|".join(r"\s+".join(map(re.escape, one.split())) for one in sorted(set(forms)))
         flags = 0 if exact else re.IGNORECASE
         self.pattern = re.compile(rf"(?<!\w)(?:{spelled})(?!\w)", flags)
 

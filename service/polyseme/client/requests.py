@@ -234,11 +234,11 @@ class Exchanges:
             "layers": layers if isinstance(layers, str) else list(layers),
             "heads": "mean" if options.mean_heads else "all",
             "case": options.case,
-            "phrases": options.phrases,
             "truncate": options.truncate,
             "dtype": options.dtype,
             **({} if options.oov is None else {"oov": options.oov}),
             **({} if options.share is None else {"share": options.share}),
+            **_phrases(options.phrases),
         }
         sentences: list[Sentence] = []
         for part, content in (yield from self._send_batch(batch, "/v1/encode", NPZ, fields)):
@@ -274,8 +274,7 @@ class Exchanges:
                 fields.pop("nth")
             occurrences.append(fields)
         body = {"occurrences": occurrences, "neighbors": neighbors, "case": case}
-        body |= {"phrases": phrases}
-        body |= {} if share is None else {"share": parse_share(share)}
+        body |= _phrases(phrases) | ({} if share is None else {"share": parse_share(share)})
         document = yield from self._post("/v1/compare", body)
         with _reading():
             return read_comparison(document)
@@ -297,9 +296,9 @@ class Exchanges:
             "texts": list(require_list(texts)),
             "forms": list(require_list(forms)),
             "case": case,
-            "phrases": phrases,
             "senses": "auto" if senses is None else senses,
             **counts._asdict(),
+            **_phrases(phrases),
         }
         document = yield from self._post("/v1/senses", body)
         with _reading():
@@ -373,6 +372,11 @@ class Exchanges:
         except orjson.JSONEncodeError:
             error = FieldError("", "a value is not valid Unicode, or JSON does not have its type")
         raise InvalidError([error])
+
+
+def _phrases(phrases: bool) -> dict[str, Any]:
+    """Return the field of a request, none by default: earlier services do not have it."""
+    return {"phrases": phrases} if phrases else {}
 
 
 @contextmanager

@@ -23,8 +23,9 @@ _RETRIES, _PAUSE = 5, 0.05
 
 A writer replaces a folder with two renames; in between, the folder is missing."""
 _MAX_READS = 5
-_LOOK_SECONDS = 2.0
-"""Seconds between two looks of a registry that follows its directories."""
+_CHECK_SECONDS = 2.0
+"""Seconds between two checks of a registry that follows its directories."""
+_THREAD = "polyseme-models"
 
 
 def bundled_models() -> Path:
@@ -49,8 +50,8 @@ class Registry:
     """The models of some directories by name, each loaded at its first use.
 
     `refresh` finds new, changed and removed models. With `follow`, the registry finds them itself:
-    an unknown name makes it look at the directories, and so does the first use of a model after
-    `_LOOK_SECONDS`. Threads may share a registry: a request does not wait while another model is
+    it checks the directories for each unknown name, and at the first use of a model after
+    `_CHECK_SECONDS`. Threads may share a registry: a request does not wait while another model is
     loaded, or while its own model is reloaded.
     """
 
@@ -67,7 +68,7 @@ class Registry:
         self._directories = tuple(directories)
         self._verify, self._preload, self._follow = verify, preload, follow
         self._refreshing = threading.Lock()
-        self._next_look = time.monotonic() + _LOOK_SECONDS if follow else math.inf
+        self._next_check = time.monotonic() + _CHECK_SECONDS if follow else math.inf
         self._seen = self._versions()
         self._handles: Mapping[str, ModelHandle] = {
             name: ModelHandle(folder, verify=verify)
@@ -128,37 +129,37 @@ class Registry:
                 with suppress(ModelFolderError):
                     handle.model()
 
-    def look(self) -> bool:
-        """Refresh if a folder has changed since the last look; return whether one has.
+    def refresh_if_changed(self) -> bool:
+        """Refresh if a folder has changed since the last refresh; return whether one has.
 
         Does nothing in a registry that does not follow its directories, or if a directory cannot
         be read.
         """
         if not self._follow:
             return False
-        with self._refreshing:
-            before, now = self._seen, self._seen
-            try:
-                now = self._versions()
-                if now != before:
-                    self._refresh(now)
-            except ModelFolderError:  # a directory cannot be read
-                return False
-            finally:
-                self._next_look = time.monotonic() + _LOOK_SECONDS
+        try:
+            with self._refreshing:
+                before, now = self._seen, self._versions()
+                if now == before:
+                    return False
+                self._refresh(now)
+        except ModelFolderError:  # a directory cannot be read
+            return False
         changed = sorted(n for n in now.keys() | before.keys() if now.get(n) != before.get(n))
-        if changed:
-            _log.info("polyseme: changed models: %s", ", ".join(changed))
+        _log.info("polyseme: changed models: %s", ", ".join(changed))
         for name in changed:
             handle = self._handles.get(name)
             if handle and (problem := handle.status().problem):
                 _log.warning("polyseme: %s: %s", name, problem)
-        return bool(changed)
+        return True
 
-    def _look_later(self) -> None:
-        """Look in a thread, because files may be slow and a changed model takes time to read."""
-        self._next_look = math.inf  # until the thread has looked
-        threading.Thread(target=self.look, name="polyseme-models", daemon=True).start()
+    def _check_in_thread(self) -> None:
+        """Check in a thread, because a file system may be slow and a changed model takes time."""
+        self._next_check = time.monotonic() + _CHECK_SECONDS
+        if not self._refreshing.locked():
+            check = threading.Thread(target=self.refresh_if_changed, name=_THREAD, daemon=True)
+            with suppress(RuntimeError):  # the process may not start another thread
+                check.start()
 
     def _versions(self) -> "Versions":
         """Return the version of each model folder. Bundled models do not change."""
@@ -185,7 +186,7 @@ class Registry:
         for name, folder in folders.items():
             handles[name].refresh(folder)
         self.load()
-        self._seen = seen  # the next look finds what has changed since
+        self._seen = seen  # the next check finds what has changed since
 
     def _find_models(self) -> dict[str, Path]:
         """Return the folders by name; retry while a folder is missing, which may be temporary."""
@@ -198,11 +199,11 @@ class Registry:
         return folders
 
     def _handle(self, name: str) -> "ModelHandle":
-        if time.monotonic() >= self._next_look:
-            self._look_later()
+        if time.monotonic() >= self._next_check:
+            self._check_in_thread()
         handle = self._handles.get(name)
         if handle is None:
-            self.look()
+            self.refresh_if_changed()
             handle = self._handles.get(name)
         if handle is None:
             raise UnknownModelError

@@ -110,7 +110,7 @@ def pre_fork(server: Any, _worker: Any) -> None:
 
     Termination signals are blocked until the worker can handle them, so that none is lost.
     """
-    if _service(server).models.look():
+    if _service(server).models.refresh_if_changed():
         _freeze_memory()
     signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINATION)
 
