@@ -127,10 +127,17 @@ def test_models_change_in_every_worker_by_themselves_and_on_a_reload(tmp_path) -
             mapped = [line for line in lines if str(place) in line]
             assert not [line for line in mapped if line.endswith("(deleted)")]
             assert sum(line.endswith("/vectors.npy") for line in mapped) == 3
+        # An idle service finds a change too.
+        logged = service.log.read_text().count('"polyseme: changed models: two"')
+        write_version(place / "two", 5)
+        until(
+            lambda: service.log.read_text().count('"polyseme: changed models: two"'), logged + 2
+        )
+        assert versions("two") == [5, 5]
         # A worker that replaces a dead one has the newest models from its first request.
         os.kill(workers[0], signal.SIGKILL)
         service.wait_for_workers(2, but={workers[0]})
-        assert versions("two") + versions("three") == [2, 2, None, None]
+        assert versions("two") + versions("three") == [5, 5, None, None]
         # A damaged model is reported and the loaded one answers.
         write_version(place / "one", 2)
         service.reload()

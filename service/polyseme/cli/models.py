@@ -91,7 +91,7 @@ def verify(names: tuple[str, ...], registry: Registry, settings: Settings) -> No
 def remove(name: str, yes: bool, registry: Registry, settings: Settings) -> None:
     """Remove a model and its files.
 
-    A running service finds it within seconds: requests in progress finish, later ones get a 404.
+    A running service notices it within seconds: requests in progress finish, later ones get a 404.
     """
     folder = _own_folder(registry, name, "removed")
     if not yes:
@@ -108,7 +108,7 @@ def remove(name: str, yes: bool, registry: Registry, settings: Settings) -> None
 @click.argument("new")
 @with_registry
 def rename(old: str, new: str, registry: Registry, settings: Settings) -> None:
-    """Rename the model OLD to NEW. A running service finds it within seconds."""
+    """Rename the model OLD to NEW. A running service notices it within seconds."""
     folder = _own_folder(registry, old, "renamed")
     check_name(new, hint="")
     if new in registry.names:

@@ -50,9 +50,9 @@ class Registry:
     """The models of some directories by name, each loaded at its first use.
 
     `refresh` finds new, changed and removed models. With `follow`, the registry finds them itself:
-    it checks the directories for each unknown name, and at the first use of a model after
-    `_CHECK_SECONDS`. Threads may share a registry: a request does not wait while another model is
-    loaded, or while its own model is reloaded.
+    it checks the directories for each unknown name, and every `_CHECK_SECONDS` while models are
+    used or `check` is called. Threads may share a registry: a request does not wait while another
+    model is loaded, or while its own model is reloaded.
     """
 
     def __init__(
@@ -153,13 +153,17 @@ class Registry:
                 _log.warning("polyseme: %s: %s", name, problem)
         return True
 
-    def _check_in_thread(self) -> None:
-        """Check in a thread, because a file system may be slow and a changed model takes time."""
-        self._next_check = time.monotonic() + _CHECK_SECONDS
-        if not self._refreshing.locked():
-            check = threading.Thread(target=self.refresh_if_changed, name=_THREAD, daemon=True)
-            with suppress(RuntimeError):  # the process may not start another thread
-                check.start()
+    def check(self) -> None:
+        """Call `refresh_if_changed` in a thread if the last call was `_CHECK_SECONDS` ago.
+
+        The caller does not wait, because a file system may be slow and reading a model takes time.
+        """
+        if time.monotonic() >= self._next_check:
+            self._next_check = time.monotonic() + _CHECK_SECONDS
+            if not self._refreshing.locked():
+                thread = threading.Thread(target=self.refresh_if_changed, name=_THREAD, daemon=True)
+                with suppress(RuntimeError):  # the process may not start another thread
+                    thread.start()
 
     def _versions(self) -> "Versions":
         """Return the version of each model folder. Bundled models do not change."""
@@ -199,8 +203,7 @@ class Registry:
         return folders
 
     def _handle(self, name: str) -> "ModelHandle":
-        if time.monotonic() >= self._next_check:
-            self._check_in_thread()
+        self.check()
         handle = self._handles.get(name)
         if handle is None:
             self.refresh_if_changed()
