@@ -43,12 +43,33 @@ class RowLookup(Protocol):
         """Return the row of a word exactly as spelled, None if it is not in the vocabulary."""
 
 
-# Every repetition that could be retried from each character is bounded, so matching takes linear
-# time even for hostile text, such as a megabyte of `a+a+a+…`.
+# Every repetition that could be retried from each character is bounded or possessive, so matching
+# takes linear time even for hostile text, such as a megabyte of `a+a+a+…`.
+_UNSPLIT = r"""
+      (?P<address>
+          (?: (?: https? | ftp ):// | www\. )                           # a web address
+          [^\s\x1c-\x1f<>"]* [^\s\x1c-\x1f<>"'’”.,;:!?…)\]}]
+        | [\w.+-]{1,64} @ [\w-]{1,63} (?: \. [\w-]{1,63} ){1,8}         # a mail address
+      )
+    | (?<! [\w&] ) [@\#]                                                # @handle  #hashtag
+      (?P<name> (?= [\p{N}_]*+ \p{L} ) [\p{L}\p{N}\p{M}_\u200c\u200d]++ )
+    | (?P<unit> \p{Sc} ) \p{Nd}{1,20}+ (?: [.,] \p{Nd}{1,20}+ ){0,8}+   # $5  €1.5bn
+      (?: [kmbt] | [bmt]n )? (?! \w )
+    | \p{Nd}{1,20}+ (?: [.,] \p{Nd}{1,20}+ ){0,8}+                      # 20%  5kg  3.5GHz
+      (?P<unit>
+          [%‰] | \p{Sc} | ° | [kcdmµμn]m | ft | yd | mi | [kmµμ]g | lbs? | oz | [cdm]l | gal
+        | [mµμn]s | secs? | mins? | hrs? | yrs? | [ap]m | mph | kmh | kph | rpm | fps | bpm
+        | [kmgt]?hz | bit | [kmgtp]i?b | [kmg]bps | [kmgt]?wh | [kmgt]w | [km]?j | k?cal | hp
+        | [mk]v | m?ah | [kmgt]?ev | [khm]?pa | psi | db | px | dpi | ppi | [bmt]n
+        | (?-i: [mglLVWhkKMB] )
+      )
+      (?: [²³] | / [hs] | (?<= ° ) [CF] )? (?! \w )
+    | \p{Nd}{1,2} (?: : \p{Nd}{2} ){1,2} (?P<unit> [ap]m )? (?! [.,:]? \w )  # 10:30
+"""
+"""Words that are not split, although the vocabulary may lack them."""
 _WORD = regex.compile(
-    r"""
-      (?: https?:// | www\. ) [^\s\x1c-\x1f<>"]* [^\s\x1c-\x1f<>"'’”.,;:!?…)\]}]  # a web address
-    | [\w.+-]{1,64} @ [\w-]{1,63} (?: \. [\w-]{1,63} ){1,8}             # a mail address
+    _UNSPLIT
+    + r"""
     | (?: \p{L}\p{M}* \. ){2,16}                                        # U.S.  e.g.
     | ['’] (?: s | re | ve | ll | d | m ) (?! [\w'’] )                  # a separate 's
     | [\p{L}\p{N}] [\p{L}\p{N}\p{M}_\u200c\u200d]*                      # a word,
@@ -61,6 +82,7 @@ _WORD = regex.compile(
     """,
     regex.VERBOSE | regex.IGNORECASE,
 )
+_UNSPLIT_WORD = regex.compile(_UNSPLIT, regex.VERBOSE | regex.IGNORECASE)
 # Penn Treebank contractions: `n't` is split before the n, the others before the apostrophe.
 _CONTRACTION = regex.compile(r"(?<=\w)(?:n['’]t|['’](?:s|re|ve|ll|d|m))$", regex.IGNORECASE)
 _JOINT = regex.compile(r"['’‘.·&_‐‑,:-]|(?<=\p{N})(?=\p{L})|(?<=\p{L})(?=\p{N})")
@@ -70,8 +92,9 @@ _SHORT_RUN = regex.compile(r"(\S)\1{1,2}")
 def words(text: str) -> Iterator[Span]:
     """Yield (start, end) of each word, in code points; only white space is between them.
 
-    Contractions, hyphenated words, numbers, abbreviations, web addresses and emoji with their
-    modifiers are one word each; `tokenize` splits those that are not in the vocabulary.
+    Contractions, hyphenated words, numbers, abbreviations and emoji with their modifiers are one
+    word each; `tokenize` splits those that are not in the vocabulary. Web and mail addresses,
+    handles, hashtags, times, and numbers with a unit are one word each and are never split.
     """
     for match in _WORD.finditer(text):
         yield match.span()
@@ -141,7 +164,12 @@ def resolve_all(
     composes: CanCompose = no_subwords,
 ) -> list[ResolvedToken]:
     """Return one token for each word of a pretokenized sentence, without splitting."""
-    return [_compose(resolve(text, vocabulary, case), case, composes) for text in texts]
+    return [
+        token
+        if token.row is not None
+        else _resolve_unsplit(token, vocabulary, case, composes) or _compose(token, case, composes)
+        for token in (resolve(text, vocabulary, case) for text in texts)
+    ]
 
 
 def tokenize(
@@ -174,10 +202,12 @@ def _split_or_compose(
 ) -> list[ResolvedToken]:
     """Return the tokens of a word that is not in the vocabulary.
 
-    The first possible result is returned: the coarsest split whose pieces are all known; the
-    unsplit word, composed from its subwords; the finest split, if a piece with a letter or digit is
-    known; the unsplit word as an unknown token.
+    The first possible result is returned: the token of a word that is never split; the coarsest
+    split whose pieces are all known; the unsplit word, composed from its subwords; the finest
+    split, if a piece with a letter or digit is known; the unsplit word as an unknown token.
     """
+    if unsplit := _resolve_unsplit(whole, vocabulary, case, composes):
+        return [unsplit]
     tokens, offset = [whole], whole.start or 0
     for split in splits(whole.text):
         tokens = [
@@ -189,6 +219,24 @@ def _split_or_compose(
     if composed is whole and any(t.row is not None and t.text[0].isalnum() for t in tokens):
         return [_compose(token, case, composes) for token in tokens]
     return [composed]
+
+
+def _resolve_unsplit(
+    token: ResolvedToken, vocabulary: RowLookup, case: Case, composes: CanCompose
+) -> ResolvedToken | None:
+    """Return the token of an unknown word that is never split, None for other words.
+
+    A handle or hashtag has the entry of its name, a number with a unit that of the unit. An address
+    stays unknown: the n-grams of two addresses agree whatever the pages are about.
+    """
+    match = _UNSPLIT_WORD.fullmatch(token.text)
+    if match is None or match["address"]:
+        return match and token
+    part = match["name"] or match["unit"]
+    if part is None:
+        return _compose(token, case, composes)
+    found = _compose(resolve(part, vocabulary, case), case, composes)
+    return found._replace(text=token.text, start=token.start, end=token.end)
 
 
 def _compose(token: ResolvedToken, case: Case, composes: CanCompose) -> ResolvedToken:
@@ -211,6 +259,8 @@ class Tokenizer:
     """Maximum cached chunks for each `case`: about 3 MB, or 25 MB if each character is a token."""
     MAX_CACHED_LENGTH = 16
     """Maximum characters of a cached chunk; longer ones are rare."""
+    PHRASE_WORDS = 4
+    """Maximum words of a phrase."""
 
     def __init__(self, vocabulary: RowLookup, composes: CanCompose = no_subwords) -> None:
         self._vocabulary, self._composes = vocabulary, composes
@@ -262,6 +312,41 @@ class Tokenizer:
                     cache[word] = token
             found.append(token)
         return found
+
+    def join(
+        self, tokens: list[ResolvedToken], case: Case = "auto", text: str | None = None
+    ) -> list[ResolvedToken]:
+        """Join consecutive words whose phrase is in the vocabulary, the longest first.
+
+        A phrase has up to `PHRASE_WORDS` words, joined by `_` or else by `-`, such as `New_York`.
+        `text` is that of the tokens; None for those of a pretokenized sentence.
+        """
+        joined: list[ResolvedToken] = []
+        place = 0
+        while place < len(tokens):
+            for length in range(min(self.PHRASE_WORDS, len(tokens) - place), 1, -1):
+                phrase = self._phrase(tokens[place : place + length], case, text)
+                if phrase:
+                    break
+            else:
+                phrase, length = tokens[place], 1
+            joined.append(phrase)
+            place += length
+        return joined
+
+    def _phrase(
+        self, tokens: list[ResolvedToken], case: Case, text: str | None
+    ) -> ResolvedToken | None:
+        """Return the token of a phrase, None if it is not in the vocabulary."""
+        words = [token.text for token in tokens]
+        if all(word[:1].isalnum() and word[-1:].isalnum() for word in words):
+            start, end = tokens[0].start, tokens[-1].end
+            whole = " ".join(words) if text is None else text[start:end]
+            for joint in "_-":
+                found = resolve(joint.join(words), self._vocabulary, case)
+                if found.row is not None:
+                    return found._replace(text=whole, start=start, end=end)
+        return None
 
     def _tokenize_chunk(self, chunk: str, case: Case, most: int | None) -> Iterable[ResolvedToken]:
         """Return the tokens of a chunk; a long one is not cached and gives at most `most`."""

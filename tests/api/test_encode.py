@@ -379,6 +379,43 @@ def test_a_share_in_the_query_string(client: httpx.Client) -> None:
     assert lines[0] == expected["results"][0]["contextual"] != lines[1]
 
 
+def test_phrases_of_the_vocabulary_are_one_token_if_asked_for(client: httpx.Client) -> None:
+    text = "A well known high-speed train"
+    (whole,) = encode(client, input=text, phrases=True)["results"]
+    assert whole["tokens"][1] == {
+        "text": "well known",
+        "start": 2,
+        "end": 12,
+        "key": "well-known",
+        "resolution": "exact",
+    }
+    assert len(whole["tokens"]) == len(whole["static"]) == 4
+    (words,) = encode(client, input=[text.split()], phrases=True)["results"]
+    assert [token["key"] for token in words["tokens"]] == [t["key"] for t in whole["tokens"]]
+    assert words["contextual"] == whole["contextual"]
+    assert len(encode(client, input=text)["results"][0]["tokens"]) == 5
+    lines = client.post(
+        "/v1/encode?phrases=true",
+        content=json.dumps(text),
+        headers={"Content-Type": "application/x-ndjson"},
+    ).json()
+    assert lines["results"] == [whole]
+
+
+def test_an_address_is_one_token_without_a_vector(client: httpx.Client) -> None:
+    text = "See https://example.org/river?x=1, @bbc: 20% #Apple"
+    (found,) = encode(client, input=text)["results"]
+    assert [(t["text"], t["key"], t["resolution"]) for t in found["tokens"]] == [
+        ("See", "See", "exact"),
+        ("https://example.org/river?x=1", None, "oov"),
+        (",", ",", "exact"),
+        ("@bbc", "BBC", "upper"),
+        (":", ":", "exact"),
+        ("20%", "%", "exact"),
+        ("#Apple", "Apple", "exact"),
+    ]
+
+
 @pytest.mark.parametrize("share", [-0.1, 4.01, "1", True, [1]])
 def test_a_share_out_of_range_is_rejected(client: httpx.Client, share: object) -> None:
     response = client.post("/v1/encode", json={"input": "bank", "share": share})

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from polyseme.api import inference_schemas as replies
 from polyseme.api.responses import ReadyResponse
+from polyseme.settings import BUNDLED
 from tests.api.problem import SECRET, expect_problem
 from tests.api.tensors import KEY, LENGTH, binary_request, packed, post, request, tensors_of
 from tests.observability.samples import numbers, total
@@ -127,6 +128,8 @@ def test_parameters_do_what_the_fields_of_encode_do(guarded):
         assert answer.json()["parameters"]["layers"] == len(layers)
     lower = infer(guarded, ["APPLE"], parameters={"case": "lower"})
     np.testing.assert_array_equal(lower["static"], VECTORS[[0]])
+    phrase = infer(guarded, ["a well known bank"], BUNDLED, parameters={"phrases": True})
+    assert list(phrase["tokens"]) == ["a", "well known", "bank"]
     answer = post(guarded, request(["apple qzxqzx"], parameters={"oov": "error"}))
     document = expect_problem(answer, 422, "unknown_word")
     assert document["errors"][0]["pointer"] == "/inputs/0/data/0"

@@ -56,6 +56,17 @@ def test_a_model_of_this_user_is_mapped_by_the_workers(tmp_path):
     assert found.tobytes() == wanted.tobytes()
 
 
+def test_phrases_of_the_vocabulary_are_one_token(tmp_path):
+    source = write_lines(tmp_path / "in.txt", ["a well known high-speed train"])
+    code, _, said = bulk(source, tmp_path / "out", "--phrases", "--workers", "1")
+    assert code == 0, said
+    assert table_of(tmp_path / "out")["keys"].to_pylist() == [
+        ["a", "well-known", "high-speed", "train"]
+    ]
+    code, _, said = bulk(source, tmp_path / "out", "--workers", "1")
+    assert (code, b"another job's shards" in said) == (1, True)
+
+
 def test_the_number_of_workers_changes_no_byte(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES * 4)
     for number in ("1", "3"):

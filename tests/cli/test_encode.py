@@ -18,7 +18,7 @@ from polyseme.engine.layers import Layer, Residual
 from polyseme.models.reader import read_model
 from tests.cli.conftest import run, run_process
 from tests.encoding.calls import npz_of
-from tests.tiny import LIMITS, SUBWORDS, VECTORS, write_tiny
+from tests.tiny import LIMITS, SUBWORDS, VECTORS, WORDS, write_tiny
 
 TEXTS = ["Bank zebra didn't", "river river money"]
 FAR = np.concatenate([VECTORS[:-1], VECTORS[-1:] * np.float32(1e30)])
@@ -295,6 +295,17 @@ def test_a_share_and_features_are_options(tmp_path):
     result = json.loads(done.stdout)["results"][0]
     features, contextual = (np.array(result[part]) for part in ("features", "contextual"))
     np.testing.assert_allclose(contextual, features[:, 5:] + 2 * features[:, :5], atol=1e-6)
+
+
+def test_phrases_are_an_option(tmp_path):
+    words = ["river_bank", *WORDS[1:]]
+    write_tiny(tmp_path / "tiny", words=words)
+    model = ["--models-dir", tmp_path, "--model", "tiny", "--phrases"]
+    done = run("encode", *model, "river bank")
+    (token,) = json.loads(done.stdout)["results"][0]["tokens"]
+    assert (token["text"], token["key"]) == ("river bank", "river_bank")
+    done = run("compare", *model, "--word", "river bank", "a River bank", "river bank end")
+    assert done.stdout.decode().startswith("0  River bank  (lower, shift ")
 
 
 def test_a_share_of_a_model_without_one_is_an_error(polyseme):

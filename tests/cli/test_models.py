@@ -126,6 +126,88 @@ def test_a_broken_model_ends_in_one_sentence(polyseme, arguments):
     assert line.startswith(("polyseme: vectors.npy", "polyseme: manifest.json, name"))
 
 
+@pytest.fixture
+def own(tmp_path):
+    """A folder of the models `one` and `two`, and of a folder that is no model."""
+    for name in ("one", "two"):
+        write_tiny(tmp_path / name)
+    (tmp_path / "photos").mkdir()
+    return tmp_path
+
+
+def names(place):
+    return sorted(path.name for path in place.iterdir())
+
+
+def test_a_model_is_removed(own):
+    done = run("models", "remove", "one", "--yes", models_dir=own)
+    assert done == (0, b"one: removed\n", b"")
+    assert names(own) == ["photos", "two"]
+
+
+def test_a_link_to_a_model_is_removed_and_the_model_stays(own):
+    (own / "link").symlink_to(own / "two")
+    assert run("models", "remove", "link", "--yes", models_dir=own).returncode == 0
+    assert names(own) == ["one", "photos", "two"]
+    assert read_model(own / "two", verify=True)
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y", ["photos", "two"]), ("n", None)])
+def test_a_terminal_is_asked_before_a_model_is_removed(own, monkeypatch, answer, left):
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
+    before = names(own)
+    done = run("models", "remove", "one", models_dir=own, stdin=f"{answer}\n")
+    assert f"Remove the model one in {own}? [y/N]:" in done.stderr.decode()
+    assert (done.returncode, names(own)) == ((1, before) if left is None else (0, left))
+
+
+def test_a_model_is_renamed_and_its_bytes_stay(own):
+    before = snapshot(own / "one")
+    done = run("models", "rename", "one", "three", models_dir=own)
+    assert done == (0, b"one: renamed to three\n", b"")
+    assert names(own) == ["photos", "three", "two"]
+    assert snapshot(own / "three") == before
+    assert read_model(own / "three").manifest.name == "three"
+
+
+NO_MANIFEST = "has no manifest.json, so it may not be a model; it is not"
+PACKAGED = (
+    f"polyseme: {BUNDLED} is part of the installed package and cannot be {{}}; POLYSEME_MODEL sets"
+    " another default model.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["remove", BUNDLED, "--yes"], 1, PACKAGED.format("removed")),
+        (["rename", BUNDLED, "new"], 1, PACKAGED.format("renamed")),
+        (["remove", "photos", "--yes"], 1, f"The folder photos {NO_MANIFEST} removed."),
+        (["rename", "photos", "new"], 1, f"The folder photos {NO_MANIFEST} renamed."),
+        (["remove", "one"], 2, "Standard input is not a terminal, so --yes is required."),
+        (["rename", "one", "two"], 1, "A model two already exists; `polyseme models remove`"),
+        (["rename", "one", BUNDLED], 1, f"A model {BUNDLED} already exists;"),
+        (["rename", "one", "../three"], 1, "A model's name has at most 64 letters"),
+        (["remove", "../one", "--yes"], 1, "`polyseme models list` lists the models."),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_a_refusal_changes_no_folder(own, arguments, code, message):
+    before = names(own)
+    done = run("models", *arguments, models_dir=own)
+    assert (done.returncode, done.stdout, names(own)) == (code, b"", before)
+    assert message in done.stderr.decode()
+
+
+def test_removing_the_default_model_warns_unless_a_bundled_one_takes_its_place(own):
+    done = run("models", "rename", "one", "new", models_dir=own, POLYSEME_MODEL="one")
+    warning = "polyseme: Warning: one is the default model (POLYSEME_MODEL): set another one.\n"
+    assert (done.returncode, done.stderr.decode()) == (0, warning)
+    write_tiny(own / BUNDLED)
+    done = run("models", "remove", BUNDLED, "--yes", models_dir=own)
+    assert done == (0, f"{BUNDLED}: removed\n".encode(), b"")
+
+
 ESTIMATE = (
     "polyseme: 4 words of dimension 3: about 130 MB of memory to import, 1 MB on disk, shared"
     " by all workers."

@@ -12,11 +12,12 @@ LIMITS = {"max_sentences": 20, "max_tokens": 60, "max_sentence_tokens": 30}
 
 @pytest.fixture(scope="session")
 def models_dir(tmp_path_factory):
-    """A folder whose default model has every optional part."""
+    """A folder whose default model has every optional part, and a phrase."""
     folder = tmp_path_factory.mktemp("models")
     layers = [full_layer(1), full_layer(2, norm="after", residual=Residual("unit", 0.5, 0.25))]
     bias = np.random.default_rng(7).standard_normal(len(WORDS)).astype(np.float32)
-    write_tiny(folder / "tiny", layers=layers, word_bias=bias, subwords=SUBWORDS)
+    words = ["river_bank" if word == "high" else word for word in WORDS]
+    write_tiny(folder / "tiny", words=words, layers=layers, word_bias=bias, subwords=SUBWORDS)
     return folder
 
 

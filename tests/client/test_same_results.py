@@ -27,6 +27,7 @@ OPTIONS = [
     {"oov": "subword"},
     {"case": "exact"},
     {"case": "lower"},
+    {"phrases": True},
     {"dtype": "float16"},
     {"include": ["features"]},
     {"share": 1.5, "include": ["contextual"]},
@@ -85,6 +86,8 @@ def test_options_have_their_documented_effect(remote):
     assert whole.static[1].tolist() == [2, 0, 0, 0, 1]  # composed of its trigrams (tests/tiny.py)
     assert ask(oov="zero").static[1].tolist() == [0] * 5
     assert [token.key for token in ask(case="lower").tokens] == ["apple", None, "apple"]
+    (phrase,) = remote.encode(["river bank"], phrases=True)
+    assert [(token.text, token.key) for token in phrase.tokens] == [("river bank", "river_bank")]
     assert ask(dtype="float16").static.dtype == np.float16
     with pytest.raises(UnknownWordError):
         ask(oov="error")
@@ -139,6 +142,18 @@ def test_the_vector_of_a_word_is_its_row(local, remote, url, kind):
     assert np.array_equal(found, getattr(sentence, kind)[2])
     split = everywhere(local, remote, url, "vector", ["Apple", "n't"], "n't")
     assert np.array_equal(split, local.encode([["Apple", "n't"]])[0].contextual[1])
+
+
+def test_phrases_are_compared_and_clustered_in_the_same_way(local, remote, url):
+    pairs = [("a river bank", "river bank"), ("River  bank money", "River bank")]
+    found = everywhere(local, remote, url, "compare", pairs, phrases=True)
+    assert [one.token.key for one in found.occurrences] == ["river_bank"] * 2
+    texts = [text for text, _ in pairs]
+    senses = everywhere(local, remote, url, "senses", "river bank", texts, phrases=True)
+    assert [(one.start, one.end) for one in senses.occurrences] == [(2, 12), (0, 11)]
+    for encoder in (local, remote):
+        with pytest.raises(InvalidError):
+            encoder.compare(pairs)
 
 
 def test_the_poolings_are_not_the_same(remote):

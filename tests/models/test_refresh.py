@@ -2,6 +2,7 @@
 
 import gc
 import json
+import shutil
 import threading
 import time
 import weakref
@@ -274,3 +275,114 @@ def test_threads_that_refresh_and_ask_at_once_see_whole_models(place, registry):
     for thread in threads:
         thread.join(WAIT)
     assert wrong == []
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The seconds that the registry's clock is ahead."""
+    ahead = [0]
+    real = time.monotonic
+    monkeypatch.setattr(registry_module.time, "monotonic", lambda: real() + ahead[0])
+    return ahead
+
+
+@pytest.fixture
+def following(clock, place):  # noqa: ARG001 - the registry reads the clock when it is made
+    """A registry that follows its directory."""
+    return Registry([place], "one", follow=True)
+
+
+def wait_for_checks():
+    for thread in threading.enumerate():
+        if thread.name == "polyseme-models":
+            thread.join(WAIT)
+
+
+def test_an_unknown_name_makes_the_registry_check_its_folders(place, following, caplog):
+    caplog.set_level("INFO", "polyseme")
+    old = following.model("two")
+    with pytest.raises(UnknownModelError):
+        following.model("three")
+    assert caplog.messages == []
+    write(place / "three", 3)
+    (place / "two").rename(place / "four")
+    assert version_of(following.model("three")) == 3
+    assert version_of(following.model("four")) == 1
+    assert version_of(old) == 1
+    assert following.names == ["four", "one", "three"]
+    with pytest.raises(UnknownModelError):
+        following.model("two")
+    assert caplog.messages == ["polyseme: changed models: four, three, two"]
+
+
+def test_a_known_name_reads_only_the_clock_until_some_seconds_have_passed(
+    place, following, clock, monkeypatch
+):
+    one, two = following.model("one"), following.model("two")
+    write(place / "two", 2)
+    shutil.rmtree(place / "one")
+    with monkeypatch.context() as patch:
+        patch.setattr(registry_module, "find_models", pytest.fail)
+        assert (following.model("one"), following.model("two")) == (one, two)
+    clock[0] = 3
+    following.model("two")  # starts a check, and does not wait for it
+    wait_for_checks()
+    assert version_of(following.model("two")) == 2
+    assert following.names == ["two"]
+    assert not following.ready()
+
+
+def test_one_check_is_under_way_at_a_time(place, following, clock, monkeypatch):
+    following.model("two")
+    write(place / "two", 2)
+    reading, go_on = threading.Event(), threading.Event()
+
+    def pause():
+        reading.set()
+        assert go_on.wait(WAIT)
+
+    interrupted(monkeypatch, place / "two", pause)
+    for seconds in (3, 6, 9):
+        clock[0] = seconds
+        assert version_of(following.model("two")) == 1
+        assert reading.wait(WAIT)
+    checks = [one for one in threading.enumerate() if one.name == "polyseme-models"]
+    assert len(checks) == 1
+    go_on.set()
+    wait_for_checks()
+    assert version_of(following.model("two")) == 2
+
+
+def test_an_unchanged_folder_is_not_read_again(place, following, clock, monkeypatch):
+    spoil(place / "two")
+    following.refresh_if_changed()
+    with pytest.raises(ModelFolderError):
+        following.model("two")
+    monkeypatch.setattr(registry_module, "read_model", pytest.fail)
+    for seconds in (3, 6):
+        clock[0] = seconds
+        following.model("one")
+        wait_for_checks()
+    with pytest.raises(ModelFolderError):
+        following.model("two")
+
+
+def test_a_check_reports_the_problem_of_a_changed_folder(place, following, caplog):
+    before = following.model("two")
+    spoil(place / "two")
+    following.refresh_if_changed()
+    assert following.model("two") is before
+    (message,) = caplog.messages
+    assert message.startswith("polyseme: two: the folder has changed, and the previous model is")
+
+
+def test_a_directory_that_cannot_be_read_changes_nothing(following, monkeypatch):
+    one = following.model()
+
+    def unreadable(_):
+        raise ModelFolderError
+
+    monkeypatch.setattr(registry_module, "find_models", unreadable)
+    with pytest.raises(UnknownModelError):
+        following.model("three")
+    assert following.model() is one

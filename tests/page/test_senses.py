@@ -189,8 +189,13 @@ FREQUENT = """async (text) => {
 
 def test_frequent_words_are_content_words_in_their_most_frequent_form(open_page: Open) -> None:
     text = "The bank's Bank isn’t a bank. We couldn't; they’ve l'amour, l'amour. Une forêt, FORÊT!"
-    found = open_page("#models").page.evaluate(FREQUENT, f"{text} twenty-one twenty-one 12 12 x x")
+    page = open_page("#models").page
+    found = page.evaluate(FREQUENT, f"{text} twenty-one twenty-one 12 12 x x")
     assert found == [["bank", 3], ["forêt", 2], ["l'amour", 2], ["twenty-one", 2]]
+    text = (
+        "bank, https://bank.example/?bank me@bank.example #bank @bank www.bank.example 5bank BANK"
+    )
+    assert page.evaluate(FREQUENT, text) == [["bank", 2]]
 
 
 def test_a_text_too_long_for_the_address_stays_in_the_tab(open_page: Open) -> None:

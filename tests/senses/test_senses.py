@@ -76,6 +76,14 @@ def test_other_forms_and_cases_count_on_request(model):
     assert [(one.text, one.start, one.end) for one in exact] == [(0, 0, 4)]
 
 
+def test_a_phrase_has_senses(model):
+    texts = ["a high  speed train", "The High speed line", "high-speed rail"]
+    found = find_senses(model, "high speed", texts, phrases=True).occurrences
+    assert [(one.text, one.start, one.end) for one in found] == [(0, 2, 13), (1, 4, 14)]
+    with pytest.raises(InvalidError):
+        find_senses(model, "high speed", texts)
+
+
 def test_few_occurrences_are_one_sense_with_a_note(model):
     found = find_senses(model, "bank", RIVER[:3])
     assert len(found.senses) == 1
@@ -185,6 +193,12 @@ def test_the_command_prints_a_table_and_the_document(tmp_path):
         assert done.returncode == 0, done.stderr
         start = b"<?xml" if name.endswith("svg") else b"\x89PNG"
         assert target.read_bytes().startswith(start)
+    phrase = tmp_path / "phrase.txt"
+    phrase.write_text("a high  speed train\nthe High speed line\n")
+    target = tmp_path / "phrase.jsonl"
+    done = run("senses", "high speed", phrase, "--phrases", "--output", target)
+    assert "high speed: 1 sense in 2 occurrences" in done.stdout.decode()
+    assert [(int(one["start"]), int(one["end"])) for one in read_rows(target)] == [(2, 13), (4, 14)]
     bad = run("senses", "bank", file, "--output", tmp_path / "all.xlsx")
     assert bad.returncode == 2 and b".parquet, .csv, .jsonl" in bad.stderr
     missing = run("senses", "zeppelin", file)

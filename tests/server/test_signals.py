@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import httpx
 import pytest
 
 from polyseme.api_keys import key_file_line
+from polyseme.models.writer import remove_model, rename_model
 from polyseme.observability import metrics
 from tests.api.problem import SECRET
 from tests.conftest import ROOT, free_port
@@ -100,24 +100,50 @@ def test_the_numbers_are_right_with_two_workers_and_after_a_kill(tmp_path, monke
     assert list((tmp_path / "metrics").iterdir()) == []
 
 
-def test_models_and_keys_change_in_every_worker_on_a_reload(tmp_path) -> None:
-    place, made, keys = tmp_path / "models", tmp_path / "made", tmp_path / "keys"
-    for name in ("one", "two"):
+def test_models_change_in_every_worker_by_themselves_and_on_a_reload(tmp_path) -> None:
+    place, made = tmp_path / "models", tmp_path / "made"
+    for name in ("one", "two", "three"):
         write_version(place / name, 1)
     made.mkdir()
-    keys.write_text(key_file_line("alice", ALICE))
+
+    def versions(name: str) -> list[int | None]:
+        return service.every_worker(lambda: version_of(service, name))
+
     settings = {"models_dir": place, "model": "one", "metrics": "open"}
     with running(tmp_path, **settings) as service:
-        write_version(place / "one", 2)
-        write_version(place / "new", 3)
-        shutil.rmtree(place / "two")
-        service.reload()
-        for name, version in {"one": 2, "new": 3, "two": None}.items():
-            assert service.every_worker(lambda n=name: version_of(service, n)) == [version] * 2
+        workers = service.workers()
+        with load(service) as asking:
+            assert versions("two") + versions("three") + versions("new") == [1] * 4 + [None] * 2
+            write_version(place / "new", 3)
+            assert versions("new") == [3, 3]
+            write_version(place / "two", 2)
+            remove_model(place / "three")
+            rename_model(place / "new", "newer")
+            until(lambda: versions("three"), [None, None])
+            assert versions("newer") == [3, 3]
+            until(lambda: versions("two"), [2, 2])
+        assert (asking.lost, service.workers()) == ([], workers)
+        for pid in workers:
+            lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+            mapped = [line for line in lines if str(place) in line]
+            assert not [line for line in mapped if line.endswith("(deleted)")]
+            assert sum(line.endswith("/vectors.npy") for line in mapped) == 3
+        # An idle service finds a change too.
+        logged = service.log.read_text().count('"polyseme: changed models: two"')
+        write_version(place / "two", 5)
+        until(lambda: service.log.read_text().count('"polyseme: changed models: two"'), logged + 2)
+        assert versions("two") == [5, 5]
+        # A worker that replaces a dead one has the newest models from its first request.
+        os.kill(workers[0], signal.SIGKILL)
+        service.wait_for_workers(2, but={workers[0]})
+        assert versions("two") + versions("three") == [5, 5, None, None]
         # A damaged model is reported and the loaded one answers.
+        write_version(place / "one", 2)
+        service.reload()
+        assert versions("one") == [2, 2]
         damage(place / "one", made)
         service.reload()
-        assert service.every_worker(lambda: version_of(service, "one")) == [2, 2]
+        assert versions("one") == [2, 2]
         problem = "vectors.npy: the checksum differs from manifest.json."
         for status, document in service.every_worker(lambda: service.ask("GET", "/readyz")):
             assert status == 200
@@ -131,12 +157,7 @@ def test_models_and_keys_change_in_every_worker_on_a_reload(tmp_path) -> None:
         assert found[0][1]["detail"].startswith("The default model cannot be used: no model has")
         write_version(place / "one", 4)
         service.reload()
-        assert service.every_worker(lambda: version_of(service, "one")) == [4, 4]
-        # A worker that replaces a dead one has the newest models too.
-        (victim, _) = service.workers()
-        os.kill(victim, signal.SIGKILL)
-        service.wait_for_workers(2, but={victim})
-        assert service.every_worker(lambda: version_of(service, "one")) == [4, 4]
+        assert versions("one") == [4, 4]
 
 
 @pytest.mark.slow

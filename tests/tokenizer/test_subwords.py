@@ -1,7 +1,9 @@
 """Words that the vocabulary lacks, in a model that composes vectors from subwords."""
 
+import re
+
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from polyseme.tokenizer import no_subwords, resolve_all, tokenize, words
@@ -16,6 +18,10 @@ from tests.tokenizer.vocabularies import (
 CASES = ["auto", "exact", "lower"]
 cases = st.sampled_from(CASES)
 KNOWN = ("did", "n't", "high", "-", "end", "!")
+
+
+ADDRESS = re.compile(r"://|www\.|@", re.IGNORECASE)
+"""Part of the words that are never composed."""
 
 
 def any_word(_):
@@ -71,6 +77,7 @@ def test_a_word_that_cannot_be_composed_is_split_at_a_known_word(word, expected)
 @given(texts_with_vocabularies(), cases)
 def test_subwords_do_not_change_the_tokens_of_known_words(both, case):
     text, vocabulary = both
+    assume(not ADDRESS.search(text))
     without = tokenize(text, vocabulary, case)
     composed = tokenize(text, vocabulary, case, any_word)
     assert not [token for token in composed if token.resolution == "oov"]
@@ -105,7 +112,8 @@ def test_composing_nothing_equals_no_subwords(text, case):
 def test_tokenized_words_are_composed_whole(given_words, case):
     tokens = resolve_all(given_words, Vocabulary("did", "-"), case, any_word)
     assert [t.text for t in tokens] == given_words
-    assert {t.resolution for t in tokens} <= {"exact", "lower", "capitalised", "upper", "subword"}
+    found = {t.resolution for t in tokens if not ADDRESS.search(t.text)}
+    assert found <= {"exact", "lower", "capitalised", "upper", "subword"}
 
 
 @pytest.mark.parametrize(
@@ -130,6 +138,26 @@ def test_another_normal_form_is_composed_where_the_one_written_cannot_be():
     assert token.composed is None
     (token,) = resolve_all(["cafe\u0301’s"], Vocabulary(), "auto", short)
     assert token.composed == "caf\u00e9's"
+
+
+@pytest.mark.parametrize(
+    ("word", "composed"),
+    [
+        ("https://a.b/zebra", None),
+        ("me@zebra.example", None),
+        ("#zebra", "zebra"),
+        ("@zebra", "zebra"),
+        ("5kg", "kg"),
+        ("10:47", "10:47"),
+    ],
+)
+def test_tags_and_quantities_are_composed_of_their_part_and_addresses_are_not(word, composed):
+    for token in (
+        *tokenize(word, Vocabulary("5"), "auto", any_word),
+        *resolve_all([word], Vocabulary("5"), "auto", any_word),
+    ):
+        assert (token.text, token.key, token.composed) == (word, None, composed)
+        assert token.resolution == ("subword" if composed else "oov")
 
 
 def test_a_composed_word_keeps_its_offsets():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import resolve, resolve_all, tokenize, words
+from polyseme.tokenizer import Tokenizer, resolve, resolve_all, tokenize, words
 from tests.tokenizer.vocabularies import (
     AWKWARD,
     PROPERTY,
@@ -123,10 +123,11 @@ def cut(text, *known, case="auto"):
         ("3.14", ["3.14", "3", ".", "14"], ["3.14"]),
         ("3.14", ["3", ".", "14"], ["3", ".", "14"]),
         ("1,000", ["1", ",", "000"], ["1", ",", "000"]),
-        ("10:30", ["10", ":", "30"], ["10", ":", "30"]),
+        ("1:30", ["1", ":", "30"], ["[1:30]"]),
+        ("1:3", ["1", ":", "3"], ["1", ":", "3"]),
         ("1990s", ["1990", "s"], ["1990", "s"]),
         ("1990s", ["1990s", "1990", "s"], ["1990s"]),
-        ("5km", ["5", "km"], ["5", "km"]),
+        ("5qzx", ["5", "qzx"], ["5", "qzx"]),
         ("B2B", ["B", "2"], ["B", "2", "B"]),
         ("AT&T", ["AT", "&", "T"], ["AT", "&", "T"]),
         ("snake_case", ["snake", "_", "case"], ["snake", "_", "case"]),
@@ -198,6 +199,86 @@ def test_pieces_follow_the_case_policy(policy):
     assert cut("High-END", "high", "-", "end", case=policy) == expected
 
 
+@pytest.mark.parametrize(
+    ("word", "known", "key", "resolution"),
+    [
+        ("@bbc", ["BBC", "@"], "BBC", "upper"),
+        ("#Apple", ["Apple", "apple"], "Apple", "exact"),
+        ("#Apple", ["#apple", "Apple"], "#apple", "lower"),
+        ("#qzx", ["#"], None, "oov"),
+        ("5km", ["5", "km"], "km", "exact"),
+        ("5km", ["5km", "km"], "5km", "exact"),
+        ("5KM", ["km"], "km", "lower"),
+        ("3.5GHz", ["GHz", "3.5"], "GHz", "exact"),
+        ("100km/h", ["km", "/", "h"], "km", "exact"),
+        ("20%", ["20", "%"], "%", "exact"),
+        ("20°C", ["°", "C"], "°", "exact"),
+        ("$1,234.50", ["$", "1"], "$", "exact"),
+        ("€1.5bn", ["€", "bn"], "€", "exact"),
+        ("10:30pm", ["PM", "10"], "PM", "upper"),
+        ("10:30", ["10", ":", "30"], None, "oov"),
+        ("10:30", ["10:30"], "10:30", "exact"),
+        ("www.example.org", ["www", ".", "example", "org"], None, "oov"),
+        ("www.example.org", ["www.example.org"], "www.example.org", "exact"),
+        ("me@mail.example", ["me", "@", "mail", ".", "example"], None, "oov"),
+    ],
+)
+def test_addresses_tags_and_quantities_are_one_token(word, known, key, resolution):
+    (token,) = tokenize(f" {word}", Vocabulary(*known))
+    assert token[:5] == (word, 1, 1 + len(word), key, resolution)
+    (token,) = resolve_all([word], Vocabulary(*known))
+    assert token[:5] == (word, None, None, key, resolution)
+
+
+def joined(text, *known, case="auto"):
+    """The tokens of a text and of its words, with phrases."""
+    tokenizer = Tokenizer(Vocabulary(*known))
+    whole = tokenizer.join(tokenizer.tokens(text, case), case, text)
+    words = tokenizer.join(tokenizer.words(text.split(), case), case)
+    assert [(t.key, t.resolution) for t in words] == [(t.key, t.resolution) for t in whole]
+    return [(t.text, t.start, t.end, t.key, t.resolution) for t in whole], [t[:3] for t in words]
+
+
+def test_the_longest_phrase_of_the_vocabulary_is_one_token():
+    known = ("New_York", "New_York_City", "new", "york", "city", "well-known", "a_b_c_d_e")
+    tokens, words = joined("a well known New  York City new york", *known)
+    assert tokens == [
+        ("a", 0, 1, None, "oov"),
+        ("well known", 2, 12, "well-known", "exact"),
+        ("New  York City", 13, 27, "New_York_City", "exact"),
+        ("new", 28, 31, "new", "exact"),
+        ("york", 32, 36, "york", "exact"),
+    ]
+    assert words[:3] == [
+        ("a", None, None),
+        ("well known", None, None),
+        ("New York City", None, None),
+    ]
+    assert len(joined("a b c d e", *known)[0]) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "case", "key", "resolution"),
+    [
+        ("NEW YORK", "auto", "new_york", "lower"),
+        ("new york", "auto", "new_york", "exact"),
+        ("South east", "auto", "South_east", "exact"),
+        ("south East", "auto", "South_east", "capitalised"),
+        ("New York", "exact", None, None),
+        ("New York", "lower", "new_york", "lower"),
+    ],
+)
+def test_phrases_follow_the_case_policy(text, case, key, resolution):
+    tokens, _ = joined(text, "new_york", "South_east", case=case)
+    assert tokens == ([(text, 0, len(text), key, resolution)] if key else tokens[:2])
+    assert len(tokens) == (1 if key else 2)
+
+
+def test_a_phrase_has_words_only_and_an_underscore_wins():
+    assert len(joined("- -", "---", "-")[0]) == 2
+    assert joined("a b", "a-b", "A_b")[0][0][3] == "A_b"
+
+
 HOSTILE = {
     "one letter": "a",
     "hyphens": "a-",
@@ -212,6 +293,9 @@ HOSTILE = {
     "mail": "a@b.",
     "flags": "🇩",
     "commas": "1,",
+    "handles": "@a",
+    "hashtags": "#",
+    "quantities": "5% ",
     "long unknown words": "x" * 99 + "-y ",
     "many forms": "É’",
 }

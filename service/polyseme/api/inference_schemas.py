@@ -106,6 +106,7 @@ class InferParameters(BaseModel):
     heads: Literal["all", "mean"] = "all"
     oov: OovPolicy | None = None
     case: Case = "auto"
+    phrases: bool = False
     truncate: bool = False
     share: Share = None
 
@@ -137,6 +138,7 @@ class InferRequest(BaseModel):
             mean_heads=given.heads == "mean",
             oov=given.oov,
             case=given.case,
+            phrases=given.phrases,
             truncate=given.truncate,
             share=given.share,
         )

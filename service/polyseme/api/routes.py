@@ -145,6 +145,7 @@ def compare() -> Response:
         current_service().limits,
         context.timings,
         share=body.share,
+        phrases=body.phrases,
         with_map=body.map,
     )
     context.counts = result.counts
@@ -168,7 +169,14 @@ def senses() -> Response:
     )
     if body.occurrences is not None:
         given = [comparing.Occurrence(**one.model_dump()) for one in body.occurrences]
-        found = senses_of_occurrences(model, given, options, limits=limits, timings=context.timings)
+        found = senses_of_occurrences(
+            model,
+            given,
+            options,
+            phrases=body.phrases,
+            limits=limits,
+            timings=context.timings,
+        )
     else:
         found = find_senses(
             model,
@@ -177,6 +185,7 @@ def senses() -> Response:
             options,
             forms=body.forms,
             matching=body.case,
+            phrases=body.phrases,
             limits=limits,
             timings=context.timings,
         )
@@ -233,6 +242,7 @@ def models() -> Response:
     """Return all models."""
     negotiate_media_type(JSON)
     service = current_service()
+    service.models.refresh_if_changed()
     data = [model_document(service, name, one) for name, one in service.models.states().items()]
     return json_response({"object": "list", "data": data})
 

@@ -87,6 +87,13 @@ Share: TypeAlias = Annotated[
         " `contextual`; the model's share if omitted"
     ),
 ]
+Phrases: TypeAlias = Annotated[
+    bool,
+    Field(
+        description="make consecutive words one token if the vocabulary has them joined by `_` or"
+        " `-`, such as `New_York`; up to four words"
+    ),
+]
 _NUMBER = regex.compile(r"-?[0-9]{1,9}")
 _DECIMAL = regex.compile(r"[0-9]{1,9}(?:\.[0-9]{1,18})?")
 _FLAGS = ("true", "false")
@@ -117,6 +124,7 @@ class EncodeRequest(_Body):
         " error; by default `subword` if the model has subword vectors, else `zero`",
     )
     case: Case = "auto"
+    phrases: Phrases = False
     truncate: bool = Field(
         False, description="truncate sentences that are too long instead of rejecting them"
     )
@@ -132,6 +140,7 @@ class EncodeRequest(_Body):
             mean_heads=self.heads == "mean",
             oov=self.oov,
             case=self.case,
+            phrases=self.phrases,
             truncate=self.truncate,
             dtype=self.dtype,
             share=self.share,
@@ -150,7 +159,7 @@ def parse_query_value(name: str, sent: Sequence[str]) -> Any:
     value = sent[0] if len(sent) == 1 else list(sent)
     if name == "share" and isinstance(value, str) and _DECIMAL.fullmatch(value):
         return float(value)
-    flag = name == "truncate" and value in _FLAGS
+    flag = name in {"phrases", "truncate"} and value in _FLAGS
     return value == "true" if flag else value
 
 
@@ -188,6 +197,7 @@ class CompareRequest(_Body):
     share: Share = None
     model: ModelName = None
     case: Case = "auto"
+    phrases: Phrases = False
 
 
 class SensesRequest(_Body):
@@ -213,6 +223,7 @@ class SensesRequest(_Body):
     neighbors: int = Field(5, ge=0, le=100, description="number of neighbors of each sense")
     examples: int = Field(3, ge=0, le=100, description="number of examples of each sense")
     map: bool = Field(False, description="add a position in the plane to each occurrence")
+    phrases: Phrases = False
     model: ModelName = None
 
     @model_validator(mode="after")

@@ -78,8 +78,9 @@ class BulkOptions:
             "case": encoding.case,
             "truncate": encoding.truncate,
             "dtype": encoding.dtype,
-            # Absent by default, because the manifests of earlier versions have no share.
+            # Absent by default, because the manifests of earlier versions do not have them.
             **({} if encoding.share is None else {"share": encoding.share}),
+            **({"phrases": True} if encoding.phrases else {}),
             "pooling": self.pooling,
             "format": self.format,
             "packing": self.compression,

@@ -12,6 +12,7 @@ from polyseme.cli.options import (
     case_option,
     exit_on_signals,
     model_option,
+    phrases_option,
     require_unicode,
     share_option,
     with_options,
@@ -147,6 +148,7 @@ _bulk_options = with_options(
 @click.argument("source", metavar="IN", type=click.Path(path_type=Path))
 @click.argument("out", metavar="OUT", type=click.Path(path_type=Path, file_okay=False))
 @_bulk_options
+@phrases_option
 @case_option
 @model_option
 @with_registry
@@ -216,7 +218,9 @@ def _job(out: Path, registry: Registry, settings: Settings, options: dict[str, A
     encoding = EncodeOptions(
         include=frozenset(options["include"]) - {"none"},
         mean_heads=options["heads"] == "mean",
-        **{name: options[name] for name in ("oov", "case", "truncate", "dtype", "share")},
+        **{
+            name: options[name] for name in ("oov", "case", "phrases", "truncate", "dtype", "share")
+        },
     )
     model = registry.model(name)
     encoding.oov_policy(model)

@@ -12,6 +12,7 @@ from polyseme.cli.options import (
     model_option,
     open_output,
     output_option,
+    phrases_option,
     require_unicode,
     share_option,
     with_registry,
@@ -65,6 +66,7 @@ from polyseme.tokenizer import Case
     help="One JSON document, a line of JSON for each sentence, or one NumPy archive.",
 )
 @output_option
+@phrases_option
 @case_option
 @model_option
 @with_registry
@@ -89,6 +91,7 @@ def encode(
         mean_heads=options["heads"] == "mean",
         oov=options["oov"],
         case=options["case"],
+        phrases=options["phrases"],
         truncate=options["truncate"],
         share=options["share"],
     )
@@ -125,6 +128,7 @@ def encode(
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/compare.")
 @share_option
+@phrases_option
 @case_option
 @model_option
 @with_registry
@@ -134,6 +138,7 @@ def compare(
     neighbors: int,
     share: float | None,
     as_json: bool,
+    phrases: bool,
     case: Case,
     model: str | None,
     registry: Registry,
@@ -146,7 +151,7 @@ def compare(
     occurrences = _occurrences(require_unicode(texts), require_unicode(words))
     chosen = registry.model(model)
     result = compare_occurrences(
-        chosen, occurrences, neighbors, case, settings.limits(), share=share
+        chosen, occurrences, neighbors, case, settings.limits(), share=share, phrases=phrases
     )
     if as_json:
         document = comparison_document(chosen.manifest.name, result)

@@ -1,4 +1,4 @@
-"""`polyseme models`: list, show, verify, import, pull and export models."""
+"""`polyseme models`: list, show, verify, import, pull, export, rename and remove models."""
 
 import codecs
 import errno
@@ -29,9 +29,10 @@ from polyseme.importing.formats import Format
 from polyseme.importing.importer import ImportOptions, check_destination, check_name, import_vectors
 from polyseme.importing.weights import Convention
 from polyseme.models.export import export_projector, export_word2vec
-from polyseme.models.manifest import Dtype, Manifest
+from polyseme.models.manifest import MANIFEST, Dtype, Manifest
 from polyseme.models.reader import read_model
-from polyseme.models.registry import Registry, unusable_entries
+from polyseme.models.registry import Registry, bundled_models, unusable_entries
+from polyseme.models.writer import remove_model, rename_model
 from polyseme.settings import Settings, usable_cpus
 
 _SUFFIXES = re.compile(r"(?:\.(?:gz|bz2|xz|zip|txt|vec|bin|w2v|word2vec))+$", re.IGNORECASE)
@@ -39,7 +40,7 @@ _SUFFIXES = re.compile(r"(?:\.(?:gz|bz2|xz|zip|txt|vec|bin|w2v|word2vec))+$", re
 
 @click.group()
 def models() -> None:
-    """Import, pull, list, show, verify and export models."""
+    """Import, pull, list, show, verify, export, rename and remove models."""
 
 
 @models.command("list")
@@ -87,6 +88,64 @@ def verify(names: tuple[str, ...], registry: Registry, settings: Settings) -> No
         else:
             click.echo(f"{name}: ok")
     sys.exit(1 if broken else 0)
+
+
+@models.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@with_registry
+def remove(name: str, yes: bool, registry: Registry, settings: Settings) -> None:
+    """Remove a model and its files.
+
+    A running service notices it within seconds: requests in progress finish, later ones get a 404.
+    """
+    folder = _own_folder(registry, name, "removed")
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError("Standard input is not a terminal, so --yes is required.")
+        click.confirm(f"Remove the model {name} in {folder.parent}?", abort=True, err=True)
+    remove_model(folder)
+    click.echo(f"{name}: removed")
+    _warn_of_default(name, settings)
+
+
+@models.command()
+@click.argument("old")
+@click.argument("new")
+@with_registry
+def rename(old: str, new: str, registry: Registry, settings: Settings) -> None:
+    """Rename the model OLD to NEW. A running service notices it within seconds."""
+    folder = _own_folder(registry, old, "renamed")
+    check_name(new, hint="")
+    if new in registry.names:
+        raise CommandError(f"A model {new} already exists; `polyseme models remove` removes it.")
+    rename_model(folder, new)
+    click.echo(f"{old}: renamed to {new}")
+    _warn_of_default(old, settings)
+
+
+def _own_folder(registry: Registry, name: str, done: str) -> Path:
+    """Return the folder of a model; raise CommandError if it is bundled or may be no model."""
+    folder = registry.folder(name)
+    if folder.parent == bundled_models():
+        raise CommandError(
+            f"{name} is part of the installed package and cannot be {done}; POLYSEME_MODEL sets"
+            " another default model."
+        )
+    if not (folder / MANIFEST).exists():
+        raise CommandError(
+            f"The folder {name} has no {MANIFEST}, so it may not be a model; it is not {done}."
+        )
+    return folder
+
+
+def _warn_of_default(name: str, settings: Settings) -> None:
+    """Warn if the default model has gone; a bundled model of the same name takes its place."""
+    if name == settings.model and not (bundled_models() / name).is_dir():
+        click.echo(
+            f"polyseme: Warning: {name} is the default model (POLYSEME_MODEL): set another one.",
+            err=True,
+        )
 
 
 def _encoding(_context: click.Context, _option: click.Parameter, name: str) -> str:

@@ -24,6 +24,11 @@ case_option = click.option(
     show_default=True,
     help="How words are looked up: in any case, as written, or in lower case.",
 )
+phrases_option = click.option(
+    "--phrases",
+    is_flag=True,
+    help="Make consecutive words one token if the vocabulary has their phrase, such as New_York.",
+)
 share_option = click.option(
     "--share",
     type=click.FloatRange(0, MAX_SHARE),

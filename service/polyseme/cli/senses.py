@@ -13,7 +13,13 @@ import numpy as np
 import orjson
 
 from polyseme.atomic_files import atomic_files, atomic_write
-from polyseme.cli.options import exit_on_signals, model_option, require_unicode, with_registry
+from polyseme.cli.options import (
+    exit_on_signals,
+    model_option,
+    phrases_option,
+    require_unicode,
+    with_registry,
+)
 from polyseme.cli.progress import ConsoleProgress
 from polyseme.command_error import CommandError
 from polyseme.encoding.compare import word_places
@@ -66,6 +72,7 @@ _IMAGES = (".svg", ".png")
     help="Output file (.svg, .png) for a map of the occurrences; needs Matplotlib.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/senses.")
+@phrases_option
 @model_option
 @with_registry
 def senses(
@@ -82,6 +89,7 @@ def senses(
     plot: Path | None,
     exact: bool,
     as_json: bool,
+    phrases: bool,
 ) -> None:
     """Find the senses that a WORD has in FILES, without labels.
 
@@ -105,10 +113,12 @@ def senses(
     if not texts:
         raise CommandError("The word does not occur in the texts; --form adds other forms.")
     options = SenseOptions(count, with_map=plot is not None)
-    found = find_senses(chosen, word, texts, options, forms=forms, matching=source.matching)
+    found = find_senses(
+        chosen, word, texts, options, forms=forms, matching=source.matching, phrases=phrases
+    )
     if output:
         with exit_on_signals():
-            _write_occurrences(output, source, chosen, found)
+            _write_occurrences(output, source, chosen, found, phrases=phrases)
     if plot:
         with exit_on_signals():
             atomic_write(plot, _picture(found, plot.suffix.lower()[1:]))
@@ -130,7 +140,7 @@ class _Source:
         self.files = [file for path in paths for file in find_files(path)]
         self.column, self.forms = column, forms
         self.matching: Matching = "exact" if exact else "any"
-        spelled = "|".join(re.escape(one) for one in sorted(set(forms)))
+        spelled = "|".join(r"\s+".join(map(re.escape, one.split())) for one in sorted(set(forms)))
         flags = 0 if exact else re.IGNORECASE
         self.pattern = re.compile(rf"(?<!\w)(?:{spelled})(?!\w)", flags)
 
@@ -183,7 +193,9 @@ def _sentences_with(text: str | list[str] | None, pattern: re.Pattern[str]) -> I
             yield sentence[first : first + MAX_CHARACTERS].strip()
 
 
-def _write_occurrences(path: Path, source: _Source, model: Model, found: SenseInventory) -> None:
+def _write_occurrences(
+    path: Path, source: _Source, model: Model, found: SenseInventory, *, phrases: bool
+) -> None:
     """Write every occurrence of the files with the nearest sense and the confidence."""
     import pyarrow as pa  # noqa: PLC0415 - slow import
 
@@ -199,6 +211,8 @@ def _write_occurrences(path: Path, source: _Source, model: Model, found: SenseIn
         rows: list[dict[str, Any]] = []
         for name, row, sentence in source.sentences("assigning"):
             tokens = model.tokenizer.tokens(sentence, "auto", MAX_CHARACTERS)
+            if phrases:
+                tokens = model.tokenizer.join(tokens, "auto", sentence)
             places = word_places(tokens, source.forms, exact=source.matching == "exact")
             if not places:
                 continue

@@ -174,14 +174,18 @@ class AsyncClient:
         *,
         neighbors: int = 5,
         case: Case = "auto",
+        phrases: bool = False,
         share: float | None = None,
     ) -> Comparison:
         """Compare occurrences of words: `[(text, word), …]`.
 
-        `share` has the same meaning as in `encode`, and also applies to the contextual neighbors.
+        `phrases` and `share` have the same meaning as in `encode`; `share` also applies to the
+        contextual neighbors.
         Raises the same exceptions as `encode`.
         """
-        return await self._run(self._exchanges.compare(occurrences, neighbors, case, share))
+        return await self._run(
+            self._exchanges.compare(occurrences, neighbors, case, phrases=phrases, share=share)
+        )
 
     async def senses(
         self,
@@ -190,6 +194,7 @@ class AsyncClient:
         *,
         forms: Sequence[str] = (),
         case: Matching = "any",
+        phrases: bool = False,
         senses: int | None = None,
         keywords: int = 8,
         neighbors: int = 5,
@@ -202,7 +207,9 @@ class AsyncClient:
         Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
         """
         options = SenseOptions(senses, keywords, neighbors, examples)
-        return await self._run(self._exchanges.senses(word, texts, forms, case, options))
+        return await self._run(
+            self._exchanges.senses(word, texts, forms, case, options, phrases=phrases)
+        )
 
     async def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"

@@ -173,14 +173,18 @@ class Client:
         *,
         neighbors: int = 5,
         case: Case = "auto",
+        phrases: bool = False,
         share: float | None = None,
     ) -> Comparison:
         """Compare occurrences of words: `[(text, word), …]`.
 
-        `share` has the same meaning as in `encode`, and also applies to the contextual neighbors.
+        `phrases` and `share` have the same meaning as in `encode`; `share` also applies to the
+        contextual neighbors.
         Raises the same exceptions as `encode`.
         """
-        return self._run(self._exchanges.compare(occurrences, neighbors, case, share))
+        return self._run(
+            self._exchanges.compare(occurrences, neighbors, case, phrases=phrases, share=share)
+        )
 
     def senses(
         self,
@@ -189,6 +193,7 @@ class Client:
         *,
         forms: Sequence[str] = (),
         case: Matching = "any",
+        phrases: bool = False,
         senses: int | None = None,
         keywords: int = 8,
         neighbors: int = 5,
@@ -201,7 +206,7 @@ class Client:
         Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
         """
         options = SenseOptions(senses, keywords, neighbors, examples)
-        return self._run(self._exchanges.senses(word, texts, forms, case, options))
+        return self._run(self._exchanges.senses(word, texts, forms, case, options, phrases=phrases))
 
     def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"

@@ -51,6 +51,8 @@ class Options(TypedDict, total=False):
     oov: OovPolicy | None
     """what to do with words that are not in the vocabulary"""
     case: Case
+    phrases: bool
+    """whether consecutive words become one token if the vocabulary has their phrase"""
     truncate: bool
     """truncate a sentence over the limit instead of rejecting it"""
     dtype: Dtype
@@ -111,11 +113,13 @@ class Encoder(Protocol):
         *,
         neighbors: int = 5,
         case: Case = "auto",
+        phrases: bool = False,
         share: float | None = None,
     ) -> Comparison:
         """Compare occurrences of words: `[(text, word), …]`.
 
-        `share` has the same meaning as in `encode`, and also applies to the contextual neighbors.
+        `phrases` and `share` have the same meaning as in `encode`; `share` also applies to the
+        contextual neighbors.
         Raises the same exceptions as `encode`.
         """
         ...
@@ -127,6 +131,7 @@ class Encoder(Protocol):
         *,
         forms: Sequence[str] = (),
         case: Matching = "any",
+        phrases: bool = False,
         senses: int | None = None,
         keywords: int = 8,
         neighbors: int = 5,
@@ -195,16 +200,17 @@ def parse_options(options: Options) -> EncodeOptions:
     include = list(include)
     for number, part in enumerate(include):
         require_choice(f"/include/{number}", part, Part)
-    truncate = given.get("truncate", False)
-    if not isinstance(truncate, bool | np.bool_):
-        raise _invalid("/truncate", "must be true or false")
+    for name in ("phrases", "truncate"):
+        if not isinstance(given.get(name, False), bool | np.bool_):
+            raise _invalid(f"/{name}", "must be true or false")
     return EncodeOptions(
         frozenset(include),
         _parse_layers(given.get("layers", "all")),
         given.get("heads") == "mean",
         given.get("oov"),
         given.get("case") or "auto",
-        truncate=bool(truncate),
+        phrases=bool(given.get("phrases", False)),
+        truncate=bool(given.get("truncate", False)),
         dtype=given.get("dtype") or "float32",
         share=parse_share(given.get("share")),
     )

@@ -183,11 +183,13 @@ class LocalModel:
         *,
         neighbors: int = 5,
         case: Case = "auto",
+        phrases: bool = False,
         share: float | None = None,
     ) -> Comparison:
         """Compare occurrences of words: `[(text, word), …]`.
 
-        `share` has the same meaning as in `encode`, and also applies to the contextual neighbors.
+        `phrases` and `share` have the same meaning as in `encode`; `share` also applies to the
+        contextual neighbors.
         Raises PolysemeError.
         """
         given = parse_occurrences(occurrences)
@@ -195,7 +197,13 @@ class LocalModel:
         require_choice("/case", case, Case)
         with SINGLE_THREAD:
             found = compare(
-                self.model, given, neighbors, case, self._limits, share=parse_share(share)
+                self.model,
+                given,
+                neighbors,
+                case,
+                self._limits,
+                share=parse_share(share),
+                phrases=phrases,
             )
         return read_comparison(comparison_document(self.name, found))
 
@@ -206,6 +214,7 @@ class LocalModel:
         *,
         forms: Sequence[str] = (),
         case: Matching = "any",
+        phrases: bool = False,
         senses: int | None = None,
         keywords: int = 8,
         neighbors: int = 5,
@@ -227,6 +236,7 @@ class LocalModel:
                 options,
                 forms=forms,
                 matching=case,
+                phrases=phrases,
                 limits=self._limits,
             )
         return read_senses(inventory_document(self.name, found))

@@ -231,6 +231,7 @@ class Exchanges:
             "dtype": options.dtype,
             **({} if options.oov is None else {"oov": options.oov}),
             **({} if options.share is None else {"share": options.share}),
+            **_phrases(options.phrases),
         }
         sentences: list[Sentence] = []
         for part, content in (yield from self._send_batch(batch, "/v1/encode", NPZ, fields)):
@@ -254,6 +255,8 @@ class Exchanges:
         given: Sequence[Occurrence | tuple[str, str]],
         neighbors: int,
         case: Case,
+        *,
+        phrases: bool = False,
         share: float | None = None,
     ) -> Exchange[Comparison]:
         """Compare occurrences of words."""
@@ -266,7 +269,7 @@ class Exchanges:
         require_choice("/case", case, Case)
         neighbors = parse_integer("/neighbors", neighbors, 0)
         body = {"occurrences": occurrences, "neighbors": neighbors, "case": case}
-        body |= {} if share is None else {"share": parse_share(share)}
+        body |= _phrases(phrases) | ({} if share is None else {"share": parse_share(share)})
         document = yield from self._post("/v1/compare", body)
         with _reading():
             return read_comparison(document)
@@ -278,6 +281,8 @@ class Exchanges:
         forms: Sequence[str],
         case: Matching,
         options: SenseOptions,
+        *,
+        phrases: bool = False,
     ) -> Exchange[Senses]:
         """Find the senses of a word."""
         texts, forms = check_senses(word, texts, forms, case, options)
@@ -290,6 +295,7 @@ class Exchanges:
             "keywords": options.keywords,
             "neighbors": options.neighbors,
             "examples": options.examples,
+            **_phrases(phrases),
         }
         document = yield from self._post("/v1/senses", body)
         with _reading():
@@ -368,6 +374,11 @@ class Exchanges:
         except orjson.JSONEncodeError:
             error = FieldError("", "a value is not valid Unicode, or JSON does not have its type")
         raise InvalidError([error])
+
+
+def _phrases(phrases: bool) -> dict[str, Any]:
+    """Return the field of a request, none by default: earlier services do not have it."""
+    return {"phrases": phrases} if phrases else {}
 
 
 @contextmanager

@@ -109,6 +109,7 @@ def compare(
     timings: Timings | None = None,
     *,
     share: float | None = None,
+    phrases: bool = False,
     with_map: bool = False,
 ) -> ComparisonResult:
     """Compare occurrences of words; raise InvalidError if one is not found.
@@ -119,7 +120,7 @@ def compare(
     timings = timings or Timings()
     start = timings.now()
     texts = [occurrence.text for occurrence in occurrences]
-    options = EncodeOptions(case=case, share=share)
+    options = EncodeOptions(case=case, share=share, phrases=phrases)
     sentences = tokenize(model, texts, options, limits or Limits(), "/occurrences/{}/text")
     places = [
         find_token(sentence.tokens, occurrence, number)
@@ -148,9 +149,10 @@ def compare(
 def find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: int) -> int:
     """Return the index of the token of an occurrence; raise InvalidError if there is none."""
     if occurrence.word is not None:
-        found = [i for i, t in enumerate(tokens) if t.text == occurrence.word]
+        texts = [spaced(token) for token in tokens]
+        found = [i for i, text in enumerate(texts) if text == occurrence.word]
         folded = occurrence.word.casefold()
-        found = found or [i for i, t in enumerate(tokens) if t.text.casefold() == folded]
+        found = found or [i for i, text in enumerate(texts) if text.casefold() == folded]
         if occurrence.nth < len(found):
             return found[occurrence.nth]
         field, message = "word", "the text does not contain this word as a token"
@@ -165,6 +167,11 @@ def find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: 
     return covered[0]
 
 
+def spaced(token: ResolvedToken) -> str:
+    """Return the text of a token; the words of a phrase are separated by one space."""
+    return " ".join(token.text.split())
+
+
 def word_places(
     tokens: Sequence[ResolvedToken], forms: Iterable[str], *, exact: bool = False
 ) -> list[int]:
@@ -172,8 +179,8 @@ def word_places(
     wanted = set(forms) if exact else {form.casefold() for form in forms}
     return [
         place
-        for place, token in enumerate(tokens)
-        if (token.text if exact else token.text.casefold()) in wanted
+        for place, text in enumerate(map(spaced, tokens))
+        if (text if exact else text.casefold()) in wanted
     ]
 
 

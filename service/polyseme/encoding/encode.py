@@ -96,6 +96,9 @@ def tokenize(
         one = tokenize_text(text, tokenizer, options.case, limits.max_sentence_tokens)
         if one.truncated and not options.truncate:
             limits.sentence_tokens(len(one.tokens) + one.truncated, pointer.format(number))
+        if options.phrases:
+            whole = text if isinstance(text, str) else None
+            one = one._replace(tokens=tokenizer.join(one.tokens, options.case, whole))
         total += len(one.tokens)
         if total > limits.max_tokens:
             limits.tokens(total + sum(map(_count_words, texts[number + 1 :])))

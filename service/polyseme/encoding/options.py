@@ -33,6 +33,8 @@ class EncodeOptions:
     oov: OovPolicy | None = None
     """None: `subword` if the model has subword vectors, else `zero`"""
     case: Case = "auto"
+    phrases: bool = False
+    """whether consecutive words become one token if the vocabulary has their phrase"""
     truncate: bool = False
     dtype: Dtype = "float32"
     share: float | None = None

@@ -205,12 +205,12 @@ def _explained(error: CommandError, head: bytes, declared: Format | None) -> Com
     return CommandError(f"{error.sentence} {hint}")
 
 
-def check_name(name: str) -> None:
-    """Raise CommandError if this is not a valid name of a model."""
+def check_name(name: str, hint: str = "; --name sets it") -> None:
+    """Raise CommandError, with a hint, if this is not a valid name of a model."""
     if not re.fullmatch(NAME_PATTERN, name):
         raise CommandError(
             "A model's name has at most 64 letters, digits, `.`, `_` and `-`, and starts with a"
-            " letter or digit; --name sets it."
+            f" letter or digit{hint}."
         )
 
 

@@ -1,5 +1,7 @@
 """The registry of a service's models, which are loaded at their first use."""
 
+import logging
+import math
 import re
 import stat
 import threading
@@ -14,12 +16,16 @@ from polyseme.models.manifest import MANIFEST, NAME_PATTERN, FileName, Manifest
 from polyseme.models.model import Model
 from polyseme.models.reader import INVALID_NAME, read_manifest, read_model, require_agreement
 
+_log = logging.getLogger("polyseme")
 _PACKAGE = Path(__file__).parent.parent
 _RETRIES, _PAUSE = 5, 0.05
 """Number of attempts to find a missing folder, and the seconds after each.
 
 A writer replaces a folder with two renames; in between, the folder is missing."""
 _MAX_READS = 5
+_CHECK_SECONDS = 2.0
+"""Seconds between two checks of a registry that follows its directories."""
+_THREAD = "polyseme-models"
 
 
 def bundled_models() -> Path:
@@ -43,8 +49,10 @@ class ModelStatus(NamedTuple):
 class Registry:
     """The models of some directories by name, each loaded at its first use.
 
-    `refresh` reloads changed models. Threads may share a registry: a request does not wait while
-    another model is loaded, or while its own model is reloaded.
+    `refresh` finds new, changed and removed models. With `follow`, the registry finds them itself:
+    it checks the directories for each unknown name, and every `_CHECK_SECONDS` while models are
+    used or `check` is called. Threads may share a registry: a request does not wait while another
+    model is loaded, or while its own model is reloaded.
     """
 
     def __init__(
@@ -54,11 +62,14 @@ class Registry:
         *,
         verify: bool = True,
         preload: bool = False,
+        follow: bool = False,
     ) -> None:
         self.default = default
         self._directories = tuple(directories)
-        self._verify, self._preload = verify, preload
+        self._verify, self._preload, self._follow = verify, preload, follow
         self._refreshing = threading.Lock()
+        self._next_check = time.monotonic() + _CHECK_SECONDS if follow else math.inf
+        self._seen = self._versions()
         self._handles: Mapping[str, ModelHandle] = {
             name: ModelHandle(folder, verify=verify)
             for name, folder in find_models(self._directories).items()
@@ -66,11 +77,17 @@ class Registry:
 
     @classmethod
     def of(
-        cls, models_dir: Path | None, default: str, *, verify: bool = True, preload: bool = False
+        cls,
+        models_dir: Path | None,
+        default: str,
+        *,
+        verify: bool = True,
+        preload: bool = False,
+        follow: bool = False,
     ) -> "Registry":
         """Return a registry of the bundled models and of `models_dir`, which takes precedence."""
         directories = [bundled_models(), *([models_dir] if models_dir else [])]
-        return cls(directories, default, verify=verify, preload=preload)
+        return cls(directories, default, verify=verify, preload=preload, follow=follow)
 
     @property
     def names(self) -> list[str]:
@@ -113,8 +130,51 @@ class Registry:
     def load(self) -> None:
         """Load the default model, or every model with `preload`; skip broken ones."""
         for name in self.names if self._preload else [self.default]:
-            with suppress(ModelFolderError, UnknownModelError):
-                self.model(name)
+            if handle := self._handles.get(name):
+                with suppress(ModelFolderError):
+                    handle.model()
+
+    def refresh_if_changed(self) -> bool:
+        """Refresh if a folder has changed since the last refresh; return whether one has.
+
+        Does nothing in a registry that does not follow its directories, or if a directory cannot
+        be read.
+        """
+        if not self._follow:
+            return False
+        try:
+            with self._refreshing:
+                before, now = self._seen, self._versions()
+                if now == before:
+                    return False
+                self._refresh(now)
+        except ModelFolderError:  # a directory cannot be read
+            return False
+        changed = sorted(n for n in now.keys() | before.keys() if now.get(n) != before.get(n))
+        _log.info("polyseme: changed models: %s", ", ".join(changed))
+        for name in changed:
+            handle = self._handles.get(name)
+            if handle and (problem := handle.status().problem):
+                _log.warning("polyseme: %s: %s", name, problem)
+        return True
+
+    def check(self) -> None:
+        """Call `refresh_if_changed` in a thread if the last call was `_CHECK_SECONDS` ago.
+
+        The caller does not wait, because a file system may be slow and reading a model takes time.
+        """
+        if time.monotonic() >= self._next_check:
+            self._next_check = time.monotonic() + _CHECK_SECONDS
+            if not self._refreshing.locked():
+                thread = threading.Thread(target=self.refresh_if_changed, name=_THREAD, daemon=True)
+                with suppress(RuntimeError):  # the process may not start another thread
+                    thread.start()
+
+    def _versions(self) -> "Versions":
+        """Return the version of each model folder. Bundled models do not change."""
+        bundled = bundled_models()
+        folders = find_models(one for one in self._directories if one != bundled)
+        return {name: (folder, _folder_version(folder)) for name, folder in folders.items()}
 
     def refresh(self) -> None:
         """Find models that were added, changed, repaired or removed.
@@ -123,15 +183,19 @@ class Registry:
         directory cannot be read; the registry is then unchanged.
         """
         with self._refreshing:
-            folders = self._find_models()
-            handles = {
-                name: self._handles.get(name) or ModelHandle(folder, verify=self._verify)
-                for name, folder in folders.items()
-            }
-            self._handles = handles
-            for name, folder in folders.items():
-                handles[name].refresh(folder)
-            self.load()
+            self._refresh(self._versions())
+
+    def _refresh(self, seen: "Versions") -> None:
+        folders = self._find_models()
+        handles = {
+            name: self._handles.get(name) or ModelHandle(folder, verify=self._verify)
+            for name, folder in folders.items()
+        }
+        self._handles = handles
+        for name, folder in folders.items():
+            handles[name].refresh(folder)
+        self.load()
+        self._seen = seen  # the next check finds what has changed since
 
     def _find_models(self) -> dict[str, Path]:
         """Return the folders by name; retry while a folder is missing, which may be temporary."""
@@ -144,7 +208,11 @@ class Registry:
         return folders
 
     def _handle(self, name: str) -> "ModelHandle":
+        self.check()
         handle = self._handles.get(name)
+        if handle is None:
+            self.refresh_if_changed()
+            handle = self._handles.get(name)
         if handle is None:
             raise UnknownModelError(self.names, name)
         return handle
@@ -198,6 +266,10 @@ class FileVersion(NamedTuple):
 
 FolderVersion: TypeAlias = Mapping[str, FileVersion | None]
 """The version of each possible file of a model, None for a missing one."""
+
+
+Versions: TypeAlias = Mapping[str, tuple[Path, FolderVersion]]
+"""The folder of each model, and its version."""
 
 
 class LoadedModel(NamedTuple):

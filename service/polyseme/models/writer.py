@@ -91,6 +91,30 @@ def write_model(
     return manifest
 
 
+def remove_model(folder: Path) -> None:
+    """Remove a model folder, which disappears at once; of a symbolic link, only the link.
+
+    Processes that have mapped its files keep them.
+    """
+    with _staging_directory(folder.parent) as staging:
+        folder.rename(staging / _OLD)
+
+
+def rename_model(folder: Path, name: str) -> None:
+    """Rename a model folder atomically. The manifest keeps the name that it was written under.
+
+    Raises ModelFolderError if the name is taken.
+    """
+    target = folder.with_name(name)
+    _require_free(target, replace=False)
+    try:
+        folder.rename(target)
+    except OSError as error:  # another writer was faster
+        if error.errno not in {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}:
+            raise
+        raise ModelFolderError("a model of this name already exists.") from None
+
+
 def _require_free(folder: Path, *, replace: bool) -> None:
     """Raise ModelFolderError if the name is taken and must not be replaced.
 

@@ -101,6 +101,7 @@ def find_senses(
     *,
     forms: Sequence[str] = (),
     matching: Matching = "any",
+    phrases: bool = False,
     limits: Limits | None = None,
     timings: Timings | None = None,
 ) -> SenseInventory:
@@ -110,7 +111,8 @@ def find_senses(
     """
     timings = timings or Timings()
     start = timings.now()
-    sentences = tokenize(model, texts, EncodeOptions(), limits or Limits(), "/texts/{}")
+    encoding = EncodeOptions(phrases=phrases)
+    sentences = tokenize(model, texts, encoding, limits or Limits(), "/texts/{}")
     timings.add("tokens", start)
     exact = matching == "exact"
     places = [word_places(one.tokens, (word, *forms), exact=exact) for one in sentences]
@@ -126,6 +128,7 @@ def senses_of_occurrences(
     occurrences: Sequence[Occurrence],
     options: SenseOptions | None = None,
     *,
+    phrases: bool = False,
     limits: Limits | None = None,
     timings: Timings | None = None,
 ) -> SenseInventory:
@@ -134,7 +137,8 @@ def senses_of_occurrences(
     start = timings.now()
     texts = [one.text for one in occurrences]
     pointer = "/occurrences/{}/text"
-    sentences = tokenize(model, texts, EncodeOptions(), limits or Limits(), pointer)
+    encoding = EncodeOptions(phrases=phrases)
+    sentences = tokenize(model, texts, encoding, limits or Limits(), pointer)
     places = [
         [find_token(sentence.tokens, one, number)]
         for number, (sentence, one) in enumerate(zip(sentences, occurrences, strict=True))

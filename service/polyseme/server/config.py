@@ -105,8 +105,13 @@ def on_reload(server: Any) -> None:
     _freeze_memory()
 
 
-def pre_fork(_server: Any, _worker: Any) -> None:
-    """Block termination signals until the worker can handle them, so that none is lost."""
+def pre_fork(server: Any, _worker: Any) -> None:
+    """Read models that changed since the start, so that no worker starts with the old ones.
+
+    Termination signals are blocked until the worker can handle them, so that none is lost.
+    """
+    if _service(server).models.refresh_if_changed():
+        _freeze_memory()
     signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINATION)
 
 

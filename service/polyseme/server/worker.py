@@ -78,7 +78,11 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
         return True
 
     def wait_for_and_dispatch_events(self, timeout: float) -> None:
-        """Accept connections as described in the class; after a stall, accept all pending ones."""
+        """Accept connections as described in the class; after a stall, accept all pending ones.
+
+        gunicorn calls this at least once a second.
+        """
+        self.app.wsgi().extensions["polyseme"].models.check()
         free = self.busy < self.cfg.threads or self.finished >= self.cfg.threads
         room = self.alive and self.nr_conns < self.worker_connections
         self.set_accept_enabled(free and room)

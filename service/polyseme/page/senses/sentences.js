@@ -72,7 +72,9 @@ something still such take taken than that the their theirs them themselves then 
 three through to together too took toward towards two under until up upon us used using very via was way we well
 went were what when where whether which while who whole whom whose why will with within without won would yes
 yet you your yours yourself yourselves`.split(/\s+/));
-const WORD = /\p{L}[\p{L}\p{M}\p{N}]*(?:[-‐'’][\p{L}\p{N}][\p{L}\p{M}\p{N}]*)*/gu;
+/** Web and mail addresses, handles and hashtags: each is one token, so the words in them do not occur. */
+const UNSPLIT = /(?:(?:https?|ftp):\/\/|www\.)\S+|[\w.+-]{1,64}@[\w-]{1,63}\.\S+|(?<![\p{L}\p{N}_&])[@#][\p{L}\p{N}\p{M}_]+/giu;
+const WORD = /(?<![\p{L}\p{M}\p{N}])\p{L}[\p{L}\p{M}\p{N}]*(?:[-‐'’][\p{L}\p{N}][\p{L}\p{M}\p{N}]*)*/gu;
 const NEGATION = /n['’]t$/i, CONTRACTION = /['’](?:s|re|ve|ll|d|m)$/i;
 const MAX_FREQUENT = 12;
 
@@ -82,7 +84,7 @@ const MAX_FREQUENT = 12;
  */
 export function frequentWords(text) {
   const forms = new Map();
-  for (const [match] of text.matchAll(WORD)) {
+  for (const [match] of text.replaceAll(UNSPLIT, " ").matchAll(WORD)) {
     const word = NEGATION.test(match) ? "" : match.replace(CONTRACTION, "");
     forms.set(word, (forms.get(word) ?? 0) + 1);
   }
