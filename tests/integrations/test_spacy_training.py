@@ -196,25 +196,38 @@ def test_hashed_attributes_can_stand_beside_the_vectors():
     assert [nlp(text)[-1].tag_ for text, _ in SENSES] == [label for _, label in SENSES]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("task", "score"), [("pos", tag_accuracy), ("ner", span_f1)])
-def test_features_learn_more_than_spacys_static_vectors(task, score, tmp_path, monkeypatch):
-    """The full comparison is benchmarks/pipelines.py; this one has a few of its sentences."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the data sets and the vectors of the bundled model."""
     if not DATA.exists():
         pytest.skip("needs the data sets in shared/data")
+    folder = tmp_path_factory.mktemp("data")
+    with tarfile.open(DATA) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "score", "sentences", "epochs"),
+    [("pos", tag_accuracy, 600, 3), ("ner", span_f1, 800, 4)],
+)
+def test_features_learn_more_than_spacys_static_vectors(
+    task, score, sentences, epochs, folder, monkeypatch
+):
+    """benchmarks/pipelines.py compares them on all sentences, this test on the first ones."""
     from benchmarks import pipelines
 
     monkeypatch.delenv("POLYSEME_MODELS_DIR")
     forget()
-    with tarfile.open(DATA) as archive:
-        archive.extractall(tmp_path, filter="data")
+    if not (folder / "vectors").exists():
+        pipelines.write_vectors(folder / "vectors")
     data = {
-        split: read_tagged_sentences(tmp_path / f"downstream/{task}/{split}.tsv")[:600]
+        split: read_tagged_sentences(folder / f"downstream/{task}/{split}.tsv")[:sentences]
         for split in ("train", "dev")
     }
-    pipelines.write_vectors(tmp_path / "vectors")
     found = {
-        system: score(data["dev"], pipelines.train(task, system, data, tmp_path, epochs=3)).value
+        system: score(data["dev"], pipelines.train(task, system, data, folder, epochs)).value
         for system in ("spacy-static", "features")
     }
     assert found["features"] > found["spacy-static"] + 1, found

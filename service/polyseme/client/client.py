@@ -125,7 +125,7 @@ class Client:
         return self._run(self._exchanges.model())
 
     def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
-        """Return static vectors, contextual vectors and attention of each sentence, in order.
+        """Return static and contextual vectors [n, d] and attention [L, h, n, n] of each sentence.
 
         The options are the fields of /v1/encode (docs/api.md). Raises PolysemeError if the
         service rejects a request, ClientError if it does not respond or a response is malformed.
@@ -176,7 +176,7 @@ class Client:
         phrases: bool = False,
         share: float | None = None,
     ) -> Comparison:
-        """Compare occurrences of words: `[(text, word), …]`.
+        """Compare m occurrences of words, `[(text, word), …]`; similarities are [m, m].
 
         `phrases` and `share` have the same meaning as in `encode`; `share` also applies to the
         contextual neighbors.

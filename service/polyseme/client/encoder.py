@@ -74,7 +74,7 @@ class Encoder(Protocol):
         ...
 
     def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
-        """Return static vectors, contextual vectors and attention of each sentence, in order.
+        """Return static and contextual vectors [n, d] and attention [L, h, n, n] of each sentence.
 
         Raises PolysemeError; `Client` also raises ClientError if the service does not respond.
         """
@@ -116,7 +116,7 @@ class Encoder(Protocol):
         phrases: bool = False,
         share: float | None = None,
     ) -> Comparison:
-        """Compare occurrences of words: `[(text, word), …]`.
+        """Compare m occurrences of words, `[(text, word), …]`; similarities are [m, m].
 
         `phrases` and `share` have the same meaning as in `encode`; `share` also applies to the
         contextual neighbors.
