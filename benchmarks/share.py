@@ -43,7 +43,8 @@ def main(data: Path, output: Path | None) -> None:
         for share in SHARES:
             encoder = LocalModel(with_share(model, share))
             words = results_document(measure_pseudowords(encoder, pseudowords))["systems"]["model"]
-            tags = results_document(measure_tagging(encoder, Path(folder) / "downstream" / "pos"))
+            pos = Path(folder) / "downstream" / "pos"
+            tags = results_document(measure_tagging(encoder, pos, names=("contextual",)))
             found[str(share)] = {
                 "balanced": words["balanced"],
                 "imbalanced": words["imbalanced"],

@@ -69,16 +69,16 @@ def read_json(schema: type[_Body]) -> _Body:
     """
     if not is_content_type(JSON):
         raise UnsupportedMediaError
-    _reject_query()
+    if request.environ.get("QUERY_STRING"):
+        raise _query_error()
     return _validate_json(schema, read_body())
 
 
-def _reject_query() -> None:
-    """Raise InvalidError for a query string, because a JSON body has all fields."""
-    if request.environ.get("QUERY_STRING"):
-        error = FieldError("", "must have all fields; the query string is not read")
-        hint = f"Send the fields in the body. /v1/encode reads the query of {NDJSON} bodies only."
-        raise InvalidError([error], hint)
+def _query_error() -> InvalidError:
+    """Return the error for a query string, because a JSON body has all fields."""
+    error = FieldError("", "must have all fields; the query string is not read")
+    hint = f"Send the fields in the body. /v1/encode reads the query of {NDJSON} bodies only."
+    return InvalidError([error], hint)
 
 
 def read_ndjson(schema: type[_Body], max_lines: Callable[[int], None]) -> _Body:
@@ -105,7 +105,8 @@ def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]
     if _media_type(request.environ.get("CONTENT_TYPE", "")) not in {"", JSON, BINARY}:
         hint = f"Send the header `Content-Type: {JSON}`, or `{BINARY}` if bytes follow the JSON."
         raise UnsupportedMediaError(f"The Content-Type header is not {JSON} or {BINARY}.", hint)
-    _reject_query()
+    if request.environ.get("QUERY_STRING"):
+        raise _query_error()
     content = read_body()
     said = request.headers.get(header, str(len(content)))
     if not _SIZE.fullmatch(said) or int(said) > len(content):

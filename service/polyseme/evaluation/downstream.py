@@ -2,7 +2,7 @@
 
 import lzma
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -198,11 +198,12 @@ def measure_tagging(
     encoder: Encoder,
     directory: Path,
     *,
+    names: Collection[str] = tuple(TAGGING),
     hidden: bool = False,
     compare: bool = False,
     progress: Progress = SILENT,
 ) -> Results:
-    """Train a probe on `train.tsv` of a folder and measure it on `dev.tsv`.
+    """Train a probe on `train.tsv` of a folder and measure it on `dev.tsv`, for each of `names`.
 
     The probe is a logistic regression, or a network with a hidden layer of 256, on standardized
     vectors. The figure is the accuracy, or the F1 of spans if a tag begins with `B-`.
@@ -211,7 +212,7 @@ def measure_tagging(
     gold = [tag for one in dev for tag in one.tags]
     labels = [tag for one in train for tag in one.tags]
     spans = any(tag.startswith("B-") for tag in labels)
-    vectors = _tagging_vectors(encoder, (train, dev), compare=compare, progress=progress)
+    vectors = _tagging_vectors(encoder, (train, dev), names, compare=compare, progress=progress)
     rows = []
     for name, title, kind, (known, measured) in vectors:
         with progress.stage(f"probe, {name}", 1, in_bytes=False):
@@ -233,6 +234,7 @@ def measure_tagging(
 def _tagging_vectors(
     encoder: Encoder,
     splits: Sequence[Sequence[LabeledWords]],
+    names: Collection[str],
     *,
     compare: bool,
     progress: Progress,
@@ -246,7 +248,8 @@ def _tagging_vectors(
                 sentences.append(one)
                 bar.advance(1)
         encoded.append(sentences)
-    for name, (title, kind, vectors) in TAGGING.items():
+    for name in names:
+        title, kind, vectors = TAGGING[name]
         yield name, title, kind, [vectors(sentences) for sentences in encoded]
     if compare:
         rows = []

@@ -208,7 +208,8 @@ class Registry:
         return folders
 
     def _handle(self, name: str) -> "ModelHandle":
-        self.check()
+        if time.monotonic() >= self._next_check:
+            self.check()
         handle = self._handles.get(name)
         if handle is None:
             self.refresh_if_changed()
