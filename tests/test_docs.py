@@ -85,6 +85,7 @@ def test_the_request_of_the_api_page_gets_its_response(client):
 ANSWERS = {
     "README.md": "tests/test_readme.py",
     "docs/api.md": "tests/api/test_documented.py",
+    "docs/client.md": "tests/client/test_page.py",
     "docs/evaluation.md": "docs/generate.py",
     "docs/inference.md": "tests/server/test_inference_page.py",
     "docs/integrations.md": "tests/integrations/test_page.py",
