@@ -66,6 +66,6 @@ def test_an_address_that_cannot_be_used_is_one_sentence(models_dir, monkeypatch)
     def forbidden(*_, **__):
         raise OSError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(socket, "create_server", forbidden)
+    monkeypatch.setattr(socket.socket, "bind", forbidden)
     said = "This user may not use port 80; --port selects another one."
     assert refused(models_dir, "--port", "80") == said

@@ -79,7 +79,9 @@ def _check_address(settings: Settings) -> None:
     host = settings.host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        socket.create_server((host, settings.port), family=family).close()
+        with socket.socket(family) as probe:  # as gunicorn binds, without listening
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, settings.port))
     except OSError as error:
         port = settings.port
         problems = {
