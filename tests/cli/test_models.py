@@ -188,7 +188,11 @@ PACKAGED = (
         (["rename", "one", "two"], 1, "A model two already exists; `polyseme models remove`"),
         (["rename", "one", BUNDLED], 1, f"A model {BUNDLED} already exists;"),
         (["rename", "one", "../three"], 1, "A model's name has at most 64 letters"),
-        (["remove", "../one", "--yes"], 1, "`polyseme models list` lists the models."),
+        (
+            ["remove", "../one", "--yes"],
+            1,
+            "No model is named '../one'. Available: one, photos, two",
+        ),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
