@@ -113,7 +113,7 @@ def test_words_of_the_evaluation_sets_are_excluded(place, tmp_path):
         ("tiny", "", "use more tags"),
         ("unheld", None, "use --lemmas all"),
         ("odd", None, "use more tags"),
-        ("nobody", None, "no model of this name"),
+        ("nobody", None, "No model is named 'nobody'"),
     ],
 )
 def test_an_impossible_measurement_is_reported_in_one_sentence_without_a_file(

@@ -300,7 +300,7 @@ MISSING: list[tuple[Row, str]] = [
     (("River bank", "mountain"), "the text does not contain this word as a token"),
     (("River bank", "bank", 1), "must be less than 1, the number of occurrences"),
     (("River bank", "bank", 2**53 - 1), "must be less than 1, the number of occurrences"),
-    (("River bank", ""), "at least 1 character"),
+    (("River bank", ""), "must not be empty"),
 ]
 
 

@@ -69,7 +69,7 @@ def test_openais_client_lists_models(told):
         ("empty", "UnprocessableEntityError", "unknown_word", "input[1]", "no words"),
         ("tokens", "UnprocessableEntityError", "invalid", "input", "send texts"),
         ("extra", "UnprocessableEntityError", "invalid", "task", "task"),
-        ("long", "APIStatusError", "too_large", None, "max_sentence_tokens"),
+        ("long", "APIStatusError", "too_large", "input", "max_sentence_tokens"),
         ("over its rate", "RateLimitError", "rate_limit_exceeded", None, "Retry-After"),
     ],
 )
