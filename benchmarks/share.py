@@ -1,10 +1,10 @@
-"""Measure contextual vectors by their share of the static vector.
+"""Measure contextual vectors as features of a tagger, by their share of the static vector.
 
-    python benchmarks/share.py --data FOLDER [--output results/share.json]
+    python benchmarks/share.py --data downstream.tar.xz [--output results/share.json]
 
-FOLDER has `pseudowords.jsonl.xz` and `downstream.tar.xz`. For each share, pseudo-words are measured
-as by `polyseme evaluate pseudowords`, and part-of-speech tags as by `polyseme evaluate tagging`
-with a linear probe. The share of the bundled model was not chosen by the tags.
+For each share, part-of-speech tags are measured as by `polyseme evaluate tagging` with a linear
+probe. `models/ablation.py` measures what the share does to senses. The share of the bundled model
+was not chosen by the tags.
 """
 
 import tarfile
@@ -17,11 +17,11 @@ from imported import document, write
 from sentences import bundled
 
 from polyseme.client.local import LocalModel
-from polyseme.evaluation.downstream import measure_pseudowords, measure_tagging
+from polyseme.evaluation.downstream import measure_tagging
 from polyseme.evaluation.results import document as results_document
 from polyseme.models.model import Model
 
-SHARES = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 4.0)
+SHARES = (0.0, 0.2, 0.4, 0.8, 1.6, 4.0)
 
 
 def with_share(model: Model, share: float) -> Model:
@@ -37,23 +37,16 @@ def with_share(model: Model, share: float) -> Model:
 def main(data: Path, output: Path | None) -> None:
     """Run the benchmark."""
     model, found = bundled(), {}
-    pseudowords, downstream = data / "pseudowords.jsonl.xz", data / "downstream.tar.xz"
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(downstream) as archive:
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(data) as archive:
         archive.extractall(folder, filter="data")
         for share in SHARES:
             encoder = LocalModel(with_share(model, share))
-            words = results_document(measure_pseudowords(encoder, pseudowords))["systems"]["model"]
             pos = Path(folder) / "downstream" / "pos"
             tags = results_document(measure_tagging(encoder, pos, names=("contextual",)))
-            found[str(share)] = {
-                "balanced": words["balanced"],
-                "imbalanced": words["imbalanced"],
-                "tags": tags["systems"]["contextual"]["score"],
-            }
+            found[str(share)] = tags["systems"]["contextual"]["score"]
             click.echo(f"{share} {found[str(share)]}")
     if output:
-        facts = {"share": model.layers[-1].residual.share, "shares": found}
-        write(document([pseudowords, downstream], facts), output)
+        write(document([data], {"share": model.layers[-1].residual.share, "shares": found}), output)
 
 
 if __name__ == "__main__":

@@ -201,15 +201,12 @@ def test_a_hundred_megabytes_of_zeros_are_rejected_early(importer, kind, packing
     beginning = {"glove": b"", "fasttext": fasttext()[:-100]}.get(kind, b"1000 60000\nzebra ")
     content = packed(beginning + bytes(100_000_000), packing)
     said = importer.refusal(content, "--format", kind)
-    assert (
-        {
-            "glove": "Line 1 is longer than 2097152 bytes.",
-            "word2vec-text": "Line 2 is longer than 2097152 bytes.",
-            "word2vec-binary": "The word at byte 240017 is longer than 4096 bytes.",
-            "fasttext": "continues after its last table.",
-        }[kind]
-        in said
-    )
+    assert {
+        "glove": "Line 1 is longer than 2097152 bytes.",
+        "word2vec-text": "Line 2 is longer than 2097152 bytes.",
+        "word2vec-binary": "The word at byte 240017 is longer than 4096 bytes.",
+        "fasttext": "continues after its last table.",
+    }[kind] in said
 
 
 def test_many_zeros_after_a_fasttext_file_are_a_bomb(importer):
