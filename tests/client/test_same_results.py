@@ -154,6 +154,20 @@ def test_phrases_are_compared_and_clustered_in_the_same_way(local, remote, url):
     for encoder in (local, remote):
         with pytest.raises(InvalidError):
             encoder.compare(pairs)
+        (sentence,) = encoder.encode(["River  bank money"], phrases=True)
+        assert sentence["river bank"].key == "river_bank"
+
+
+def test_phrases_are_asked_for_by_a_flag(local, remote):
+    pairs = [("the bank", "bank"), ("a bank", "bank")]
+    for encoder in (local, remote):
+        for call in (
+            lambda one: one.encode(["the bank"], phrases="yes"),
+            lambda one: one.compare(pairs, phrases=1),
+            lambda one: one.senses("bank", ["the bank"], phrases="no"),
+        ):
+            with pytest.raises(InvalidError, match="/phrases: must be true or false"):
+                call(encoder)
 
 
 def test_the_poolings_are_not_the_same(remote):

@@ -258,7 +258,9 @@ def _write_tokens(
     size = written = unknown = 0
     for number, sentence in zip(numbers, sentences, strict=True):
         tokens = sentence.tokens
-        places = word_places(tokens, words, exact=exact) if words else [*range(len(tokens))]
+        places = list(range(len(tokens)))
+        if words:
+            places = word_places([token.text for token in tokens], words, exact=exact)
         if places:
             encoded = encode_sentence(model, sentence, options, timings).arrays[part][places]
             vectors.append(encoded.reshape(-1))

@@ -213,7 +213,8 @@ def _write_occurrences(
             tokens = model.tokenizer.tokens(sentence, "auto", MAX_CHARACTERS)
             if phrases:
                 tokens = model.tokenizer.join(tokens, "auto", sentence)
-            places = word_places(tokens, source.forms, exact=source.matching == "exact")
+            texts = [token.text for token in tokens]
+            places = word_places(texts, source.forms, exact=source.matching == "exact")
             if not places:
                 continue
             occurrences = encode_occurrences(model, tokens, places, 0)

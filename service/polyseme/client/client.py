@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polyseme.client.encoder import (
+    Encoder,
     Options,
     Text,
-    parse_kind,
     parse_options,
     parse_pooling,
     require_list,
@@ -32,13 +32,11 @@ from polyseme.client.requests import (
     batches,
 )
 from polyseme.client.results import (
-    Array,
     Comparison,
     ModelFacts,
     Senses,
     Sentence,
     Trace,
-    VectorKind,
 )
 from polyseme.client.transport import (
     TransportError,
@@ -62,7 +60,7 @@ CONCURRENCY = 4
 _T = TypeVar("_T")
 
 
-class Client:
+class Client(Encoder):
     """A client of a Polyseme service. Threads may share it; a forked process needs its own.
 
     Texts are sent in batches of at most `batch_sentences` and `batch_bytes`, up to `concurrency` at
@@ -136,18 +134,6 @@ class Client:
         """Yield the results of `encode` for any number of texts, with a few batches in memory."""
         exchange = partial(self._exchanges.encode, options=parse_options(options))
         return chain.from_iterable(self._map_batches(require_list(texts), exchange))
-
-    def vector(
-        self, text: Text, word: str, *, nth: int = 0, kind: VectorKind = "contextual"
-    ) -> Array:
-        """Return the vector of a word in a text. -> [d], [2d] for features
-
-        `nth` selects an occurrence, counted from 0. Raises NoSuchTokenError, a KeyError, if there
-        is none, and the same exceptions as `encode`.
-        """
-        (sentence,) = self.encode([text], include=parse_kind(kind))
-        vector: Array = getattr(sentence.find(word, nth), kind)
-        return vector
 
     def embed(
         self,

@@ -92,7 +92,9 @@ class Encoder(Protocol):
         `nth` selects an occurrence, counted from 0. Raises NoSuchTokenError, a KeyError, if there
         is none, and the same exceptions as `encode`.
         """
-        ...
+        (sentence,) = self.encode([text], include=parse_kind(kind))
+        vector: Array = getattr(sentence.find(word, nth), kind)
+        return vector
 
     def embed(
         self,
@@ -200,17 +202,14 @@ def parse_options(options: Options) -> EncodeOptions:
     include = list(include)
     for number, part in enumerate(include):
         require_choice(f"/include/{number}", part, Part)
-    for name in ("phrases", "truncate"):
-        if not isinstance(given.get(name, False), bool | np.bool_):
-            raise _invalid(f"/{name}", "must be true or false")
     return EncodeOptions(
         frozenset(include),
         _parse_layers(given.get("layers", "all")),
         given.get("heads") == "mean",
         given.get("oov"),
         given.get("case") or "auto",
-        phrases=bool(given.get("phrases", False)),
-        truncate=bool(given.get("truncate", False)),
+        phrases=parse_flag("/phrases", given.get("phrases", False)),
+        truncate=parse_flag("/truncate", given.get("truncate", False)),
         dtype=given.get("dtype") or "float32",
         share=parse_share(given.get("share")),
     )
@@ -229,6 +228,13 @@ def require_choice(pointer: str, value: Any, kind: Any) -> None:
     allowed = get_args(kind)
     if not isinstance(value, str) or value not in allowed:
         raise _invalid(pointer, one_of(allowed))
+
+
+def parse_flag(pointer: str, value: Any) -> bool:
+    """Return a value as a bool. Raises InvalidError if it is neither true nor false."""
+    if not isinstance(value, bool | np.bool_):
+        raise _invalid(pointer, "must be true or false")
+    return bool(value)
 
 
 def parse_integer(pointer: str, value: Any, least: int) -> int:

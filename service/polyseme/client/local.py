@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import ThreadpoolController
 
 from polyseme.client.encoder import (
+    Encoder,
     Options,
     Text,
     check_senses,
+    parse_flag,
     parse_integer,
-    parse_kind,
     parse_near,
     parse_occurrences,
     parse_options,
@@ -30,14 +31,12 @@ from polyseme.client.encoder import (
 )
 from polyseme.client.errors import shift_pointers
 from polyseme.client.results import (
-    Array,
     Comparison,
     ModelFacts,
     Senses,
     Sentence,
     Token,
     Trace,
-    VectorKind,
     read_comparison,
     read_model_facts,
     read_neighbors,
@@ -72,7 +71,7 @@ UNLIMITED = Limits()
 """No limits apply in process."""
 
 
-class LocalModel:
+class LocalModel(Encoder):
     """A model that is memory-mapped into this process. Threads may share it."""
 
     def __init__(
@@ -143,18 +142,6 @@ class LocalModel:
             for one in encoded
         )
 
-    def vector(
-        self, text: Text, word: str, *, nth: int = 0, kind: VectorKind = "contextual"
-    ) -> Array:
-        """Return the vector of a word in a text. -> [d], [2d] for features
-
-        `nth` selects an occurrence, counted from 0. Raises NoSuchTokenError, a KeyError, if there
-        is none, and the same exceptions as `encode`.
-        """
-        (sentence,) = self.encode([text], include=parse_kind(kind))
-        vector: Array = getattr(sentence.find(word, nth), kind)
-        return vector
-
     def embed(
         self,
         texts: Sequence[Text],
@@ -203,7 +190,7 @@ class LocalModel:
                 case,
                 self._limits,
                 share=parse_share(share),
-                phrases=phrases,
+                phrases=parse_flag("/phrases", phrases),
             )
         return read_comparison(comparison_document(self.name, found))
 
@@ -236,7 +223,7 @@ class LocalModel:
                 options,
                 forms=forms,
                 matching=case,
-                phrases=phrases,
+                phrases=parse_flag("/phrases", phrases),
                 limits=self._limits,
             )
         return read_senses(inventory_document(self.name, found))

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from polyseme.client.encoder import (
     Text,
     check_senses,
+    parse_flag,
     parse_integer,
     parse_near,
     parse_occurrences,
@@ -378,7 +379,7 @@ class Exchanges:
 
 def _phrases(phrases: bool) -> dict[str, Any]:
     """Return the field of a request, none by default: earlier services do not have it."""
-    return {"phrases": phrases} if phrases else {}
+    return {"phrases": True} if parse_flag("/phrases", phrases) else {}
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from numpy.lib.format import read_array_header_1_0
 from numpy.typing import NDArray
 
 from polyseme.client.errors import NoSuchTokenError, malformed_response
-from polyseme.encoding.compare import AttendedToken
+from polyseme.encoding.compare import AttendedToken, word_places
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
 from polyseme.errors import install_command
@@ -179,9 +179,7 @@ class Sentence(_OneLine):
 
     def _places(self, word: str) -> list[int]:
         """Return the indices of the tokens with this text, or else with it in another case."""
-        found = [i for i, token in enumerate(self.tokens) if token.text == word]
-        folded = word.casefold()
-        return found or [i for i, t in enumerate(self.tokens) if t.text.casefold() == folded]
+        return word_places(self.words, [word], exact=True) or word_places(self.words, [word])
 
     def _encoded(self, place: int) -> EncodedToken:
         rows = {

@@ -149,10 +149,8 @@ def compare(
 def find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: int) -> int:
     """Return the index of the token of an occurrence; raise InvalidError if there is none."""
     if occurrence.word is not None:
-        texts = [spaced(token) for token in tokens]
-        found = [i for i, text in enumerate(texts) if text == occurrence.word]
-        folded = occurrence.word.casefold()
-        found = found or [i for i, text in enumerate(texts) if text.casefold() == folded]
+        texts, word = [token.text for token in tokens], (occurrence.word,)
+        found = word_places(texts, word, exact=True) or word_places(texts, word)
         if occurrence.nth < len(found):
             return found[occurrence.nth]
         field, message = "word", "the text does not contain this word as a token"
@@ -167,20 +165,15 @@ def find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: 
     return covered[0]
 
 
-def spaced(token: ResolvedToken) -> str:
-    """Return the text of a token; the words of a phrase are separated by one space."""
-    return " ".join(token.text.split())
+def word_places(texts: Iterable[str], forms: Iterable[str], *, exact: bool = False) -> list[int]:
+    """Return the indices of the tokens that equal one of the forms, in any case unless `exact`.
 
-
-def word_places(
-    tokens: Sequence[ResolvedToken], forms: Iterable[str], *, exact: bool = False
-) -> list[int]:
-    """Return the indices of the tokens that equal one of the forms, in any case unless `exact`."""
+    `texts` are those of the tokens. White space between the words of a phrase counts as one space.
+    """
     wanted = set(forms) if exact else {form.casefold() for form in forms}
+    spaced = (" ".join(text.split()) for text in texts)
     return [
-        place
-        for place, text in enumerate(map(spaced, tokens))
-        if (text if exact else text.casefold()) in wanted
+        place for place, text in enumerate(spaced) if (text if exact else text.casefold()) in wanted
     ]
 
 

@@ -114,8 +114,10 @@ def find_senses(
     encoding = EncodeOptions(phrases=phrases)
     sentences = tokenize(model, texts, encoding, limits or Limits(), "/texts/{}")
     timings.add("tokens", start)
-    exact = matching == "exact"
-    places = [word_places(one.tokens, (word, *forms), exact=exact) for one in sentences]
+    exact, spelled = matching == "exact", (word, *forms)
+    places = [
+        word_places([token.text for token in one.tokens], spelled, exact=exact) for one in sentences
+    ]
     if not any(places):
         message = "does not occur in the texts as a token"
         hint = "Check the spelling, or give other forms of the word in `forms`."

@@ -42,6 +42,7 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
             used = len(list(Path("/dev/fd").iterdir()))
             room = max(limit - used - self.cfg.threads - _FILES, 1)
             self.worker_connections: int = min(self.cfg.worker_connections, room)
+            self.max_keepalived = self.worker_connections - self.cfg.threads
         super().init_process()
 
     def set_accept_enabled(self, enabled: bool) -> None:
