@@ -359,8 +359,8 @@ def test_the_name_of_a_bundled_model_is_taken_only_on_request(importing):
     done = importing("--name", BUNDLED, content=rows())
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
-        "polyseme: A bundled model has this name, and the new model would be used in its place;"
-        " --name selects another name, and --replace accepts this.\n"
+        "polyseme: A bundled model has this name. Choose another name with --name, or use the new"
+        " model in its place with --replace.\n"
     )
     assert not importing.models.exists()
     assert importing("--name", BUNDLED, "--replace").returncode == 0

@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 import pytest
 
-from polyseme.encoding.trace import Numbers, trace_document, trace_numbers, trace_text
+from polyseme.encoding.trace import TraceArrays, trace_arrays, trace_document, trace_text
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import FeedForward, Residual
 from polyseme.engine.positions import sinusoids
@@ -23,12 +23,12 @@ def rows(*shape):
 
 
 def embeddings(n=N, d=D, **options):
-    return Numbers(["a"] * n, {"embeddings": rows(n, d)}, **options)
+    return TraceArrays(["a"] * n, {"embeddings": rows(n, d)}, **options)
 
 
 def projected(q=(N, 6), k=(N, 6), v=(N, 21), **options):
     matrices = {"queries": rows(*q), "keys": rows(*k), "values": rows(*v)}
-    return Numbers(["a"] * N, matrices, **options)
+    return TraceArrays(["a"] * N, matrices, **options)
 
 
 def weights(**shapes):
@@ -36,19 +36,19 @@ def weights(**shapes):
 
 
 def trace(numbers, limits=LIMITS):
-    return {step.name: step.values for step in trace_numbers(numbers, limits)}
+    return {step.name: step.values for step in trace_arrays(numbers, limits)}
 
 
 RAGGED = [[1.0, 2.0], [3.0], [4.0, 5.0]]
 MISFITS = {
     "too few embeddings": (
-        Numbers(["a", "b"], {"embeddings": rows(3, 5)}),
+        TraceArrays(["a", "b"], {"embeddings": rows(3, 5)}),
         "/embeddings",
         "has 3 rows for 2 tokens",
     ),
     "too few values": (projected(v=(2, 21)), "/values", "has 2 rows for 3 tokens"),
     "ragged embeddings": (
-        Numbers(["a"] * 3, {"embeddings": RAGGED}),
+        TraceArrays(["a"] * 3, {"embeddings": RAGGED}),
         "/embeddings/1",
         "has 1 numbers, not 2",
     ),
@@ -83,9 +83,9 @@ MISFITS = {
         "must be 7 by 5: [h·v, d]",
     ),
     "an output for other values in columns": (
-        embeddings(weights=weights(output=(D, V)), transposed=True),
+        embeddings(weights=weights(value=(V, D), output=(V, D)), transposed=True),
         "/weights/output",
-        "must be 5 by 5: [h·v, d]",
+        "must be 5 by 7: [d, h·v]",
     ),
     "heads for the queries": (
         embeddings(weights=weights(query=(D, 4), key=(D, 4)), heads=3),
@@ -104,7 +104,7 @@ MISFITS = {
 def test_shapes_that_do_not_fit_are_rejected_by_their_place(case):
     numbers, pointer, message = MISFITS[case]
     with pytest.raises(InvalidError) as caught:
-        trace_numbers(numbers, LIMITS)
+        trace_arrays(numbers, LIMITS)
     (error,) = caught.value.errors
     assert (error.pointer, error.message) == (pointer, message)
 
@@ -120,7 +120,7 @@ def test_weights_of_columns_are_the_transposed_weights_of_rows():
 
 def test_a_column_weight_takes_a_column_vector_to_its_query():
     # W·x by hand: [[1, 2], [3, 4]]·(5, 6) = (17, 39), and in rows (5, 6)·W = (23, 34).
-    given = Numbers(["a"], {"embeddings": [[5.0, 6.0]]}, {"query": [[1.0, 2.0], [3.0, 4.0]]})
+    given = TraceArrays(["a"], {"embeddings": [[5.0, 6.0]]}, {"query": [[1.0, 2.0], [3.0, 4.0]]})
     assert trace(given)["queries"].tolist() == [[23, 34]]
     assert trace(replace(given, transposed=True))["queries"].tolist() == [[17, 39]]
 
@@ -134,7 +134,7 @@ def test_each_head_is_the_attention_of_its_columns():
             name: [row[start : start + width] for row in numbers.matrices[name]]
             for name, (start, width) in cut.items()
         }
-        alone = trace(Numbers(numbers.tokens, matrices))
+        alone = trace(TraceArrays(numbers.tokens, matrices))
         assert list(alone) == list(whole)
         for name, values in alone.items():
             np.testing.assert_allclose(whole[name][head], values, rtol=0, atol=1e-14)
@@ -188,9 +188,9 @@ def test_a_trace_of_too_many_tokens_is_rejected():
     limits = replace(LIMITS, max_trace_tokens=2)
     for numbers in (embeddings(), projected()):
         with pytest.raises(TooLargeError) as caught:
-            trace_numbers(numbers, limits)
+            trace_arrays(numbers, limits)
         assert caught.value.members() == {"setting": "max_trace_tokens", "limit": 2, "size": 3}
-    assert trace_numbers(embeddings(n=2), limits)
+    assert trace_arrays(embeddings(n=2), limits)
 
 
 LARGE = {
@@ -207,12 +207,12 @@ LARGE = {
 @pytest.mark.parametrize("case", LARGE)
 def test_no_trace_is_larger_than_its_limit(case):
     numbers = LARGE[case]
-    document = trace_document(numbers.tokens, trace_numbers(numbers, LIMITS))
+    document = trace_document(numbers.tokens, trace_arrays(numbers, LIMITS))
     only_numbers = [step["values"] for step in document["steps"]]
     size = len(orjson.dumps(only_numbers, option=orjson.OPT_SERIALIZE_NUMPY))
     for setting in ("max_trace_bytes", "max_answer_bytes"):
         with pytest.raises(TooLargeError) as caught:
-            trace_numbers(numbers, replace(LIMITS, **{setting: size - 1}))
+            trace_arrays(numbers, replace(LIMITS, **{setting: size - 1}))
         assert caught.value.members()["setting"] == setting
 
 

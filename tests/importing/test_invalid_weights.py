@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.importing import files
-from tests.importing.weight_files import HEADS, ROW, SQUARE, D, save, tiny_vectors
+from tests.importing.weight_files import HEADS, LACKING, ROW, SQUARE, D, save, tiny_vectors
 from tests.tiny import normal
 
 RNG = np.random.default_rng(17)
@@ -193,7 +193,7 @@ METADATA = {
     ),
     "a word bias that is lacking": (
         {"layers": '[{"word_bias": true}]'},
-        "The weights' metadata require a tensor word_bias, which is missing.",
+        LACKING,
     ),
 }
 

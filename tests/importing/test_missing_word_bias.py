@@ -5,12 +5,11 @@ import numpy as np
 from polyseme.models.reader import read_model
 from tests.importing import files
 from tests.importing.test_weights import weigh
-from tests.importing.weight_files import SQUARE, D, save, tiny_vectors
+from tests.importing.weight_files import LACKING, SQUARE, D, save, tiny_vectors
 from tests.tiny import WORDS, normal
 
 RNG = np.random.default_rng(17)
 ASKING = {"layers": '[{"word_bias": true}]'}
-LACKING = "The weights' metadata require a tensor word_bias, which is missing."
 BY_FREQUENCY = ["the", "of", "and", "to", "in", "a", "is", "for", "on", "was"]
 
 

@@ -21,6 +21,11 @@ ROW = {
 BIASES = {f"{name}_bias": normal(RNG, weight.shape[1]) for name, weight in ROW.items()}
 SQUARE = normal(RNG, D, D)
 HEADS = ("--heads", H)
+LACKING = (
+    "The weights have no tensor word_bias. It can only be computed if the words are sorted by"
+    " frequency; --sorted declares this."
+)
+"""The error if a layer uses the missing tensor."""
 
 
 def tiny_vectors(importer):

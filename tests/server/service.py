@@ -246,6 +246,8 @@ class Caller:
             elif isinstance(event, h11.EndOfMessage):
                 headers = {name.decode(): value.decode() for name, value in head.headers}
                 return head.status_code, headers, bytes(body)
+            else:
+                raise ConnectionError(f"The service ended the connection: {event}")
 
     @property
     def closed(self) -> bool:

@@ -1,7 +1,7 @@
 """The Open Inference Protocol (version 2) with Triton's binary tensor data extension.
 
-Binary data is little-endian and in C order; an element of a BYTES tensor is a length of four bytes,
-followed by the content. Lengths in a request are checked before memory is allocated.
+Binary data is little-endian and in C order; an element of a BYTES tensor is its length, an integer
+of four bytes, followed by the content. Lengths in a request are checked before memory is allocated.
 """
 
 from collections.abc import Sequence
@@ -75,9 +75,9 @@ def metadata(name: str) -> Response:
     """Return the input and output tensors of a model; -1 is a variable size."""
     negotiate_media_type(JSON)
     d = _manifest(name).dimension
-    rows: dict[str, list[int]] = {part: [width * d] for part, width in PER_TOKEN.items()}
+    row_shapes: dict[str, list[int]] = {part: [width * d] for part, width in PER_TOKEN.items()}
     outputs = [
-        {"name": one, "datatype": datatype, "shape": [-1, *rows.get(one, [])]}
+        {"name": one, "datatype": datatype, "shape": [-1, *row_shapes.get(one, [])]}
         for one, datatype in DATATYPES.items()
     ]
     return json_response(
@@ -166,7 +166,7 @@ def _sentences(tensor: InputTensor, rest: bytes, limits: Limits) -> list[str]:
     if (tensor.data is None) == (following is None):
         raise _invalid("", "give either `data` or `binary_data_size`")
     if len(rest) != (following or 0):
-        message = "is not the number of bytes after the JSON"
+        message = f"must be {len(rest)}, the number of bytes after the JSON"
         raise _invalid("/parameters/binary_data_size", message)
     if tensor.data is None:
         return _decode_bytes(rest, count)
@@ -187,7 +187,7 @@ def _decode_bytes(data: bytes, count: int) -> list[str]:
     end = 0
     while end < len(data):
         if len(found) == count:
-            raise _invalid("", "has bytes after the last element of its shape")
+            raise _invalid("", "has more bytes than the elements of its shape need")
         start = end + _LENGTH_BYTES
         end = start + int.from_bytes(data[end:start], "little")
         if end > len(data) or start > len(data):
@@ -206,7 +206,7 @@ def _invalid(pointer: str, message: str) -> InvalidError:
 
 
 def _pointer(pointer: str) -> str:
-    """Convert a pointer of an option; drop the index in `layers`, which may be a single number."""
+    """Convert the pointer of an option: /layers/0 becomes /parameters/layers."""
     field = pointer.split("/")[1]
     return pointer if field == "inputs" else f"/parameters/{field}"
 

@@ -203,7 +203,7 @@ def trace() -> Response:
     if body.text is None:
         names = ("embeddings", "queries", "keys", "values")
         rows = {name: getattr(body, name) for name in names}
-        numbers = tracing.Numbers(
+        arrays = tracing.TraceArrays(
             tokens=body.tokens or (),
             matrices={name: one for name, one in rows.items() if one is not None},
             weights=body.weights.model_dump(exclude_none=True) if body.weights else {},
@@ -211,7 +211,7 @@ def trace() -> Response:
             scale=body.scale,
             transposed=body.convention == "column",
         )
-        tokens, steps = list(numbers.tokens), tracing.trace_numbers(numbers, limits)
+        tokens, steps = list(arrays.tokens), tracing.trace_arrays(arrays, limits)
     else:
         model = find_model(body.model)
         sentence, steps = tracing.trace_text(model, body.text, body.layer, body.case, limits)

@@ -74,7 +74,7 @@ _bulk_options = with_options(
         "--words",
         metavar="WORD,WORD...",
         callback=_parse_words,
-        help="With --rows tokens: only the occurrences of these words, in any case.",
+        help="With --rows tokens: only the occurrences of these words, ignoring case.",
     ),
     click.option("--exact", is_flag=True, help="Only occurrences in the same case as in --words."),
     click.option(

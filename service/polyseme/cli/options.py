@@ -22,7 +22,7 @@ case_option = click.option(
     type=click.Choice(get_args(Case)),
     default="auto",
     show_default=True,
-    help="How words are looked up: in any case, as written, or in lower case.",
+    help="How words are looked up: as written or else in another case, as written, in lower case.",
 )
 phrases_option = click.option(
     "--phrases",

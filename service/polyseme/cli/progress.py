@@ -105,7 +105,8 @@ class TrainingProgress(ConsoleProgress):
     def step(self, done: float, metrics: dict[str, Any]) -> None:
         """Show a step; `done` is the completed share, from 0 to 1.
 
-        Without a terminal, new scores are written immediately, the loss every ten seconds.
+        New scores also get a line of their own. Without a terminal, the loss is written every ten
+        seconds.
         """
         if self._steps is None:
             self._steps = ConsoleBar("training", _RESOLUTION, "share")

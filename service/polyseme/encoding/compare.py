@@ -166,7 +166,7 @@ def find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: 
 
 
 def word_places(texts: Iterable[str], forms: Iterable[str], *, exact: bool = False) -> list[int]:
-    """Return the indices of the tokens that equal one of the forms, in any case unless `exact`.
+    """Return the indices of the tokens that equal one of the forms, ignoring case unless `exact`.
 
     `texts` are those of the tokens. White space between the words of a phrase counts as one space.
     """
@@ -208,7 +208,7 @@ def _compared(model: Model, one: _Vectors, k: int) -> OccurrenceResult:
 def _neighbors(
     model: Model, vector: Floats, k: int, without: Sequence[ResolvedToken]
 ) -> list[Neighbor]:
-    """Return the nearest words, without the words of some tokens in any case."""
+    """Return the nearest words, without the words of some tokens, ignoring case."""
     forms = {form for token in without for form, _ in spellings(token.key or token.text, "auto")}
     rows = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
     return [Neighbor(*found) for found in model.neighbors(vector, k, rows)]

@@ -16,13 +16,13 @@ from polyseme.models.model import Model
 from polyseme.tokenizer import Case
 
 FLOAT64_BYTES = 26
-"""Maximum bytes of a float64 and its comma in JSON."""
+"""Upper bound of the bytes of a float64 and its comma in JSON."""
 
 Rows = Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True)
-class Numbers:
+class TraceArrays:
     """The arrays of a request: embeddings, or queries, keys and values, with a row per token."""
 
     tokens: Sequence[str]
@@ -59,48 +59,54 @@ def trace_text(
     return Tokenized(tokens), trace_layer(model.sentence(tokens), model.layers, layer)
 
 
-def trace_numbers(numbers: Numbers, limits: Limits) -> list[Step]:
+def trace_arrays(arrays: TraceArrays, limits: Limits) -> list[Step]:
     """Return every step for given arrays; raise InvalidError if shapes do not match."""
-    n, heads = len(numbers.tokens), numbers.heads
+    n, heads = len(arrays.tokens), arrays.heads
     limits.trace_tokens(n)
-    matrices = {name: _matrix(rows, f"/{name}") for name, rows in numbers.matrices.items()}
+    matrices = {name: _matrix(rows, f"/{name}") for name, rows in arrays.matrices.items()}
     for name, matrix in matrices.items():
         _require(len(matrix) == n, f"/{name}", f"has {len(matrix)} rows for {n} tokens")
     if "embeddings" in matrices:
         x = matrices["embeddings"]
-        weights = _weights(numbers, x.shape[1])
-        q, k, v = (
+        weights = _weights(arrays, x.shape[1])
+        query_width, key_width, value_width = (
             x.shape[1] if w is None else w.shape[1]
             for w in (weights.query, weights.key, weights.value)
         )
         pointer = "/weights/key" if weights.key is not None else "/weights/query"
-        _check_widths(q, k, v, heads, pointer)
-        fits = weights.output is None or weights.output.shape == (v, x.shape[1])
-        _require(fits, "/weights/output", f"must be {v} by {x.shape[1]}: [h·v, d]")
-        limits.trace_bytes(_trace_bytes(n, heads, x.shape[1], k // heads, v // heads))
-        return trace_embeddings(x, weights, heads, numbers.scale)
+        _check_widths(query_width, key_width, value_width, heads, pointer)
+        d = x.shape[1]
+        fits = weights.output is None or weights.output.shape == (value_width, d)
+        message = f"must be {value_width} by {d}: [h·v, d]"
+        if arrays.transposed:
+            message = f"must be {d} by {value_width}: [d, h·v]"
+        _require(fits, "/weights/output", message)
+        limits.trace_bytes(_trace_bytes(n, heads, d, key_width // heads, value_width // heads))
+        return trace_embeddings(x, weights, heads, arrays.scale)
     queries, keys, values = (matrices[name] for name in ("queries", "keys", "values"))
-    q, k, v = (matrix.shape[1] for matrix in (queries, keys, values))
-    _check_widths(q, k, v, heads, "/keys")
-    limits.trace_bytes(_trace_bytes(n, heads, v, k // heads, v // heads))
-    return trace_projected(queries, keys, values, heads, numbers.scale)
+    query_width, key_width, value_width = (one.shape[1] for one in (queries, keys, values))
+    _check_widths(query_width, key_width, value_width, heads, "/keys")
+    limits.trace_bytes(
+        _trace_bytes(n, heads, value_width, key_width // heads, value_width // heads)
+    )
+    return trace_projected(queries, keys, values, heads, arrays.scale)
 
 
-def _check_widths(q: int, k: int, v: int, heads: int, pointer: str) -> None:
-    _require(q == k, pointer, f"keys have {k} columns, but queries have {q}")
-    for width in (q, v):
+def _check_widths(query: int, key: int, value: int, heads: int, pointer: str) -> None:
+    _require(query == key, pointer, f"keys have {key} columns, but queries have {query}")
+    for width in (query, value):
         _require(width % heads == 0, "/heads", f"{heads} heads do not divide {width} columns")
 
 
-def _weights(numbers: Numbers, d: int) -> Weights:
+def _weights(arrays: TraceArrays, d: int) -> Weights:
     found: dict[str, Floats] = {}
-    for name, rows in numbers.weights.items():
+    for name, rows in arrays.weights.items():
         matrix = _matrix(rows, f"/weights/{name}")
-        found[name] = matrix.T if numbers.transposed else matrix
+        found[name] = matrix.T if arrays.transposed else matrix
         if name != "output":
             message = f"takes vectors of width {len(found[name])}, but the embeddings have {d}"
             _require(len(found[name]) == d, f"/weights/{name}", message)
-    return Weights(**found, columns=numbers.transposed)
+    return Weights(**found, columns=arrays.transposed)
 
 
 def _matrix(rows: Rows, pointer: str) -> Floats:
@@ -122,7 +128,7 @@ def _inner_width(layer: Layer) -> int:
 
 
 def _trace_bytes(n: int, heads: int, d: int, k: int, v: int, m: int = 0) -> int:
-    """Return the maximum bytes of a trace, from the values per pair of tokens and per token."""
+    """Return an upper bound of the bytes of a trace; k and v are the widths of one head."""
     by_token = heads * (2 * k + 2 * v + 1) + 8 * d + m + 1
     return (heads * n * n * (v + 5) + n * by_token) * FLOAT64_BYTES
 

@@ -19,15 +19,15 @@ from polyseme.evaluation.statistics import precision_at, roc_auc, spearman
 from polyseme.models.model import Model
 from polyseme.tokenizer import tokenize
 
-KEPT = (1, 2, 3)
+TOP_COUNTS = (1, 2, 3)
 """Numbers of highest-ranked words to erase, or to keep."""
-EVIDENT = log(2)
-"""Minimum evidence of a word that reveals the sense."""
+REVEALING = log(2)
+"""A word reveals the sense if its evidence is at least this."""
 MEASURES = (
     *("drop_correlation", "change_correlation", "flip_auc", "flip_at_1", "flip_at_3"),
     *("evidence_correlation", "evidence_auc", "evidence_at_1", "evidence_at_3"),
-    *(f"removed_{k}" for k in KEPT),
-    *(f"kept_{k}" for k in KEPT),
+    *(f"removed_{k}" for k in TOP_COUNTS),
+    *(f"kept_{k}" for k in TOP_COUNTS),
 )
 """The columns of `evaluate_rankings`."""
 SENTENCES = (
@@ -38,7 +38,7 @@ SENTENCES = (
     ("Apple launched a new phone", "Apple"),
 )
 """Well-known example sentences for attention, and the query word of each."""
-NEIGHBORS = 25
+MAX_RANK_DIFFERENCE = 25
 """Maximum difference in frequency rank between a word and its replacement."""
 
 
@@ -56,7 +56,7 @@ def erase(sentence: SentenceArrays, places: Sequence[int]) -> SentenceArrays:
 
 
 def swap_word(sentence: SentenceArrays, place: int, other: SentenceArrays) -> SentenceArrays:
-    """Return the sentence with the word at a position replaced by that of a one-word sentence."""
+    """Replace the vector and bias at a position by those of a one-word sentence; keep its mask."""
     vectors, known = sentence.vectors.copy(), sentence.known.copy()
     vectors[place], known[place] = other.vectors[0], other.known[0]
     bias = sentence.word_bias
@@ -146,9 +146,9 @@ class FrequencyMatcher:
     def __call__(
         self, word: str, sentence: Sequence[str], number: int, rng: np.random.Generator
     ) -> list[str]:
-        """Draw `number` distinct words that do not occur in the sentence."""
+        """Draw at most `number` distinct words that do not occur in the sentence."""
         middle = bisect_left(self._counts, self._all_counts[word.casefold()])
-        near = self._words[max(middle - NEIGHBORS, 0) : middle + NEIGHBORS + 1]
+        near = self._words[max(middle - MAX_RANK_DIFFERENCE, 0) : middle + MAX_RANK_DIFFERENCE + 1]
         excluded = {one.casefold() for one in sentence}
         allowed = [one for one in near if one not in excluded]
         return [allowed[n] for n in rng.permutation(len(allowed))[:number]]
@@ -198,17 +198,21 @@ def evaluate_rankings(
     drops = erasure.losses(single, sense)
     nearest = erasure.cosines().argmax()
     flips = np.array([erasure.cosines(one).argmax() != nearest for one in single])
-    tells = evidence >= EVIDENT
+    reveals = evidence >= REVEALING
     agreement = [
         *(spearman(scores, drops), spearman(scores, np.abs(drops))),
         *(roc_auc(scores, flips), precision_at(scores, flips, 1), precision_at(scores, flips, 3)),
         spearman(scores, evidence),
-        *(roc_auc(scores, tells), precision_at(scores, tells, 1), precision_at(scores, tells, 3)),
+        *(
+            roc_auc(scores, reveals),
+            precision_at(scores, reveals, 1),
+            precision_at(scores, reveals, 3),
+        ),
     ]
     orders = np.stack([np.lexsort((ties, -row)) for row in scores])
-    removed = [[keys[order[:k]] for k in KEPT] for order in orders]
-    kept = [[keys[order[k:]] for k in KEPT] for order in orders]
-    lost = [erasure.losses([*a, *b], sense) for a, b in zip(removed, kept, strict=True)]
+    top = [[keys[order[:k]] for k in TOP_COUNTS] for order in orders]
+    all_but_top = [[keys[order[k:]] for k in TOP_COUNTS] for order in orders]
+    lost = [erasure.losses([*a, *b], sense) for a, b in zip(top, all_but_top, strict=True)]
     return np.concatenate([np.stack(agreement, axis=1), np.stack(lost)], axis=1)
 
 

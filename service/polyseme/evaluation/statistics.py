@@ -46,7 +46,7 @@ def resample_counts(n: int, stream: int = 0) -> Integers:
 
 
 def bootstrap(statistic: Callable[[Integers], float], n: int) -> Floats:
-    """Return the statistic of each resample, given the indices that it draws. -> [B]"""
+    """Return `statistic(indices)` for the item indices of each resample. -> [B]"""
     rng = np.random.default_rng(SEED)
     return np.array([statistic(rng.integers(n, size=n)) for _ in range(RESAMPLES)])
 
@@ -116,7 +116,7 @@ def precision_at(scores: Floats, positive: Flags, k: int) -> Floats:
     if not positive.any():
         return np.full(len(scores), np.nan)
     last = np.sort(scores, axis=1)[:, -k, None]
-    above, level = (np.asarray(part, np.float64) for part in (scores > last, scores == last))
-    left = (k - above.sum(axis=1)) / level.sum(axis=1)
-    result: Floats = (above @ positive + left * (level @ positive)) / k
+    above, tied = (np.asarray(part, np.float64) for part in (scores > last, scores == last))
+    share = (k - above.sum(axis=1)) / tied.sum(axis=1)
+    result: Floats = (above @ positive + share * (tied @ positive)) / k
     return result

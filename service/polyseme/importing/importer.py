@@ -85,7 +85,8 @@ class ImportOptions:
     replace: bool = False
     processes: int = 1
     subwords: bool | None = None
-    """whether the model has subword vectors; None: if the file has them or enough words"""
+    """whether the model has subword vectors; None if this depends on whether the file has them, or
+    enough words to fit them"""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """manifest fields `licence`, `source` and `languages`"""
 
@@ -116,13 +117,13 @@ class Cost:
 
     @classmethod
     def of_rows(cls, words: int, width: int, dtype: str) -> "Cost":
-        """Estimate a GloVe or word2vec file, which is parsed in chunks: one copy of the table."""
+        """Estimate the cost of a GloVe or word2vec file: one copy of its table in memory."""
         disk = words * row_bytes(width, dtype)
         return cls(words, width, disk, _BASE_MEMORY + disk + words * _WORD_MEMORY)
 
     @classmethod
     def of_fasttext(cls, words: int, buckets: int, width: int, dtype: str) -> "Cost":
-        """Estimate a `.bin`: gensim holds three copies of word vectors, two of n-gram vectors."""
+        """Estimate the cost of a `.bin`: gensim copies word vectors three times, n-grams twice."""
         disk = (words + buckets) * row_bytes(width, dtype)
         rows = (3 * words + 2 * buckets) * width * 4
         return cls(words, width, disk, _BASE_MEMORY + rows + disk + 2 * words * _WORD_MEMORY)
@@ -198,7 +199,7 @@ def _explained(error: CommandError, head: bytes, declared: Format | None) -> Com
         detected = detect_format(head)
     except CommandError:
         return error
-    # A text file that ends early is detected as binary.
+    # A truncated word2vec text file is detected as binary, but has no zero byte.
     if declared in {None, detected} or (detected == "word2vec-binary" and b"\0" not in head):
         return error
     hint = f"The file looks like {_FORMATS[detected]}: use --format {detected}."
@@ -223,8 +224,8 @@ def check_destination(folder: Path, *, replace: bool) -> None:
         raise CommandError("A model of this name already exists; --replace replaces it.")
     if folder.name in find_models([bundled_models()]):
         raise CommandError(
-            "A bundled model has this name, and the new model would be used in its place; --name"
-            " selects another name, and --replace accepts this."
+            "A bundled model has this name. Choose another name with --name, or use the new model"
+            " in its place with --replace."
         )
 
 
@@ -242,7 +243,8 @@ def _read_rows(
         by_rank = sorted_by_frequency(found.words) if options.sorted is None else options.sorted
         if not by_rank:
             raise CommandError(
-                "The weights' metadata require a tensor word_bias, which is missing."
+                "The weights have no tensor word_bias. It can only be computed if the words are"
+                " sorted by frequency; --sorted declares this."
             )
     with progress.stage("reading", size) as bar:
         vectors = load(found, bar, options.dtype, options.processes)
@@ -316,7 +318,8 @@ def _subwords(table: VectorTable, options: ImportOptions, progress: Progress) ->
     fitted = fit_subwords(table.words, table.vectors, progress=progress)
     if fitted is None and options.subwords:
         raise CommandError(
-            f"--subwords needs at least {MIN_WORDS:,} words with a vector, and the file has fewer."
+            f"--subwords needs at least {MIN_WORDS:,} words with a nonzero vector, and the file has"
+            " fewer."
         )
     return fitted
 
@@ -324,7 +327,7 @@ def _subwords(table: VectorTable, options: ImportOptions, progress: Progress) ->
 def _stored_weights(options: ImportOptions, words: int, width: int) -> AttentionWeights | None:
     """Return the weights of `--weights`, or None.
 
-    This is also called before the vectors are read, so that an invalid file fails early.
+    This is also called before the vectors are read, so that invalid weights fail early.
     """
     if not options.weights:
         return None

@@ -83,7 +83,7 @@ class Scan:
     """the position of each unusable row, and the reason"""
 
     def rows(self, file: Decompressed, bar: ProgressBar) -> Iterator[Row]:
-        """Yield the usable rows."""
+        """Yield the rows that are not in `skipped`; during the scan, also unusable ones."""
         for number, row in enumerate(self.file.rows(file), 1):
             if row.position not in self.skipped:
                 yield row
@@ -203,7 +203,7 @@ def _text_rows(file: Decompressed, limit: int | None, *, has_header: bool) -> It
         if not line:
             blank.append(number)
             continue
-        while blank:  # empty lines at the end are no error
+        while blank:  # A row follows, so these lines are not at the end, where they are allowed.
             yield Row(blank.pop(0), b"", b"", "is empty")
         if rows == count:
             raise CommandError(f"Line 1 declares {count} words, but line {number} has one more.")

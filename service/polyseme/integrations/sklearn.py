@@ -25,10 +25,12 @@ class ContextualVectorizer(
 ):
     """Convert texts to unit sentence vectors with a model on this machine or a service.
 
-    The transformer learns nothing: `fit` only checks the texts. `url` is the address of a service;
-    its key comes from the environment and is not stored with a pipeline. `dimensions` is the number
-    of leading dimensions to keep; None keeps all. Raises PolysemeError if the model is unknown or
-    does not have the dimensions, and ClientError if the service does not respond.
+    The transformer learns nothing: `fit` only checks the parameters and the texts. `url` is the
+    address of a service; its key comes from the environment and is not stored with a pipeline.
+    `dimensions` is the number of leading dimensions to keep; None keeps all.
+
+    Raises PolysemeError if the model is unknown or does not have the dimensions (for a service,
+    only `transform` detects this), and ClientError if the service does not respond.
     """
 
     def __init__(

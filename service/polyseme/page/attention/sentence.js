@@ -22,18 +22,18 @@ export class EncodedSentence {
     return this.means.get(layer);
   }
 
-  /** Return the layer in an address; 0 if the model does not have it. */
-  layer(text) {
-    return parseIndex(text, this.layers) ?? 0;
+  /** Return the index of the layer in an address; 0 if the model does not have it. */
+  layer(value) {
+    return parseIndex(value, this.layers) ?? 0;
   }
 
   /** Return the head in an address, a number or `mean`. */
-  head(text) {
-    return parseIndex(text, this.heads) ?? "mean";
+  head(value) {
+    return parseIndex(value, this.heads) ?? "mean";
   }
 
   /** Return a message if the model does not have the layer or head in the address, else "". */
-  missing({ layer, head }) {
+  missingMessage({ layer, head }) {
     const range = (name, count) => (count === 1 ? `one ${name}` : `${name}s 0 to ${count - 1}`);
     const sentences = [];
     if (parseIndex(layer, this.layers) === null) {
@@ -45,10 +45,10 @@ export class EncodedSentence {
     return sentences.join(" ");
   }
 
-  /** Return the token in an address; by default the first that is not punctuation. */
-  token(text) {
+  /** Return the index of the token in an address; by default of the first that is not punctuation. */
+  token(value) {
     const first = this.words.findIndex((word) => LETTER.test(word));
-    return parseIndex(text, this.words.length) ?? Math.max(first, 0);
+    return parseIndex(value, this.words.length) ?? Math.max(first, 0);
   }
 
   /** Return the cell in an address; by default that of the largest weight of the chosen token. */
@@ -64,7 +64,7 @@ export class EncodedSentence {
     return [this.text, word, this.words.slice(0, token).filter((other) => other === word).length];
   }
 
-  /** Return the first other token with the same word in any case, else null. */
+  /** Return the index of the first other token with the same word, ignoring case; null if there is none. */
   otherOccurrence(token) {
     const same = (other) => other.toLowerCase() === this.words[token].toLowerCase();
     const at = this.words.findIndex((word, i) => i !== token && same(word));
@@ -78,8 +78,8 @@ export function ranked(row) {
 }
 
 /** Parse an index; return null if it is not a number below `count`. */
-function parseIndex(text, count) {
-  return /^\d{1,6}$/.test(text) && Number(text) < count ? Number(text) : null;
+function parseIndex(value, count) {
+  return /^\d{1,6}$/.test(value) && Number(value) < count ? Number(value) : null;
 }
 
 function mean(heads) {

@@ -44,7 +44,7 @@ export class AttentionFigure {
     Object.assign(this, { encoded, token, weights: encoded.weights(layer, each ? "mean" : head) });
     if (this.#changed("painted", [encoded, theme()])) this.thumbnails.draw(encoded);
     this.thumbnails.choose(layer, head);
-    const missing = encoded.missing(state);
+    const missing = encoded.missingMessage(state);
     this.missing.hidden = !missing;
     if (this.missing.textContent !== missing) this.missing.textContent = missing;
     this.heads.show(encoded, { layer, head, lines, chosen: state.heads });

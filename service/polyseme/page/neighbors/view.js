@@ -84,19 +84,19 @@ class NeighborsView {
       first ? `, first ${first.word}: ${short(first.similarity)}` : ""}.`;
   }
 
-  /** Draw the bars. If one had the focus, move the focus to the first bar of a new response, or keep it. */
+  /** Draw the bars. If a bar has the focus, focus the first bar if the response is new, else the same bar. */
   #draw(neighbors, word, isNew) {
     const before = [...this.figure.body.querySelectorAll("[role=button]")];
     const focused = before.includes(document.activeElement);
-    const stop = isNew ? 0 : Math.max(before.findIndex(({ tabIndex }) => tabIndex === 0), 0);
+    const tabStop = isNew ? 0 : Math.max(before.findIndex(({ tabIndex }) => tabIndex === 0), 0);
     this.figure.heading.textContent = `Nearest to ${word}`;
     this.figure.show(bars(neighbors.map((one) => ({ word: one.word, value: one.similarity })), {
       width: this.figure.width(),
-      stop,
+      stop: tabStop,
       name: `Words nearest to ${word} and their cosines`,
       onpick: (chosen) => this.page.update({ word: chosen }, { push: true }),
     }));
-    if (focused) this.figure.body.querySelectorAll("[role=button]")[stop]?.focus();
+    if (focused) this.figure.body.querySelectorAll("[role=button]")[tabStop]?.focus();
     this.exchange.reportDrawn();
   }
 }
