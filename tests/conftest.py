@@ -34,9 +34,10 @@ LONG = ("container", "wheel", "faults", "clients")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first, so that parallel processes end together.
+    """Give each process whole files, the longest first, so that parallel processes end together.
 
-    The page's tests follow in a row, because a process keeps its browser for the next file.
+    One process has all files of containers, which use the same image. The page's tests follow in a
+    row, because a process keeps its browser for the next file.
     """
 
     def place(item: pytest.Item) -> int:
@@ -44,6 +45,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             return 0
         return 1 if item.nodeid.startswith("tests/page/") else 2
 
+    for item in items:
+        file = item.path.relative_to(ROOT)
+        together = "containers" if file.parent.name == "containers" else file.as_posix()
+        item.add_marker(pytest.mark.xdist_group(together))
     items.sort(key=place)
 
 
