@@ -106,7 +106,21 @@ FOREIGN = {
             ("semicolons", rows(end=b"\r\n"), b";"),
         )
     }
-    | {"tabs after a head": (text().replace(b" ", b"\t"), SEPARATED.format("tabs"))},
+    | {
+        "tabs after a head": (text().replace(b" ", b"\t"), SEPARATED.format("tabs")),
+        "two spaces": (
+            rows().replace(b" ", b"  "),
+            "The columns are separated by several spaces; replace these by one.",
+        ),
+        "decimal commas": (
+            rows().replace(b".", b","),
+            "The numbers have decimal commas; replace these by points.",
+        ),
+        "column names": (
+            b"word d1 d2 d3\n" + rows(),
+            "Line 1 has the names of the columns; remove it.",
+        ),
+    },
     "unknown": {
         "UTF-16 without a mark": (rows().decode().encode("utf-16-le"), UNKNOWN),
         "a web page": (b"<!DOCTYPE html>\n<html>\n<body>Not found</body>\n</html>\n", UNKNOWN),

@@ -137,7 +137,8 @@ def test_bad_rows_are_skipped_and_counted(importer, build):
     assert importer.refusal(content).startswith(f"Line {2 if build is rows else 3} ")
     done = importer.run(content, "--skip-bad-rows", "--name", "m")
     assert done.code == 0
-    assert f"polyseme: {len(BAD_LINES)} unusable rows were skipped." in done.err
+    first = f"line {2 if build is rows else 3}"
+    assert f"{len(BAD_LINES)} unusable rows were skipped; the first is {first}." in done.err
     words, vectors = importer_read(importer, content)
     assert words == list(WORDS)
     assert vectors.tobytes() == VECTORS.tobytes()
@@ -168,7 +169,22 @@ def test_empty_lines_are_skipped_on_request_and_count_as_no_rows(importer, build
     assert importer.read(content, "--skip-bad-rows", "--limit", 2)[0] == list(WORDS[:2])
     # Empty lines at the end are no bad rows.
     done = importer.run(content, "--skip-bad-rows", "--name", "m")
-    assert f"polyseme: {8 if build is text else 6} unusable rows were skipped." in done.err
+    first = "8 unusable rows were skipped; the first is line 2."
+    assert (first if build is text else first.replace("8", "6")) in done.err
+
+
+@pytest.mark.parametrize("build", [rows, text])
+def test_a_file_whose_rows_are_mostly_unusable_is_rejected(importer, build):
+    """The first row may be the wrong one: then all others have another number of values."""
+    words = [f"w{number}" for number in range(101)]
+    wide, others = row("the", b"1 2 3 4"), rows(words, np.ones((101, 3), np.float32))
+    content = wide + others if build is rows else b"102 4\n" + wide + others
+    has = "line 1 has" if build is rows else "line 1 declares"
+    said = importer.refusal(content, "--skip-bad-rows")
+    at = f"line {2 if build is rows else 3}"
+    assert said == f"Most rows are unusable, 101 of 102: {at} has 3 values, but {has} 4."
+    fewer = content.replace(words[100].encode() + b" ", words[99].encode() + b"0 0 ", 1)
+    assert importer.read(fewer, "--skip-bad-rows")[0] == ["the", "w990"]
 
 
 def test_a_word_with_a_bad_first_row_has_its_second(importer):

@@ -159,7 +159,7 @@ def _zip_member(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[byte
 
 def detect_format(head: bytes) -> Format:
     """Detect a format by the first bytes of a file; raise CommandError for an unknown format."""
-    require_spaces(head)
+    check_columns(head)
     if head.startswith(FASTTEXT_MAGIC) or _is_old_fasttext(head):
         return "fasttext"
     header = HEADER.match(head)
@@ -175,14 +175,23 @@ def detect_format(head: bytes) -> Format:
     )
 
 
-def require_spaces(head: bytes) -> None:
-    """Raise CommandError if the first row of a text file has another separator than spaces."""
+def check_columns(head: bytes) -> None:
+    """Raise CommandError for column names, decimal commas, or columns not separated by a space."""
     header = HEADER.match(head)
-    row = head[header.end() if header else 0 :].lstrip().split(b"\n", 1)[0]
+    row, _, rest = head[header.end() if header else 0 :].lstrip().partition(b"\n")
+    row = row.strip()
+    if _is_row(row):
+        return
+    if _is_row(re.sub(rb" +", b" ", row)):
+        raise CommandError("The columns are separated by several spaces; replace these by one.")
+    if _is_row(row.replace(b",", b".")):
+        raise CommandError("The numbers have decimal commas; replace these by points.")
     for separator, name in ((b"\t", "tabs"), (b",", "commas"), (b";", "semicolons")):
-        spaced = row.strip().replace(separator, b" ")
-        if separator in row and not _is_row(row) and _is_row(spaced):
+        if separator in row and _is_row(row.replace(separator, b" ")):
             raise CommandError(f"The columns are separated by {name}; replace these by spaces.")
+    second = rest.partition(b"\n")[0].strip()
+    if not header and _is_row(second) and second.count(b" ") == row.count(b" "):
+        raise CommandError("Line 1 has the names of the columns; remove it.")
 
 
 def read_head(path: Path, member: str | None = None) -> bytes:

@@ -4,7 +4,7 @@ import hashlib
 import math
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,10 @@ from polyseme.engine.subwords import Subwords
 from polyseme.importing import fasttext
 from polyseme.importing.formats import (
     Format,
+    check_columns,
     detect_format,
     open_decompressed,
     read_head,
-    require_spaces,
 )
 from polyseme.importing.loading import CHANGED, load
 from polyseme.importing.rows import VectorFile, scan
@@ -101,7 +101,8 @@ class VectorTable:
     counts: NDArray[np.int64] | None = None
     """[V], occurrences of each word, if the file has them"""
     subwords: Subwords | None = None
-    skipped: int = 0
+    skipped: Sequence[str] = ()
+    """the unusable rows, as `line 5` or `byte 5`"""
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def import_vectors(
             table = _read_fasttext(path, options, folder, progress)
         else:
             if kind != "word2vec-binary":
-                require_spaces(head)
+                check_columns(head)
             file = VectorFile(path, kind, options.member, options.limit)
             table = _read_rows(file, options, folder, progress)
     except CommandError as error:
@@ -172,10 +173,12 @@ def import_vectors(
     if _file_version(path) != version:  # words and vectors may be from different versions
         raise CommandError(CHANGED)
     if table.skipped:
-        progress.say(f"{table.skipped} unusable rows were skipped.")
+        count, first = len(table.skipped), table.skipped[0]
+        several = f"{count:,} unusable rows were skipped; the first is {first}."
+        progress.say(f"1 unusable row was skipped: {first}." if count == 1 else several)
     attention = _attention(table, options, progress)
     subwords = _subwords(table, options, progress)
-    source = {"format": kind, "sha256": digest, "left_out": table.skipped}
+    source = {"format": kind, "sha256": digest, "left_out": len(table.skipped)}
     name = path.name.encode(errors="replace").decode()  # a file name may be any bytes
     facts = {"source": name, **options.facts}
     with progress.stage("writing", table.vectors.nbytes):
@@ -248,7 +251,8 @@ def _read_rows(
             )
     with progress.stage("reading", size) as bar:
         vectors = load(found, bar, options.dtype, options.processes)
-    return VectorTable(list(found.words), vectors, skipped=len(found.skipped))
+    skipped = [f"{file.unit} {position}" for position in found.skipped]
+    return VectorTable(list(found.words), vectors, skipped=skipped)
 
 
 def _read_fasttext(
@@ -273,7 +277,8 @@ def _read_fasttext(
         table = _converted(as_floats(subwords.table), options.dtype)
         subwords = Subwords(table, subwords.min_n, subwords.max_n)
     vectors = _converted(read.vectors[kept], options.dtype)
-    return VectorTable(read.words[kept], vectors, read.counts[kept], subwords, len(checked.skipped))
+    skipped = [f"word {number + 1}" for number in sorted(checked.skipped)]
+    return VectorTable(read.words[kept], vectors, read.counts[kept], subwords, skipped)
 
 
 def _converted(vectors: Floats, dtype: Dtype) -> Rows:

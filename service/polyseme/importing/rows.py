@@ -27,7 +27,10 @@ _MAX_LINE_BYTES = 2 << 20
 _BLOCK = 1 << 20
 _REPORT_INTERVAL = 2048
 """Rows between two progress reports."""
+_EMPTY = "is empty"
 _INVALID_NUMBER = "has an invalid number"
+_FEW_ROWS = 100
+"""As many rows may be skipped even if no more are usable."""
 
 
 class Row(NamedTuple):
@@ -120,6 +123,13 @@ def scan(
     if not found.words:
         vectors = "usable vectors: all rows were skipped" if found.skipped else "vectors"
         raise CommandError(f"The file has no {vectors}.")
+    skipped = sum(problem != _EMPTY for problem in found.skipped.values())
+    if skipped > max(len(found.words), _FEW_ROWS):
+        place, why = next(iter(found.skipped.items()))
+        raise CommandError(
+            f"Most rows are unusable, {skipped:,} of {skipped + len(found.words):,}:"
+            f" {file.unit} {place} {why}."
+        )
     return found
 
 
@@ -204,7 +214,7 @@ def _text_rows(file: Decompressed, limit: int | None, *, has_header: bool) -> It
             blank.append(number)
             continue
         while blank:  # A row follows, so these lines are not at the end, where they are allowed.
-            yield Row(blank.pop(0), b"", b"", "is empty")
+            yield Row(blank.pop(0), b"", b"", _EMPTY)
         if rows == count:
             raise CommandError(f"Line 1 declares {count} words, but line {number} has one more.")
         if dimension is None:
