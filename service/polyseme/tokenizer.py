@@ -342,6 +342,8 @@ class Tokenizer:
         if all(word[:1].isalnum() and word[-1:].isalnum() for word in words):
             start, end = tokens[0].start, tokens[-1].end
             whole = " ".join(words) if text is None else text[start:end]
+            if len(whole.split()) != len(words):
+                return None  # such as `v1` and `2` of `v1.2`
             for joint in "_-":
                 found = resolve(joint.join(words), self._vocabulary, case)
                 if found.row is not None:

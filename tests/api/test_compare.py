@@ -137,6 +137,18 @@ def test_neighbors_are_the_exact_cosines(client: httpx.Client, bundled: Model, w
     np.testing.assert_allclose([one["similarity"] for one in found], cosines[best], atol=1e-5)
 
 
+def test_neighbors_say_how_the_word_was_found(client: httpx.Client) -> None:
+    cases = {"river": "exact", "zxqwvv": "subword"}
+    for word, resolution in cases.items():
+        document = client.post("/v1/neighbors", json={"word": word, "k": 1}).json()
+        assert (len(document["neighbors"]), document["resolution"]) == (1, resolution)
+    document = client.post("/v1/neighbors", json={"vector": [1.0] * 300, "k": 1}).json()
+    assert document["resolution"] is None
+    refused = client.post("/v1/neighbors", json={"word": "river zxqwvv"})
+    assert refused.json()["errors"][0]["pointer"] == "/word"
+    assert (refused.status_code, refused.json()["code"]) == (422, "unknown_word")
+
+
 def test_neighbors_of_a_vector_begin_with_its_word(client: httpx.Client) -> None:
     body = {"input": [["river"]], "include": ["static"]}
     vector = client.post("/v1/encode", json=body).json()["results"][0]["static"][0]

@@ -10,6 +10,7 @@ from polyseme.api.responses import (
     NotReadyResponse,
     ReadyResponse,
 )
+from polyseme.models.reader import NO_MANIFEST
 from tests.api.conftest import in_process, registry
 from tests.api.problem import expect_problem
 from tests.tiny import VECTORS, write_tiny
@@ -84,7 +85,7 @@ def test_the_list_has_every_model_and_the_problem_of_a_broken_one(started, place
         "status": "broken",
         "problem": "vocabulary.txt cannot be read.",
     }
-    assert models["nothing"]["problem"] == "manifest.json cannot be read."
+    assert models["nothing"]["problem"] == NO_MANIFEST
     assert (models["two"]["status"], models["two"]["source"]) == ("ok", "two")
     assert models["two"]["created"] == int((place / "two" / "manifest.json").stat().st_mtime)
     for name, model in models.items():
@@ -150,7 +151,7 @@ def test_broken_models_are_reported_and_do_not_affect_the_default_model(
         "status": "ready",
         "models": [
             cut,
-            {**cut, "id": "empty", "problem": "manifest.json cannot be read."},
+            {**cut, "id": "empty", "problem": NO_MANIFEST},
             {"id": "tiny", "default": True, "status": "loaded"},
             {"id": "wiki-en", "default": False, "status": "unloaded"},
         ],

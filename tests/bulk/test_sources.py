@@ -161,7 +161,7 @@ def test_a_shard_of_long_texts_ends_before_it_has_all_its_rows(tmp_path, monkeyp
 
 
 REFUSED = {
-    "no such file": ("a.txt", None, "no such file"),
+    "no such file": ("a.txt", None, "a.txt: there is no such file"),
     "an unknown kind": ("a.doc", b"", "not of a supported kind"),
     "no Parquet": ("a.parquet", b"PAR1 but no more", "damaged, or is not Parquet"),
     "no UTF-8": ("a.txt", b"fine\n\xff\xfe\n", "is not text in UTF-8"),
@@ -184,9 +184,17 @@ REFUSED = {
         b'{"text": "\\ud800"}\n',
         "row 0 is not well-formed JSON at column 11.",
     ),
-    "no such field": ("a.jsonl", b'{"text": "a"}\n{"words": "b"}\n', "no column text in row 1"),
+    "no such field": (
+        "a.jsonl",
+        b'{"text": "a"}\n{"words": "b"}\n',
+        "must name columns (words).",
+    ),
     "both kinds of text": ("a.jsonl", b'{"text": "a"}\n{"text": ["b"]}\n', "lists of words"),
-    "no such column": ("a.csv", b"id,words\n1,a\n", "there is no column text"),
+    "no such column": (
+        "a.csv",
+        b"id,words\n1,a\n",
+        "must name columns (id, words).",
+    ),
 }
 
 

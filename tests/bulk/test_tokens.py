@@ -215,6 +215,11 @@ def test_the_command_writes_the_occurrences_of_its_words(source, tmp_path, monke
     assert printed.decode().startswith("5 rows  5 tokens  0 unknown")
     found = [line["token"] for line in lines_of(tmp_path / "out")]
     assert found == ["bank", "bank", "bank", "Apple", "apple"]
+    assert b"no token" not in said
+    options = ("--rows", "tokens", "--words", "zebra")
+    code, _, said = bulk(source, tmp_path / "none", *options)
+    assert code == 0
+    assert b"polyseme: no token of the texts is one of the --words." in said.splitlines()
 
 
 def test_a_kept_column_has_another_name_than_the_columns_of_tokens(source, tmp_path):

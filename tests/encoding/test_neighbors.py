@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyseme.encoding.neighbors import neighbors_of_vector, neighbors_of_word
+from polyseme.encoding.neighbors import neighbors_of_vector, neighbors_of_word, query_token
 from polyseme.errors import InvalidError, UnknownWordError
 from tests.tiny import VECTORS, WORDS, tiny_model
 
@@ -94,3 +94,14 @@ def test_a_vector_without_a_direction_or_of_another_width_is_rejected(model, vec
         neighbors_of_vector(model, vector, 5)
     (error,) = caught.value.errors
     assert (error.pointer, error.message) == ("/vector", message)
+
+
+def test_a_phrase_is_looked_up_as_one_entry_and_never_composed(tmp_path):
+    words = (*WORDS[:-2], "New_York", "well-known")
+    plain = tiny_model(tmp_path, words=words)
+    assert query_token(plain, "New york").row == len(words) - 2
+    assert neighbors_of_word(plain, "New York", 3) == neighbors_of_word(plain, "New_York", 3)
+    assert neighbors_of_word(plain, "well  known", 3) == neighbors_of_word(plain, "well-known", 3)
+    for word in ("river bank", "New York bank", " "):
+        with pytest.raises(UnknownWordError):
+            neighbors_of_word(plain, word, 3)

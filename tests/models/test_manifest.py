@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from polyseme.models.reader import read_manifest, read_model
+from polyseme.models.reader import NO_MANIFEST, read_manifest, read_model
 from tests.models.damage import (
     ATTENTION,
     INDEX,
@@ -22,6 +22,7 @@ from tests.models.damage import (
 
 BOTH = pytest.mark.parametrize("verify", [True, False])
 FILES = (VECTORS, VOCABULARY, ATTENTION, INDEX, SUBWORDS)
+CANNOT_BE_READ = {MANIFEST: NO_MANIFEST} | {name: f"{name} cannot be read." for name in FILES}
 
 
 @BOTH
@@ -33,7 +34,7 @@ def test_a_whole_model_is_read(whole, verify):
 @pytest.mark.parametrize("name", [MANIFEST, *FILES])
 def test_a_missing_file_is_named(whole, name, verify):
     (whole / name).unlink()
-    assert said_of(whole, verify=verify) == f"{name} cannot be read."
+    assert said_of(whole, verify=verify) == CANNOT_BE_READ[name]
 
 
 @BOTH
@@ -52,7 +53,7 @@ def test_a_folder_in_the_place_of_a_file_is_rejected(whole, name, verify):
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(whole, name, verify):
     (whole / name).unlink()
     os.mkfifo(whole / name)
-    assert said_of(whole, verify=verify) == f"{name} cannot be read."
+    assert said_of(whole, verify=verify) == CANNOT_BE_READ[name]
 
 
 @BOTH

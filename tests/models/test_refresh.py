@@ -11,6 +11,7 @@ import pytest
 
 from polyseme.errors import ModelFolderError, UnknownModelError
 from polyseme.models import registry as registry_module
+from polyseme.models.reader import NO_MANIFEST
 from polyseme.models.registry import Registry
 from tests.models.damage import MANIFEST, VECTORS
 from tests.models.versions import interrupted, spoil, version_of, write
@@ -74,7 +75,7 @@ def test_a_folder_that_is_restored_unchanged_is_not_read_again(place, registry, 
     before = registry.model("two")
     (place / "two" / MANIFEST).rename(place / "two" / "away")
     registry.refresh()
-    assert "manifest.json cannot be read." in registry.state("two").problem
+    assert NO_MANIFEST in registry.state("two").problem
     (place / "two" / "away").rename(place / "two" / MANIFEST)
     interrupted(monkeypatch, place / "two", pytest.fail)
     registry.refresh()

@@ -13,6 +13,7 @@ from polyseme.api.app import create_app
 from polyseme.cli.models import models
 from polyseme.errors import ModelFolderError, UnknownModelError
 from polyseme.models import registry as registry_module
+from polyseme.models.reader import NO_MANIFEST
 from polyseme.models.registry import Registry, bundled_models, find_models
 from polyseme.settings import Settings
 from tests.models.damage import MANIFEST, VECTORS, snapshot
@@ -126,7 +127,7 @@ def test_only_folders_with_a_sane_name_are_models(place):
 def test_a_folder_without_a_manifest_is_a_broken_model(place):
     (place / "empty").mkdir()
     assert set(find_models([place])) == {"empty", "one", "two"}
-    assert registry_of(place).state("empty") == ("broken", "manifest.json cannot be read.", None, 0)
+    assert registry_of(place).state("empty") == ("broken", NO_MANIFEST, None, 0)
 
 
 def test_in_the_bundled_folder_only_folders_with_a_manifest_are_models(place, monkeypatch):
@@ -202,7 +203,7 @@ def make_a_pipe(folder):
 
 
 DAMAGES = {
-    "manifest.json cannot be read.": make_a_pipe,
+    NO_MANIFEST: make_a_pipe,
     "manifest.json, name: is required.": lambda f: (f / MANIFEST).write_text("{}"),
     "vectors.npy cannot be read.": lambda f: (f / VECTORS).unlink(),
     "vectors.npy: the number of bytes differs from manifest.json.": break_model,

@@ -7,6 +7,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.conftest import Serve
 from tests.page.conftest import Open
 
 pytestmark = pytest.mark.slow
@@ -165,3 +166,9 @@ def test_the_number_of_neighbors_comes_from_the_address(visit: Open) -> None:
     reader.settle()
     assert not reader.problem.is_visible()
     assert reader.page.locator(".bars [role=button]").count() == 20
+
+
+def test_a_composed_vector_is_named_in_the_heading(serve: Serve, open_page: Open) -> None:
+    reader = open_page("#neighbors?word=zxqwvv", service=serve())
+    heading = reader.page.get_by_role("heading", name="Nearest to zxqwvv")
+    assert heading.text_content() == "Nearest to zxqwvv, unknown: a composed vector"

@@ -191,6 +191,9 @@ class NeighborsResponse(_Response):
     """The nearest words, best first."""
 
     neighbors: list[NeighborResponse]
+    resolution: Resolution | None = Field(
+        description="how the word was found; `subword` if its vector is composed; null for a vector"
+    )
 
 
 class EmbeddingResponse(_Response):

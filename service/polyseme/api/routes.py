@@ -27,7 +27,7 @@ from polyseme.api.service import current_service, find_model, model_document
 from polyseme.encoding import compare as comparing
 from polyseme.encoding import trace as tracing
 from polyseme.encoding.encode import TokenCounts, Tokenized, encode_sentence, tokenize
-from polyseme.encoding.neighbors import neighbors_of_vector, neighbors_of_word
+from polyseme.encoding.neighbors import neighbors_of_token, neighbors_of_vector, query_token
 from polyseme.encoding.options import EncodeOptions
 from polyseme.encoding.serialize import (
     Encoding,
@@ -229,12 +229,15 @@ def neighbors() -> Response:
     body = read_json(NeighborsRequest)
     start = context.timings.add("parse", context.started)
     model = find_model(body.model)
+    resolution = None
     if body.vector is not None:
         found = neighbors_of_vector(model, body.vector, body.k)
     else:
-        found = neighbors_of_word(model, body.word or "", body.k, body.case)
+        token = query_token(model, body.word or "", body.case)
+        found, resolution = neighbors_of_token(model, token, body.k), token.resolution
     context.timings.add("neighbors", start)
-    return json_response({"neighbors": [one._asdict() for one in found]})
+    near = [one._asdict() for one in found]
+    return json_response({"neighbors": near, "resolution": resolution})
 
 
 @routes.get("/models")

@@ -18,6 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from polyseme.command_error import CommandError
+from polyseme.errors import listed
 
 Kind: TypeAlias = Literal["parquet", "jsonl", "csv", "tsv", "text"]
 _KINDS: dict[str, Kind] = {
@@ -82,7 +83,7 @@ def find_files(path: Path) -> list[InputFile]:
         shared = set.intersection(*(set(one.parents) for one in found)) if found else set()
         base = max(shared, key=lambda one: len(one.parts), default=Path())
     if not found:
-        raise CommandError("There is no such file, and no file in such a folder or pattern.")
+        raise CommandError(f"{path.name}: there is no such file, folder with files, or pattern.")
     return [_input_file(one, base) for one in sorted(found)]
 
 
@@ -92,8 +93,8 @@ def _input_file(path: Path, base: Path) -> InputFile:
     kind = _KINDS.get(inner.suffix.lower())
     if kind is None or (compression and kind == "parquet"):
         raise CommandError(
-            f"{path.name} is not of a supported kind: .parquet, .jsonl, .csv, .tsv or .txt, the"
-            " last four also with .gz, .zst or .bz2."
+            f"{path.name} is not of a supported kind: .parquet, .jsonl, .ndjson, .csv, .tsv or"
+            " .txt; all but the first also with .gz, .zst or .bz2."
         )
     stat = path.stat()
     name = path.relative_to(base).as_posix()
@@ -157,9 +158,10 @@ def _record_batch(file: InputFile, columns: list[Any], keep: Sequence[str]) -> A
     return batch
 
 
-def _missing_column(file: InputFile, column: str) -> CommandError:
+def _missing_column(file: InputFile, column: str, columns: Sequence[str]) -> CommandError:
     return CommandError(
-        f"{file.name}: there is no column {column}; --column and --keep must name columns."
+        f"{file.name}: there is no column {column}; --column and --keep must name columns"
+        f" ({listed(columns)})."
     )
 
 
@@ -167,7 +169,7 @@ def _read_parquet(file: InputFile, names: list[str]) -> Iterator[_Columns]:
     with pq.ParquetFile(file.path, buffer_size=_READ_BYTES, pre_buffer=False) as parquet:
         for name in names:
             if name not in parquet.schema_arrow.names:
-                raise _missing_column(file, name)
+                raise _missing_column(file, name, parquet.schema_arrow.names)
         total, done = max(1, parquet.metadata.num_rows), 0
         columns = list(dict.fromkeys(names))
         for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
@@ -190,7 +192,7 @@ def _read_csv(file: InputFile, names: list[str]) -> Iterator[_Columns]:
         )
         for name in names:
             if name not in reader.schema.names:
-                raise _missing_column(file, name)
+                raise _missing_column(file, name, reader.schema.names)
         for batch in reader:
             yield [batch.column(batch.schema.names.index(name)) for name in names], raw.tell()
 
@@ -198,7 +200,7 @@ def _read_csv(file: InputFile, names: list[str]) -> Iterator[_Columns]:
 def _read_text(file: InputFile, names: list[str]) -> Iterator[_Columns]:
     for name in names:
         if name != "text":
-            raise _missing_column(file, name)
+            raise _missing_column(file, name, ["text"])
     for lines, count in _read_lines(file):
         texts = pa.array([line.decode() for line in lines], pa.string())
         yield [texts] * len(names), count
@@ -240,7 +242,7 @@ def _read_record(line: bytes, file: InputFile, row: int, names: list[str]) -> li
         raise CommandError(f"{file.name}: row {row} is not a JSON object.")
     # A missing text is an error, because it usually means that --column is wrong.
     if names[0] not in found:
-        raise _missing_column(file, f"{names[0]} in row {row}")
+        raise _missing_column(file, f"{names[0]} in row {row}", list(found))
     text = found[names[0]]
     words = isinstance(text, list) and all(isinstance(word, str) for word in text)
     if not (text is None or isinstance(text, str) or words):

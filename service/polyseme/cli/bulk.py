@@ -1,6 +1,7 @@
 """`polyseme bulk`: encode files of texts into shards of vectors."""
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -173,7 +174,7 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
     size = sum(file.bytes for file in files)
     with exit_on_signals(), ConsoleProgress().stage("encoding", size) as stage:
         outcome = run(job, files, write, lambda now: stage.reach(now.read, now.rows))
-    _print_summary(outcome, time.perf_counter() - start)
+    _print_summary(outcome, time.perf_counter() - start, options["words"])
 
 
 def _check_options(options: dict[str, Any]) -> None:
@@ -248,7 +249,7 @@ def _job(out: Path, registry: Registry, settings: Settings, options: dict[str, A
     )
 
 
-def _print_summary(outcome: "Outcome", seconds: float) -> None:
+def _print_summary(outcome: "Outcome", seconds: float, words: Sequence[str]) -> None:
     """Print the size of the output to standard output, and the speed to standard error."""
     totals, progress = outcome.totals, outcome.progress
     click.echo(
@@ -256,6 +257,8 @@ def _print_summary(outcome: "Outcome", seconds: float) -> None:
         f" {totals.truncated:,} words cut off  {totals.missing:,} without a text "
         f" {outcome.shards:,} shards  {outcome.bytes / 1e6:,.0f} MB"
     )
+    if words and not totals.tokens:
+        click.echo("polyseme: no token of the texts is one of the --words.", err=True)
     speed = f"{progress.rows / seconds:,.0f} sentences and {progress.tokens / seconds:,.0f} tokens"
     click.echo(
         f"polyseme: {speed} per second; {progress.found:,} shards existed before; peak memory of"

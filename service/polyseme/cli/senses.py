@@ -64,7 +64,8 @@ _IMAGES = (".svg", ".png")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Output file (.parquet, .csv, .jsonl): file, row, span, sense, … of each occurrence.",
+    help="Output file (.parquet, .csv, .jsonl): file, row, span, sense (from 0), … of each"
+    " occurrence.",
 )
 @click.option(
     "--plot",

@@ -7,7 +7,7 @@ import numpy as np
 
 from polyseme.errors import FieldError, InvalidError, UnknownWordError
 from polyseme.models.model import Model
-from polyseme.tokenizer import Case, resolve_all
+from polyseme.tokenizer import Case, ResolvedToken, resolve_all
 
 
 class Neighbor(NamedTuple):
@@ -17,12 +17,29 @@ class Neighbor(NamedTuple):
     similarity: float
 
 
-def neighbors_of_word(model: Model, word: str, k: int, case: Case = "auto") -> list[Neighbor]:
-    """Return the k nearest other words; raise UnknownWordError if the word has no vector."""
-    (token,) = resolve_all([word], model.vocabulary, case, model.composes)
-    if token.resolution == "oov":
+def query_token(model: Model, word: str, case: Case = "auto") -> ResolvedToken:
+    """Return the word, or the phrase of several words, as a token.
+
+    Raises UnknownWordError if it has no vector. The vector of a phrase is never composed.
+    """
+    tokens = resolve_all(word.split() or [word], model.vocabulary, case, model.composes)
+    tokens = model.tokenizer.join(tokens, case)
+    if len(tokens) > 1:
+        hint = "Give one word, or a phrase of the vocabulary."
+        raise UnknownWordError([FieldError("/word", "is no phrase of the vocabulary")], hint=hint)
+    if tokens[0].resolution == "oov":
         hint = 'Try another spelling, or `case: "auto"`.'
         raise UnknownWordError([FieldError("/word", "not in the vocabulary")], hint=hint)
+    return tokens[0]
+
+
+def neighbors_of_word(model: Model, word: str, k: int, case: Case = "auto") -> list[Neighbor]:
+    """Return the k nearest other words; raise UnknownWordError if the word has no vector."""
+    return neighbors_of_token(model, query_token(model, word, case), k)
+
+
+def neighbors_of_token(model: Model, token: ResolvedToken, k: int) -> list[Neighbor]:
+    """Return the k words nearest to a token with a vector, without the token's own entry."""
     itself = [] if token.row is None else [token.row]
     return [Neighbor(*one) for one in model.neighbors(model.static([token])[0], k, itself)]
 

@@ -48,6 +48,7 @@ from polyseme.validation import validation_message
 
 ChunkObserver: TypeAlias = Callable[[int, memoryview], None]
 """A callback that receives the offset and content of each chunk of a file as it is read."""
+NO_MANIFEST = "manifest.json is missing or cannot be read, so the folder is no model."
 INVALID_NAME = (
     "the folder's name is not a valid model name: at most 64 letters, digits, '.', '_' and '-', of"
     " which the first is a letter or digit."
@@ -72,7 +73,7 @@ def read_manifest(folder: Path) -> Manifest:
             raise ModelFolderError("manifest.json is larger than 1 MiB.")
         manifest = Manifest.model_validate_json(path.read_bytes())
     except OSError:
-        raise ModelFolderError("manifest.json cannot be read.") from None
+        raise ModelFolderError(NO_MANIFEST) from None
     except ValidationError as error:
         raise ModelFolderError(manifest_problem(error)) from None
     return manifest.model_copy(update={"name": name})

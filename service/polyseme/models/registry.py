@@ -14,7 +14,13 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 from polyseme.errors import ModelFolderError, UnknownModelError
 from polyseme.models.manifest import MANIFEST, NAME_PATTERN, FileName, Manifest
 from polyseme.models.model import Model
-from polyseme.models.reader import INVALID_NAME, read_manifest, read_model, require_agreement
+from polyseme.models.reader import (
+    INVALID_NAME,
+    NO_MANIFEST,
+    read_manifest,
+    read_model,
+    require_agreement,
+)
 
 _log = logging.getLogger("polyseme")
 _PACKAGE = Path(__file__).parent.parent
@@ -410,7 +416,7 @@ def _require_file(version: FolderVersion, name: str) -> FileVersion:
     """Return the version of a file; raise ModelFolderError if it is missing."""
     found = version[name]
     if found is None:
-        raise ModelFolderError(f"{name} cannot be read.")
+        raise ModelFolderError(NO_MANIFEST if name == MANIFEST else f"{name} cannot be read.")
     return found
 
 

@@ -121,6 +121,8 @@ def find_senses(
     if not any(places):
         message = "does not occur in the texts as a token"
         hint = "Check the spelling, or give other forms of the word in `forms`."
+        if not phrases and any(len(one.split()) > 1 for one in spelled):
+            hint = "Several words are one token only with `phrases`, if the vocabulary has them."
         raise InvalidError([FieldError("/word", message)], hint)
     return _inventory(model, word, sentences, places, options or SenseOptions(), timings)
 

@@ -74,7 +74,8 @@ class NeighborsView {
     if (!response) return;
     const isNew = response !== this.response;
     this.response = response;
-    this.#draw(response.neighbors, state.word, isNew);
+    const composed = response.resolution === "subword" ? ", unknown: a composed vector" : "";
+    this.#draw(response.neighbors, state.word, composed, isNew);
     if (isNew) this.#announce(response.neighbors, state.word);
   }
 
@@ -85,11 +86,11 @@ class NeighborsView {
   }
 
   /** Draw the bars. If a bar has the focus, focus the first bar if the response is new, else the same bar. */
-  #draw(neighbors, word, isNew) {
+  #draw(neighbors, word, composed, isNew) {
     const before = [...this.figure.body.querySelectorAll("[role=button]")];
     const focused = before.includes(document.activeElement);
     const tabStop = isNew ? 0 : Math.max(before.findIndex(({ tabIndex }) => tabIndex === 0), 0);
-    this.figure.heading.textContent = `Nearest to ${word}`;
+    this.figure.heading.textContent = `Nearest to ${word}${composed}`;
     this.figure.show(bars(neighbors.map((one) => ({ word: one.word, value: one.similarity })), {
       width: this.figure.width(),
       stop: tabStop,
