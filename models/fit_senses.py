@@ -33,12 +33,12 @@ from polyseme.senses.projection import ContextProjection, project, write_project
 from polyseme.tokenizer import resolve_all
 from polyseme.tokenizer import words as word_spans
 
-WORDS, SENTENCES = 2000, 60
+WORDS, SENTENCES = 4000, 60
 RANKS = (800, 11_600)
 """Ranks of the words by frequency, as of those in the file of pseudo-words."""
 SHRINKAGE, WIDTH = 1.0, 200
 """The part of the mean variance that is added to the covariance within words; dimensions kept."""
-CLEAR = 0.9
+CLEAR = 0.93
 """The share of single words whose silhouette is below that which decides for several senses."""
 LONGEST = 100
 _SENTENCE_END = re.compile(r'(?<=[.!?]) +(?=[A-Z"])')
@@ -160,7 +160,7 @@ def pair_examples(
 
 
 def fit_rule(name: str, examples: Sequence[tuple[Floats, bool]]) -> Floats:
-    """Fit the rule; print it with its area under the curve on pairs that are left out. -> [7]"""
+    """Fit the rule; print it with its area under the curve on pairs that are left out. -> [4]"""
     features = np.array([statistics(points) for points, _ in examples])
     separations = [best_separation(points) for points, label in examples if not label]
     several = np.array([label for _, label in examples])

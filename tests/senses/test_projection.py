@@ -48,4 +48,4 @@ def test_the_bundled_model_has_a_projection():
     model = read_model(bundled_models() / "wiki-en")
     fitted = read_projection(model)
     assert fitted.mean.shape == (300,) and fitted.directions.shape == (300, 200)
-    assert fitted.rule.shape == (7,)
+    assert fitted.rule.shape == (4,)

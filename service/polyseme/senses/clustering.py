@@ -27,7 +27,7 @@ FURTHER = 0.005
 """How much a further sense has to raise the silhouette; chosen on mixtures of two to four words."""
 SLOPE = 20
 """How fast the evidence grows with the silhouette, in units of a logarithm of odds."""
-PLAIN_RULE = (-1.126, -27.173, -9.286, -18.192, 10.785, 1.73, 0.184)
+PLAIN_RULE = (-2.912, -33.754, 10.987, 0.202)
 """The rule for contexts that are not projected, as fitted by `models/fit_senses.py`."""
 NEIGHBORS = 15
 """Nearest neighbors of each point in the graph, at most a quarter of the points."""
@@ -38,8 +38,8 @@ _REPEATS = 5
 
 
 Rule: TypeAlias = Sequence[float] | Floats
-"""What decides for several senses: the intercept and the five weights of a logistic regression of
-`statistics`, and the silhouette that one word in ten exceeds."""
+"""What decides for several senses: the intercept and the two weights of a logistic regression of
+`statistics`, and a silhouette that few words with one sense exceed."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ def _best_clusters(points: Floats) -> tuple[NDArray[np.int64], float]:
 def evidence(points: Floats, rule: Rule = PLAIN_RULE) -> float:
     """Return the evidence that points of norm 1 have several senses: above 0 if so. [m, d]
 
-    The senses are far apart, so that the logarithm of the odds is above 0; or they are clear, so
-    that the silhouette is above that of nine words in ten.
+    The senses are far apart, so that the logarithm of the odds is above 0; or the clusters are
+    clear, so that the silhouette is above the last number of the rule.
     """
     return _evidence(points, best_separation(points), rule)
 
@@ -134,11 +134,10 @@ def _evidence(points: Floats, separation: float, rule: Rule) -> float:
 
 
 def statistics(points: Floats) -> Floats:
-    """Return what tells points of norm 1 of several senses from those of one. [m, d] -> [5]
+    """Return what tells points of norm 1 of several senses from those of one. [m, d] -> [2]
 
-    Of the cosines of all pairs: the first decile, the standard deviation, and the standard
-    deviation of the mean of each point; of the principal components: the share of the first, and
-    the logarithm of its ratio to the second. Means over samples of SAMPLE points if there are more.
+    The first decile of the cosines of all pairs, and the share of the first principal component in
+    the variance; means over samples of SAMPLE points if there are more.
     """
     step = -(-len(points) // SAMPLE)
     found: Floats = np.mean([_statistics(points[first::step]) for first in range(step)], axis=0)
@@ -146,14 +145,11 @@ def statistics(points: Floats) -> Floats:
 
 
 def _statistics(points: Floats) -> Floats:
-    m = len(points)
     cosines = points @ points.T
-    pairs = cosines[np.triu_indices(m, 1)]
-    means = (cosines.sum(axis=1) - cosines.diagonal()) / (m - 1)
+    pairs = cosines[np.triu_indices(len(points), 1)]
     centered = cosines - cosines.mean(axis=0) - cosines.mean(axis=1)[:, None] + cosines.mean()
-    variances = np.maximum(np.linalg.eigvalsh(centered)[::-1], 1e-9)
-    share, ratio = variances[0] / variances.sum(), np.log(variances[0] / variances[1])
-    return np.array([np.quantile(pairs, 0.1), pairs.std(), means.std(), share, ratio])
+    variances = np.maximum(np.linalg.eigvalsh(centered), 1e-9)
+    return np.array([np.quantile(pairs, 0.1), variances[-1] / variances.sum()])
 
 
 def _spectral(points: Floats, count: int) -> NDArray[np.int64]:

@@ -26,7 +26,7 @@ class ContextProjection(NamedTuple):
     directions: Floats
     """[d, r]"""
     rule: Floats
-    """[7], as `clustering.evidence` uses it"""
+    """[4], as `clustering.evidence` uses it"""
 
 
 def project(contexts: Floats, projection: ContextProjection | None) -> Floats:
