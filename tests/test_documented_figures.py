@@ -95,8 +95,8 @@ def test_the_defaults_of_bulk_are_those_of_the_code():
     assert f"A shard has {rows['tokens']} rows of the input, or {rows['few vectors']}" in text
     assert f"of {rows['npz']} rows each" in text
     assert f"exceed {_SHARD_BYTES >> 20} MB" in text
-    assert f"{4 * _GROUP_NUMBERS >> 20} MB of vectors at a time" in text
-    assert _MAX_DEATHS == 3 and "at most three times" in text
+    assert f"about {4 * _GROUP_NUMBERS >> 20} MB of vectors" in text
+    assert _MAX_DEATHS == 3 and "died three times" in text
 
 
 def test_the_weights_of_distances_are_those_of_the_closed_form():
