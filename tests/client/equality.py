@@ -14,6 +14,9 @@ def require_same(one, other):
     elif dataclasses.is_dataclass(one):
         for field in dataclasses.fields(one):
             require_same(getattr(one, field.name), getattr(other, field.name))
+    elif isinstance(one, dict):
+        assert [*one] == [*other]
+        require_same([*one.values()], [*other.values()])
     elif isinstance(one, list):
         assert len(one) == len(other)
         for a, b in zip(one, other, strict=True):

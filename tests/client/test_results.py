@@ -1,13 +1,14 @@
 """Results are read by word or position, and shown in one line or as a data frame."""
 
 import dataclasses
+import pickle
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from polyseme.client import ClientError, NoSuchTokenError, Sentence, Token
+from polyseme.client import ClientError, NoSuchTokenError, NotRequestedError, Sentence, Token
 from polyseme.client.results import Trace, TraceStep
 from tests.conftest import ROOT
 
@@ -15,9 +16,13 @@ WORDS = ("The", "bank", "by", "the", "other", "bank")
 N, D, LAYERS, HEADS = len(WORDS), 5, 2, 3
 SENTENCE = Sentence(
     [Token(word, 7 * i, 7 * i + len(word), word, "exact") for i, word in enumerate(WORDS)],
-    static=np.arange(N * D, dtype=np.float32).reshape(N, D),
-    attention=np.arange(LAYERS * HEADS * N * N, dtype=np.float32).reshape(LAYERS, HEADS, N, N),
-    features=np.zeros((N, 2 * D), np.float32),
+    {
+        "static": np.arange(N * D, dtype=np.float32).reshape(N, D),
+        "features": np.zeros((N, 2 * D), np.float32),
+        "attention": np.arange(LAYERS * HEADS * N * N, dtype=np.float32).reshape(
+            LAYERS, HEADS, N, N
+        ),
+    },
 )
 """Row i of `static` begins with D·i."""
 
@@ -26,11 +31,24 @@ def test_a_word_or_a_position_gives_the_token_with_its_vectors():
     bank = SENTENCE["bank"]
     assert (bank.text, bank.start, bank.end, bank.index) == ("bank", 7, 11, 1)
     assert bank.static.tolist() == [5, 6, 7, 8, 9]
-    assert bank.features.shape == (2 * D,) and bank.contextual is None
+    assert bank.features.shape == (2 * D,)
     assert np.array_equal(bank.attention, SENTENCE.attention[:, :, 1])
     for same in (SENTENCE[1], SENTENCE[-5], SENTENCE[np.int64(1)], SENTENCE.find("bank", nth=0)):
         assert same.index == 1 and np.array_equal(same.static, bank.static)
     assert SENTENCE.find("bank", nth=1).index == 5
+
+
+@pytest.mark.parametrize("part", ["contextual", "queries", "keys", "values", "scores"])
+def test_an_array_that_was_not_requested_is_an_attribute_error_that_says_what_to_do(part):
+    given = [SENTENCE, SENTENCE["bank"]] if part == "contextual" else [SENTENCE]
+    for one in given:
+        with pytest.raises(NotRequestedError, match=f'add "{part}" to `include`') as caught:
+            getattr(one, part)
+        assert isinstance(caught.value, AttributeError) and isinstance(caught.value, ClientError)
+        assert not hasattr(one, part) and hasattr(one, "static")
+        assert [*one.arrays] == ["static", "features", "attention"]
+    copy = pickle.loads(pickle.dumps(SENTENCE))
+    assert np.array_equal(copy.attention, SENTENCE.attention) and not hasattr(copy, part)
 
 
 def test_a_word_is_found_as_written_first_and_then_in_another_case():
@@ -40,7 +58,7 @@ def test_a_word_is_found_as_written_first_and_then_in_another_case():
 
 
 def test_the_attention_of_averaged_heads_is_a_row_for_each_layer():
-    mean = dataclasses.replace(SENTENCE, attention=SENTENCE.attention.mean(axis=1))
+    mean = dataclasses.replace(SENTENCE, arrays={"attention": SENTENCE.attention.mean(axis=1)})
     assert np.array_equal(mean["bank"].attention, mean.attention[:, 1])
 
 
@@ -88,7 +106,7 @@ def test_results_are_shown_in_one_line_without_arrays(local):
     senses = local.senses("bank", ["river bank", "money bank"] * 3, senses=1)
     notes = f"{len(senses.notes)} note{'s' * (len(senses.notes) != 1)}"
     assert repr(SENTENCE) == (
-        "Sentence(6 tokens, static [6, 5], attention [2, 3, 6, 6], truncated 0, features [6, 10])"
+        "Sentence(6 tokens, static [6, 5], features [6, 10], attention [2, 3, 6, 6], truncated 0)"
     )
     assert repr(sentence["bank"]) == (
         "EncodedToken(text 'bank', start 6, end 10, key 'bank', resolution 'exact', index 1,"
@@ -117,7 +135,7 @@ def test_a_data_frame_has_a_row_for_each_token():
     split = Sentence([Token("bank", None, None, None, "oov")]).to_frame()
     assert list(split.columns) == fields
     assert split["end"].dtype == "Int64" and split["end"].isna().all() and split["key"].isna().all()
-    assert Sentence([], static=np.zeros((0, D))).to_frame().shape == (0, 6)
+    assert Sentence([], {"static": np.zeros((0, D))}).to_frame().shape == (0, 6)
     both = pd.concat([SENTENCE.to_frame(), split], keys=[0, 1])
     assert both.loc[1, "text"].tolist() == ["bank"]
 

@@ -79,7 +79,7 @@ def test_options_have_their_documented_effect(remote):
 
     whole = ask(include=["static", "attention", "scores"])
     mean = ask(heads="mean")
-    assert whole.attention.shape == (2, 3, 3, 3) and whole.contextual is None
+    assert whole.attention.shape == (2, 3, 3, 3) and "contextual" not in whole.arrays
     assert mean.attention == pytest.approx(whole.attention.mean(axis=1), abs=1e-6)
     assert np.array_equal(ask(layers="last").attention[0], whole.attention[1])
     assert np.array_equal(ask(layers=[0]).attention[0], whole.attention[0])

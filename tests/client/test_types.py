@@ -1,9 +1,11 @@
 """mypy --strict reads the types of an installed Polyseme, and finds what is wrong.
 
-It accepts clients and models in this process as encoders, and nothing else.
+It accepts clients and models in this process as encoders, and nothing else. It finds nothing in the
+programs of the README and of the page about the client.
 """
 
 import os
+import re
 import subprocess
 import sys
 
@@ -21,7 +23,8 @@ from polyseme.client import AsyncClient, Client, EncodedToken, Encoder, LocalMod
 
 def contextual(encoder: Encoder) -> NDArray[np.float32]:
     sentences: list[Sentence] = encoder.encode(["river bank"], layers="last", heads="mean")
-    assert sentences[0].contextual is not None
+    similarity: float = sentences[0]["bank"].contextual @ sentences[0].contextual[1]
+    print(similarity, sentences[0].attention.shape, sentences[0].arrays.get("static"))
     for one in encoder.encode_each(iter(["bank"]), include=["static"]):
         print(one.words, one.tokens[0].resolution)
     bank: EncodedToken = sentences[0]["bank"]
@@ -45,15 +48,24 @@ polyseme.load().vector("bank", "bank", kind="attention")
 """
 
 
+def blocks(page):
+    """The Python blocks of a page, as one program."""
+    text = (ROOT / page).read_text("utf-8")
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+
+
 @pytest.mark.slow
 def test_both_are_encoders_and_what_is_wrong_is_found(tmp_path):
     (tmp_path / "asking.py").write_text(PROGRAM + WRONG)
+    (tmp_path / "readme.py").write_text(blocks("README.md"))
+    (tmp_path / "page.py").write_text(blocks("docs/client.md"))
     done = subprocess.run(
         [
             # As a user runs it: without this project's settings, and with Polyseme as a package on
             # the path of the interpreter, whose types mypy reads only because of `py.typed`.
             *(sys.executable, "-m", "mypy", "--strict", "--config-file="),
-            *("--cache-dir", tmp_path / "cache", "--no-error-summary", tmp_path / "asking.py"),
+            *("--cache-dir", tmp_path / "cache", "--no-error-summary"),
+            *(tmp_path / name for name in ("asking.py", "readme.py", "page.py")),
         ],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT / "service")},
@@ -63,5 +75,6 @@ def test_both_are_encoders_and_what_is_wrong_is_found(tmp_path):
         timeout=300,
     )
     first = len(PROGRAM.splitlines()) + 2
+    assert "readme.py" not in done.stdout and "page.py" not in done.stdout, done.stdout
     found = [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line]
     assert set(found) == set(range(first, first + 6)), done.stdout + done.stderr

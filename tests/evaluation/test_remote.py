@@ -192,9 +192,9 @@ def test_a_response_of_another_server_is_reported(answer, sentence):
 
 def test_a_response_with_other_tokens_is_reported():
     token = Token("a", None, None, "a", "exact")
-    vectors = np.ones((1, 5), np.float32)
+    arrays = dict.fromkeys(("static", "contextual"), np.ones((1, 5), np.float32))
     with pytest.raises(CommandError, match="not Polyseme"):
-        sources._static_sentence(("a", "b"), Sentence([token], vectors, vectors))
+        sources._static_sentence(("a", "b"), Sentence([token], arrays))
 
 
 def test_the_measure_needs_nothing_but_the_service(address):

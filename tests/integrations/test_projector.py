@@ -32,9 +32,8 @@ def hostile():
     tokens = [Token(word, None, None, word or None, "exact") for word in HOSTILE]
     cut = n // 2
     return [
-        Sentence(tokens[:cut], static[:cut], contextual[:cut]),
-        Sentence([], static[:0], contextual[:0]),
-        Sentence(tokens[cut:], static[cut:], contextual[cut:]),
+        Sentence(tokens[part], {"static": static[part], "contextual": contextual[part]})
+        for part in (slice(cut), slice(0), slice(cut, None))
     ]
 
 
@@ -123,7 +122,7 @@ def test_a_failed_write_keeps_the_previous_files(tmp_path):
     save_projection(tmp_path, hostile())
     before = {name: (tmp_path / name).read_bytes() for name in left(tmp_path)}
     lone = Token("\ud800", None, None, None, "oov")
-    broken = Sentence([lone], np.zeros((1, 7), np.float32), np.zeros((1, 7), np.float32))
+    broken = Sentence([lone], {"contextual": np.zeros((1, 7), np.float32)})
     with pytest.raises(UnicodeEncodeError):
         save_projection(tmp_path, [*hostile(), broken])
     assert {name: (tmp_path / name).read_bytes() for name in left(tmp_path)} == before

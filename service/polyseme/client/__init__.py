@@ -10,7 +10,13 @@ if TYPE_CHECKING:
     from polyseme.client.async_client import AsyncClient
     from polyseme.client.client import Client
     from polyseme.client.encoder import Encoder
-    from polyseme.client.errors import AnswerError, ClientError, NoSuchTokenError, UnreachableError
+    from polyseme.client.errors import (
+        AnswerError,
+        ClientError,
+        NoSuchTokenError,
+        NotRequestedError,
+        UnreachableError,
+    )
     from polyseme.client.local import LocalModel
     from polyseme.client.results import EncodedToken, Sentence, Token
     from polyseme.encoding.compare import Occurrence
@@ -24,6 +30,7 @@ __all__ = [
     "Encoder",
     "LocalModel",
     "NoSuchTokenError",
+    "NotRequestedError",
     "Occurrence",
     "Sentence",
     "Token",
@@ -38,6 +45,7 @@ _MODULES = {
     "Encoder": "polyseme.client.encoder",
     "LocalModel": "polyseme.client.local",
     "NoSuchTokenError": "polyseme.client.errors",
+    "NotRequestedError": "polyseme.client.errors",
     "Occurrence": "polyseme.encoding.compare",
     "Sentence": "polyseme.client.results",
     "Token": "polyseme.client.results",

@@ -4,6 +4,7 @@
         UnreachableError        also a ConnectionError
         AnswerError
         NoSuchTokenError        also a KeyError
+        NotRequestedError       also an AttributeError
 
 Errors that a service reports are raised as the same classes of `polyseme.errors` as in process.
 """
@@ -49,6 +50,10 @@ class NoSuchTokenError(ClientError, KeyError):
     """A sentence has no token with this text, or has it fewer times."""
 
     __str__ = Exception.__str__  # KeyError's would put the sentence in quotation marks
+
+
+class NotRequestedError(ClientError, AttributeError):
+    """The sentence was encoded without this array, so `hasattr` returns False for it."""
 
 
 def malformed_response() -> AnswerError:

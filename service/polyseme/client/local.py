@@ -136,8 +136,8 @@ class LocalModel(Encoder):
         return (
             Sentence(
                 [Token(t.text, t.start, t.end, t.key, t.resolution) for t in one.tokens],
-                truncated=one.truncated,
-                **one.arrays,
+                one.arrays,
+                one.truncated,
             )
             for one in encoded
         )

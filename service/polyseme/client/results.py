@@ -17,7 +17,7 @@ import orjson
 from numpy.lib.format import read_array_header_1_0
 from numpy.typing import NDArray
 
-from polyseme.client.errors import NoSuchTokenError, malformed_response
+from polyseme.client.errors import NoSuchTokenError, NotRequestedError, malformed_response
 from polyseme.encoding.compare import AttendedToken, word_places
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
@@ -41,6 +41,8 @@ class _OneLine:
             value = getattr(self, one.name)
             if isinstance(value, np.ndarray):
                 shown.append(f"{one.name} {[*value.shape]}")
+            elif isinstance(value, dict):
+                shown += [f"{name} {[*array.shape]}" for name, array in value.items()]
             elif isinstance(value, list):
                 name = one.name.removesuffix("s") if len(value) == 1 else one.name
                 shown.append(f"{len(value)} {name}")
@@ -63,48 +65,102 @@ class Token:
     resolution: Resolution
 
 
+def _requested(arrays: Mapping[Part, Array], part: Part) -> Array:
+    """Return an array. Raises NotRequestedError if the sentence was encoded without it."""
+    if part not in arrays:
+        raise NotRequestedError(
+            f'The sentence was encoded without `{part}`: add "{part}" to `include` of `encode`.'
+        )
+    return arrays[part]
+
+
 @dataclass(frozen=True, repr=False)
 class EncodedToken(_OneLine, Token):
-    """A token of a sentence with its rows of the arrays; those not requested are None."""
+    """A token of a sentence with its rows of the arrays.
+
+    Reading one that was not requested raises NotRequestedError, an AttributeError.
+    """
 
     index: int
     """the position in the sentence, from 0"""
-    static: Array | None = None
-    """[d]"""
-    contextual: Array | None = None
-    """[d]"""
-    features: Array | None = None
-    """[2d]"""
-    attention: Array | None = None
-    """[L, h, n], or [L, n] for the mean of the heads: the weights of the tokens it attends to"""
+    arrays: dict[Part, Array] = field(default_factory=dict)
+    """the requested ones of `static`, `contextual`, `features` and `attention`"""
+
+    @property
+    def static(self) -> Array:
+        """The row of the static vectors. [d]"""
+        return _requested(self.arrays, "static")
+
+    @property
+    def contextual(self) -> Array:
+        """The row of the contextual vectors. [d]"""
+        return _requested(self.arrays, "contextual")
+
+    @property
+    def features(self) -> Array:
+        """The unit static vector and the unit context, concatenated. [2d]"""
+        return _requested(self.arrays, "features")
+
+    @property
+    def attention(self) -> Array:
+        """The attention to each token. [L, h, n], or [L, n] for the mean of the heads"""
+        return _requested(self.arrays, "attention")
 
 
 @dataclass(frozen=True, repr=False)
 class Sentence(_OneLine):
-    """The vectors and attention of one sentence; arrays that were not requested are None.
+    """The vectors and attention of one sentence.
 
-    `sentence["bank"]` and `sentence[2]` are tokens with their vectors; so are the items of a loop.
+    Reading an array that was not requested raises NotRequestedError, an AttributeError; `arrays`
+    has those that were. `sentence["bank"]` and `sentence[2]` are tokens with their vectors; so are
+    the items of a loop.
     """
 
     tokens: list[Token]
-    static: Array | None = None
-    """[n, d]"""
-    contextual: Array | None = None
-    """[n, d]"""
-    attention: Array | None = None
-    """[L, h, n, n], or [L, n, n] for the mean of the heads; a row is a query token"""
-    queries: Array | None = None
-    """[L, h, n, k]"""
-    keys: Array | None = None
-    """[L, h, n, k]"""
-    values: Array | None = None
-    """[L, h, n, v]"""
-    scores: Array | None = None
-    """shape of `attention`; before scaling, biases and softmax"""
+    arrays: dict[Part, Array] = field(default_factory=dict)
+    """the requested arrays by name"""
     truncated: int = 0
     """number of words that were cut off"""
-    features: Array | None = None
-    """[n, 2d], the unit static vector and the unit context, concatenated; for classifiers"""
+
+    @property
+    def static(self) -> Array:
+        """The static vectors. [n, d]"""
+        return _requested(self.arrays, "static")
+
+    @property
+    def contextual(self) -> Array:
+        """The contextual vectors. [n, d]"""
+        return _requested(self.arrays, "contextual")
+
+    @property
+    def features(self) -> Array:
+        """Unit static vectors and unit contexts, concatenated, for classifiers. [n, 2d]"""
+        return _requested(self.arrays, "features")
+
+    @property
+    def attention(self) -> Array:
+        """The attention; a row is a query token. [L, h, n, n], or [L, n, n] for the mean of the heads"""
+        return _requested(self.arrays, "attention")
+
+    @property
+    def queries(self) -> Array:
+        """The queries. [L, h, n, k]"""
+        return _requested(self.arrays, "queries")
+
+    @property
+    def keys(self) -> Array:
+        """The keys. [L, h, n, k]"""
+        return _requested(self.arrays, "keys")
+
+    @property
+    def values(self) -> Array:
+        """The values. [L, h, n, v]"""
+        return _requested(self.arrays, "values")
+
+    @property
+    def scores(self) -> Array:
+        """Before scaling, biases and softmax; of the shape of `attention`."""
+        return _requested(self.arrays, "scores")
 
     @property
     def words(self) -> list[str]:
@@ -172,9 +228,8 @@ class Sentence(_OneLine):
         # Offsets are missing for input that was already tokenized; Int64 keeps them integers.
         frame = pd.DataFrame(rows, columns=names).astype({"start": "Int64", "end": "Int64"})
         for part in PER_TOKEN:
-            array = getattr(self, part)
-            if array is not None:
-                frame[part] = list(array)
+            if part in self.arrays:
+                frame[part] = list(self.arrays[part])
         return frame
 
     def _places(self, word: str) -> list[int]:
@@ -182,12 +237,10 @@ class Sentence(_OneLine):
         return word_places(self.words, [word], exact=True) or word_places(self.words, [word])
 
     def _encoded(self, place: int) -> EncodedToken:
-        rows = {
-            part: array[place] for part in PER_TOKEN if (array := getattr(self, part)) is not None
-        }
-        if self.attention is not None:
-            rows["attention"] = self.attention[..., place, :]
-        return EncodedToken(**vars(self.tokens[place]), index=place, **rows)
+        rows = {part: self.arrays[part][place] for part in PER_TOKEN if part in self.arrays}
+        if "attention" in self.arrays:
+            rows["attention"] = self.arrays["attention"][..., place, :]
+        return EncodedToken(**vars(self.tokens[place]), index=place, arrays=rows)
 
 
 @dataclass(frozen=True, repr=False)
@@ -470,7 +523,7 @@ def _read_sentences(
         # Copies are writable, and one sentence does not keep the whole response in memory.
         copies = {part: array.copy() for part, array in (of_tokens | of_layers).items()}
         tokens = [read_token(token) for token in document["tokens"]]
-        yield Sentence(tokens, truncated=document["truncated"], **copies)
+        yield Sentence(tokens, copies, document["truncated"])
 
 
 def _read_documents(array: Array) -> list[dict[str, Any]]:

@@ -122,7 +122,7 @@ def _command_errors() -> Iterator[None]:
 def _static_sentence(words: Words, encoded: "Sentence") -> StaticSentence:
     """Return the arrays of `Model.sentence`; a service does not send the word bias."""
     static, contextual = encoded.static, encoded.contextual
-    if static is None or contextual is None or not len(words) == len(encoded.tokens) == len(static):
+    if not len(words) == len(encoded.tokens) == len(static):
         raise CommandError(
             "The service at this address is not Polyseme, or another version of it; check --url."
         )

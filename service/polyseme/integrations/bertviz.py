@@ -15,7 +15,7 @@ def bertviz_attention(sentence: Sentence) -> tuple[list[Array], list[str]]:
     `head_view([torch.from_numpy(layer) for layer in attention], tokens)`. Raises ValueError if the
     sentence has no attention.
     """
-    if sentence.attention is None:
+    if "attention" not in sentence.arrays:
         raise ValueError('The sentence has no attention: encode it with `include=["attention"]`.')
     attention = np.asarray(sentence.attention)
     per_head = attention if attention.ndim == _PER_HEAD else attention[:, None]

@@ -34,7 +34,7 @@ def save_projection(
     """
     if isinstance(kinds, str) or not kinds:
         raise ValueError('Give a list of kinds, such as `kinds=["static", "contextual"]`.')
-    if any(getattr(sentence, kind) is None for sentence in sentences for kind in kinds):
+    if any(kind not in sentence.arrays for sentence in sentences for kind in kinds):
         raise ValueError(f"A sentence lacks vectors of a kind: encode with `include={[*kinds]}`.")
     if "features" in kinds and len(kinds) > 1:
         raise ValueError("`features` are twice as wide as other vectors: save them alone.")
@@ -47,7 +47,7 @@ def save_projection(
         metadata.write(_tsv_line(_COLUMNS))
         for kind in kinds:
             for number, sentence in enumerate(sentences):
-                rows = np.ascontiguousarray(getattr(sentence, kind), np.float32)
+                rows = np.ascontiguousarray(sentence.arrays[kind], np.float32)
                 for row in rows:
                     # orjson writes the fewest digits that read back to the same float32.
                     digits = orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -157,8 +157,8 @@ def _arrays(n: int, d: int, encoded: Sequence[tuple[Indices, Sentence]]) -> dict
     attention = []
     for indices, sentence in encoded:
         for part in _VECTORS:
-            arrays[part][indices] = getattr(sentence, part)
-        if sentence.attention is not None:
+            arrays[part][indices] = sentence.arrays[part]
+        if "attention" in sentence.arrays:
             attention.append((indices, np.ascontiguousarray(sentence.attention[0])))
     return {**arrays, "attention": attention}
 
@@ -319,7 +319,7 @@ class _VectorLayer:
         encoded: dict[tuple[str, ...], Array] = {}
         if texts:
             sentences = encoder.encode([*texts], include=(self.vectors,), **self.options)
-            encoded = {t: getattr(s, self.vectors) for t, s in zip(texts, sentences, strict=True)}
+            encoded = {t: s.arrays[self.vectors] for t, s in zip(texts, sentences, strict=True)}
         rows = []
         for doc, parts in zip(docs, chunks, strict=True):
             array = np.zeros((len(doc), PER_TOKEN[self.vectors] * encoder.dimension), np.float32)
