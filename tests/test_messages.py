@@ -24,16 +24,21 @@ MESSAGES = [
     (PolysemeError("It fails.", "Try again."), "It fails. Try again."),
     (
         InvalidError([FIELD], "Send one."),
-        "A field is invalid. /input/3: must be a string. Send one.",
+        "An argument is invalid. `texts[3]`: must be a string. Send one.",
     ),
     (
-        InvalidError([FIELD, FieldError("", "must be an object")], "Send one."),
-        "A field is invalid. /input/3: must be a string; /: must be an object. Send one.",
+        InvalidError([FIELD, FieldError("", "is too much")], "Send one."),
+        "An argument is invalid. `texts[3]`: must be a string; is too much. Send one.",
+    ),
+    (
+        InvalidError([FieldError("/occurrences/1/word", "must not be empty")]),
+        # A caller in process has no /docs.
+        "An argument is invalid. `occurrences[1].word`: must not be empty.",
     ),
     (
         TooLargeError("A sentence has too many tokens", 9, "most", 8, "Shorten it.", [SENTENCE]),
         (
-            "A sentence has too many tokens: 9, over the limit most of 8. /input/3: has 9 tokens."
+            "A sentence has too many tokens: 9, over the limit most of 8. `texts[3]`: has 9 tokens."
             " Shorten it."
         ),
     ),
@@ -41,7 +46,7 @@ MESSAGES = [
         UnknownWordError([WORD], ["qzx", "a\x1b"], "Remove them."),
         (
             "A word of the request is not in the vocabulary: qzx, 'a\\x1b'."
-            " /input/0: token 1 is not in the vocabulary. Remove them."
+            " `texts[0]`: token 1 is not in the vocabulary. Remove them."
         ),
     ),
     (UnknownModelError(), f"There is no model of this name. There are no models. {ADD}"),
@@ -62,7 +67,7 @@ MESSAGES = [
 def test_a_message_has_the_detail_the_fields_and_the_hint(error, message):
     assert str(error) == message
     assert str(pickle.loads(pickle.dumps(error))) == message
-    assert error.message("Else.") == message.removesuffix(error.hint) + "Else."
+    assert error.message("Else.") == f"{message.removesuffix(error.hint).rstrip()} Else."
 
 
 def test_an_error_is_whole_in_another_process():

@@ -20,9 +20,10 @@
         OverloadedError         503
 
 `detail` and `hint` do not echo the request body, except the `words` of `oov: "error"`. The message
-of an exception, `str(error)`, has the detail, the invalid fields and the hint.
+of an exception, `str(error)`, has the detail, the invalid arguments and the hint.
 """
 
+import re
 import shlex
 import shutil
 import sys
@@ -72,11 +73,11 @@ class PolysemeError(Exception):
         return _without_init, (type(self),), vars(self)
 
     def message(self, hint: str | None = None) -> str:
-        """Return the summary, the invalid fields, and the hint or another one."""
-        fields = [f"{one.pointer or '/'}: {one.message}" for one in self.errors]
-        return " ".join(
-            [self.summary(), *([f"{listed(fields, '; ')}."] if fields else []), hint or self.hint]
-        )
+        """Return the summary, the invalid arguments, and the hint or another one."""
+        named = [(_argument(one.pointer), one.message) for one in self.errors]
+        fields = [f"`{name}`: {message}" if name else message for name, message in named]
+        shown = [self.summary(), f"{listed(fields, '; ')}." if fields else "", hint or self.hint]
+        return " ".join(filter(None, shown))
 
     def summary(self) -> str:
         """Return what is wrong, in process with text of the caller that `detail` does not echo."""
@@ -91,6 +92,12 @@ class PolysemeError(Exception):
     def headers(self) -> dict[str, str]:
         """Return additional headers of the response."""
         return {}
+
+
+def _argument(pointer: str) -> str:
+    """Return the Python argument of a field: `texts[3]` for `/input/3`."""
+    path = re.sub(r"^/input\b", "/texts", pointer)
+    return re.sub(r"/(\d+)", r"[\1]", path).lstrip("/").replace("/", ".")
 
 
 def listed(items: Sequence[str], separator: str = ", ") -> str:
@@ -240,6 +247,15 @@ class InvalidError(PolysemeError):
         super().__init__(hint=hint)
         self.errors = errors
 
+    def message(self, hint: str | None = None) -> str:
+        """Return the message; without another hint, it does not refer to the pages of a service."""
+        message = super().message(hint)
+        return message if hint else message.removesuffix(f" {InvalidError.hint}")
+
+    def summary(self) -> str:
+        """Return what is wrong; a caller in process knows arguments instead of fields."""
+        return "An argument is invalid." if self.detail == InvalidError.detail else self.detail
+
 
 class UnknownWordError(InvalidError):
     """Words that the request requires are not in the vocabulary."""
@@ -280,8 +296,10 @@ class _RetryLater:
 
     retry_after: ClassVar[int] = 5
 
-    def __init__(self, detail: str | None = None, retry_after: int | None = None) -> None:
-        super().__init__(detail)  # type: ignore[call-arg]  # the next base is PolysemeError
+    def __init__(
+        self, detail: str | None = None, retry_after: int | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(detail, hint)  # type: ignore[call-arg]  # the next base is PolysemeError
         self.seconds = self.retry_after if retry_after is None else retry_after
 
     def headers(self) -> dict[str, str]:

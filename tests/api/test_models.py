@@ -165,6 +165,7 @@ def test_a_broken_default_model_is_reported_with_its_reason(make_client, damaged
     NotReadyResponse.model_validate(document)
     assert document["detail"] == f"The default model cannot be used: {SIZE}"
     assert int(answer.headers["retry-after"]) > 0
+    assert "Repair the model" in document["hint"] and "Wait" not in document["hint"]
     assert {one["id"]: (one["default"], one["status"]) for one in document["models"]} == {
         "cut": (True, "broken"),
         "empty": (False, "broken"),

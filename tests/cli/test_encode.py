@@ -125,7 +125,7 @@ def test_a_limit_from_the_environment_applies_and_truncates_on_request(polyseme)
     assert (refused.returncode, refused.stdout) == (1, b"")
     assert refused.stderr.decode() == (
         "polyseme: A sentence has too many tokens: 3, over the limit max_sentence_tokens of 2."
-        " /input/0: has 3 tokens. Shorten the input, or raise the limit with"
+        " `texts[0]`: has 3 tokens. Shorten the input, or raise the limit with"
         " POLYSEME_MAX_SENTENCE_TOKENS. `polyseme encode --truncate` truncates sentences.\n"
     )
     cut = polyseme("encode", "--truncate", "bank river money", **limit)
@@ -137,8 +137,8 @@ def test_unknown_words_are_an_error_on_request(polyseme):
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
         "polyseme: A word of the request is not in the vocabulary: zebra, gnu."
-        " /input/1: token 0 is not in the vocabulary; /input/1: token 2 is not in the vocabulary."
-        " `--oov zero` gives such words a zero vector.\n"
+        " `texts[1]`: token 0 is not in the vocabulary; `texts[1]`: token 2 is not in the"
+        " vocabulary. `--oov zero` gives such words a zero vector.\n"
     )
 
 
@@ -222,8 +222,8 @@ def test_a_word_that_the_text_lacks_ends_in_one_sentence_and_its_place(polyseme)
     done = polyseme("compare", "--word", "bank", "bank", "river")
     assert (done.returncode, done.stdout) == (1, b"")
     (sentence,) = done.stderr.decode().splitlines()
-    said = "/occurrences/1/word: the text does not contain this word as a token."
-    assert sentence == f"polyseme: A field is invalid. {said} `--help` describes the options."
+    said = "`occurrences[1].word`: the text does not contain this word as a token."
+    assert sentence == f"polyseme: An argument is invalid. {said} `--help` describes the options."
 
 
 @pytest.mark.parametrize(
@@ -267,8 +267,8 @@ def test_a_model_without_subwords_is_reported_in_one_sentence(composing):
     done = composing("encode", "--model", "tiny", "--oov", "subword", "gnu")
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
-        "polyseme: A field is invalid. /oov: this model has no subword vectors. Omit `oov`, or use"
-        ' `oov: "zero"`.\n'
+        "polyseme: An argument is invalid. `oov`: this model has no subword vectors. Omit `oov`, or"
+        ' use `oov: "zero"`.\n'
     )
 
 

@@ -116,6 +116,8 @@ def test_an_unknown_model_ends_in_one_sentence(polyseme, arguments):
     [
         ["encode", "--model", "broken", "bank"],
         ["models", "show", "unreadable"],
+        ["serve", "--model", "broken"],
+        ["serve", "--model", "unreadable"],
     ],
     ids=" ".join,
 )
@@ -123,7 +125,26 @@ def test_a_broken_model_ends_in_one_sentence(polyseme, arguments):
     done = polyseme(*arguments)
     assert (done.returncode, done.stdout) == (1, b"")
     (line,) = done.stderr.decode().splitlines()
-    assert line.startswith(("polyseme: vectors.npy", "polyseme: manifest.json, name"))
+    said = line.removeprefix("polyseme: ")
+    if "serve" in arguments:
+        model = f"The default model {arguments[-1]!r} cannot be used: "
+        assert said.startswith(model)
+        said = said.removeprefix(model)
+    assert said.startswith(("vectors.npy", "manifest.json, name"))
+
+
+def test_a_folder_without_a_manifest_is_not_served(own):
+    done = run("serve", models_dir=own, POLYSEME_MODEL="photos")
+    said = "The default model 'photos' cannot be used: manifest.json cannot be read. Repair it ("
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode().startswith(f"polyseme: {said}")
+
+
+def test_a_default_model_that_does_not_exist_is_reported_by_the_list(own):
+    done = run("models", "list", models_dir=own, POLYSEME_MODEL="nobody")
+    warning = "polyseme: Warning: no model is named nobody, the default (POLYSEME_MODEL): set"
+    assert done.returncode == 0 and b"*" not in done.stdout
+    assert done.stderr.decode() == f"{warning} another one.\n"
 
 
 @pytest.fixture

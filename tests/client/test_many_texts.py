@@ -254,7 +254,7 @@ def test_an_error_points_to_its_text_among_all(url):
     with Client(url, batch_sentences=7) as client, pytest.raises(InvalidError) as caught:
         client.encode(texts, oov="error")
     assert [one.pointer for one in caught.value.errors] == ["/input/73"]
-    assert "zzz. /input/73: token 1 is not in the vocabulary. " in str(caught.value)
+    assert "zzz. `texts[73]`: token 1 is not in the vocabulary. " in str(caught.value)
 
 
 def test_a_text_over_the_limit_is_named_among_all(url):
@@ -263,6 +263,6 @@ def test_a_text_over_the_limit_is_named_among_all(url):
     with Client(url, batch_sentences=7) as client, pytest.raises(TooLargeError) as caught:
         client.encode(texts)
     assert [one.pointer for one in caught.value.errors] == ["/input/73"]
-    assert "/input/73: has 33 tokens. Shorten the sentence, or raise the limit." in str(
+    assert "`texts[73]`: has 33 tokens. Shorten the sentence, or raise the limit." in str(
         caught.value
     )

@@ -43,7 +43,7 @@ def test_every_block_of_the_page_runs(address, capsys, monkeypatch):
     assert printed.startswith(shown) and shown
     printed = printed.removeprefix(shown).splitlines()
     assert printed[:3] == ["['one']", "['two']", "300"]
-    word = "A word of the request is not in the vocabulary: zxqwv. /input/0: token 2 is "
+    word = "A word of the request is not in the vocabulary: zxqwv. `texts[0]`: token 2 is "
     assert printed[3].startswith(word)
     assert printed[4].startswith("No service responds at this address: start one")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -166,7 +167,7 @@ def test_phrases_are_asked_for_by_a_flag(local, remote):
             lambda one: one.compare(pairs, phrases=1),
             lambda one: one.senses("bank", ["the bank"], phrases="no"),
         ):
-            with pytest.raises(InvalidError, match="/phrases: must be true or false"):
+            with pytest.raises(InvalidError, match="`phrases`: must be true or false"):
                 call(encoder)
 
 
@@ -272,7 +273,9 @@ def test_what_is_rejected_is_rejected_alike(local, remote, url, method, given, h
     assert len({tuple(one.errors) for one in said}) == 1
     assert said[0].errors[0].pointer == pointer
     assert len({str(one) for one in said}) == 1
-    assert f" {pointer}: {said[0].errors[0].message}. " in str(said[0])
+    argument = re.sub(r"/(\d+)", r"[\1]", pointer.replace("input", "texts"))[1:].replace("/", ".")
+    assert f" `{argument}`: {said[0].errors[0].message}." in str(said[0])
+    assert "/docs" not in str(said[0])
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,7 @@ def test_models_change_in_every_worker_by_themselves_and_on_a_reload(tmp_path) -
         found = service.every_worker(lambda: service.ask("GET", "/readyz"))
         assert [status for status, _ in found] == [503, 503]
         assert found[0][1]["detail"].startswith("The default model cannot be used: no model has")
+        assert found[0][1]["hint"].startswith("Add the model")
         write_version(place / "one", 4)
         service.reload()
         assert versions("one") == [4, 4]

@@ -19,6 +19,12 @@ from polyseme.settings import Settings
 
 _log = logging.getLogger("polyseme")
 _EXTENSION = "polyseme"
+# Waiting, the hint of other errors with status 503, does not help without an operator.
+_SELECT = "Add the model on the server, or set POLYSEME_MODEL to one that GET /v1/models lists."
+_REPAIR = (
+    "Repair the model on the server, where `polyseme models verify NAME` reports the problem; the"
+    " service finds repaired files within seconds."
+)
 
 
 def _shared_byte() -> mmap.mmap:
@@ -67,10 +73,11 @@ class Service:
         if self.models.ready():
             return None
         state = self.models.states().get(self.models.default)
-        if state is None:
-            return NotReadyError("The default model cannot be used: no model has its name.")
-        problem = state.problem or "it is being loaded."
-        return NotReadyError(f"The default model cannot be used: {problem}")
+        problem = "no model has its name." if state is None else state.problem
+        if problem is None:
+            return NotReadyError("The default model cannot be used: it is being loaded.")
+        detail = f"The default model cannot be used: {problem}"
+        return NotReadyError(detail, hint=_REPAIR if state else _SELECT)
 
 
 def current_service() -> Service:

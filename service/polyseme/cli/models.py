@@ -60,6 +60,9 @@ def list_models(registry: Registry, settings: Settings) -> None:
         shape = f"{one.vocabulary_size} words  {one.dimension} wide  {one.dtype}"
         note = "  in place of the bundled model" if registry.shadows(name) else ""
         click.echo(f"{mark} {name}  {shape}  {one.heads} heads  {len(one.layers)} layers{note}")
+    if settings.model not in registry.names:
+        warning = f"no model is named {settings.model}, the default (POLYSEME_MODEL)"
+        click.echo(f"polyseme: Warning: {warning}: set another one.", err=True)
     for name, reason in unusable_entries(settings.models_dir).items():
         click.echo(f"  {name if name.isprintable() else ascii(name)}  not a model: {reason}")
 

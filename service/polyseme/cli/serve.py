@@ -17,6 +17,7 @@ import orjson
 
 from polyseme.cli.options import settings_from
 from polyseme.command_error import CommandError
+from polyseme.errors import ModelFolderError
 from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings
 
@@ -69,6 +70,20 @@ def _create_metrics_directory() -> None:
                 return
 
 
+def _check_model(registry: Registry, name: str) -> None:
+    """Raise UnknownModelError or CommandError if the default model cannot be used.
+
+    The manifest and the sizes of the files are checked; the workers load the model.
+    """
+    try:
+        registry.manifest(name)
+    except ModelFolderError as error:
+        raise CommandError(
+            f"The default model {name!r} cannot be used: {error.detail} Repair it (`polyseme models"
+            " verify`), or select another one with --model."
+        ) from None
+
+
 def _check_address(settings: Settings) -> None:
     """Raise CommandError if the service cannot listen on the address.
 
@@ -117,7 +132,7 @@ def serve(**flags: str | None) -> None:
     _open_standard_streams()
     settings = settings_from(**flags)
     registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
-    registry.folder(settings.model)  # raises for an unknown name; the workers load the model
+    _check_model(registry, settings.model)
     _check_address(settings)
     given = {PREFIX + name.upper(): value for name, value in flags.items() if value is not None}
     os.environ.update(given)

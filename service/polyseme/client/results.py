@@ -139,7 +139,7 @@ class Sentence(_OneLine):
 
     @property
     def attention(self) -> Array:
-        """The attention; a row is a query token. [L, h, n, n], or [L, n, n] for the mean of the heads"""
+        """The attention. [L, h, n, n], or [L, n, n] for the mean of the heads; rows are queries"""
         return _requested(self.arrays, "attention")
 
     @property
