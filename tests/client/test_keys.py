@@ -139,7 +139,8 @@ def test_tls_certificates_are_verified(tmp_path):
             assert client.neighbors("bank") == []
         with (
             Client(speaker.url, KEY, retries=0) as client,
-            pytest.raises(UnreachableError, match="certificate"),
+            pytest.raises(UnreachableError, match="certificate") as caught,
         ):
             client.neighbors("bank")
+        assert isinstance(caught.value.__cause__, ssl.SSLCertVerificationError)
         assert len(speaker.heard) == 1

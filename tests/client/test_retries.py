@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import socket
+import ssl
 import time
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from polyseme.client import AnswerError, AsyncClient, Client, UnreachableError
+from polyseme.client import AnswerError, AsyncClient, Client, ClientError, UnreachableError
 from polyseme.errors import InvalidError, OverloadedError, PolysemeError, RateLimitedError
 from tests.client.scripted_server import Said, speaking
 from tests.conftest import free_port, start
@@ -111,6 +113,38 @@ def test_a_rejected_connection_is_reported_with_a_hint(ask):
         ask(f"http://127.0.0.1:{free_port()}", retries=1)
     assert caught.value.__cause__ is None and caught.value.__suppress_context__ is False
     assert caught.value.__context__ is None
+
+
+@both
+def test_tls_with_a_service_that_has_none_is_reported_with_its_cause(ask):
+    with speaking(NEAR) as speaker:
+        address = speaker.url.replace("http:", "https:")
+        with pytest.raises(UnreachableError, match=r"begins with http://\.$") as caught:
+            ask(address, retries=0)
+    assert isinstance(caught.value.__cause__, ssl.SSLError)
+    assert caught.value.__cause__.__traceback__ is None
+
+
+@both
+def test_a_closed_client_is_a_client_error(ask):
+    async def later():
+        client = AsyncClient("http://127.0.0.1:9")
+        await client.close()
+        await client.neighbors("bank")
+
+    client = Client("http://127.0.0.1:9")
+    client.close()
+    with pytest.raises(ClientError, match="The client is closed"):
+        asyncio.run(later()) if ask is twin else client.encode(["bank"])
+
+
+def test_a_host_that_does_not_exist_is_reported(monkeypatch):
+    def unknown(*_, **__):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(UnreachableError, match="cannot be resolved"):
+        sync("http://no-such-host.invalid", retries=0)
 
 
 @both

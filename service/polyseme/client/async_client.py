@@ -28,6 +28,7 @@ from polyseme.client.encoder import (
     parse_pooling,
     require_list,
 )
+from polyseme.client.errors import ClientError
 from polyseme.client.requests import (
     BATCH_BYTES,
     BATCH_SENTENCES,
@@ -263,6 +264,8 @@ class AsyncClient:
             return result
 
     async def _send(self, request: Request) -> Response:
+        if self._http.is_closed:
+            raise ClientError("The client is closed: create another one.")
         try:
             return from_httpx(await self._http.request(**to_httpx(self._root, request)))
         except TransportError as error:

@@ -20,6 +20,7 @@ from polyseme.client.encoder import (
     parse_pooling,
     require_list,
 )
+from polyseme.client.errors import ClientError
 from polyseme.client.requests import (
     BATCH_BYTES,
     BATCH_SENTENCES,
@@ -248,6 +249,8 @@ class Client(Encoder):
             return result
 
     def _send(self, request: Request) -> Response:
+        if self._http.is_closed:
+            raise ClientError("The client is closed: create another one.")
         try:
             return from_httpx(self._http.request(**to_httpx(self._root, request)))
         except TransportError as error:

@@ -1,6 +1,8 @@
 """Send requests with httpx: connection pools, retries, and a limit on the size of a response."""
 
+import socket
 import ssl
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
@@ -157,22 +159,55 @@ def from_httpx(response: httpx.Response) -> Response:
 
 
 def unreachable(error: httpx.TransportError) -> UnreachableError:
-    """Return the error for a service that does not respond, without the text of httpx's error."""
+    """Return the error for a service that does not respond.
+
+    Its message has no text of the library's error; the cause of a failed TLS handshake is kept.
+    """
+    if isinstance(error, httpx.ConnectTimeout):
+        return UnreachableError(
+            "The server at this address does not accept a connection in time: check the address and"
+            " the network."
+        )
     if isinstance(error, httpx.TimeoutException):
         return UnreachableError(
             "The service takes too long to respond: send less at once, or raise `timeout`."
         )
-    if "CERTIFICATE" in str(error):
+    cause = next((one for one in _causes(error) if isinstance(one, OSError)), None)
+    if isinstance(cause, ssl.SSLError):
+        sentence = (
+            "The TLS connection to this address fails: if the service has no TLS, its address"
+            " begins with http://."
+        )
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            sentence = (
+                "The certificate at this address is not valid for it, or not signed by a trusted"
+                " authority: pass the authorities to trust as `tls`, an ssl.SSLContext."
+            )
+        raised = UnreachableError(sentence)
+        raised.__cause__ = cause.with_traceback(None)
+        return raised
+    if isinstance(cause, socket.gaierror):
         return UnreachableError(
-            "The certificate at this address is not signed by a trusted authority: pass the"
-            " authorities to trust as `tls`, an ssl.SSLContext."
+            "The name of the host in this address cannot be resolved: check the address and the"
+            " network."
         )
     if isinstance(error, httpx.ConnectError):
         return UnreachableError(
             "No service responds at this address: start one with `polyseme serve`, or use another"
             " address."
         )
-    return UnreachableError("The connection to the service breaks off, even after retries.")
+    return UnreachableError(
+        "The connection to the service breaks off, even after retries; if the service has TLS, its"
+        " address begins with https://."
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions that an exception is caused by, the nearest first."""
+    cause = error.__cause__ or error.__context__
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 @dataclass
