@@ -89,8 +89,20 @@ def test_a_position_outside_the_sentence_is_an_index_error():
     for position in (N, -N - 1):
         with pytest.raises(IndexError, match="has 6 tokens"):
             SENTENCE[position]
-    with pytest.raises(TypeError):
-        SENTENCE[1.0]
+    for index in (1.0, slice(1, 3), None):
+        with pytest.raises(
+            TypeError, match=r"^Give a word or a position; `list\(sentence\)\[1:3\]"
+        ):
+            SENTENCE[index]
+    assert [token.index for token in list(SENTENCE)[1:3]] == [1, 2]
+
+
+def test_the_arguments_of_find_have_their_types():
+    for nth in ("1", 1.0, None):
+        with pytest.raises(TypeError, match="`nth` must be an integer, 0 for the first"):
+            SENTENCE.find("bank", nth)
+    with pytest.raises(TypeError, match="The word must be a string"):
+        SENTENCE.find(5)
 
 
 def test_another_step_of_a_trace_is_a_key_error_that_names_the_steps():

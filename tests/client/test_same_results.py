@@ -3,12 +3,14 @@
 import asyncio
 import inspect
 import re
+import typing
 
 import numpy as np
 import pytest
 
 from polyseme.client import AsyncClient, Client, LocalModel, NoSuchTokenError, Occurrence
-from polyseme.client.encoder import Encoder
+from polyseme.client.encoder import Encoder, Options
+from polyseme.client.transport import DEFAULTS
 from polyseme.errors import InvalidError, PolysemeError, UnknownWordError
 from tests.client.equality import require_same
 
@@ -155,7 +157,9 @@ def test_phrases_are_compared_and_clustered_in_the_same_way(local, remote, url):
     for encoder in (local, remote):
         with pytest.raises(InvalidError):
             encoder.compare(pairs)
+        vector = everywhere(local, remote, url, "vector", *pairs[1], phrases=True)
         (sentence,) = encoder.encode(["River  bank money"], phrases=True)
+        assert np.array_equal(vector, sentence[0].contextual)
         assert sentence["river bank"].key == "river_bank"
 
 
@@ -189,6 +193,13 @@ def test_neighbors_are_the_same(local, remote, url, near):
     assert len(everywhere(local, remote, url, "neighbors", near, 4)) == 4
 
 
+def test_the_largest_values_of_fields_are_accepted_everywhere(local, remote, url):
+    assert len(everywhere(local, remote, url, "neighbors", "bank", 1000)) == 10  # all other words
+    everywhere(local, remote, url, "compare", [("bank", "bank")] * 2, neighbors=100)
+    how = {"senses": 20, "keywords": 100, "neighbors": 100, "examples": 100, "forms": ["a"] * 64}
+    assert len(everywhere(local, remote, url, "senses", "bank", ["bank"] * 20, **how).occurrences)
+
+
 def test_traces_are_the_same(local, remote, url):
     found = everywhere(local, remote, url, "trace", "river gnu bank", layer=1)
     assert found["weights"].shape == (3, 3, 3)
@@ -220,6 +231,11 @@ REFUSED = [
     ("encode", (["bank"],), {"layers": [2]}, "/layers/0"),
     ("encode", (["bank"],), {"layers": [0, -1]}, "/layers/1"),
     ("encode", (["bank"],), {"layers": ["0"]}, "/layers/0"),
+    ("encode", (["bank"],), {"layers": []}, "/layers"),
+    ("encode", (["bank", "\ud800"],), {}, "/input/1"),
+    ("encode", ([["a"], ["bank", "\udfff"]],), {}, "/input/1"),
+    ("encode_each", (["bank"] * 100 + ["\ud800"],), {}, "/input/100"),
+    ("embed", (["bank", "\ud800"],), {}, "/input/1"),
     ("encode", (["bank"],), {"truncate": "yes"}, "/truncate"),
     ("encode", (["bank"],), {"oov": "zeros"}, "/oov"),
     ("encode", (["bank"],), {"heads": "sum"}, "/heads"),
@@ -234,7 +250,10 @@ REFUSED = [
     ("compare", ([("bank", "bank")],), {}, "/occurrences"),
     ("compare", ([("bank", "bank"), ("bank", "river")],), {}, "/occurrences/1/word"),
     ("compare", ([("bank", "bank"), Occurrence("bank", start=2, end=9)],), {}, "/occurrences/1"),
+    ("compare", ([("bank", "bank")] * 65,), {}, "/occurrences"),
+    ("compare", ([("bank", "bank"), ("bank", "\ud800")],), {}, "/occurrences/1"),
     ("compare", ([("bank", "bank")] * 2,), {"neighbors": -1}, "/neighbors"),
+    ("compare", ([("bank", "bank")] * 2,), {"neighbors": 101}, "/neighbors"),
     ("compare", ([("bank", "bank")] * 2,), {"neighbors": True}, "/neighbors"),
     ("compare", ([("bank", "bank")] * 2,), {"case": "upper"}, "/case"),
     ("senses", ("bank", ["river"]), {}, "/word"),
@@ -242,10 +261,19 @@ REFUSED = [
     ("senses", ("bank", []), {}, "/texts"),
     ("senses", ("bank", ["bank"]), {"case": "auto"}, "/case"),
     ("senses", ("bank", ["bank"]), {"senses": 0}, "/senses"),
+    ("senses", ("bank", ["bank"]), {"senses": 2}, "/senses"),
+    ("senses", ("bank", ["bank"]), {"senses": 21}, "/senses"),
+    ("senses", ("bank", ["bank"]), {"keywords": 101}, "/keywords"),
+    ("senses", ("bank", ["bank"]), {"forms": ["banks"] * 65}, "/forms"),
+    ("senses", ("bank", ["bank", "\ud800"]), {}, "/texts/1"),
+    ("senses", ("\ud800", ["bank"]), {}, "/word"),
     ("senses", ("bank", ["bank"]), {"senses": "auto"}, "/senses"),
     ("senses", ("bank", ["bank"]), {"examples": 1.5}, "/examples"),
     ("neighbors", ("bank", 0), {}, "/k"),
     ("neighbors", ("bank", "3"), {}, "/k"),
+    ("neighbors", ("bank", 1001), {}, "/k"),
+    ("neighbors", ([],), {}, "/vector"),
+    ("neighbors", ("\ud800",), {}, "/word"),
     ("neighbors", ("",), {}, "/word"),
     ("neighbors", ("bank",), {"case": "UPPER"}, "/case"),
     ("neighbors", ([1, 2],), {}, "/vector"),
@@ -256,6 +284,10 @@ REFUSED = [
     ("trace", ("bank",), {"layer": -1}, "/layer"),
     ("trace", ("bank",), {"case": None}, "/case"),
     ("trace", ("",), {}, "/text"),
+    ("trace", ("\ud800",), {}, "/text"),
+    ("vector", ("bank \ud800", "bank"), {}, "/input/0"),
+    ("vector", ("bank", "bank"), {"kind": "attention"}, "/kind"),
+    ("vector", ("bank", "bank"), {"phrases": 1}, "/phrases"),
 ]
 
 
@@ -289,6 +321,10 @@ def test_what_is_rejected_is_rejected_alike(local, remote, url, method, given, h
         ("compare", (["bank", "bank"],), "Occurrence 0 is neither"),
         ("compare", ([("bank", "bank"), ("bank", 1)],), "Occurrence 1 is neither"),
         ("compare", ([("bank", "bank"), Occurrence("bank", start=0.5, end=1)],), "Occurrence 1 "),
+        ("encode_each", (["bank"] * 70 + [5],), "Text 70 is neither"),
+        ("compare", ([("bank", "bank"), ("bank", "bank", True)],), "Occurrence 1 is neither"),
+        ("vector", ("bank", 5), "The word must be a string"),
+        ("trace", (["bank"],), "The text must be a string"),
         ("senses", (1, ["bank"]), "The word must be a string"),
         ("senses", ("bank", "bank"), "Give a list of texts"),
         ("senses", ("bank", ["bank", None]), "Text 1 is not a string"),
@@ -298,18 +334,18 @@ def test_what_is_rejected_is_rejected_alike(local, remote, url, method, given, h
 def test_another_type_is_a_type_error_everywhere(local, remote, url, method, given, message):
     for encoder in (local, remote):
         with pytest.raises(TypeError, match=message):
-            getattr(encoder, method)(*given)
+            list(getattr(encoder, method)(*given))
     with pytest.raises(TypeError, match=message):
         awaited(url, method, *given)
 
 
 def test_a_word_that_a_text_lacks_is_a_key_error_everywhere(local, remote, url):
     for encoder in (local, remote):
-        with pytest.raises(NoSuchTokenError, match=r"sentence\.words"):
+        with pytest.raises(NoSuchTokenError, match=r"^The text has no token with this word: `enc"):
             encoder.vector("river bank", "money")
         with pytest.raises(KeyError, match="less than 1"):
             encoder.vector("river bank", "bank", nth=1)
-    with pytest.raises(NoSuchTokenError, match=r"sentence\.words"):
+    with pytest.raises(NoSuchTokenError, match=r"^The text has no token"):
         awaited(url, "vector", "river bank", "money")
 
 
@@ -367,3 +403,28 @@ def test_both_have_every_call_with_the_same_arguments(name):
         for call in (one, *others)
     ]
     assert all(parameters == told[0] for parameters in told)
+
+
+@pytest.mark.parametrize("kind", [Encoder, Client, AsyncClient, LocalModel])
+@pytest.mark.parametrize("method", ["encode", "encode_each"])
+def test_the_options_of_encode_are_in_its_help(kind, method):
+    shown = inspect.getdoc(getattr(kind, method))
+    for name, values in typing.get_type_hints(Options).items():
+        (text,) = re.findall(rf"^ {{4}}{name}: (.*(?:\n {{8}}.*)*)", shown, re.MULTILINE)
+        assert "default" in text.lower(), name
+        for one in typing.get_args(values):
+            for value in typing.get_args(one) or [one]:
+                assert not isinstance(value, str) or f'"{value}"' in text, (name, value)
+
+
+def test_the_options_of_a_connection_are_in_the_help_of_both_clients():
+    for kind in (Client, AsyncClient):
+        shown = inspect.getdoc(kind.__init__)
+        for name, default in DEFAULTS.items():
+            _, _, text = shown.partition(f" {name}: ")
+            value = "256 MiB" if name == "max_answer_bytes" else str(default)
+            assert f"Default: {value}." in " ".join(text.split()) or f"Default, {value}:" in text
+
+
+def test_a_model_is_shown_in_one_line(local):
+    assert repr(local) == "LocalModel('tiny', dimension=5, words=11)"

@@ -105,13 +105,20 @@ def test_a_piece_has_a_word(most):
     ("wrong", "message"),
     [
         ({"model": "absent"}, r"^No model is named 'absent'\. Available: deep, tiny, wiki-en\. "),
-        ({"layer": 9}, " /layers/0: the model's layers are 0 to "),
-        ({"oov": "subword"}, " /oov: this model has no subword vectors"),
+        ({"layer": 9}, " `layer`: the model's layers are 0 to "),
+        ({"oov": "subword"}, " `oov`: this model has no subword vectors"),
     ],
 )
 def test_what_the_models_do_not_have_is_an_error_when_the_component_is_made(wrong, message):
     with pytest.raises(PolysemeError, match=message):
         pipeline(**wrong)
+
+
+@pytest.mark.usefixtures("deep")
+def test_a_component_is_shown_in_one_line():
+    shown = "Contextualizer(LocalModel('tiny', dimension=5, words=11), vectors='static')"
+    nlp = pipeline(vectors="static")
+    assert repr(nlp.get_pipe("polyseme")) == shown
 
 
 @pytest.mark.parametrize("layer", [0, 1, None])

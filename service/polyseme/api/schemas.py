@@ -16,6 +16,11 @@ from pydantic import (
 
 from polyseme.encoding.options import (
     DEFAULT_PARTS,
+    MAX_COMPARED,
+    MAX_FORMS,
+    MAX_LISTED,
+    MAX_NEIGHBORS,
+    MAX_SENSES,
     MAX_SHARE,
     Dtype,
     EncodeOptions,
@@ -54,11 +59,10 @@ def _kind_of_senses(value: Any) -> str:
 
 TAGS = frozenset({"text", "texts", "words", "number", "numbers", "name", "flat", "nested"})
 """The tags of unions, which pydantic adds to the location of an error."""
-_MAX_SENSES = 20
 UNIONS = {
     "input": "must be a string, a list of strings, or a list of lists of strings",
     "layers": 'must be "all", "last" or a list of layer numbers',
-    "senses": f'must be "auto" or an integer from 1 to {_MAX_SENSES}',
+    "senses": f'must be "auto" or an integer from 1 to {MAX_SENSES}',
     "data": "must be a list of strings, or a list of lists of strings",
 }
 """Fields whose type is a union, and the message for a value of another type."""
@@ -191,8 +195,8 @@ class OccurrenceRequest(_Body):
 class CompareRequest(_Body):
     """Occurrences to compare."""
 
-    occurrences: list[OccurrenceRequest] = Field(min_length=2, max_length=64)
-    neighbors: int = Field(5, ge=0, le=100, description="number of neighbors of each vector")
+    occurrences: list[OccurrenceRequest] = Field(min_length=2, max_length=MAX_COMPARED)
+    neighbors: int = Field(5, ge=0, le=MAX_LISTED, description="number of neighbors of each vector")
     map: bool = Field(False, description="add a 2D map of the occurrences and their neighbors")
     share: Share = None
     model: ModelName = None
@@ -205,7 +209,7 @@ class SensesRequest(_Body):
 
     word: Annotated[str, Field(min_length=1)] | None = None
     texts: Annotated[list[str], Field(min_length=1, fail_fast=True)] | None = None
-    forms: Annotated[list[str], Field(max_length=64, fail_fast=True)] = Field(
+    forms: Annotated[list[str], Field(max_length=MAX_FORMS, fail_fast=True)] = Field(
         [], description="other forms of the word, such as its plural"
     )
     case: Literal["any", "exact"] = Field(
@@ -216,12 +220,12 @@ class SensesRequest(_Body):
     )
     senses: Annotated[
         Annotated[Literal["auto"], Tag("name")]
-        | Annotated[int, Field(ge=1, le=_MAX_SENSES), Tag("number")],
+        | Annotated[int, Field(ge=1, le=MAX_SENSES), Tag("number")],
         Discriminator(_kind_of_senses),
     ] = Field("auto", description="the maximum number of senses; `auto` estimates the number")
-    keywords: int = Field(8, ge=0, le=100, description="number of keywords of each sense")
-    neighbors: int = Field(5, ge=0, le=100, description="number of neighbors of each sense")
-    examples: int = Field(3, ge=0, le=100, description="number of examples of each sense")
+    keywords: int = Field(8, ge=0, le=MAX_LISTED, description="number of keywords of each sense")
+    neighbors: int = Field(5, ge=0, le=MAX_LISTED, description="number of neighbors of each sense")
+    examples: int = Field(3, ge=0, le=MAX_LISTED, description="number of examples of each sense")
     map: bool = Field(False, description="add a position in the plane to each occurrence")
     phrases: Phrases = False
     model: ModelName = None
@@ -288,7 +292,7 @@ class NeighborsRequest(_Body):
 
     word: Annotated[str, Field(min_length=1)] | None = None
     vector: Vector | None = None
-    k: int = Field(10, ge=1, le=1000)
+    k: int = Field(10, ge=1, le=MAX_NEIGHBORS)
     model: ModelName = None
     case: Case = "auto"
 

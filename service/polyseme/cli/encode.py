@@ -20,7 +20,7 @@ from polyseme.cli.options import (
 from polyseme.encoding.compare import ComparisonResult, Occurrence, comparison_document
 from polyseme.encoding.compare import compare as compare_occurrences
 from polyseme.encoding.encode import Timings, TokenCounts, encode_sentence, tokenize
-from polyseme.encoding.options import EncodeOptions, OovPolicy, Part
+from polyseme.encoding.options import MAX_LISTED, EncodeOptions, OovPolicy, Part
 from polyseme.encoding.serialize import (
     Format,
     check_size,
@@ -121,7 +121,7 @@ def encode(
 )
 @click.option(
     "--neighbors",
-    type=click.IntRange(0, 100),
+    type=click.IntRange(0, MAX_LISTED),
     default=5,
     show_default=True,
     help="Number of neighbors of each vector.",

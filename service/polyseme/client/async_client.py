@@ -23,6 +23,8 @@ from polyseme.client.client import CONCURRENCY, KEY_VARIABLE
 from polyseme.client.encoder import (
     Options,
     Text,
+    describe_options,
+    find_vector,
     parse_kind,
     parse_options,
     parse_pooling,
@@ -77,6 +79,7 @@ class AsyncClient:
     the environment variable POLYSEME_API_KEY. See docs/client.md.
     """
 
+    @describe_options(TransportOptions)
     def __init__(
         self,
         url: str,
@@ -88,7 +91,7 @@ class AsyncClient:
         concurrency: int = CONCURRENCY,
         **options: Unpack[TransportOptions],
     ) -> None:
-        """Create a client; `options` are the fields of `TransportOptions`.
+        """Create a client.
 
         Raises ValueError if the URL, the key or an option is invalid.
         """
@@ -121,14 +124,16 @@ class AsyncClient:
         """Return the main facts about the model. Raises the same exceptions as `encode`."""
         return await self._run(self._exchanges.model())
 
+    @describe_options(Options)
     async def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
         """Return static and contextual vectors [n, d] and attention [L, h, n, n] of each sentence.
 
-        The options are the fields of /v1/encode (docs/api.md). Raises PolysemeError if the
-        service rejects a request, ClientError if it does not respond or a response is malformed.
+        Raises PolysemeError if the service rejects a request, ClientError if it does not respond or
+        a response is malformed.
         """
         return [one async for one in self.encode_each(require_list(texts), **options)]
 
+    @describe_options(Options)
     async def encode_each(
         self, texts: Iterable[Text] | AsyncIterable[Text], **options: Unpack[Options]
     ) -> AsyncIterator[Sentence]:
@@ -140,16 +145,22 @@ class AsyncClient:
                     yield one
 
     async def vector(
-        self, text: Text, word: str, *, nth: int = 0, kind: VectorKind = "contextual"
+        self,
+        text: Text,
+        word: str,
+        *,
+        nth: int = 0,
+        kind: VectorKind = "contextual",
+        phrases: bool = False,
     ) -> Array:
         """Return the vector of a word in a text. -> [d], [2d] for features
 
-        `nth` selects an occurrence, counted from 0. Raises NoSuchTokenError, a KeyError, if there
-        is none, and the same exceptions as `encode`.
+        `nth` selects an occurrence, counted from 0. With `phrases`, the word may be a phrase of the
+        vocabulary. Raises NoSuchTokenError, a KeyError, if there is no such occurrence, and the
+        same exceptions as `encode`.
         """
-        (sentence,) = await self.encode([text], include=parse_kind(kind))
-        vector: Array = getattr(sentence.find(word, nth), kind)
-        return vector
+        (sentence,) = await self.encode([text], include=parse_kind(kind), phrases=phrases)
+        return find_vector(sentence, word, nth, kind)
 
     async def embed(
         self,

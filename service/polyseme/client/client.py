@@ -16,6 +16,7 @@ from polyseme.client.encoder import (
     Encoder,
     Options,
     Text,
+    describe_options,
     parse_options,
     parse_pooling,
     require_list,
@@ -69,6 +70,7 @@ class Client(Encoder):
     retried. `key` defaults to the environment variable POLYSEME_API_KEY. See docs/client.md.
     """
 
+    @describe_options(TransportOptions)
     def __init__(
         self,
         url: str,
@@ -80,7 +82,7 @@ class Client(Encoder):
         concurrency: int = CONCURRENCY,
         **options: Unpack[TransportOptions],
     ) -> None:
-        """Create a client; `options` are the fields of `TransportOptions`.
+        """Create a client.
 
         Raises ValueError if the URL, the key or an option is invalid.
         """
@@ -123,14 +125,16 @@ class Client(Encoder):
     def _facts(self) -> ModelFacts:
         return self._run(self._exchanges.model())
 
+    @describe_options(Options)
     def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
         """Return static and contextual vectors [n, d] and attention [L, h, n, n] of each sentence.
 
-        The options are the fields of /v1/encode (docs/api.md). Raises PolysemeError if the
-        service rejects a request, ClientError if it does not respond or a response is malformed.
+        Raises PolysemeError if the service rejects a request, ClientError if it does not respond or
+        a response is malformed.
         """
         return list(self.encode_each(require_list(texts), **options))
 
+    @describe_options(Options)
     def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
         """Yield the results of `encode` for any number of texts, with a few batches in memory."""
         exchange = partial(self._exchanges.encode, options=parse_options(options))

@@ -1,13 +1,15 @@
 """The interface of `LocalModel` and `Client`, and the checks of its arguments."""
 
 import operator
-from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
+from inspect import cleandoc
 from numbers import Integral
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from polyseme.client.errors import NoSuchTokenError
 from polyseme.client.results import (
     Array,
     Comparison,
@@ -21,6 +23,10 @@ from polyseme.encoding.compare import Occurrence
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import (
     DEFAULT_PARTS,
+    MAX_COMPARED,
+    MAX_FORMS,
+    MAX_LISTED,
+    MAX_SENSES,
     MAX_SHARE,
     Dtype,
     EncodeOptions,
@@ -40,24 +46,54 @@ _NamedLayers: TypeAlias = Literal["all", "last"]
 
 
 class Options(TypedDict, total=False):
-    """The options of `encode`: the fields of /v1/encode (docs/api.md)."""
+    """The options of `encode` and `encode_each`.
+
+    Options, which are the fields of /v1/encode (docs/api.md):
+        include: The arrays to return: a list of "static", "contextual", "features", "attention",
+            "queries", "keys", "values" and "scores". Default: static, contextual and attention.
+        layers: The layers whose attention, queries, keys, values and scores are returned: "all"
+            (default), "last" or a list of layer numbers, counted from 0.
+        heads: Attention and scores of "all" heads (default) or their "mean".
+        oov: The vector of a word that is not in the vocabulary: "zero", "subword" (composed of
+            its subwords) or "error" (raise UnknownWordError). Default, None: "subword" if the
+            model has subword vectors, else "zero".
+        case: How words are looked up: "auto" (default), as written or else in another letter case;
+            "exact", as written; "lower", in lower case.
+        phrases: Whether consecutive words become one token if the vocabulary has their phrase.
+            Default: False.
+        truncate: Whether a sentence over the limit of a service is truncated instead of rejected.
+            Default: False.
+        dtype: The type of the arrays: "float32" (default) or "float16".
+        share: The share of the static vector in `contextual`, 0 to 4. Default, None: that of the
+            model.
+    """
 
     include: Sequence[Part]
-    """arrays to return; `static`, `contextual` and `attention` by default"""
     layers: _NamedLayers | Sequence[int]
-    """layers whose attention, queries, … are returned; all by default"""
     heads: _Heads
-    """whether to return attention and scores of all heads or their mean"""
     oov: OovPolicy | None
-    """what to do with words that are not in the vocabulary"""
     case: Case
     phrases: bool
-    """whether consecutive words become one token if the vocabulary has their phrase"""
     truncate: bool
-    """truncate a sentence over the limit instead of rejecting it"""
     dtype: Dtype
     share: float | None
-    """share of the static vector in `contextual`, 0 to 4; by default that of the model"""
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def describe_options(options: type) -> Callable[[_Function], _Function]:
+    """Add the list of options in the docstring of a TypedDict to the docstring of a method.
+
+    `help` shows `**options` as the name of the TypedDict only.
+    """
+
+    def described(method: _Function) -> _Function:
+        _, _, names = cleandoc(options.__doc__ or "").partition("\n\n")
+        method.__doc__ = f"{cleandoc(method.__doc__ or '')}\n\n{names}"
+        return method
+
+    return described
 
 
 class Encoder(Protocol):
@@ -73,6 +109,7 @@ class Encoder(Protocol):
         """The width d of a vector."""
         ...
 
+    @describe_options(Options)
     def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
         """Return static and contextual vectors [n, d] and attention [L, h, n, n] of each sentence.
 
@@ -80,21 +117,28 @@ class Encoder(Protocol):
         """
         ...
 
+    @describe_options(Options)
     def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
         """Yield the results of `encode` for any number of texts, reading a few at a time."""
         ...
 
     def vector(
-        self, text: Text, word: str, *, nth: int = 0, kind: VectorKind = "contextual"
+        self,
+        text: Text,
+        word: str,
+        *,
+        nth: int = 0,
+        kind: VectorKind = "contextual",
+        phrases: bool = False,
     ) -> Array:
         """Return the vector of a word in a text. -> [d], [2d] for features
 
-        `nth` selects an occurrence, counted from 0. Raises NoSuchTokenError, a KeyError, if there
-        is none, and the same exceptions as `encode`.
+        `nth` selects an occurrence, counted from 0. With `phrases`, the word may be a phrase of the
+        vocabulary. Raises NoSuchTokenError, a KeyError, if there is no such occurrence, and the
+        same exceptions as `encode`.
         """
-        (sentence,) = self.encode([text], include=parse_kind(kind))
-        vector: Array = getattr(sentence.find(word, nth), kind)
-        return vector
+        (sentence,) = self.encode([text], include=parse_kind(kind), phrases=phrases)
+        return find_vector(sentence, word, nth, kind)
 
     def embed(
         self,
@@ -176,14 +220,25 @@ def require_list(texts: _Texts) -> _Texts:
 
 
 def require_text(text: Any, number: int) -> Text:
-    """Return a text as a string or a list of words. Raises TypeError for anything else."""
-    if isinstance(text, str):
-        return text
-    is_list = isinstance(text, Iterable) and not isinstance(text, bytes)
-    words: list[Any] = list(text) if is_list else [None]
+    """Return a text as a string or a list of words.
+
+    Raises TypeError for anything else, InvalidError for unpaired surrogates.
+    """
+    is_list = isinstance(text, Iterable) and not isinstance(text, str | bytes)
+    words: list[Any] = list(text) if is_list else [text]
     if not all(isinstance(word, str) for word in words):
         raise TypeError(f"Text {number} is neither a string nor a list of words.")
-    return words
+    require_unicode(f"/input/{number}", *words)
+    return words if is_list else words[0]
+
+
+def require_unicode(pointer: str, *strings: str) -> None:
+    """Raise InvalidError if a string has an unpaired surrogate, which UTF-8 cannot encode."""
+    try:
+        "".join(strings).encode()
+    except UnicodeEncodeError:
+        error = FieldError(pointer, "is not valid Unicode")
+        raise InvalidError([error], "Remove unpaired surrogates.") from None
 
 
 def parse_options(options: Options) -> EncodeOptions:
@@ -220,7 +275,10 @@ def _parse_layers(layers: Any) -> _NamedLayers | list[int]:
         return layers  # type: ignore[return-value]  # one of the names
     if isinstance(layers, str) or not isinstance(layers, Iterable):
         raise _invalid("/layers", 'must be "all", "last" or a list of layer numbers')
-    return [parse_integer(f"/layers/{number}", layer, 0) for number, layer in enumerate(layers)]
+    numbers = [parse_integer(f"/layers/{n}", layer, 0) for n, layer in enumerate(layers)]
+    if not numbers:
+        raise _invalid("/layers", "must not be empty")
+    return numbers
 
 
 def require_choice(pointer: str, value: Any, kind: Any) -> None:
@@ -237,8 +295,8 @@ def parse_flag(pointer: str, value: Any) -> bool:
     return bool(value)
 
 
-def parse_integer(pointer: str, value: Any, least: int) -> int:
-    """Return a value as an integer. Raises InvalidError if it is not one, or less than `least`."""
+def parse_integer(pointer: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return a value as an integer. Raises InvalidError unless it is one from `least` to `most`."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -247,6 +305,8 @@ def parse_integer(pointer: str, value: Any, least: int) -> int:
         raise _invalid(pointer, "must be an integer")
     if number < least:
         raise _invalid(pointer, f"must be at least {least}")
+    if most is not None and number > most:
+        raise _invalid(pointer, f"must be at most {most}")
     return number
 
 
@@ -268,6 +328,15 @@ def parse_kind(kind: VectorKind) -> tuple[VectorKind]:
     return (kind,)
 
 
+def find_vector(sentence: Sentence, word: str, nth: int, kind: VectorKind) -> Array:
+    """Return the vector of a word. Raises NoSuchTokenError if the sentence does not have it."""
+    if isinstance(word, str) and word not in sentence:
+        raise NoSuchTokenError(
+            "The text has no token with this word: `encode([text])[0].words` lists its tokens."
+        )
+    return sentence.find(word, nth).arrays[kind]
+
+
 def parse_share(share: Any) -> float | None:
     """Return a share as a float. Raises InvalidError unless it is a number from 0 to 4."""
     if share is None:
@@ -286,6 +355,8 @@ def parse_occurrences(given: Sequence[Occurrence | tuple[str, str]]) -> list[Occ
     occurrences = [_parse_occurrence(one, number) for number, one in enumerate(require_list(given))]
     if len(occurrences) < 2:  # noqa: PLR2004 - a comparison takes two
         raise _invalid("/occurrences", "must have at least 2 items")
+    if len(occurrences) > MAX_COMPARED:
+        raise _invalid("/occurrences", f"must have at most {MAX_COMPARED} items")
     for number, one in enumerate(occurrences):
         message = None
         if (one.start is None) != (one.end is None) or (one.word is None) == (one.start is None):
@@ -296,6 +367,7 @@ def parse_occurrences(given: Sequence[Occurrence | tuple[str, str]]) -> list[Occ
             message = "`start` and `end` must be a span of the text that is not empty"
         if message:
             raise _invalid(f"/occurrences/{number}", message)
+        require_unicode(f"/occurrences/{number}", one.text, one.word or "")
     return occurrences
 
 
@@ -308,6 +380,7 @@ def _parse_occurrence(given: Any, number: int) -> Occurrence:
         and isinstance(one.text, str)
         and isinstance(one.word, str | None)
         and isinstance(one.nth, Integral)
+        and not isinstance(one.nth, bool)
         and isinstance(one.start, Integral | None)
         and isinstance(one.end, Integral | None)
     ):
@@ -332,14 +405,26 @@ def check_senses(
         for number, one in enumerate(strings):
             if not isinstance(one, str):
                 raise TypeError(f"{name.capitalize()} {number} is not a string.")
+            require_unicode(f"/{name}s/{number}", one)
     if not word or not lists["text"]:
         raise _invalid("/texts" if word else "/word", "must not be empty")
+    require_unicode("/word", word)
+    if len(lists["form"]) > MAX_FORMS:
+        raise _invalid("/forms", f"must have at most {MAX_FORMS} items")
     require_choice("/case", case, Matching)
     if options.senses is not None:
-        parse_integer("/senses", options.senses, 1)
+        parse_integer("/senses", options.senses, 1, MAX_SENSES)
     for name in ("keywords", "neighbors", "examples"):
-        parse_integer(f"/{name}", getattr(options, name), 0)
+        parse_integer(f"/{name}", getattr(options, name), 0, MAX_LISTED)
     return lists["text"], lists["form"]
+
+
+def require_traceable(text: Any) -> str:
+    """Return the text of `trace`. Raises TypeError unless it is a string, and InvalidError."""
+    if not isinstance(text, str):
+        raise TypeError("The text must be a string.")
+    require_unicode("/text", text)
+    return text
 
 
 def parse_near(near: str | ArrayLike) -> str | list[float]:
@@ -350,6 +435,7 @@ def parse_near(near: str | ArrayLike) -> str | list[float]:
     if isinstance(near, str):
         if not near:
             raise _invalid("/word", "must not be empty")
+        require_unicode("/word", near)
         return near
     try:
         row = np.asarray(near, np.float64)
@@ -357,5 +443,7 @@ def parse_near(near: str | ArrayLike) -> str | list[float]:
         row = np.zeros(())
     if row.ndim != 1 or not np.isfinite(row).all():
         raise _invalid("/vector", "must be a row of finite numbers")
+    if not len(row):
+        raise _invalid("/vector", "must not be empty")
     numbers: list[float] = row.tolist()
     return numbers

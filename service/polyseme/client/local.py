@@ -18,6 +18,7 @@ from polyseme.client.encoder import (
     Options,
     Text,
     check_senses,
+    describe_options,
     parse_flag,
     parse_integer,
     parse_near,
@@ -28,6 +29,7 @@ from polyseme.client.encoder import (
     require_choice,
     require_list,
     require_text,
+    require_traceable,
 )
 from polyseme.client.errors import shift_pointers
 from polyseme.client.results import (
@@ -46,7 +48,7 @@ from polyseme.client.results import (
 from polyseme.encoding.compare import Occurrence, compare, comparison_document
 from polyseme.encoding.encode import Timings, encode_sentence, tokenize
 from polyseme.encoding.neighbors import Neighbor, neighbors_of_vector, neighbors_of_word
-from polyseme.encoding.options import EncodeOptions, Limits
+from polyseme.encoding.options import MAX_LISTED, MAX_NEIGHBORS, EncodeOptions, Limits
 from polyseme.encoding.sentences import (
     DEFAULT_POOLING,
     Pooling,
@@ -93,6 +95,10 @@ class LocalModel(Encoder):
         registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
         return cls(registry.model(name), pooling=settings.pooling)
 
+    def __repr__(self) -> str:
+        words = self.model.manifest.vocabulary_size
+        return f"LocalModel({self.name!r}, dimension={self.dimension}, words={words})"
+
     @property
     def name(self) -> str:
         """The name of the model."""
@@ -103,14 +109,16 @@ class LocalModel(Encoder):
         """The width d of a vector."""
         return self.model.manifest.dimension
 
+    @describe_options(Options)
     def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
         """Return static and contextual vectors [n, d] and attention [L, h, n, n] of each sentence.
 
-        The options are the fields of /v1/encode (docs/api.md). Raises PolysemeError.
+        Raises PolysemeError.
         """
         with SINGLE_THREAD:
             return list(self._encode(require_list(texts), parse_options(options)))
 
+    @describe_options(Options)
     def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
         """Yield the results of `encode` for any number of texts, reading a few at a time."""
         return self._encode_each(iter(require_list(texts)), parse_options(options))
@@ -118,20 +126,22 @@ class LocalModel(Encoder):
     def _encode_each(self, texts: Iterator[Text], options: EncodeOptions) -> Iterator[Sentence]:
         first = 0
         while some := list(islice(texts, _TEXTS_AT_ONCE)):
-            try:
-                sentences = self._encode(some, options)
-            except PolysemeError as error:
-                raise shift_pointers(error, first) from None
+            sentences = self._encode(some, options, first)
             for _ in some:
                 with SINGLE_THREAD:  # the limit ends before the caller receives the sentence
                     sentence = next(sentences)
                 yield sentence
             first += len(some)
 
-    def _encode(self, texts: Sequence[Text], options: EncodeOptions) -> Iterator[Sentence]:
-        """Tokenize texts, and return an iterator that encodes them one by one."""
-        checked = [require_text(text, number) for number, text in enumerate(texts)]
-        tokenized, timings = tokenize(self.model, checked, options, self._limits), Timings()
+    def _encode(
+        self, texts: Sequence[Text], options: EncodeOptions, first: int = 0
+    ) -> Iterator[Sentence]:
+        """Tokenize texts, of which errors count the first as `first`; encode them one by one."""
+        checked = [require_text(text, number) for number, text in enumerate(texts, first)]
+        try:
+            tokenized, timings = tokenize(self.model, checked, options, self._limits), Timings()
+        except PolysemeError as error:
+            raise shift_pointers(error, first) from None
         encoded = (encode_sentence(self.model, one, options, timings) for one in tokenized)
         return (
             Sentence(
@@ -180,7 +190,7 @@ class LocalModel(Encoder):
         Raises PolysemeError.
         """
         given = parse_occurrences(occurrences)
-        neighbors = parse_integer("/neighbors", neighbors, 0)
+        neighbors = parse_integer("/neighbors", neighbors, 0, MAX_LISTED)
         require_choice("/case", case, Case)
         with SINGLE_THREAD:
             found = compare(
@@ -232,7 +242,7 @@ class LocalModel(Encoder):
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
     ) -> list[Neighbor]:
         """Return the k words nearest to a word or a vector [d]. Raises PolysemeError."""
-        k = parse_integer("/k", k, 1)
+        k = parse_integer("/k", k, 1, MAX_NEIGHBORS)
         require_choice("/case", case, Case)
         query = parse_near(near)
         with SINGLE_THREAD:
@@ -244,6 +254,7 @@ class LocalModel(Encoder):
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises PolysemeError."""
+        text = require_traceable(text)
         layer = parse_integer("/layer", layer, 0)
         require_choice("/case", case, Case)
         with SINGLE_THREAD:

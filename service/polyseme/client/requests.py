@@ -34,6 +34,7 @@ from polyseme.client.encoder import (
     parse_share,
     require_choice,
     require_text,
+    require_traceable,
 )
 from polyseme.client.errors import error_of_response, malformed_response
 from polyseme.client.results import (
@@ -52,7 +53,7 @@ from polyseme.client.results import (
 )
 from polyseme.encoding.compare import Occurrence
 from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.options import EncodeOptions
+from polyseme.encoding.options import MAX_LISTED, MAX_NEIGHBORS, EncodeOptions
 from polyseme.encoding.sentences import Pooling
 from polyseme.errors import FieldError, InvalidError, TooLargeError
 from polyseme.senses.induction import Matching, SenseOptions
@@ -168,12 +169,7 @@ async def async_batches(
 
 def encode_text(text: Text, number: int) -> bytes:
     """Encode a text as JSON. Raises TypeError or InvalidError for an invalid text."""
-    checked = require_text(text, number)
-    try:
-        return orjson.dumps(checked)
-    except orjson.JSONEncodeError:
-        error = FieldError(f"/input/{number}", "is not valid Unicode")
-    raise InvalidError([error], "Remove unpaired surrogates.")
+    return orjson.dumps(require_text(text, number))
 
 
 @dataclass(frozen=True)
@@ -268,7 +264,7 @@ class Exchanges:
                 fields.pop("nth")
             occurrences.append(fields)
         require_choice("/case", case, Case)
-        neighbors = parse_integer("/neighbors", neighbors, 0)
+        neighbors = parse_integer("/neighbors", neighbors, 0, MAX_LISTED)
         body = {"occurrences": occurrences, "neighbors": neighbors, "case": case}
         body |= _phrases(phrases) | ({} if share is None else {"share": parse_share(share)})
         document = yield from self._post("/v1/compare", body)
@@ -304,7 +300,7 @@ class Exchanges:
 
     def neighbors(self, near: str | ArrayLike, k: int, case: Case) -> Exchange[list[Neighbor]]:
         """Find the nearest words."""
-        k = parse_integer("/k", k, 1)
+        k = parse_integer("/k", k, 1, MAX_NEIGHBORS)
         require_choice("/case", case, Case)
         query = parse_near(near)
         field = "word" if isinstance(query, str) else "vector"
@@ -314,6 +310,7 @@ class Exchanges:
 
     def trace(self, text: str, layer: int, case: Case) -> Exchange[Trace]:
         """Return each step of a layer."""
+        text = require_traceable(text)
         layer = parse_integer("/layer", layer, 0)
         require_choice("/case", case, Case)
         document = yield from self._post("/v1/trace", {"text": text, "layer": layer, "case": case})

@@ -188,9 +188,15 @@ class Sentence(_OneLine):
         if isinstance(token, str):
             return self.find(token)
         count = len(self.tokens)
-        if not -count <= index(token) < count:
+        try:
+            place = index(token)
+        except TypeError:
+            raise TypeError(
+                "Give a word or a position; `list(sentence)[1:3]` gives several tokens."
+            ) from None
+        if not -count <= place < count:
             raise IndexError(f"The sentence has {count} tokens; positions count from 0.")
-        return self._encoded(token % count)
+        return self._encoded(place % count)
 
     def find(self, word: str, nth: int = 0) -> EncodedToken:
         """Return the nth occurrence of a word, counted from 0, with its vectors.
@@ -198,6 +204,12 @@ class Sentence(_OneLine):
         A word that does not occur as written is found in another letter case, as in `compare`.
         Raises NoSuchTokenError, a KeyError.
         """
+        if not isinstance(word, str):
+            raise TypeError("The word must be a string.")
+        try:
+            nth = index(nth)
+        except TypeError:
+            raise TypeError("`nth` must be an integer, 0 for the first occurrence.") from None
         places = self._places(word)
         if not places:
             raise NoSuchTokenError(

@@ -28,22 +28,29 @@ _KEEPALIVE = 4
 
 
 class TransportOptions(TypedDict, total=False):
-    """Options of the connection; `DEFAULTS` has their defaults."""
+    """Options of the connection; `DEFAULTS` has their defaults.
+
+    Options of the connection:
+        timeout: Maximum seconds without a byte, of which at most 10 for connecting. Default: 60.
+        retries: Maximum number of further attempts of a request. Default: 4.
+        longest_wait: Maximum seconds between attempts; a request is not retried if Retry-After is
+            longer. Default: 60.
+        max_answer_bytes: Maximum size of a response. Default: 256 MiB.
+        proxy: The URL of a proxy; environment variables such as HTTPS_PROXY are ignored. Default:
+            None.
+        tls: The trusted certificate authorities, an ssl.SSLContext. Default, None: those of
+            certifi.
+        transport: The httpx transport to use instead of a connection, such as
+            httpx.WSGITransport(app). Default: None.
+    """
 
     timeout: float
-    """maximum seconds without a byte; at most 10 of them for connecting"""
     retries: int
-    """maximum number of further attempts of a request"""
     longest_wait: float
-    """maximum seconds between attempts; a request is not retried if Retry-After is longer"""
     max_answer_bytes: int
-    """maximum size of a response"""
     proxy: str | None
-    """the URL of a proxy; environment variables such as HTTPS_PROXY are ignored"""
     tls: ssl.SSLContext | None
-    """the trusted certificate authorities; those of certifi by default"""
     transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None
-    """the httpx transport to use instead of a connection, such as httpx.WSGITransport(app)"""
 
 
 DEFAULTS: TransportOptions = {

@@ -15,6 +15,17 @@ DEFAULT_PARTS: tuple[Part, ...] = ("static", "contextual", "attention")
 PER_TOKEN: dict[Part, int] = {"static": 1, "contextual": 1, "features": 2}
 """The arrays with one row per token, with their widths as multiples of d."""
 MAX_SHARE = 4.0
+# The largest values of fields, in requests, in the clients and in process. `Limits` has those that
+# are settings.
+MAX_NEIGHBORS = 1000
+"""`k` of /v1/neighbors"""
+MAX_LISTED = 100
+"""neighbors, keywords and examples of each occurrence or sense"""
+MAX_COMPARED = 64
+"""occurrences of /v1/compare"""
+MAX_SENSES = 20
+MAX_FORMS = 64
+"""forms of the word in /v1/senses"""
 PER_LAYER: tuple[Part, ...] = ("attention", "queries", "keys", "values", "scores")
 PER_PAIR: frozenset[Part] = frozenset({"attention", "scores"})
 OovPolicy: TypeAlias = Literal["zero", "subword", "error"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from polyseme.client import Encoder
 from polyseme.client.results import Array, Sentence, VectorKind
 from polyseme.encoding.options import PER_TOKEN, OovPolicy, Part
-from polyseme.errors import install_command
+from polyseme.errors import FieldError, InvalidError, install_command
 from polyseme.integrations import open_encoder
 from polyseme.tokenizer import Case
 
@@ -90,8 +90,20 @@ class Contextualizer(Pipe):
             "case": case,
             "share": share,
         }
-        # An unknown model or an option that it does not support is an error here.
-        open_encoder(model, url).encode([""], **self._options)
+        encoder = open_encoder(model, url)
+        self._repr = f"{type(self).__name__}({encoder!r}, vectors={vectors!r})"
+        try:  # an unknown model or an option that it does not support is an error here
+            encoder.encode([""], **self._options)
+        except InvalidError as error:
+            # `layers` is an option of `encode`; this component has the setting `layer`.
+            error.errors = [
+                FieldError(one.pointer.replace("/layers/0", "/layer"), one.message)
+                for one in error.errors
+            ]
+            raise
+
+    def __repr__(self) -> str:
+        return self._repr
 
     def __call__(self, doc: Doc) -> Doc:
         """Encode one document."""
@@ -296,7 +308,7 @@ class _VectorLayer:
     most: int
     options: dict[str, Any]
     cache_bytes: int
-    cache: dict[tuple[str, ...], Array] = field(default_factory=dict)
+    cache: dict[tuple[str, ...], Array] = field(default_factory=dict, repr=False)
     """the vectors of chunks of training texts; no more are added when the cache is full"""
     cached_bytes: int = 0
     encoder: Encoder | None = None
