@@ -2,7 +2,6 @@
 
 import socket
 import ssl
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
@@ -124,7 +123,7 @@ def _settings(
         proxy=options["proxy"],
         trust_env=False,
     )
-    retry = Retry(
+    retry = _Retry(
         options["retries"],
         ("GET", "POST"),
         RETRY_STATUSES,
@@ -179,7 +178,7 @@ def unreachable(error: httpx.TransportError) -> UnreachableError:
         return UnreachableError(
             "The service takes too long to respond: send less at once, or raise `timeout`."
         )
-    cause = next((one for one in _causes(error) if isinstance(one, OSError)), None)
+    cause = _os_error(error)
     if isinstance(cause, ssl.SSLError):
         sentence = (
             "The TLS connection to this address fails: if the service has no TLS, its address"
@@ -209,12 +208,21 @@ def unreachable(error: httpx.TransportError) -> UnreachableError:
     )
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions that an exception is caused by, the nearest first."""
-    cause = error.__cause__ or error.__context__
-    while cause is not None:
-        yield cause
+def _os_error(error: BaseException) -> OSError | None:
+    """Return the error of the operating system or of TLS that an error of httpx is caused by."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
         cause = cause.__cause__ or cause.__context__
+    return cause
+
+
+class _Retry(Retry):
+    """Retries no TLS handshake that fails, unless the server closes the connection."""
+
+    def is_retryable_exception(self, exception: Exception) -> bool:
+        cause = _os_error(exception)
+        permanent = isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError)
+        return super().is_retryable_exception(exception) and not permanent
 
 
 @dataclass
