@@ -125,7 +125,7 @@ def test_a_table_is_not_taken_for_its_columns():
 
 @pytest.mark.parametrize("wrong", [{"dimensions": D + 1}, {"pooling": "max"}])
 def test_an_invalid_parameter_is_rejected_when_it_is_set_and_when_it_is_used(wrong):
-    with pytest.raises(InvalidError, match=f" /{next(iter(wrong))}: must be "):
+    with pytest.raises(InvalidError, match=f" `{next(iter(wrong))}`: must be "):
         vectorizer(**wrong)
     for use in ("fit", "transform"):
         with pytest.raises(InvalidError):
