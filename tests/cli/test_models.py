@@ -135,7 +135,7 @@ def test_a_broken_model_ends_in_one_sentence(polyseme, arguments):
 
 def test_a_folder_without_a_manifest_is_not_served(own):
     done = run("serve", models_dir=own, POLYSEME_MODEL="photos")
-    said = "The default model 'photos' cannot be used: manifest.json cannot be read. Repair it ("
+    said = "The default model 'photos' cannot be used: manifest.json is missing or cannot be read"
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode().startswith(f"polyseme: {said}")
 
