@@ -99,7 +99,7 @@ def test_a_vector_without_a_direction_or_of_another_width_is_rejected(model, vec
 def test_a_phrase_is_looked_up_as_one_entry_and_never_composed(tmp_path):
     words = (*WORDS[:-2], "New_York", "well-known")
     plain = tiny_model(tmp_path, words=words)
-    assert query_token(plain, "New york").row == len(words) - 2
+    assert query_token(plain, "New York").row == len(words) - 2
     assert neighbors_of_word(plain, "New York", 3) == neighbors_of_word(plain, "New_York", 3)
     assert neighbors_of_word(plain, "well  known", 3) == neighbors_of_word(plain, "well-known", 3)
     for word in ("river bank", "New York bank", " "):
