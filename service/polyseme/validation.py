@@ -42,7 +42,7 @@ _MESSAGES = {
     "tuple_type": "must be a list",
     "value_error": "{error}",
 }
-"""Messages by pydantic's type of error, with names of pydantic's context."""
+"""Messages by pydantic's error type; names in braces are keys of the error's `ctx`."""
 _POSITION = re.compile(r"at line \d+ column \d+")
 
 

@@ -40,7 +40,8 @@ _TASKS = ("coarsewsd", "wic", "similarity")
 _SYSTEMS = (MOST_FREQUENT, *NAMES, MINILM)
 IMAGES: dict[str, Literal["png", "svg"]] = {".png": "png", ".svg": "svg"}
 API_KEY = f"{PREFIX}API_KEY"
-"""The environment variable with a service's key; every user of the machine can read a flag."""
+"""The environment variable with the key of a service. It has no flag, because every user of the
+machine can read the command line."""
 
 
 def _parse_systems(
@@ -57,7 +58,7 @@ def _parse_systems(
 def _check_output(
     _context: click.Context, option: click.Parameter, file: Path | None
 ) -> Path | None:
-    """Return an output file; raise BadParameter before measuring if it cannot be written."""
+    """Return an output file; raise BadParameter if its folder is missing, or for a wrong suffix."""
     if file and not file.parent.is_dir():
         raise click.BadParameter("there is no such folder.")
     if file and file.exists() and not file.is_file():
@@ -147,7 +148,7 @@ def import_measure() -> ModuleType:
 def _system_names(task: str, options: dict[str, Any]) -> list[str]:
     """Return the names of the systems to measure; raise click.UsageError for invalid options."""
     if options["split"] and task != "wic":
-        raise click.UsageError("--split applies only to WiC; the other sets have one split.")
+        raise click.UsageError("--split applies only to WiC, which has two splits to measure.")
     names = options["names"]
     if task == "similarity":
         if names or options["compare"] or not options["controls"]:
@@ -287,7 +288,7 @@ def _explanation_table(found: "Explanation") -> str:
     lines += ["", "Effect of the query: the figures of each head minus those with Wq = 0"]
     lines += _rows(found.by_query, _QUERY_COLUMNS)
     swaps = {head: {"swap": one} for head, one in found.swaps.items()}
-    lines += ["", "Distance between the attention of two words in one position (0: equal)"]
+    lines += ["", "Change of the attention if a similar word replaces the word (0: none)"]
     lines += _rows(swaps, {"swap": "swap"})
     lines += ["", "Sense quality, and its loss without queries"]
     quality = {"unchanged": found.quality}

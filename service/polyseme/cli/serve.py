@@ -139,6 +139,6 @@ def serve(**flags: str | None) -> None:
     if settings.metrics != "off":
         _create_metrics_directory()
     _announce(settings)
-    # `python -m gunicorn` in this process, so that modules that both use are imported once.
+    # Run gunicorn as `python -m gunicorn` does, in this process: imported modules stay imported.
     sys.argv = ["gunicorn", "--config", "python:polyseme.server.config", _APPLICATION]
     runpy.run_module("gunicorn", run_name="__main__", alter_sys=True)

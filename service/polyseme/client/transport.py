@@ -30,7 +30,8 @@ class TransportOptions(TypedDict, total=False):
     """Options of the connection; `DEFAULTS` has their defaults.
 
     Options of the connection:
-        timeout: Maximum seconds without a byte, of which at most 10 for connecting. Default: 60.
+        timeout: Maximum seconds to wait for each byte. Connecting takes at most 10 of its own.
+            Default: 60.
         retries: Maximum number of further attempts of a request. Default: 4.
         longest_wait: Maximum seconds between attempts; a request is not retried if Retry-After is
             longer. Default: 60.
@@ -157,7 +158,7 @@ def to_httpx(root: str, request: Request) -> dict[str, Any]:
 
 
 def from_httpx(response: httpx.Response) -> Response:
-    """Return the parts of an httpx response that exchanges read."""
+    """Return the parts of an httpx response that an `Exchange` uses."""
     media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     wait = response.headers.get("Retry-After", "")
     seconds = int(wait) if wait.isascii() and wait.isdecimal() and len(wait) < 10 else None  # noqa: PLR2004
@@ -203,8 +204,8 @@ def unreachable(error: httpx.TransportError) -> UnreachableError:
             " address."
         )
     return UnreachableError(
-        "The connection to the service breaks off, even after retries; if the service has TLS, its"
-        " address begins with https://."
+        "The connection to the service fails; if the service has TLS, its address begins with"
+        " https://."
     )
 
 
@@ -217,7 +218,7 @@ def _os_error(error: BaseException) -> OSError | None:
 
 
 class _Retry(Retry):
-    """Retries no TLS handshake that fails, unless the server closes the connection."""
+    """A `Retry` without retries after a TLS error, except if the server closes the connection."""
 
     def is_retryable_exception(self, exception: Exception) -> bool:
         cause = _os_error(exception)

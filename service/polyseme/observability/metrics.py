@@ -37,7 +37,7 @@ _STAGE_BUCKETS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 5.0),
 )
-_STAGES = ("parse", "tokens", "static", "attention", "neighbors", "write")
+_STAGES = ("parse", "tokens", "static", "attention", "neighbors", "senses", "write")
 _MAX_MODELS = 100
 """Maximum number of models with separate labels; additional ones count as `other`."""
 

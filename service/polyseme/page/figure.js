@@ -52,7 +52,7 @@ export class Figure {
   }
 }
 
-/** A line below a figure that describes what the pointer or the cursor is on. */
+/** A line below a figure that describes the element under the pointer, or chosen by the keyboard. */
 export class Readout {
   constructor() {
     this.element = h("p", { class: "readout", role: "status" });
@@ -125,7 +125,7 @@ function backgroundOf(element) {
 
 /**
  * Return a drawing as the blob of a PNG file, with `scale` pixels for each unit of an SVG. The content
- * security policy (`default-src 'self'`) does not allow an SVG as an image, so its shapes are painted one by one.
+ * security policy (`default-src 'self'`) blocks images from `blob:` addresses, so the shapes are painted one by one.
  */
 export function pngBlob(drawing, scale = 2) {
   let canvas;

@@ -74,7 +74,7 @@ class FoundOccurrence:
     static: Floats
     """[d]"""
     context: Floats
-    """[d], of norm 1"""
+    """[d], of norm 1, or zero without a known word to attend to"""
     attended: dict[str, float]
     """other words, casefolded: attention weight (mean of the heads) times informativeness"""
 
@@ -122,7 +122,7 @@ def find_senses(
         message = "does not occur in the texts as a token"
         hint = "Check the spelling, or give other forms of the word in `forms`."
         if not phrases and any(len(one.split()) > 1 for one in spelled):
-            hint = "Several words are one token only with `phrases`, if the vocabulary has them."
+            hint = "Several words are found only with `phrases`, as a phrase of the vocabulary."
         raise InvalidError([FieldError("/word", message)], hint)
     return _inventory(model, word, sentences, places, options or SenseOptions(), timings)
 
@@ -194,8 +194,8 @@ def encode_occurrences(
 ) -> list[FoundOccurrence]:
     """Return the tokens at `places` as occurrences in text number `text`.
 
-    The context of a token is the output of the last layer's attention without the static vector,
-    or the contextual vector if the layer's residual is not `unit`.
+    The context of a token is the output of the last layer's attention before the residual, or the
+    contextual vector if the residual is not `unit`; it is scaled to norm 1.
     """
     inputs = model.sentence(tokens)
     last = len(model.layers) - 1
@@ -249,7 +249,8 @@ def describe(
     excluded = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
     senses = []
     for label in range(count):
-        # Score: attention to the word in this sense, times this sense's share of all attention.
+        # Score: mean attention to the word in this sense, times its share of the sum of these
+        # means over all senses.
         scores = {word: float(r[label] * (r[label] / r.sum())) for word, r in rates.items()}
         best = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[: options.keywords]
         center = unit(contexts[clusters.labels == label].mean(axis=0)[None])[0]
@@ -275,16 +276,13 @@ def _notes(
 ) -> list[str]:
     notes = []
     if len(found) < MIN_OCCURRENCES and options.senses is None:
-        notes.append(f"{_counted(len(found))}: too few to tell senses apart, so they form one.")
+        notes.append(f"{_counted(len(found))}: too few to tell senses apart, so one is returned.")
     elif len(found) < FEW_OCCURRENCES:
         notes.append(f"{_counted(len(found))}: the senses are uncertain.")
     if len(clusters.centroids) > 1 and clusters.separation < CLOSE_SENSES:
         notes.append("The senses overlap: their separation is low.")
     if unknown := sum(one.key is None for one in found):
-        notes.append(
-            f"Words that are not in the vocabulary ({_counted(unknown)}) are clustered by their"
-            " contexts too."
-        )
+        notes.append(f"{_counted(unknown)} not in the vocabulary: clustered by context, too.")
     if any(not one.context.any() for one in found):
         notes.append("Some occurrences have no context with a known word.")
     return notes

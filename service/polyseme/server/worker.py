@@ -22,7 +22,7 @@ _STALL = 0.5
 _PAUSE = 0.01
 """Seconds between two attempts to accept without a free file descriptor."""
 _FILES = 16
-"""File descriptors that connections leave free: for the files of a model that is loaded."""
+"""File descriptors that are reserved for loading the files of a model."""
 
 
 class FairWorker(ThreadWorker):  # type: ignore[misc]
@@ -69,7 +69,7 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
         return select.select(open_ones, [], [], 0)[0]
 
     def accept(self, listener: Any) -> bool:
-        """Accept one connection; return False, after a pause, without a free file descriptor."""
+        """Accept one connection; if no file descriptor is free, pause and return False."""
         self.finished = 0
         try:
             super().accept(listener)
@@ -79,7 +79,7 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
         return True
 
     def wait_for_and_dispatch_events(self, timeout: float) -> None:
-        """Accept connections as described in the class; after a stall, accept all pending ones.
+        """Accept connections as described in the class; after a stall, accept more.
 
         gunicorn calls this at least once a second.
         """
@@ -113,7 +113,10 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
             self.linger(conn)
 
     def linger(self, conn: Any) -> None:
-        """Close the connection once the client does; gunicorn would block this loop up to 2 s."""
+        """Close the connection when the client does, or after `keep_alive` seconds.
+
+        gunicorn would block this loop for up to 2 s.
+        """
         with suppress(OSError):
             conn.sock.shutdown(SHUT_WR)
             conn.sock.setblocking(False)
@@ -137,6 +140,6 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
     def handle_error(self, req: Any, sock: Any, address: Any, error: Exception) -> None:
         """Send an error as the last response, without text of the request."""
         malformed = isinstance(error, ParseException)
-        if not (malformed and req):  # an unread body is parsed after the response
+        if not (malformed and req):  # gunicorn reads the rest of a body after the response
             with suppress(OSError):  # the client has gone
                 sock.sendall(raw_response(MalformedError() if malformed else error, address[0]))
