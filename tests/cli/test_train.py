@@ -14,6 +14,8 @@ from polyseme.models.reader import read_model
 from tests.cli.conftest import run, run_process, without
 from tests.training.world import world_model, write_corpus, write_tags
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("--steps", 4, "--groups", 4, "--occurrences", 6, "--score-every", 2)
 
 

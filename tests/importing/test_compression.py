@@ -25,6 +25,8 @@ from tests.importing.files import (
     rows,
 )
 
+pytestmark = pytest.mark.slow
+
 TWICE = "The file is compressed twice; decompress it once."
 DAMAGED = "The file is damaged or truncated: it cannot be decompressed beyond byte {}."
 BAD_ZIP = "The .zip is damaged, encrypted or compressed with an unsupported method."

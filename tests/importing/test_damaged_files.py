@@ -21,6 +21,8 @@ from tests.importing.files import (
 )
 from tests.importing.other_formats import FOREIGN, MARK, PICKLED
 
+pytestmark = pytest.mark.slow
+
 SPOILED = {**ROWS, **FASTTEXTS, **FOREIGN}
 CASES = [(kind, case) for kind, cases in SPOILED.items() for case in cases]
 

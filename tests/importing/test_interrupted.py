@@ -83,10 +83,8 @@ def interrupt(work, moment, number, *, group):
     [
         (checking, signal.SIGTERM, False),
         (checking, signal.SIGHUP, False),
-        (reading, signal.SIGINT, True),
         (reading, signal.SIGKILL, False),
         (converting, signal.SIGINT, True),
-        (converting, signal.SIGHUP, True),
         (converting, signal.SIGKILL, False),
         (writing, signal.SIGINT, True),
     ],

@@ -15,6 +15,8 @@ from polyseme.integrations.sklearn import ContextualVectorizer
 from tests.conftest import ROOT, start
 from tests.integrations.documents import SETTINGS
 
+pytestmark = pytest.mark.slow
+
 KEY = "a-key-that-is-nowhere-stored-7f3a"
 TEXTS = ["river bank money apple did high end. end bank.", "", "bank", "  "]
 

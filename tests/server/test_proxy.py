@@ -22,7 +22,10 @@ from tests.server.proxy import CONFIGURATION, NGINX, proxied
 SENTENCE = {"input": "The bank of the river"}
 NOBODY = "127.0.0.1:1"
 
-pytestmark = pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ def run(folder: Path, address: str, document: dict, examples: int, *, keyed: boo
 
 
 @pytest.mark.parametrize(
-    ("keyed", "lines", "examples"), [(False, False, 10), (True, False, 3), (True, True, 10)]
+    ("keyed", "lines", "examples"), [(False, False, 6), (True, False, 2), (True, True, 6)]
 )
 def test_every_response_matches_the_openapi_document(
     serve: Serve, tmp_path, keyed, lines, examples
