@@ -19,8 +19,8 @@
             DrainingError       503
         OverloadedError         503
 
-`detail` and `hint` do not echo the request body, except the `words` of `oov: "error"`. The message
-of an exception, `str(error)`, has the detail, the invalid arguments and the hint.
+`detail` and `hint` never contain text of the request; only the member `words`, with `oov: "error"`,
+does. `str(error)` has the summary, the invalid arguments and the hint.
 """
 
 import re
@@ -73,14 +73,14 @@ class PolysemeError(Exception):
         return _without_init, (type(self),), vars(self)
 
     def message(self, hint: str | None = None) -> str:
-        """Return the summary, the invalid arguments, and the hint or another one."""
+        """Return the summary, the invalid arguments and the hint, or `hint` instead of it."""
         named = [(_argument(one.pointer), one.message) for one in self.errors]
         fields = [f"`{name}`: {message}" if name else message for name, message in named]
         shown = [self.summary(), f"{listed(fields, '; ')}." if fields else "", hint or self.hint]
         return " ".join(filter(None, shown))
 
     def summary(self) -> str:
-        """Return what is wrong, in process with text of the caller that `detail` does not echo."""
+        """Return what is wrong; it may contain text of the caller, which `detail` never does."""
         return self.detail
 
     def members(self) -> dict[str, Any]:
@@ -248,12 +248,12 @@ class InvalidError(PolysemeError):
         self.errors = errors
 
     def message(self, hint: str | None = None) -> str:
-        """Return the message; without another hint, it does not refer to the pages of a service."""
+        """Return the message, without the default hint, which refers to a page of a service."""
         message = super().message(hint)
         return message if hint else message.removesuffix(f" {InvalidError.hint}")
 
     def summary(self) -> str:
-        """Return what is wrong; a caller in process knows arguments instead of fields."""
+        """Return what is wrong; in process, it is an argument instead of a field."""
         return "An argument is invalid." if self.detail == InvalidError.detail else self.detail
 
 
@@ -353,8 +353,9 @@ class OverloadedError(_RetryLater, PolysemeError):
 def install_command(extra: str) -> str:
     """Return the command that adds the packages of an extra to the installed Polyseme.
 
-    pip accepts the installed Polyseme, so the command is the same for a checkout, a wheel and a
-    release. It names this interpreter, unless the pip on the search path belongs to it.
+    pip keeps the installed Polyseme and adds only missing packages, so the command is the same for
+    a checkout, a wheel and a release. It names this interpreter, unless the pip on the search path
+    belongs to it.
     """
     found = shutil.which("pip")
     own = found is not None and Path(found).parent == Path(sys.executable).parent

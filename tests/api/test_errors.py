@@ -162,6 +162,11 @@ def test_the_hint_of_an_unknown_route_names_what_is_wrong_with_the_path(
     assert expect_problem(client.request(method, path), 404, "unknown_route")["hint"] == hint
 
 
+def test_the_hint_of_a_missing_file_of_the_page_does_not_name_slashes(client: httpx.Client) -> None:
+    document = expect_problem(client.get("/page/missing.js"), 404, "unknown_route")
+    assert document["hint"] == UnknownRouteError.hint
+
+
 def test_a_method_a_route_does_not_have_is_a_405_that_names_those_it_has(
     client: httpx.Client,
 ) -> None:

@@ -76,7 +76,7 @@ def test_the_table_and_the_document_agree(place, tmp_path):
     assert (found["task"], found["chosen_lemmas"], found["seed"]) == ("attention", "all", 1)
     for name in found["rankings"]:
         assert text.count(f"\n{name} ") >= 4
-    swap = text.split("one position", 1)[1]
+    swap = text.split("a similar word replaces the word", 1)[1]
     assert swap.split("\n")[2].split() == ["head", "1", "38.9", "±", "0.0"]
     assert "bank in “she went to the bank to deposit money near the river”" in text
     assert max(map(len, text.splitlines())) <= 100

@@ -102,8 +102,8 @@ def test_the_gauges_show_the_models(client: httpx.Client, models: Path, broken_m
     assert total(found, "models_loaded") == 1
     assert total(found, "models_broken") == 0
     assert total(found, "ready") == 1
-    vectors = (models / "tiny").glob("*.npy")
-    assert total(found, "mapped_bytes") == sum(path.stat().st_size for path in vectors)
+    mapped = [*(models / "tiny").glob("*.npy"), models / "tiny" / "vocabulary.txt"]
+    assert total(found, "mapped_bytes") == sum(path.stat().st_size for path in mapped)
     broken = numbers(in_process(models_dir=broken_models, model="broken"))
     assert total(broken, "models_broken") == 1
     assert total(broken, "ready") == 0
@@ -124,9 +124,9 @@ def test_every_label_set_exists_before_its_first_request(client: httpx.Client) -
 
 def test_the_hundred_and_first_model_is_counted_as_other(monkeypatch) -> None:
     monkeypatch.setattr(metrics, "_counted_models", {str(n) for n in range(100)})
-    metrics._words.cache_clear()
-    assert metrics._words("one-more")[0]._labelvalues == ("other",)
-    metrics._words.cache_clear()
+    metrics._model_counters.cache_clear()
+    assert metrics._model_counters("one-more")[0]._labelvalues == ("other",)
+    metrics._model_counters.cache_clear()
 
 
 def test_openmetrics_is_offered(client: httpx.Client) -> None:

@@ -65,8 +65,8 @@ def problem(error: PolysemeError, **members: Any) -> Response:
 def problem_document(error: PolysemeError, request_id: str, path: str = "") -> dict[str, Any]:
     """Return the problem document of an error, with the `error` of the API that has this path.
 
-    An unknown route gets the `error` of OpenAI's API: OpenAI's client shows only this member, and
-    may be configured with a base URL without /v1.
+    An unknown route outside /v2 gets the `error` of OpenAI's API: OpenAI's client shows only this
+    member, and may be configured with a base URL without /v1.
     """
     document = {
         "type": f"urn:polyseme:error:{error.code}",
@@ -142,7 +142,7 @@ def _first_error(param: str, errors: Sequence[FieldError]) -> str:
 def _path_hint(path: str) -> str | None:
     """Return what to change in a path if that leads to a route, else None."""
     parts = [part for part in path.split("/") if part]
-    if _is_route(parts):
+    if _is_route(parts) and path != "/" + "/".join(parts):
         return "The path has a slash too many, at its end or beside another one: remove it."
     if parts[:2] in (["v1", "v1"], ["v2", "v2"]) and _is_route(parts[1:]):
         return "The path has its prefix twice: remove it from the client's base URL."

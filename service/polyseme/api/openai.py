@@ -1,4 +1,4 @@
-"""OpenAI's embeddings API: one unit vector for each text."""
+"""OpenAI's embeddings API: one vector for each text."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -34,12 +34,13 @@ def embeddings() -> Response:
         texts, pointer = [texts], "/input"
     model, limits = find_model(body.model), service.limits
     pooling = body.pooling or service.settings.pooling
+    # The encoder keeps a text without known words, and its vector is zero.
     wordless: Literal["keep", "refuse"] = "keep" if body.wordless == "zero" else "refuse"
     options = replace(pooled_options(pooling), wordless=wordless)
     sentences = tokenize(model, texts, options, limits, pointer)
     width = check_dimensions(model, body.dimensions)
     per_entry = width * number_bytes("json", body.encoding_format) + _ENTRY_BYTES
-    limits.answer_bytes(int(len(texts) * per_entry))
+    limits.check_response_bytes(int(len(texts) * per_entry))
     counts = context.counts = TokenCounts(sentences)
     context.timings.add("tokens", start)
     data = []

@@ -60,7 +60,7 @@ def encode() -> Response:
     context, limits = current_context(), current_service().limits
     media = negotiate_media_type(JSON, NDJSON, NPZ)
     if is_content_type(NDJSON):
-        body = read_ndjson(EncodeRequest, limits.sentences)
+        body = read_ndjson(EncodeRequest, limits.check_sentences)
     else:
         body = read_json(EncodeRequest)
     start = context.timings.add("parse", context.started)
@@ -89,7 +89,7 @@ def encode() -> Response:
             results.append(sentence_json(result, body.encoding))
             context.timings.add("write", start)
         content = json_document(model.manifest, results, counts)
-    limits.answer_bytes(len(content))
+    limits.check_response_bytes(len(content))
     return Response(content, content_type=media)
 
 
@@ -264,5 +264,5 @@ def json_response(document: Any) -> Response:
     start = context.timings.now()
     content = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
     context.timings.add("write", start)
-    current_service().limits.answer_bytes(len(content))
+    current_service().limits.check_response_bytes(len(content))
     return Response(content, content_type=JSON)

@@ -42,7 +42,7 @@ _CONTEXT = multiprocessing.get_context("spawn")
 class RunProgress:
     """The progress of a run."""
 
-    read: int = 0
+    bytes_read: int = 0
     """bytes of the input that have been read"""
     rows: int = 0
     tokens: int = 0
@@ -108,7 +108,7 @@ def run(
         peaks[result.process] = max(result.peak, peaks.get(result.process, 0))
         progress.rows += result.totals.rows
         progress.tokens += result.totals.tokens
-        progress.read = max(progress.read, result.read)
+        progress.bytes_read = max(progress.bytes_read, result.bytes_read)
         on_progress(progress)
 
     with lock_folder(job.out, document):

@@ -34,7 +34,7 @@ class ShardResult:
 
     number: int
     totals: Totals
-    read: int
+    bytes_read: int
     """bytes of all input files read up to the end of this shard"""
     process: int
     peak: int
@@ -61,7 +61,7 @@ def write_shard(job: Job, shard: Shard) -> ShardResult:
                 " --batch-rows. Finished shards are kept."
             ) from None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return ShardResult(shard.number, totals, shard.read, os.getpid(), peak)
+    return ShardResult(shard.number, totals, shard.bytes_read, os.getpid(), peak)
 
 
 def _range(shard: Shard) -> str:

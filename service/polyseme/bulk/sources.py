@@ -1,6 +1,6 @@
 """Read files of texts as streams of Arrow batches, and divide their rows into shards.
 
-The shards depend only on the input and the job. A few thousand rows are in memory at a time.
+The shards depend only on the input and the job. Only parts of the files are in memory at a time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,11 +36,11 @@ TEXTS = "_texts"
 _BATCH_ROWS = 4096
 _READ_BYTES = 1 << 20
 MAX_LINE_BYTES = 16 << 20
-"""Maximum length of a line; longer ones indicate that a file is not a text file."""
+"""Approximate maximum length of a line; longer ones indicate that a file is not a text file."""
 _CSV_BLOCK_BYTES = 8 << 20
 """Block size of the CSV reader and maximum size of a row. Arrow reads up to 32 blocks ahead."""
 _SHARD_BYTES = 64 << 20
-"""Approximate size of the texts of a shard: shards of long texts have fewer rows."""
+"""Approximate maximum size of the texts of a shard: shards of long texts have fewer rows."""
 _WORD_BYTES = 8
 """Estimated size of a word in a list of words."""
 
@@ -51,7 +51,7 @@ class InputFile:
 
     path: Path
     name: str
-    """the path relative to the given folder, or the file name"""
+    """the path relative to the given folder, or to the folder that all files of a pattern share"""
     kind: Kind
     compression: str | None
     bytes: int
@@ -83,7 +83,10 @@ def find_files(path: Path) -> list[InputFile]:
         shared = set.intersection(*(set(one.parents) for one in found)) if found else set()
         base = max(shared, key=lambda one: len(one.parts), default=Path())
     if not found:
-        raise CommandError(f"{path.name}: there is no such file, folder with files, or pattern.")
+        raise CommandError(
+            f"{path.name}: there is no such file or folder with files, and no file matches it as a"
+            " pattern."
+        )
     return [_input_file(one, base) for one in sorted(found)]
 
 
@@ -107,7 +110,7 @@ class Chunk:
 
     rows: Any
     """`pyarrow.RecordBatch`: the texts, then the columns to keep"""
-    read: int
+    bytes_read: int
     """approximate number of bytes of the file that have been read"""
 
 
@@ -218,8 +221,8 @@ def _read_jsonl(file: InputFile, names: list[str]) -> Iterator[_Columns]:
         types = {type(text) for text in texts if text is not None}
         if len(types) > 1:
             raise CommandError(
-                f"{file.name}: before row {row}, some texts are strings and some are lists of"
-                " words; put strings and lists into separate files."
+                f"{file.name}: some of the texts up to row {row - 1} are strings, and some are"
+                " lists of words; put strings and lists into separate files."
             )
         columns = [pa.array(texts, pa.list_(pa.string()) if types == {list} else pa.string())]
         for place in range(1, len(names)):
@@ -294,7 +297,7 @@ class Shard:
 
     number: int
     ranges: list[RowRange] = field(default_factory=list)
-    read: int = 0
+    bytes_read: int = 0
     """bytes of all input files read up to the end of this shard"""
 
     def __len__(self) -> int:
@@ -311,15 +314,15 @@ def kept_schema(first: InputFile, column: str, keep: Sequence[str]) -> Any:
 
 
 def split_shards(
-    files: Sequence[InputFile], column: str, kept: Any, max_rows: int
+    files: Sequence[InputFile], column: str, kept_columns: Any, max_rows: int
 ) -> Iterator[Shard]:
     """Yield the rows of all files in shards. Input without rows gives one empty shard."""
     shard, room = Shard(0), _SHARD_BYTES
     files_read = 0
     for file in files:
         row = 0
-        for chunk in read(file, column, kept.names):
-            rows = _cast_kept(chunk, kept, file)
+        for chunk in read(file, column, kept_columns.names):
+            rows = _cast_kept(chunk, kept_columns, file)
             sizes = np.cumsum(_text_sizes(rows.column(0)))
             start = 0
             while start < len(rows):
@@ -327,7 +330,7 @@ def split_shards(
                     yield shard
                     shard, room = Shard(shard.number + 1), _SHARD_BYTES
                 before = sizes[start - 1] if start else 0
-                # The row that exceeds the size belongs to the shard, so no shard is empty.
+                # The row that crosses the size limit stays in this shard, so each gets a row.
                 end = min(
                     len(rows),
                     start + max_rows - len(shard),
@@ -337,25 +340,25 @@ def split_shards(
                     RowRange(file.name, row + start, rows.slice(start, end - start))
                 )
                 room -= int(sizes[end - 1] - before)
-                shard.read = files_read + chunk.read
+                shard.bytes_read = files_read + chunk.bytes_read
                 start = end
             row += len(rows)
         files_read += file.bytes
-    shard.read = files_read
+    shard.bytes_read = files_read
     if shard.ranges or shard.number == 0:
         yield shard
 
 
-def _cast_kept(chunk: Chunk, kept: Any, file: InputFile) -> Any:
+def _cast_kept(chunk: Chunk, schema: Any, file: InputFile) -> Any:
     """Return the rows, with the columns to keep cast to their types in the first file."""
     rows = chunk.rows
     try:
-        columns = [rows.column(place + 1).cast(one.type) for place, one in enumerate(kept)]
+        columns = [rows.column(place + 1).cast(one.type) for place, one in enumerate(schema)]
     except pa.ArrowException:
         raise CommandError(
             f"{file.name}: a column of --keep has another type than in the first file."
         ) from None
-    return pa.RecordBatch.from_arrays([rows.column(0), *columns], names=[TEXTS, *kept.names])
+    return pa.RecordBatch.from_arrays([rows.column(0), *columns], names=[TEXTS, *schema.names])
 
 
 def _text_sizes(texts: Any) -> Any:

@@ -173,7 +173,7 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
     start = time.perf_counter()
     size = sum(file.bytes for file in files)
     with exit_on_signals(), ConsoleProgress().stage("encoding", size) as stage:
-        outcome = run(job, files, write, lambda now: stage.reach(now.read, now.rows))
+        outcome = run(job, files, write, lambda now: stage.reach(now.bytes_read, now.rows))
     _print_summary(outcome, time.perf_counter() - start, options["words"])
 
 

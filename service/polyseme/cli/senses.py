@@ -159,7 +159,7 @@ class _Source:
                             found += 1
                             yield file.name, row, sentence
                         row += 1
-                    bar.reach(start + chunk.read, found)
+                    bar.reach(start + chunk.bytes_read, found)
                 start += file.bytes
 
 

@@ -70,7 +70,7 @@ _TEXTS_AT_ONCE = 64
 
 
 UNLIMITED = Limits()
-"""No limits apply in process."""
+"""Requests have no size limits in process. The ranges of arguments stay."""
 
 
 class LocalModel(Encoder):
@@ -128,7 +128,7 @@ class LocalModel(Encoder):
         while some := list(islice(texts, _TEXTS_AT_ONCE)):
             sentences = self._encode(some, options, first)
             for _ in some:
-                with SINGLE_THREAD:  # the limit ends before the caller receives the sentence
+                with SINGLE_THREAD:  # BLAS has its threads again before the yield
                     sentence = next(sentences)
                 yield sentence
             first += len(some)
@@ -136,7 +136,7 @@ class LocalModel(Encoder):
     def _encode(
         self, texts: Sequence[Text], options: EncodeOptions, first: int = 0
     ) -> Iterator[Sentence]:
-        """Tokenize texts, of which errors count the first as `first`; encode them one by one."""
+        """Tokenize the texts, then encode them one by one. Errors count the texts from `first`."""
         checked = [require_text(text, number) for number, text in enumerate(texts, first)]
         try:
             tokenized, timings = tokenize(self.model, checked, options, self._limits), Timings()
@@ -159,7 +159,7 @@ class LocalModel(Encoder):
         pooling: Pooling | None = None,
         dimensions: int | None = None,
     ) -> NDArray[np.float32]:
-        """Return one unit vector per sentence, zero if no word is known. -> [S, d]
+        """Return one unit vector per sentence, zero if no word is known. -> [S, d or `dimensions`]
 
         `pooling` defaults to POLYSEME_POOLING. Raises PolysemeError.
         """
@@ -311,8 +311,8 @@ def _controller() -> Any:
 def _release_controlling_thread() -> None:
     """Allow any thread to set limits.
 
-    After a thread has set a limit, threadpoolctl 3.8 rejects limits of other threads, so that
-    threads do not restore each other's limits. `_inside` prevents that too.
+    Once a thread has set a limit, threadpoolctl 3.8 ignores limits that other threads set, so that
+    threads do not undo each other's. This class counts the threads inside instead.
     """
     for library in _controller().lib_controllers:
         clear = getattr(library, "clear_controlling_thread", None)

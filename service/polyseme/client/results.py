@@ -1,7 +1,7 @@
 """The results of an encoder: sentences, comparisons, neighbors, traces and facts about models.
 
-The `read_…` functions read them from a service's responses and reject malformed ones. Only arrays
-are checked completely.
+The `read_…` functions read them from responses and from documents made in process, and reject
+malformed ones. Only the arrays of an archive are checked completely.
 """
 
 import io
@@ -78,7 +78,7 @@ def _requested(arrays: Mapping[Part, Array], part: Part) -> Array:
 class EncodedToken(_OneLine, Token):
     """A token of a sentence with its rows of the arrays.
 
-    Reading one that was not requested raises NotRequestedError, an AttributeError.
+    Reading an array that was not requested raises NotRequestedError, an AttributeError.
     """
 
     index: int
@@ -112,8 +112,8 @@ class Sentence(_OneLine):
     """The vectors and attention of one sentence.
 
     Reading an array that was not requested raises NotRequestedError, an AttributeError; `arrays`
-    has those that were. `sentence["bank"]` and `sentence[2]` are tokens with their vectors; so are
-    the items of a loop.
+    contains the requested ones. `sentence["bank"]` and `sentence[2]` return a token with its
+    vectors, and iteration yields such tokens.
     """
 
     tokens: list[Token]
@@ -183,7 +183,8 @@ class Sentence(_OneLine):
         """Return a token with its vectors, by its text or by its position.
 
         A text that occurs more than once gives its first token; `find` gives the others. Raises
-        NoSuchTokenError, a KeyError, if there is no such text, and IndexError for a position.
+        NoSuchTokenError, a KeyError, if no token has this text, and IndexError if the position is
+        out of range.
         """
         if isinstance(token, str):
             return self.find(token)
@@ -493,7 +494,10 @@ def _read_archive(content: bytes) -> dict[str, Array]:
 
 
 def _read_npy(data: bytes) -> Array:
-    """View the bytes of a `.npy` file as an array; a wrong shape then allocates no memory."""
+    """View the bytes of a `.npy` file as an array.
+
+    No memory is allocated, so a header with a huge shape is harmless.
+    """
     _require(data.startswith(_MAGIC))
     start = 10 + int.from_bytes(data[8:10], "little")
     _require(start <= _MAX_HEADER_BYTES)
@@ -524,13 +528,13 @@ def _read_sentences(
         _require(array.ndim == 2 and len(array) == starts[-1] and array.shape[1] > 0)  # noqa: PLR2004 - [N, d]
     _require(len({array.shape[1] / PER_TOKEN[part] for part, array in rows.items()}) <= 1)
     per_layer = [part for part in PER_LAYER if part in options.include]
-    layers = [{part: arrays.pop(f"{part}_{i}") for part in per_layer} for i in range(count)]
+    layer_arrays = [{part: arrays.pop(f"{part}_{i}") for part in per_layer} for i in range(count)]
     _require(not arrays)
-    _check_layers(layers, lengths, options)
-    for array in (*rows.values(), *(one for parts in layers for one in parts.values())):
+    _check_layers(layer_arrays, lengths, options)
+    for array in (*rows.values(), *(one for parts in layer_arrays for one in parts.values())):
         _require(array.dtype == np.dtype(options.dtype) and np.isfinite(array).all())
 
-    for i, (document, of_layers) in enumerate(zip(documents, layers, strict=True)):
+    for i, (document, of_layers) in enumerate(zip(documents, layer_arrays, strict=True)):
         of_tokens = {part: array[starts[i] : starts[i + 1]] for part, array in rows.items()}
         # Copies are writable, and one sentence does not keep the whole response in memory.
         copies = {part: array.copy() for part, array in (of_tokens | of_layers).items()}
@@ -549,11 +553,11 @@ def _read_documents(array: Array) -> list[dict[str, Any]]:
 
 
 def _check_layers(
-    layers: list[dict[Part, Array]], lengths: list[int], options: EncodeOptions
+    layer_arrays: list[dict[Part, Array]], lengths: list[int], options: EncodeOptions
 ) -> None:
     """Check the shapes [L, h, n, …], or [L, n, n] for the mean of the heads."""
     shapes: dict[Part, set[tuple[int, ...]]] = {}
-    for arrays, n in zip(layers, lengths, strict=True):
+    for arrays, n in zip(layer_arrays, lengths, strict=True):
         for part, array in arrays.items():
             paired = part in PER_PAIR
             axes = 3 if paired and options.mean_heads else 4

@@ -88,20 +88,20 @@ def tokenize(
     options.layer_numbers(model)
     options.check_share(model)
     oov = options.oov_policy(model)
-    limits.sentences(len(texts))
+    limits.check_sentences(len(texts))
     tokenizer = model.tokenizer if oov == "subword" else model.plain_tokenizer
     sentences: list[Tokenized] = []
     total = 0
     for number, text in enumerate(texts):
         one = tokenize_text(text, tokenizer, options.case, limits.max_sentence_tokens)
         if one.truncated and not options.truncate:
-            limits.sentence_tokens(len(one.tokens) + one.truncated, pointer.format(number))
+            limits.check_sentence_tokens(len(one.tokens) + one.truncated, pointer.format(number))
         if options.phrases:
             whole = text if isinstance(text, str) else None
             one = one._replace(tokens=tokenizer.join(one.tokens, options.case, whole))
         total += len(one.tokens)
         if total > limits.max_tokens:
-            limits.tokens(total + sum(map(_count_words, texts[number + 1 :])))
+            limits.check_tokens(total + sum(map(_count_words, texts[number + 1 :])))
         sentences.append(one)
     if oov == "error":
         _require_known_words(sentences, pointer)

@@ -105,11 +105,11 @@ class Limits:
     max_trace_bytes: int = _UNLIMITED
     max_answer_bytes: int = _UNLIMITED
 
-    def sentences(self, number: int) -> None:
+    def check_sentences(self, number: int) -> None:
         """Raise TooLargeError for too many sentences in one request."""
         self._check("The request has too many sentences", number, "max_sentences")
 
-    def sentence_tokens(self, number: int, pointer: str) -> None:
+    def check_sentence_tokens(self, number: int, pointer: str) -> None:
         """Raise TooLargeError for too many tokens in the sentence at a JSON pointer."""
         if number > self.max_sentence_tokens:
             raise TooLargeError(
@@ -122,20 +122,20 @@ class Limits:
                 [FieldError(pointer, f"has {number} tokens")],
             )
 
-    def tokens(self, number: int) -> None:
+    def check_tokens(self, number: int) -> None:
         """Raise TooLargeError for too many tokens in one request."""
         self._check("The request has too many tokens", number, "max_tokens")
 
-    def trace_tokens(self, number: int) -> None:
+    def check_trace_tokens(self, number: int) -> None:
         """Raise TooLargeError for too many tokens in a trace."""
         self._check("The trace has too many tokens", number, "max_trace_tokens")
 
-    def trace_bytes(self, number: int) -> None:
+    def check_trace_bytes(self, number: int) -> None:
         """Raise TooLargeError for a trace that could have too many bytes."""
         self._check("The trace could have too many bytes", number, "max_trace_bytes")
-        self.answer_bytes(number)
+        self.check_response_bytes(number)
 
-    def answer_bytes(self, number: int, hint: str | None = None) -> None:
+    def check_response_bytes(self, number: int, hint: str | None = None) -> None:
         """Raise TooLargeError for a response that could have too many bytes."""
         self._check("The response could have too many bytes", number, "max_answer_bytes", hint)
 

@@ -55,7 +55,7 @@ def check_size(
         n = len(tokens)
         size = n * per_token_bytes + n * n * per_pair * bytes_per_number
         total = max(total, size) if streamed else total + size
-    limits.answer_bytes(int(total), None if streamed else _TOO_LARGE)
+    limits.check_response_bytes(int(total), None if streamed else _TOO_LARGE)
 
 
 def token_documents(tokens: Sequence[ResolvedToken]) -> list[dict[str, Any]]:

@@ -49,20 +49,20 @@ def trace_text(
         message = f"the model's layers are 0 to {len(model.layers) - 1}"
         raise InvalidError([FieldError("/layer", message)])
     tokens, more = tokenize_text(text, model.tokenizer, case, limits.max_trace_tokens)
-    limits.trace_tokens(len(tokens) + more)
+    limits.check_trace_tokens(len(tokens) + more)
     if not tokens:
         raise InvalidError([FieldError("/text", "has no word")])
     manifest = model.manifest
     widths = (manifest.dimension, model.key_width, model.value_width)
     inner = _inner_width(model.layers[layer])
-    limits.trace_bytes(_trace_bytes(len(tokens), manifest.heads, *widths, inner))
+    limits.check_trace_bytes(_trace_bytes(len(tokens), manifest.heads, *widths, inner))
     return Tokenized(tokens), trace_layer(model.sentence(tokens), model.layers, layer)
 
 
 def trace_arrays(arrays: TraceArrays, limits: Limits) -> list[Step]:
     """Return every step for given arrays; raise InvalidError if shapes do not match."""
     n, heads = len(arrays.tokens), arrays.heads
-    limits.trace_tokens(n)
+    limits.check_trace_tokens(n)
     matrices = {name: _matrix(rows, f"/{name}") for name, rows in arrays.matrices.items()}
     for name, matrix in matrices.items():
         _require(len(matrix) == n, f"/{name}", f"has {len(matrix)} rows for {n} tokens")
@@ -81,12 +81,14 @@ def trace_arrays(arrays: TraceArrays, limits: Limits) -> list[Step]:
         if arrays.transposed:
             message = f"must be {d} by {value_width}: [d, h·v]"
         _require(fits, "/weights/output", message)
-        limits.trace_bytes(_trace_bytes(n, heads, d, key_width // heads, value_width // heads))
+        limits.check_trace_bytes(
+            _trace_bytes(n, heads, d, key_width // heads, value_width // heads)
+        )
         return trace_embeddings(x, weights, heads, arrays.scale)
     queries, keys, values = (matrices[name] for name in ("queries", "keys", "values"))
     query_width, key_width, value_width = (one.shape[1] for one in (queries, keys, values))
     _check_widths(query_width, key_width, value_width, heads, "/keys")
-    limits.trace_bytes(
+    limits.check_trace_bytes(
         _trace_bytes(n, heads, value_width, key_width // heads, value_width // heads)
     )
     return trace_projected(queries, keys, values, heads, arrays.scale)

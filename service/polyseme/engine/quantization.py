@@ -1,7 +1,7 @@
 """8-bit quantized vectors: int8 rows, each with a float32 scale.
 
-A row x is stored as q = rint(x / s) with s = max|x| / 127, rounded up (s = 1 for a zero row), and
-dequantized as s·q, with an error of at most s/2. The value −128 does not occur.
+A row x is stored as q = rint(x / s). The scale s is max|x| / 127, rounded up to a float32, or 1 for
+a zero row. The dequantized row is s·q, with an error of at most s/2. The value −128 does not occur.
 """
 
 from dataclasses import dataclass

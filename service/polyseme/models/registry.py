@@ -56,9 +56,9 @@ class Registry:
     """The models of some directories by name, each loaded at its first use.
 
     `refresh` finds new, changed and removed models. With `follow`, the registry finds them itself:
-    it checks the directories for each unknown name, and every `_CHECK_SECONDS` while models are
-    used or `check` is called. Threads may share a registry: a request does not wait while another
-    model is loaded, or while its own model is reloaded.
+    it checks the directories whenever an unknown name is requested, and at most every
+    `_CHECK_SECONDS` when a model is used or `check` is called. Threads may share a registry: a
+    request for a known model waits neither for the loading of another model nor for a reload.
     """
 
     def __init__(
@@ -248,7 +248,8 @@ def find_models(directories: Iterable[Path]) -> dict[str, Path]:
 def unusable_entries(directory: Path) -> dict[str, str]:
     """Return the files and folders in a directory that cannot be models, and the reasons.
 
-    Hidden ones are not returned. The folder of the bundled models has other content in a checkout.
+    Hidden entries are left out. The result is empty for the folder of the bundled models, which has
+    other content in a checkout.
     """
     if not _is_folder(directory) or directory.resolve() == bundled_models().resolve():
         return {}
@@ -279,8 +280,11 @@ Versions: TypeAlias = Mapping[str, tuple[Path, FolderVersion]]
 """The folder of each model, and its version."""
 
 
-class LoadedModel(NamedTuple):
-    """The result of reading a folder: a model, or the problem of the folder."""
+class LoadResult(NamedTuple):
+    """The result of reading a folder: a model, or the problem of the folder.
+
+    It has both after a failed reload: the previous model, and why the folder is broken now.
+    """
 
     version: FolderVersion
     model: Model | None
@@ -297,7 +301,7 @@ class ModelHandle:
         self.folder = folder
         self._verify = verify
         self._lock = threading.Lock()
-        self._loaded: LoadedModel | None = None
+        self._result: LoadResult | None = None
         self._examined: tuple[FolderVersion, ModelStatus] | None = None
 
     def model(self) -> Model:
@@ -305,10 +309,10 @@ class ModelHandle:
 
         The model or its error is cached, so a broken folder is not read for each request.
         """
-        loaded = self._loaded
+        loaded = self._result
         if loaded is None:
             with self._lock:
-                loaded = self._loaded = self._loaded or self._read()
+                loaded = self._result = self._result or self._read()
         if loaded.model is None:
             raise ModelFolderError(loaded.problem)
         return loaded.model
@@ -322,7 +326,7 @@ class ModelHandle:
 
     def status(self) -> ModelStatus:
         """Return the status; check the manifest and the file sizes of an unread folder."""
-        loaded = self._loaded
+        loaded = self._result
         if loaded is not None and loaded.model is not None:
             manifest, created = loaded.model.manifest, _created(loaded.version)
             return ModelStatus("loaded", loaded.problem, manifest, created)
@@ -337,24 +341,24 @@ class ModelHandle:
     def refresh(self, folder: Path) -> None:
         """Reload the model if its folder has changed or was broken.
 
-        The old model stays in use until the new one is loaded. If the folder is now broken, it
-        stays too, unless one of its files was overwritten in place: the file is memory-mapped, and
-        reading beyond the end of a truncated file would kill the process.
+        The old model stays in use until the new one is loaded. If the new folder is broken, the old
+        model also stays in use, unless one of its files was overwritten in place: the file is
+        memory-mapped, and reading beyond the end of a truncated file would kill the process.
         """
         with self._lock:
             self.folder = folder
-            old = self._loaded
+            old = self._result
             if old is None:
                 return
             version = _folder_version(folder)
             if old.model is not None and old.version == version:
-                self._loaded = old._replace(problem=None)
+                self._result = old._replace(problem=None)
                 return
             new = self._read()
             if new.model is None and old.model is not None and not _overwritten(old, version):
                 problem = f"the folder has changed, and the previous model is in use: {new.problem}"
                 new = old._replace(problem=problem)
-            self._loaded = new
+            self._result = new
 
     def _examine(self, version: FolderVersion) -> ModelStatus:
         try:
@@ -367,7 +371,7 @@ class ModelHandle:
             return ModelStatus("broken", error.detail)
         return ModelStatus("unloaded", None, manifest, _created(version))
 
-    def _read(self) -> LoadedModel:
+    def _read(self) -> LoadResult:
         """Read the folder; retry if it changes meanwhile, so that files of two models never mix."""
         for _ in range(_MAX_READS):
             for _ in range(_RETRIES):
@@ -377,15 +381,15 @@ class ModelHandle:
             version = _folder_version(self.folder)
             try:
                 _require_file(version, MANIFEST)
-                loaded = LoadedModel(version, read_model(self.folder, verify=self._verify))
+                loaded = LoadResult(version, read_model(self.folder, verify=self._verify))
             except ModelFolderError as error:
-                loaded = LoadedModel(version, None, error.detail)
+                loaded = LoadResult(version, None, error.detail)
             except (OSError, MemoryError):
                 problem = "the model's files cannot be read or do not fit into memory."
-                loaded = LoadedModel(version, None, problem)
+                loaded = LoadResult(version, None, problem)
             if version == _folder_version(self.folder):
                 return loaded
-        return LoadedModel(version, None, "the folder kept changing while it was read.")
+        return LoadResult(version, None, "the folder kept changing while it was read.")
 
 
 def _is_folder(path: Path) -> bool:
@@ -420,7 +424,7 @@ def _require_file(version: FolderVersion, name: str) -> FileVersion:
     return found
 
 
-def _overwritten(loaded: LoadedModel, now: FolderVersion) -> bool:
+def _overwritten(loaded: LoadResult, now: FolderVersion) -> bool:
     """Return whether a file of the model was modified in place, rather than replaced by another."""
     for name in loaded.model.manifest.files if loaded.model else ():
         before, after = loaded.version[name], now[name]

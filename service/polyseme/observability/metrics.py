@@ -70,8 +70,10 @@ FALLBACKS = _counter("case_fallbacks_total", "Tokens found in another case.", "m
 SUBWORD = _counter("subword_words_total", "Tokens composed of subwords.", "model")
 TRUNCATED = _counter("truncated_words_total", "Words removed by truncation.", "model")
 BYTES = _counter("answer_bytes_total", "Bytes of responses, without headers.", "route")
-REFUSED = _counter("refused_total", "Requests rejected before the application.", "reason")
-CUT = _counter("connections_cut_total", "Streams that the client closed early.", "reason")
+REFUSED = _counter(
+    "refused_total", "Requests rejected before they reach the application.", "reason"
+)
+ABORTED = _counter("connections_cut_total", "Streams that the client closed early.", "reason")
 LOST = _counter("log_lines_lost_total", "Log lines that could not be written.")
 STARTS = _counter("worker_starts_total", "Workers started.")
 IN_PROGRESS = _gauge("requests_in_progress", "Requests in progress.", "livesum")
@@ -97,7 +99,10 @@ def mark_dead(pid: int) -> None:
 
 
 def init_app(app: Flask, registry: Registry) -> None:
-    """Add /metrics, and create all label sets at 0, so that `rate()` sees the first increment."""
+    """Add /metrics, and create known label sets at 0, so that `rate()` sees the first increment.
+
+    Other statuses, unknown routes and models that are added later begin at their first increment.
+    """
 
     @app.get("/metrics", endpoint="metrics")
     def exposition() -> Response:
@@ -112,18 +117,18 @@ def init_app(app: Flask, registry: Registry) -> None:
 
     for rule in app.url_map.iter_rules():
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
-            _route(rule.rule, method, 200)
+            _route_metrics(rule.rule, method, 200)
     for status in (500, 503):
-        _route("/v1/encode", "POST", status)
+        _route_metrics("/v1/encode", "POST", status)
     for stage in _STAGES:
-        _stage(stage)
+        _stage_histogram(stage)
     for name in registry.names:
-        _words(name)
+        _model_counters(name)
     for code in _error_codes(PolysemeError):
-        _error(code)
+        _error_counter(code)
     for reason in ("malformed", "overloaded", "internal"):
         REFUSED.labels(reason)
-    CUT.labels("client_gone")
+    ABORTED.labels("client_gone")
 
 
 def start_worker() -> None:
@@ -140,23 +145,28 @@ def update_model_gauges(registry: Registry) -> None:
     LOADED.set(len(loaded))
     BROKEN.set(sum(state.problem is not None for state in states))
     READY.set(registry.ready())
-    mapped = (e.bytes for one in loaded for n, e in one.files.items() if n.endswith(".npy"))
+    mapped = (
+        e.bytes
+        for one in loaded
+        for n, e in one.files.items()
+        if n.endswith((".npy", "vocabulary.txt"))
+    )
     MAPPED.set(sum(mapped))
 
 
 def observe(context: "RequestContext") -> None:
     """Count a finished request."""
-    requests, duration, size = _route(context.route, context.method, context.status)
+    requests, duration, size = _route_metrics(context.route, context.method, context.status)
     requests.inc()
     duration.observe(context.seconds)
     size.inc(context.response_bytes)
     if context.code:
-        _error(context.code).inc()
+        _error_counter(context.code).inc()
     for stage, milliseconds in context.timings.milliseconds.items():
-        _stage(stage).observe(milliseconds / 1000)
+        _stage_histogram(stage).observe(milliseconds / 1000)
     counts = context.counts
     if counts and context.model:
-        tokens, unknown, fallbacks, subword, truncated = _words(context.model)
+        tokens, unknown, fallbacks, subword, truncated = _model_counters(context.model)
         tokens.inc(counts.tokens)
         for counter, number in (
             (unknown, counts.oov),
@@ -167,12 +177,12 @@ def observe(context: "RequestContext") -> None:
             if number:
                 counter.inc(number)
     if context.aborted:
-        CUT.labels("client_gone").inc()
+        ABORTED.labels("client_gone").inc()
 
 
 def refuse(reason: str) -> None:
     """Count a request that was rejected before it reached the application."""
-    _error(reason).inc()
+    _error_counter(reason).inc()
     REFUSED.labels(reason).inc()
 
 
@@ -180,18 +190,18 @@ def refuse(reason: str) -> None:
 
 
 @cache
-def _route(route: str, method: str, status: int) -> tuple[Counter, Histogram, Counter]:
+def _route_metrics(route: str, method: str, status: int) -> tuple[Counter, Histogram, Counter]:
     requests = REQUESTS.labels(route, method, str(status))
     return requests, DURATION.labels(route), BYTES.labels(route)
 
 
 @cache
-def _stage(stage: str) -> Histogram:
+def _stage_histogram(stage: str) -> Histogram:
     return STAGE.labels(stage)
 
 
 @cache
-def _error(code: str) -> Counter:
+def _error_counter(code: str) -> Counter:
     return ERRORS.labels(code)
 
 
@@ -199,7 +209,7 @@ _counted_models: set[str] = set()
 
 
 @cache
-def _words(model: str) -> tuple[Counter, ...]:
+def _model_counters(model: str) -> tuple[Counter, ...]:
     label = model if len(_counted_models) < _MAX_MODELS else "other"
     _counted_models.add(label)
     return tuple(c.labels(label) for c in (TOKENS, UNKNOWN, FALLBACKS, SUBWORD, TRUNCATED))

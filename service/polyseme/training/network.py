@@ -1,8 +1,8 @@
 """The engine's layers in PyTorch, on padded batches, with gradients.
 
 A network holds the tensors of `attention.safetensors` by name and computes the same results as
-`polyseme.engine`. If one row per sentence is needed, products are reordered so that keys and values
-are never computed. `checked_layers` compares the network with the engine.
+`polyseme.engine`. If only the vector of the target is needed, the last layer reorders its products
+and computes no keys and values. `checked_layers` compares the network with the engine.
 """
 
 import math
@@ -55,7 +55,7 @@ class TableTensors:
         self._unknown = table.unknown
 
     def batch(self, contexts: Contexts, vectors: Tensor | None = None) -> TrainingBatch:
-        """Return the batch of some contexts; `vectors` [E, d] replace those of the table."""
+        """Return the batch of some contexts. `vectors` [entries, d] replace the table's own."""
         token_ids = torch.from_numpy(contexts.rows.astype(np.int64))
         source = self.vectors if vectors is None else vectors
         return TrainingBatch(
@@ -113,9 +113,9 @@ class Network:
     ) -> Tensor:
         """Apply a layer. [B, n, d] -> [B, r, d], where r is n, or 1 if `targets` are given."""
         layer = _LayerTensors(self.tensors, f"layers.{number}.", self.entries[number], self.heads)
-        start = layer.normalize(x, "attention_norm", "before")
+        normalized = layer.normalize(x, "attention_norm", "before")
         positions = _positions(x, targets)
-        output = layer.attend(start, _rows(start, targets), positions, batch)
+        output = layer.attend(normalized, _rows(normalized, targets), positions, batch)
         x = residual(layer.entry.residual, _rows(x, targets), output, positions)
         x = layer.normalize(x, "attention_norm", "after")
         return layer.feed_forward(x)
@@ -228,8 +228,8 @@ class _LayerTensors:
         """Apply the feed-forward network, if the layer has one. [B, r, d] -> [B, r, d]"""
         if self.get("feed_forward.inner") is None and self.get("feed_forward.outer") is None:
             return x
-        start = self.normalize(x, "feed_forward_norm", "before")
-        inner = self.project("feed_forward.inner", start)
+        normalized = self.normalize(x, "feed_forward_norm", "before")
+        inner = self.project("feed_forward.inner", normalized)
         active = (
             torch.relu(inner)
             if self.entry.activation == "relu"
