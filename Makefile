@@ -18,7 +18,7 @@ PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 8 ? n + 1 : 8
 # Bytecode is kept even where the environment says otherwise: the tests start hundreds of processes,
 # and compiling gensim and PyTorch takes each of them seconds.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(PROCESSES) \
-	--dist loadgroup --no-loadscope-reorder
+	--dist loadfile --no-loadscope-reorder
 
 # The tests that need only Python and a few minutes: `make test ARGS="tests/engine -k softmax"` runs
 # some of them, `ARGS=-n0` runs them in one process.
