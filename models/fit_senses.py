@@ -1,9 +1,10 @@
-"""Fit what `/v1/senses` knows of a model: the projection of contexts, and the rule for one sense.
+"""Fit what `/v1/senses` knows of a model: the projection, and the rule for one sense.
 
 Words of Wikipedia are hidden in 60 sentences each. The projection is the linear discriminant that
-tells the words apart: contexts that vary within every word count less, contexts in which words
-differ count more. The rule is a logistic regression that tells words from pairs of words of like
-ending and frequency. None of the words is in the file of pseudo-words, or a word of CoarseWSD-20.
+tells the words apart: directions in which the surroundings of every word vary count less,
+directions in which words differ count more. The rule is a logistic regression that tells words from
+pairs of words of like ending and frequency. None of the words is in the file of pseudo-words, or a
+word of CoarseWSD-20.
 
 python models/fit_senses.py --corpus enwiki.txt.zst --pseudowords pseudowords.jsonl.xz
 """
@@ -54,22 +55,23 @@ def main() -> None:
     model = read_model(given.model)
     held_out = read_pseudowords(given.pseudowords)
     chosen = choose_words(model, held_out)
-    contexts = {
-        word: hidden_contexts(model, occurrences)
+    hidden = {
+        word: hidden_surroundings(model, occurrences)
         for word, occurrences in collect(given.corpus, chosen).items()
     }
-    print(f"{len(contexts)} words, {sum(map(len, contexts.values()))} contexts")  # noqa: T201
-    ranks = {word: model.vocabulary.row(word) or 0 for word in contexts}
-    names = sorted(contexts)
+    print(f"{len(hidden)} words, {sum(map(len, hidden.values()))} contexts")  # noqa: T201
+    ranks = {word: model.vocabulary.row(word) or 0 for word in hidden}
+    names = sorted(hidden)
     halves = names[::2], names[1::2]
     examples = []
     for known, other in (halves, halves[::-1]):
-        projection = fit_projection([contexts[word] for word in known])
-        points = {word: project(contexts[word], projection) for word in other}
+        projection = fit_projection([hidden[word] for word in known])
+        points = {word: project(hidden[word], projection) for word in other}
         examples += pair_examples(points, ranks)
     rule = fit_rule("projected", examples)
+    contexts = {word: rows[:, : model.manifest.dimension] for word, rows in hidden.items()}
     fit_rule("plain, for PLAIN_RULE", pair_examples(contexts, ranks))
-    write_projection(model, fit_projection(list(contexts.values()))._replace(rule=rule))
+    write_projection(model, fit_projection(list(hidden.values()))._replace(rule=rule))
 
 
 def choose_words(model: Model, held_out: Sequence[PseudoWord]) -> set[str]:
@@ -106,18 +108,18 @@ def _with_word(paragraph: str, word: str) -> Iterator[TokenizedOccurrence]:
                 yield TokenizedOccurrence(tokens, tokens.index(word))
 
 
-def hidden_contexts(model: Model, occurrences: Sequence[TokenizedOccurrence]) -> Floats:
-    """Return the contexts of a word that is hidden. -> [m, d]"""
+def hidden_surroundings(model: Model, occurrences: Sequence[TokenizedOccurrence]) -> Floats:
+    """Return the surroundings of a word that is hidden. -> [m, 3d]"""
     rows = []
     for words, place in occurrences:
         hidden = [*words[:place], HIDDEN_WORD, *words[place + 1 :]]
         tokens = resolve_all(hidden, model.vocabulary, composes=model.composes)
-        rows.append(encode_occurrences(model, tokens, [place], 0)[0].context)
-    return np.stack(rows).astype(np.float64)
+        rows.append(encode_occurrences(model, tokens, [place], 0)[0].surroundings)
+    return unit(np.stack(rows).astype(np.float64))
 
 
 def fit_projection(words: Sequence[Floats]) -> ContextProjection:
-    """Fit a linear discriminant to the contexts of words. [m, d] each"""
+    """Fit a linear discriminant to the surroundings of words. [m, 3d] each"""
     means = np.stack([one.mean(axis=0) for one in words])
     rest = np.concatenate([one - mean for one, mean in zip(words, means, strict=True)])
     within = rest.T @ rest / (len(rest) - len(words))

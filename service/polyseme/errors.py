@@ -29,6 +29,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -155,7 +156,10 @@ class UnknownModelError(PolysemeError):
     """the requested name, which is not echoed over HTTP"""
 
     def __init__(self, available: Sequence[str] = (), name: str | None = None) -> None:
+        similar = get_close_matches(name or "", available, 1)
         names = f"Available: {listed(available)}." if available else "There are no models."
+        if similar:
+            names = f"Did you mean {similar[0]}? {names}"
         super().__init__(f"{self.detail} {names}")
         self.name = name
 

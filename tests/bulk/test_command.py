@@ -67,6 +67,21 @@ def test_phrases_of_the_vocabulary_are_one_token(tmp_path):
     assert (code, b"another job's shards" in said) == (1, True)
 
 
+def test_words_may_be_given_several_times(tmp_path):
+    source = write_lines(tmp_path / "in.txt", ["an apple at the bank"])
+    words = ("--rows", "tokens", "--words", "bank", "--words", "apple,the")
+    code, _, said = bulk(source, tmp_path / "out", *words, "--workers", "1")
+    assert code == 0, said
+    assert table_of(tmp_path / "out")["token"].to_pylist() == ["apple", "the", "bank"]
+
+
+def test_a_job_that_wrote_no_shard_is_no_obstacle(tmp_path):
+    source = write_lines(tmp_path / "in.txt", ["word " * 2000])
+    assert bulk(source, tmp_path / "out", "--workers", "1")[0] == 1
+    code, _, said = bulk(source, tmp_path / "out", "--truncate", "--workers", "1")
+    assert code == 0, said
+
+
 def test_the_number_of_workers_changes_no_byte(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES * 4)
     for number in ("1", "3"):

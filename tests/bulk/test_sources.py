@@ -165,8 +165,8 @@ REFUSED = {
     "an unknown kind": ("a.doc", b"", "not of a supported kind"),
     "no Parquet": ("a.parquet", b"PAR1 but no more", "damaged, or is not Parquet"),
     "no UTF-8": ("a.txt", b"fine\n\xff\xfe\n", "is not text in UTF-8"),
-    "no UTF-8 in CSV": ("a.csv", b"text\nfine\n\xff\xfe\n", "is not CSV in UTF-8"),
-    "a row of CSV that is too long": ("a.csv", b"text\na,b\n", "is not CSV"),
+    "no UTF-8 in CSV": ("a.csv", b"text\nfine\n\xff\xfe\n", "row 1 is not UTF-8"),
+    "a row of CSV that is too long": ("a.csv", b"text\na,b\n", "row 0 has another number"),
     "a cut-off .gz": ("a.txt.gz", gzip.compress(b"text\n" * 999)[:-9], "damaged"),
     "no JSON": (
         "a.jsonl",
@@ -187,13 +187,18 @@ REFUSED = {
     "no such field": (
         "a.jsonl",
         b'{"text": "a"}\n{"words": "b"}\n',
-        "must name columns (words).",
+        "the columns are words.",
     ),
     "both kinds of text": ("a.jsonl", b'{"text": "a"}\n{"text": ["b"]}\n', "lists of words"),
     "no such column": (
         "a.csv",
         b"id,words\n1,a\n",
-        "must name columns (id, words).",
+        "the columns are id, words.",
+    ),
+    "a row of three columns": (
+        "a.csv",
+        b"id,text\n1,a\n2,b,c\n",
+        "a.csv: row 1 has another number of columns; correct the row, or remove it.",
     ),
 }
 

@@ -111,6 +111,23 @@ def test_zero_concurrency_is_rejected(kind):
         kind("http://localhost:8000", concurrency=0)
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("batch_sentences", 0),
+        ("batch_bytes", 0),
+        ("timeout", "5"),
+        ("timeout", -1),
+        ("retries", -1),
+        ("longest_wait", float("nan")),
+    ],
+)
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_another_invalid_option_is_named(kind, option, value):
+    with pytest.raises(ValueError, match=f"`{option}`"):
+        kind("http://localhost:8000", **{option: value})
+
+
 @pytest.mark.parametrize("twin", [False, True])
 def test_at_most_the_allowed_number_of_requests_is_in_flight(twin):
     meeting = Meeting(3)  # a sequential client would wait here forever

@@ -7,6 +7,7 @@ import typing
 
 import numpy as np
 import pytest
+from pandas import DataFrame
 
 from polyseme.client import AsyncClient, Client, LocalModel, NoSuchTokenError, Occurrence
 from polyseme.client.encoder import Encoder, Options
@@ -326,7 +327,10 @@ def test_what_is_rejected_is_rejected_alike(local, remote, url, method, given, h
         ("vector", ("bank", 5), "The word must be a string"),
         ("trace", (["bank"],), "The text must be a string"),
         ("senses", (1, ["bank"]), "The word must be a string"),
-        ("senses", ("bank", "bank"), "Give a list of texts"),
+        ("senses", ("bank", "bank"), "`texts`: give a list of texts"),
+        ("compare", ("bank",), "Give a list of pairs"),
+        ("encode", ({"text": ["bank"]},), "one column of texts, not a table"),
+        ("embed", (DataFrame({"text": ["bank"]}),), "one column of texts, not a table"),
         ("senses", ("bank", ["bank", None]), "Text 1 is not a string"),
     ],
     ids=str,

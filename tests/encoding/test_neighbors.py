@@ -33,6 +33,12 @@ def assert_best(model, vector, found, k, without=()):
     assert [s for _, s in found] == pytest.approx(cosines[order].tolist(), abs=1e-6)
 
 
+def test_an_entry_with_a_space_is_found_as_it_is_spelled(tmp_path):
+    vectors = np.eye(3, 5, dtype=np.float32)
+    model = tiny_model(tmp_path, words=["new", "york", "new york"], vectors=vectors)
+    assert query_token(model, "new york").row == 2
+
+
 @pytest.mark.parametrize("k", [1, 5, 100, COUNT, 10_000])
 def test_a_word_has_the_neighbors_that_brute_force_finds(model, k):
     for row in (0, 1, COUNT - 1):

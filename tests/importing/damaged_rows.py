@@ -5,6 +5,7 @@ import numpy as np
 from tests.importing.files import VECTORS, WORDS, binary, row, rows, text
 
 SKIP = "; --skip-bad-rows skips such rows."
+NOT_UTF8 = f"has a word that is not UTF-8 (--encoding names another encoding){SKIP}"
 END_OF_BINARY = len(binary())
 GNU = np.vstack([VECTORS, [[1, 2, 3]]])
 
@@ -125,17 +126,17 @@ ROWS = {
         for build in (text, binary)
     },
     "a word that is not UTF-8": {
-        "in text": (after(b"gn\xff"), f"Line 5 has a word that is not UTF-8{SKIP}"),
+        "in text": (after(b"gn\xff"), f"Line 5 {NOT_UTF8}"),
         "cut in a letter": (
             after("gnü".encode()[:-1]),
-            f"Line 5 has a word that is not UTF-8{SKIP}",
+            f"Line 5 {NOT_UTF8}",
         ),
-        "half of a pair": (after(b"\xed\xa0\x80"), f"Line 5 has a word that is not UTF-8{SKIP}"),
-        "overlong": (after(b"\xc0\xaf"), f"Line 5 has a word that is not UTF-8{SKIP}"),
-        "the first": (row(b"\xe9t\xe9") + rows(), f"Line 1 has a word that is not UTF-8{SKIP}"),
+        "half of a pair": (after(b"\xed\xa0\x80"), f"Line 5 {NOT_UTF8}"),
+        "overlong": (after(b"\xc0\xaf"), f"Line 5 {NOT_UTF8}"),
+        "the first": (row(b"\xe9t\xe9") + rows(), f"Line 1 {NOT_UTF8}"),
         "in binary": (
             one_more(binary, b"gn\xff"),
-            f"Byte {END_OF_BINARY} has a word that is not UTF-8{SKIP}",
+            f"Byte {END_OF_BINARY} {NOT_UTF8}",
         ),
     },
     "a word twice": {

@@ -11,6 +11,7 @@ from safetensors.numpy import save
 
 from tests.importing.files import VECTORS, WORDS, rows, text
 
+ARRAY = "a NumPy array; save words and vectors as word2vec, with gensim's KeyedVectors."
 MARK = "was-unpickled"
 """The file that appears in the working directory where a harmful pickle is read."""
 
@@ -81,7 +82,7 @@ FOREIGN = {
         for name, what in PICKLED.items()
         for protocol in range(6)
     },
-    "an array": {"one": (npy(), "The file is a NumPy array.")},
+    "an array": {"one": (npy(), f"The file is {ARRAY}")},
     "a database": {"one": (database(), "The file is an SQLite database, perhaps of Magnitude.")},
     "HDF5": {"its mark": (b"\x89HDF\r\n\x1a\n" + bytes(88), "The file is an HDF5 file.")},
     "tensors": {"some": (save({"vectors": VECTORS}), "The file is a safetensors file.")},

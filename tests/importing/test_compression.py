@@ -24,6 +24,7 @@ from tests.importing.files import (
     packed,
     rows,
 )
+from tests.importing.other_formats import ARRAY
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +72,9 @@ def test_a_member_of_a_zip_is_chosen_by_its_name(importer):
     assert importer.refusal(content) == (
         "The .zip has 2 files (folder/glove.7B.txt, readme); --member selects one."
     )
-    assert importer.refusal(content, "--member", "gnu") == "The .zip has no member of this name."
+    assert importer.refusal(content, "--member", "gnu") == (
+        "The .zip has no member of this name; it has folder/glove.7B.txt, readme."
+    )
     done = importer.run(content, "--member", "folder/glove.7B.txt")
     assert done.code == 0
     assert [path.name for path in importer.models.iterdir()] == ["glove.7B"]
@@ -168,7 +171,7 @@ def test_doubly_compressed_files_are_rejected(importer, outer, inner):
 def test_a_zip_with_an_array_is_an_array(importer):
     out = io.BytesIO()
     np.savez(out, vectors=VECTORS)
-    assert importer.refusal(out.getvalue()) == "The file is a NumPy array."
+    assert importer.refusal(out.getvalue()) == f"The file is {ARRAY}"
     out = io.BytesIO()
     np.savez(out, vectors=VECTORS, more=VECTORS)
     assert importer.refusal(out.getvalue()) == (

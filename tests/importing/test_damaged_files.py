@@ -67,7 +67,7 @@ def test_words_that_are_equal_after_decoding_are_rejected(importer):
 def test_a_word_that_is_no_text_after_decoding_is_rejected(importer):
     halved = [*WORDS[:3], "+2AA-"]  # UTF-7 for half of a pair
     said = importer.refusal(rows(halved), "--encoding", "utf-7")
-    assert said == f"Line 4 has a word that is not UTF-7{SKIP}"
+    assert said == f"Line 4 has a word that is not UTF-7 (--encoding names another encoding){SKIP}"
     said = importer.refusal(fasttext(halved), "--encoding", "utf-7")
     place = place_of(fasttext(), b"1999")
     assert said == at(place, f"has a word that is not UTF-7{SKIP[:-1]}")

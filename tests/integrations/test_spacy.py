@@ -104,7 +104,7 @@ def test_a_piece_has_a_word(most):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"model": "absent"}, r"^No model is named 'absent'\. Available: deep, tiny, wiki-en\. "),
+        ({"model": "absent"}, r"^No model is named 'absent'\. Available: wiki-en, deep, tiny\. "),
         ({"layer": 9}, " `layer`: the model's layers are 0 to "),
         ({"oov": "subword"}, " `oov`: this model has no subword vectors"),
     ],

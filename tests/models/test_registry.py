@@ -2,6 +2,7 @@
 
 import os
 import threading
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -92,8 +93,11 @@ def test_a_hostile_name_is_unknown(place):
         for name in HOSTILE:
             with pytest.raises(UnknownModelError) as caught:
                 ask(name)
-            assert caught.value.detail == "There is no model of this name. Available: one, two."
-            assert str(caught.value).startswith(f"No model is named {name!r}. Available: one, two.")
+            similar = get_close_matches(name, ("one", "two"), 1)
+            suggested = f"Did you mean {similar[0]}? " if similar else ""
+            told = f"{suggested}Available: one, two."
+            assert caught.value.detail == f"There is no model of this name. {told}"
+            assert str(caught.value).startswith(f"No model is named {name!r}. {told}")
 
 
 def test_a_later_place_wins(place, tmp_path):

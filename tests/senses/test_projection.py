@@ -1,4 +1,4 @@
-"""The projection of contexts that is fitted for a model."""
+"""The projection of surroundings that is fitted for a model."""
 
 import numpy as np
 import pytest
@@ -17,14 +17,13 @@ def model(tmp_path, monkeypatch):
     return tiny_model(tmp_path, layers=[full_layer(1)], word_bias=VECTORS[:, 0])
 
 
-def test_contexts_are_centered_projected_and_scaled():
-    contexts = np.array([[3.0, 4, 0], [0, 0, 0]])
+def test_surroundings_are_centered_projected_and_scaled():
+    surroundings = np.array([[3.0, 4, 0], [0, 0, 0]])
     fitted = ContextProjection(
         np.array([0.6, 0, 0]), np.array([[1.0, 0], [0, 2], [0, 0]]), np.zeros(7)
     )
-    # (0.6, 0.8, 0) less the mean is (0, 0.8, 0); a context without direction has none afterwards.
-    assert project(contexts, fitted).tolist() == [[0, 1], [0, 0]]
-    assert project(contexts, None).tolist() == [[0.6, 0.8, 0], [0, 0, 0]]
+    # (0.6, 0.8, 0) less the mean is (0, 0.8, 0); a zero row stays zero.
+    assert project(surroundings, fitted).tolist() == [[0, 1], [0, 0]]
 
 
 def test_a_projection_belongs_to_the_weights_it_was_fitted_for(model, tmp_path):
@@ -47,5 +46,5 @@ def test_parameter_free_attention_has_no_projection(tmp_path):
 def test_the_bundled_model_has_a_projection():
     model = read_model(bundled_models() / "wiki-en")
     fitted = read_projection(model)
-    assert fitted.mean.shape == (300,) and fitted.directions.shape == (300, 200)
+    assert fitted.mean.shape == (900,) and fitted.directions.shape == (900, 200)
     assert fitted.rule.shape == (4,)

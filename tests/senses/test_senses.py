@@ -1,6 +1,7 @@
 """The senses of a word: in process, over HTTP, with the client and on the command line."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -8,6 +9,7 @@ import pytest
 from pyarrow import csv
 
 from polyseme.api.responses import SensesResponse
+from polyseme.cli.senses import _Source, _write_occurrences
 from polyseme.client.local import LocalModel
 from polyseme.errors import InvalidError
 from polyseme.models.reader import read_model
@@ -163,6 +165,28 @@ def test_the_model_in_process_gives_what_the_service_gives(client, model):
     ]
     assert local.senses[0].keywords[0] == tuple(document["senses"][0]["keywords"][0].values())
     assert local.separation == pytest.approx(document["separation"])
+
+
+def test_the_written_occurrences_have_the_senses_of_the_clusters(model, found, tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("\n".join([*RIVER, *MONEY, "The bank of the river at the bridge."]))
+    clusters = found.clusters
+    # The opposite of the nearest sense.
+    other = replace(found, clusters=replace(clusters, labels=1 - clusters.labels))
+    source = _Source((file,), "text", ("bank",), exact=False)
+    _write_occurrences(tmp_path / "a.jsonl", source, model, other, RIVER + MONEY, phrases=False)
+    senses = [int(one["sense"]) for one in read_rows(tmp_path / "a.jsonl")]
+    assert senses[:16] == other.clusters.labels.tolist()
+    assert senses[16] == clusters.labels[0]  # not clustered, so the nearest
+
+
+def test_forms_may_be_separated_by_commas(tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("the bank\ntwo banks\nBanked it\n")
+    done = run("senses", "bank", file, "--form", "banks,banked")
+    assert "in 3 occurrences" in done.stdout.decode()
+    missing = run("senses", "savings bank", file)
+    assert b"--phrases finds" in missing.stderr
 
 
 def test_the_command_prints_a_table_and_the_document(tmp_path):

@@ -168,11 +168,13 @@ def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[None]:
 
 
 def _require_same_job(folder: Path, document: dict[str, Any]) -> None:
-    """Write the manifest if the folder is empty; raise CommandError if it is of another job."""
+    """Write the manifest if there is no shard yet; raise CommandError if it is of another job."""
     path = folder / MANIFEST
-    if not path.exists():
-        others = [one for one in folder.iterdir() if one.name != _LOCK]
-        if any(not one.name.startswith(TEMPORARY_PREFIX) for one in others):
+    others = [one.name for one in folder.iterdir() if one.name not in {_LOCK, MANIFEST}]
+    others = [name for name in others if not name.startswith(TEMPORARY_PREFIX)]
+    # A job that failed before its first shard does not bind the next one.
+    if not path.exists() or not others:
+        if others:
             raise CommandError("The folder contains other files: use an empty or a new folder.")
         write_manifest(folder, document, None)
         return

@@ -3,6 +3,7 @@
 The shards depend only on the input and the job. Only parts of the files are in memory at a time.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -136,7 +137,14 @@ def _explaining_errors(file: InputFile) -> Iterator[None]:
         yield
     except PermissionError:
         raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        # Arrow counts the rows of a CSV file from 1, with the header.
+        row = re.search(r"Row #(\d+): (Expected|CSV conversion)", str(error))
+        if row:
+            problem = "has another number of columns" if row[2] == "Expected" else "is not UTF-8"
+            raise CommandError(
+                f"{file.name}: row {int(row[1]) - 2} {problem}; correct the row, or remove it."
+            ) from None
         kinds = {"text": "text in UTF-8", "jsonl": "lines of JSON", "parquet": "Parquet"}
         kind = kinds.get(file.kind, f"{file.kind.upper()} in UTF-8")
         raise CommandError(
@@ -163,8 +171,7 @@ def _record_batch(file: InputFile, columns: list[Any], keep: Sequence[str]) -> A
 
 def _missing_column(file: InputFile, column: str, columns: Sequence[str]) -> CommandError:
     return CommandError(
-        f"{file.name}: there is no column {column}; --column and --keep must name columns"
-        f" ({listed(columns)})."
+        f"{file.name}: there is no column {column}; the columns are {listed(columns)}."
     )
 
 

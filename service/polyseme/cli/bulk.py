@@ -37,11 +37,9 @@ memory."""
 
 
 def _parse_words(
-    _context: click.Context, _option: click.Parameter, text: str | None
+    _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[str, ...]:
-    if text is None:
-        return ()
-    words = tuple(word.strip() for word in text.split(","))
+    words = tuple(word.strip() for text in texts for word in text.split(","))
     if not all(words):
         raise click.BadParameter("give words separated by commas, such as bank,apple.")
     return words
@@ -74,6 +72,7 @@ _bulk_options = with_options(
     click.option(
         "--words",
         metavar="WORD,WORD...",
+        multiple=True,
         callback=_parse_words,
         help="With --rows tokens: only the occurrences of these words, ignoring case.",
     ),

@@ -82,6 +82,8 @@ def encode(
 
     Without a TEXT, each line of standard input is a sentence.
     """
+    if kind == "npz" and output == Path("-") and sys.stdout.isatty():
+        raise click.UsageError("An .npz is not for a terminal: give --output, or redirect it.")
     sentences = require_unicode(texts or tuple(line.rstrip("\n") for line in sys.stdin))
     if not sentences:
         raise click.UsageError("There is no text: give texts as arguments or on standard input.")

@@ -336,7 +336,7 @@ def _explaining_errors() -> Iterator[None]:
     "--output",
     type=click.Path(path_type=Path),
     required=True,
-    help="Output file; for `projector` the folder, which is created if it does not exist.",
+    help="Output file, replaced if it exists; for `projector` the folder, created if missing.",
 )
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of words to write.")
 @with_registry

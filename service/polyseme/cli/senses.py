@@ -34,8 +34,9 @@ from polyseme.senses.induction import (
     encode_occurrences,
     find_senses,
     inventory_document,
+    points_to_cluster,
 )
-from polyseme.senses.projection import project, read_projection
+from polyseme.senses.projection import read_projection
 from polyseme.settings import Settings
 
 MAX_SENTENCES = 2000
@@ -56,7 +57,12 @@ _IMAGES = (".svg", ".png")
 @click.option(
     "--column", default="text", show_default=True, help="The column, or field, of the texts."
 )
-@click.option("--form", "forms", multiple=True, help="Another form of WORD, such as the plural.")
+@click.option(
+    "--form",
+    "forms",
+    multiple=True,
+    help="Another form of WORD, such as the plural; several separated by commas.",
+)
 @click.option("--exact", is_flag=True, help="Count only occurrences in the same case as WORD.")
 @click.option(
     "--senses", "count", type=click.IntRange(1, 20), help="Maximum senses; by default estimated."
@@ -108,18 +114,22 @@ def senses(
         raise click.UsageError("The name of --plot must end in .svg or .png.")
     if plot and not find_spec("matplotlib"):
         raise CommandError(f"--plot needs Matplotlib: {install_command('evaluate')}.")
+    forms = tuple(form.strip() for one in forms for form in one.split(",") if form.strip())
     chosen = registry.model(model)
     source = _Source(files, column, (word, *forms), exact=exact)
     texts, total = _sample(source)
     if not texts:
-        raise CommandError("The word does not occur in the texts; --form adds other forms.")
+        phrase = " --phrases finds phrases of the vocabulary." if len(word.split()) > 1 else ""
+        raise CommandError(
+            f"The word does not occur in the texts; --form adds other forms.{phrase}"
+        )
     options = SenseOptions(count, with_map=plot is not None)
     found = find_senses(
         chosen, word, texts, options, forms=forms, matching=source.matching, phrases=phrases
     )
     if output:
         with exit_on_signals():
-            _write_occurrences(output, source, chosen, found, phrases=phrases)
+            _write_occurrences(output, source, chosen, found, texts, phrases=phrases)
     if plot:
         with exit_on_signals():
             atomic_write(plot, _picture(found, plot.suffix.lower()[1:]))
@@ -195,9 +205,18 @@ def _sentences_with(text: str | list[str] | None, pattern: re.Pattern[str]) -> I
 
 
 def _write_occurrences(
-    path: Path, source: _Source, model: Model, found: SenseInventory, *, phrases: bool
+    path: Path,
+    source: _Source,
+    model: Model,
+    found: SenseInventory,
+    texts: list[str],
+    *,
+    phrases: bool,
 ) -> None:
-    """Write every occurrence of the files with the nearest sense and the confidence."""
+    """Write every occurrence of the files with its sense, or the nearest one, and the confidence.
+
+    Occurrences in the clustered `texts` keep their senses.
+    """
     import pyarrow as pa  # noqa: PLC0415 - slow import
 
     schema = pa.schema(
@@ -208,6 +227,11 @@ def _write_occurrences(
         ]
     )
     projection = read_projection(model)
+    senses = zip(found.clusters.labels, found.clusters.confidence, strict=True)
+    clustered = {
+        (texts[one.text], one.start): sense
+        for one, sense in zip(found.occurrences, senses, strict=True)
+    }
     with atomic_files(path) as (file,), _WRITERS[path.suffix.lower()](file, schema) as write:
         rows: list[dict[str, Any]] = []
         for name, row, sentence in source.sentences("assigning"):
@@ -219,10 +243,10 @@ def _write_occurrences(
             if not places:
                 continue
             occurrences = encode_occurrences(model, tokens, places, 0)
-            contexts = np.stack([one.context for one in occurrences])
-            points = project(contexts, projection)
+            points = points_to_cluster(occurrences, projection)
             labels, confidence = assign(points, found.clusters.centroids)
-            for one, label, sure in zip(occurrences, labels, confidence, strict=True):
+            for one, *nearest in zip(occurrences, labels, confidence, strict=True):
+                label, sure = clustered.get((sentence, one.start), nearest)
                 place = {"file": name, "row": row, "text": sentence}
                 span = {"start": one.start, "end": one.end}
                 rows.append({**place, **span, "sense": int(label), "confidence": float(sure)})

@@ -1,7 +1,7 @@
 """The interface of `LocalModel` and `Client`, and the checks of its arguments."""
 
 import operator
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import cleandoc
 from numbers import Integral
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, get_args
@@ -209,14 +209,22 @@ class Encoder(Protocol):
         ...
 
 
-_Texts = TypeVar("_Texts")
+_Given = TypeVar("_Given")
 
 
-def require_list(texts: _Texts) -> _Texts:
-    """Return the texts; raise TypeError for a string, which would pass as a list of characters."""
-    if isinstance(texts, str) or not isinstance(texts, Iterable | AsyncIterable):
-        raise TypeError("Give a list of texts, or a list of lists of words.")
-    return texts
+def require_list(
+    given: _Given, items: str = "texts, or a list of lists of words", name: str = ""
+) -> _Given:
+    """Return the texts, or the list of other items of the argument `name`.
+
+    Raises TypeError for a string, which would pass as a list of characters, and for a table or
+    a mapping, which would pass as a list of its column names or keys.
+    """
+    if isinstance(given, Mapping) or hasattr(given, "columns"):
+        raise TypeError("Give one column of texts, not a table or a mapping.")
+    if isinstance(given, str) or not isinstance(given, Iterable | AsyncIterable):
+        raise TypeError(f"{f'`{name}`: give' if name else 'Give'} a list of {items}.")
+    return given
 
 
 def require_text(text: Any, number: int) -> Text:
@@ -352,7 +360,8 @@ def parse_occurrences(given: Sequence[Occurrence | tuple[str, str]]) -> list[Occ
 
     Raises TypeError for anything but pairs and occurrences, InvalidError for invalid ones.
     """
-    occurrences = [_parse_occurrence(one, number) for number, one in enumerate(require_list(given))]
+    pairs = require_list(given, "pairs of a text and a word")
+    occurrences = [_parse_occurrence(one, number) for number, one in enumerate(pairs)]
     if len(occurrences) < 2:  # noqa: PLR2004 - a comparison takes two
         raise _invalid("/occurrences", "must have at least 2 items")
     if len(occurrences) > MAX_COMPARED:
@@ -400,7 +409,10 @@ def check_senses(
     """
     if not isinstance(word, str):
         raise TypeError("The word must be a string.")
-    lists = {"text": list(require_list(texts)), "form": list(require_list(forms))}
+    lists = {
+        "text": list(require_list(texts, "texts", "texts")),
+        "form": list(require_list(forms, "words", "forms")),
+    }
     for name, strings in lists.items():
         for number, one in enumerate(strings):
             if not isinstance(one, str):

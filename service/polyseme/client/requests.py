@@ -83,6 +83,10 @@ class BatchSize:
     sentences: int = BATCH_SENTENCES
     text_bytes: int = BATCH_BYTES
 
+    def __post_init__(self) -> None:
+        if self.sentences < 1 or self.text_bytes < 1:
+            raise ValueError("`batch_sentences` and `batch_bytes` must be 1 or more.")
+
     def is_full(self, sentences: int, text_bytes: int, text: bytes) -> bool:
         """Return whether another text does not fit; an empty batch takes a text of any size."""
         over = sentences >= self.sentences or text_bytes + len(text) > self.text_bytes

@@ -108,6 +108,10 @@ def _settings(
     if connections < 1:
         raise ValueError("`concurrency` must be 1 or more.")
     options: TransportOptions = {**DEFAULTS, **given}
+    for name, lowest in (("timeout", 0), ("retries", 0), ("longest_wait", 0)):
+        value = options[name]  # type: ignore[literal-required]
+        if not isinstance(value, int | float) or not value >= lowest:
+            raise ValueError(f"`{name}` must be a number of {lowest} or more.")
     headers = {"User-Agent": f"polyseme-client/{__version__}", "Accept-Encoding": "identity"}
     if key:
         if not (key.isascii() and key.isprintable()) or " " in key:

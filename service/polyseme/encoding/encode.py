@@ -222,5 +222,5 @@ def _require_any_known_word(sentences: Sequence[Tokenized], pointer: str) -> Non
             message = "no word is in the vocabulary" if tokens else "the text has no words"
             errors.append(FieldError(pointer.format(number), message))
     if errors:
-        hint = "Remove these texts: they have no vector."
+        hint = 'Remove these texts: they have no vector. `wordless: "zero"` gives zero vectors.'
         raise UnknownWordError(errors[:MAX_ERRORS], hint=hint)

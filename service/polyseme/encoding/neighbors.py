@@ -22,7 +22,10 @@ def query_token(model: Model, word: str, case: Case = "auto") -> ResolvedToken:
 
     Raises UnknownWordError if it has no vector. The vector of a phrase is never composed.
     """
-    tokens = resolve_all(word.split() or [word], model.vocabulary, case, model.composes)
+    words = word.split() or [word]
+    if model.vocabulary.row(word) is not None:  # an imported entry may contain a space
+        words = [word]
+    tokens = resolve_all(words, model.vocabulary, case, model.composes)
     tokens = model.tokenizer.join(tokens, case)
     if len(tokens) > 1:
         hint = "Give one word, or a phrase of the vocabulary."

@@ -42,8 +42,8 @@ from polyseme.evaluation.systems import (
 from polyseme.models.model import Model
 from polyseme.progress import SILENT, Progress
 from polyseme.senses.clustering import MAX_FOUND, PLAIN_RULE, Rule, cluster, evidence, silhouette
-from polyseme.senses.induction import encode_occurrences
-from polyseme.senses.projection import project, read_projection
+from polyseme.senses.induction import encode_occurrences, points_to_cluster
+from polyseme.senses.projection import read_projection
 
 MAX_OCCURRENCES = 300
 """Occurrences of a word of CoarseWSD-20, a random sample of its test sentences."""
@@ -157,7 +157,7 @@ def _tables(
 
     def points(read: StaticSentence, places: Sequence[int]) -> Floats:
         found = encode_occurrences(model, read.tokens, places, 0)
-        return project(np.stack([one.context for one in found]), projection)
+        return points_to_cluster(found, projection)
 
     readers: dict[str, Reader] = {
         name: one.readers[0] for name, one in systems(model, names).items() if names

@@ -153,6 +153,9 @@ def check(file: Decompressed, bar: ProgressBar, encoding: str, *, skip: bool = F
 
 def _header(parser: _Parser) -> Header:
     first, second = parser.numbers("ii")
+    begin = struct.pack("<ii", first, second)
+    if begin.isascii() and begin.decode().replace("\n", " ").isprintable():
+        parser.fail("begins with text, which no fastText .bin does", 0)
     new = struct.pack("<i", first) == FASTTEXT_MAGIC
     if new and not 1 <= second <= _MAX_VERSION:
         parser.fail(f"has version {second}; only versions up to {_MAX_VERSION} are supported", 4)

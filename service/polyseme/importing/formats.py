@@ -7,7 +7,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
@@ -37,7 +37,7 @@ FASTTEXT_MAGIC = struct.pack("<i", 793712314)
 _HEAD_BYTES = 3 << 20  # more than the longest line
 _OLD_FASTTEXT = struct.Struct("<12i")  # dim, ws, epoch, minCount, neg, wordNgrams, loss, model, …
 _FOREIGN = {
-    rb"\x93NUMPY": "a NumPy array",
+    rb"\x93NUMPY": "a NumPy array; save words and vectors as word2vec, with gensim's KeyedVectors",
     rb"SQLite format 3": "an SQLite database, perhaps of Magnitude",
     rb"\x89HDF": "an HDF5 file",
     rb".{3}\0{5}\{\"": "a safetensors file",
@@ -134,21 +134,26 @@ def _decompress(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[byte
     return raw
 
 
+def _listed(names: Iterable[str]) -> str:
+    """List file names of an archive, which are untrusted: shorten them, and replace characters."""
+    shown = (
+        "".join(letter if letter.isprintable() else "?" for letter in name[:60])
+        for name in sorted(names)[:10]
+    )
+    return ", ".join(shown) or "none"
+
+
 def _zip_member(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[bytes]:
     """Open the only file of a .zip, or the named one, without extracting it to disk."""
     try:
         archive = stack.enter_context(zipfile.ZipFile(raw))
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
         if member is None and len(names) != 1:
-            # Names in an archive are untrusted: shorten them and replace control characters.
-            shown = (
-                "".join(letter if letter.isprintable() else "?" for letter in name[:60])
-                for name in sorted(names)[:10]
+            raise CommandError(
+                f"The .zip has {len(names)} files ({_listed(names)}); --member selects one."
             )
-            listed = ", ".join(shown) or "none"
-            raise CommandError(f"The .zip has {len(names)} files ({listed}); --member selects one.")
         if member is not None and member not in names:
-            raise CommandError("The .zip has no member of this name.")
+            raise CommandError(f"The .zip has no member of this name; it has {_listed(names)}.")
         # zipfile's own readline may return more bytes than requested.
         return BufferedReader(archive.open(member or names[0]))  # type: ignore[type-var]
     except _ZIP_ERRORS:

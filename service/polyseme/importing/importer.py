@@ -133,7 +133,8 @@ class Cost:
         """Report the cost; raise CommandError if the disk has too little free space."""
         progress.say(
             f"{self.words:,} words of dimension {self.width}: about {_megabytes(self.memory)} of"
-            f" memory to import, {_megabytes(self.disk)} on disk, shared by all workers."
+            f" memory to import, {_megabytes(self.disk)} on disk for its vectors,"
+            " shared by all workers."
         )
         parent = next(parent for parent in folder.absolute().parents if parent.exists())
         free = shutil.disk_usage(parent).free

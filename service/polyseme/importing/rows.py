@@ -139,7 +139,9 @@ def _add(found: Scan, row: Row, *, parse_values: bool) -> str | None:
         word = row.word.decode(found.encoding)
         word.encode()
     except UnicodeError:
-        return f"has a word that is not {found.encoding.upper()}"
+        return (
+            f"has a word that is not {found.encoding.upper()} (--encoding names another encoding)"
+        )
     if "\n" in word:
         return "has a line feed in its word"
     if word in found.words:

@@ -221,7 +221,8 @@ class Registry:
             self.refresh_if_changed()
             handle = self._handles.get(name)
         if handle is None:
-            raise UnknownModelError(self.names, name)
+            names = sorted(self.names, key=lambda one: one != self.default)
+            raise UnknownModelError(names, name)
         return handle
 
 

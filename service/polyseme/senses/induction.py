@@ -17,7 +17,7 @@ from polyseme.engine.similarity import principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
 from polyseme.senses.clustering import MIN_OCCURRENCES, PLAIN_RULE, Clusters, cluster
-from polyseme.senses.projection import project, read_projection
+from polyseme.senses.projection import ContextProjection, project, read_projection
 from polyseme.tokenizer import ResolvedToken, spellings
 
 Matching: TypeAlias = Literal["any", "exact"]
@@ -29,6 +29,8 @@ FEW_OCCURRENCES = 30
 """With fewer occurrences, a note says that the senses are uncertain."""
 CLOSE_SENSES = 0.05
 """With a smaller separation, a note says that the senses overlap."""
+REACH = 2
+"""Distance in words at which another word has 1/e of its weight, in `surroundings`."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class FoundOccurrence:
     """[d]"""
     context: Floats
     """[d], of norm 1, or zero without a known word to attend to"""
+    surroundings: Floats
+    """[3d]: the context, and two means of the static vectors of the other words"""
     attended: dict[str, float]
     """other words, casefolded: attention weight (mean of the heads) times informativeness"""
 
@@ -172,7 +176,9 @@ def _inventory(
         message = f"must be at most {len(found)}, the number of occurrences"
         raise InvalidError([FieldError("/senses", message)])
     contexts = np.stack([one.context for one in found])
-    clusters = cluster_contexts(model, contexts, options.senses)
+    projection = read_projection(model)
+    rule = PLAIN_RULE if projection is None else projection.rule
+    clusters = cluster(points_to_cluster(found, projection), options.senses, rule)
     senses = describe(model, found, clusters, options)
     positions: list[list[float]] = []
     if options.with_map:
@@ -182,11 +188,16 @@ def _inventory(
     return SenseInventory(word, senses, found, clusters, notes, TokenCounts(sentences), positions)
 
 
-def cluster_contexts(model: Model, contexts: Floats, count: int | None = None) -> Clusters:
-    """Cluster contexts, projected if the model has a projection. [m, d]"""
-    projection = read_projection(model)
-    rule = PLAIN_RULE if projection is None else projection.rule
-    return cluster(project(contexts, projection), count, rule)
+def points_to_cluster(
+    found: Sequence[FoundOccurrence], projection: ContextProjection | None
+) -> Floats:
+    """Return the projected surroundings, or the contexts without a projection. -> [m, r] or [m, d]
+
+    Each row has norm 1, or is zero if the occurrence has no context.
+    """
+    if projection is None:
+        return np.stack([one.context for one in found]).astype(np.float64)
+    return project(np.stack([one.surroundings for one in found]), projection)
 
 
 def encode_occurrences(
@@ -195,7 +206,9 @@ def encode_occurrences(
     """Return the tokens at `places` as occurrences in text number `text`.
 
     The context of a token is the output of the last layer's attention before the residual, or the
-    contextual vector if the residual is not `unit`; it is scaled to norm 1.
+    contextual vector if the residual is not `unit`; it is scaled to norm 1. The other two parts of
+    the surroundings are means of unit static vectors: weighted by informativeness, and also by the
+    distance. They are scaled to norm 1 as well.
     """
     inputs = model.sentence(tokens)
     last = len(model.layers) - 1
@@ -211,20 +224,29 @@ def encode_occurrences(
     weights = result.records[last]["weights"].mean(axis=0)
     # Function words get attention because they are adjacent, not because they indicate a sense.
     informative = None if inputs.word_bias is None else np.exp(np.minimum(inputs.word_bias, 0))
+    names = [token.text.casefold() for token in tokens]
+    static = unit(inputs.vectors)
+    means = np.empty((len(places), 2, static.shape[1]), np.float32)
+    for number, place in enumerate(places):
+        others = np.array([name != names[place] for name in names], np.float32)
+        if informative is not None:
+            others *= informative
+        distances = np.abs(np.arange(len(tokens)) - place)
+        means[number] = np.stack([others, others * np.exp(-distances / REACH)]) @ static
+    parts = np.concatenate([contexts[:, None], unit(means)], axis=1)
+    surroundings = parts.reshape(len(places), -1)
     found = []
     for number, place in enumerate(places):
         attended: dict[str, float] = defaultdict(float)
-        own = tokens[place].text.casefold()
         scaled = weights[place] if informative is None else weights[place] * informative
-        for key, weight in zip(tokens, scaled.tolist(), strict=True):
-            name = key.text.casefold()
-            if weight > 0 and name != own and any(letter.isalnum() for letter in name):
+        for name, weight in zip(names, scaled.tolist(), strict=True):
+            if weight > 0 and name != names[place] and any(letter.isalnum() for letter in name):
                 attended[name] += weight
         one = tokens[place]
         found.append(
             FoundOccurrence(
                 *(text, one.start, one.end, one.key),
-                *(inputs.vectors[place], contexts[number], dict(attended)),
+                *(inputs.vectors[place], contexts[number], surroundings[number], dict(attended)),
             )
         )
     return found

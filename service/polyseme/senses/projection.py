@@ -1,8 +1,8 @@
-"""The projection of contexts before they are clustered, for the models that have one.
+"""The projection of the surroundings of occurrences, for the models that have one.
 
-A linear discriminant of hidden words (Fisher 1936): directions in which the contexts of every word
-vary count less, directions in which words differ count more. `models/fit_senses.py` fits it. The
-file is named by the checksum of the weights whose contexts it projects.
+A linear discriminant of hidden words (Fisher 1936): directions in which the surroundings of every
+word vary count less, directions in which words differ count more. `models/fit_senses.py` fits it.
+The file is named by the checksum of the weights whose contexts it projects.
 """
 
 from functools import lru_cache
@@ -19,24 +19,22 @@ FOLDER = Path(__file__).parent / "projections"
 
 
 class ContextProjection(NamedTuple):
-    """What is subtracted from contexts of norm 1, the directions that are kept, and the rule."""
+    """What is subtracted from surroundings of norm 1, the directions to keep, and the rule."""
 
     mean: Floats
-    """[d]"""
+    """[3d]"""
     directions: Floats
-    """[d, r]"""
+    """[3d, r]"""
     rule: Floats
     """[4], as `clustering.evidence` uses it"""
 
 
-def project(contexts: Floats, projection: ContextProjection | None) -> Floats:
-    """Return the points to cluster, of norm 1; without a projection, the contexts. [m, d] -> [m, r]
+def project(surroundings: Floats, projection: ContextProjection) -> Floats:
+    """Return the points to cluster, of norm 1. [m, 3d] -> [m, r]
 
-    A zero context stays zero.
+    A zero row stays zero.
     """
-    points = unit(contexts.astype(np.float64))
-    if projection is None:
-        return points
+    points = unit(surroundings.astype(np.float64))
     projected = (points - projection.mean) @ projection.directions
     return unit(np.where(points.any(axis=1, keepdims=True), projected, 0))
 
