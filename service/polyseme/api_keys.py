@@ -1,7 +1,7 @@
 """API keys: generating keys, reading a file of their hashes, and checking a key.
 
-A key has 256 random bits and cannot be guessed, so one round of SHA-256 is enough. The file and
-the memory of the service contain only digests, which cannot be used as keys.
+A key has 256 random bits and cannot be guessed, so one round of SHA-256 is enough. The file
+contains only digests, which cannot be used as keys.
 """
 
 import hashlib

@@ -11,7 +11,7 @@ from polyseme.training.closed_form import nearness
 from polyseme.training.config import TrainingConfig
 from polyseme.training.initialization import (
     initial_layers,
-    narrow,
+    local_bias,
     narrower_key,
     narrower_value,
     vectors_of,
@@ -59,13 +59,13 @@ def test_one_head_that_is_wide_enough_is_the_closed_form(model, shape):
 
 def test_the_output_of_two_heads_is_their_mean(model):
     [layer] = initial_layers(model, TrainingConfig(init="closed-form", heads=2))
-    np.testing.assert_array_equal(layer.scoring.position_bias, [nearness()[0], narrow()[0]])
+    np.testing.assert_array_equal(layer.scoring.position_bias, [nearness()[0], local_bias()[0]])
     np.testing.assert_array_equal(layer.output.weight, np.tile(np.eye(D) / 2, (2, 1)))
     np.testing.assert_array_equal(layer.scoring.word_bias_scale, [1, 1])
 
 
-def test_a_narrow_head_attends_to_adjacent_words():
-    table = narrow()[0]
+def test_a_local_bias_favors_adjacent_words():
+    table = local_bias()[0]
     np.testing.assert_allclose(table[14:19], np.log(1.02), rtol=1e-6)
     np.testing.assert_allclose(table[[0, 32]], np.log(0.02 + np.exp(-14)), rtol=1e-6)
     np.testing.assert_allclose(table[13], np.log(0.02 + np.exp(-1)), rtol=1e-6)

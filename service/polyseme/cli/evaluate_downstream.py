@@ -1,4 +1,4 @@
-"""`polyseme evaluate tagging | sentences | pseudowords | senses`: vectors in a pipeline, senses."""
+"""`polyseme evaluate tagging | sentences | pseudowords | senses`: pipelines and senses."""
 
 import os
 from pathlib import Path
@@ -46,14 +46,14 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 def tagging(
     directory: Path, registry: Registry, settings: Settings, *, hidden: bool, **options: Any
 ) -> None:
-    """Train a classifier of tokens on static vectors, contextual vectors and features.
+    """Train a classifier of tokens on each kind of vectors, and on windows of static vectors.
 
     DIRECTORY has train.tsv and dev.tsv: a token, a tab and a tag in each line, an empty line after
     each sentence. The score is the accuracy, or the F1 of spans for BIO tags.
     """
     del settings
     import_measure()
-    from polyseme.evaluation.downstream import measure_tagging  # noqa: PLC0415 - loads scikit-learn
+    from polyseme.evaluation.downstream import measure_tagging  # noqa: PLC0415 - loads SciPy
 
     encoder, progress = _encoder(registry, options), ConsoleProgress()
     compare = options["compare"]
@@ -88,7 +88,8 @@ def sentences(file: Path, registry: Registry, settings: Settings, **options: Any
 def pseudowords(file: Path, registry: Registry, settings: Settings, **options: Any) -> None:
     """Tell apart, by their contexts, two words that are replaced by one pseudo-word.
 
-    FILE is JSONL, also .xz. A line has `words`, and `occurrences` (`sense`, `index`, `tokens`).
+    FILE is JSONL, or .xz of it. Each line has a pair of `words`, and their `occurrences`, each with
+    `sense`, `index` and `tokens`.
     """
     del settings
     import_measure()
@@ -107,7 +108,7 @@ def pseudowords(file: Path, registry: Registry, settings: Settings, **options: A
 @model_option
 @with_registry
 def senses(directory: Path, registry: Registry, settings: Settings, **options: Any) -> None:
-    """Find the senses of words without labels, and compare them with the labels.
+    """Find the senses of words without using the labels, and compare both.
 
     DIRECTORY has coarsewsd.tar.xz or its extracted files, pseudowords.jsonl.xz, or the folder
     SemEval-2013-Task-13-test-data; each set that is there is measured.
@@ -141,7 +142,7 @@ def _encoder(registry: Registry, options: dict[str, Any]) -> "Encoder":
 def _report(results: "Results", options: dict[str, Any]) -> None:
     """Print the table and write the requested files."""
     from polyseme.evaluation.plots import plot_results  # noqa: PLC0415 - loads Matplotlib
-    from polyseme.evaluation.results import document, table  # noqa: PLC0415 - likewise
+    from polyseme.evaluation.results import document, table  # noqa: PLC0415 - loads SciPy
 
     click.echo(table(results))
     with exit_on_signals():

@@ -26,7 +26,7 @@ ENDINGS = (".data.txt", ".gold.txt", "classes_map.txt")
 """Endings of the files to read; other files, such as licenses, are ignored."""
 ARCHIVES = (".tar.xz", ".tar.gz", ".tar.bz2", ".tar")
 MAX_FILE_BYTES, MAX_TOTAL_BYTES, MAX_FILES = 64 << 20, 512 << 20, 10_000
-"""Maximum sizes of a file and of all files, and maximum number of files, ten times the sets'."""
+"""Limits on the size of a file, the total size and the number of files, far above the sets'."""
 MAX_DEPTH = 3
 """Levels of folders to search for an extracted set."""
 _BROKEN = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError)
@@ -63,7 +63,7 @@ class OccurrenceVectors:
 def number_occurrences(
     occurrences: Iterable[TokenizedOccurrence],
 ) -> dict[TokenizedOccurrence, int]:
-    """Return the row of each distinct occurrence in an OccurrenceVectors."""
+    """Number the distinct occurrences. The numbers are the rows of an OccurrenceVectors."""
     return {one: number for number, one in enumerate(dict.fromkeys(occurrences))}
 
 
@@ -80,7 +80,7 @@ def by_sentence(
 
 
 def read_data_set(directory: Path, name: str) -> Files:
-    """Read a set from `NAME.tar.xz` in the folder, else from the folder NAME or the folder itself.
+    """Read a set from its archive in the folder, else from the folder NAME or the folder itself.
 
     Raises CommandError if there are no files, or they cannot be read.
     """
@@ -92,8 +92,8 @@ def read_data_set(directory: Path, name: str) -> Files:
     files = _read_folder(inside if inside.is_dir() else directory)
     if not files:
         raise CommandError(
-            f"The folder has neither {name}.tar.xz nor the extracted files of that set;"
-            " docs/evaluation.md has the download addresses."
+            f"The folder has neither {name}.tar.xz (or another .tar) nor the extracted"
+            " files of that set; docs/evaluation.md has the download addresses."
         )
     return files
 

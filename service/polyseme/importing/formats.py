@@ -50,7 +50,7 @@ _FOREIGN = {
 }
 """First bytes of other formats, and the end of the error message for each."""
 _PICKLE = re.compile(
-    rb"\x80[\x02-\x05][^\0]"  # before a zero byte: an old fastText file of dimension 640 or more
+    rb"\x80[\x02-\x05][^\0]"  # an old fastText file of dimension 640 begins with 80 02 00 00
     rb"|c\w[\w.]*\n\w[\w.]*\n|\([dl]p\d+\n|\([VSIFLi][^ \n]*\n|[\]}]q\0[^\0]|\(X.\0\0\0",
     re.DOTALL,
 )
@@ -135,7 +135,7 @@ def _decompress(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[byte
 
 
 def _listed(names: Iterable[str]) -> str:
-    """List file names of an archive, which are untrusted: shorten them, and replace characters."""
+    """List untrusted file names. Long ones are shortened; unprintable characters become `?`."""
     shown = (
         "".join(letter if letter.isprintable() else "?" for letter in name[:60])
         for name in sorted(names)[:10]
@@ -149,6 +149,8 @@ def _zip_member(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[byte
         archive = stack.enter_context(zipfile.ZipFile(raw))
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
         if member is None and len(names) != 1:
+            if not names:
+                raise CommandError("The .zip has no files.")
             raise CommandError(
                 f"The .zip has {len(names)} files ({_listed(names)}); --member selects one."
             )
@@ -217,7 +219,10 @@ def read_head(path: Path, member: str | None = None) -> bytes:
 
 
 def _is_row(line: bytes, width: int | None = None) -> bool:
-    """Return whether a line is a word followed by numbers, `width` of them if given."""
+    """Return whether a line is a word followed by numbers, of which the last 50 are checked.
+
+    With a `width`, the word may contain spaces.
+    """
     fields = line.rstrip().split(b" ")
     numbers = fields[1:] if width is None else fields[-width:]
     if not numbers or len(fields) < 1 + len(numbers):

@@ -48,7 +48,7 @@ class Contextualizer(Pipe):
     With `context="sentence"`, each sentence is encoded by itself if an earlier component has set
     sentence boundaries; otherwise the document is encoded as one text. A text of more than `most`
     words is split into chunks of about the same size. `attention` selects the attention of each
-    head, the mean of the heads, or none, of `layer` (None: the last layer).
+    head, the mean of the heads, or no attention. `layer` is its layer, by default the last.
 
     `vectors` selects the rows of `doc.tensor` and `token.vector`. The default is `features`,
     because a tagger or a classifier needs the word itself, which contextual vectors hardly contain;
@@ -278,8 +278,8 @@ def build_tok2vec(
     The vectors of each token, [d] or [2d] for features, are reduced to `width` by a maxout layer
     with layer normalization. The output of `embed`, another embedding layer such as
     spacy.MultiHashEmbed.v2, is concatenated with that, and a second maxout layer follows. The
-    arguments that `Contextualizer` has too mean the same. Training encodes each text once, and
-    keeps up to `cache_mb` megabytes of vectors.
+    other arguments have the same meaning as in `Contextualizer`. Training keeps up to `cache_mb`
+    megabytes of vectors, and encodes texts beyond them again in each epoch.
     """
     if url is None:
         open_encoder(model)  # an unknown model is reported here, not in training
@@ -307,7 +307,7 @@ class _VectorLayer:
     context: Context
     most: int
     options: dict[str, Any]
-    cache_bytes: int
+    max_cache_bytes: int
     cache: dict[tuple[str, ...], Array] = field(default_factory=dict, repr=False)
     """the vectors of chunks of training texts; no more are added when the cache is full"""
     cached_bytes: int = 0
@@ -345,7 +345,7 @@ class _VectorLayer:
     def _keep(self, encoded: dict[tuple[str, ...], Array]) -> None:
         """Add vectors to the cache, as long as there is space."""
         for text, array in encoded.items():
-            if self.cached_bytes + array.nbytes <= self.cache_bytes:
+            if self.cached_bytes + array.nbytes <= self.max_cache_bytes:
                 self.cache[text] = array
                 self.cached_bytes += array.nbytes
 

@@ -1,8 +1,8 @@
 """Cluster occurrences by their contexts, into a given or an estimated number of clusters.
 
 Spectral clustering (Ng, Jordan & Weiss 2001) of a graph of nearest neighbors, with k-means of SciPy
-in the space of the first eigenvectors. A logistic regression of `statistics` decides whether there
-is one cluster. docs/decisions/0022 has the measurements.
+in the space of the first eigenvectors. A logistic regression of `statistics`, or a
+large silhouette, decides for several clusters. docs/decisions/0022 has the measurements.
 """
 
 from collections.abc import Sequence
@@ -22,15 +22,16 @@ MAX_FOUND = 6
 MIN_OCCURRENCES = 8
 """Fewer occurrences are one sense unless a number is given."""
 SAMPLE = 60
-"""Occurrences of a sample for the statistics, which depend on the number; more are averaged."""
+"""Maximum number of points of which `statistics` are computed at once. They depend on the number,
+so more points are split into samples, and the results are averaged."""
 FURTHER = 0.005
 """How much a further sense has to raise the silhouette; chosen on mixtures of two to four words."""
 SLOPE = 20
-"""How fast the evidence grows with the silhouette, in units of a logarithm of odds."""
+"""The factor that converts a difference of silhouettes to log-odds."""
 PLAIN_RULE = (-2.912, -33.754, 10.987, 0.202)
 """The rule for contexts that are not projected, as fitted by `models/fit_senses.py`."""
 NEIGHBORS = 15
-"""Nearest neighbors of each point in the graph, at most a quarter of the points."""
+"""Nearest neighbors of each point in the graph; of few points, a quarter, but at least 3."""
 SEED = 1
 TEMPERATURE = 0.1
 """The temperature of the softmax of cosines that gives the confidence."""
@@ -38,7 +39,7 @@ _REPEATS = 5
 
 
 Rule: TypeAlias = Sequence[float] | Floats
-"""What decides for several senses: the intercept and the two weights of a logistic regression of
+"""The rule for more than one sense: the intercept and the two weights of a logistic regression of
 `statistics`, and a silhouette that few words with one sense exceed."""
 
 
@@ -53,7 +54,8 @@ class Clusters:
     confidence: Floats
     """[m], from 0 to 1"""
     separation: float
-    """the mean silhouette (Rousseeuw 1987) with cosine distances; 0 for one cluster"""
+    """the mean silhouette (Rousseeuw 1987) of the clustered points with cosine distances; 0 for one
+    cluster"""
 
 
 def cluster(vectors: Floats, count: int | None = None, rule: Rule = PLAIN_RULE) -> Clusters:
@@ -89,7 +91,7 @@ def assign(vectors: Floats, centroids: Floats) -> tuple[NDArray[np.int64], Float
 
 
 def _confidence(cosines: Floats, nearest: NDArray[np.int64]) -> Floats:
-    """Return the softmax of the cosines at the nearest cluster. [m, k], [m] -> [m]"""
+    """Return the softmax of the cosines at the assigned cluster. [m, k], [m] -> [m]"""
     weights = np.exp((cosines - cosines.max(axis=1, keepdims=True)) / TEMPERATURE)
     confidence: Floats = weights[np.arange(len(cosines)), nearest] / weights.sum(axis=1)
     return confidence
@@ -105,7 +107,7 @@ def _found_clusters(points: Floats, rule: Rule) -> NDArray[np.int64]:
 
 
 def _best_clusters(points: Floats) -> tuple[NDArray[np.int64], float]:
-    """Return the clusters with the largest silhouette, less FURTHER for each, and it. [m, d]"""
+    """Return the labels with the largest silhouette − FURTHER·clusters, and the silhouette."""
     counts = range(2, max(min(MAX_FOUND, len(points) // 2), 2) + 1)
     tried = [_spectral(points, count) for count in counts]
     quality = np.array([silhouette(points, labels) for labels in tried])
@@ -114,10 +116,10 @@ def _best_clusters(points: Floats) -> tuple[NDArray[np.int64], float]:
 
 
 def evidence(points: Floats, rule: Rule = PLAIN_RULE) -> float:
-    """Return the evidence that points of norm 1 have several senses: above 0 if so. [m, d]
+    """Return the evidence that points of norm 1 have several senses; above 0, they do. [m, d]
 
-    The senses are far apart, so that the logarithm of the odds is above 0; or the clusters are
-    clear, so that the silhouette is above the last number of the rule.
+    It is above 0 if the log-odds of the logistic regression are, or if the silhouette exceeds the
+    last number of the rule.
     """
     return _evidence(points, best_separation(points), rule)
 
@@ -129,15 +131,15 @@ def best_separation(points: Floats) -> float:
 
 def _evidence(points: Floats, separation: float, rule: Rule) -> float:
     intercept, *weights, clear = rule
-    odds = float(intercept + statistics(points) @ np.array(weights))
-    return max(odds, SLOPE * (separation - float(clear)))
+    log_odds = float(intercept + statistics(points) @ np.array(weights))
+    return max(log_odds, SLOPE * (separation - float(clear)))
 
 
 def statistics(points: Floats) -> Floats:
-    """Return what tells points of norm 1 of several senses from those of one. [m, d] -> [2]
+    """Return two statistics that distinguish several senses from one. [m, d] -> [2]
 
-    The first decile of the cosines of all pairs, and the share of the first principal component in
-    the variance; means over samples of SAMPLE points if there are more.
+    The first decile of the cosines of all pairs of points of norm 1, and the share of the first
+    principal component in the variance; means over samples of at most SAMPLE points.
     """
     step = -(-len(points) // SAMPLE)
     found: Floats = np.mean([_statistics(points[first::step]) for first in range(step)], axis=0)
@@ -168,7 +170,8 @@ def _spectral(points: Floats, count: int) -> NDArray[np.int64]:
     np.put_along_axis(graph, nearest, 0.5, axis=1)
     graph += graph.T
     roots = 1 / np.sqrt(graph.sum(axis=1))
-    # The smallest eigenvalues of the Laplacian I − M are the largest of M = D^−½·W·D^−½.
+    # The eigenvectors of the smallest eigenvalues of the Laplacian I − M are those of the largest
+    # of M = D^−½·W·D^−½.
     normal = roots[:, None] * graph * roots
     _, directions = eigh(normal, subset_by_index=[m - count, m - 1])
     rows = unit(directions)
@@ -190,7 +193,7 @@ def silhouette(points: Floats, labels: NDArray[np.int64]) -> float:
         return 0.0
     member = np.zeros((len(labels), len(present)))
     member[np.arange(len(labels)), inverse] = 1
-    # The mean distance to a cluster follows from the cosine with its sum.
+    # The mean distance to a cluster follows from the dot product with its sum.
     sums = points @ (points.T @ member)
     own = sums[np.arange(len(labels)), inverse] - np.vecdot(points, points)
     inside = 1 - own / np.maximum(sizes[inverse] - 1, 1)

@@ -24,8 +24,8 @@ from polyseme.training.closed_form import (
 )
 from polyseme.training.config import TrainingConfig
 
-_NARROW = 0.02
-"""The attention of a narrow head to distant words, relative to adjacent words."""
+_DISTANT = 0.02
+"""The weight of distant words in `local_bias`, relative to words at a distance of 1 or 2."""
 
 
 def initial_layers(model: Model, config: TrainingConfig) -> list[Layer]:
@@ -79,14 +79,14 @@ def vectors_of(model: Model, rows: Sequence[int] | NDArray[np.int64]) -> NDArray
 def _in_heads(layer: Layer, sample: Floats, frequencies: Floats, config: TrainingConfig) -> Layer:
     """Return the closed form with several heads or narrower keys and values.
 
-    The output is the mean of the heads. Every second head attends to adjacent words, by `narrow`.
+    The output is the mean of the heads. Every second head has the position bias `local_bias()`.
     """
     heads, d = config.heads or 1, sample.shape[1]
     query, key = narrower_key(layer.key.weight, sample, frequencies, config.key_width or d)
     value, output = narrower_value(layer.value.weight, sample, config.value_width or d)
     bias = layer.value.bias
     shift = None if bias is None else np.tile(bias @ output.T, heads)
-    tables = [nearness() if head % 2 == 0 else narrow() for head in range(heads)]
+    tables = [nearness() if head % 2 == 0 else local_bias() for head in range(heads)]
     return replace(
         layer,
         heads=heads,
@@ -102,10 +102,13 @@ def _in_heads(layer: Layer, sample: Floats, frequencies: Floats, config: Trainin
     )
 
 
-def narrow(reach: int = REACH) -> NDArray[np.float32]:
-    """Return log(0.02 + exp(−max(|Δ| − 2, 0))) for each distance Δ. -> [1, 2·reach+1]"""
+def local_bias(reach: int = REACH) -> NDArray[np.float32]:
+    """Return log(0.02 + exp(−max(|Δ| − 2, 0))) for each distance Δ. -> [1, 2·reach+1]
+
+    It favors words at a distance of 1 or 2.
+    """
     distances = np.abs(np.arange(-reach, reach + 1))
-    table: NDArray[np.float32] = np.log(_NARROW + np.exp(-np.maximum(distances - 2, 0)))
+    table: NDArray[np.float32] = np.log(_DISTANT + np.exp(-np.maximum(distances - 2, 0)))
     return table.astype(np.float32)[None]
 
 
@@ -114,8 +117,9 @@ def narrower_key(
 ) -> tuple[Floats, Floats]:
     """Approximate W by query and key weights with k columns. -> [d, k], [d, k]
 
-    x·(y·W)ᵀ ≈ (x·U)·(y·W·U)ᵀ, where the columns of U are the first k eigenvectors of the second
-    moment of the keys y·W, weighted by p·s, the frequency times s of `informativeness`.
+    x·(y·W)ᵀ ≈ (x·U)·(y·W·U)ᵀ. The columns of U are the k main eigenvectors of the second moment of
+    the keys y·W. Each key is weighted by p·s, where p is the frequency of its word and
+    s = RARE / (RARE + p).
     """
     d = sample.shape[1]
     full = np.eye(d) if weight is None else weight.astype(np.float64)
@@ -130,7 +134,10 @@ def narrower_key(
 
 
 def narrower_value(weight: Floats | None, sample: Floats, v: int) -> tuple[Floats, Floats]:
-    """Approximate W by a product over the v main directions of variance. -> [d, v], [v, d]"""
+    """Approximate W by the product (W·U)·Uᵀ. -> [d, v], [v, d]
+
+    The columns of U are the v main directions of variance of the values.
+    """
     d = sample.shape[1]
     full = np.eye(d) if weight is None else weight.astype(np.float64)
     if v >= d:
@@ -172,7 +179,10 @@ def _random(
 
 
 def _added_layer(first: Layer, config: TrainingConfig, d: int, rng: np.random.Generator) -> Layer:
-    """Return a layer to add after the first. Its attention output is zero: it is the identity."""
+    """Return a layer to add after the first. Its attention output is zero.
+
+    Without a norm after the residual, it is the identity.
+    """
     heads = first.heads
     k, v = (p.weight.shape[1] // heads if p.weight is not None else d // heads
             for p in (first.key, first.value))  # fmt: skip
@@ -208,7 +218,7 @@ def _identity_norm(d: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
 
 
 def _unit_scale(heads: int, *, informative: bool) -> NDArray[np.float32] | None:
-    """Return the initial factor of the word bias in each head, 1. -> [h]"""
+    """Return a factor of 1 for each head, or None without a word bias. -> [h]"""
     return np.ones(heads, np.float32) if informative else None
 
 
