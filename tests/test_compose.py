@@ -52,6 +52,7 @@ def _installed(program):
     return path or pytest.skip(f"needs {program}")
 
 
+@pytest.mark.slow
 def test_the_compose_files_follow_the_specification():
     schema = ("--builtin-schema", "vendor.compose-spec")
     files = ("docker-compose.yml", "deploy/compose/keys.yml")

@@ -72,6 +72,7 @@ ROWS = {
     "parameter-free attention": "parameter-free",
     "random projections": "random",
     "closed form": "closed-form",
+    "closed-form attention weights": "closed-form",
     "closed form without association": "no-association",
     "without association": "no-association",
     "without informativeness": "no-informativeness",

@@ -82,6 +82,7 @@ def test_a_job_that_wrote_no_shard_is_no_obstacle(tmp_path):
     assert code == 0, said
 
 
+@pytest.mark.slow
 def test_the_number_of_workers_changes_no_byte(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES * 4)
     for number in ("1", "3"):

@@ -61,7 +61,7 @@ def refusal(folder, name="coarsewsd"):
 
 
 def test_a_folder_without_the_set_is_rejected(tmp_path):
-    assert "neither coarsewsd.tar.xz nor" in refusal(tmp_path)
+    assert "neither coarsewsd.tar.xz (or another .tar) nor" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize(

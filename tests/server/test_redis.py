@@ -19,9 +19,10 @@ from tests.api.conftest import in_process
 from tests.conftest import free_port
 from tests.server.service import WAIT, running, until
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("redis-server") is None, reason="needs Debian's redis-server"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("redis-server") is None, reason="needs Debian's redis-server"),
+]
 KEY = generate_key()
 
 

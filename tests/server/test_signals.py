@@ -100,6 +100,7 @@ def test_the_numbers_are_right_with_two_workers_and_after_a_kill(tmp_path, monke
     assert list((tmp_path / "metrics").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_models_change_in_every_worker_by_themselves_and_on_a_reload(tmp_path) -> None:
     place, made = tmp_path / "models", tmp_path / "made"
     for name in ("one", "two", "three"):

@@ -16,6 +16,7 @@ from polyseme.training.network import Network
 from polyseme.training.run import write_trained_model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("init", ["model", "random"])
 def test_two_trainings_of_one_recipe_give_the_same_files(world, tags, corpus, tmp_path, init):
     for name in ("one", "two"):
