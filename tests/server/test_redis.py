@@ -99,7 +99,6 @@ def test_two_services_share_one_count(redis: Server) -> None:
     assert found == [200] * 10 + [429] * 6
 
 
-@pytest.mark.slow
 def test_a_caller_that_waits_for_retry_after_is_served(redis: Server) -> None:
     client = limited(redis, "1/3second")
     assert ask(client) == [200]
@@ -110,7 +109,6 @@ def test_a_caller_that_waits_for_retry_after_is_served(redis: Server) -> None:
     assert ask(client) == [200]
 
 
-@pytest.mark.slow
 def test_workers_count_in_memory_while_redis_is_unreachable_and_then_return(
     redis: Server, caplog
 ) -> None:
