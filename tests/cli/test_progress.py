@@ -37,8 +37,8 @@ def test_the_needed_memory_and_disk_space_are_printed_first(tmp_path, large):
     # 11,000 · (200 bytes of numbers + 250 of a word); 11,000 · 200 bytes.
     assert done.returncode == 0
     assert done.stderr.decode().splitlines()[0] == (
-        "polyseme: 11,000 words of dimension 100: about 135 MB of memory to import, 2 MB on disk,"
-        " shared by all workers."
+        "polyseme: 11,000 words of dimension 100: about 135 MB of memory to import, 2 MB on disk"
+        " for its vectors, shared by all workers."
     )
 
 
