@@ -148,7 +148,7 @@ def test_a_service_that_needs_a_key_or_does_not_respond_is_reported(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["coarsewsd", "EMPTY"], "neither coarsewsd.tar.xz (or another .tar) nor files"),
+        (["coarsewsd", "EMPTY"], "neither coarsewsd.tar.xz (or another .tar) nor"),
         (["coarsewsd", "SETS", "--model", "nobody"], "No model is named 'nobody'. Available: "),
         (["coarsewsd", "MOLES"], "has none of the words of the set"),
         (["coarsewsd", "BROKEN"], "coarsewsd.tar.xz cannot be read"),
