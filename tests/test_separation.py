@@ -30,6 +30,7 @@ def lemmas_of(rng, count=6):
     return vectors, by_lemma(tagged)
 
 
+@pytest.mark.slow
 def test_pairs_are_of_one_lemma_and_never_of_one_occurrence():
     _, lemmas = lemmas_of(np.random.default_rng(8))
     pairs = pairs_of(lemmas)
@@ -57,6 +58,7 @@ def test_the_error_of_an_auc_follows_its_definition():
     assert found.sum() == pytest.approx(0)
 
 
+@pytest.mark.slow
 def test_the_error_of_an_auc_agrees_with_resampled_lemmas():
     rng = np.random.default_rng(9)
     counts, per = 60, 40

@@ -27,6 +27,7 @@ def test_a_file_becomes_a_folder_and_the_command_prints_a_summary(tmp_path):
     assert table["truncated"].to_pylist() == [0, 0, 0, 0, 0, 6]
 
 
+@pytest.mark.slow
 def test_each_row_of_a_folder_names_its_file(tmp_path):
     (tmp_path / "in").mkdir()
     write_lines(tmp_path / "in" / "a.txt", SENTENCES[:2])
@@ -56,6 +57,7 @@ def test_a_model_of_this_user_is_mapped_by_the_workers(tmp_path):
     assert found.tobytes() == wanted.tobytes()
 
 
+@pytest.mark.slow
 def test_phrases_of_the_vocabulary_are_one_token(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["a well known high-speed train"])
     code, _, said = bulk(source, tmp_path / "out", "--phrases", "--workers", "1")
@@ -67,6 +69,7 @@ def test_phrases_of_the_vocabulary_are_one_token(tmp_path):
     assert (code, b"another job's shards" in said) == (1, True)
 
 
+@pytest.mark.slow
 def test_words_may_be_given_several_times(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["an apple at the bank"])
     words = ("--rows", "tokens", "--words", "bank", "--words", "apple,the")
@@ -75,6 +78,7 @@ def test_words_may_be_given_several_times(tmp_path):
     assert table_of(tmp_path / "out")["token"].to_pylist() == ["apple", "the", "bank"]
 
 
+@pytest.mark.slow
 def test_a_job_that_wrote_no_shard_is_no_obstacle(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["word " * 2000])
     assert bulk(source, tmp_path / "out", "--workers", "1")[0] == 1
@@ -141,6 +145,7 @@ def test_a_missing_extra_is_named(tmp_path, package, options, extra):
     assert f"pip install 'polyseme[{extra}]'" in done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_the_blocks_of_the_page_read_the_output_of_the_command(tmp_path, monkeypatch):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     assert bulk(source, tmp_path / "vectors", "--workers", "1")[0] == 0

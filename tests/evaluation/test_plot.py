@@ -62,6 +62,7 @@ def colours_in(data):
     return {f"#{r:02x}{g:02x}{b:02x}" for r, g, b in np.unique(pixels, axis=0)}
 
 
+@pytest.mark.slow
 def test_the_model_is_in_color_and_its_controls_are_gray():
     assert {COLORS["model"], COLORS["control"]} <= colours_in(plot_results(RESULTS, "png"))
     controls = replace(RESULTS, rows=RESULTS.rows[:1])

@@ -25,6 +25,7 @@ def test_two_trainings_of_one_recipe_give_the_same_files(world, tags, corpus, tm
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_model(world, tags):
     (one, _), (two, _) = (run(world, tags=tags, seed=seed) for seed in (1, 2))
     assert not np.array_equal(one.layers[0].key.weight, two.layers[0].key.weight)
