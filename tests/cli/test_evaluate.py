@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -220,7 +221,15 @@ def test_a_missing_extra_of_a_comparison_is_named(polyseme, sets):
     assert said.endswith(" install 'polyseme[compare]'.\n") and said.count("\n") == 1
 
 
+def _has_open(pid, path):
+    """Return whether a process has a file open; by then, it has imported its packages."""
+    with suppress(OSError):
+        return any(file.readlink() == path for file in Path(f"/proc/{pid}/fd").iterdir())
+    return False
+
+
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 def test_an_interruption_leaves_no_file(models_dir, tmp_path):
     many = {
         name: lines * 30_000 if "train" in name else lines
@@ -243,7 +252,9 @@ def test_an_interruption_leaves_no_file(models_dir, tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-    time.sleep(1.5)
+    while not _has_open(process.pid, tmp_path / "coarsewsd.tar.xz"):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.003)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode in {1, 130}
