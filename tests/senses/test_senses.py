@@ -11,12 +11,15 @@ from pyarrow import csv
 from polyseme.api.responses import SensesResponse
 from polyseme.cli.senses import _Source, _write_occurrences
 from polyseme.client.local import LocalModel
+from polyseme.engine.arrays import unit
 from polyseme.errors import InvalidError
 from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
-from polyseme.senses.induction import SenseOptions, find_senses
+from polyseme.senses.induction import SenseOptions, encode_occurrences, find_senses
+from polyseme.tokenizer import resolve_all
 from tests.api.problem import expect_problem
 from tests.cli.conftest import run
+from tests.tiny import VECTORS, WORDS, full_layer, tiny_model
 
 RIVER = [
     "He sat on the bank of the river and watched the water flow.",
@@ -68,6 +71,21 @@ def test_keywords_are_ordered_and_neighbors_exclude_the_word(found):
         weights = [one.weight for one in sense.keywords]
         assert weights == sorted(weights, reverse=True) and weights[0] <= 1
         assert not {"bank", "Bank", "BANK"} & {one.word for one in sense.neighbors}
+
+
+def test_surroundings_are_means_of_the_other_words(tmp_path):
+    bias = np.zeros(len(WORDS), np.float32)
+    bias[WORDS.index("money")] = np.log(0.25)  # a quarter as informative
+    tiny = tiny_model(tmp_path, layers=[full_layer(1)], word_bias=bias)
+    tokens = resolve_all(["bank", "river", "absent", "bank", "money"], tiny.vocabulary)
+    (found,) = encode_occurrences(tiny, tokens, [0], 0)
+    d = len(found.context)
+    river, money = (unit(VECTORS[[WORDS.index(word)]])[0] for word in ("river", "money"))
+    wanted = [river + money / 4, river * np.exp(-1 / 2) + money / 4 * np.exp(-4 / 2)]
+    np.testing.assert_allclose(found.surroundings[:d], found.context)
+    np.testing.assert_allclose(
+        found.surroundings[d:].reshape(2, d), unit(np.stack(wanted)), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_other_forms_and_cases_count_on_request(model):
