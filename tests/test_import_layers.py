@@ -25,7 +25,7 @@ CLIENT, BULK, VERSION = "polyseme.client", "polyseme.bulk", "polyseme.__version_
 MAY_IMPORT = {
     ENGINE: {"numpy"},
     TOKENIZER: {"regex"},
-    ERRORS: set(),
+    ERRORS: {VALIDATION},
     KEYS: set(),
     ATOMIC: set(),
     PROGRESS: set(),

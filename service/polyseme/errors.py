@@ -29,9 +29,10 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar
+
+from polyseme.validation import did_you_mean
 
 MAX_ERRORS = 100
 """Maximum number of fields that one error names."""
@@ -156,18 +157,17 @@ class UnknownModelError(PolysemeError):
     """the requested name, which is not echoed over HTTP"""
 
     def __init__(self, available: Sequence[str] = (), name: str | None = None) -> None:
-        similar = get_close_matches(name or "", available, 1)
         names = f"Available: {listed(available)}." if available else "There are no models."
-        if similar:
-            names = f"Did you mean {similar[0]}? {names}"
-        super().__init__(f"{self.detail} {names}")
+        question = did_you_mean(name or "", available) or "."
+        super().__init__(f"{self.detail.removesuffix('.')}{question} {names}")
         self.name = name
 
     def summary(self) -> str:
         """Return the detail with the requested name."""
         if self.name is None:
             return self.detail
-        return self.detail.replace(type(self).detail, f"No model is named {self.name!r:.66}.")
+        unnamed = type(self).detail.removesuffix(".")
+        return self.detail.replace(unnamed, f"No model is named {self.name!r:.66}")
 
 
 class UnknownRouteError(PolysemeError):

@@ -88,7 +88,7 @@ def test_verifying_goes_on_after_a_broken_model_and_fails(polyseme):
 
 
 UNKNOWN = (
-    "polyseme: No model is named {!r}. {}Available: tiny, broken, unreadable, wiki-en."
+    "polyseme: No model is named {!r}{} Available: tiny, broken, unreadable, wiki-en."
     " `polyseme models import` and `polyseme models pull` add models."
 )
 
@@ -108,7 +108,7 @@ def test_an_unknown_model_ends_in_one_sentence(polyseme, arguments):
     done = polyseme(*arguments)
     assert (done.returncode, done.stdout) == (1, b"")
     name = next(one for one in arguments if one.endswith(("nobody", "tiny")))
-    wanted = UNKNOWN.format(name, "Did you mean tiny? " if "tiny" in name else "")
+    wanted = UNKNOWN.format(name, "; did you mean `tiny`?" if "tiny" in name else ".")
     if arguments[0] == "serve":  # the unknown model is the default, which else is listed first
         wanted = wanted.replace("tiny, broken", "broken, tiny")
     assert done.stderr.decode().splitlines() == [wanted]
@@ -215,7 +215,7 @@ PACKAGED = (
         (
             ["remove", "../one", "--yes"],
             1,
-            "No model is named '../one'. Did you mean one? Available: wiki-en, one, photos, two",
+            "No model is named '../one'; did you mean `one`? Available: wiki-en, one, photos, two",
         ),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
@@ -534,7 +534,7 @@ def test_an_unknown_model_writes_nothing(polyseme, tmp_path, name):
     done = polyseme("models", "export", name, "--output", tmp_path / "out.txt")
     assert_refused(
         done,
-        UNKNOWN.format(name, "Did you mean tiny? " if "tiny" in name else "").removeprefix(
+        UNKNOWN.format(name, "; did you mean `tiny`?" if "tiny" in name else ".").removeprefix(
             "polyseme: "
         ),
     )
