@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+pytest.importorskip("torch", reason="the extra [train] is not installed")
+
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 
 from models.ablation import OF_LEMMA, embed, held_out, run, sample, sentences_of

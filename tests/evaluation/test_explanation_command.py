@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("torch", reason="the extra [train] is not installed")
+
 from polyseme.training.config import TrainingConfig
 from polyseme.training.held_out import held_out_lemmas
 from tests.cli.conftest import run
