@@ -10,7 +10,7 @@ from polyseme.api.parsing import JSON, NPZ
 
 
 def bare_app(folder: str) -> Flask:
-    """Return an application with a route for each file of a folder, which returns the file."""
+    """Return an application with one POST route for each file of a folder."""
     app = Flask("bare", static_folder=None)
     # The hooks of the service's gunicorn configuration read these extensions.
     app.extensions.update(create_app().extensions)

@@ -3,19 +3,20 @@
     python benchmarks/bulk.py ../shared/data/corpora/enwiki.txt.zst [--rows 1000000]
 
 The command encodes the first million sentences of the English Wikipedia to sentence vectors, and a
-fifth of them to contextual vectors, with `--workers 2`. Before and after it, loops encode the first
-fortieth of the same sentences:
+fifth of them to contextual vectors, with `--workers 2`. Before and after each run of the command,
+loops encode the first fortieth of the million:
 
 - plain: one process, without output;
 - settled: the same, with the garbage collector tuned as in the workers;
 - at once: as many settled processes at the same time as the command has workers;
-- writing: the same, and each process writes its raw values and flushes them to disk as often as the
-  command completes a shard.
+- writing: the same, and each process writes its raw values and flushes them to disk after every
+  4,096 sentences.
 
-`cores_worth` is the rate of the command (sentences per second) divided by that of as many loops;
-`of_processor_time` is the same ratio in processor time, which depends less on other work on the
-machine. Memory is the sum of PSS of all processes, measured twice a second. Results:
-results/bulk.json. The benchmark needs zstandard and about 9 GB of disk.
+`cores_worth` is the rate of the command (sentences per second) divided by the rate of as many loops
+as it has workers; `of_processor_time` is the same ratio in processor time, which depends less on
+other work on the machine. Memory is the peak of the sum of the PSS of the command's processes,
+measured twice a second. Results: results/bulk.json. The benchmark needs zstandard and about 7 GB of
+disk.
 """
 
 import io
@@ -30,6 +31,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,14 +71,14 @@ ENVIRONMENT = {**os.environ, **{f"{name}_NUM_THREADS": "1" for name in ("OPENBLA
 
 
 def sentences(corpus: Path) -> Iterator[str]:
-    """Yield the sentences of paragraphs, split where a capital follows a full stop."""
+    """Yield the sentences of paragraphs, split after `.!?` before `A-Z`, `0-9`, a quote or `(`."""
     with corpus.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
         for paragraph in io.TextIOWrapper(stream, "utf-8"):
             yield from filter(None, map(str.strip, _END.split(paragraph)))
 
 
 def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
-    """Encode the lines of a file in this process; print the seconds."""
+    """Encode the lines of a file in this process; print the times and the counts."""
     from polyseme.bulk.run import tune_garbage_collector  # noqa: PLC0415 - only in its own process
     from polyseme.client.local import LocalModel  # noqa: PLC0415
     from polyseme.encoding.encode import Timings, encode_sentence, tokenize  # noqa: PLC0415
@@ -186,27 +188,30 @@ def _processor() -> float:
 def write_input(corpus: Path, folder: Path, rows: int) -> tuple[Path, Path, Path]:
     """Write three files: all sentences, the first fifth and the first fortieth.
 
-    Sentences stay consecutive, because they share words, which makes lookups faster.
+    Sentences stay consecutive, because neighboring ones share words, which makes lookups faster.
     """
     files = [folder / name for name in ("whole.txt", "fifth.txt", "few.txt")]
     with ExitStack() as stack:
         opened = [stack.enter_context(one.open("w", encoding="utf-8")) for one in files]
-        for number, (sentence, _) in enumerate(zip(sentences(corpus), range(rows), strict=False)):
+        count = 0
+        for count, sentence in enumerate(islice(sentences(corpus), rows), 1):
             for file, part in zip(opened, (1, 5, 40), strict=True):
-                if number < rows // part:
+                if count <= rows // part:
                     file.write(f"{sentence}\n")
+    if count < rows:
+        raise SystemExit(f"The corpus has {count:,} sentences; use a smaller --rows.")
     return files[0], files[1], files[2]
 
 
 def case(
-    whole: Path, fifth: Path, rows: int, options: tuple[str, ...], looped_rows: Path
+    whole: Path, fifth: Path, rows: int, options: tuple[str, ...], few: Path
 ) -> dict[str, Any]:
     """Measure a case: the loops, the command, and the loops again."""
     pooled = "--pooling" in options
-    loops = {name: [looped(looped_rows, pooled, how)] for name, how in LOOPS.items()}
+    loops = {name: [looped(few, pooled, how)] for name, how in LOOPS.items()}
     bulk = bulked(whole if pooled else fifth, whole.with_name("out"), options)
     for name, how in LOOPS.items():
-        loops[name].append(looped(looped_rows, pooled, how))
+        loops[name].append(looped(few, pooled, how))
     first = loops["plain"][0][0]
     return {
         "rows": rows,
@@ -254,7 +259,7 @@ def main(corpus: Path, rows: int, how: str | None, settled: bool, writes: bool) 
             found[name] = case(whole, fifth, rows // fewer, options, few)
             click.echo(f"{name}: {found[name]}")
     engine = orjson.loads(RESULTS.joinpath("engine.json").read_bytes())
-    speed = engine["sentences"]["1000"]["words_per_second"]["MiniLM"]  # measured on this machine
+    speed = engine["sentences"]["1000"]["words_per_second"]["MiniLM"]  # run engine.py here first
     about = {"workers": WORKERS, "transformer_words_per_second": speed}
     record("bulk", ["numpy", "orjson", "pyarrow"], {**about, "cases": found})
 

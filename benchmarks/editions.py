@@ -2,10 +2,10 @@
 
     python benchmarks/editions.py FOLDER FOLDER [--rounds 15]
 
-The models encode sentences of 5 to 60 words of both vocabularies, in turn (A B A B …), from words
-to contextual vectors, with attention and without. The figures are ratios of medians. The first
-edition of the bundled model is in the repository's history (`git archive 58b992a models/wiki-en`).
-Results: results/editions.json.
+The models encode sentences of 5 to 60 words that both vocabularies contain, in turn (A B A B …),
+from words to contextual vectors, with attention weights in the result and without. Figures are
+tokens per second and ratios of medians. The first edition of the bundled model is in the
+repository's history (`git archive 58b992a models/wiki-en`). Results: results/editions.json.
 """
 
 import time

@@ -2,11 +2,13 @@
 
     python benchmarks/engine.py [--rounds 15]
 
-Systems that start from static vectors: the engine, with attention and without; the matrix products
-alone, which are the upper limit; and the same layer in torch with scaled_dot_product_attention.
-Systems that start from text: the service without HTTP, all-MiniLM-L6-v2 with transformers, and
-means of static vectors. All encode single sentences, 1,000 at once, and sentences of 8 to 512
-words, in turn. Figures are words per second and ratios of medians. Results: results/engine.json.
+Systems that start from static vectors: the engine, with attention weights in the result and
+without; the matrix products alone, which are the upper limit; and the same layer in torch with
+scaled_dot_product_attention. Systems that start from text: the tokenizer with the engine,
+all-MiniLM-L6-v2 with transformers, and means of static vectors. All run in turn on 500 sentences of
+32 words and on 1,000 of 5 to 60 words, one by one; only MiniLM encodes the 1,000 in batches. Those
+that start from vectors also encode sentences of 8 to 512 words. Figures are words per second and
+ratios of medians. Results: results/engine.json.
 """
 
 import time
@@ -33,7 +35,7 @@ ONE, DIFFERENT = 32, 500
 """The length of the single sentences in words, and their number."""
 MANY, BATCH = 1000, 32
 PART = 4
-"""The number of MiniLM's batches that are timed in a round; all batches would take minutes."""
+"""The number of MiniLM's batches of the 1,000 sentences in a round; all would take minutes."""
 MIN_SECONDS = 0.02
 """Minimum time of a measurement; shorter work is repeated."""
 WITH, WITHOUT = ("weights",), ()

@@ -1,9 +1,9 @@
-"""Measure time and memory by the length of a sentence, with attention and without.
+"""Measure time and memory by the length of a sentence, with attention weights and without.
 
     python benchmarks/growth.py [--longest 16384] [--rounds 3]
 
 A sentence is encoded from text to vectors on one core, each length in a separate process. Memory is
-the growth of the process at its peak (`VmHWM`) and the size of the arrays (tracemalloc). The
+the growth of the process at its peak (`VmHWM`) and the peak size of the arrays (tracemalloc). The
 exponents are fitted to lengths of 1,024 and more. The longest sentence needs 6 GB of memory.
 Results: results/growth.json.
 """

@@ -45,7 +45,8 @@ class Running(NamedTuple):
 def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterator[Running]:
     """Run an application under gunicorn with the configuration of `polyseme serve`.
 
-    `options` are gunicorn's command-line options, which override the configuration.
+    `options` are gunicorn's command-line options, which override the configuration. `settings` are
+    settings of the service.
     """
     port = _free_port()
     given = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
@@ -70,7 +71,7 @@ def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterat
 
 
 def _sockets(pid: int) -> set[str]:
-    """Return the sockets that a process has open, as in `socket:[INODE]`."""
+    """Return the targets of a process's file descriptors; that of a socket is `socket:[INODE]`."""
     found = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):

@@ -2,9 +2,9 @@
 
     python benchmarks/imported.py --vectors FOLDER --data FOLDER [--output results/imported.json]
 
-Each `*.gz` file in --vectors is imported like with `polyseme models import` and measured like with
-`polyseme evaluate`, on the words of CoarseWSD-20 and the pairs of WiC that its vocabulary contains.
-No constant was chosen by these figures; see `imported_constants.py`.
+Each `*.gz` file in --vectors is imported as by `polyseme models import --no-subwords` and measured
+as by `polyseme evaluate`, on the words of CoarseWSD-20 and the pairs of WiC in the vocabulary. No
+constant was chosen by these figures; see `imported_constants.py`.
 """
 
 import hashlib
@@ -33,11 +33,11 @@ PACKAGES = ("gensim", "numpy", "scikit-learn")
 
 
 def imported(folder: Path) -> Iterator[tuple[Path, Model]]:
-    """Yield each file of a folder with its imported model."""
+    """Yield each `*.gz` file of a folder with its imported model."""
     with tempfile.TemporaryDirectory() as models:
         for file in sorted(folder.glob("*.gz")):
             model = Path(models) / file.name.removesuffix(".gz")
-            import_vectors(file, model, ImportOptions(), Progress())
+            import_vectors(file, model, ImportOptions(subwords=False), Progress())
             yield file, read_model(model)
 
 
@@ -65,7 +65,7 @@ def write(document: dict[str, Any], output: Path) -> None:
 
 
 def coverage(model: Model, coarse: Files, in_context: Files) -> dict[str, Any]:
-    """Return the part of the evaluation sets that the vocabulary contains."""
+    """Return the size of a model, and the words and numbers of pairs that are measured."""
     words = {Path(name).parent.name for name in coarse if name.endswith("test.data.txt")}
     pairs = {
         split: next(len(lines) for name, lines in in_context.items() if f"{split}.gold" in name)

@@ -3,8 +3,8 @@
     python benchmarks/imported_constants.py --vectors FOLDER --senses FOLDER [--output FILE.json]
 
 The vectors are those of the bundled model and of each `*.gz` file in --vectors. As in
-`models/ablation.py`, the text is SemCor and MASC without the words of CoarseWSD-20, and only words
-and lemmas in the vocabulary are measured.
+`models/ablation.py`, the text is SemCor and MASC. The tagged words in the vocabulary are measured,
+except those of CoarseWSD-20.
 """
 
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def _times(key: Projection, factor: float) -> Projection:
 
 
 def _forms(vectors: Floats, p: Floats) -> dict[str, dict[str, Projection]]:
-    """Return other forms of the keys; all but the first have the spread SPREAD. [V, d], [V]"""
+    """Return other forms of association; all but the first have the spread SPREAD. [V, d], [V]"""
     sample, one = vectors[:FREQUENT].astype(np.float64), np.eye(vectors.shape[1])
     weights = (p * np.exp(informativeness(p)))[:FREQUENT]
     weights /= weights.sum()
@@ -78,7 +78,7 @@ def _forms(vectors: Floats, p: Floats) -> dict[str, dict[str, Projection]]:
 
 
 def _key(weight: Floats, of_keys: Floats, of_queries: Floats) -> Projection:
-    """Scale key weights so that a row of scores has the standard deviation SPREAD. -> [d, d]"""
+    """Scale key weights so that the mean variance of a row of scores is SPREAD². -> [d, d]"""
     spread = np.sqrt(np.trace(weight @ of_keys @ weight.T @ of_queries))
     return Projection((SPREAD / spread * weight).astype(np.float32))
 

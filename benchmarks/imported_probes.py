@@ -1,11 +1,11 @@
 """Measure what subwords and context add to the tagging features of imported vector files.
 
-    python benchmarks/imported_probes.py --vectors FOLDER --data downstream.tar.xz [--output FILE]
+    python benchmarks/imported_probes.py --vectors FOLDER --data downstream.tar.xz
+        [--output results/imported-probes.json]
 
 Each `*.gz` file in --vectors is imported with subwords, as `polyseme models import` does, and
 without. Probes with a hidden layer are trained and measured as by `polyseme evaluate tagging
 --hidden`, on the folders `pos/` and `ner/` of the archive. No constant was chosen by these figures.
-Results: results/imported-probes.json.
 """
 
 import tarfile

@@ -4,9 +4,9 @@
 
 The pass is the dot product of a flattened float32 table with itself, the fastest BLAS operation
 that reads each value. Ten neighbors are searched in the same table as float32, float16 and int8,
-and in the bundled model's table. The pass and the searches run in turn, and the figures are ratios
-of medians. `lengths` is the time to compute the norms of the rows, which the first search of a
-worker does. Results: results/neighbors.json.
+and in the bundled model's table. The pass and the searches run in turn, and the figures are medians
+and their ratios. The first search of a worker also computes the norms of the rows; `lengths` is the
+time for that. Results: results/neighbors.json.
 """
 
 import time

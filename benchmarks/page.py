@@ -2,7 +2,7 @@
 
     python benchmarks/page.py [--rounds 15]
 
-Each view opens in a new window of Debian's chromium with an empty cache, all views in turn. `drawn`
+Every view except Senses opens in a new window of chromium with an empty cache, in turn. `drawn`
 is the time from the last byte of the response until the browser has painted (the first timer after
 the next frame), `opened` the time from the navigation to the same moment. Needs chromium. Results:
 results/page.json.
@@ -56,7 +56,7 @@ def opened(browser: Browser, address: str) -> tuple[float, float]:
     context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT})
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{PORT}/{address}")
-    # A function, not a string: the page's content security policy forbids eval.
+    # A function, not an expression: the page's content security policy forbids eval.
     page.wait_for_function("() => performance.getEntriesByName('polyseme-drawn').length > 0")
     drawn = page.evaluate(f"(({DRAWN}).duration)")
     ended = page.evaluate(f"(({DRAWN}).startTime + ({DRAWN}).duration)")

@@ -3,10 +3,10 @@
     OMP_NUM_THREADS=1 python benchmarks/pipelines.py FOLDER
 
 FOLDER has downstream.tar.xz and coarsewsd.tar.xz. spaCy trains a tagger on `pos/` and an entity
-recognizer on `ner/` with the configuration of docs/integrations.md, and with other layers in place
-of `polyseme.Tok2Vec.v1`: spaCy's own static vectors, which are those of the bundled model, and
-Polyseme's. It trains on `train.tsv` and is measured on `dev.tsv`; nothing is chosen by that score.
-scikit-learn classifies texts by tf-idf, by sentence vectors, and by both.
+recognizer on `ner/` with the configuration of docs/integrations.md (`features`), with static
+vectors in `polyseme.Tok2Vec.v1` (`static`), and with the bundled model's table of static vectors in
+spaCy's own layer (`spacy-static`). It trains on `train.tsv` and is measured on `dev.tsv`; nothing
+is chosen by that score. scikit-learn classifies texts by tf-idf, by sentence vectors, and by both.
 """
 
 import io
@@ -61,7 +61,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "static": OWN | {"vectors": "static"},
     "features": OWN,
 }
-"""The model of the component `tok2vec`."""
+"""The model of the component `tok2vec` in each system."""
 
 
 @spacy.registry.architectures("benchmarks.StaticVectors.v1")
@@ -124,7 +124,7 @@ def tags_of(docs: Iterable[Doc], task: str) -> Iterator[str]:
 def train(
     task: str, system: str, data: dict[str, Sequence[LabeledWords]], folder: Path, epochs: int
 ) -> list[str]:
-    """Train a pipeline on `data["train"]`, and return the tags of the tokens of `data["dev"]`."""
+    """Train a pipeline on `data["train"]`, and return the predicted tags of `data["dev"]`."""
     for split, sentences in data.items():
         write_corpus(sentences, task, folder / f"{task}-{split}.spacy")
     nlp = init_nlp(configuration(task, system, folder, epochs))
@@ -156,7 +156,7 @@ def trained(folder: Path) -> dict[str, Any]:
 
 SIZES = (100, 1000)
 DRAWS = {"entity": 5, "senses": 1}
-"""Number of samples of training texts; there are ten tasks of senses."""
+"""Number of samples of training texts in each task; `senses` has ten tasks."""
 VECTORIZERS = {
     "tf-idf": lambda: TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True),
     "vectors": ContextualVectorizer,
@@ -176,7 +176,7 @@ def entity_texts(folder: Path) -> dict[str, tuple[Texts, Texts]]:
 
 
 def sense_texts(archive: Path) -> dict[str, tuple[Texts, Texts]]:
-    """Return the training and test texts of ten tasks: which sense has a word in a sentence?"""
+    """Return training and test texts of ten tasks: which sense does a word have in a sentence?"""
     return {
         word.name: tuple(
             ([" ".join(one.words) for one in part.occurrences], part.senses)
@@ -198,7 +198,7 @@ def macro_f1(train: Texts, test: Texts, vectorizer: Any) -> float:
 
 
 def classified(tasks: dict[str, tuple[Texts, Texts]], draws: int) -> dict[str, dict[str, float]]:
-    """Return the macro-F1 by vectorizer and number of training texts, a mean of tasks and draws."""
+    """Return the mean macro-F1 of tasks and draws by vectorizer and number of training texts."""
     found: dict[str, dict[str, float]] = {}
     for name, make in VECTORIZERS.items():
         for size in SIZES:

@@ -33,8 +33,8 @@ def record(name: str, packages: list[str], results: dict[str, Any]) -> None:
 
 
 def medians(times: dict[str, list[float]]) -> dict[str, float]:
-    """Return the median of each list of measurements."""
-    return {name: round(median(values), 3) for name, values in times.items()}
+    """Return the median of each list of measurements, rounded to four significant digits."""
+    return {name: float(f"{median(values):.4g}") for name, values in times.items()}
 
 
 def _processor() -> str:

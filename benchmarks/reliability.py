@@ -3,7 +3,8 @@
     python benchmarks/reliability.py [--bounded] [--only soak]
 
 The service is a gunicorn with two workers. The benchmark takes a quarter of an hour on an idle
-machine; `--bounded` runs everything briefly and writes nothing. Results: results/reliability.json.
+machine. `--bounded` runs everything briefly, and `--only` one part; neither writes the results.
+Results: results/reliability.json.
 """
 
 import itertools
@@ -35,7 +36,6 @@ from tests.server.service import (
     running,
 )
 
-RESULT = Path(__file__).parent / "results/reliability.json"
 SHARE = 0.8
 """The rate of the soak test, as a fraction of the measured capacity."""
 CLIENTS = 4
@@ -44,19 +44,19 @@ MINUTE = 60
 
 def reloads(folder: Path, times: int) -> dict[str, Any]:
     """Send SIGHUP under load."""
-    with running(folder) as service, load(service) as asking:
+    with running(folder) as service, load(service) as clients:
         for _ in range(times):
-            asking.go_on(20)
+            clients.go_on(20)
             service.reload()
-        asking.go_on(20)
-    return {"tried": times, "answered": asking.answered, "lost": len(asking.lost)}
+        clients.go_on(20)
+    return {"tried": times, "answered": clients.answered, "lost": len(clients.lost)}
 
 
 def recycled(folder: Path, times: int) -> dict[str, Any]:
     """Replace workers after 100 requests."""
-    with running(folder, max_requests=100) as service, load(service) as asking:
-        asking.go_on(100 * times)
-    return {"tried": times, "answered": asking.answered, "lost": len(asking.lost)}
+    with running(folder, max_requests=100) as service, load(service) as clients:
+        clients.go_on(100 * times)
+    return {"tried": times, "answered": clients.answered, "lost": len(clients.lost)}
 
 
 def terminations(folder: Path, times: int) -> dict[str, Any]:
@@ -66,33 +66,33 @@ def terminations(folder: Path, times: int) -> dict[str, Any]:
         (folder / str(number)).mkdir()
         with (
             running(folder / str(number), graceful_timeout=20, drain_seconds=1) as service,
-            load(service) as asking,
+            load(service) as clients,
         ):
-            asking.go_on(100)
+            clients.go_on(100)
             service.signal(signal.SIGTERM)
             service.process.wait(MINUTE)
-        answered, lost = answered + asking.answered, lost + len(asking.lost)
+        answered, lost = answered + clients.answered, lost + len(clients.lost)
     return {"tried": times, "answered": answered, "lost": lost}
 
 
 def kills(folder: Path, times: int) -> dict[str, Any]:
     """Kill workers; `lost` counts their requests. Raises SystemExit if another request is lost."""
     ports: set[int] = set()
-    with running(folder) as service, load(service) as asking:
+    with running(folder) as service, load(service) as clients:
         for _ in range(times):
-            asking.go_on(20)
+            clients.go_on(20)
             victim = service.workers()[0]
             os.kill(victim, signal.SIGSTOP)
             ports |= client_ports(service, victim)
             os.kill(victim, signal.SIGKILL)
             service.wait_for_workers(2, but={victim})
-        asking.go_on(20)
-    if {port for port, _ in asking.lost} - ports:
+        clients.go_on(20)
+    if {port for port, _ in clients.lost} - ports:
         raise SystemExit("A request of another worker was lost.")
     return {
         "tried": times,
-        "answered": asking.answered,
-        "lost": len(asking.lost),
+        "answered": clients.answered,
+        "lost": len(clients.lost),
         "inside": True,
     }
 
@@ -103,7 +103,7 @@ FAULTS: dict[str, tuple[Callable[[Path, int], dict[str, Any]], int, int]] = {
     "SIGTERM: the service ends": (terminations, 8, 1),
     "a worker is killed with -9": (kills, 40, 2),
 }
-"""Each fault, and its number of repetitions without and with `--bounded`."""
+"""The function of each fault, and its number of repetitions without and with `--bounded`."""
 
 
 def hostile(folder: Path, number: int) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def hostile(folder: Path, number: int) -> dict[str, Any]:
 
 
 def mixed() -> list[tuple[str, str, bytes | None, dict[str, str]]]:
-    """Return requests of all kinds, as method, path, body and headers."""
+    """Return requests of several kinds, as method, path, body and headers."""
     texts = [" ".join(words) for words in sentences(bundled(), [20] * 400, seed=5)]
     js, nd, npz = "application/json", "application/x-ndjson", "application/x-npz"
     apples = [{"text": "an apple a day", "word": "apple"}, {"text": "Apple sold", "word": "Apple"}]
@@ -187,7 +187,10 @@ def _send(
     samples: list[tuple[float, float, float]] | None = None,
     bar: Any = None,
 ) -> tuple[int, int]:
-    """Send at a rate (0: as fast as possible); return the number of responses and of losses."""
+    """Send at a rate per second, or without limit if it is 0.
+
+    Returns the number of responses, and of requests without a correct response.
+    """
     began, counts, lost = time.monotonic(), [0] * CLIENTS, [0] * CLIENTS
     expected: dict[int, bytes] = {}
 
@@ -225,7 +228,10 @@ def _send(
 
 
 def _differs(response: httpx.Response, which: int, expected: dict[int, bytes]) -> bool:
-    """Return whether a response differs from the first one; of errors, only check the status."""
+    """Return whether a response is wrong.
+
+    A success must equal the first one to the same request; an error must be a 405 or a 422.
+    """
     if response.is_success:
         return expected.setdefault(which, response.content) != response.content
     return response.status_code not in {405, 422}
@@ -242,7 +248,9 @@ def _seconds(began: float, seconds: float) -> Iterator[float]:
 
 @click.command()
 @click.option("--bounded", is_flag=True, help="Run everything briefly; write nothing.")
-@click.option("--only", help="Run only faults, hostile or soak; keep the other results.")
+@click.option(
+    "--only", type=click.Choice(["faults", "hostile", "soak"]), help="Run one part; write nothing."
+)
 def main(bounded: bool, only: str | None) -> None:
     """Run the benchmark."""
     found: dict[str, Any] = {}
@@ -263,10 +271,8 @@ def main(bounded: bool, only: str | None) -> None:
             found["soak"] = soak(folder, 100 if bounded else 600)
             shown = {name: one for name, one in found["soak"].items() if name != "samples"}
             click.echo(orjson.dumps(shown).decode())
-    if not bounded:
-        before = orjson.loads(RESULT.read_bytes())
-        kept = {kind: before[kind] for kind in ("fault", "hostile", "soak")}
-        record("reliability", ["gunicorn", "flask", "numpy", "pydantic"], kept | found)
+    if not bounded and not only:
+        record("reliability", ["gunicorn", "flask", "numpy", "pydantic"], found)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
     python benchmarks/request_stages.py [--words 20] [--requests 2000]
 
 A client requests different sentences as base64, npz and JSON from one worker, on one connection,
-each followed by a request to a bare route that reads the same body and returns as many bytes. The
-stages are those of `Server-Timing`; the rest is Flask, gunicorn and the network, as is all of the
-bare route's time. Figures are medians in microseconds. Results: results/request_stages.json.
+each followed by a request to a bare route that reads the same body and returns a response of median
+size. The stages are those of `Server-Timing`; the rest, and all time of the bare route, is Flask,
+gunicorn, the network and the client. Figures are medians in microseconds. Results:
+results/request_stages.json.
 """
 
 import tempfile
@@ -23,11 +24,11 @@ from requests_per_second import ENCODINGS, accept, typical
 from sentences import bundled, sentences
 
 WARM = 500
-"""The number of warm-up requests."""
+"""The number of warm-up requests in each format."""
 
 
 def stages_of(response: httpx.Response) -> dict[str, float]:
-    """Return the microseconds of each stage."""
+    """Return the microseconds of each stage, and the total."""
     entries = (one.split(";dur=") for one in response.headers["Server-Timing"].split(", "))
     return {name: float(milliseconds) * 1000 for name, milliseconds in entries}
 

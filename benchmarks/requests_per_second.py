@@ -4,12 +4,12 @@
         [--connections 16]
 
 The service responds to `/v1/encode` with static vectors, contextual vectors and attention; the bare
-route reads the same bodies and returns as many prepared bytes. Both run in gunicorn with the
-configuration of the service, and wrk posts sentences to them in turn (A B A B …). A run in which a
-worker has less than half of its share of the connections is repeated, because the worker would be
-idle. The figures are medians. Then, eight runs each with 20 words in base64 at 8 and at 64
-connections, without repetition, detect runs far below the others. Results:
-results/requests_per_second.json.
+route reads the same bodies and returns a prepared response of median size. Both run in gunicorn
+with the configuration of the service, and wrk posts sentences to them in turn (A B A B …). A run in
+which a worker has less than half of its share of the connections is repeated, because that worker
+would often be idle. The figures are medians. First, eight runs at 8 connections and eight at 64,
+with sentences of 20 words in base64, are never repeated: they show whether a run is far below the
+others. Results: results/requests_per_second.json.
 """
 
 import tempfile
@@ -30,7 +30,7 @@ LENGTHS = (10, 20, 50, 200)
 ENCODINGS = {"base64": "base64", "npz": "float", "json": "float"}
 """The field `encoding` by the format of the response."""
 DIFFERENT = 2000
-"""The number of bodies of each length. The tokenizer's cache does not hold all of their words."""
+"""The number of bodies of each length. From 20 words on, they exceed the tokenizer's cache."""
 STEADY = 8
 """The number of runs at each of `CONNECTIONS`."""
 CONNECTIONS = (8, 64)

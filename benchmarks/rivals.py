@@ -75,7 +75,7 @@ class TorchLayer:
     def __call__(self, x: Tensor, words: Tensor, word_bias: Tensor, way: Way) -> Tensor:
         """Run the layer. [n, d], [n], [n] -> [n, d]
 
-        Torch has a faster kernel if queries and keys are as wide as values, so they can be padded.
+        Torch has a faster kernel if queries and keys are as wide as values; `padded` pads them.
         """
         n, d = x.shape
         projected = torch.addmm(self.shift, x, self.weight).view(n, 2 * self.heads, -1)

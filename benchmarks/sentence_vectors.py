@@ -1,10 +1,11 @@
-"""Measure the quality of the vectors of `/v1/embeddings`, by pooling and number of dimensions.
+"""Measure the quality of sentence vectors by token vectors, pooling and number of dimensions.
 
     python benchmarks/sentence_vectors.py PASSAGES COARSEWSD
 
 There are two tasks. The first is to find the other sentence of a passage of two sentences among all
 second or all first sentences. The second is to find the sense of a word of CoarseWSD-20 from the
-vector of its sentence. No constant was chosen by these figures.
+vector of its sentence. Static vectors are normalized before pooling, as in `/v1/embeddings`. No
+constant was chosen by these figures.
 """
 
 import io
@@ -31,20 +32,20 @@ from polyseme.models.model import Model
 
 PASSAGES = 2_000
 MIN_WORDS, MAX_WORDS = 8, 40
-"""The number of words of a sentence, split at spaces."""
+"""The bounds of the number of words of a sentence, split at white space."""
 WIDTHS = (300, 256, 192, 128, 96, 64, 32, 16)
-_SECOND = re.compile(r"(?<=[.!?]) (?=[A-Z])")
+_BOUNDARY = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 """A sentence boundary, in nearly all cases."""
 
 Systems: TypeAlias = dict[str, Floats]
-"""Vectors of the same sentences by method, [S, d] each."""
+"""Vectors of the same S sentences by method, [S, d] each."""
 
 
 def passages(corpus: Path) -> Iterator[tuple[str, str]]:
-    """Yield the two sentences of each line of a corpus that has exactly two."""
+    """Yield the two sentences of each line with exactly two, of 8 to 40 words each."""
     with zstandard.open(corpus, "rb") as stream:
         for line in io.TextIOWrapper(stream, "utf-8"):
-            match _SECOND.split(line.strip()):
+            match _BOUNDARY.split(line.strip()):
                 case [first, second] if _fits(first) and _fits(second):
                     yield first, second
 
@@ -58,16 +59,17 @@ def vectors(model: Model, texts: Sequence[str | Sequence[str]]) -> Systems:
     options = EncodeOptions(include=frozenset({"static", "contextual"}))
     found: dict[str, list[Floats]] = {}
     for one in encode(model, texts, options):
+        parts = {"contextual": one.arrays["contextual"], "static": unit(one.arrays["static"])}
         for pooling in get_args(Pooling):
             weights = token_weights(model, one.tokens, pooling)
-            for kind in ("contextual", "static"):
-                mean = weighted_mean(one.arrays[kind], weights)
+            for kind, rows in parts.items():
+                mean = weighted_mean(rows, weights)
                 found.setdefault(f"{kind}, {pooling}", []).append(mean)
     return {name: np.array(rows, np.float32) for name, rows in found.items()}
 
 
 def halves(first: Floats, second: Floats) -> IntervalEstimate:
-    """Return the fraction of sentences whose other half is nearest, in both directions."""
+    """Return how often the nearest sentence is the other one of the passage, in both directions."""
     cosines = unit(first) @ unit(second).T
     right = _is_nearest(cosines) / 2 + _is_nearest(cosines.T) / 2
     drawn = resample_counts(len(right)) / len(right)

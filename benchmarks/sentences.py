@@ -11,8 +11,8 @@ from polyseme.models.reader import read_model
 BUNDLED = Path(__file__).parents[1] / "models" / "wiki-en"
 MIN_WORDS, MAX_WORDS = 5, 60
 _COMMON = 20_000
-_FLATTENED = 10
-"""Added to the rank of a word, so that the most frequent words do not make up half of the text."""
+_RANK_OFFSET = 10
+"""Added to the rank, so that the 100 most frequent words are a third of the text, not half."""
 
 
 def bundled() -> Model:
@@ -25,7 +25,7 @@ def sentences(model: Model, lengths: Iterable[int], seed: int = 1) -> list[list[
     rng = np.random.default_rng(seed)
     words = [model.vocabulary.word(row) for row in range(_COMMON)]
     plain = [word for word in words if word.isascii() and word.isalpha()]
-    weights = 1 / (np.arange(len(plain)) + _FLATTENED)
+    weights = 1 / (np.arange(len(plain)) + _RANK_OFFSET)
     weights /= weights.sum()
     return [rng.choice(plain, length, p=weights).tolist() for length in lengths]
 

@@ -63,7 +63,7 @@ def wait_for_response(model: str) -> None:
 
 
 def post(requests: int, vocabulary: list[str], seed: int) -> None:
-    """Post sentences from several clients at the same time, each on a new connection.
+    """Post sentences from several clients at the same time, with a new connection for each request.
 
     A kept connection stays with one worker; new connections reach all workers.
     """

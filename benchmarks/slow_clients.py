@@ -7,7 +7,7 @@ from socket import create_connection
 from urllib.parse import urlsplit
 
 PIECES, PAUSE = 20, 0.1
-"""The number of pieces of a request, and the seconds between them."""
+"""The maximum number of pieces of a request, and the seconds after each."""
 _TIMEOUT = 60
 
 
@@ -38,7 +38,10 @@ def slow_clients(count: int, address: str, body: bytes) -> Iterator[list[bytes]]
 
 
 def _post(address: tuple[str, int], request: bytes, stop: threading.Event) -> bytes:
-    """Send a request in pieces; return the status line of the response."""
+    """Send a request in pieces; return the status line of the response.
+
+    Raises ConnectionAbortedError if `stop` is set while it sends.
+    """
     step = -(-len(request) // PIECES)
     with create_connection(address, _TIMEOUT) as connection:
         for start in range(0, len(request), step):

@@ -53,9 +53,9 @@ WHY = {
     "jinja2": "for Flask's templates, which nothing uses",
     "markupsafe": "for Werkzeug",
     "numpy": "all arithmetic",
-    "orjson": "answers, and the headers of tables",
+    "orjson": "responses, and the headers of tables",
     "platformdirs": "where models are",
-    "pybase64": "answers in base64",
+    "pybase64": "responses in base64",
     "pydantic": "requests, manifests and settings are checked",
     "pydantic-settings": "settings from the environment",
     "pydantic-core": "for pydantic",
@@ -106,7 +106,7 @@ def wait_for_200(method: str, path: str, body: str | None = None) -> None:
 
 
 def times(models: Path, model: str) -> dict[str, float]:
-    """Return the seconds from exec to each stage, to readiness and to the first response."""
+    """Return the seconds from exec to the end of each stage, readiness and the first response."""
     began = time.perf_counter()
     found: dict[str, float] = {}
     with starting(models, model) as process:
@@ -125,7 +125,7 @@ def distributions() -> dict[str, str]:
     """Return the distribution of each installed package."""
     installed = packages_distributions().items()
     found = {package: owners[0].lower().replace("_", "-") for package, owners in installed}
-    return {**found, "service": "polyseme"}
+    return {**found, "polyseme": "polyseme"}
 
 
 def imports(models: Path, owners: dict[str, str]) -> dict[str, tuple[float, int]]:

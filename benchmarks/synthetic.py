@@ -1,4 +1,4 @@
-"""Write GloVe files of any size, with words of realistic lengths and normal values."""
+"""Write GloVe files of any size: words of realistic lengths and normally distributed values."""
 
 from pathlib import Path
 

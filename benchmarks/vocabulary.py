@@ -4,10 +4,10 @@
 
 Each run is a new process that forks two workers, like gunicorn's master. Both workers look up every
 word once. Then the first worker reports how much its private memory (Private_Dirty + Private_Clean)
-and its proportional set size (PSS) in /proc/self/smaps_rollup have grown since the fork, and the
-time of lookups. A `forked` index is built before the fork; otherwise each worker reads or builds
-it. The indexes run in turn. marisa-trie is skipped if it is not installed. Results:
-results/vocabulary.json.
+and its proportional set size (PSS) in /proc/self/smaps_rollup have grown since a warm-up with a
+small index, and the time of lookups. A `forked` index is built before the fork; otherwise each
+worker reads or builds it. The indexes run in turn. marisa-trie is skipped if it is not installed.
+Results: results/vocabulary.json.
 """
 
 import multiprocessing
@@ -53,7 +53,7 @@ class Dict:
 
 
 class Trie:
-    """A marisa-trie with the row of each key. NUL, which would end a key, is replaced."""
+    """A marisa-trie with the row of each key. Lookups replace NUL, which would end a key."""
 
     def __init__(self, trie: Any, rows: np.ndarray) -> None:
         self._trie, self._rows = trie, rows.data
@@ -92,7 +92,7 @@ class Trie:
 
 
 def index_mapped(folder: Path) -> Lookup:
-    """Read Polyseme's index from its file, as a worker does."""
+    """Map Polyseme's index from its file."""
     return read_model(folder, verify=False).vocabulary
 
 

@@ -1,4 +1,4 @@
-"""Measure the memory of one, two and eight workers, under load and 10,000 requests later.
+"""Measure the memory of 1, 2 and 8 workers after 400 requests each, and after 10,000 more in all.
 
     python benchmarks/worker_memory.py [--words 400000] [--width 100] [--requests 10000]
 
@@ -16,7 +16,7 @@ from serving import import_synthetic, post, served
 from synthetic import words as synthetic_words
 
 _FIRST = 400
-"""The number of requests per worker before memory is measured under load."""
+"""The number of requests per worker before the first measurement."""
 
 
 def memory(master: int) -> dict[str, float]:
@@ -28,7 +28,7 @@ def memory(master: int) -> dict[str, float]:
             name, *rest = line.split()
             if name in {"Pss:", "Private_Dirty:"}:
                 key = "pss_mb" if name == "Pss:" else "private_dirty_mb"
-                totals[key] += int(rest[0]) / 1000
+                totals[key] += int(rest[0]) * 1.024e-3
     return {name: round(total, 1) for name, total in totals.items()}
 
 
@@ -48,7 +48,7 @@ def main(words: int, width: int, requests: int) -> None:
                 post(_FIRST * workers, vocabulary, 1)
                 early = memory(master)
                 post(requests, vocabulary, 2)
-                found[workers] = {"under_load": early, "later": memory(master)}
+                found[workers] = {"early": early, "later": memory(master)}
             click.echo(f"{workers} workers  {found[workers]}")
         record(
             "worker_memory",
@@ -63,7 +63,7 @@ def main(words: int, width: int, requests: int) -> None:
                         kind: round((found[8][when][kind] - found[1][when][kind]) / 7, 1)
                         for kind in ("pss_mb", "private_dirty_mb")
                     }
-                    for when in ("under_load", "later")
+                    for when in ("early", "later")
                 },
             },
         )

@@ -3,9 +3,9 @@
     python benchmarks/workers.py [--rounds 3] [--seconds 2] [--workers 2]
 
 8 or 64 clients post 20 words to `/v1/encode` for base64, on kept or on new connections; or 54
-clients do so while 10 other clients take two seconds to send each request. All worker classes run
-in turn; the figures are medians. gevent and tornado would be new dependencies, and the ASGI worker
-does not run Flask. Results: results/workers.json.
+clients do so on kept connections while 10 others take two seconds to send each request. The worker
+classes run in turn; the figures are medians. gevent and tornado are left out, because they would be
+new dependencies, and the ASGI worker, because it does not run Flask. Results: results/workers.json.
 """
 
 import tempfile
@@ -52,11 +52,10 @@ CASES = {
 
 
 def run(server: Running, bodies: Path, case: Case, seconds: int) -> tuple[Posted, int]:
-    """Run a case once; return the result and the number of responses to slow clients."""
+    """Run a case once; return the result and the number of 200 responses to slow clients."""
     posting = Posting(bodies, accept("base64"), case.connections, seconds, case.kept)
     body = bodies.read_bytes().splitlines()[0]
     with slow_clients(case.slow, f"{server.address}/v1/encode", body) as answered:
-        # A slow client takes two seconds to send, so it gets no response before that.
         found = post(server, "/v1/encode", posting)
     return found, sum(line.endswith(b"200 OK") for line in answered)
 
@@ -70,8 +69,8 @@ def measured(
         for case, how in CASES.items():
             for name, server in servers.items():
                 # A slow client needs two seconds to send a request.
-                some = max(seconds, 4) if how.slow else seconds
-                runs.setdefault((name, case), []).append(run(server, bodies, how, some))
+                duration = max(seconds, 4) if how.slow else seconds
+                runs.setdefault((name, case), []).append(run(server, bodies, how, duration))
     found: dict[str, dict[str, Any]] = {name: {} for name in servers}
     for (name, case), some in runs.items():
         found[name][case] = middle([posted for posted, _ in some])

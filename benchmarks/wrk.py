@@ -15,7 +15,7 @@ from gunicorns import Running
 _SCRIPT = Path(__file__).parent / "posting.lua"
 _TRIES = 200
 _POLLS, _PAUSE = 50, 0.02
-"""The number of checks whether all connections are accepted, and the seconds between checks."""
+"""The maximum number of checks for accepted connections, and the seconds before each."""
 
 
 class Posted(NamedTuple):
@@ -25,7 +25,7 @@ class Posted(NamedTuple):
     p50_ms: float
     p99_ms: float
     errors: int
-    """responses that are not 2xx, broken connections and timeouts"""
+    """responses with a status of 400 or more, broken connections and timeouts"""
     busiest: float
     """the share of the connections at the worker that has most of them, from 0 to 1"""
 
@@ -72,7 +72,7 @@ def post(server: Running, path: str, posting: Posting, *, shared: bool = False) 
 
 
 def _connections(server: Running, posting: Posting) -> list[int]:
-    """Wait until all connections are accepted; return the number of connections of each worker."""
+    """Return the number of connections of each worker; wait up to a second for all if kept."""
     for _ in range(_POLLS if posting.kept else 1):
         time.sleep(_PAUSE)
         counts = server.connections()

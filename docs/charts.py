@@ -1,4 +1,4 @@
-"""Pictures of speed and memory, as SVG: the same bytes of the same results."""
+"""Plots of speed and memory, as SVG. Equal results give equal bytes."""
 
 import io
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def _svg(canvas: Any) -> bytes:
 
 
 def requests(found: Document) -> bytes:
-    """The ratio of requests a second by words and kind of answer, with the goals."""
+    """Requests per second relative to a bare route, by words and format, with the goals."""
     import matplotlib as mpl  # noqa: PLC0415 - an extra
 
     with mpl.rc_context(_STYLE):

@@ -1,4 +1,4 @@
-"""The costs of neighbors, a start, a worker and the page, and the page on imports and the index."""
+"""The sections on neighbors, start, workers and the web interface, and measurements.md."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ Document = Mapping[str, Any]
 _IMPORTS = 10
 """The number of distributions shown, slowest first."""
 _MEMORY = ("pss_mb", "private_dirty_mb")
-_WHEN = ("under_load", "later")
+_WHEN = ("early", "later")
 _STAGES = {
     "command": "the command line",
     "models": "gunicorn and the models",
@@ -48,9 +48,9 @@ def start(found: Document) -> list[str]:
     small, large = "wiki-en", "synthetic"
     text = f"""\
 The table has the seconds from exec to the end of each stage of `polyseme serve`, with the bundled
-model and with a model of {found["words"]:,} words of {found["width"]} dimensions. The files are in
-the page cache, and all checksums and values are verified. All figures are medians of
-{found["rounds"]} starts of each model, in turn.
+model and with a model of {found["words"]:,} words of {found["width"]} dimensions. The last two rows
+read the model only. The files are in the page cache, and all checksums and values are verified,
+except in the last row. All figures are medians of {found["rounds"]} rounds.
 """
     stages = found["median_seconds_until"]
     rows = [
@@ -69,7 +69,8 @@ the page cache, and all checksums and values are verified. All figures are media
     head = ("until", "bundled model", f"{found['words']:,} words")
     return [
         *("## Start", *paragraph(text), "", *table(head, rows), ""),
-        *("Time to import each package, without the packages it imports (`-X importtime`):", ""),
+        f"Time to import the {_IMPORTS} slowest packages, without their imports (`-X importtime`):",
+        "",
         *(*table(("package", "ms", "modules", "why"), imported), ""),
     ]
 
@@ -78,8 +79,8 @@ def workers(found: Document) -> list[str]:
     """Memory of a worker."""
     text = f"""\
 The table has the memory of gunicorn's master and workers together in MB, with a model of
-{found["words"]:,} words of {found["width"]} dimensions, under load and {found["requests"]:,}
-requests later. PSS counts the mapped, shared vectors once.
+{found["words"]:,} words of {found["width"]} dimensions, after 400 requests per worker and
+{found["requests"]:,} requests later. PSS counts the mapped, shared vectors once.
 """
     rows = [[number, *_cells(at)] for number, at in found["workers"].items()]
     rows.append(["each additional", *_cells(found["each_further_worker_mb"])])
@@ -92,7 +93,7 @@ def _cells(at: Document) -> list[float]:
 
 
 def page(found: Document) -> list[str]:
-    """Drawing time of the page."""
+    """Drawing time of the web interface."""
     window = " × ".join(map(str, found["window"]))
     text = f"""\
 Each view of the web interface was opened {found["rounds"]} times in turn, with an empty cache, in a
@@ -132,7 +133,8 @@ def _import_costs() -> list[str]:
 The file is a synthetic GloVe file of {found["words"]:,} words of {found["width"]} dimensions,
 {found["file_mb"]:.0f} MB of text. gensim loads it into memory. The import also checks every row,
 computes weights, writes the model and reads it back. The figures are medians on
-{found["machine"]["cores"]} processors; memory is that of the largest process.
+{found["machine"]["cores"]} processors; memory is that of the largest process. These figures are of
+a version that did not fit subwords.
 
 | | seconds | relative to gensim | memory, MB |
 |---|---|---|---|"""

@@ -72,7 +72,7 @@ def _dependence(found: Mapping[str, Any]) -> list[str]:
         if name not in cost
     ]
     whole = ", ".join(f"{QUALITY[name]} {_figure(found['quality'][name])}" for name in shown)
-    head = ("head", "distance of rows", *(f"{QUALITY[name]} lost" for name in shown))
+    columns = ("head", "distance of rows", *(f"{QUALITY[name]} lost" for name in shown))
     return [
         *paragraph(
             f"""\
@@ -82,14 +82,14 @@ on positions only. The other columns are the loss of the model with Wq = 0. The 
 are: {whole}."""
         ),
         "",
-        *table(head, rows),
+        *table(columns, rows),
     ]
 
 
-def _estimates(head: str, found: Mapping[str, Estimates], titles: Mapping[str, str]) -> list[str]:
+def _estimates(first: str, found: Mapping[str, Estimates], titles: Mapping[str, str]) -> list[str]:
     shown = [name for name in titles if all(name in one for one in found.values())]
     rows = [[name, *(_figure(one[key]) for key in shown)] for name, one in found.items()]
-    return table([head, *(titles[key] for key in shown)], rows)
+    return table([first, *(titles[key] for key in shown)], rows)
 
 
 def _figure(one: Mapping[str, float]) -> str:

@@ -35,11 +35,12 @@ def settings() -> str:
     lines = [
         "# Settings",
         "",
-        "Each setting is an environment variable and a flag of `polyseme serve`. The flag",
-        "overrides the variable. Settings that may contain a secret have no flag, because all",
+        "Each setting is an environment variable and, unless it may contain a secret, a flag of",
+        "`polyseme serve`. The flag overrides the variable. Secrets have no flag, because all",
         "users of the machine can read command lines. A variable `POLYSEME_…` that is not a",
-        "setting is reported by a warning with the most similar name: in the log of a service, on",
-        "standard error by the other commands, and as a Python warning by `polyseme.load`.",
+        "setting is reported by a warning, with the most similar name if there is one: in the log",
+        "of a service, on standard error by the other commands, and as a Python warning by",
+        "`polyseme.load`.",
         "`make docs` writes this page from `service/polyseme/settings.py`.",
         "",
         "| variable | flag | default | bounds | meaning |",
@@ -80,11 +81,12 @@ def error_page() -> str:
         "Every error is `application/problem+json` (RFC 9457) with `type`, `title`, `status`,",
         "`detail`, `code`, `hint` and `request_id`. A 422 also has `errors`, each with a JSON",
         "`pointer` and a `message`; a 413 also has `limit`, `size` and `setting`, and `errors` if",
-        "one sentence is too long. The `detail` of a 400 has the line and column at which the body",
-        "is not JSON, that of an unknown model the names of the models. Messages do not contain",
-        'text of the request, except the `words` of `oov: "error"`. The errors of the',
-        "[OpenAI](openai.md) and [Open Inference Protocol](inference.md) routes also have the",
-        "`error` of that API. In Python, `str(error)` has the detail, the errors and the hint.",
+        "one sentence is too long. The `detail` of `not_json` says where the body is not JSON. The",
+        "`detail` of `unknown_model` lists the models. Errors do not contain text of the request,",
+        'except the `words` of `oov: "error"`, the name of an unknown field in a `pointer`, and a',
+        "valid `X-Request-ID` as `request_id`. The errors of the [OpenAI](openai.md) and",
+        "[Open Inference Protocol](inference.md) routes also have the `error` of that API. In",
+        "Python, `str(error)` has the detail, the errors and the hint.",
         "`make docs` writes this page from `service/polyseme/errors.py`.",
         "",
         "| status | code | title | what to do |",
@@ -113,7 +115,7 @@ def with_output(name: str, **outputs: str) -> str:
 
 
 def evaluation() -> str:
-    """The page on evaluation, with the output of the command for the bundled model."""
+    """The page on evaluation, with the output of `polyseme evaluate coarsewsd --compare`."""
     found, compared = result("coarsewsd"), result("coarsewsd-minilm")
     systems = {name: found["systems"][name] for name in (MOST_FREQUENT, *DEFAULT)}
     results = Results(
@@ -137,7 +139,7 @@ def evaluation() -> str:
 
 
 def senses() -> str:
-    """The page on senses, with the outputs of the command."""
+    """The page on senses, with the outputs of `polyseme senses`."""
     printed = result("examples")["senses"]
     others = "\n".join((printed["bat"], printed["park"]))
     brief = re.sub(r"^   (?:neighbors|example) .*\n", "", others, flags=re.MULTILINE)

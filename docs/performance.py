@@ -1,4 +1,4 @@
-"""The page on speed and memory: every figure in it comes from a file that a script measured."""
+"""The page on speed and memory, from `benchmarks/results/`, with goals and notes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -64,9 +64,9 @@ faster; the engine uses NumPy for readability.""",
     "streams": """\
 JSON and npz are completed before they are sent: their memory grows with the batch, up to
 `max_answer_bytes` (256 MiB by default; 4 GiB here). NDJSON is streamed, and its memory does not
-grow.""",
+grow with the number of sentences in the same way.""",
 }
-"""Notes below the figures of a section."""
+"""Notes below the figures of a section; the figures in them are written by hand."""
 
 PICTURES: dict[str, tuple[str, Callable[[Any], bytes]]] = {
     "requests-per-second.svg": ("requests_per_second", charts.requests),
@@ -82,7 +82,7 @@ class Goal(NamedTuple):
     figure: float
     bound: float
     at_most: bool = False
-    """the bound is an upper one"""
+    """whether the bound is an upper bound"""
 
     @property
     def met(self) -> bool:
@@ -119,7 +119,7 @@ def images() -> dict[str, bytes]:
 
 
 def made(name: str, document: Document) -> str:
-    """The command that made the results, and its machine and versions."""
+    """The command that made the results, the date, the machine and the versions."""
     machine, versions = document["machine"], document["versions"]
     hardware = f"{machine['processor']}, {machine['cores']} processors, {machine['memory_gb']} GB"
     programs = ", ".join(f"{program} {number}" for program, number in versions.items())

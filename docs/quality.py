@@ -1,4 +1,4 @@
-"""The page on quality: every figure comes from a file that a script measured."""
+"""The page on quality, from `models/results/`, `benchmarks/results/` and the model's manifest."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,16 +18,16 @@ from docs.trainings import histories, not_helpful, training_runs
 from models import pictures
 
 WORDS = 4
-"""Neighbors of a word on the page."""
+"""The maximum number of neighbors of a word on the page."""
 DEFAULT_POOLING = "static, sif"
-"""What `/v1/embeddings` gives where nothing else is asked for."""
+"""The vectors and weights of `/v1/embeddings` by default."""
 IMPORTED_HEAD = ("vector of an occurrence", "accuracy", "macro-F1", "WiC train", "WiC dev")
 
 HEAD = """\
 # How well contextual vectors separate senses
 
 `make docs` writes this page from the files in `models/results/` and `benchmarks/results/`, which
-`make results` and the scripts in `benchmarks/` write. All figures are in %. Nothing was trained on
+`make results` and the scripts in `benchmarks/` write. All scores are × 100. Nothing was trained on
 CoarseWSD-20, on WiC or on similarity judgments, and the words of CoarseWSD-20 were never targets of
 training. [Evaluation](evaluation.md) explains the measures, [training](training.md) the
 training."""
@@ -41,7 +41,7 @@ LIMITS = """\
   which was also measured on CoarseWSD-20 and WiC ([decision 3](decisions/0003-closed-form.md)).
 - The nearest centroid needs labeled sentences of each sense. [Clustering](senses.md) needs no
   labels and is less accurate.
-- A transformer trained on far more text is better, as the rows of BERT show.
+- BERT, trained on far more text, is better, as its rows show; all-MiniLM-L6-v2 is not.
 - The dictionary senses of SemCor and MASC are finer than those that readers distinguish, so the
   scores of every system are low. Compare their differences.
 - Attention shows what a vector is computed from, not why a person would choose a sense. It does
@@ -217,8 +217,8 @@ def context_words() -> list[str]:
     head = ("sentence", "word", "attends to", "nearest to static", "nearest to contextual")
     return [
         "## Neighbors of static and contextual vectors",
-        "The nearest words to the static vector of a word, without the word itself, and to its",
-        "contextual vector, without the words of the sentence.",
+        "The nearest words to the static vector of a word, without the word itself, and to",
+        "unit(contextual) + 0.4·unit(static), without the words of the sentence.",
         "",
         *table(head, rows),
     ]
@@ -323,7 +323,8 @@ def senses_found(found: dict[str, Any] | None) -> list[str]:
         *paragraph(
             """\
 What `/v1/senses` finds (`polyseme evaluate senses`), with 95 % intervals over words or pairs of
-words. [Evaluation](evaluation.md) explains the measures; a dash is a rule that only ranks."""
+words. [Evaluation](evaluation.md) explains the measures; a dash marks a rule that ranks words, but
+does not decide."""
         ),
     ]
     for name, (text, head, columns) in _SENSES.items():
@@ -357,10 +358,10 @@ set.""",
     ),
     "pseudowords": (
         """\
-One sense or two: {pairs} *pseudo-words*, two words that are hidden in the same way, against the
-words by themselves. The area under the ROC curve where both have equally many occurrences, and
-where the pseudo-word has twice as many; how often the default decides rightly; the adjusted Rand
-index of the two words if two senses are requested.""",
+One sense or two: {pairs} *pseudo-words*. A pseudo-word hides two words in the same way; the rules
+decide between it and a single word. The table has the area under the ROC curve, where both have
+equally many occurrences and where the pseudo-word has twice as many; how often the default is
+right; and the adjusted Rand index of the two words if two senses are requested.""",
         ("rule", "AUC", "twice as many", "one: right", "two: right", "of twice as many", "ARI"),
         ("auc", "auc_twice", "one_right", "two_right", "two_right_twice", "split_ari"),
     ),
@@ -389,8 +390,8 @@ The tables compare the vectors of `/v1/embeddings` by pooling and by number of `
   whole sentence instead of the word."""
     learned = """\
 The weights have the largest effect. `sif`, the default, reduces the weights of frequent words most.
-A mean covers the whole sentence, so context adds nothing to it: static vectors with the same
-weights find more halves. Context improves the vector of a single word, as above."""
+With `sif` and `informativeness`, static vectors find more halves than contextual ones; with equal
+weights, fewer. Context improves the vector of a single word, as above."""
     return [
         "## Vectors of sentences",
         *measured.splitlines(),
@@ -418,11 +419,11 @@ def imported() -> list[str]:
         "## Imported vectors",
         *paragraph(
             """\
-These files have thousands of rows of published vectors, imported by `polyseme models import` with
-the closed form (`benchmarks/imported.py`). The scores are measured as above, on the words of
-CoarseWSD-20 and the pairs of WiC that are in the vocabulary. No constant was chosen by these
-scores. With so few words and pairs, differences of one point of accuracy, or of two points on WiC,
-are not significant."""
+These files have thousands of rows of published vectors, imported by `polyseme models import
+--no-subwords` with the closed form (`benchmarks/imported.py`). The scores are measured as above, on
+the words of CoarseWSD-20 and the pairs of WiC that are in the vocabulary. No constant was chosen by
+these scores. With so few words and pairs, differences of one point of accuracy, or of two points on
+WiC, are not significant."""
         ),
     ]
     for name, file in benchmark("imported")["files"].items():
@@ -446,10 +447,11 @@ def imported_probes() -> list[str]:
             """\
 The next table has the same token classifiers with a hidden layer as above, on vectors of these
 files, imported without subwords and with them (`benchmarks/imported_probes.py`). *Composed* is the
-percentage of the tokens of the dev set that get a vector from subwords, *none* of those without a
-vector. Subwords raise the accuracy of tags by 3 to 15 points. The closed form attends to words of
-the same topic, not to adjacent words, so its context adds nothing to a tagger; the static vectors
-of the adjacent words do. Two heads of the bundled model attend to adjacent words."""
+percentage of the tokens of the dev set that get a vector from subwords. *None* is the percentage
+without a vector. With static vectors, subwords raise the accuracy of tags by 3 to 15 points. The
+closed form attends to words of the same topic, not to adjacent words, so its context adds nothing
+to a tagger; the static vectors of the adjacent words do. Two heads of the bundled model attend to
+adjacent words."""
         ),
         "",
     ]

@@ -1,4 +1,4 @@
-"""The page on faults, load and memory, from `benchmarks/results/reliability.json`."""
+"""The page on faults, memory and hostile requests, from `benchmarks/results/reliability.json`."""
 
 import io
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ HEAD = """\
 
 `make reliability` measures this and writes `benchmarks/results/reliability.json`; `make docs`
 writes this page from that file. The measurement runs gunicorn with two workers and the bundled
-model; clients and service share the processors. `make test-all` runs the same tests fewer times.
-It also tests model folders that are damaged while they are served, full and read-only disks, logs
-that cannot be written, signals at every stage of a worker, and valid and invalid requests generated
-from the OpenAPI document (`tests/server`)."""
+model; clients and service share the processors. `make test-all` runs the fault and hostile tests
+fewer times. It also tests model folders that are damaged while they are served, full and read-only
+disks, logs that cannot be written, signals at every stage of a worker, and valid and invalid
+requests generated from the OpenAPI document (`tests/server`)."""
 
 
 def reliability() -> str:
@@ -40,7 +40,7 @@ def _faults(found: Document) -> list[str]:
     text = """\
 Clients on keep-alive and on new connections send requests without pause while a fault happens. Each
 response is compared, bit for bit, with the expected response. A request is lost if its connection
-ends before the response. The goal is to lose only requests that a killed process was computing.
+ends before the response. The goal is to lose only requests on connections of a killed worker.
 """
     rows = [
         [one["name"], f"{one['tried']:,}", _count(one), _lost(one)]
@@ -63,12 +63,12 @@ def _memory(soak: Document) -> list[str]:
     minutes = soak["seconds"] / 60
     text = f"""\
 Clients send mixed requests (JSON, base64, npz, NDJSON, comparisons, traces, neighbors, embeddings,
-models, errors) for {minutes:.3g} minutes. They send {soak["rate"]:,} requests per second,
-{soak["share"]:.0%} of the {soak["capacity"]:,} that they reach without pauses. All
-{soak["answered"]:,} responses were compared, and {soak["lost"]} requests were lost. From the first
-minute to the last, the memory of the master and its workers grows by {soak["growth_percent"]} %;
-the goal is at most 2 %. This is the PSS without mapped files, whose share depends on other
-processes.
+models, errors) for {minutes:.3g} minutes. They aim at {soak["share"]:.0%} of the
+{soak["capacity"]:,} requests per second that they reach without pauses, and reach {soak["rate"]:,}.
+All {soak["answered"]:,} responses were compared, and {soak["lost"]} requests were lost. Between
+seconds 60 to 90 and the last 30 seconds, the memory of the master and its workers grows by
+{soak["growth_percent"]} %; the goal is at most 2 %. This is the PSS without mapped files, whose
+share depends on other processes.
 """
     picture = f"![memory under load](images/{PICTURE})"
     return ["## Memory", "", *paragraph(text), "", picture]
@@ -79,10 +79,10 @@ def _hostile(hostile: Document) -> list[str]:
 A seeded generator (`tests/server/hostile.py`) sends {hostile["sent"]:,} requests of
 {hostile["kinds"]} kinds: malformed requests, false lengths, smuggled requests, compression bombs,
 path traversal, other protocols, flipped bits. Each request gets a documented response, or its
-connection is closed. No response repeats text of a request, ordinary requests in between get
-correct responses, and no worker exits. In the second half, the memory of a worker grows by at most
-{hostile["grown_mb"]} MB; at the end, a worker has at most {hostile["largest_mb"]:,} MB of private
-memory.
+connection is closed. No error repeats text of a request, except unknown words, the names of unknown
+fields and valid request IDs; ordinary requests in between get correct responses, and no worker
+exits. In the second half, the memory of a worker grows by at most {hostile["grown_mb"]} MB; at the
+end, a worker has at most {hostile["largest_mb"]:,} MB of private memory.
 """
     statuses = hostile["statuses"]
     rows = [[name, f"{count:,}"] for name, count in sorted(statuses.items()) if name != "ended"]

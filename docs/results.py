@@ -19,7 +19,7 @@ def result(name: str) -> Any:
 
 
 def result_if_any(name: str) -> Any:
-    """The same; None without a file of results."""
+    """The same as `result`; None if there is no such file."""
     return result(name) if (RESULTS / f"{name}.json").exists() else None
 
 
@@ -34,7 +34,7 @@ def manifest() -> Any:
 
 
 def trainings() -> list[dict[str, Any]]:
-    """The records of training runs, by file name."""
+    """The records of training runs, in the order of their file names."""
     return [orjson.loads(file.read_bytes()) for file in sorted(RESULTS.glob("training-*.json"))]
 
 

@@ -12,7 +12,7 @@ NAME = "bulk"
 ROWS = 1_000_000_000
 """Sentences of the example."""
 CORES, MACHINES = 16, 100
-"""The number of cores of a rented machine, and of such machines."""
+"""The number of cores of a rented machine, and the number of such machines."""
 PRICE = 0.04
 """Dollars per core-hour: about the on-demand price of clouds."""
 LINK = 10 / 8
@@ -170,23 +170,24 @@ def _bounds(found: Document) -> Iterator[str]:
     )
     yield (
         f"**Network.** A machine of {CORES} cores writes {_size(machine)} of contextual vectors per"
-        f" second, {machine / 1e9 / LINK:.0%} of a link of 10 Gbit/s. {MACHINES} machines write"
-        f" {_size(machine * MACHINES)} per second, which few shared file systems sustain. Of"
-        " sentence vectors, they write"
-        f" {_size(_of_a_core(vectors, found) * CORES * MACHINES * _bytes(vectors))} per second."
+        f" second, {machine / 1e9 / LINK:.0%} of a link of 10 Gbit/s. {MACHINES} machines"
+        f" write {_size(machine * MACHINES)} per second, which few shared file systems sustain."
+        f" They write {_size(_of_a_core(vectors, found) * CORES * MACHINES * _bytes(vectors))} of"
+        " sentence vectors per second."
     )
     words, width = LARGE
     yield (
-        "**Memory.** The vectors are memory-mapped, so all workers of a machine share one copy. The"
-        f" bundled model has {_size(_table_bytes())}. GloVe 840B, {words:,} words of {width}"
-        f" dimensions, has {_size(words * width * FLOAT16)} in float16 or"
+        "**Memory.** The vectors are memory-mapped, so all workers of a machine share one copy."
+        f" Those of the bundled model have {_size(_table_bytes())}, those of GloVe 840B, {words:,}"
+        f" words of {width} dimensions, {_size(words * width * FLOAT16)} in float16 or"
         f" {_size(words * width * FLOAT32)} in float32. {found['workers']} workers and their parent"
         f" used at most {max(one['peak_pss_mb'] for one in found['cases'].values()):,} MB,"
         " including shards in progress. Memory does not grow with the input."
     )
     yield (
-        "**Scheduler.** A shard of 16,384 sentences is one task of a few seconds, so a billion"
-        f" sentences are {ROWS // 16_384:,} tasks. {MACHINES} machines finish"
+        "**Scheduler.** A shard is one task of a few seconds. It has 16,384 sentences for sentence"
+        " vectors and 4,096 for contextual vectors, so a billion sentence vectors are"
+        f" {ROWS // 16_384:,} tasks. {MACHINES} machines finish"
         f" {_of_a_core(vectors, found) * CORES * MACHINES / 16_384:,.0f} tasks per second, about"
         " the limit of one Dask scheduler. For more machines, split the input and run several"
         " schedulers."

@@ -31,11 +31,13 @@ LONG = " ".join(["The bank of the river was steep, and the bank in the town was 
 
 
 class View(NamedTuple):
-    """A view to open; with a height, README or docs show it from the element `top` on."""
+    """A view to open. README or docs show it if `height` is not 0."""
 
     fragment: str
     top: str = ""
+    """CSS selector of an element in the card with which the image starts"""
     height: int = 0
+    """of the image, in pixels"""
 
 
 def _address(name: str, **state: str) -> str:
@@ -56,6 +58,7 @@ VIEWS = {
     "error": View(_address("neighbors", word="qqzzxx")),
 }
 SHOWN = 1100
+"""The width of the images for README and docs, in pixels."""
 WIDTHS = (360, 1280, 1600)
 THEMES = ("light", "dark")
 
@@ -90,7 +93,7 @@ def opened(browser: Browser, fragment: str, width: int, height: int, theme: str)
 
 
 def save_image(browser: Browser, name: str, view: View) -> None:
-    """Save the images that README and docs show."""
+    """Save the images of a view for README or docs, one for each theme."""
     for theme in THEMES:
         with opened(browser, view.fragment, SHOWN, view.height, theme) as page:
             # Scroll to the card around the element, with a margin.

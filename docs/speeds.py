@@ -39,15 +39,15 @@ RATIOS = {
 
 
 def requests(found: Document) -> list[str]:
-    """Requests a second beside a bare route."""
+    """Requests per second compared with a bare route."""
     text = f"""\
 The service encodes one sentence per request to `/v1/encode`, with static vectors, contextual
-vectors and attention. The bare route is a Flask route that reads the same body and returns as many
-prepared bytes. Both run under gunicorn in the configuration of the service, with {found["workers"]}
-workers and {found["connections"]} keep-alive connections, for {found["rounds"]} rounds of
-{found["seconds"]} s; wrk runs on the same processors. A run was repeated if a worker had less than
-half of its share of the connections. Each cell has requests per second, and the median and the 99th
-percentile of the response time in milliseconds.
+vectors and attention. The bare route is a Flask route that reads the same body and returns a
+prepared response of median size. Both run under gunicorn in the configuration of the service, with
+{found["workers"]} workers and {found["connections"]} keep-alive connections, for {found["rounds"]}
+rounds of {found["seconds"]} s; wrk runs on the same processors. A run was repeated if a worker had
+less than half of its share of the connections. Each cell has requests per second, and the median
+and the 99th percentile of the response time in milliseconds.
 """
     head = ("words", "format", "KB", "service", "bare route", "ratio")
     rows = [
@@ -113,14 +113,14 @@ def workers(found: Document) -> list[str]:
     """Requests a second of each kind of worker."""
     rounds = found["rounds"]
     text = f"""\
-The table compares the worker classes of gunicorn with sentences of 20 words in base64,
-{found["workers"]} workers and {rounds} round{"s" if rounds > 1 else ""} of {found["seconds"]} s.
-The clients use keep-alive connections (*kept*) or a new connection for each request (*new*). In one
-case, 10 of 64 clients are slow: they take two seconds to send a request. Each cell has requests per
-second, and the median and the 99th percentile of the response time in milliseconds. *Slow clients
-served* is the number of responses to slow clients. A keep-alive connection stays with the worker
-that accepted it. *Largest share* is the largest fraction of 64 connections at one worker; 0.5 is
-even.
+The table compares worker classes of gunicorn and that of the service, with sentences of 20 words in
+base64, {found["workers"]} workers and {rounds} round{"s" if rounds > 1 else ""} of
+{found["seconds"]} s. The clients use keep-alive connections (*kept*) or a new connection for each
+request (*new*). In one case, of at least 4 s, 10 of 64 clients are slow: they take two seconds to
+send a request. Each cell has requests per second, and the median and the 99th percentile of the
+response time in milliseconds. *Slow clients served* is the number of responses to slow clients. A
+keep-alive connection stays with the worker that accepted it. *Largest share* is the largest
+fraction of 64 connections at one worker; 0.5 is even.
 """
     cases = list(next(iter(found["kinds"].values())))
     slow = next(case for case in cases if "slow" in case)
@@ -213,7 +213,7 @@ times as much.
 
 
 def _digits(figure: float) -> str:
-    """Three digits, or all digits of a large number."""
+    """Three significant digits, or an integer from 100 on."""
     return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"  # noqa: PLR2004 - three digits
 
 

@@ -39,8 +39,8 @@ tags. Compare only rows with the same scores before training. The configurations
 `models/results/training-*.json`.
 """
     constant = _constant(records, shown)
-    told = f" In all runs: {constant}." if constant else ""
-    lines = ["## Training runs", *paragraph(text.strip() + told), "", *table(head, rows)]
+    common = f" In all runs: {constant}." if constant else ""
+    lines = ["## Training runs", *paragraph(text.strip() + common), "", *table(head, rows)]
     if pictured:
         lines += ["", "![learning curves of the runs](images/learning-curves.svg)"]
     return lines
@@ -65,7 +65,7 @@ def _constant(records: Sequence[Mapping[str, Any]], shown: Sequence[str]) -> str
 def _row(one: Mapping[str, Any], shown: Sequence[str], *, measured: bool) -> list[Any]:
     settings = [one["settings"].get(key, "–") for key in shown]
     cells = [one["name"], *settings]
-    cells += [f"{_told(one['before'][key])} → {_told(one['after'][key])}" for key in _SCORES]
+    cells += [f"{_score(one['before'][key])} → {_score(one['after'][key])}" for key in _SCORES]
     if measured:
         cells.append(one.get("coarsewsd", {}).get("macro_f1", ""))
         cells.append(one.get("wic", {}).get("dev_accuracy", ""))
@@ -75,7 +75,7 @@ def _row(one: Mapping[str, Any], shown: Sequence[str], *, measured: bool) -> lis
 _SCORES = ("auc", "macro_f1")
 
 
-def _told(score: float | None) -> str:
+def _score(score: float | None) -> str:
     return "–" if score is None else str(score)
 
 

@@ -2,13 +2,13 @@
 
     python models/ablation.py --senses FOLDER [--model NAME] [--output FILE.json]
 
-FOLDER contains `google_wsd.tar.xz`: SemCor and MASC with dictionary senses. The measures are, for
-nouns that have two senses with eight occurrences each, the mean macro-F1 of the nearest sense
-centroid in five folds; and for all lemmas, the probability that two occurrences with the same sense
-are nearer than two with different senses (ROC AUC). The words of CoarseWSD-20 are excluded. A
-sample of the lemmas is measured, which takes minutes. Each value, and each difference of a variant
-from the model on the same occurrences, has a standard error over lemmas. For a model trained on
-sense tags, only held-out lemmas are measured.
+FOLDER contains `google_wsd.tar.xz`: SemCor and MASC with dictionary senses. A sample of the lemmas
+with two or more senses of eight or more occurrences is measured, which takes minutes. The measures
+are, for nouns, the mean macro-F1 of the nearest sense centroid in five folds; and for all lemmas,
+the probability that two occurrences with the same sense are nearer than two with different senses
+(ROC AUC). The words of CoarseWSD-20 are excluded. Each value, and each difference of a variant from
+the model on the same occurrences, has a standard error over lemmas. For a model trained on sense
+tags, only held-out lemmas are measured.
 """
 
 import tarfile
@@ -51,7 +51,7 @@ LEFT_OUT = frozenset(
 MAX_WORDS = 200
 """Maximum number of words in a sentence; longer ones are skipped."""
 OCCURRENCES, OF_LEMMA = 9000, 48
-"""Approximate numbers of occurrences to measure, in total and of each lemma."""
+"""The approximate total of occurrences, and the maximum per lemma unless there are few lemmas."""
 PACKAGES = ("numpy", "scikit-learn", "scipy")
 
 
@@ -74,7 +74,7 @@ def sentences(archive: Path) -> Iterator[list[ET.Element]]:
 
 
 def read(archive: Path) -> tuple[list[list[str]], list[Tagged]]:
-    """Return the words of each sentence, and all tagged words."""
+    """Return the words of each sentence, and the tagged words that can be measured."""
     texts, tagged = [], []
     for words in sentences(archive):
         for place, word in enumerate(words):
@@ -96,7 +96,7 @@ def known(texts: list[list[str]], tagged: list[Tagged], model: Model) -> list[Ta
 
 
 def held_out(tagged: list[Tagged], training: Mapping[str, Any]) -> list[Tagged]:
-    """Return the tagged words of held-out lemmas, or all if the model was trained without tags."""
+    """Return the tagged words of held-out lemmas, or all if no lemma was held out of training."""
     recipe, data = training.get("recipe", {}), training.get("data", {})
     part, split = recipe.get("held_out", 0), recipe.get("split", 0)
     if not data.get("tags") or not part:
@@ -213,7 +213,12 @@ def fingerprints(model: Model) -> dict[str, str]:
 @click.option("--senses", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--model", "name", default="wiki-en", show_default=True)
 @click.option("--models-dir", type=click.Path(path_type=Path))
-@click.option("--occurrences", default=OCCURRENCES, show_default=True, help="Maximum number.")
+@click.option(
+    "--occurrences",
+    default=OCCURRENCES,
+    show_default=True,
+    help="Approximate number of occurrences to measure.",
+)
 @click.option("--output", type=click.Path(path_type=Path))
 def main(
     senses: Path, name: str, models_dir: Path | None, occurrences: int, output: Path | None

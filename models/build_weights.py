@@ -3,13 +3,13 @@
     python models/build_weights.py --vectors FOLDER --tags ARCHIVE --data FOLDER [--corpus FILE]…
         [--models-dir FOLDER] [--only NAME]… [--setting SETTING]…
 
-The script imports each file of `FILES` with the closed form, runs `polyseme train` for each of
-`SETTINGS`, and writes the tensors of the setting that is best on held-out lemmas, without the word
-bias, as `models/weights/NAME.safetensors`. It then imports them with `--weights`, compares them
-with the closed form on CoarseWSD-20 and WiC in --data, and writes the results to
-`models/results/weights.json` and the table of `models/weights/README.md`. Weights that are worse on
-both sets, or not better on held-out lemmas, are not shipped; apart from that, the results select
-nothing. Models that exist in --models-dir are not trained again.
+The script imports each file of `FILES` with the closed form and without subwords, and runs
+`polyseme train` for each of `SETTINGS`. It imports the file again with the weights of the setting
+that is best on held-out lemmas, without their word bias, and compares them with the closed form on
+CoarseWSD-20 and WiC in --data. It writes the weights to `models/weights/NAME.safetensors`, the
+results to `models/results/weights.json`, and the table of `models/weights/README.md`. Weights that
+are worse on both sets, or not better on held-out lemmas, are not shipped; apart from that, the
+results select nothing. Models that exist in --models-dir are not trained again.
 """
 
 import json
@@ -47,7 +47,7 @@ FILES = {
     "glove-twitter-25": "glove.twitter.27B.25d.12k.txt.gz",
     "word2vec-google-news-300": "GoogleNews.8k.300d.bin.gz",
 }
-"""Names of vectors in gensim-data, and files with their first rows."""
+"""Names of vectors in gensim-data, and files with some of their rows."""
 STEPS = 400
 SETTINGS: dict[str, tuple[str, ...]] = {
     "one-head": ("--init", "model"),
@@ -55,7 +55,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "two-heads": ("--init", "closed-form", "--heads", "2"),
 }
 PLAIN = "one-head"
-"""The setting that starts from the imported closed form. The initial scores are the baseline."""
+"""The setting that is always tried. Its scores before training (closed form) are the baseline."""
 LICENCE = "CC BY 4.0, the Polyseme authors; learned with Google's sense annotations (CC BY 4.0)"
 BEGIN, END = "<!-- table of ../results/weights.json -->", "<!-- end of the table -->"
 Train = Callable[[str, str], Path]
@@ -63,9 +63,9 @@ Document = dict[str, Any]
 
 
 def imported(file: Path, folder: Path, weights: Path | None = None) -> Path:
-    """Import a file like `polyseme models import`, unless the folder exists; return the folder."""
+    """Import a file without subwords, unless the folder exists; return the folder."""
     if not folder.exists():
-        import_vectors(file, folder, ImportOptions(weights=weights), Progress())
+        import_vectors(file, folder, ImportOptions(weights=weights, subwords=False), Progress())
     return folder
 
 
@@ -115,7 +115,7 @@ def sorted_header(content: bytes) -> bytes:
 
 
 def measured(model: Model, coarse: Files, in_context: Files) -> Document:
-    """Return a model's measures on the words and pairs in its vocabulary."""
+    """Return a model's measures on the words and pairs in the vocabulary."""
     source = LocalSource(model)
     words, pairs = known_words(coarse, source.knows), known_pairs(in_context, source.knows)
     (one,) = systems(model, ("model",)).values()
@@ -128,7 +128,7 @@ def measured(model: Model, coarse: Files, in_context: Files) -> Document:
 
 
 def verdict(found: Document) -> Document:
-    """Return where trained weights are better than the closed form, and whether to ship them."""
+    """Compare trained weights with the closed form, and decide whether to ship them."""
     closed, trained = found["closed form"], found["trained"]
     coarse = trained["coarsewsd"]["macro_f1"] >= closed["coarsewsd"]["macro_f1"]
     pairs = trained["wic"]["dev_accuracy"] >= closed["wic"]["dev_accuracy"]
@@ -144,7 +144,7 @@ def verdict(found: Document) -> Document:
 def learned(
     file: Path, model: Path, settings: tuple[str, ...], train: Train
 ) -> tuple[bytes, Document]:
-    """Train the settings for one file; return the best weights and a report."""
+    """Train with each setting for one file; return the best weights and a report."""
     imported(file, model)
     names = dict.fromkeys((PLAIN, *settings))
     tried = {name: read_model(train(model.name, name)) for name in names}
@@ -200,7 +200,7 @@ def _pair(found: Mapping[str, float], first: str, second: str) -> str:
 
 
 def ship(name: str, weights: bytes, found: Document) -> None:
-    """Write a file of weights and its results; remove the file if it is not shipped."""
+    """Write or remove a file of weights, and update the results and the table in the README."""
     path = WEIGHTS / f"{name}.safetensors"
     if found["shipped"]:
         path.write_bytes(weights)

@@ -1,6 +1,6 @@
 """Train the bundled model `wiki-en`: cased Word2Vec vectors with trained attention weights.
 
-    make model          (or: python models/build_wiki_en.py --corpus FOLDER --work build/wiki-en)
+    make model      (or: python models/build_wiki_en.py --corpus FOLDER --tags ARCHIVE)
 
 1. `wiki_text.py` reads every `*.txt.zst` of the corpus folder, a paragraph per line, counts words,
    and selects the vocabulary;

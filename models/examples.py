@@ -109,7 +109,7 @@ def main(name: str, models_dir: Path | None, corpus: Path, output: Path) -> None
         "words": neighbors(model),
         "senses": senses(name, models_dir, corpus),
     }
-    # Not indented: one number per line would give ten thousand lines.
+    # Not indented: one number per line would give thousands of lines.
     output.write_bytes(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
     click.echo(f"{len(SENTENCES)} sentences, {len(WORDS)} occurrences")
 

@@ -36,11 +36,11 @@ from polyseme.tokenizer import words as word_spans
 
 WORDS, SENTENCES = 4000, 60
 RANKS = (800, 11_600)
-"""Ranks of the words by frequency, as of those in the file of pseudo-words."""
+"""Frequency ranks of the words, as in the file of pseudo-words."""
 SHRINKAGE, WIDTH = 1.0, 200
 """The part of the mean variance that is added to the covariance within words; dimensions kept."""
 CLEAR = 0.93
-"""The share of single words whose silhouette is below that which decides for several senses."""
+"""The share of single words whose silhouette is below the threshold for several senses."""
 LONGEST = 100
 _SENTENCE_END = re.compile(r'(?<=[.!?]) +(?=[A-Z"])')
 
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def choose_words(model: Model, held_out: Sequence[PseudoWord]) -> set[str]:
-    """Choose words of lower-case letters, in an order given by their checksum."""
+    """Choose at most WORDS words of letters a to z, those with the smallest checksums."""
     lacking = {word.casefold() for one in held_out for word in one.words}
     lacking |= {form for word in TWENTY for form in (word, f"{word}s")}
     words = (model.vocabulary.word(row) for row in range(*RANKS))
@@ -84,7 +84,7 @@ def choose_words(model: Model, held_out: Sequence[PseudoWord]) -> set[str]:
 
 
 def collect(corpus: Path, chosen: set[str]) -> dict[str, list[TokenizedOccurrence]]:
-    """Take the first sentences of the shuffled paragraphs with each word, one of a paragraph."""
+    """Return the first SENTENCES sentences with each word, one per paragraph; omit rarer words."""
     found: dict[str, list[TokenizedOccurrence]] = {word: [] for word in chosen}
     lacking = set(chosen)
     with corpus.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as raw:
@@ -131,7 +131,7 @@ def fit_projection(words: Sequence[Floats]) -> ContextProjection:
 
 
 def like_pairs(ranks: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Pair words with the same three last letters and frequencies within a factor of 2."""
+    """Pair words with equal last 3, different first 4 letters, and ranks within a factor of 2."""
     left = sorted(ranks, key=lambda word: crc32(word.encode()))
     found = []
     while left:
@@ -152,7 +152,7 @@ def like_pairs(ranks: Mapping[str, int]) -> list[tuple[str, str]]:
 def pair_examples(
     points: Mapping[str, Floats], ranks: Mapping[str, int]
 ) -> list[tuple[Floats, bool]]:
-    """Return the occurrences of each word of pairs, and half of those of both."""
+    """Return the occurrences of each word (False), and half of those of both in a pair (True)."""
     examples = []
     for pair in like_pairs({word: ranks[word] for word in points}):
         words = [unit(points[word]) for word in pair]

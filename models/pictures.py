@@ -1,6 +1,6 @@
-"""Plot results: heatmaps of attention, learning curves, and bars with controls.
+"""Plot results: heatmaps of attention, learning curves, and bar charts of evaluations.
 
-Each function plots a JSON document. Equal documents give equal bytes.
+The functions plot data from JSON documents. Equal data give equal bytes.
 """
 
 import io
@@ -75,7 +75,7 @@ def _panel(
     most: float,
     title: str,
 ) -> None:
-    """Draw the heatmap of a head; the opacity of a cell is the attention weight."""
+    """Draw the heatmap of a head; the opacity of a cell is its weight divided by `most`."""
     left, top = corner
     side = CELL * len(tokens)
     if title:

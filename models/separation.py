@@ -43,7 +43,7 @@ class Separation:
 
 
 def by_lemma(tagged: Sequence[Tagged]) -> Lemmas:
-    """Return the occurrences of each lemma and their senses, without rare senses."""
+    """Return the occurrences in frequent senses of each lemma with two or more such senses."""
     found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for number, (_, _, lemma, sense) in enumerate(tagged):
         found[lemma][sense].append(number)
@@ -99,9 +99,12 @@ def separation(vectors: Floats, lemmas: Lemmas, pairs: Pairs) -> Separation:
 def auc_influence(cosines: Floats, same: Flags, lemma: Integers, lemmas: int) -> Floats:
     """Return each lemma's contribution to the AUC's error; the squares sum to its variance. -> [l]
 
-    A contribution is a sum of structural components (Obuchowski 1997). That of a pair with the same
-    sense is the share of pairs with different senses that have a lower cosine, minus the AUC; that
-    of a pair with different senses the share of the others with a higher cosine, minus the AUC.
+    With l lemmas, a contribution is √(l / (l − 1)) times the sum of the structural components
+    (Obuchowski 1997) of the lemma's pairs. The component of a pair with the same sense is the share
+    of pairs with different senses that have a lower cosine, minus the AUC, divided by the number of
+    pairs with the same sense. For a pair with different senses, it is the share of pairs with the
+    same sense that have a higher cosine, minus the AUC, divided by the number of pairs with
+    different senses.
     """
     ranks, above = rankdata(cosines), np.empty(len(cosines))
     for kind in (same, ~same):

@@ -1,10 +1,10 @@
-"""Run short trainings with different options, for the ablation in docs/quality.md.
+"""Run short trainings with different options, for the training runs in docs/quality.md.
 
-    python models/trials.py --corpus FOLDER --tags ARCHIVE --data FOLDER [--work build/wiki-en]
+    python models/trials.py --corpus FOLDER --tags ARCHIVE --data FOLDER [--work FOLDER] [NAME]...
 
-Each trial starts from the initial model of the bundled model, `wiki-en-start`, which
-`build_wiki_en.py` writes into the work folder; `training_record.py` writes its record. All trials
-take about 15 minutes on one core.
+The trials train `wiki-en-start`, the initial model of the bundled model's training, which
+`build_wiki_en.py` writes into the work folder; `training_record.py` writes the record of each
+trial. All trials take about 15 minutes on one core.
 """
 
 import os

@@ -46,9 +46,9 @@ def variants(model: Model) -> dict[str, Layers]:
 
     for head in range(layers[0].heads if layers[0].heads > 1 else 0):
         add(f"head {head + 1} alone", lambda layer, head=head: only_head(layer, head, d))
-    add("no query", lambda layer: attracting(layer, 0, d))
+    add("no query weights", lambda layer: with_query_scaled(layer, 0, d))
     for name, times in STRENGTHS.items():
-        add(f"query {name}", lambda layer, times=times: attracting(layer, times, d))
+        add(f"query {name}", lambda layer, times=times: with_query_scaled(layer, times, d))
     add("no nearness", lambda layer: scored(layer, position_bias=None))
     add("no informativeness", lambda layer: scored(layer, word_bias=False, word_bias_scale=None))
     add("attends to itself too", lambda layer: scored(layer, mask="all"))
@@ -69,7 +69,7 @@ def _of_shares(layers: Sequence[Layer]) -> dict[str, Layers]:
     def other(**changes: float) -> Layers:
         return [*layers[:-1], replace(layers[-1], residual=replace(residual, **changes))]
 
-    # The share of the model is float32, so 0.2 is not exactly 0.2.
+    # A manifest may have a share that is rounded to float32, such as 0.20000000298.
     others = [share for share in SHARES if not np.isclose(share, residual.share)]
     found = {f"static share {share:g}": other(share=share) for share in others}
     if residual.position_share:
@@ -78,22 +78,22 @@ def _of_shares(layers: Sequence[Layer]) -> dict[str, Layers]:
 
 
 def _of_closed_form(layers: Sequence[Layer], model: Model) -> dict[str, Layers]:
-    """Return variants with the values, the scores, or both of the closed form."""
+    """Return variants with the static vectors as values, or with parts of the closed form."""
     first, vectors, d = layers[0], model.vectors, model.manifest.dimension
     key = association(vectors, frequencies_by_rank(len(vectors)))
     closed = closed_form(vectors, key, informative=model.word_bias is not None)
     identity = np.eye(d, dtype=np.float32)
-    plain = _summed(first, Projection(identity), d)
+    plain = _averaged(first, Projection(identity), d)
     found = {"values: the static vectors": [plain, *layers[1:]]}
     if len(layers) == 1:
-        found["values: closed form"] = [_summed(first, closed.value, d)]
+        found["values: closed form"] = [_averaged(first, closed.value, d)]
         found["scores: closed form"] = [_scored_alike(first, closed, d)]
         found["closed form"] = [closed]
     return found
 
 
-def _summed(layer: Layer, value: Projection, d: int) -> Layer:
-    """Return the layer with the same value projection in all heads; the output is their mean."""
+def _averaged(layer: Layer, value: Projection, d: int) -> Layer:
+    """Return the layer with one value projection for all heads; the output is the heads' mean."""
     if layer.heads == 1:
         return replace(layer, value=value, output=Projection())
     output = np.tile(np.eye(d, dtype=np.float32), (layer.heads, 1)) / np.float32(layer.heads)
@@ -127,10 +127,11 @@ def scored(layer: Layer, **changes: object) -> Layer:
     return replace(layer, scoring=replace(layer.scoring, **changes))
 
 
-def attracting(layer: Layer, times: float, d: int) -> Layer:
-    """Return the layer with the query's weights multiplied by `times`; 0 removes the query.
+def with_query_scaled(layer: Layer, times: float, d: int) -> Layer:
+    """Return the layer with the query's weights multiplied by `times`.
 
-    The bias is unchanged, because its part of the scores is the same for all query tokens.
+    The bias is unchanged, because its part of the scores is the same for all query tokens. With 0,
+    only this part remains of the products of queries and keys.
     """
     weight = weight_of(layer.query, d) * np.float32(times)
     return replace(layer, query=Projection(weight, layer.query.bias))

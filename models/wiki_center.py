@@ -3,7 +3,7 @@
     python models/wiki_center.py --corpus FOLDER    (for a model without this step)
 
 Contexts share a component that is due to frequent words. The step stores −CENTERED times the mean
-output of attention as the bias of the values, which leaves the static vectors and the zero vectors
+output of attention as the bias of the values, which leaves the static vectors and the zero values
 of unknown words as they are.
 """
 
@@ -25,7 +25,7 @@ from polyseme.models.writer import write_model
 CENTERED = 0.75
 """The factor of the mean context; the scores with 0.5 to 1 differ by less than their noise."""
 STEP, TOKENS = 400, 40
-"""The mean is taken over the first tokens of every 400th paragraph of the corpus."""
+"""The mean is taken over the first 40 tokens of every 400th paragraph of the corpus."""
 
 
 def mean_context(model: Model, corpus: Path) -> Floats:
@@ -41,7 +41,7 @@ def mean_context(model: Model, corpus: Path) -> Floats:
 
 
 def centered(model: Model, corpus: Path) -> Layer:
-    """Return the layer of a model with the bias −CENTERED · mean context."""
+    """Return the layer of a model with −CENTERED · mean context as the bias of the values."""
     (layer,) = model.layers
     bias = (-CENTERED * mean_context(model, corpus)).astype(np.float32)
     return replace(layer, value=Projection(layer.value.weight, bias))

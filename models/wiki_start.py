@@ -26,11 +26,11 @@ HEADS, KEY_WIDTH, SEED = 4, 16, 1
 ASSOCIATING = 1
 FREQUENT = 30_000
 OFFSET = 4.0
-"""The difference in scores between the two sides of a word, in heads that attend to one side."""
+"""Subtracted from the scores of the other side of a word, in heads that attend to one side."""
 STRENGTHS = (1.0, 1.0, 0.6, 0.6)
 """The factor of each head's values."""
 WORD_BIAS = (1.1, 1.1, 0.15, 0.15)
-"""The factor of the word bias in each head; small in heads for neighboring function words."""
+"""The factor of the word bias in each head; small in heads that attend to function words too."""
 QUERY_SCALE = 0.05
 """The scale of random queries in heads whose keys are zero, so that gradients are not zero."""
 
@@ -64,7 +64,10 @@ def start(vectors: Floats, frequencies: Floats) -> Layer:
 
 
 def one_side(side: int) -> Floats:
-    """Return 1 − |Δ| on one side, −4 − 0.3·|Δ| on the other, by distance Δ. -> [1, 2·reach+1]"""
+    """Return 1 − |Δ| on one side, −4 − 0.3·|Δ| elsewhere, by distance Δ. -> [1, 2·REACH+1]
+
+    `side` is −1 for the tokens before the query token, 1 for those after it.
+    """
     distances = np.arange(-REACH, REACH + 1)
     near, far = 1.0 - np.abs(distances), -OFFSET - 0.3 * np.abs(distances)
     table: Floats = np.where(distances * side > 0, near, far).astype(np.float32)[None]

@@ -16,8 +16,8 @@ from polyseme.tokenizer import splits, words
 
 VOCABULARY = 100_000
 NAME_RATIO = 50
-"""A lower-case form this many times rarer than the name is excluded from the vocabulary, so that
-`german` and `java` in lower-cased text fall back to German and Java."""
+"""A lower-case form more than this many times rarer than the name is excluded from the vocabulary,
+so that `german` and `java` in lower-cased text fall back to German and Java."""
 _MARKUP = regex.compile(r"formula_\d+")
 _CHUNK = 20_000
 
@@ -38,7 +38,10 @@ def chunks(corpus: Path) -> Iterator[list[str]]:
 
 
 def tokens(paragraph: str) -> list[str]:
-    """Tokenize a paragraph like the service; split contractions and possessives, but not names."""
+    """Tokenize a paragraph like the service; split contractions and possessives, but not names.
+
+    Markup such as `formula_12` is dropped.
+    """
     found: list[str] = []
     for start, end in words(paragraph):
         word = paragraph[start:end].replace("’", "'")
@@ -72,7 +75,10 @@ _kept: dict[str, int] = {}
 
 
 def rewrite_chunk(chunk: list[str]) -> tuple[str, int]:
-    """Return the paragraphs without unknown words, except their known parts, and the word count."""
+    """Return the paragraphs with only the known parts of unknown words, and the word count.
+
+    A paragraph of fewer than two known words is omitted.
+    """
     lines, total = [], 0
     for line in chunk:
         known: list[str] = []

@@ -13,10 +13,10 @@ from models.ablation import OF_LEMMA, embed, held_out, run, sample, sentences_of
 from models.examples import SENTENCES, attention, neighbors
 from models.variants import (
     THE_MODEL,
-    attracting,
     only_head,
     variants,
     with_cache,
+    with_query_scaled,
 )
 
 from polyseme.engine.arrays import unit
@@ -93,15 +93,15 @@ def test_without_the_query_weights_do_not_depend_on_the_query_token():
     # The query word differs; the other rows have another key, so only its row is compared.
     other = replace(one, vectors=vectors)
     for times, same in ((0.0, True), (1.0, False), (2.0, False)):
-        changed = attracting(layer, times, D)
+        changed = with_query_scaled(layer, times, D)
         rows = [weights(changed, each)[:, 2] for each in (one, other)]
         assert np.allclose(rows[0], rows[1], atol=1e-6) == same
-    np.testing.assert_allclose(weights(attracting(layer, 1, D), one), weights(layer, one))
+    np.testing.assert_allclose(weights(with_query_scaled(layer, 1, D), one), weights(layer, one))
 
 
 def test_a_query_that_is_the_vectors_themselves_can_be_made_stronger():
     one = sentence(np.random.default_rng(4))
-    twice = attracting(Layer(), 2, D)
+    twice = with_query_scaled(Layer(), 2, D)
     np.testing.assert_array_equal(twice.query(one.vectors), 2 * one.vectors)
 
 

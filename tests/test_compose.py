@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from polyseme import errors
+from polyseme import create_app, errors
 from polyseme.api.errors import problem_document
 from polyseme.settings import Settings
 
@@ -130,6 +130,16 @@ def test_the_proxy_buffers_a_whole_response_on_disk(services):
     assert "proxy_temp_path /tmp/" in NGINX_CONF and "client_body_temp_path /tmp/" in NGINX_CONF
     largest = Settings.model_fields["max_answer_bytes"].default
     assert directive("proxy_max_temp_file_size") == [largest]
+
+
+def test_the_log_of_the_proxy_names_every_route_but_those_that_it_closes():
+    (routes,) = re.findall(r"map \$request_uri \$route {(.+?)\n    }", NGINX_CONF, re.DOTALL)
+    patterns = [one.replace("(?<", "(?P<") for one in re.findall(r'"~(.+)" .+;', routes)]
+    rules = create_app(Settings(metrics="open")).url_map.iter_rules()
+    assert {rule.rule for rule in rules if not any(re.match(p, rule.rule) for p in patterns)} == {
+        "/metrics",
+        "/readyz",
+    }
 
 
 PROXY_LIMIT = directive("client_max_body_size")[0]

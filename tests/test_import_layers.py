@@ -15,6 +15,7 @@ STANDARD = sys.stdlib_module_names
 ENGINE, TOKENIZER, ERRORS = "polyseme.engine", "polyseme.tokenizer", "polyseme.errors"
 KEYS, ATOMIC = "polyseme.api_keys", "polyseme.atomic_files"
 VALIDATION = "polyseme.validation"
+SINGLE_THREAD = "polyseme.single_thread"
 PROGRESS, COMMAND_ERROR = "polyseme.progress", "polyseme.command_error"
 MODELS, ENCODING, SETTINGS = "polyseme.models", "polyseme.encoding", "polyseme.settings"
 SENSES = "polyseme.senses"
@@ -31,12 +32,16 @@ MAY_IMPORT = {
     PROGRESS: set(),
     COMMAND_ERROR: set(),
     VALIDATION: set(),
+    SINGLE_THREAD: {"threadpoolctl"},
     MODELS: {
         *(ENGINE, TOKENIZER, ERRORS, ATOMIC, VALIDATION),
         *("numpy", "orjson", "safetensors", "pydantic"),
     },
     ENCODING: {MODELS, ENGINE, TOKENIZER, ERRORS, "numpy", "orjson", "pybase64"},
-    SENSES: {ENCODING, MODELS, ENGINE, TOKENIZER, ERRORS, "numpy", "scipy"},
+    SENSES: {
+        *(ENCODING, MODELS, ENGINE, TOKENIZER, ERRORS, SINGLE_THREAD),
+        *("numpy", "safetensors", "scipy"),
+    },
     TRAINING: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, ATOMIC, PROGRESS, COMMAND_ERROR, VALIDATION),
         *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", "zstandard"),
@@ -75,7 +80,8 @@ MAY_IMPORT = {
     },
     CLIENT: {
         *(TOKENIZER, ERRORS, MODELS, ENCODING, SENSES, SETTINGS, VALIDATION, VERSION),
-        *("numpy", "orjson", "pandas", "pybase64", "httpx", "httpx_retries", "threadpoolctl"),
+        *("polyseme.engine.arrays", SINGLE_THREAD),
+        *("numpy", "orjson", "pandas", "pybase64", "httpx", "httpx_retries"),
     },
     "polyseme.integrations": {
         *(CLIENT, ENCODING, TOKENIZER, ERRORS, ATOMIC, "numpy", "orjson", "sklearn", "spacy"),

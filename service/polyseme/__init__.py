@@ -21,8 +21,9 @@ _MODULES = {
 def load(name: str | None = None, models_dir: str | Path | None = None) -> "LocalModel":
     """Load a local model into this process: `polyseme.load().encode(["the river bank"])`.
 
-    `name` is a bundled model, or a model in `models_dir` or in the user's models folder; None is
-    the default model. Raises PolysemeError if the model cannot be read.
+    `name` is a bundled model or a model in `models_dir`; None is the default model. `models_dir`
+    defaults to POLYSEME_MODELS_DIR, or else to the user's models folder. Raises PolysemeError if
+    the model cannot be read, ValueError if a setting is invalid or `models_dir` does not exist.
     """
     from polyseme.client.local import LocalModel  # noqa: PLC0415 - `import polyseme` stays cheap
 

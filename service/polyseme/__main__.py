@@ -7,8 +7,8 @@ import sys
 def main() -> None:
     """Run the command line.
 
-    BLAS is limited to one thread, as in the service, so that both compute the same bits. NumPy
-    reads the variables when it is imported.
+    BLAS is limited to one thread, as in the service, so that both compute the same bits. BLAS reads
+    these environment variables when NumPy is imported.
     """
     for library in ("OPENBLAS", "OMP", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = "1"

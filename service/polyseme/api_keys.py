@@ -1,7 +1,7 @@
 """API keys: generating keys, reading a file of their hashes, and checking a key.
 
-A key has 256 random bits and cannot be guessed, so one round of SHA-256 is enough. The file
-contains only digests, which cannot be used as keys.
+A generated key has 256 random bits and cannot be guessed, so one round of SHA-256 is enough. The
+file contains only names and digests, which cannot be used as keys.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from pathlib import Path
 
 NAME_PATTERN = r"[A-Za-z0-9._-]{1,64}"
 MAX_KEYS = 1000
-"""Maximum number of keys in a file; every request is compared with all of them."""
+"""Maximum number of keys in a file; the key of every request is compared with all of them."""
 _MAX_BYTES = 1 << 18
 _NAME = re.compile(NAME_PATTERN)
 _UNNAMED = re.compile(r"key-[0-9]+")
@@ -28,7 +28,7 @@ class KeyFileError(ValueError):
 
 
 def generate_key() -> str:
-    """Return a key of 256 random bits, with a prefix that secret scanners recognize."""
+    """Return a key of 256 random bits, with a prefix that secret scanners can search for."""
     return f"polyseme_{secrets.token_urlsafe(32)}"
 
 
@@ -96,7 +96,7 @@ def _digest(key: bytes) -> bytes:
 
 
 def _read_text(path: Path) -> str:
-    """Read the file; raise KeyFileError if it is a pipe, a device or too large."""
+    """Read the file; raise KeyFileError unless it is regular, readable, small enough and UTF-8."""
     try:
         # Without O_NONBLOCK, opening a pipe blocks until the other end is opened.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:

@@ -23,11 +23,11 @@ def atomic_write(path: Path, data: bytes) -> None:
 def atomic_files(*paths: Path) -> Iterator[list[IO[bytes]]]:
     """Open temporary files and rename them to `paths` once all are complete and synced to disk.
 
-    Each temporary file is in the folder of its path; its name begins with TEMPORARY_PREFIX. If the
-    context ends with an exception, the temporary files are removed. A symbolic link is kept and its
-    target is replaced; the new file has the permissions of the old one. Raises OSError if the
-    folder does not exist, if a path exists and is not a regular file (such as /dev/stdout), or if a
-    file cannot be written.
+    Each temporary file is in the folder of its resolved path; its name begins with
+    TEMPORARY_PREFIX. If the context ends with an exception, the temporary files are removed. A
+    symbolic link is kept and its target is replaced; the new file has the permissions of the old
+    one. Raises OSError if the folder does not exist, if a path exists and is not a regular file
+    (such as /dev/stdout), or if a file cannot be written.
     """
     targets = [_resolve(path) for path in paths]
     with ExitStack() as stack:

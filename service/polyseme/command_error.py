@@ -2,7 +2,7 @@
 
 
 class CommandError(Exception):
-    """A command cannot continue; the message names the problem and what to do.
+    """A command cannot continue; the message names the problem and usually what to do.
 
     The command line prints the message and exits with code 1. The service never raises this error,
     so it is not part of the tree in `errors.py`.

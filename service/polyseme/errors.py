@@ -19,8 +19,9 @@
             DrainingError       503
         OverloadedError         503
 
-`detail` and `hint` never contain text of the request; only the member `words`, with `oov: "error"`,
-does. `str(error)` has the summary, the invalid arguments and the hint.
+`detail` and `hint` never contain text of the request. The member `words`, with `oov: "error"`,
+does, and a pointer may contain the name of an unknown field. `str(error)` has the summary, the
+invalid arguments and the hint.
 """
 
 import re
@@ -35,9 +36,9 @@ from typing import Any, ClassVar
 from polyseme.validation import did_you_mean
 
 MAX_ERRORS = 100
-"""Maximum number of fields that one error names."""
+"""Maximum number of `FieldError` objects in one error."""
 _SHOWN = 10
-"""Maximum number of fields, words or models that a message lists."""
+"""Maximum number of items that a message lists."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,14 @@ class PolysemeError(Exception):
         return _without_init, (type(self),), vars(self)
 
     def message(self, hint: str | None = None) -> str:
-        """Return the summary, the invalid arguments and the hint, or `hint` instead of it."""
+        """Return the summary, the invalid arguments and a hint, by default that of the error."""
         named = [(_argument(one.pointer), one.message) for one in self.errors]
         fields = [f"`{name}`: {message}" if name else message for name, message in named]
         shown = [self.summary(), f"{listed(fields, '; ')}." if fields else "", hint or self.hint]
         return " ".join(filter(None, shown))
 
     def summary(self) -> str:
-        """Return what is wrong; it may contain text of the caller, which `detail` never does."""
+        """Return what is wrong. Unlike `detail`, it may contain text of the caller."""
         return self.detail
 
     def members(self) -> dict[str, Any]:
@@ -320,7 +321,7 @@ class RateLimitedError(_RetryLater, PolysemeError):
 
 
 class NotReadyError(_RetryLater, PolysemeError):
-    """The service cannot serve requests now."""
+    """The service or a model is not ready."""
 
     status, code, title = 503, "not_ready", "The service is not ready"
     detail = "The service is not ready."
@@ -339,7 +340,7 @@ class DrainingError(NotReadyError):
     """The service is shutting down."""
 
     code, title = "draining", "The service is shutting down"
-    detail = "The service finishes open requests and accepts no new ones."
+    detail = "The service is shutting down; it accepts requests for a few more seconds."
 
 
 class OverloadedError(_RetryLater, PolysemeError):

@@ -1,4 +1,4 @@
-"""Progress of long tasks. These classes print nothing; `cli/progress.py` prints to a terminal."""
+"""Progress of long tasks. These classes print nothing; those of `cli/progress.py` do."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ class ProgressBar:
         self.done = 0
 
     def reach(self, done: int, rows: int = 0) -> None:  # noqa: ARG002 - shown by subclasses
-        """Set the completed part of the stage, and the number of rows in it."""
+        """Set the completed part of the stage, and the number of completed rows."""
         self.done = done
 
     def advance(self, count: int) -> None:

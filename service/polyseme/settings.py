@@ -1,6 +1,7 @@
 """The settings of the service: name, default, bounds and help.
 
-Each setting is the environment variable `POLYSEME_NAME` and the flag `--name` of `polyseme serve`.
+Each setting has the environment variable `POLYSEME_NAME` and, unless it may contain a secret, the
+flag `--name` of `polyseme serve`.
 `docs/settings.md` and `polyseme serve --help` are generated from this table.
 """
 
@@ -31,7 +32,7 @@ from polyseme.validation import did_you_mean, validation_message
 
 PREFIX = "POLYSEME_"
 _OTHER_VARIABLES = ("API_KEY", "KEY", "MIRROR", "TEST_DATA", "URL")
-"""Variables of the clients, of the commands in the documentation, and of the tests."""
+"""Variables of the clients, the command line, the web interface, the notebooks and the tests."""
 BUNDLED = "wiki-en"
 _ORIGIN = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])"
@@ -130,7 +131,7 @@ class Settings(BaseSettings):
         " equally (`mean`)",
     )
     verify_models: bool = Field(
-        True, description="verify checksums and check for NaN when a model is loaded"
+        True, description="verify checksums and check all values when a model is loaded"
     )
     preload_models: bool = Field(
         False, description="load every model at startup instead of at its first use"
@@ -160,7 +161,9 @@ class Settings(BaseSettings):
         description="maximum size of a response, or of a line of streamed NDJSON, in bytes",
     )
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
-        (), description="API keys of /v1 and /v2, separated by commas; without keys, access is open"
+        (),
+        description="API keys of /v1 and /v2/models, separated by commas; without keys, access is"
+        " open",
     )
     api_keys_file: FilePath | None = Field(
         None,
@@ -310,7 +313,7 @@ class Settings(BaseSettings):
 
 
 def unknown_variables() -> list[str]:
-    """Return a warning for each environment variable that looks like a setting and is none."""
+    """Return a warning for each unknown environment variable `POLYSEME_…`."""
     known = [name.upper() for name in (*Settings.model_fields, *_OTHER_VARIABLES)]
     warnings = []
     for variable in sorted(os.environ):

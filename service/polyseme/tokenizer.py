@@ -86,14 +86,14 @@ _UNSPLIT_WORD = regex.compile(_UNSPLIT, regex.VERBOSE | regex.IGNORECASE)
 # Penn Treebank contractions: `n't` is split before the n, the others before the apostrophe.
 _CONTRACTION = regex.compile(r"(?<=\w)(?:n['’]t|['’](?:s|re|ve|ll|d|m))$", regex.IGNORECASE)
 _JOINT = regex.compile(r"['’‘.·&_‐‑,:-]|(?<=\p{N})(?=\p{L})|(?<=\p{L})(?=\p{N})")
-_SHORT_RUN = regex.compile(r"(\S)\1{1,2}")
+_SHORT_RUN = regex.compile(r"([^\s\p{RI}])\1{1,2}")  # not a flag
 
 
 def words(text: str) -> Iterator[Span]:
     """Yield (start, end) of each word, in code points; only white space is between them.
 
-    Contractions, hyphenated words, numbers, abbreviations and emoji with their modifiers are one
-    word each; `tokenize` splits those that are not in the vocabulary. Web and mail addresses,
+    Contractions, hyphenated words, numbers and abbreviations are one word each; `tokenize` may
+    split those that are not in the vocabulary. Emoji with their modifiers, web and mail addresses,
     handles, hashtags, times, and numbers with a unit are one word each and are never split.
     """
     for match in _WORD.finditer(text):
@@ -120,7 +120,7 @@ def splits(word: str) -> Iterator[list[Span]]:
 
 
 def spellings(word: str, case: Case) -> Iterator[tuple[str, Resolution]]:
-    """Yield (spelling, resolution) in the order of lookup; a spelling may occur twice.
+    """Yield (spelling, resolution) in the order of lookup; a spelling may be repeated.
 
     `auto` tries the word as written, in lower case, capitalized, and in upper case. The NFC form of
     the word, with a straight apostrophe, is tried next and has the same resolutions.
@@ -204,7 +204,7 @@ def _split_or_compose(
 
     The first possible result is returned: the token of a word that is never split; the coarsest
     split whose pieces are all known; the unsplit word, composed from its subwords; the finest
-    split, if a piece with a letter or digit is known; the unsplit word as an unknown token.
+    split, if a known piece begins with a letter or digit; the unsplit word as an unknown token.
     """
     if unsplit := _resolve_unsplit(whole, vocabulary, case, composes):
         return [unsplit]
@@ -226,8 +226,8 @@ def _resolve_unsplit(
 ) -> ResolvedToken | None:
     """Return the token of an unknown word that is never split, None for other words.
 
-    A handle or hashtag has the entry of its name, a number with a unit that of the unit. An address
-    stays unknown: the n-grams of two addresses agree whatever the pages are about.
+    A handle or hashtag has the entry of its name, and a number with a unit has the entry of the
+    unit. An address stays unknown: addresses share n-grams whatever they refer to.
     """
     match = _UNSPLIT_WORD.fullmatch(token.text)
     if match is None or match["address"]:
@@ -251,12 +251,14 @@ def _compose(token: ResolvedToken, case: Case, composes: CanCompose) -> Resolved
 class Tokenizer:
     """A tokenizer with a cache, which returns the same tokens as `tokenize` and `resolve_all`.
 
-    A word neither contains white space nor depends on text beyond it, so a text is split at white
-    space and the tokens of each short chunk are cached. Threads may share a tokenizer.
+    A word contains no white space and does not depend on text beyond adjacent white space. So a
+    text is split at white space, and the tokens of each short chunk are cached. Threads may share a
+    tokenizer.
     """
 
     CACHE_SIZE = 8192
-    """Maximum cached chunks for each `case`: about 3 MB, or 25 MB if each character is a token."""
+    """Maximum cached chunks for each `case`: about 3 MB, or 25 MB if each character is a token. The
+    cache of pretokenized words has the same limits."""
     MAX_CACHED_LENGTH = 16
     """Maximum characters of a cached chunk; longer ones are rare."""
     PHRASE_WORDS = 4
@@ -319,7 +321,7 @@ class Tokenizer:
         """Join consecutive words whose phrase is in the vocabulary, the longest first.
 
         A phrase has up to `PHRASE_WORDS` words, joined by `_` or else by `-`, such as `New_York`.
-        `text` is that of the tokens; None for those of a pretokenized sentence.
+        `text` is the tokenized text, None for a pretokenized sentence.
         """
         joined: list[ResolvedToken] = []
         place = 0
@@ -343,7 +345,7 @@ class Tokenizer:
             start, end = tokens[0].start, tokens[-1].end
             whole = " ".join(words) if text is None else text[start:end]
             if len(whole.split()) != len(words):
-                return None  # such as `v1` and `2` of `v1.2`
+                return None  # such as `v` and `12` of `v12`
             for joint in "_-":
                 found = resolve(joint.join(words), self._vocabulary, case)
                 if found.row is not None:

@@ -1,4 +1,4 @@
-"""Messages for invalid values of requests, options, settings, manifests and recipes.
+"""Messages for invalid values of requests, options, settings, manifests, recipes and sense tags.
 
 pydantic's own messages are not shown: they contain names of its types, and differ between versions.
 """

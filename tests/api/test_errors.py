@@ -305,6 +305,14 @@ def test_a_wrong_field_is_a_422_that_points_at_it(
     assert all(error["message"] for error in document["errors"])
 
 
+def test_a_list_of_layers_has_as_many_items_as_a_model_may_have_layers(client) -> None:
+    answer = client.post("/v1/encode", json={"input": "a", "layers": [0] * 64})
+    assert answer.status_code == 200
+    answer = client.post("/v1/encode", json={"input": "a", "layers": [0] * 65})
+    document = expect_problem(answer, 422, "invalid")
+    assert document["errors"] == [{"pointer": "/layers", "message": "must have at most 64 items"}]
+
+
 VALUES = [None, True, -1, 1.5, 10**30, 1e300, "", "a", "\x00", [], [[]], ["a"], [[1]], [0.5], {}]
 SCHEMAS = [
     *(EncodeRequest, CompareRequest, SensesRequest, TraceRequest, NeighborsRequest),
@@ -423,7 +431,7 @@ LONG = " ".join(["river"] * 50)
         ("max_sentences", 3, "/v1/encode", {"input": ["a"] * 4}, 4),
         ("max_sentence_tokens", 49, "/v1/encode", {"input": LONG}, 50),
         ("max_tokens", 99, "/v1/encode", {"input": [LONG, LONG]}, 100),
-        ("max_answer_bytes", 4000, "/v1/encode", {"input": LONG, "include": ["attention"]}, 166400),
+        ("max_answer_bytes", 4000, "/v1/encode", {"input": LONG, "include": ["attention"]}, 176400),
         ("max_trace_tokens", 49, "/v1/trace", {"text": LONG}, 50),
         (
             *("max_trace_bytes", 100, "/v1/trace"),

@@ -297,6 +297,13 @@ def test_invalid_fields_are_rejected_with_one_sentence(limited, body, status):
         assert one["pointer"] in places(body)
 
 
+def test_equal_errors_are_listed_once(limited):
+    sent = json.dumps({**tensor(), "parameters": {"layers": "9,9,9"}}).encode()
+    answer = post(limited, sent, headers={"Content-Type": "application/json"})
+    document = expect_problem(answer, 422, "invalid")
+    assert [one["pointer"] for one in document["errors"]] == ["/parameters/layers"]
+
+
 def places(value, pointer=""):
     """The pointers to all fields of a document, and to optional ones."""
     yield pointer

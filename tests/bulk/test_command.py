@@ -120,7 +120,11 @@ WRONG = {
         1,
         "`polyseme models import` and `polyseme models pull` add models",
     ),
-    "a name that is taken": (("--keep", "tokens"), 1, "already has a column of this name"),
+    "a name that is taken": (
+        ("--keep", "tokens"),
+        1,
+        "tokens: this column name is reserved",
+    ),
     "no such column": (("--column", "words"), 1, "there is no column words"),
 }
 

@@ -239,7 +239,7 @@ def test_a_damaged_shard_is_named(tmp_path, kind, data):
 
 def cut(source, rows):
     files = find_files(source)
-    return split_shards(files, "text", kept_schema(files[0], "text", ()), rows)
+    return split_shards(files, "text", kept_schema(files, "text", ()), rows)
 
 
 def prepared(tmp_path):

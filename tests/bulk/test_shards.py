@@ -186,6 +186,12 @@ def test_columns_that_are_kept_are_passed_through(tmp_path):
     assert kept.equals(table)
 
 
+def test_a_kept_column_may_have_the_internal_name_of_the_texts(tmp_path):
+    source = write_lines(tmp_path / "in.jsonl", ['{"text": "a bank", "_texts": "b"}'])
+    run_inline(source, tmp_path / "out", keep=("_texts",))
+    assert table_of(tmp_path / "out")["_texts"].to_pylist() == ["b"]
+
+
 def test_a_large_batch_is_written_in_pieces_with_the_same_rows(tmp_path, monkeypatch):
     lines = [f"{text} {number}" for number, text in enumerate(SENTENCES * 4)]
     source = write_lines(tmp_path / "in.txt", lines)

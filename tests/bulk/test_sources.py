@@ -122,7 +122,7 @@ def test_folders_and_patterns_are_read_file_by_file(tmp_path):
 def cut(path, most, keep=()):
     """Each shard's number and rows: file, row, text."""
     files = find_files(path)
-    kept = kept_schema(files[0], "text", keep)
+    kept = kept_schema(files, "text", keep)
     return [
         (
             shard.number,
@@ -243,6 +243,15 @@ def test_files_whose_kept_columns_differ_are_rejected(tmp_path):
         cut(tmp_path, 10, keep=("id",))
 
 
+def test_kept_columns_have_the_types_of_the_first_file_with_rows(tmp_path):
+    table = pa.table({"text": ["a"], "id": [1]})
+    pq.write_table(table.slice(1), tmp_path / "a.parquet")
+    files = find_files(tmp_path)
+    assert kept_schema(files, "text", ("id",)).types == [pa.string()]
+    pq.write_table(table, tmp_path / "b.parquet")
+    assert kept_schema(find_files(tmp_path), "text", ("id",)).types == [pa.int64()]
+
+
 SHORT, LONG = 8_000, 128_000
 """Rows of a thousand bytes."""
 ROOM = 64 << 20
@@ -255,7 +264,7 @@ from polyseme.bulk import sources
 from polyseme.bulk.sources import find_files, kept_schema, split_shards
 sources._CSV_BLOCK_BYTES = 1 << 18  # of which Arrow reads 32 ahead
 files = find_files(Path(sys.argv[1]))
-kept = kept_schema(files[0], "text", ("id",) if len(sys.argv) > 2 else ())
+kept = kept_schema(files, "text", ("id",) if len(sys.argv) > 2 else ())
 rows = sum(len(shard) for shard in split_shards(files, "text", kept, 4096))
 # ru_maxrss would count the process that began this one.
 (peak,) = re.findall(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())

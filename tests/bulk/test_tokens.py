@@ -106,6 +106,14 @@ def test_only_sentences_with_the_words_are_encoded(tmp_path):
     assert outcome.totals.truncated == 2
 
 
+def test_white_space_in_a_phrase_counts_as_one_space(tmp_path):
+    texts = ["a high  speed train", "high time", "the High\nspeed line"]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
+    options = including("contextual", phrases=True)
+    run_inline(tmp_path / "in.parquet", tmp_path / "out", words=("high speed",), **options)
+    assert table_of(tmp_path / "out")["token"].to_pylist() == ["high  speed", "High\nspeed"]
+
+
 def test_words_of_a_list_have_a_place_and_no_offsets(tmp_path):
     words = [["the", "bank"], None, ["New York", "river", "Bank"]]
     pq.write_table(pa.table({"words": words, "id": ["a", "b", "c"]}), tmp_path / "in.parquet")
@@ -216,6 +224,10 @@ def test_the_command_writes_the_occurrences_of_its_words(source, tmp_path, monke
     found = [line["token"] for line in lines_of(tmp_path / "out")]
     assert found == ["bank", "bank", "bank", "Apple", "apple"]
     assert b"no token" not in said
+    phrase = write_lines(tmp_path / "phrase.txt", ["a high speed train"])
+    options = ("--rows", "tokens", "--phrases", "--words", "high  speed", "--format", "jsonl")
+    bulk(phrase, tmp_path / "phrase", *options)
+    assert [line["token"] for line in lines_of(tmp_path / "phrase")] == ["high speed"]
     options = ("--rows", "tokens", "--words", "zebra")
     code, _, said = bulk(source, tmp_path / "none", *options)
     assert code == 0
@@ -223,7 +235,7 @@ def test_the_command_writes_the_occurrences_of_its_words(source, tmp_path, monke
 
 
 def test_a_kept_column_has_another_name_than_the_columns_of_tokens(source, tmp_path):
-    with pytest.raises(CommandError, match=r"--keep token: the output already has a column"):
+    with pytest.raises(CommandError, match="--keep token: this column name is reserved"):
         run_inline(source, tmp_path / "out", keep=("token",), **BANKS)
 
 

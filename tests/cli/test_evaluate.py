@@ -217,7 +217,7 @@ def test_a_missing_extra_of_a_comparison_is_named(polyseme, sets):
     done = polyseme("evaluate", "wic", sets, "--compare")
     assert (done.returncode, done.stdout) == (1, b"")
     said = done.stderr.decode()
-    assert said.startswith("polyseme: --compare needs packages: ")
+    assert said.startswith("polyseme: all-MiniLM-L6-v2 needs packages: ")
     assert said.endswith(" install 'polyseme[compare]'.\n") and said.count("\n") == 1
 
 

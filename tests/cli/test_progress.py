@@ -141,6 +141,14 @@ def test_without_a_terminal_lines_are_throttled_and_scores_are_not(clock, capsys
     ]
 
 
+def test_a_resumed_training_shows_no_scores_before_the_first_ones(clock, capsys):
+    with progress.TrainingProgress() as training:
+        training.step(0.4, {"step": 4, "loss": 2.5})
+        clock[0] += 10
+        training.step(0.5, {"step": 5, "loss": 2.5})
+    assert capsys.readouterr().err == "polyseme: training, 50%, step 5, loss 2.500\n"
+
+
 @pytest.mark.slow
 def test_on_a_terminal_the_progress_bar_has_loss_and_scores(tmp_path):
     pytest.importorskip("torch", reason="the extra [train] is not installed")

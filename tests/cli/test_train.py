@@ -108,6 +108,12 @@ def test_a_bundled_model_is_never_replaced(train):
     assert "A bundled model has this name" in sentence(done)
 
 
+def test_a_symbolic_link_is_never_replaced(train, place):
+    (place / "models" / "link").symlink_to(place / "models" / "world")
+    done = train("--tags", "tags.jsonl", "--output", "link", "--replace", *QUICK)
+    assert "The model's folder is a symbolic link" in sentence(done)
+
+
 @pytest.mark.parametrize("name", ["../x", "", "a/b", ".hidden"])
 def test_a_name_with_a_path_is_rejected(train, name):
     if name:

@@ -279,8 +279,12 @@ def test_a_page_of_a_proxy_is_one_sentence_with_its_status(said):
 
 def test_a_compressed_response_is_rejected_before_decompression():
     said = Said(media=NPZ, body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
-    with pytest.raises(AnswerError, match="compressed"):
+    with pytest.raises(AnswerError, match="compressed") as caught:
         ask(said)
+    assert caught.value.status is None
+    with pytest.raises(AnswerError, match="compressed") as caught:
+        ask(Said(403, "text/html", b"\x1f\x8b", headers={"Content-Encoding": "gzip"}))
+    assert caught.value.status == 403
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,10 @@ def test_zero_concurrency_is_rejected(kind):
         ("timeout", "5"),
         ("timeout", -1),
         ("retries", -1),
+        ("retries", 1.5),
+        ("concurrency", 2.5),
+        ("max_answer_bytes", 0),
+        ("max_answer_bytes", "x"),
         ("longest_wait", float("nan")),
     ],
 )
@@ -126,6 +130,13 @@ def test_zero_concurrency_is_rejected(kind):
 def test_another_invalid_option_is_named(kind, option, value):
     with pytest.raises(ValueError, match=f"`{option}`"):
         kind("http://localhost:8000", **{option: value})
+
+
+@pytest.mark.parametrize(("option", "value"), [("key", 5), ("proxy", 5), ("tls", "x")])
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_an_option_of_another_type_is_named(kind, option, value):
+    with pytest.raises(TypeError, match=f"`{option}`"):
+        kind("https://localhost:8000", **{option: value})
 
 
 @pytest.mark.parametrize("twin", [False, True])

@@ -55,6 +55,8 @@ def test_a_word_is_found_as_written_first_and_then_in_another_case():
     assert [SENTENCE[word].index for word in ("The", "the", "THE", "Bank")] == [0, 3, 0, 1]
     assert SENTENCE.find("THE", nth=1).index == 3
     assert "OTHER" in SENTENCE and "money" not in SENTENCE and 1 not in SENTENCE
+    phrase = Sentence([Token("New  York", 0, 9, "New_York", "exact")])
+    assert phrase["New  York"] == phrase["new york"]
 
 
 def test_the_attention_of_averaged_heads_is_a_row_for_each_layer():

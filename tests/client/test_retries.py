@@ -66,12 +66,40 @@ def test_the_time_that_a_service_names_is_waited(ask):
 
 
 @both
-def test_a_retry_after_beyond_the_limit_is_not_awaited(ask):
-    with speaking(problem(429, b"rate_limited", Retry_After="3600")) as speaker:
+@pytest.mark.parametrize(
+    ("wait", "least"),
+    [
+        ("3600", 3600),
+        ("9" * 400, 10**9),
+        ("Fri, 01 Jan 2100 00:00:00 GMT", 10**8),
+    ],
+    ids=["seconds", "many digits", "a date"],
+)
+def test_a_retry_after_beyond_the_limit_is_not_awaited(ask, wait, least):
+    with speaking(problem(429, b"rate_limited", Retry_After=wait)) as speaker:
         with pytest.raises(RateLimitedError) as caught:
             ask(speaker.url)
         assert len(speaker.heard) == 1
-    assert caught.value.seconds == 3600
+    assert caught.value.seconds >= least
+
+
+@both
+@pytest.mark.parametrize(
+    "wait", ["soon", "-1", "Fri, 01 Jan 2000 00:00:00 GMT", f"Fri, 01 Jan {'9' * 20} 00:00:00 GMT"]
+)
+def test_an_invalid_or_past_retry_after_does_not_stop_retries(ask, wait):
+    with speaking(problem(429, b"rate_limited", Retry_After=wait), NEAR) as speaker:
+        assert [one.word for one in ask(speaker.url)] == ["bank"]
+
+
+@both
+def test_without_a_wait_a_request_is_repeated_at_once(ask):
+    with speaking(BUSY, BUSY, NEAR) as speaker:
+        assert [one.word for one in ask(speaker.url, longest_wait=0)] == ["bank"]
+    with speaking(problem(503, b"overloaded", Retry_After="1")) as speaker:
+        with pytest.raises(OverloadedError):
+            ask(speaker.url, longest_wait=0)
+        assert len(speaker.heard) == 1
 
 
 @both

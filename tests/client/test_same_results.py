@@ -12,8 +12,10 @@ from pandas import DataFrame
 from polyseme.client import AsyncClient, Client, LocalModel, NoSuchTokenError, Occurrence
 from polyseme.client.encoder import Encoder, Options
 from polyseme.client.transport import DEFAULTS
-from polyseme.errors import InvalidError, PolysemeError, UnknownWordError
+from polyseme.engine.layers import Layer, Residual
+from polyseme.errors import InvalidError, OutOfRangeError, PolysemeError, UnknownWordError
 from tests.client.equality import require_same
+from tests.tiny import VECTORS, tiny_model
 
 TEXTS = ["Apple apple bank", "", "river gnu bank", "qzx did n't end", "money", "zzz zzz"]
 WORDS = [["river", "bank"], [], ["Apple", "gnu", "zzz"]]
@@ -233,6 +235,7 @@ REFUSED = [
     ("encode", (["bank"],), {"layers": [0, -1]}, "/layers/1"),
     ("encode", (["bank"],), {"layers": ["0"]}, "/layers/0"),
     ("encode", (["bank"],), {"layers": []}, "/layers"),
+    ("encode", (["bank"],), {"layers": [0] * 65}, "/layers"),
     ("encode", (["bank", "\ud800"],), {}, "/input/1"),
     ("encode", ([["a"], ["bank", "\udfff"]],), {}, "/input/1"),
     ("encode_each", (["bank"] * 100 + ["\ud800"],), {}, "/input/100"),
@@ -309,6 +312,23 @@ def test_what_is_rejected_is_rejected_alike(local, remote, url, method, given, h
     argument = re.sub(r"/(\d+)", r"[\1]", pointer.replace("input", "texts"))[1:].replace("/", ".")
     assert f" `{argument}`: {said[0].errors[0].message}." in str(said[0])
     assert "/docs" not in str(said[0])
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "how"),
+    [
+        ("encode", (["bank river"],), {}),
+        ("encode_each", (["bank river"],), {}),
+        ("embed", (["bank river"],), {"pooling": "mean"}),
+        ("compare", ([("bank river", "bank"), ("bank", "bank")],), {}),
+        ("senses", ("bank", ["bank river"] * 9), {}),
+    ],
+)
+def test_an_overflow_in_process_is_the_error_of_a_service(tmp_path, method, given, how):
+    huge = np.full_like(VECTORS, 3e38)
+    model = tiny_model(tmp_path, vectors=huge, layers=[Layer(residual=Residual("add"))])
+    with pytest.raises(OutOfRangeError):
+        list(getattr(LocalModel(model), method)(*given, **how))
 
 
 @pytest.mark.parametrize(

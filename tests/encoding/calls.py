@@ -8,7 +8,7 @@ import numpy as np
 
 from polyseme.encoding.encode import TokenCounts, encode, tokenize
 from polyseme.encoding.options import EncodeOptions, Part
-from polyseme.encoding.serialize import json_document, npz_archive, sentence_json
+from polyseme.encoding.serialize import json_document, npz_archive, sentence_document
 from tests.tiny import LIMITS
 
 EVERY = frozenset(get_args(Part))
@@ -27,7 +27,7 @@ def ask_one(model, text, **options):
 def json_of(model, texts, encoding="float", limits=LIMITS, **options):
     """The response in JSON, as bytes."""
     sentences = tokenize(model, texts, EncodeOptions(**options), limits)
-    results = [sentence_json(one, encoding) for one in ask(model, texts, limits, **options)]
+    results = [sentence_document(one, encoding) for one in ask(model, texts, limits, **options)]
     return json_document(model.manifest, results, TokenCounts(sentences))
 
 

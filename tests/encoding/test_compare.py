@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from polyseme.encoding.compare import READING_SHARE, Occurrence, compare
+from polyseme.encoding.compare import NEIGHBOR_SHARE, Occurrence, compare
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import Layer, Projection, contextualize
 from polyseme.errors import InvalidError, TooLargeError
@@ -274,7 +274,7 @@ def test_the_map_is_the_principal_components_of_all_directions(bundled):
         place = [token.text for token in tokens].index("bank")
         contextual = contextualize(sentence, bundled.layers).contextual[place]
         both = unit(np.stack([contextual, sentence.vectors[place]]))
-        directions.append(unit((both[0] + READING_SHARE * both[1])[None])[0])
+        directions.append(unit((both[0] + NEIGHBOR_SHARE * both[1])[None])[0])
     words = list(flat.neighbors)
     listed = {
         word

@@ -197,6 +197,12 @@ def test_spellings_of_one_word_are_one_word_to_attention(deep):
     ]
 
 
+def test_a_word_that_is_unknown_because_of_its_case_attends_to_the_known_word(deep):
+    one = ask_one(deep, "bAnk bank BANK", case="exact", oov="zero")
+    assert [token.key for token in one.tokens] == [None, "bank", None]
+    assert one.arrays["attention"][0, 0].tolist() == [[0, 1, 0]] * 3
+
+
 def test_pieces_of_words_are_tokens(plain):
     one = ask_one(plain, "didn't high-end")
     assert [(t.text, t.start, t.end, t.key) for t in one.tokens] == [
@@ -342,6 +348,17 @@ def test_truncated_words_may_be_unknown(deep):
 def test_the_limit_on_tokens_applies_after_truncation(deep):
     limits = replace(LIMITS, max_sentence_tokens=2, max_tokens=4)
     assert len(ask(deep, ["bank river money", "river apple end"], limits, truncate=True)) == 2
+
+
+@pytest.mark.parametrize("setting", ["max_sentence_tokens", "max_tokens"])
+def test_limits_count_the_tokens_before_they_are_joined_to_phrases(tmp_path, setting):
+    words = ["river_bank" if word == "high" else word for word in WORDS]
+    model, texts = tiny_model(tmp_path, words=words), ["money river bank"]
+    (one,) = ask(model, texts, replace(LIMITS, **{setting: 3}), phrases=True)
+    assert [token.key for token in one.tokens] == ["money", "river_bank"]
+    with pytest.raises(TooLargeError) as caught:
+        ask(model, texts, replace(LIMITS, **{setting: 2}), phrases=True)
+    assert caught.value.extra == {"setting": setting, "limit": 2, "size": 3}
 
 
 def test_stages_are_timed_in_their_order(deep):

@@ -242,11 +242,18 @@ def test_the_size_of_the_arrays_is_known_before_they_are_made(deep, options):
         assert size == n * per_token + n * n * per_pair
 
 
+def test_no_number_and_its_comma_have_more_bytes_than_the_maximum():
+    rng = np.random.default_rng(5)
+    numbers = np.append(rng.uniform(-1e-4, -1e-5, 10_000), -1.37053285e-5).astype(np.float32)
+    text = orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
+    assert max(map(len, text.split(b","))) + 1 == number_bytes("json")
+
+
 @pytest.mark.parametrize("options", SIZES)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_no_response_over_the_limit_passes_the_check(tmp_path, options, dtype):
     # Numbers of the maximum number of characters.
-    model = tiny_model(tmp_path, vectors=VECTORS * np.float32(-1.1754944e-5))
+    model = tiny_model(tmp_path, vectors=VECTORS * np.float32(-1.37053285e-5))
     texts = ["bank river money did high", "end " * 20]
     options = {**options, "dtype": dtype}
     sentences = tokenize(model, texts, EncodeOptions(**options), LIMITS)

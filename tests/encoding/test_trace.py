@@ -6,9 +6,15 @@ import numpy as np
 import orjson
 import pytest
 
-from polyseme.encoding.trace import TraceArrays, trace_arrays, trace_document, trace_text
+from polyseme.encoding.trace import (
+    FLOAT64_BYTES,
+    TraceArrays,
+    trace_arrays,
+    trace_document,
+    trace_text,
+)
 from polyseme.engine.arrays import unit
-from polyseme.engine.layers import FeedForward, Residual
+from polyseme.engine.layers import IDENTITY, FeedForward, Residual
 from polyseme.engine.positions import sinusoids
 from polyseme.errors import InvalidError, TooLargeError
 from tests.encoding.calls import EVERY, ask_one
@@ -327,6 +333,14 @@ def feed_forward(width):
 BROAD = {
     "attention": full_layer(3, d=53, heads=2, k=17, v=23, residual=Residual("unit", 0.5, 0.25)),
     "the network": full_layer(3, d=53, heads=1, feed_forward=feed_forward(997)),
+    "a network without an inner weight": full_layer(
+        d=53,
+        heads=1,
+        k=1,
+        v=1,
+        residual=Residual("unit", 0.5, 0.25),
+        feed_forward=FeedForward(IDENTITY, projection(np.random.default_rng(4), 53, 53)),
+    ),
 }
 
 
@@ -337,7 +351,8 @@ def test_no_trace_of_a_model_is_larger_than_its_limit(tmp_path, part):
     for text in ("bank", " ".join(["river bank money did"] * 7)):
         _, steps = trace_text(broad, text, 0, limits=LIMITS)
         values = [step["values"] for step in trace_document(text.split(), steps)["steps"]]
-        size = len(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY))
+        longest = FLOAT64_BYTES * sum(array.size for array in values)
+        size = max(longest, len(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)))
         for setting in ("max_trace_bytes", "max_answer_bytes"):
             with pytest.raises(TooLargeError) as caught:
                 trace_text(broad, text, 0, limits=replace(LIMITS, **{setting: size - 1}))

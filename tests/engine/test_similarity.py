@@ -201,7 +201,7 @@ def test_every_float16_is_widened_to_itself():
     halves = bits[np.isfinite(bits.view(np.float16))].view(np.float16)[None]
     wide = np.empty(halves.shape, np.float32)
     similarity._widen(halves, wide)
-    assert (wide * similarity._HALF).tobytes() == halves.astype(np.float32).tobytes()
+    assert (wide * similarity._FLOAT16_DIVISOR).tobytes() == halves.astype(np.float32).tobytes()
 
 
 def test_equal_cosines_are_ordered_by_row():

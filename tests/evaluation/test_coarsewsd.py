@@ -162,17 +162,17 @@ def test_the_splits_of_another_set_are_no_words():
         (
             GOLD,
             ["0", "1", "2", "1"],
-            "bank/test.gold.txt, line 3: the label is not in classes_map.txt",
+            "bank/test.gold.txt, line 3: the label is empty or is not in classes_map.txt",
         ),
         (
             GOLD,
             ["0", "1", "", "1"],
-            "bank/test.gold.txt, line 3: the label is not in classes_map.txt",
+            "bank/test.gold.txt, line 3: the label is empty or is not in classes_map.txt",
         ),
         (
             TAUGHT,
             ["0", "1", "bank_river"],
-            "bank/train.gold.txt, line 3: the label is not in classes_map.txt",
+            "bank/train.gold.txt, line 3: the label is empty or is not in classes_map.txt",
         ),
         (
             TEST,
@@ -201,6 +201,8 @@ def test_the_splits_of_another_set_are_no_words():
         ),
         (MAP, ["{"], "bank/classes_map.txt is not a JSON object"),
         (MAP, ["3"], "bank/classes_map.txt is not a JSON object"),
+        (MAP, ['["0", "1"]'], "bank/classes_map.txt is not a JSON object"),
+        (MAP, ['"01"'], "bank/classes_map.txt is not a JSON object"),
     ],
 )
 def test_a_malformed_set_is_rejected(name, lines, said):

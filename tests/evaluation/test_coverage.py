@@ -6,9 +6,12 @@ import pytest
 
 from polyseme.command_error import CommandError
 from polyseme.evaluation.coarsewsd import known_words
+from polyseme.evaluation.measure import measure_model
 from polyseme.evaluation.sources import LocalSource
+from polyseme.evaluation.systems import EvaluationConfig
 from polyseme.evaluation.wic import known_pairs
-from tests.evaluation.sets import COARSE, WIC_WITH_MOLES
+from tests.evaluation.sets import COARSE, WIC_WITH_MOLES, unpacked
+from tests.evaluation.sets import WIC as WIC_WITHOUT_MOLES
 
 MOLES = {
     name.replace("/bank/", "/mole/"): [line.replace("bank", "mole") for line in lines]
@@ -29,6 +32,20 @@ def test_pairs_of_which_the_vocabulary_lacks_a_word_are_not_measured(model):
     assert files["wic/dev/dev.gold.txt"] == ["T"]
     assert files["wic/README.txt"] == ["not a pair"]
     assert len(WIC["wic/dev/dev.gold.txt"]) == 3
+
+
+def test_pairs_with_a_word_without_a_vector_are_counted_in_a_note(model, tmp_path):
+    files = unpacked(tmp_path, {**WIC_WITHOUT_MOLES, **WIC_WITH_MOLES})
+    found = measure_model(model, EvaluationConfig("wic", files, ("static",)))
+    note = "Without a static vector, so classified by context alone: one or both words of 2 pairs."
+    assert note in found.notes
+
+
+def test_a_set_without_a_pair_of_known_words_is_rejected(model, tmp_path):
+    moles = {name: lines[1:] for name, lines in WIC_WITH_MOLES.items()}
+    files = unpacked(tmp_path, {**WIC_WITHOUT_MOLES, **moles})
+    with pytest.raises(CommandError, match="Every pair of the set has a word"):
+        measure_model(model, EvaluationConfig("wic", files, ("static",)))
 
 
 def test_a_word_without_sentences_is_rejected(model):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tarfile
 from pathlib import Path
 
@@ -51,6 +52,7 @@ def place(tmp_path_factory):
     vectors = np.stack([vector(word) for word in VOCABULARY])
     facts = {"words": VOCABULARY, "vectors": vectors, "layers": [looking()]}
     write_tiny(folder / "tiny", **facts)
+    write_tiny(folder / "deep", **{**facts, "layers": [looking()] * 2})
     for name, recipe in (
         ("unheld", {"held_out": 0.0, "split": 1}),
         ("odd", {"held_out": "many"}),
@@ -82,6 +84,12 @@ def test_the_table_and_the_document_agree(place, tmp_path):
     assert swap.split("\n")[2].split() == ["head", "1", "38.9", "±", "0.0"]
     assert "bank in “she went to the bank to deposit money near the river”" in text
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_examples_name_the_layer_if_there_are_several(place):
+    table = attention(place, "--lemmas", "all", model="deep").stdout.decode()
+    heads = re.findall(r"^  (.*head [0-9]): ", table, re.MULTILINE)
+    assert heads[:4] == ["layer 1 head 1", "layer 1 head 2", "layer 2 head 1", "layer 2 head 2"]
 
 
 def test_the_same_command_gives_the_same_bytes(place, tmp_path):

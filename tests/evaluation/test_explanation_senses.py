@@ -127,7 +127,7 @@ class TestJudge:
     )
     JUDGE = NaiveBayes(lemma_of([0, 0, 0, 1, 1], SENTENCES))
 
-    def test_evidence_is_the_log_odds_with_a_prior_of_ten_occurrences(self):
+    def test_evidence_is_the_log_ratio_of_rates_with_a_prior_of_ten_occurrences(self):
         """Of the first without itself: 2 of sense 0, 2 of sense 1; river in 2 and 0, so q = ½."""
         (river,) = self.JUDGE.evidence(0, ["RIVER"])
         expected = log((2 + 5) / (2 + 10)) - log((0 + 5) / (2 + 10))

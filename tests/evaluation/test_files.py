@@ -96,7 +96,7 @@ def test_a_huge_member_is_rejected_before_it_is_read(tmp_path):
         member = tarfile.TarInfo("a/README")
         member.size = reading.MAX_FILE_BYTES + 1
         tar.addfile(member, io.BytesIO(bytes(member.size)))
-    assert "more than 64 MB" in refusal(tmp_path)
+    assert "64 MiB in a file" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize(("limit", "value"), [("MAX_TOTAL_BYTES", 100), ("MAX_FILES", 3)])

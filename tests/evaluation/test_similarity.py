@@ -1,4 +1,4 @@
-"""Word similarity: ranks of cosines against ranks of judgements."""
+"""Word similarity: ranks of cosines against ranks of judgments."""
 
 import numpy as np
 import pytest
@@ -39,6 +39,11 @@ def test_two_swapped_ranks_by_hand():
     assert found.spearman.low < found.spearman.value < 100
 
 
+def test_a_resample_of_equal_judgments_has_the_correlation_0():
+    found = similarity(pairs(lambda n: 1 + (n == 1)), on_a_circle)
+    assert 0 == found.spearman.low < found.spearman.value < found.spearman.high < 100
+
+
 def test_pairs_without_both_words_are_skipped_and_counted():
     judged = [*pairs(lambda n: -n), JudgedPair("w0", "zebra", 99), JudgedPair("gnu", "w1", 99)]
     found = similarity(judged, on_a_circle)
@@ -64,7 +69,7 @@ def test_a_file_and_a_model_by_scipy(tmp_path, model):
     rows = {word: unit[row] for row, word in enumerate(WORDS)}
     lines = [line.split("\t") for line in WORDSIM.splitlines()[1:-1]]
     cosines = np.round([rows[a] @ rows[b] for a, b, _ in lines], 6)
-    expected = spearmanr(cosines, [float(judgement) for *_, judgement in lines]).statistic
+    expected = spearmanr(cosines, [float(judgment) for *_, judgment in lines]).statistic
     assert found.spearman.value == pytest.approx(100 * expected, abs=0.006)
 
 

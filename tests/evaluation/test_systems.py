@@ -2,12 +2,14 @@
 
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
+from polyseme.evaluation import systems as systems_module
 from polyseme.evaluation.datasets import TokenizedOccurrence
 from polyseme.evaluation.sources import LocalSource, StaticSentence
 from polyseme.evaluation.systems import (
@@ -18,6 +20,7 @@ from polyseme.evaluation.systems import (
     served_systems,
     systems,
     tabulate,
+    transformer_vectors,
 )
 from polyseme.importing.weights import FUNCTION_WORDS, in_closed_form
 from polyseme.models.reader import read_model
@@ -239,3 +242,22 @@ def test_each_ablated_system_lacks_only_its_part(tmp_path, model):
     without = tiny_model(tmp_path / "same", layers=model.layers, word_bias=np.zeros(len(WORDS)))
     expected = vectors_of(without, "model", asked)
     np.testing.assert_array_equal(vectors_of(model, "no-informativeness", asked), expected)
+
+
+def test_different_occurrences_with_the_same_window_have_the_same_transformer_vector(monkeypatch):
+    """Halved twice, both windows are the 225 words on each side. A word is one piece."""
+
+    def tokenizer(words, **_):
+        return SimpleNamespace(input_ids=words)
+
+    def piece_means(_network, _tokenizer, batch, places):
+        return [
+            np.array([[len(words), place] for place in of_sentence])
+            for words, of_sentence in zip(batch, places, strict=True)
+        ]
+
+    network = SimpleNamespace(config=SimpleNamespace(hidden_size=2))
+    monkeypatch.setattr(systems_module, "_load_transformer", lambda: (network, tokenizer))
+    monkeypatch.setattr(systems_module, "_piece_means", piece_means)
+    asked = [TokenizedOccurrence((first, *["river"] * 900), 450) for first in ("a", "b")]
+    np.testing.assert_array_equal(transformer_vectors(asked)(asked), [[451, 225]] * 2)

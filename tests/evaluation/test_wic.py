@@ -60,7 +60,7 @@ def test_no_other_threshold_is_better_on_train(seed):
     cosines, same = rng.uniform(-1, 1, 60).round(1), rng.random(60) < 0.5
     threshold, accuracy = best_threshold(cosines, same)
     assert accuracy == np.mean((cosines >= threshold) == same)
-    others = [np.mean((cosines >= one) == same) for one in np.linspace(-1, 1, 401)]
+    others = [np.mean((cosines >= one) == same) for one in np.linspace(-1, 1.1, 421)]
     assert accuracy == max(others)
 
 
@@ -69,6 +69,12 @@ def test_the_lowest_of_equally_good_thresholds_is_taken():
     assert best_threshold(cosines, same) == (0.4, 0.75)
     assert best_threshold(cosines, np.ones(4, np.bool_)) == (0.1, 1.0)
     assert best_threshold(cosines, np.array([False, True, False, True])) == (0.2, 0.75)
+
+
+def test_no_pair_is_the_same_if_that_is_best_on_train():
+    cosines, same = np.array([0.1, 0.2, 0.9]), np.array([True, False, False])
+    assert best_threshold(cosines, same) == (pytest.approx(0.9), 2 / 3)
+    assert best_threshold(cosines, same)[0] > 0.9
 
 
 def test_the_threshold_is_not_tuned_on_the_measured_split():

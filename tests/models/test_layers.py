@@ -57,6 +57,9 @@ KINDS = {
     "norm of the network alone": [full_layer(11, attention_norm=None, norm="after")],
     "relu": [full_layer(12, feed_forward=FeedForward(*[projection(RNG, 5, 5)] * 2, "relu"))],
     "gelu": [full_layer(13, feed_forward=FeedForward(*[projection(RNG, 5, 5)] * 2, "gelu"))],
+    "network without an outer weight": [
+        full_layer(14, feed_forward=FeedForward(projection(RNG, 5, 5), Projection()))
+    ],
     "residual add": [Layer(residual=Residual("add"))],
     "residual unit": [Layer(residual=Residual("unit"))],
     "residual shares": [Layer(residual=Residual("unit", 0.3, 0.1 + 0.2))],

@@ -201,7 +201,7 @@ except ValueError as error:
     logging.getLogger("urllib3.connectionpool").warning("Retrying after %r", SECRET)
     logging.getLogger("of.others").info("what others say at length: " + SECRET)
     logging.getLogger("polyseme").error("a lone \\udc80 surrogate")
-warnings.warn("a warning")
+warnings.warn("a warning\\n" + SECRET)
 thread = threading.Thread(target=fail)
 thread.start()
 thread.join()
@@ -228,6 +228,7 @@ def test_the_log_shows_the_type_and_the_places_of_a_fault_and_not_its_message(fo
     if form == "json":
         lines = lines_of(done.stderr)
         assert any(line["message"] == "a lone \\udc80 surrogate" for line in lines)
+        assert any(line["message"].endswith(": UserWarning: a warning") for line in lines)
         faults = [line for line in lines if line.get("error") == "ValueError"]
         assert len(faults) == 6
         assert all("in fail" in line["places"][-1] for line in faults)
@@ -235,6 +236,19 @@ def test_the_log_shows_the_type_and_the_places_of_a_fault_and_not_its_message(fo
     else:
         assert done.stderr.count("error=ValueError") == 6
         assert done.stderr.count(" in fail") == 6
+        assert ": UserWarning: a warning\n" in done.stderr
+        assert all(re.match(r"\d{4}-.*Z |    \S", line) for line in done.stderr.splitlines())
+
+
+def test_warnings_of_opentelemetry_become_one_line_a_minute() -> None:
+    only = PrivacyFilter()
+    records = [
+        logging.LogRecord("opentelemetry.sdk", logging.WARNING, "x", 1, MARK, (), None)
+        for _ in range(2)
+    ]
+    assert [only.filter(record) for record in records] == [True, False]
+    expected = "polyseme: OpenTelemetry reports a problem; traces may be lost."
+    assert records[0].getMessage() == expected
 
 
 def send(client: httpx.Client, method: str, path: str, **rest: object) -> int:

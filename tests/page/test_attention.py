@@ -146,7 +146,7 @@ def test_unknown_words_can_be_rejected(visit: Open) -> None:
 def test_case_changes_the_key_of_a_word(visit: Open) -> None:
     reader = visit(attention_address(text="Apple"))
     choose(reader, "Case", "lower")
-    assert words(reader).first.locator("small").text_content() == "lower: apple"
+    assert words(reader).first.locator("small").text_content() == "other case: apple"
     assert reader.address == "#attention?text=Apple&case=lower"
 
 
@@ -327,6 +327,17 @@ def test_back_restores_the_previous_sentence(open_page: Open) -> None:
     # Chromium keeps 50 entries.
     assert reader.page.evaluate("history.length") == min(before + 1, 50)
     for text in ("A river", APPLES):
+        reader.page.go_back()
+        expect(sentence(reader)).to_have_value(text)
+
+
+def test_a_typed_sentence_is_before_an_example_in_the_history(open_page: Open) -> None:
+    reader = open_page()
+    sentence(reader).fill("The river bank")
+    expect(words(reader)).to_have_count(3)
+    reader.page.get_by_role("button", name="A pronoun").click()
+    expect(words(reader).nth(1)).to_contain_text("animal")
+    for text in ("The river bank", APPLES):
         reader.page.go_back()
         expect(sentence(reader)).to_have_value(text)
 
@@ -566,6 +577,17 @@ def test_a_layer_that_another_model_lacks_falls_back(
     assert readout(reader).startswith("apple attends to ")
 
 
+NAMES = {
+    "exact": "exact",
+    "lower": "other case",
+    "capitalised": "other case",
+    "upper": "other case",
+    "subword": "subword",
+    "oov": "unknown",
+}
+"""The names of resolutions, as in the legend."""
+
+
 def test_a_word_has_its_resolution(visit: Open, tiny_models: httpx.Client) -> None:
     reader = visit(attention_address(text="river", model="deep"), service=tiny_models)
     for model, text in [
@@ -576,19 +598,17 @@ def test_a_word_has_its_resolution(visit: Open, tiny_models: httpx.Client) -> No
         reader.go(attention_address(text=text, model=model))
         tokens = encoded(tiny_models, text, model=model)["tokens"]
         found = reader.page.locator("button.word small").all_text_contents()
+        names = [NAMES[token["resolution"]] for token in tokens]
         assert found == [
-            "unknown" if token["resolution"] == "oov"
-            else f"{token['resolution']}: {token['key']}"
-            if token["key"] not in {None, token["text"]}
-            else token["resolution"]
-            for token in tokens
-        ], model  # fmt: skip
+            f"{name}: {token['key']}" if token["key"] not in {None, token["text"]} else name
+            for name, token in zip(names, tokens, strict=True)
+        ], model
 
 
 def test_a_lower_case_model_and_subwords_are_noted(visit: Open, tiny_models: httpx.Client) -> None:
     reader = visit(attention_address(text="Apple gnu", model="small"), service=tiny_models)
     found = reader.page.locator("button.word small")
-    assert found.all_text_contents() == ["lower: apple", "unknown"]
+    assert found.all_text_contents() == ["other case: apple", "unknown"]
     choose(reader, "Model", "parts")
     assert found.all_text_contents() == ["exact", "subword"]
     assert reader.page.get_by_text("1 composed of subwords").is_visible()

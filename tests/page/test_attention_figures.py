@@ -251,11 +251,30 @@ def test_heads_are_switched_on_and_off(visit: Open) -> None:
         reader.page.get_by_role("checkbox", name=f"Head {head}").uncheck()
     reader.settle()
     assert lines(reader) == []
+    reader.page.get_by_role("option", name="phone").hover()
+    assert readout(reader).startswith("phone attends to ")
     for head in range(4):
         reader.page.get_by_role("checkbox", name=f"Head {head}").check()
     reader.settle()
     assert len({one["head"] for one in lines(reader)}) == 4
     assert "heads" not in reader.address
+    reader.go(attention_address(picture="lines", head="each", heads="none", word=0))
+    assert readout(reader).startswith("Apple attends to ")
+    assert lines(reader) == []
+    assert not reader.problem.is_visible()
+
+
+def test_the_table_beside_the_lines_of_each_head_has_the_mean(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page(attention_address(picture="lines", head="each"))
+    reader.page.get_by_text("The weights as a table").click()
+    caption = reader.page.locator(".numbers caption")
+    expect(caption).to_have_text(
+        "Layer 0, mean of heads: query tokens in rows, key tokens in columns"
+    )
+    first = float(reader.page.locator(".numbers td.number").first.text_content())
+    assert first == pytest.approx(weights(client, APPLES, heads="mean")[0][0, 0], abs=0.00051)
 
 
 def test_each_head_is_the_mean_in_the_heatmap(visit: Open) -> None:

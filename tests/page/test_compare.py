@@ -138,6 +138,31 @@ def test_labels_of_the_map_overlap_neither_each_other_nor_the_edge(visit: Open, 
 BOXES = "(all) => all.map((one) => one.getBoundingClientRect().toJSON())"
 
 
+def test_contextual_vectors_are_drawn_on_top(visit: Open) -> None:
+    reader = visit(address(EIGHT))
+    kinds = reader.page.locator(".flat-map .point").evaluate_all(
+        "(all) => all.map((one) => one.classList[1])"
+    )
+    occurrences = [kind for kind in kinds if kind in {"static", "contextual"}]
+    assert occurrences == sorted(occurrences, reverse=True)
+    assert kinds[-len(occurrences) :] == occurrences
+
+
+CROWDED = """async () => {
+  const { mapDrawing } = await import("/page/compare/map.js");
+  const point = (kind, label, position) => ({ kind, label, position, name: label, owners: [0] });
+  const beside = [[0.27, 0], [-0.27, 0], [0, 0.27], [0, -0.27], [1, 1], [-1, -1]];
+  const words = beside.map((position) => point("after", "word", position));
+  const points = [point("contextual", "bank", [0, 0]), ...words];
+  const map = mapDrawing(points, { width: 200, words: ["bank"], onpoint() {}, onpick() {} });
+  return map.querySelector(".contextual > text:not(.letter)").classList.contains("unplaced");
+}"""
+
+
+def test_a_mark_between_others_has_a_diagonal_label(visit: Open) -> None:
+    assert visit("#compare").page.evaluate(CROWDED) is False
+
+
 def test_a_point_has_a_name_for_pointer_and_keyboard(visit: Open) -> None:
     reader = visit(address(BANKS))
     said = reader.page.locator("output.pointed")

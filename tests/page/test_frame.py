@@ -271,6 +271,21 @@ def test_an_unreadable_response_is_reported_and_requested_again(open_page: Open)
     reader.wrong.clear()
 
 
+EARLY = """async () => {
+  const { Exchange } = await import("/page/exchange.js");
+  const { unreadableResponse } = await import("/page/client.js");
+  const exchange = new Exchange("early", document.createElement("div"));
+  exchange.showError(unreadableResponse());
+  return exchange.problem.textContent;
+}"""
+
+
+def test_an_error_before_the_first_request_is_shown_without_a_command(visit: Open) -> None:
+    text = visit("#neighbors").page.evaluate(EARLY)
+    assert text.startswith(UNREADABLE)
+    assert "curl" not in text
+
+
 @pytest.mark.parametrize("view", ["attention", "compare", "senses", "steps", "models"])
 def test_no_view_breaks_on_an_empty_response(open_page: Open, view: str) -> None:
     reader = open_page("#neighbors")

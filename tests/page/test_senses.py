@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from tests.page.attention import HEBREW
 from tests.page.conftest import Open
@@ -343,6 +343,31 @@ def test_a_mark_opens_its_occurrence_in_other_views(open_page: Open) -> None:
     assert not reader.problem.is_visible()
 
 
+def test_a_late_response_does_not_show_an_occurrence_of_the_previous_result(
+    open_page: Open,
+) -> None:
+    reader = open_page("#senses")
+    held: list[Route] = []
+
+    def hold_tokens(route: Route) -> None:
+        if route.request.post_data_json["include"]:
+            route.continue_()
+        else:
+            held.append(route)
+
+    reader.page.route("**/v1/encode", hold_tokens)
+    with reader.page.expect_request("**/v1/encode"):
+        points(reader).first.press("Enter")
+    examples = reader.page.get_by_role("group", name="Examples").get_by_role("button")
+    examples.nth(1).click()
+    reader.settle()
+    (route,) = held
+    route.continue_()
+    reader.settle()
+    chosen = reader.page.get_by_role("status", name="Chosen occurrence")
+    expect(chosen).to_be_empty()
+
+
 def test_a_click_beside_a_mark_chooses_the_nearest(open_page: Open) -> None:
     reader = open_page("#senses")
     points(reader).first.scroll_into_view_if_needed()
@@ -417,9 +442,13 @@ def test_files_are_read_in_the_browser(open_page: Open, tmp_path: Path) -> None:
     for name, content, said in [
         ("utf-8.txt", "\ufeffThe bank\r\n\r\nA bänk".encode(), "2 sentences."),
         ("utf-16.txt", "The bank\nA bänk\n".encode("utf-16"), "2 sentences."),
-        ("latin.txt", "A bänk".encode("latin-1"), "latin.txt is not a text file in UTF-8."),
-        ("image.png", b"\x89PNG\x00\x00", "image.png is not a text file in UTF-8."),
-        ("zeros.bin", b"\x00" * 10, "zeros.bin is not a text file in UTF-8."),
+        (
+            "latin.txt",
+            "A bänk".encode("latin-1"),
+            "latin.txt is not a text file in UTF-8 or UTF-16.",
+        ),
+        ("image.png", b"\x89PNG\x00\x00", "image.png is not a text file in UTF-8 or UTF-16."),
+        ("zeros.bin", b"\x00" * 10, "zeros.bin is not a text file in UTF-8 or UTF-16."),
         ("large.txt", b"a" * 4_000_001, "large.txt: 4.0 MB is too large. The page reads at most"),
     ]:
         path = tmp_path / name

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -254,6 +255,15 @@ def test_shapes_are_shown_in_letters_and_in_numbers(visit: Open) -> None:
     )
 
 
+def test_exactly_the_letters_of_the_shapes_are_explained(
+    visit: Open, tiny_models: httpx.Client
+) -> None:
+    reader = visit(address(source="sentence", text="bank river", model="deep"), service=tiny_models)
+    shapes = reader.page.locator(".step .shape").all_text_contents()
+    letters = set(re.findall(r"[A-Za-z]", " ".join(shapes)))
+    assert letters == set(reader.page.locator(".letters dt").all_text_contents())
+
+
 MALFORMED = [
     {"source": "nothing", "example": "99", "head": "-1", "cell": "scores", "decimals": "x"},
     {"example": "1e1", "head": "7", "cell": "scores:9:9", "decimals": "99"},
@@ -408,7 +418,7 @@ def test_a_differing_number_is_marked(open_page: Open) -> None:
 
     reader.page.route("**/v1/trace", falsified)
     reader.go(address(example=1, cell="scores:0:1"))
-    assert "but this sum is" in panel(reader)
+    assert "but this arithmetic gives" in panel(reader)
     reader.go(address(example=1, cell="scores:0:2"))
     assert "differ" not in panel(reader)
 

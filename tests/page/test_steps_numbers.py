@@ -231,9 +231,10 @@ def test_a_column_is_added_to_all_matrices_that_must_match(
     weights = dict.fromkeys(["query", "key", "value", "output"], square)
     reader = open_page(address({**PLAIN, "weights": weights, "convention": convention}))
     press(reader, "Embeddings X: add a column")
-    press(reader, "Query weights Wq: add a column")
-    press(reader, "Query weights Wq: add a column")
-    press(reader, "Value weights Wv: remove the last column")
+    line = "row" if convention == "column" else "column"
+    press(reader, f"Query weights Wq: add a {line}")
+    press(reader, f"Query weights Wq: add a {line}")
+    press(reader, f"Value weights Wv: remove the last {line}")
     assert not reader.problem.is_visible()
     request = own(reader)
     shapes = {name: np.shape(rows) for name, rows in request["weights"].items()}
@@ -243,6 +244,36 @@ def test_a_column_is_added_to_all_matrices_that_must_match(
     assert shapes == expected
     assert np.shape(request["embeddings"]) == (2, 3)
     assert [row[:2] for row in request["weights"]["query"][:2]] == square
+
+
+SQUARE = [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("convention", ["row", "column"])
+@pytest.mark.parametrize(
+    ("weight", "matrix", "shape"),
+    [
+        ("query", "Embeddings X", (3, 3)),
+        ("query", "Query weights Wq", (3, 3)),
+        ("key", "Embeddings X", (3, 3)),
+        ("key", "Key weights Wk", (3, 3)),
+        ("value", "Value weights Wv", (2, 3)),
+        ("output", "Embeddings X", (3, 3)),
+    ],
+)
+def test_a_column_is_added_without_the_other_weights(
+    visit: Open, weight: str, matrix: str, shape: tuple[int, int], convention: str
+) -> None:
+    request = {**PLAIN, "weights": {weight: SQUARE}, "convention": convention}
+    reader = visit(address(request))
+    line = "row" if convention == "column" and "weights" in matrix else "column"
+    press(reader, f"{matrix}: add a {line}")
+    assert not reader.problem.is_visible()
+    rows = own(reader)["weights"][weight]
+    assert np.shape(rows) == (shape if convention == "row" else shape[::-1])
+    press(reader, f"{matrix}: remove the last {line}")
+    assert not reader.problem.is_visible()
+    assert own(reader) == request
 
 
 def test_weights_are_added_and_removed(open_page: Open) -> None:
@@ -270,6 +301,9 @@ def test_the_reader_sets_scale_and_convention(open_page: Open, client: httpx.Cli
     reader.page.get_by_label("Convention").select_option("column")
     reader.settle()
     assert numbers(reader, "keys") == [[5, 11], [1, 5]]
+    press(reader, "Key weights Wk: add a row")
+    assert own(reader)["weights"]["key"] == [[1, 2, 0], [3, 4, 0], [0, 0, 0]]
+    press(reader, "Key weights Wk: remove the last row")
     assert traced(client, **own(reader))["keys"] == [[5, 11], [1, 5]]
 
 

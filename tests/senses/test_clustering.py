@@ -1,9 +1,14 @@
 """Clusters of points whose number is given or found."""
 
+import math
+
 import numpy as np
 import pytest
+import scipy.cluster.vq
 from sklearn.metrics import adjusted_rand_score, silhouette_score
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from polyseme.senses import clustering
 from polyseme.senses.clustering import (
     MAX_CLUSTERED,
     SAMPLE,
@@ -50,6 +55,58 @@ def test_the_same_points_give_the_same_clusters():
     first, second = cluster(points), cluster(points)
     assert np.array_equal(first.labels, second.labels)
     assert np.array_equal(first.confidence, second.confidence)
+
+
+def test_scipy_computes_with_one_thread(monkeypatch):
+    def threads():
+        return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+    found = []
+    kmeans2 = scipy.cluster.vq.kmeans2
+
+    def counted(*args, **options):
+        found.append(threads())
+        return kmeans2(*args, **options)
+
+    monkeypatch.setattr(scipy.cluster.vq, "kmeans2", counted)
+    with threadpool_limits(2, "blas"):
+        before = threads()
+        cluster(groups((10, 10))[0], 2)
+        assert threads() == before
+    assert len(found) == clustering.STARTS and set().union(*found) == {1}
+
+
+def test_a_mixture_is_fitted_as_in_the_formulas(monkeypatch):
+    # The updates of Banerjee et al. 2005, section 4, point by point, with one concentration κ.
+    monkeypatch.setattr(clustering, "ITERATIONS", 3)
+    monkeypatch.setattr(clustering, "CONCENTRATION", 2.0)
+    rng = np.random.default_rng(5)
+    points = rng.standard_normal((30, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    start = rng.dirichlet((1, 1), 30)
+    weights = start.tolist()
+    for _ in range(3):
+        shares = [sum(row[k] for row in weights) / 30 for k in range(2)]
+        means = [sum(row[k] * x for row, x in zip(weights, points, strict=True)) for k in range(2)]
+        means = [mean / math.sqrt(mean @ mean) for mean in means]
+        weights = []
+        for x in points:
+            densities = [
+                share * math.exp(2 * float(mean @ x))
+                for share, mean in zip(shares, means, strict=True)
+            ]
+            weights.append([one / sum(densities) for one in densities])
+    expected = [int(row[1] > row[0]) for row in weights]
+    assert 0 < sum(expected) < 30
+    assert clustering._maximized(points, start).tolist() == expected
+
+
+def test_the_run_with_the_largest_silhouette_is_used(monkeypatch):
+    points, labels = groups((20, 20), spread=0.3)
+    worse = np.arange(40) % 2
+    runs = iter([worse, labels, worse, worse, worse, worse])
+    monkeypatch.setattr(clustering, "_maximized", lambda *_: next(runs))
+    assert adjusted_rand_score(cluster(points, 2).labels, labels) == 1
 
 
 def test_the_silhouette_is_that_of_scikit_learn():

@@ -9,6 +9,7 @@ import pytest
 from pyarrow import csv
 
 from polyseme.api.responses import SensesResponse
+from polyseme.cli import progress
 from polyseme.cli.senses import _Source, _write_occurrences
 from polyseme.client.local import LocalModel
 from polyseme.engine.arrays import unit
@@ -196,6 +197,27 @@ def test_the_written_occurrences_have_the_senses_of_the_clusters(model, found, t
     senses = [int(one["sense"]) for one in read_rows(tmp_path / "a.jsonl")]
     assert senses[:16] == other.clusters.labels.tolist()
     assert senses[16] == clusters.labels[0]  # not clustered, so the nearest
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [(700, 0, 1408), (999, 0, 2000), (700, 700, 2000), (0, 999, 2000)],
+)
+def test_a_long_sentence_is_cut_around_its_word(tmp_path, before, after, kept):
+    file = tmp_path / "texts.txt"
+    file.write_text(f"{'x ' * before}bank end{' y' * after}\n")
+    ((_, _, sentence),) = _Source((file,), "text", ("bank",), exact=False).sentences("reading")
+    assert len(sentence) == kept
+    assert "bank end" in sentence
+
+
+def test_progress_counts_the_rows_of_all_files(tmp_path, monkeypatch):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("the bank. A bank.\nnothing\n")
+    rows = []
+    monkeypatch.setattr(progress.ConsoleBar, "reach", lambda _, _done, count: rows.append(count))
+    found = list(_Source((tmp_path,), "text", ("bank",), exact=False).sentences("reading"))
+    assert (len(found), rows) == (4, [2, 4])
 
 
 def test_forms_may_be_separated_by_commas(tmp_path):

@@ -48,6 +48,13 @@ def test_the_newest_checkpoint_is_resumed_and_the_oldest_are_removed(tmp_path):
     assert "00000010.json" in names
 
 
+def test_the_newest_checkpoint_is_that_of_the_largest_step_with_more_digits_too(tmp_path):
+    for step in (99_999_800, 99_999_900, 100_000_000):
+        save_checkpoint(tmp_path, TENSORS, **facts(step))
+    assert load_checkpoint(tmp_path)[0].step == 100_000_000
+    assert {path.stem for path in tmp_path.iterdir()} == {"99999900", "100000000"}
+
+
 def test_an_incomplete_checkpoint_is_ignored(tmp_path):
     save_checkpoint(tmp_path, TENSORS, **facts(1))
     (tmp_path / "00000002.safetensors").write_bytes(b"half")

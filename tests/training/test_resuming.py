@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
 from polyseme.training import run as run_module
-from polyseme.training.checkpoint import load_checkpoint
+from polyseme.training.checkpoint import load_checkpoint, save_checkpoint
 from polyseme.training.network import Network
 from polyseme.training.run import write_trained_model
 
@@ -88,6 +88,19 @@ def test_a_checkpoint_of_another_run_is_rejected(world, tags, corpus, tmp_path):
     tags.write_text(tags.read_text() + tags.read_text())
     with pytest.raises(CommandError, match="another model or other training files"):
         run(world, tags=tags, checkpoints=place, resume=True)
+
+
+def test_a_checkpoint_with_best_weights_of_another_shape_is_rejected(world, tags, tmp_path):
+    place = tmp_path / "c"
+    run(world, tags=tags, checkpoints=place, keep="best")
+    kept, tensors = load_checkpoint(place)
+    facts = ("step", "seconds", "recipe", "material", "history", "best_score", "torch")
+    # The order of a file's tensors varies, and one of the shape (1, 1) has nothing to cut off.
+    best = next(n for n, tensor in tensors.items() if n.startswith("best.") and len(tensor) > 1)
+    tensors = {**tensors, best: tensors[best][:1]}
+    save_checkpoint(place, tensors, **{name: getattr(kept, name) for name in facts})
+    with pytest.raises(CommandError, match="network of another shape"):
+        run(world, tags=tags, checkpoints=place, keep="best", resume=True)
 
 
 def test_checkpoints_of_two_trainings_are_not_mixed_up(world, tags, tmp_path):

@@ -167,7 +167,7 @@ def test_time_ends_a_training(world, tags):
 
 
 def test_excluded_words_are_no_targets(world, tags):
-    lemmas = tuple(word("bank", n) for n in range(29))
+    lemmas = tuple(word("bank", n).title() for n in range(29))
     trained, _ = run(world, tags=tags, leave_out=lemmas, held_out=0.0)
     assert trained.facts["data"]["tags"] == sum(
         json.loads(line)["tags"][0]["lemma"] == "bankbd/noun"
@@ -183,13 +183,18 @@ def test_too_little_training_data_is_reported(world, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_scale_of_the_vectors_does_not_matter(tmp_path, tags):
+@pytest.mark.parametrize(
+    "recipe",
+    [{}, {"init": "closed-form", "heads": 2}, {"init": "closed-form", "key_width": 3}],
+    ids=["import", "two heads", "narrow keys"],
+)
+def test_the_scale_of_the_vectors_does_not_matter(tmp_path, tags, recipe):
     found = []
     for factor in (1, 1e-3, 1e3):
         folder = tmp_path / str(factor)
         folder.mkdir()
         model = world_model(folder, vectors=vectors() * np.float32(factor))
-        trained, _ = run(model, tags=tags, interpolate=1, steps=20, anchor=1e-3)
+        trained, _ = run(model, tags=tags, interpolate=1, steps=20, anchor=1e-3, **recipe)
         sentence = model.sentence(resolve_all(["bankaa", "theaa", "riveraa"], model.vocabulary))
         found.append(contextualize(sentence, trained.layers).contextual)
     np.testing.assert_allclose(found[1:], [found[0]] * 2, atol=1e-3)

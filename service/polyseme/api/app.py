@@ -31,7 +31,7 @@ _log = logging.getLogger("polyseme")
 
 
 def create_app(settings: Settings | None = None, registry: Registry | None = None) -> Flask:
-    """Create the WSGI application and load its models.
+    """Create the WSGI application and load the default model, or all with `preload_models`.
 
     BLAS is limited to one thread: the threads of several workers would compete for the processors,
     and the last bits of a result would depend on the number of threads.

@@ -30,7 +30,7 @@ class ApiKeyAuth:
         self.required = bool(self._configured) or settings.api_keys_file is not None
 
     def refresh(self) -> None:
-        """Read the key file again; keep the keys if it cannot be read."""
+        """Read the key file again; keep the previous keys if it cannot be used."""
         try:
             self._keys = self._read()
         except KeyFileError as error:
@@ -42,7 +42,7 @@ class ApiKeyAuth:
         return {**self._configured, **(read_key_file(file) if file else {})}
 
     def init_app(self, app: Flask) -> None:
-        """Protect /v1 and /v2 except /v2/health, and /metrics according to the settings.
+        """Protect /v1/… and /v2/… except /v2/health/…, and /metrics according to the settings.
 
         The rate limit applies before the key is checked, so that it also limits guessing keys.
         """
@@ -68,7 +68,7 @@ class ApiKeyAuth:
         if self._settings.cors_origins and _is_preflight():  # browsers send it without a key
             protected = metrics = False
         context.unauthorized = self.required and context.caller is None and (protected or metrics)
-        # Requests with a wrong key are limited at /metrics too.
+        # Requests without a valid key are limited at /metrics too.
         context.rate_limited = protected or context.unauthorized
 
     def _check(self) -> None:

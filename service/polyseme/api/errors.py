@@ -63,7 +63,7 @@ def problem(error: PolysemeError, **members: Any) -> Response:
 
 
 def problem_document(error: PolysemeError, request_id: str, path: str = "") -> dict[str, Any]:
-    """Return the problem document of an error, with the `error` of the API that has this path.
+    """Return the problem document of an error, with `error` for paths of compatible APIs.
 
     An unknown route outside /v2 gets the `error` of OpenAI's API: OpenAI's client shows only this
     member, and may be configured with a base URL without /v1.

@@ -27,8 +27,7 @@ from polyseme.api.service import current_service, find_model
 from polyseme.encoding.encode import Encoded, TokenCounts, encode_sentence, tokenize
 from polyseme.encoding.options import PER_TOKEN, Limits
 from polyseme.encoding.serialize import check_size, number_bytes
-from polyseme.errors import FieldError, InvalidError, ModelFolderError
-from polyseme.models.manifest import Manifest
+from polyseme.errors import FieldError, InvalidError
 from polyseme.observability.request_context import current_context
 
 inference = Blueprint("inference", __name__, url_prefix="/v2")
@@ -74,7 +73,7 @@ def ready() -> Response:
 def metadata(name: str) -> Response:
     """Return the input and output tensors of a model; -1 is a variable size."""
     negotiate_media_type(JSON)
-    d = _manifest(name).dimension
+    d = current_service().models.manifest(name).dimension
     row_shapes: dict[str, list[int]] = {part: [width * d] for part, width in PER_TOKEN.items()}
     outputs = [
         {"name": one, "datatype": datatype, "shape": [-1, *row_shapes.get(one, [])]}
@@ -95,16 +94,8 @@ def metadata(name: str) -> Response:
 @inference.get(f"/models/<name>/versions/{VERSION}/ready", endpoint="model_ready_of_version")
 def model_ready(name: str) -> Response:
     """Return 200 if the model is loaded or can be loaded at its first use."""
-    _manifest(name)
+    current_service().models.manifest(name)
     return json_response({"name": name, "ready": True})
-
-
-def _manifest(name: str) -> Manifest:
-    """Return the manifest of a model; raise ModelFolderError if the model is broken."""
-    state = current_service().models.state(name)
-    if state.manifest is None:
-        raise ModelFolderError(state.problem)
-    return state.manifest
 
 
 @inference.post("/models/<name>/infer", endpoint="infer")
@@ -125,8 +116,9 @@ def infer(name: str) -> Response:
         size = number_bytes("json") if in_json else _ITEM_BYTES
         check_size(model, sentences, options, size, limits)
     except InvalidError as error:
-        # Errors name the fields of this protocol, not those of /v1/encode.
-        error.errors = [FieldError(_pointer(one.pointer), one.message) for one in error.errors]
+        # Name the fields of this protocol, not those of /v1/encode, and drop duplicate errors.
+        errors = [FieldError(_pointer(one.pointer), one.message) for one in error.errors]
+        error.errors = list(dict.fromkeys(errors))
         raise
     counts = context.counts = TokenCounts(sentences)
     context.timings.add("tokens", start)
@@ -156,16 +148,16 @@ def infer(name: str) -> Response:
 def _sentences(tensor: InputTensor, rest: bytes, limits: Limits) -> list[str]:
     """Return the sentences of a tensor, from its `data` or from the bytes after the JSON.
 
-    Raises TooLargeError if there are too many, InvalidError if they do not match the shape.
+    Raises TooLargeError if there are too many, InvalidError if the tensor is invalid.
     """
     count = tensor.shape[0]
     if tensor.shape[1:] not in ([], [1]):
         raise _invalid("/shape", "must be [S] or [S, 1] for S sentences")
     limits.check_sentences(count)
-    following = tensor.parameters.binary_data_size if tensor.parameters else None
-    if (tensor.data is None) == (following is None):
+    declared = tensor.parameters.binary_data_size if tensor.parameters else None
+    if (tensor.data is None) == (declared is None):
         raise _invalid("", "give either `data` or `binary_data_size`")
-    if len(rest) != (following or 0):
+    if len(rest) != (declared or 0):
         message = f"must be {len(rest)}, the number of bytes after the JSON"
         raise _invalid("/parameters/binary_data_size", message)
     if tensor.data is None:
@@ -182,7 +174,7 @@ def _sentences(tensor: InputTensor, rest: bytes, limits: Limits) -> list[str]:
 
 
 def _decode_bytes(data: bytes, count: int) -> list[str]:
-    """Return the strings of a BYTES tensor; raise InvalidError unless there are `count`."""
+    """Return the `count` strings of a BYTES tensor; raise InvalidError for other data."""
     found: list[str] = []
     end = 0
     while end < len(data):

@@ -1,6 +1,6 @@
 """Schemas of the Open Inference Protocol.
 
-Response schemas are only used to generate the OpenAPI document.
+Response schemas are for the OpenAPI document and tests; the routes do not use them.
 """
 
 from typing import Annotated, Any, Literal, TypeAlias
@@ -163,7 +163,7 @@ class ServerLiveResponse(_Response):
 
 
 class ServerReadyResponse(_Response):
-    """The server is ready: the default model can be used."""
+    """The server is ready: the default model can be used and the service is not draining."""
 
     ready: Literal[True]
 

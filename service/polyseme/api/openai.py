@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any, Literal
 
-import orjson
 import pybase64
 from flask import Blueprint, Response
 
 from polyseme.api.parsing import JSON, negotiate_media_type, read_json
+from polyseme.api.routes import json_response
 from polyseme.api.schemas import EmbeddingsRequest
 from polyseme.api.service import current_service, find_model
 from polyseme.encoding.encode import TokenCounts, encode_sentence, tokenize
@@ -34,7 +34,7 @@ def embeddings() -> Response:
         texts, pointer = [texts], "/input"
     model, limits = find_model(body.model), service.limits
     pooling = body.pooling or service.settings.pooling
-    # The encoder keeps a text without known words, and its vector is zero.
+    # With `keep`, a text in which no word has a vector gets a zero vector.
     wordless: Literal["keep", "refuse"] = "keep" if body.wordless == "zero" else "refuse"
     options = replace(pooled_options(pooling), wordless=wordless)
     sentences = tokenize(model, texts, options, limits, pointer)
@@ -50,19 +50,10 @@ def embeddings() -> Response:
         if body.wordless == "refuse" and not vector.any():
             message = "the vectors of its words cancel out, so the text has no direction"
             raise InvalidError([FieldError(pointer.format(index), message)])
-        # Entries are kept as bytes, which take less memory than arrays and dictionaries.
         entry: dict[str, Any] = {"object": "embedding", "index": index, "embedding": vector}
         if body.encoding_format == "base64":
             entry["embedding"] = pybase64.b64encode_as_string(vector.astype("<f4", copy=False).data)
-        data.append(orjson.dumps(entry, option=orjson.OPT_SERIALIZE_NUMPY))
-    start = context.timings.now()
-    content = orjson.dumps(
-        {
-            "object": "list",
-            "data": [orjson.Fragment(entry) for entry in data],
-            "model": model.manifest.name,
-            "usage": {"prompt_tokens": counts.tokens, "total_tokens": counts.tokens},
-        }
-    )
-    context.timings.add("write", start)
-    return Response(content, content_type=JSON)
+        data.append(entry)
+    usage = {"prompt_tokens": counts.tokens, "total_tokens": counts.tokens}
+    document = {"object": "list", "data": data, "model": model.manifest.name, "usage": usage}
+    return json_response(document)

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, generated from the schemas that validate requests."""
+"""The OpenAPI 3.1 document, generated from the schemas of requests and responses."""
 
 from typing import Any, NamedTuple
 
@@ -20,7 +20,8 @@ _STATUSES = {
     404: "No such model or route.",
     405: "The route does not allow this method.",
     406: "The route does not offer this media type.",
-    413: "A size limit is exceeded; `detail` names the limit and the size, `errors` a sentence.",
+    413: "A size limit is exceeded; `detail` names the limit and the size; `errors` names a"
+    " sentence that is too long.",
     415: "The route does not accept this media type.",
     422: "A field is missing, unknown, of the wrong type or out of range.",
     429: "The rate limit of the caller is exceeded; see Retry-After.",
@@ -36,7 +37,7 @@ _PROBLEMS: dict[str, type[responses.ProblemResponse]] = {
     "model": responses.OpenAIProblemResponse,
     "readyz": responses.NotReadyResponse,
 }
-"""Operations whose errors have additional members."""
+"""The schemas of problem responses that are not the defaults of `_problem`, by operation."""
 
 
 class Operation(NamedTuple):
@@ -158,7 +159,7 @@ def document() -> dict[str, Any]:
             "schemas": schemas["$defs"],
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
-        # /v1 and /v2 require a key if any is configured.
+        # /v1/… and /v2/models/… require a key if keys or a key file are set.
         "security": [{}, {"key": []}],
     }
 

@@ -1,4 +1,4 @@
-"""The web interface, /docs, /openapi.json and the health routes."""
+"""The web interface, /docs, /openapi.json, /livez and /readyz."""
 
 from functools import cache
 from importlib.resources import files
@@ -29,7 +29,7 @@ _FILES = {
     for file in sorted(_PAGE.rglob("*"))
     if file.suffix in _TYPES
 }
-"""Static files by path relative to /page/; requests are looked up here, never joined to a path."""
+"""Static files by path relative to /page/. A requested path is looked up here, never opened."""
 _PAGE_POLICY = (
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
     " object-src 'none'"
@@ -121,7 +121,7 @@ def openapi() -> Response:
 
 @cache
 def _openapi() -> bytes:
-    from polyseme.api.openapi import document  # noqa: PLC0415 - imports all pydantic schemas
+    from polyseme.api.openapi import document  # noqa: PLC0415 - only needed here
 
     return orjson.dumps(document())
 

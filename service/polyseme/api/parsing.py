@@ -38,7 +38,10 @@ _LARGEST = (1 << 53) - 1
 
 
 def negotiate_media_type(*offered: str) -> str:
-    """Return the media type that the client prefers; raise NotAcceptableError if there is none."""
+    """Return the offered media type that the client prefers; the first if Accept is missing.
+
+    Raises NotAcceptableError if the client accepts none of them.
+    """
     sent = request.environ.get("HTTP_ACCEPT", "")
     best = _best_match(sent, offered)
     if best is None and sent:
@@ -75,20 +78,20 @@ def read_json(schema: type[_Body]) -> _Body:
 
 
 def _query_error() -> InvalidError:
-    """Return the error for a query string, because a JSON body has all fields."""
+    """Return the error for a query string, which is not read: a JSON body has all fields."""
     error = FieldError("", "must have all fields; the query string is not read")
     hint = f"Send the fields in the body. /v1/encode reads the query of {NDJSON} bodies only."
     return InvalidError([error], hint)
 
 
-def read_ndjson(schema: type[_Body], max_lines: Callable[[int], None]) -> _Body:
+def read_ndjson(schema: type[_Body], check_lines: Callable[[int], None]) -> _Body:
     """Parse and validate an NDJSON body of entries of `input`, with other fields in the query.
 
-    `max_lines` raises TooLargeError for too many lines; other errors are those of `read_json`.
+    `check_lines` raises TooLargeError for too many lines; other errors are those of `read_json`.
     Error pointers are the same as for a JSON body.
     """
     content = read_body().rstrip(b" \t\r\n")
-    max_lines(content.count(b"\n") + 1)
+    check_lines(content.count(b"\n") + 1)
     fields = {name: parse_query_value(name, sent) for name, sent in request.args.lists()}
     if "input" in fields:
         raise InvalidError([FieldError("/input", "must be in the body, one entry per line")])
@@ -97,10 +100,11 @@ def read_ndjson(schema: type[_Body], max_lines: Callable[[int], None]) -> _Body:
 
 
 def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]:
-    """Parse and validate JSON with optional bytes after it; `header` has the length of the JSON.
+    """Parse and validate JSON with optional bytes after it.
 
-    Clients of the Open Inference Protocol send such bodies as application/octet-stream or without
-    a Content-Type. Raises the errors of `read_json`.
+    `header` is the name of the header with the length of the JSON. Clients of the Open Inference
+    Protocol send such bodies as application/octet-stream or without a Content-Type. Raises the
+    errors of `read_json`.
     """
     if _media_type(request.environ.get("CONTENT_TYPE", "")) not in {"", JSON, BINARY}:
         hint = f"Send the header `Content-Type: {JSON}`, or `{BINARY}` if bytes follow the JSON."
@@ -139,7 +143,7 @@ def read_body() -> bytes:
 
 
 def _discard(stream: Any, size: int) -> None:
-    """Read the rest of a body, because a client that is still sending would miss the response."""
+    """Read up to `size` bytes: a client that is still sending would miss the response."""
     with suppress(Exception):
         while size > 0 and (read := len(stream.read(min(size, 1 << 16)))):
             size -= read
@@ -153,7 +157,7 @@ def _parse_line(number: int, line: bytes) -> Any:
 
 
 def _not_json(what: str, text: bytes, error: orjson.JSONDecodeError) -> str:
-    """Return the position at which a text is not JSON, without any part of the text."""
+    """Return why a text is not JSON, with the position and without any part of the text."""
     if not text.strip():
         return f"{what} is empty."
     try:
@@ -204,7 +208,7 @@ def _pointer(error: ErrorDetails) -> str:
 def _message(schema: type[BaseModel], error: Any) -> str:
     """Return the message of an error, which contains allowed values but no text of the request."""
     field, last = ("", "", *error["loc"])[-2:]
-    if last in TAGS and field in UNIONS and error["type"] != "too_short":
+    if last in TAGS and field in UNIONS and error["type"] not in {"too_short", "too_long"}:
         return UNIONS[field]
     if error["type"] == "extra_forbidden":
         if not _NAME.fullmatch(last):

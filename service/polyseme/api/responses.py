@@ -1,4 +1,4 @@
-"""Response schemas for OpenAPI and tests; the routes serialize arrays without them."""
+"""Response schemas for OpenAPI and tests; the routes serialize responses without them."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -112,7 +112,7 @@ class MapResponse(_Response):
     explained_variance_ratio: Position = Field(description="of each axis")
     static: list[Position | None] = Field(description="of each occurrence; null for a zero vector")
     contextual: list[Position | None] = Field(
-        description="of each occurrence, for the vector whose neighbors are searched"
+        description="of each occurrence's vector in the neighbor search; null for a zero vector"
     )
     neighbors: list[MappedResponse]
 
@@ -197,7 +197,10 @@ class NeighborsResponse(_Response):
 
 
 class EmbeddingResponse(_Response):
-    """The unit vector of one text."""
+    """The unit vector of one text.
+
+    With `wordless: "zero"`, it is zero if no word has a vector or the vectors cancel out.
+    """
 
     object: Literal["embedding"]
     index: int = Field(description="index of the text in `input`")
@@ -328,6 +331,6 @@ class OpenAIProblemResponse(ProblemResponse):
 
 
 class NotReadyResponse(ProblemResponse):
-    """The default model cannot be used; `detail` says why."""
+    """The service is not ready; `detail` says why."""
 
     models: list[ModelStateResponse]

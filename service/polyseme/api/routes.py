@@ -36,6 +36,7 @@ from polyseme.encoding.serialize import (
     json_document,
     npz_archive,
     number_bytes,
+    sentence_document,
     sentence_json,
     usage,
 )
@@ -86,9 +87,11 @@ def encode() -> Response:
         for one in sentences:
             result = encode_sentence(model, one, options, context.timings)
             start = context.timings.now()
-            results.append(sentence_json(result, body.encoding))
+            results.append(sentence_document(result, body.encoding))
             context.timings.add("write", start)
+        start = context.timings.now()
         content = json_document(model.manifest, results, counts)
+        context.timings.add("write", start)
     limits.check_response_bytes(len(content))
     return Response(content, content_type=media)
 
@@ -111,7 +114,7 @@ def _stream(
     except GeneratorExit:
         context.aborted = True
         raise
-    except Exception as error:  # noqa: BLE001 - the status is already sent
+    except Exception as error:  # noqa: BLE001 - the status can no longer change
         last = {"complete": False, "error": _stream_error(error, context)}
     line = orjson.dumps(last) + b"\n"
     context.response_bytes += len(line)
@@ -259,7 +262,10 @@ def model(name: str) -> Response:
 
 
 def json_response(document: Any) -> Response:
-    """Return a JSON response; raise TooLargeError if it exceeds the limit. NaN is not allowed."""
+    """Return a JSON response; raise TooLargeError if it exceeds the limit.
+
+    The document must not contain NaN, which orjson would write as null.
+    """
     context = current_context()
     start = context.timings.now()
     content = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -29,7 +29,7 @@ from polyseme.encoding.options import (
 )
 from polyseme.encoding.sentences import Pooling
 from polyseme.encoding.serialize import Encoding
-from polyseme.models.manifest import NAME_PATTERN
+from polyseme.models.manifest import MAX_LAYERS, NAME_PATTERN
 from polyseme.tokenizer import Case
 
 ModelName: TypeAlias = Annotated[
@@ -75,7 +75,8 @@ Input: TypeAlias = Annotated[
     Field(description="a sentence, a list of sentences, or a list of lists of words"),
 ]
 LayerNumbers: TypeAlias = Annotated[
-    list[Annotated[int, Field(ge=0)]], Field(min_length=1, fail_fast=True)
+    list[Annotated[int, Field(ge=0)]],
+    Field(min_length=1, max_length=MAX_LAYERS, fail_fast=True),
 ]
 Layers: TypeAlias = Annotated[
     Annotated[Literal["all", "last"], Tag("name")] | Annotated[LayerNumbers, Tag("numbers")],
@@ -154,7 +155,7 @@ class EncodeRequest(_Body):
 def parse_query_value(name: str, sent: Sequence[str]) -> Any:
     """Convert a query parameter of /v1/encode to its JSON value; commas separate list items.
 
-    An invalid value is returned unchanged, and validation rejects it.
+    Invalid values are not rejected here but by validation.
     """
     if name in {"include", "layers"}:
         parts = [_number(part) for part in ",".join(sent).split(",")] if any(sent) else []
@@ -243,7 +244,10 @@ class SensesRequest(_Body):
 
 
 class WeightsRequest(_Body):
-    """Projection weights; an absent one is the identity."""
+    """Projection weights.
+
+    With `convention: "column"`, send their transposes. An absent weight is the identity.
+    """
 
     query: Matrix | None = Field(None, description="[d, h·k]")
     key: Matrix | None = Field(None, description="[d, h·k]")
@@ -325,7 +329,7 @@ EmbeddingsInput: TypeAlias = Annotated[
     BeforeValidator(_reject_token_ids),
     Field(
         description="a text, a list of texts, or a list of lists of words (an extension of OpenAI's"
-        " API); each text needs a word that has a vector"
+        " API); each text needs a word that has a vector, unless `wordless` is `zero`"
     ),
 ]
 
@@ -348,6 +352,6 @@ class EmbeddingsRequest(_Body):
     )
     wordless: Literal["refuse", "zero"] = Field(
         "refuse",
-        description="extension of OpenAI's API: for a text without a known word, return an error"
-        " (`refuse`) or a zero vector (`zero`)",
+        description="extension of OpenAI's API: for a text in which no word has a vector, return an"
+        " error (`refuse`) or a zero vector (`zero`)",
     )

@@ -19,7 +19,7 @@ from polyseme.settings import Settings
 
 _log = logging.getLogger("polyseme")
 _EXTENSION = "polyseme"
-# Waiting, the hint of other errors with status 503, does not help without an operator.
+# Waiting, which other errors with status 503 advise, does not help: an operator must act.
 _SELECT = "Add the model on the server, or set POLYSEME_MODEL to one that GET /v1/models lists."
 _REPAIR = (
     "Repair the model on the server, where `polyseme models verify NAME` reports the problem; the"

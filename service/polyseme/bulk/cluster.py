@@ -1,4 +1,4 @@
-"""Write shards on a Dask cluster, whose workers share the folders of the input and the output."""
+"""Write shards on a Dask cluster, whose workers have the model and share the output folder."""
 
 import warnings
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from polyseme.bulk.sources import Shard
 from polyseme.command_error import CommandError
 
 _SHARDS_AHEAD = 2
-"""Number of shards submitted for each thread of a worker."""
+"""Maximum number of unfinished shards for each thread of a worker."""
 _TIMEOUT = 60
 """Seconds to wait for the scheduler, and then for the first worker."""
 
@@ -20,7 +20,7 @@ _TIMEOUT = 60
 def write_on_cluster(job: Job, shards: Iterable[Shard], on_shard: OnShard, *, address: str) -> None:
     """Write shards as Dask tasks; the scheduler gives the shards of a lost worker to another one.
 
-    Raises CommandError if the scheduler does not respond, or if a row cannot be encoded.
+    Raises CommandError if the scheduler or the workers fail, or if a row cannot be encoded.
     """
     import distributed  # noqa: PLC0415 - an optional dependency
 

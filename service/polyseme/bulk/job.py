@@ -1,4 +1,4 @@
-"""A bulk job and its output folder. The same job writes the same bytes on every machine."""
+"""A bulk job and its output folder. On one machine, the same job writes the same bytes."""
 
 import fcntl
 import hashlib
@@ -27,7 +27,7 @@ ShardFormat: TypeAlias = Literal["parquet", "jsonl", "npz"]
 RowKind: TypeAlias = Literal["sentences", "tokens"]
 Compression: TypeAlias = Literal["none", "zstd"]
 MANIFEST = "_bulk.json"
-"""The file of the job in the output folder. Parquet readers skip names with an underscore."""
+"""The file of the job in the output folder. Parquet readers skip names that begin with `_`."""
 _LOCK = "_lock"
 _SHARD = re.compile(r"part-\d{5,}\.(?:parquet|jsonl|npz)")
 
@@ -50,7 +50,7 @@ class BulkOptions:
     words: tuple[str, ...] = ()
     """with rows of tokens: write only the occurrences of these words; empty for every token"""
     exact: bool = False
-    """whether an occurrence has the same case as the word"""
+    """whether an occurrence must have the same case as the word"""
     shard_rows: int = 4096
     batch_rows: int = 1024
     """maximum number of rows to encode at once"""
@@ -101,7 +101,7 @@ class Job:
     out: Path
     model: str
     model_folders: tuple[Path, ...]
-    """folders of models"""
+    """folders that contain model folders; later ones take precedence"""
     sha256: str
     """checksum of the model's manifest, which contains the checksum of each file"""
     kept: Any = None
@@ -112,7 +112,11 @@ class Job:
     """whether each worker verifies the model's checksums"""
 
     def load_model(self) -> Model:
-        """Return the model, mapped once per process. Raises CommandError if its sha256 differs."""
+        """Return the model, mapped once per process.
+
+        Raises CommandError if it is missing or its sha256 differs, ModelFolderError if it is
+        damaged.
+        """
         return _load_model(self.model_folders, self.model, self.sha256, self.verify)
 
     def shard_path(self, number: int) -> Path:
@@ -145,9 +149,10 @@ def fingerprint(folder: Path) -> str:
 
 @contextmanager
 def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[None]:
-    """Reserve the output folder for a job, and remove unfinished files of earlier runs.
+    """Reserve the output folder for a job; remove unfinished files at the start and at the end.
 
-    Raises CommandError if the folder has shards of another job, or if another run uses it.
+    Raises CommandError if the folder has other files but not this job's manifest, or if another run
+    uses it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with folder.joinpath(_LOCK).open("a") as lock:
@@ -158,7 +163,7 @@ def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[None]:
                 "Another run is writing into this folder: wait until it ends."
             ) from None
         except OSError:
-            pass  # the file system has no locks; two runs of one job write the same bytes
+            pass  # the file system has no locks; docs/bulk.md rules out a second run
         _require_same_job(folder, document)
         _remove_unfinished(folder)
         try:
@@ -168,7 +173,10 @@ def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[None]:
 
 
 def _require_same_job(folder: Path, document: dict[str, Any]) -> None:
-    """Write the manifest if there is no shard yet; raise CommandError if it is of another job."""
+    """Write the manifest into a folder without other files.
+
+    Raises CommandError if a folder with other files has no manifest, or that of another job.
+    """
     path = folder / MANIFEST
     others = [one.name for one in folder.iterdir() if one.name not in {_LOCK, MANIFEST}]
     others = [name for name in others if not name.startswith(TEMPORARY_PREFIX)]

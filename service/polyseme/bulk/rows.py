@@ -27,7 +27,7 @@ class Totals:
     rows: int = 0
     """rows of the input"""
     tokens: int = 0
-    """tokens in the output, or in the sentences of its vectors"""
+    """tokens of the texts; with rows of tokens, only those that are written"""
     unknown: int = 0
     """tokens without a vector"""
     truncated: int = 0

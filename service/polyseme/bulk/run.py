@@ -27,14 +27,14 @@ from polyseme.command_error import CommandError
 from polyseme.errors import PolysemeError
 
 OnShard: TypeAlias = Callable[[ShardResult], None]
-"""Called with each shard that has been written."""
+"""Called with the result of each shard that has been written."""
 WriteShards: TypeAlias = Callable[[Job, Iterable[Shard], OnShard], None]
 """`write_in_processes` or `write_on_cluster`, with `workers` or `address` bound by `partial`."""
 
 _SHARDS_AHEAD = 2
-"""Number of shards in memory for each worker: the current one and the next."""
+"""Maximum number of unfinished shards for each worker: the current one and the next."""
 _MAX_DEATHS = 3
-"""Number of workers that may die while the same shard is pending."""
+"""The run fails when workers have died this many times while the same shard was pending."""
 _CONTEXT = multiprocessing.get_context("spawn")
 
 
@@ -72,16 +72,17 @@ def run(
 ) -> Outcome:
     """Write the missing shards of a job and mark the job as complete.
 
-    Raises CommandError if it fails; the next run of the same job writes only the missing shards.
+    Raises CommandError if it fails, ModelFolderError if a worker finds the model damaged; the next
+    run of the same job writes only the missing shards.
     """
     options = job.options
     for name in options.keep:
         if name in COLUMNS[options.rows] or options.keep.count(name) > 1:
-            raise CommandError(f"--keep {name}: the output already has a column of this name.")
+            raise CommandError(f"--keep {name}: this column name is reserved, or given twice.")
     out = job.out.resolve()
     if any(out in file.path.resolve().parents for file in files):
         raise CommandError("The input is in the folder of the output: use another folder.")
-    kept = kept_schema(files[0], options.column, options.keep)
+    kept = kept_schema(files, options.column, options.keep)
     job = replace(job, kept=kept, several_files=len(files) > 1)
     document = {
         "format": "polyseme-bulk",
@@ -92,7 +93,7 @@ def run(
         "input": [file.document() for file in files],
     }
     progress = RunProgress()
-    peaks: dict[int, int] = {}
+    peaks: dict[tuple[str, int], int] = {}
     numbers: list[int] = []
 
     def missing_shards() -> Iterator[Shard]:
@@ -125,9 +126,9 @@ def run(
 def write_in_processes(
     job: Job, shards: Iterable[Shard], on_shard: OnShard, *, workers: int
 ) -> None:
-    """Write shards with processes on this machine. If a worker dies, its shards are retried.
+    """Write shards with processes on this machine; retry unfinished ones if a worker dies.
 
-    Raises CommandError if a row cannot be encoded, or if workers die repeatedly on one shard.
+    Raises CommandError if a shard cannot be written, or if workers die repeatedly on one shard.
     """
     remaining = iter(shards)
     pending: dict[int, Shard] = {}

@@ -1,6 +1,7 @@
 """Write the shards of a job, each with its totals: tables, or NumPy archives."""
 
 import os
+import platform
 import resource
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -36,17 +37,21 @@ class ShardResult:
     totals: Totals
     bytes_read: int
     """bytes of all input files read up to the end of this shard"""
-    process: int
+    process: tuple[str, int]
+    """the name of the machine and the process ID"""
     peak: int
     """peak memory of the process in bytes"""
 
 
 def write_shard(job: Job, shard: Shard) -> ShardResult:
-    """Encode and write a shard. Raises CommandError if a row cannot be encoded."""
+    """Encode and write a shard.
+
+    Raises CommandError if a row cannot be encoded, and the errors of `Job.load_model`.
+    """
     model = job.load_model()
     write = _write_npz if job.options.format == "npz" else write_table
     path = job.shard_path(shard.number)
-    # The totals come first, because a shard with its final name is complete.
+    # The totals are renamed first, because a shard with its final name is complete.
     paths = [_totals_path(path), path] if job.options.format == "jsonl" else [path]
     with atomic_files(*paths) as files:
         try:
@@ -61,7 +66,8 @@ def write_shard(job: Job, shard: Shard) -> ShardResult:
                 " --batch-rows. Finished shards are kept."
             ) from None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return ShardResult(shard.number, totals, shard.bytes_read, os.getpid(), peak)
+    process = (platform.node(), os.getpid())
+    return ShardResult(shard.number, totals, shard.bytes_read, process, peak)
 
 
 def _range(shard: Shard) -> str:
@@ -72,7 +78,7 @@ def _range(shard: Shard) -> str:
 
 
 def _totals_path(path: Path) -> Path:
-    """Return the path of the totals of a shard of lines of JSON."""
+    """Return the path of the totals of a `.jsonl` shard."""
     return path.with_name(f"_{path.stem}.json")
 
 
@@ -92,7 +98,10 @@ def read_totals(path: Path) -> Totals:
 
 
 def _write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
-    """Write an archive like that of /v1/encode, with the numbers of the rows."""
+    """Write an archive like that of /v1/encode, also with `rows`.
+
+    It has `files` if there are several input files, and `vectors` if there is a pooling.
+    """
     options, ranges = job.options, shard.ranges
     texts: list[Text | None] = []
     sentences: list[Tokenized] = []
@@ -128,7 +137,7 @@ def _write_encoded(
 ) -> None:
     """Write the members of `serialize.npz_archive` without keeping all arrays in memory.
 
-    Sentences are encoded once for each array [N, d] and once for the arrays per layer.
+    Sentences are encoded once for each requested array of PER_TOKEN and once for the others.
     """
     offsets = np.cumsum([0, *(len(one.tokens) for one in sentences)], dtype=np.int64)
     facts = [{"tokens": token_documents(t), "truncated": cut} for t, cut in sentences]

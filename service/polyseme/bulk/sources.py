@@ -39,7 +39,7 @@ _READ_BYTES = 1 << 20
 MAX_LINE_BYTES = 16 << 20
 """Approximate maximum length of a line; longer ones indicate that a file is not a text file."""
 _CSV_BLOCK_BYTES = 8 << 20
-"""Block size of the CSV reader and maximum size of a row. Arrow reads up to 32 blocks ahead."""
+"""Block size of the CSV reader, which may reject longer rows. Arrow reads up to 32 blocks ahead."""
 _SHARD_BYTES = 64 << 20
 """Approximate maximum size of the texts of a shard: shards of long texts have fewer rows."""
 _WORD_BYTES = 8
@@ -118,7 +118,8 @@ class Chunk:
 def read(file: InputFile, column: str, keep: Sequence[str]) -> Iterator[Chunk]:
     """Yield the rows of a file: a column of texts or of lists of words, and the columns to keep.
 
-    Raises CommandError if the file's content does not match its suffix, or a column is missing.
+    Raises CommandError if the file's content does not match its suffix, or a column is missing. A
+    field to keep may be missing in a JSON object; its value is then null.
     """
     readers = {"parquet": _read_parquet, "jsonl": _read_jsonl, "text": _read_text}
     with _explaining_errors(file):
@@ -250,7 +251,7 @@ def _read_record(line: bytes, file: InputFile, row: int, names: list[str]) -> li
         raise CommandError(message) from None
     if not isinstance(found, dict):
         raise CommandError(f"{file.name}: row {row} is not a JSON object.")
-    # A missing text is an error, because it usually means that --column is wrong.
+    # A record without this field is an error: it usually means that --column is wrong.
     if names[0] not in found:
         raise _missing_column(file, f"{names[0]} in row {row}", list(found))
     text = found[names[0]]
@@ -293,7 +294,7 @@ class RowRange:
     name: str
     """name of the file"""
     first: int
-    """number of the first row in the file"""
+    """index of the first of these rows in the file"""
     rows: Any
     """`pyarrow.RecordBatch`: the texts, then the columns to keep"""
 
@@ -311,12 +312,14 @@ class Shard:
         return sum(len(one.rows) for one in self.ranges)
 
 
-def kept_schema(first: InputFile, column: str, keep: Sequence[str]) -> Any:
-    """Return the `pyarrow.Schema` of the columns to keep, with their types in the first file."""
-    if not keep:
-        return pa.schema([])
-    for chunk in read(first, column, keep):
-        return pa.schema([one for one in chunk.rows.schema if one.name != TEXTS])
+def kept_schema(files: Sequence[InputFile], column: str, keep: Sequence[str]) -> Any:
+    """Return the `pyarrow.Schema` of the columns to keep.
+
+    The types are those of the first file that has rows, or strings if no file has rows.
+    """
+    for file in files if keep else ():
+        for chunk in read(file, column, keep):
+            return pa.schema(list(chunk.rows.schema)[1:])
     return pa.schema([(name, pa.string()) for name in keep])
 
 
@@ -337,7 +340,7 @@ def split_shards(
                     yield shard
                     shard, room = Shard(shard.number + 1), _SHARD_BYTES
                 before = sizes[start - 1] if start else 0
-                # The row that crosses the size limit stays in this shard, so each gets a row.
+                # The row that crosses the size limit stays in this shard, so each shard gets a row.
                 end = min(
                     len(rows),
                     start + max_rows - len(shard),
@@ -357,13 +360,13 @@ def split_shards(
 
 
 def _cast_kept(chunk: Chunk, schema: Any, file: InputFile) -> Any:
-    """Return the rows, with the columns to keep cast to their types in the first file."""
+    """Return the rows, with the columns to keep cast to the types of the schema."""
     rows = chunk.rows
     try:
         columns = [rows.column(place + 1).cast(one.type) for place, one in enumerate(schema)]
     except pa.ArrowException:
         raise CommandError(
-            f"{file.name}: a column of --keep has another type than in the first file."
+            f"{file.name}: a column of --keep has another type than in an earlier file."
         ) from None
     return pa.RecordBatch.from_arrays([rows.column(0), *columns], names=[TEXTS, *schema.names])
 

@@ -30,22 +30,22 @@ _TOKEN_COLUMNS = {
     "key": ("key", pa.string()),
     "resolution": ("resolution", pa.string()),
 }
-"""The columns of tokens: the attribute of the token and the type. A row of a sentence has lists of
-them, whose names are plural."""
+"""The columns of tokens: the attribute of the token and the type. In rows of sentences, these
+columns are lists, and their names are plural."""
 _NUMBERS = ("static", "contextual", "features", "attention", "vector")
 """The columns of floating-point numbers, which are the last ones."""
 COLUMNS: dict[RowKind, tuple[str, ...]] = {
     "sentences": ("row", "file", "truncated", *(f"{name}s" for name in _TOKEN_COLUMNS), *_NUMBERS),
     "tokens": ("row", "file", "place", *_TOKEN_COLUMNS, *_NUMBERS),
 }
-"""The names of all columns by kind of rows; columns of `--keep` must have other names."""
+"""The reserved column names by kind of rows; columns of `--keep` must have other names."""
 _GROUP_NUMBERS = 1 << 22
-"""Approximate count of numbers in a row group. One group is in memory at a time."""
+"""Approximate maximum count of numbers in a row group. One group is in memory at a time."""
 _BATCH_CHARACTERS = 1 << 20
-"""Approximate number of characters in a batch."""
+"""Approximate maximum number of characters in a batch."""
 TOTALS_KEY = "polyseme"
-"""The metadata key of the totals in Parquet. A .npz archive has them as its comment, and lines of
-JSON in a file of their own."""
+"""The metadata key of the totals in Parquet. The totals of a .npz archive are its comment, those of
+a .jsonl file are in a separate file."""
 
 
 _Write: TypeAlias = Callable[[Any], None]
@@ -238,7 +238,7 @@ class _FoundToken(NamedTuple):
     """A token that is written as a row."""
 
     number: int
-    """index of its row of the input in the batch"""
+    """index of its input row in the batch"""
     place: int
     """index of the token in the sentence"""
     token: ResolvedToken
@@ -279,10 +279,12 @@ def _may_contain(text: Text | None, words: Sequence[str], exact: bool) -> bool:
     """Return whether a token of a text may equal one of the words. Without words, any token does.
 
     The text of a token is a part of the text, and casefold converts each character separately.
+    White space between the words of a phrase counts as one space, as in `word_places`.
     """
     if text is None or not words or not isinstance(text, str):
         return text is not None
-    folded = text if exact else text.casefold()
+    spaced = " ".join(text.split())
+    folded = spaced if exact else spaced.casefold()
     return any((word if exact else word.casefold()) in folded for word in words)
 
 

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from polyseme.bulk.run import Outcome
 
 _SHARD_ROWS = {"npz": 1024, "tokens": 4096, "few vectors": 16_384}
-"""Default rows of a shard, at most about 120 MB. All texts and tokens of a .npz shard are in
-memory."""
+"""Default number of input rows of a shard. Shards of typical sentences have at most about 120 MB.
+All texts and tokens of a .npz shard are in memory."""
 
 
 def _parse_words(
     _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[str, ...]:
-    words = tuple(word.strip() for text in texts for word in text.split(","))
+    words = tuple(" ".join(word.split()) for text in texts for word in text.split(","))
     if not all(words):
         raise click.BadParameter("give words separated by commas, such as bank,apple.")
     return words
@@ -156,8 +156,8 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
     """Encode the texts of IN into shards in the folder OUT.
 
     IN is a file, a folder of files or a pattern in quotes: .parquet, or .jsonl, .csv, .tsv or .txt
-    (one sentence per line), also with .gz, .zst or .bz2. The same command continues a run that was
-    stopped. Needs pyarrow: pip install 'polyseme[bulk]'.
+    (one sentence per line); all but .parquet also with .gz, .zst or .bz2. The same command
+    continues a run that was stopped. Needs pyarrow: pip install 'polyseme[bulk]'.
     """
     _check_options(options)
     from polyseme.bulk.cluster import write_on_cluster  # noqa: PLC0415 - loads pyarrow
@@ -177,7 +177,7 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
 
 
 def _check_options(options: dict[str, Any]) -> None:
-    """Raise CommandError for a missing library, UsageError for options that exclude each other."""
+    """Raise CommandError for a missing library, UsageError for options that do not fit together."""
     if not find_spec("pyarrow"):
         raise CommandError(f"Bulk work needs pyarrow: {install_command('bulk')}.")
     if options["scheduler"] and not find_spec("distributed"):
@@ -211,8 +211,11 @@ def _check_rows(options: dict[str, Any]) -> None:
 
 
 def _job(out: Path, registry: Registry, settings: Settings, options: dict[str, Any]) -> "Job":
-    """Return the job. Raises PolysemeError if the model does not support the options."""
-    from polyseme.bulk.job import BulkOptions, Job, fingerprint  # noqa: PLC0415 - loads pyarrow
+    """Return the job.
+
+    Raises PolysemeError if the model cannot be used or does not support the options.
+    """
+    from polyseme.bulk.job import BulkOptions, Job, fingerprint  # noqa: PLC0415 - only needed here
 
     name = options["model"] or settings.model
     encoding = EncodeOptions(

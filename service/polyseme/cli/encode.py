@@ -27,6 +27,7 @@ from polyseme.encoding.serialize import (
     json_document,
     npz_archive,
     number_bytes,
+    sentence_document,
     sentence_json,
 )
 from polyseme.models.registry import Registry
@@ -108,7 +109,7 @@ def encode(
         elif kind == "ndjson":
             out.writelines(sentence_json(one) + b"\n" for one in encoded)
         else:
-            results = [sentence_json(one) for one in encoded]
+            results = [sentence_document(one) for one in encoded]
             out.write(json_document(model.manifest, results, TokenCounts(tokenized)) + b"\n")
 
 

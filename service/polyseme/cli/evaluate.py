@@ -58,7 +58,7 @@ def _parse_systems(
 def _check_output(
     _context: click.Context, option: click.Parameter, file: Path | None
 ) -> Path | None:
-    """Return an output file; raise BadParameter if its folder is missing, or for a wrong suffix."""
+    """Return an output file; raise BadParameter for a missing folder, a device or a bad suffix."""
     if file and not file.parent.is_dir():
         raise click.BadParameter("there is no such folder.")
     if file and file.exists() and not file.is_file():
@@ -109,7 +109,7 @@ def evaluate(
     """Evaluate a model and its baselines on CoarseWSD-20, WiC or word similarity.
 
     DIRECTORY contains the archive coarsewsd.tar.xz or wic.tar.xz, or its extracted files; or
-    wordsim353.tsv and simlex999.txt. The key of a service is read from POLYSEME_API_KEY.
+    wordsim353.tsv, simlex999.txt, or both. The key of a service is read from POLYSEME_API_KEY.
     """
     del settings
     names = _system_names(task, options)
@@ -204,7 +204,7 @@ _EXAMPLE_WORDS = 5
     type=click.IntRange(1, 1_000_000),
     default=500,
     show_default=True,
-    help="Number of tagged words to measure.",
+    help="Maximum number of tagged words to measure.",
 )
 @click.option(
     "--lemmas",
@@ -234,7 +234,7 @@ def attention(
     import_measure()
     from polyseme.evaluation.explanation import explain  # noqa: PLC0415 - loads scikit-learn
     from polyseme.evaluation.senses import collect_senses  # noqa: PLC0415 - likewise
-    from polyseme.evaluation.sources import LocalSource  # noqa: PLC0415 - likewise
+    from polyseme.evaluation.sources import LocalSource  # noqa: PLC0415 - only needed here
 
     model = registry.model(options["model"])
     seed = options["seed"]
@@ -319,9 +319,11 @@ def _example(example: Mapping[str, Any]) -> list[str]:
     """Return the words that a word attends to most, by layer and head."""
     tokens, word = example["tokens"], example["word"]
     lines = [f"{tokens[word]} in “{example['text']}”"]
-    for layer in example["attention"]:
+    layers = example["attention"]
+    for place, layer in enumerate(layers, 1):
+        title = f"layer {place} " if len(layers) > 1 else ""
         for number, head in enumerate(layer, 1):
             best = sorted(zip(head[word], tokens, strict=True), key=lambda pair: -pair[0])
             shown = ", ".join(f"{token} {weight:.2f}" for weight, token in best[:_EXAMPLE_WORDS])
-            lines.append(f"  head {number}: {shown}")
+            lines.append(f"  {title}head {number}: {shown}")
     return lines

@@ -1,4 +1,4 @@
-"""`polyseme evaluate tagging | sentences | pseudowords | senses`: pipelines and senses."""
+"""`polyseme evaluate tagging | sentences | pseudowords | senses`: downstream tasks and senses."""
 
 import os
 from pathlib import Path
@@ -39,7 +39,9 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.command("evaluate tagging")
 @click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option(
-    "--hidden", is_flag=True, help="Use a classifier with a hidden layer of 256, not a linear one."
+    "--hidden",
+    is_flag=True,
+    help="Use a classifier with one hidden layer of 256 units instead of a linear one.",
 )
 @_options
 @with_registry
@@ -86,7 +88,7 @@ def sentences(file: Path, registry: Registry, settings: Settings, **options: Any
 @_options
 @with_registry
 def pseudowords(file: Path, registry: Registry, settings: Settings, **options: Any) -> None:
-    """Tell apart, by their contexts, two words that are replaced by one pseudo-word.
+    """Measure how well contexts tell apart two words that one pseudo-word replaces.
 
     FILE is JSONL, or .xz of it. Each line has a pair of `words`, and their `occurrences`, each with
     `sense`, `index` and `tokens`.
@@ -108,7 +110,7 @@ def pseudowords(file: Path, registry: Registry, settings: Settings, **options: A
 @model_option
 @with_registry
 def senses(directory: Path, registry: Registry, settings: Settings, **options: Any) -> None:
-    """Find the senses of words without using the labels, and compare both.
+    """Find the senses of words without the labels, and compare them with the labels.
 
     DIRECTORY has coarsewsd.tar.xz or its extracted files, pseudowords.jsonl.xz, or the folder
     SemEval-2013-Task-13-test-data; each set that is there is measured.

@@ -41,7 +41,9 @@ _HINTS = {
 
 
 class _Commands(click.Group):
-    """The subcommands. On an error, a command prints one message and exits with code 1.
+    """The subcommands.
+
+    A command that fails prints one message and exits with code 1, or 2 for a usage error.
 
     A command is imported when it is called, which halves the startup time of `polyseme serve`.
     """

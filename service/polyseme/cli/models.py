@@ -71,7 +71,7 @@ def list_models(registry: Registry, settings: Settings) -> None:
 @click.argument("name")
 @with_registry
 def show(name: str, registry: Registry, settings: Settings) -> None:  # noqa: ARG001
-    """Show the manifest of a model."""
+    """Show the main fields of a model's manifest."""
     document = {"name": name, **manifest_document(registry.manifest(name))}
     click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
 
@@ -100,7 +100,8 @@ def verify(names: tuple[str, ...], registry: Registry, settings: Settings) -> No
 def remove(name: str, yes: bool, registry: Registry, settings: Settings) -> None:
     """Remove a model and its files.
 
-    A running service notices it within seconds: requests in progress finish, later ones get a 404.
+    A running service notices it within seconds: requests in progress finish, later ones get a 404,
+    or the bundled model of the same name.
     """
     folder = _own_folder(registry, name, "removed")
     if not yes:
@@ -128,7 +129,7 @@ def rename(old: str, new: str, registry: Registry, settings: Settings) -> None:
 
 
 def _own_folder(registry: Registry, name: str, done: str) -> Path:
-    """Return the folder of a model; raise CommandError if it is bundled or may be no model."""
+    """Return the folder of a model; raise CommandError if it is bundled or has no manifest."""
     folder = registry.folder(name)
     if folder.parent == bundled_models():
         raise CommandError(
@@ -143,7 +144,7 @@ def _own_folder(registry: Registry, name: str, done: str) -> Path:
 
 
 def _warn_of_default(name: str, settings: Settings) -> None:
-    """Warn if the default model has gone; a bundled model of the same name takes its place."""
+    """Warn if the default model has gone and no bundled model of its name takes its place."""
     if name == settings.model and not (bundled_models() / name).is_dir():
         click.echo(
             f"polyseme: Warning: {name} is the default model (POLYSEME_MODEL): set another one.",
@@ -363,7 +364,7 @@ def export(
 
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[None]:
-    """Create a folder if it does not exist, and remove it if it is empty at the end."""
+    """Create a folder if it does not exist; remove a created one that is empty at the end."""
     created = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -104,7 +104,7 @@ def require_unicode(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 @contextmanager
 def open_output(path: Path) -> Iterator[IO[bytes]]:
-    """Open standard output for `-`, else a file that is renamed into place at the end."""
+    """Open a file for writing; `-` is standard output. A regular file is replaced at the end."""
     if str(path) == "-":
         yield sys.stdout.buffer
     elif path.exists() and not path.is_file():

@@ -75,7 +75,7 @@ def _write_line(text: str) -> None:
 
 
 class ConsoleProgress(Progress):
-    """Progress of an import, an evaluation or a bulk job."""
+    """Progress on standard error, in stages."""
 
     @contextmanager
     def stage(self, name: str, total: int, *, in_bytes: bool = True) -> Iterator[ProgressBar]:
@@ -89,7 +89,7 @@ class ConsoleProgress(Progress):
 
 
 class TrainingProgress(ConsoleProgress):
-    """Progress of training: a stage for each file that is read, then the training steps."""
+    """Progress of training: the stages of reading the files, then the training steps."""
 
     def __init__(self) -> None:
         self._steps: ConsoleBar | None = None
@@ -112,9 +112,9 @@ class TrainingProgress(ConsoleProgress):
             self._steps = ConsoleBar("training", _RESOLUTION, "share")
         if "auc" in metrics:
             auc, macro_f1 = format_score(metrics["auc"]), format_score(metrics["macro_f1"])
-            self._scores = f"AUC {auc}, macro-F1 {macro_f1}"
+            self._scores = f", held out: AUC {auc}, macro-F1 {macro_f1}"
         loss = f", loss {metrics['loss']:.3f}" if "loss" in metrics else ""
-        note = f"step {metrics['step']:,}{loss}, held out: {self._scores}"
+        note = f"step {metrics['step']:,}{loss}{self._scores}"
         self._steps.show(round(done * _RESOLUTION), note, line="auc" in metrics)
 
 

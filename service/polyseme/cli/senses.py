@@ -42,11 +42,11 @@ from polyseme.settings import Settings
 MAX_SENTENCES = 2000
 """Maximum number of sentences to cluster; a random sample if more contain the word."""
 MAX_CHARACTERS = 2000
-"""A longer sentence is truncated before and after the word."""
+"""Maximum characters of a sentence to keep: of a longer one, those around the first occurrence."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _SEED = 1
 _SHOWN = 90
-"""Characters to show of an example."""
+"""Characters to show around the word of an example."""
 _BATCH_ROWS = 4096
 _IMAGES = (".svg", ".png")
 
@@ -141,7 +141,7 @@ def senses(
 
 
 class _Source:
-    """The sentences of files in which a word occurs."""
+    """The sentences with a word or one of its forms, read from files."""
 
     def __init__(
         self, paths: tuple[Path, ...], column: str, forms: tuple[str, ...], *, exact: bool
@@ -160,17 +160,16 @@ class _Source:
         from polyseme.bulk.sources import TEXTS, read  # noqa: PLC0415 - loads pyarrow
 
         with ConsoleProgress().stage(stage, sum(file.bytes for file in self.files)) as bar:
-            start = found = 0
+            start = rows = 0
             for file in self.files:
                 row = 0
                 for chunk in read(file, self.column, ()):
                     for text in chunk.rows.column(TEXTS).to_pylist():
                         for sentence in _sentences_with(text, self.pattern):
-                            found += 1
                             yield file.name, row, sentence
                         row += 1
-                    bar.reach(start + chunk.bytes_read, found)
-                start += file.bytes
+                    bar.reach(start + chunk.bytes_read, rows + row)
+                start, rows = start + file.bytes, rows + row
 
 
 def _sample(source: _Source) -> tuple[list[str], int]:
@@ -200,7 +199,8 @@ def _sentences_with(text: str | list[str] | None, pattern: re.Pattern[str]) -> I
     for sentence in _SENTENCE_END.split(whole):
         match = pattern.search(sentence)
         if match:
-            first = max(match.start() - MAX_CHARACTERS // 2, 0)
+            end = len(sentence) - MAX_CHARACTERS
+            first = max(min(match.start() - MAX_CHARACTERS // 2, end), 0)
             yield sentence[first : first + MAX_CHARACTERS].strip()
 
 
@@ -213,9 +213,9 @@ def _write_occurrences(
     *,
     phrases: bool,
 ) -> None:
-    """Write every occurrence of the files with its sense, or the nearest one, and the confidence.
+    """Write every occurrence of the word in the sentences, with its sense and the confidence.
 
-    Occurrences in the clustered `texts` keep their senses.
+    Occurrences in the clustered `texts` keep their senses; others get the nearest one.
     """
     import pyarrow as pa  # noqa: PLC0415 - slow import
 
@@ -238,8 +238,8 @@ def _write_occurrences(
             tokens = model.tokenizer.tokens(sentence, "auto", MAX_CHARACTERS)
             if phrases:
                 tokens = model.tokenizer.join(tokens, "auto", sentence)
-            texts = [token.text for token in tokens]
-            places = word_places(texts, source.forms, exact=source.matching == "exact")
+            words = [token.text for token in tokens]
+            places = word_places(words, source.forms, exact=source.matching == "exact")
             if not places:
                 continue
             occurrences = encode_occurrences(model, tokens, places, 0)
@@ -304,8 +304,8 @@ def _picture(found: SenseInventory, kind: str) -> bytes:
         axes.set_ylabel("second")
         figure.legend(loc="outside lower center", frameon=False, fontsize=9)
         buffer = io.BytesIO()
-        date: dict[str, str | None] = {"Software": None} if kind == "png" else {"Date": None}
-        figure.savefig(buffer, format=kind, dpi=150, metadata=date)
+        metadata: dict[str, str | None] = {"Software": None} if kind == "png" else {"Date": None}
+        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
     return buffer.getvalue()
 
 

@@ -30,7 +30,7 @@ SECRET = ("api_keys", "rate_limit_storage")
 
 
 def _flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add one option for each setting to a command."""
+    """Add an option to a command for each setting that is not secret."""
     for name, field in reversed(Settings.model_fields.items()):
         if name not in SECRET:
             default = "" if field.default == "" or field.default_factory else field.default
@@ -73,7 +73,7 @@ def _create_metrics_directory() -> None:
 def _check_model(registry: Registry, name: str) -> None:
     """Raise UnknownModelError or CommandError if the default model cannot be used.
 
-    The manifest and the sizes of the files are checked; the workers load the model.
+    The manifest and the sizes of the files are checked; `create_app` loads the model.
     """
     try:
         registry.manifest(name)

@@ -65,9 +65,7 @@ _recipe_options = with_options(
     _recipe_option("lower", "Share of the contexts that are lower-cased."),
     _recipe_option("window", "Maximum number of context words on each side.", int),
     _recipe_option("groups", "Number of lemmas or pseudo-words in a step.", int),
-    _recipe_option(
-        "occurrences", "Maximum number of occurrences per lemma or pseudo-word in a step.", int
-    ),
+    _recipe_option("occurrences", "Maximum number of occurrences per lemma in a step.", int),
     _recipe_option("pseudo_words", "Number of words in a pseudo-word.", int),
     _recipe_option(
         "word_occurrences", "Maximum number of occurrences per word of a pseudo-word.", int
@@ -79,8 +77,10 @@ _recipe_options = with_options(
     ),
     _recipe_option("mix", "Share of the groups from --corpus if there are --tags too."),
     _recipe_option("corpus_words", "Number of words sampled from --corpus.", int),
-    _recipe_option("temperature", "Initial value of the learned temperature of the loss."),
-    _recipe_option("held_out", "Share of the lemmas that are held out."),
+    _recipe_option("temperature", "Initial value of the learned temperatures of the loss."),
+    _recipe_option(
+        "held_out", "Share of the lemmas, or of the words of a corpus, that are held out."
+    ),
     _recipe_option("score_every", "Number of steps between two scores and checkpoints.", int),
     _recipe_option("keep", "Weights to keep.", click.Choice(get_args(Keep))),
     _recipe_option("threads", "Number of threads, which affects the last bits of results.", int),
@@ -168,8 +168,12 @@ def train(
 def _require_free(models_dir: Path, name: str, *, replacing: bool) -> None:
     """Raise CommandError if the name is taken; a bundled model is never replaced."""
     check_name(name)
-    if (bundled_models() / name).exists() or (models_dir / name).is_symlink():
+    if (bundled_models() / name).exists():
         raise CommandError("A bundled model has this name; choose another one with --output.")
+    if (models_dir / name).is_symlink():
+        raise CommandError(
+            "The model's folder is a symbolic link; choose another name with --output."
+        )
     if (models_dir / name).exists() and not replacing:
         raise CommandError(
             "A model of this name already exists; choose another one with --output, or --replace."
@@ -215,11 +219,14 @@ def _read_words(given: str) -> tuple[str, ...]:
     except (OSError, ValueError):
         text = None
     parts = given.split(",") if text is None else text.splitlines()
-    return tuple(part.strip().casefold() for part in parts if part.strip())
+    return tuple(part.strip() for part in parts if part.strip())
 
 
 def _with_informativeness(model: Model) -> Model:
-    """Return the model, with the word bias that an import computes if it has none."""
+    """Return the model with the word bias that an import computes from ranks.
+
+    A model that has a word bias, or is not known to be sorted by frequency, is returned unchanged.
+    """
     if model.word_bias is not None:
         return model
     size = model.manifest.vocabulary_size

@@ -74,9 +74,9 @@ class AsyncClient:
     """An asynchronous client of a Polyseme service, with the arguments of `Client`.
 
     Use each instance in one event loop only. Texts are sent in batches of at most
-    `batch_sentences` and `batch_bytes`, up to `concurrency` batches at a time. Batches that the
-    service rejects as too large are split, and temporary failures are retried. `key` defaults to
-    the environment variable POLYSEME_API_KEY. See docs/client.md.
+    `batch_sentences` and `batch_bytes` (a longer text alone), up to `concurrency` batches at a
+    time. Batches that the service rejects as too large are split, and temporary failures are
+    retried. `key` defaults to the environment variable POLYSEME_API_KEY. See docs/client.md.
     """
 
     @describe_options(TransportOptions)
@@ -93,7 +93,7 @@ class AsyncClient:
     ) -> None:
         """Create a client.
 
-        Raises ValueError if the URL, the key or an option is invalid.
+        Raises TypeError or ValueError if the URL, the key or an option is invalid.
         """
         self._root, self._model = normalize_url(url), model
         self._size = BatchSize(batch_sentences, batch_bytes)
@@ -153,7 +153,7 @@ class AsyncClient:
         kind: VectorKind = "contextual",
         phrases: bool = False,
     ) -> Array:
-        """Return the vector of a word in a text. -> [d], [2d] for features
+        """Return the vector of a word in a text. -> [d], or [2d] for features
 
         `nth` selects an occurrence, counted from 0. With `phrases`, the word may be a phrase of the
         vocabulary. Raises NoSuchTokenError, a KeyError, if there is no such occurrence, and the
@@ -169,7 +169,7 @@ class AsyncClient:
         pooling: Pooling | None = None,
         dimensions: int | None = None,
     ) -> NDArray[np.float32]:
-        """Return one unit vector per sentence, zero if no word is known. -> [S, d]
+        """Return one unit vector per sentence, zero if no word is known. -> [S, d or `dimensions`]
 
         `pooling` defaults to the service's setting. Raises the same exceptions as `encode`.
         """

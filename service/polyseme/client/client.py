@@ -65,9 +65,10 @@ _T = TypeVar("_T")
 class Client(Encoder):
     """A client of a Polyseme service. Threads may share it; a forked process needs its own.
 
-    Texts are sent in batches of at most `batch_sentences` and `batch_bytes`, up to `concurrency` at
-    a time. Batches that the service rejects as too large are split, and temporary failures are
-    retried. `key` defaults to the environment variable POLYSEME_API_KEY. See docs/client.md.
+    Texts are sent in batches of at most `batch_sentences` and `batch_bytes` (a longer text alone),
+    up to `concurrency` batches at a time. Batches that the service rejects as too large are split,
+    and temporary failures are retried. `key` defaults to the environment variable POLYSEME_API_KEY.
+    See docs/client.md.
     """
 
     @describe_options(TransportOptions)
@@ -84,7 +85,7 @@ class Client(Encoder):
     ) -> None:
         """Create a client.
 
-        Raises ValueError if the URL, the key or an option is invalid.
+        Raises TypeError or ValueError if the URL, the key or an option is invalid.
         """
         self._root, self._model = normalize_url(url), model
         self._size = BatchSize(batch_sentences, batch_bytes)
@@ -147,7 +148,7 @@ class Client(Encoder):
         pooling: Pooling | None = None,
         dimensions: int | None = None,
     ) -> NDArray[np.float32]:
-        """Return one unit vector per sentence, zero if no word is known. -> [S, d]
+        """Return one unit vector per sentence, zero if no word is known. -> [S, d or `dimensions`]
 
         `pooling` defaults to the service's setting. Raises the same exceptions as `encode`.
         """

@@ -35,6 +35,7 @@ from polyseme.encoding.options import (
 )
 from polyseme.encoding.sentences import Pooling
 from polyseme.errors import FieldError, InvalidError
+from polyseme.models.manifest import MAX_LAYERS
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 from polyseme.validation import did_you_mean, one_of
@@ -113,7 +114,8 @@ class Encoder(Protocol):
     def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
         """Return static and contextual vectors [n, d] and attention [L, h, n, n] of each sentence.
 
-        Raises PolysemeError; `Client` also raises ClientError if the service does not respond.
+        Raises PolysemeError; `Client` also raises ClientError if the service does not respond or a
+        response is malformed.
         """
         ...
 
@@ -131,7 +133,7 @@ class Encoder(Protocol):
         kind: VectorKind = "contextual",
         phrases: bool = False,
     ) -> Array:
-        """Return the vector of a word in a text. -> [d], [2d] for features
+        """Return the vector of a word in a text. -> [d], or [2d] for features
 
         `nth` selects an occurrence, counted from 0. With `phrases`, the word may be a phrase of the
         vocabulary. Raises NoSuchTokenError, a KeyError, if there is no such occurrence, and the
@@ -147,9 +149,10 @@ class Encoder(Protocol):
         pooling: Pooling | None = None,
         dimensions: int | None = None,
     ) -> NDArray[np.float32]:
-        """Return one unit vector per sentence, zero if no word is known. -> [S, d]
+        """Return one unit vector per sentence, zero if no word is known. -> [S, d or `dimensions`]
 
-        `pooling` defaults to POLYSEME_POOLING. Raises the same exceptions as `encode`.
+        `pooling` defaults to POLYSEME_POOLING of the service or of this process. Raises the same
+        exceptions as `encode`.
         """
         ...
 
@@ -215,10 +218,11 @@ _Given = TypeVar("_Given")
 def require_list(
     given: _Given, items: str = "texts, or a list of lists of words", name: str = ""
 ) -> _Given:
-    """Return the texts, or the list of other items of the argument `name`.
+    """Return an iterable of texts or other items unchanged; `items` and `name` are for the message.
 
-    Raises TypeError for a string, which would pass as a list of characters, and for a table or
-    a mapping, which would pass as a list of its column names or keys.
+    Raises TypeError for a value that is not iterable, for a string, which would pass as a list of
+    characters, and for a table or a mapping, which would pass as a list of its column names or
+    keys.
     """
     if isinstance(given, Mapping) or hasattr(given, "columns"):
         raise TypeError("Give one column of texts, not a table or a mapping.")
@@ -286,6 +290,8 @@ def _parse_layers(layers: Any) -> _NamedLayers | list[int]:
     numbers = [parse_integer(f"/layers/{n}", layer, 0) for n, layer in enumerate(layers)]
     if not numbers:
         raise _invalid("/layers", "must not be empty")
+    if len(numbers) > MAX_LAYERS:
+        raise _invalid("/layers", f"must have at most {MAX_LAYERS} items")
     return numbers
 
 
@@ -331,13 +337,13 @@ def _invalid(pointer: str, message: str) -> InvalidError:
 
 
 def parse_kind(kind: VectorKind) -> tuple[VectorKind]:
-    """Return a kind of vector as the value of `include`. Raises InvalidError."""
+    """Return a kind of vector as the value of `include`. Raises InvalidError for another kind."""
     require_choice("/kind", kind, VectorKind)
     return (kind,)
 
 
 def find_vector(sentence: Sentence, word: str, nth: int, kind: VectorKind) -> Array:
-    """Return the vector of a word. Raises NoSuchTokenError if the sentence does not have it."""
+    """Return the vector of an occurrence of a word. Raises NoSuchTokenError if there is none."""
     if isinstance(word, str) and word not in sentence:
         raise NoSuchTokenError(
             "The text has no token with this word: `encode([text])[0].words` lists its tokens."
@@ -346,7 +352,7 @@ def find_vector(sentence: Sentence, word: str, nth: int, kind: VectorKind) -> Ar
 
 
 def parse_share(share: Any) -> float | None:
-    """Return a share as a float. Raises InvalidError unless it is a number from 0 to 4."""
+    """Return a share as a float, or None. Raises InvalidError unless it is None or 0 to 4."""
     if share is None:
         return None
     is_number = isinstance(share, int | float | np.number) and not isinstance(share, bool)
@@ -356,9 +362,10 @@ def parse_share(share: Any) -> float | None:
 
 
 def parse_occurrences(given: Sequence[Occurrence | tuple[str, str]]) -> list[Occurrence]:
-    """Convert (text, word) pairs to occurrences and check all.
+    """Convert (text, word) and (text, word, nth) tuples to occurrences, and check all.
 
-    Raises TypeError for anything but pairs and occurrences, InvalidError for invalid ones.
+    Raises TypeError for anything else but an occurrence, InvalidError for an invalid one or an
+    invalid number of them.
     """
     pairs = require_list(given, "pairs of a text and a word")
     occurrences = [_parse_occurrence(one, number) for number, one in enumerate(pairs)]
@@ -395,7 +402,7 @@ def _parse_occurrence(given: Any, number: int) -> Occurrence:
     ):
         return one
     raise TypeError(
-        f"Occurrence {number} is neither a pair of a text and a word nor an Occurrence."
+        f"Occurrence {number} is neither (text, word) nor (text, word, nth) nor an Occurrence."
     )
 
 
@@ -404,8 +411,8 @@ def check_senses(
 ) -> tuple[list[str], list[str]]:
     """Return the texts and the forms of `senses` as lists.
 
-    Raises TypeError if one of them or the word is not a string, InvalidError for another invalid
-    argument.
+    Raises TypeError unless the word is a string and the texts and forms are lists of strings,
+    InvalidError for another invalid argument.
     """
     if not isinstance(word, str):
         raise TypeError("The word must be a string.")
@@ -432,7 +439,10 @@ def check_senses(
 
 
 def require_traceable(text: Any) -> str:
-    """Return the text of `trace`. Raises TypeError unless it is a string, and InvalidError."""
+    """Return the text of `trace`.
+
+    Raises TypeError unless it is a string, InvalidError for unpaired surrogates.
+    """
     if not isinstance(text, str):
         raise TypeError("The text must be a string.")
     require_unicode("/text", text)
@@ -442,7 +452,8 @@ def require_traceable(text: Any) -> str:
 def parse_near(near: str | ArrayLike) -> str | list[float]:
     """Return a word, or a vector [d] as a list.
 
-    Raises InvalidError for an empty word, and for a vector with a value that is not finite.
+    Raises InvalidError for a word that is empty or not valid Unicode, and for anything else that is
+    not a nonempty row of finite numbers.
     """
     if isinstance(near, str):
         if not near:

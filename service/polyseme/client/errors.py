@@ -24,7 +24,7 @@ from polyseme.errors import (
 )
 
 _MAX_CHARACTERS = 2000
-"""Longer strings of an error document are ignored."""
+"""Longer strings of an error document are ignored, except unknown words."""
 _MAX_WORDS = 10_000
 _MAX_PROBLEM_BYTES = 1 << 20
 
@@ -34,7 +34,7 @@ class ClientError(Exception):
 
 
 class UnreachableError(ClientError, ConnectionError):
-    """The service does not respond, even after all retries."""
+    """The connection fails after all retries, the TLS handshake fails, or a timeout is exceeded."""
 
 
 class AnswerError(ClientError):
@@ -43,13 +43,13 @@ class AnswerError(ClientError):
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
-        """the status of the response if it is not 200"""
+        """the status if it is not 200; None for a malformed response"""
 
 
 class NoSuchTokenError(ClientError, KeyError):
-    """A sentence has no token with this text, or has it fewer times."""
+    """No token of a sentence has this text, or `nth` is out of range."""
 
-    __str__ = Exception.__str__  # KeyError's would put the sentence in quotation marks
+    __str__ = Exception.__str__  # KeyError's would put the message in quotation marks
 
 
 class NotRequestedError(ClientError, AttributeError):
@@ -88,7 +88,7 @@ def error_of_response(
 
 
 def shift_pointers(error: PolysemeError, first: int) -> PolysemeError:
-    """Add `first`, the index of the batch's first text, to the pointers. Returns the error."""
+    """Add `first`, the index of a batch's first text, to `/input/…` pointers; return the error."""
     shifted = []
     for one in error.errors:
         parts = one.pointer.split("/")
@@ -112,7 +112,7 @@ def _foreign_response(status: int) -> str:
 
 
 def _error_class(code: str, status: int) -> type[PolysemeError]:
-    """Return the class with this code, or for an unknown code the first class with the status."""
+    """Return the class with this code, else the first with this status, else PolysemeError."""
     classes = list(_subclasses(PolysemeError))
     same_code = (one for one in classes if one.code == code)
     same_status = (one for one in classes if one.status == status)
@@ -156,6 +156,6 @@ def _field_errors(given: Any) -> Iterator[FieldError]:
 
 
 def _text(value: Any) -> str | None:
-    """Return the value if it is a string that a terminal can show, else None."""
+    """Return the value if it is a printable string, neither empty nor too long, else None."""
     fits = isinstance(value, str) and value.isprintable() and len(value) <= _MAX_CHARACTERS
     return value if fits and value else None

@@ -1,17 +1,14 @@
 """A model in this process, with the same interface as a client."""
 
-import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import ThreadpoolController
 
 from polyseme.client.encoder import (
     Encoder,
@@ -58,11 +55,13 @@ from polyseme.encoding.sentences import (
 )
 from polyseme.encoding.serialize import manifest_document
 from polyseme.encoding.trace import trace_document, trace_text
-from polyseme.errors import PolysemeError
+from polyseme.engine.arrays import NonFiniteError
+from polyseme.errors import OutOfRangeError, PolysemeError
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.senses.induction import Matching, SenseOptions, find_senses, inventory_document
 from polyseme.settings import Settings, unknown_variables
+from polyseme.single_thread import SingleThread
 from polyseme.tokenizer import Case
 
 _TEXTS_AT_ONCE = 64
@@ -70,7 +69,9 @@ _TEXTS_AT_ONCE = 64
 
 
 UNLIMITED = Limits()
-"""Requests have no size limits in process. The ranges of arguments stay."""
+"""In process, the size of a request is not limited, but the ranges of its arguments are."""
+SINGLE_THREAD = SingleThread()
+"""The context manager of all local models."""
 
 
 class LocalModel(Encoder):
@@ -115,7 +116,7 @@ class LocalModel(Encoder):
 
         Raises PolysemeError.
         """
-        with SINGLE_THREAD:
+        with _computing():
             return list(self._encode(require_list(texts), parse_options(options)))
 
     @describe_options(Options)
@@ -128,7 +129,7 @@ class LocalModel(Encoder):
         while some := list(islice(texts, _TEXTS_AT_ONCE)):
             sentences = self._encode(some, options, first)
             for _ in some:
-                with SINGLE_THREAD:  # BLAS has its threads again before the yield
+                with _computing():  # BLAS has its threads again before the yield
                     sentence = next(sentences)
                 yield sentence
             first += len(some)
@@ -169,7 +170,7 @@ class LocalModel(Encoder):
         checked = [require_text(text, number) for number, text in enumerate(require_list(texts))]
         sentences = tokenize(self.model, checked, options, self._limits)
         width, timings = check_dimensions(self.model, dimensions), Timings()
-        with SINGLE_THREAD:
+        with _computing():
             encoded = (encode_sentence(self.model, one, options, timings) for one in sentences)
             vectors = [sentence_vector(self.model, one, chosen, width) for one in encoded]
         return np.array(vectors, np.float32).reshape(len(vectors), width)
@@ -192,7 +193,7 @@ class LocalModel(Encoder):
         given = parse_occurrences(occurrences)
         neighbors = parse_integer("/neighbors", neighbors, 0, MAX_LISTED)
         require_choice("/case", case, Case)
-        with SINGLE_THREAD:
+        with _computing():
             found = compare(
                 self.model,
                 given,
@@ -225,7 +226,7 @@ class LocalModel(Encoder):
         """
         options = SenseOptions(senses, keywords, neighbors, examples)
         texts, forms = check_senses(word, texts, forms, case, options)
-        with SINGLE_THREAD:
+        with _computing():
             found = find_senses(
                 self.model,
                 word,
@@ -245,7 +246,7 @@ class LocalModel(Encoder):
         k = parse_integer("/k", k, 1, MAX_NEIGHBORS)
         require_choice("/case", case, Case)
         query = parse_near(near)
-        with SINGLE_THREAD:
+        with _computing():
             if isinstance(query, str):
                 found = neighbors_of_word(self.model, query, k, case)
             else:
@@ -257,7 +258,7 @@ class LocalModel(Encoder):
         text = require_traceable(text)
         layer = parse_integer("/layer", layer, 0)
         require_choice("/case", case, Case)
-        with SINGLE_THREAD:
+        with _computing():
             sentence, steps = trace_text(self.model, text, layer, case, self._limits)
         tokens = [token.text for token in sentence.tokens]
         return read_trace(trace_document(tokens, steps))
@@ -268,58 +269,11 @@ class LocalModel(Encoder):
         return [read_model_facts({"id": self.name, "default": True, **facts})]
 
 
-class _SingleThread:
-    """A context manager in which BLAS uses one thread, as it does in the workers of the service.
-
-    BLAS divides large products among its threads, which changes the order of sums: the last bits
-    of a sentence of a few hundred words would depend on the number of threads. Several threads may
-    be in the context at the same time; the last one to leave restores the previous limits.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._limit: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                _release_controlling_thread()
-                self._limit = _controller().limit(limits=1, user_api="blas")
-            self._inside += 1
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                _release_controlling_thread()
-                self._limit.restore_original_limits()
-                _release_controlling_thread()
-
-
-@cache
-def _controller() -> Any:
-    """Return the controller of the loaded libraries, which include NumPy's BLAS."""
-    return ThreadpoolController()
-
-
-def _release_controlling_thread() -> None:
-    """Allow any thread to set limits.
-
-    Once a thread has set a limit, threadpoolctl 3.8 ignores limits that other threads set, so that
-    threads do not undo each other's. This class counts the threads inside instead.
-    """
-    for library in _controller().lib_controllers:
-        clear = getattr(library, "clear_controlling_thread", None)
-        if clear:
-            clear(force=True)
-
-
-SINGLE_THREAD = _SingleThread()
-"""The one context manager of this process. While any thread is inside it, BLAS is limited to one
-thread in the whole process."""
+@contextmanager
+def _computing() -> Iterator[None]:
+    """Limit BLAS to one thread, and raise OutOfRangeError if a result overflows."""
+    try:
+        with SINGLE_THREAD:
+            yield
+    except NonFiniteError:
+        raise OutOfRangeError from None

@@ -1,7 +1,7 @@
 """Build the requests of the clients and read their responses, without sending anything.
 
-An exchange is a generator that yields requests, receives responses and returns the result, as
-httpx's authentication flows do. `client.py` and `async_client.py` run the same exchanges. Every
+An exchange is a generator that yields requests and receives responses, as httpx's authentication
+flows do, and returns the result. `client.py` and `async_client.py` run the same exchanges. Every
 request may be repeated, because the service keeps no state between requests.
 """
 
@@ -78,7 +78,7 @@ class Batch:
 
 @dataclass
 class BatchSize:
-    """The maximum size of a batch, which is reduced when the service rejects a batch."""
+    """The maximum size of a batch, which is reduced when the service rejects one as too large."""
 
     sentences: int = BATCH_SENTENCES
     text_bytes: int = BATCH_BYTES
@@ -102,7 +102,7 @@ class BatchSize:
             self.text_bytes = min(self.text_bytes, sum(map(len, batch.texts)) // 2)
 
     def split(self, batch: Batch) -> list[Batch]:
-        """Return the parts of a batch, each within the maximum size."""
+        """Return the parts of a batch, each within the maximum size or a single text."""
         parts, size = [Batch(batch.first, [])], 0
         for number, text in enumerate(batch.texts, batch.first):
             if self.is_full(len(parts[-1].texts), size, text):
@@ -242,7 +242,7 @@ class Exchanges:
     def embed(
         self, batch: Batch, pooling: Pooling | None, dimensions: int | None
     ) -> Exchange[NDArray[np.float32]]:
-        """Return one vector per sentence. -> [S, d]"""
+        """Return one vector per sentence. -> [S, d or `dimensions`]"""
         fields: dict[str, Any] = {"encoding_format": "base64", "wordless": "zero"}
         optional = {"pooling": pooling, "dimensions": dimensions}
         fields |= {name: value for name, value in optional.items() if value is not None}
@@ -379,7 +379,7 @@ class Exchanges:
 
 
 def _phrases(phrases: bool) -> dict[str, Any]:
-    """Return the field of a request, none by default: earlier services do not have it."""
+    """Return the field `phrases`, but only if it is true: earlier services reject it."""
     return {"phrases": True} if parse_flag("/phrases", phrases) else {}
 
 
@@ -393,7 +393,7 @@ def _reading() -> Iterator[None]:
 
 
 def _read_vectors(content: bytes, count: int, dimensions: int | None) -> NDArray[np.float32]:
-    """Read the vectors of /v1/embeddings. Raises AnswerError. -> [S, d]"""
+    """Read `count` vectors of /v1/embeddings. Raises AnswerError for invalid ones. -> [count, …]"""
     with _reading():
         data = orjson.loads(content)["data"]
         rows = [pybase64.b64decode(one["embedding"], validate=True) for one in data]

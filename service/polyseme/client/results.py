@@ -1,4 +1,4 @@
-"""The results of an encoder: sentences, comparisons, neighbors, traces and facts about models.
+"""The results of an encoder: sentences, comparisons, senses, neighbors, traces, model facts.
 
 The `read_…` functions read them from responses and from documents made in process, and reject
 malformed ones. Only the arrays of an archive are checked completely.
@@ -159,7 +159,7 @@ class Sentence(_OneLine):
 
     @property
     def scores(self) -> Array:
-        """Before scaling, biases and softmax; of the shape of `attention`."""
+        """The scores before scaling, biases and softmax, of the shape of `attention`."""
         return _requested(self.arrays, "scores")
 
     @property
@@ -203,7 +203,7 @@ class Sentence(_OneLine):
         """Return the nth occurrence of a word, counted from 0, with its vectors.
 
         A word that does not occur as written is found in another letter case, as in `compare`.
-        Raises NoSuchTokenError, a KeyError.
+        Raises NoSuchTokenError, a KeyError, if there is no such occurrence.
         """
         if not isinstance(word, str):
             raise TypeError("The word must be a string.")
@@ -270,7 +270,7 @@ class ComparedOccurrence(_OneLine):
 
 @dataclass(frozen=True, repr=False)
 class Comparison(_OneLine):
-    """Compared occurrences and the cosine similarities between them."""
+    """The m compared occurrences and the cosine similarities between them."""
 
     model: str
     occurrences: list[ComparedOccurrence]
@@ -356,7 +356,7 @@ class ModelFacts:
     layers: int | None
     heads: int | None
     document: Mapping[str, Any] = field(repr=False)
-    """the model's entry in /v1/models"""
+    """the model's entry in /v1/models; in process, `id`, `default` and the manifest's fields"""
 
 
 def _require(condition: object) -> None:

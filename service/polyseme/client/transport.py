@@ -1,7 +1,9 @@
 """Send requests with httpx: connection pools, retries, and a limit on the size of a response."""
 
+import math
 import socket
 import ssl
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
@@ -22,16 +24,18 @@ RETRY_STATUSES = (429, 502, 503, 504)
 _RETRY_ERRORS = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
 _BACKOFF = 0.25
 """Seconds. The first retry waits up to 0.5 s, each further retry up to twice as long."""
+_FOREVER = 1e9
+"""Seconds. A longer Retry-After counts as this long."""
 _KEEPALIVE = 4
-"""Seconds that an idle connection is kept open. The service closes it after 5."""
+"""Seconds that an idle connection is kept open. The service closes it after 5 by default."""
 
 
 class TransportOptions(TypedDict, total=False):
     """Options of the connection; `DEFAULTS` has their defaults.
 
     Options of the connection:
-        timeout: Maximum seconds to wait for each byte. Connecting takes at most 10 of its own.
-            Default: 60.
+        timeout: Maximum seconds to wait for each byte. The limit for connecting is the same, but
+            at most 10. Default: 60.
         retries: Maximum number of further attempts of a request. Default: 4.
         longest_wait: Maximum seconds between attempts; a request is not retried if Retry-After is
             longer. Default: 60.
@@ -65,7 +69,7 @@ DEFAULTS: TransportOptions = {
 
 
 def normalize_url(url: str) -> str:
-    """Return the URL without a trailing slash. Raises ValueError for an invalid URL."""
+    """Return the URL without trailing slashes. Raises TypeError or ValueError if it is invalid."""
     if not isinstance(url, str):
         raise TypeError("The address must be a string.")
     try:
@@ -73,7 +77,7 @@ def normalize_url(url: str) -> str:
         valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         valid = False
-    if not valid or parts.query or parts.fragment or "@" in parts.netloc or not url.isprintable():
+    if not valid or set("?#") & set(url) or "@" in parts.netloc or not url.isprintable():
         raise ValueError(
             "The address must look like http://127.0.0.1:8000, without a user, a password or a"
             " query; pass the key as the argument `key`."
@@ -105,13 +109,18 @@ def _settings(
     """Return the arguments of an httpx client."""
     for name in given.keys() - DEFAULTS.keys():
         raise TypeError(f"Unknown argument `{name}`.")
-    if connections < 1:
-        raise ValueError("`concurrency` must be 1 or more.")
     options: TransportOptions = {**DEFAULTS, **given}
-    for name, lowest in (("timeout", 0), ("retries", 0), ("longest_wait", 0)):
-        value = options[name]  # type: ignore[literal-required]
-        if not isinstance(value, int | float) or not value >= lowest:
-            raise ValueError(f"`{name}` must be a number of {lowest} or more.")
+    values: dict[str, Any] = {**options, "concurrency": connections}
+    for name in ("timeout", "longest_wait"):
+        if not isinstance(values[name], int | float) or not values[name] >= 0:
+            raise ValueError(f"`{name}` must be a number of 0 or more.")
+    for name, lowest in (("retries", 0), ("max_answer_bytes", 1), ("concurrency", 1)):
+        if not isinstance(values[name], int) or values[name] < lowest:
+            raise ValueError(f"`{name}` must be an integer of {lowest} or more.")
+    if not (isinstance(key, str | None) and isinstance(options["proxy"], str | None)):
+        raise TypeError("`key` and `proxy` must be strings.")
+    if not isinstance(options["tls"], ssl.SSLContext | None):
+        raise TypeError("`tls` must be an ssl.SSLContext.")
     headers = {"User-Agent": f"polyseme-client/{__version__}", "Accept-Encoding": "identity"}
     if key:
         if not (key.isascii() and key.isprintable()) or " " in key:
@@ -134,7 +143,7 @@ def _settings(
         RETRY_STATUSES,
         _RETRY_ERRORS,
         backoff_factor=_BACKOFF,
-        max_backoff_wait=options["longest_wait"],
+        max_backoff_wait=options["longest_wait"] or math.ulp(0),  # `Retry` rejects 0
     )
     complete = _CompleteResponses(inner, options["max_answer_bytes"], options["longest_wait"])
     timeout = options["timeout"]
@@ -162,10 +171,10 @@ def to_httpx(root: str, request: Request) -> dict[str, Any]:
 
 
 def from_httpx(response: httpx.Response) -> Response:
-    """Return the parts of an httpx response that an `Exchange` uses."""
+    """Return the parts of a response of `_CompleteResponses` that an `Exchange` uses."""
     media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    wait = response.headers.get("Retry-After", "")
-    seconds = int(wait) if wait.isascii() and wait.isdecimal() and len(wait) < 10 else None  # noqa: PLR2004
+    wait = response.headers.get("Retry-After")
+    seconds = None if wait is None else int(wait)
     return Response(response.status_code, media_type, response.content, seconds)
 
 
@@ -214,7 +223,7 @@ def unreachable(error: httpx.TransportError) -> UnreachableError:
 
 
 def _os_error(error: BaseException) -> OSError | None:
-    """Return the error of the operating system or of TLS that an error of httpx is caused by."""
+    """Return the OSError, such as an SSLError, that caused an error of httpx, or None."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, OSError):
         cause = cause.__cause__ or cause.__context__
@@ -271,7 +280,8 @@ class _CompleteResponses(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
     def _check_headers(self, response: httpx.Response) -> None:
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise AnswerError("The response is compressed, which the client does not accept.")
+            sentence = "The response is compressed, which the client does not accept."
+            raise AnswerError(sentence, None if response.is_success else response.status_code)
         declared = response.headers.get("Content-Length", "")
         self._check_size(int(declared) if declared.isascii() and declared.isdecimal() else 0)
 
@@ -283,12 +293,14 @@ class _CompleteResponses(httpx.BaseTransport, httpx.AsyncBaseTransport):
             )
 
     def _complete(self, response: httpx.Response, content: bytes) -> httpx.Response:
-        """Return the complete response. Raises its error if Retry-After is over the maximum."""
-        headers = {
-            name: response.headers[name]
-            for name in ("Content-Type", "Retry-After")
-            if name in response.headers
-        }
+        """Return the complete response, or raise its error if a retry would wait too long.
+
+        A date in Retry-After becomes seconds, and an invalid Retry-After is dropped.
+        """
+        headers = {"Content-Type": response.headers.get("Content-Type", "")}
+        with suppress(KeyError, ValueError, OverflowError):
+            seconds = Retry().parse_retry_after(response.headers["Retry-After"])
+            headers["Retry-After"] = str(math.ceil(min(seconds, _FOREVER)))
         complete = httpx.Response(response.status_code, headers=headers, content=content)
         read = from_httpx(complete)
         if read.status in RETRY_STATUSES and (read.retry_after or 0) > self.longest_wait:

@@ -18,7 +18,7 @@ from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
 from polyseme.tokenizer import Case, ResolvedToken, spellings
 
-READING_SHARE = 0.4
+NEIGHBOR_SHARE = 0.4
 """The share of the static vector that is added to a contextual vector before its neighbors are
 searched. With the smaller shares of models, neighbors describe the context instead of the word."""
 MOST_ATTENDED = 10
@@ -29,7 +29,7 @@ _SUBSTITUTE = {"oov": "zero", "subword": "composed from its subwords"}
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A word in a text: its nth occurrence, or a span in code points."""
+    """A word in a text: its nth occurrence, counted from 0, or a span in code points."""
 
     text: str
     word: str | None = None
@@ -62,7 +62,7 @@ class OccurrenceResult:
 
 
 @dataclass(frozen=True)
-class FlatMap:
+class OccurrenceMap:
     """Positions in the plane: the first two principal components of all unit vectors."""
 
     explained_variance_ratio: list[float]
@@ -75,7 +75,7 @@ class FlatMap:
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """Occurrences and the cosines between them."""
+    """The m occurrences and the cosines between them."""
 
     occurrences: list[OccurrenceResult]
     static_similarity: Floats
@@ -85,7 +85,7 @@ class ComparisonResult:
     notes: list[str]
     counts: TokenCounts
     """token counts of all texts"""
-    map: FlatMap | None = None
+    map: OccurrenceMap | None = None
 
 
 class _Vectors(NamedTuple):
@@ -115,7 +115,7 @@ def compare(
     """Compare occurrences of words; raise InvalidError if one is not found.
 
     `with_map` adds a map of the occurrences and their neighbors. `share` replaces the model's share
-    of the static vector in contextual vectors, and READING_SHARE in the neighbor search.
+    of the static vector in contextual vectors, and NEIGHBOR_SHARE in the neighbor search.
     """
     timings = timings or Timings()
     start = timings.now()
@@ -142,12 +142,12 @@ def compare(
         cosines(contextual, contextual),
         _notes([one.token for one in found]),
         TokenCounts(sentences),
-        _flat_map(model, found, compared) if with_map else None,
+        _occurrence_map(model, found, compared) if with_map else None,
     )
 
 
 def find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: int) -> int:
-    """Return the index of the token of an occurrence; raise InvalidError if there is none."""
+    """Return the index of an occurrence's token; raise InvalidError unless it is exactly one."""
     if occurrence.word is not None:
         texts, word = [token.text for token in tokens], (occurrence.word,)
         found = word_places(texts, word, exact=True) or word_places(texts, word)
@@ -170,7 +170,7 @@ def word_places(texts: Iterable[str], forms: Iterable[str], *, exact: bool = Fal
 
     `texts` are those of the tokens. White space between the words of a phrase counts as one space.
     """
-    wanted = set(forms) if exact else {form.casefold() for form in forms}
+    wanted = {" ".join((form if exact else form.casefold()).split()) for form in forms}
     spaced = (" ".join(text.split()) for text in texts)
     return [
         place for place, text in enumerate(spaced) if (text if exact else text.casefold()) in wanted
@@ -191,8 +191,8 @@ def _encode(model: Model, sentence: Tokenized, place: int, share: float | None) 
 def _compared(model: Model, one: _Vectors, k: int) -> OccurrenceResult:
     """Return the result for one occurrence.
 
-    Neighbors of the static vector exclude the word itself; neighbors of the contextual vector
-    exclude all words of the sentence, because it contains a mixture of their vectors.
+    Neighbors of the static vector exclude the word itself. The contextual vector is a mixture of
+    the sentence's vectors, so its neighbors exclude all words of the sentence.
     """
     order = np.argsort(-one.weights, kind="stable")[:MOST_ATTENDED]
     attended = [(one.tokens[i], float(one.weights[i])) for i in order if one.weights[i] > 0]
@@ -208,7 +208,7 @@ def _compared(model: Model, one: _Vectors, k: int) -> OccurrenceResult:
 def _neighbors(
     model: Model, vector: Floats, k: int, without: Sequence[ResolvedToken]
 ) -> list[Neighbor]:
-    """Return the nearest words, without the words of some tokens, ignoring case."""
+    """Return the nearest words, without the `spellings` of some tokens."""
     forms = {form for token in without for form, _ in spellings(token.key or token.text, "auto")}
     rows = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
     return [Neighbor(*found) for found in model.neighbors(vector, k, rows)]
@@ -217,13 +217,13 @@ def _neighbors(
 def _add_static(contextual: Floats, static: Floats) -> Floats:
     """Return unit(contextual) + 0.4·unit(static), or 0 if `contextual` is 0. [d], [d] -> [d]"""
     contextual, static = unit(np.stack([contextual, static]))
-    total: Floats = contextual + READING_SHARE * static * bool(contextual.any())
+    total: Floats = contextual + NEIGHBOR_SHARE * static * bool(contextual.any())
     return total
 
 
-def _flat_map(
+def _occurrence_map(
     model: Model, found: Sequence[_Vectors], compared: Sequence[OccurrenceResult]
-) -> FlatMap:
+) -> OccurrenceMap:
     """Return the first two principal components of all occurrences and neighbors.
 
     Vectors are normalized, because similarities are cosines. Equal vectors count as one point.
@@ -246,7 +246,7 @@ def _flat_map(
     placed = [position if is_nonzero else None for position, is_nonzero in pairs]
     m = len(found)
     neighbors = dict(zip(near, positions[2 * m :].tolist(), strict=True))
-    return FlatMap(ratios, placed[:m], placed[m : 2 * m], neighbors)
+    return OccurrenceMap(ratios, placed[:m], placed[m : 2 * m], neighbors)
 
 
 def _notes(tokens: Sequence[ResolvedToken]) -> list[str]:

@@ -67,8 +67,9 @@ class Encoded(NamedTuple):
     truncated: int
     """the number of words removed by truncation"""
     arrays: dict[Part, Floats]
-    """`static`, `contextual` [n, d]; `features` [n, 2d]; `attention`, `scores` [L, h, n, n], or
-    [L, n, n] as the mean of the heads; `queries`, `keys`, `values` [L, h, n, k]"""
+    """`static`, `contextual` [n, d]; `features` [n, 2d]; for L requested layers, `attention` and
+    `scores` [L, h, n, n], or [L, n, n] as the mean of the heads, `queries` and `keys` [L, h, n, k],
+    and `values` [L, h, n, v]"""
 
 
 def tokenize(
@@ -96,12 +97,12 @@ def tokenize(
         one = tokenize_text(text, tokenizer, options.case, limits.max_sentence_tokens)
         if one.truncated and not options.truncate:
             limits.check_sentence_tokens(len(one.tokens) + one.truncated, pointer.format(number))
-        if options.phrases:
-            whole = text if isinstance(text, str) else None
-            one = one._replace(tokens=tokenizer.join(one.tokens, options.case, whole))
         total += len(one.tokens)
         if total > limits.max_tokens:
             limits.check_tokens(total + sum(map(_count_words, texts[number + 1 :])))
+        if options.phrases:
+            whole = text if isinstance(text, str) else None
+            one = one._replace(tokens=tokenizer.join(one.tokens, options.case, whole))
         sentences.append(one)
     if oov == "error":
         _require_known_words(sentences, pointer)

@@ -36,7 +36,7 @@ _UNLIMITED = 1 << 62
 
 @dataclass(frozen=True)
 class EncodeOptions:
-    """The options of encoding, as in the fields of /v1/encode."""
+    """The options of encoding, from the fields of /v1/encode and /v1/embeddings."""
 
     include: frozenset[Part] = frozenset(DEFAULT_PARTS)
     layers: Sequence[int] | Literal["all", "last"] = "all"
@@ -70,7 +70,7 @@ class EncodeOptions:
         return sorted(set(self.layers))
 
     def check_share(self, model: Model) -> None:
-        """Raise InvalidError if `share` is given for a model whose residual has no share."""
+        """Raise InvalidError if `share` is given for a model whose last residual has no share."""
         if self.share is not None and model.layers[-1].residual.kind != "unit":
             message = "the last residual of this model is not `unit`, so it has no share"
             raise InvalidError([FieldError("/share", message)], "Omit `share` for this model.")

@@ -24,7 +24,7 @@ _RARE = 1e-3
 
 
 def check_dimensions(model: Model, dimensions: int | None) -> int:
-    """Return the width of sentence vectors; raise InvalidError if the model's is smaller."""
+    """Return the width of sentence vectors, by default d; raise InvalidError if not 1 to d."""
     d = model.manifest.dimension
     if dimensions is not None and not 1 <= dimensions <= d:
         raise InvalidError([FieldError("/dimensions", f"must be 1 to {d}, the model's dimension")])
@@ -44,7 +44,7 @@ def pooled_options(pooling: Pooling) -> EncodeOptions:
 def sentence_vector(
     model: Model, one: Encoded, pooling: Pooling = DEFAULT_POOLING, width: int | None = None
 ) -> NDArray[np.float32]:
-    """Return the unit vector of a sentence, from its first `width` dimensions. -> [width]
+    """Return the unit vector of a sentence, from the first `width` columns (None: all). -> [width]
 
     The vector is zero if no word has a vector.
     """
@@ -73,9 +73,10 @@ def token_weights(
 ) -> NDArray[np.float32]:
     """Return the weight of each token in the mean; 0 for a token without a vector. -> [n]
 
-    `informativeness` is s = exp(word bias), up to a factor: 1e-3 / (1e-3 + p) for a word of
-    relative frequency p (docs/closed-form.md), 1 for a composed word. `sif` is a / (a + p) with
-    a = 1e-4 (Arora et al. 2017) and the p of s. All weights are 1 without word biases.
+    Weights are relative to the largest. `informativeness` is s = exp(word bias): 1e-3 / (1e-3 + p)
+    for a word of relative frequency p (docs/closed-form.md), 1 for a composed word. `sif` is
+    a / (a + p) with a = 1e-4 (Arora et al. 2017) and the p of s. For `mean`, and without word
+    biases, the weight of each token with a vector is 1.
     """
     known = np.array([t.row is not None or t.composed is not None for t in tokens], np.float32)
     if pooling == "mean" or model.word_bias is None or not known.any():

@@ -17,8 +17,8 @@ from polyseme.tokenizer import ResolvedToken
 
 Format: TypeAlias = Literal["json", "ndjson", "npz"]
 Encoding: TypeAlias = Literal["float", "base64"]
-_JSON_NUMBER_BYTES = 16.0
-"""Maximum bytes of a float32 and its comma in JSON, such as `-1.1754944e-38,`."""
+_JSON_NUMBER_BYTES = 17.0
+"""Maximum bytes of a float32 and its comma in JSON, as in `-0.0000137053285,`."""
 _ITEM_SIZES: dict[Dtype, float] = {"float32": 4.0, "float16": 2.0}
 _TOKEN_BYTES = 128
 """Approximate bytes of a token in JSON."""
@@ -66,13 +66,18 @@ def token_documents(tokens: Sequence[ResolvedToken]) -> list[dict[str, Any]]:
     ]
 
 
-def sentence_json(one: Encoded, encoding: Encoding = "float") -> bytes:
-    """Return one sentence as JSON: an entry of `results`, or a line of NDJSON."""
+def sentence_document(one: Encoded, encoding: Encoding = "float") -> dict[str, Any]:
+    """Return one sentence, an entry of `results`, with arrays that orjson serializes."""
     document: dict[str, Any] = {"tokens": token_documents(one.tokens)}
     for part, array in one.arrays.items():
         document[part] = np.ascontiguousarray(array) if encoding == "float" else as_base64(array)
     document["truncated"] = one.truncated
-    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+    return document
+
+
+def sentence_json(one: Encoded, encoding: Encoding = "float") -> bytes:
+    """Return one sentence as a line of NDJSON, without the line break."""
+    return orjson.dumps(sentence_document(one, encoding), option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def as_base64(array: Floats) -> dict[str, Any]:
@@ -109,25 +114,28 @@ def usage(counts: TokenCounts) -> dict[str, int]:
     return {"tokens": counts.tokens, "oov": counts.oov, "truncated": counts.truncated}
 
 
-def json_document(manifest: Manifest, results: Sequence[bytes], counts: TokenCounts) -> bytes:
-    """Return the whole response of /v1/encode, from the JSON of each sentence."""
+def json_document(
+    manifest: Manifest, results: Sequence[dict[str, Any]], counts: TokenCounts
+) -> bytes:
+    """Return the whole response of /v1/encode, from the document of each sentence."""
     document = {
         "model": manifest.name,
         "dimension": manifest.dimension,
         "layers": len(manifest.layers),
         "heads": manifest.heads,
-        "results": [orjson.Fragment(one) for one in results],
+        "results": results,
         "usage": usage(counts),
     }
-    return orjson.dumps(document)
+    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def npz_archive(manifest: Manifest, sentences: Sequence[Encoded], options: EncodeOptions) -> bytes:
     """Return all sentences as one `.npz` archive, which NumPy reads without pickle.
 
-    The arrays are `static` and `contextual` [N, d] and `features` [N, 2d], with the rows of
-    sentence i at `offsets[i]:offsets[i+1]`; `offsets` int64 [S+1]; `attention_i` and the other
-    arrays by layer of each sentence i; `tokens` uint8, tokens and truncated words as UTF-8 JSON.
+    For N tokens in S sentences, the arrays are `static` and `contextual` [N, d] and `features`
+    [N, 2d], with the rows of sentence i at `offsets[i]:offsets[i+1]`; `offsets` int64 [S+1];
+    `attention_i` and the other arrays by layer of each sentence i; `tokens` uint8, the tokens and
+    the number of truncated words of each sentence as UTF-8 JSON.
     """
     lengths = [len(one.tokens) for one in sentences]
     facts = [{"tokens": token_documents(s.tokens), "truncated": s.truncated} for s in sentences]

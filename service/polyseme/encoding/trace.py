@@ -42,7 +42,7 @@ def trace_text(
     """Return the tokens of a text and every step of one layer of a stored model.
 
     Raises InvalidError if there is no such layer or the text has no word, TooLargeError if the
-    trace exceeds a limit.
+    trace exceeds a limit, NonFiniteError if a step overflows.
     """
     limits = limits or Limits()
     if layer >= len(model.layers):
@@ -54,13 +54,17 @@ def trace_text(
         raise InvalidError([FieldError("/text", "has no word")])
     manifest = model.manifest
     widths = (manifest.dimension, model.key_width, model.value_width)
-    inner = _inner_width(model.layers[layer])
+    inner = _inner_width(model.layers[layer], manifest.dimension)
     limits.check_trace_bytes(_trace_bytes(len(tokens), manifest.heads, *widths, inner))
     return Tokenized(tokens), trace_layer(model.sentence(tokens), model.layers, layer)
 
 
 def trace_arrays(arrays: TraceArrays, limits: Limits) -> list[Step]:
-    """Return every step for given arrays; raise InvalidError if shapes do not match."""
+    """Return every step for given arrays.
+
+    Raises InvalidError if shapes do not match, TooLargeError if the trace exceeds a limit,
+    NonFiniteError if a step overflows.
+    """
     n, heads = len(arrays.tokens), arrays.heads
     limits.check_trace_tokens(n)
     matrices = {name: _matrix(rows, f"/{name}") for name, rows in arrays.matrices.items()}
@@ -123,14 +127,16 @@ def _require(condition: bool, pointer: str, message: str) -> None:
         raise InvalidError([FieldError(pointer, message)])
 
 
-def _inner_width(layer: Layer) -> int:
-    """Return m, the inner width of the feed-forward network; 0 if there is none."""
-    network = layer.feed_forward
-    return 0 if network is None or network.inner.weight is None else network.inner.weight.shape[1]
+def _inner_width(layer: Layer, d: int) -> int:
+    """Return m, the number of hidden units of the feed-forward network; 0 without a network."""
+    if layer.feed_forward is None:
+        return 0
+    weight = layer.feed_forward.inner.weight
+    return d if weight is None else weight.shape[1]
 
 
 def _trace_bytes(n: int, heads: int, d: int, k: int, v: int, m: int = 0) -> int:
-    """Return an upper bound of the bytes of a trace; k and v are the widths of one head."""
+    """Return an upper bound of the bytes of a trace's numbers; k and v are the widths of a head."""
     by_token = heads * (2 * k + 2 * v + 1) + 8 * d + m + 1
     return (heads * n * n * (v + 5) + n * by_token) * FLOAT64_BYTES
 

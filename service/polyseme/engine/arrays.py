@@ -35,8 +35,8 @@ def unit(x: Floats) -> Floats:
 def rescale(x: Floats, length: float) -> Floats:
     """Scale each row to a length; a zero row stays zero. [..., d] -> [..., d]
 
-    A row whose squares would overflow or underflow is first divided by its largest entry. The bits
-    of a row do not depend on other rows. The caller must disable NumPy's warnings.
+    A row whose squares would overflow or underflow is first divided by its largest magnitude. The
+    bits of a row do not depend on other rows. The caller must disable NumPy's warnings.
     """
     norms: Floats = np.sqrt(np.vecdot(x, x))[..., None]
     if norms.size and not (SAFE_LENGTHS[0] <= norms.min() and norms.max() <= SAFE_LENGTHS[1]):

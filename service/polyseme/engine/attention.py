@@ -14,7 +14,7 @@ BLOCK = 256
 """Maximum rows of scores per matrix product. It is constant, because the last bits of a product
 depend on its number of rows."""
 _CACHED_LENGTH = 64
-"""Position biases are cached for sentences up to this length: at most 1.4 MB for four heads."""
+"""Position biases are cached up to this sentence length: at most 1.4 MB a layer of four heads."""
 _SAFE_TOTALS = (1e-26, 1e30)
 """The range of sums of exponentials in which float32 loses no significant term."""
 
@@ -50,7 +50,7 @@ class Scoring:
     """divide by √k"""
     mask: Mask = "all"
     position_bias: Floats | None = None
-    """[h, 2R+1], added by the clamped distance j − i"""
+    """[h, 2R+1], added to the score of query i and key j by the distance j − i, clamped to ±R"""
     word_bias: bool = False
     """add `SentenceArrays.word_bias` to the scores of each key"""
     word_bias_scale: Floats | None = None
@@ -62,7 +62,10 @@ class Scoring:
         return {}
 
     def bias(self, rows: range, n: int) -> Floats | None:
-        """Return the position bias of a range of b rows of scores. -> [h, b, n]"""
+        """Return the position bias of b rows of scores, None without one. -> [h, b, n]
+
+        `rows` must be all rows if n is at most _CACHED_LENGTH.
+        """
         if self.position_bias is None:
             return None
         if n > _CACHED_LENGTH:
@@ -76,10 +79,11 @@ class Scoring:
 
 
 def masked_keys(known: Flags | None, words: Integers, mask: Mask, rows: range) -> Flags | None:
-    """Return which keys are masked for each row, None if no key is. [n], [n] -> [b, n]
+    """Return which keys are masked for each row. [n], [n] -> [b, n], or None
 
-    `known` is None if all tokens are known. Unknown tokens are masked. If all keys of a row are
-    masked, it attends to its own token, so that its weights sum to 1.
+    `known` is None if all tokens are known; then the result for the mask `all` is None, too.
+    Unknown tokens are masked. If all keys of a row are masked, it attends to its own token, so that
+    its weights sum to 1.
     """
     if mask == "all" and known is None:
         return None
@@ -99,7 +103,7 @@ def masked_keys(known: Flags | None, words: Integers, mask: Mask, rows: range) -
 
 
 def softmax(scores: Floats, masked: Flags | None = None) -> Floats:
-    """Return the softmax over the last axis; overwrite `scores`. [..., n] -> [..., n]
+    """Return the softmax over the last axis; may overwrite `scores`. [..., n] -> [..., n]
 
     exp(s_j) / Σ exp(s_j) over the unmasked entries; masked entries become exactly 0. Every row must
     have an unmasked entry, and the caller must disable NumPy's warnings.
@@ -109,7 +113,7 @@ def softmax(scores: Floats, masked: Flags | None = None) -> Floats:
     weights: Floats = np.exp(scores)
     totals = weights.sum(axis=-1, keepdims=True)
     # Subtracting the maximum of each row changes no quotient and takes longer than the exponential,
-    # so it is done only if an exponential overflowed or vanished.
+    # so it is done only if a sum of exponentials is too large or too small.
     if totals.size and not (_SAFE_TOTALS[0] < totals.min() and totals.max() < _SAFE_TOTALS[1]):
         scores -= scores.max(axis=-1, keepdims=True)
         np.exp(scores, out=weights)
@@ -131,7 +135,7 @@ def attend(
 
     [h, n, k], [h, n, k], [h, n, v] -> [n, h·v], [h, n, n]
 
-    softmax(Q·Kᵀ + position bias + scale·word bias) · V over the unmasked keys. The caller divides
+    softmax(Q·Kᵀ + position bias + factor·word bias) · V over the unmasked keys. The caller divides
     the queries by √k if `scoring.scale` is set. Memory is proportional to n for the scores of a
     block, and to n² only if the weights are kept.
     """

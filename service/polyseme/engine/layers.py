@@ -71,7 +71,7 @@ class FeedForward:
     activation: Activation = "gelu"
 
     def activate(self, x: Floats) -> Floats:
-        """Return activation(W₁·x + b₁). [n, d] -> [n, m]
+        """Return activation(W₁·x + b₁), m hidden units for each token. [n, d] -> [n, m]
 
         `gelu` is the tanh approximation (Hendrycks & Gimpel 2016, §2).
         """
@@ -94,7 +94,7 @@ class Residual:
 
     x is the layer's input, o the output of attention, p a unit vector that depends only on the
     position (`positions.sinusoids`). Because of p, two occurrences of a word in equal contexts get
-    different vectors ("apple eats apple"). If x and o are zero, the result is zero.
+    different vectors ("apple eats apple"). If the first two terms are zero, so is the result.
     """
 
     kind: ResidualKind = "none"
@@ -132,7 +132,7 @@ class Residual:
 
 @dataclass(frozen=True)
 class Layer:
-    """The weights of a layer. The default is parameter-free attention: Q = K = V = X."""
+    """The weights and settings of a layer, by default parameter-free attention: Q = K = V = X."""
 
     heads: int = 1
     query: Projection = IDENTITY
@@ -152,9 +152,9 @@ class Layer:
 
     @cached_property
     def _query_key(self) -> Projection | None:
-        """Return the query and key projections as one, with the factor 1/√k in the queries.
+        """The query and key projections as one; None if either has no weight.
 
-        None if either has no weight.
+        The queries contain the factor 1/√k if `scoring.scale` is set.
         """
         if self.query.weight is None or self.key.weight is None:
             return None
@@ -259,7 +259,8 @@ def contextualize(
     `record` names the intermediate arrays to return (`queries`, `keys`, `values`, `scores`,
     `weights`) for the layers `of_layers`, or for all if None. `scores` are queries·keysᵀ, before
     scale, biases and softmax. Recording does not change the other results. `share` overrides the
-    share of the last layer's residual. Raises NonFiniteError if a result or record is not finite.
+    share of the last layer's residual. Raises NonFiniteError if `contextual`, a record or the
+    variance of a layer norm is not finite.
     """
     # BLAS selects a kernel by the strides, and kernels differ in the last bits of their results.
     x = sentence.vectors

@@ -11,8 +11,9 @@ from polyseme.engine.arrays import Floats, unit
 def relative_bias(table: Floats, rows: range, n: int) -> Floats:
     """Return the bias of each pair of tokens by its clamped distance. [h, 2R+1] -> [h, b, n]
 
-    Entry (i, j) is `table[:, clip(j − i, −R, R) + R]`, as in the relative attention biases of
-    T5 (Raffel et al. 2020, §2.1). The result is a read-only view of h·(b+n) numbers.
+    The bias of query i in `rows` and key j is `table[:, clip(j − i, −R, R) + R]`: a number for each
+    distance, as in T5 (Raffel et al. 2020, §2.1), but without buckets. The result is a read-only
+    view of h·(b+n−1) numbers.
     """
     heads, width = table.shape
     b, reach = len(rows), width // 2

@@ -53,10 +53,10 @@ class QuantizedRows:
         return vectors
 
     def __setitem__(self, rows: slice, vectors: Floats) -> None:
-        """Quantize vectors into a slice of rows; raise NonFiniteError on overflow. [n, d]
+        """Quantize vectors into a slice of rows. [n, d]
 
-        Scales are rounded up, so that no quantized value exceeds 127 even if the scale is
-        subnormal. A zero row has the scale 1.
+        Raises NonFiniteError if a vector is not finite in float32. Scales are rounded up, so that
+        no quantized value exceeds 127 even if the scale is subnormal. A zero row has the scale 1.
         """
         with np.errstate(over="ignore"):
             wide = require_finite(vectors.astype(np.float32)).astype(np.float64)
@@ -82,7 +82,7 @@ def empty_rows(count: int, width: int, dtype: str) -> Rows:
 
 
 def quantize(vectors: Floats) -> QuantizedRows:
-    """Quantize vectors; raise NonFiniteError if one overflows float32. [V, d] -> [V, d]"""
+    """Quantize vectors; raise NonFiniteError if one is not finite in float32. [V, d] -> [V, d]"""
     rows = QuantizedRows(np.empty(vectors.shape, np.int8), np.empty(len(vectors), np.float32))
     for start in range(0, len(vectors), _CHUNK):
         rows[start : start + _CHUNK] = vectors[start : start + _CHUNK]

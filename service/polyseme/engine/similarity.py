@@ -17,7 +17,7 @@ _COLUMNS = 1024
 """Minimum number of columns whose maxima give a lower bound of the k-th best similarity."""
 _LEAST, _MOST = np.float32(2.0**-50), np.float32(2.0**50)
 """The range of norms whose squares neither overflow nor underflow in float32."""
-_HALF = np.float32(2.0**112)
+_FLOAT16_DIVISOR = np.float32(2.0**112)
 """The factor by which `_widen` divides float16 values."""
 
 
@@ -35,7 +35,7 @@ def norms(table: Table) -> Floats:
     with np.errstate(over="ignore"):
         for part, rows in _in_float32(table):
             if table.dtype == np.float16:
-                np.multiply(rows, _HALF, out=rows)
+                np.multiply(rows, _FLOAT16_DIVISOR, out=rows)
             np.vecdot(rows, rows, out=result[part])
         np.sqrt(result, out=result)
         for some in _parts(_unsafe(result), table):
@@ -46,11 +46,11 @@ def norms(table: Table) -> Floats:
 def nearest(
     vector: Floats, table: Table, table_norms: Floats, k: int, exclude: Collection[int] = ()
 ) -> tuple[Integers, Floats]:
-    """Return the k rows of the table with the largest cosine, best first. [d], [V, d] -> [k], [k]
+    """Return the k nearest table rows and their cosines, best first. [d], [V, d], [V] -> [k], [k]
 
     The result is exact: every row is compared in float32, then the rows that may be among the best
     in float64, because the last bits of BLAS results depend on the position of a row. Equal cosines
-    are ordered by row. Zero rows and the rows in `exclude` are skipped.
+    are ordered by row. Zero rows and the rows in `exclude` are skipped, so fewer than k may remain.
     """
     query = unit(vector[None].astype(np.float64))[0]
     similarities = _first_pass(query, table, table_norms)
@@ -124,7 +124,7 @@ def _parts(rows: Integers, table: Table) -> Iterator[Integers]:
 def _in_float32(table: Table) -> Iterator[tuple[slice, Floats]]:
     """Yield each part of a table and its rows in float32, divided by `_factor(table)`.
 
-    A float32 table is one part and is not copied. Other parts share one buffer.
+    A float32 table is one part and is not copied. The parts of other tables share one buffer.
     """
     if table.dtype == np.float32:
         yield slice(None), np.asarray(table)
@@ -142,7 +142,7 @@ def _in_float32(table: Table) -> Iterator[tuple[slice, Floats]]:
 
 
 def _widen(halves: Table, wide: Floats) -> None:
-    """Write float16 values divided by `_HALF` into a float32 array, by shifting their bits.
+    """Write float16 values, divided by `_FLOAT16_DIVISOR`, as float32, by shifting their bits.
 
     The result is exact, and takes a fifth of the time of NumPy's cast.
     """
@@ -153,7 +153,7 @@ def _widen(halves: Table, wide: Floats) -> None:
 
 
 def _factor(table: Table) -> np.float32:
-    return _HALF if table.dtype == np.float16 else np.float32(1)
+    return _FLOAT16_DIVISOR if table.dtype == np.float16 else np.float32(1)
 
 
 def principal_components(points: Floats, count: int = 2) -> tuple[Floats, Floats]:
@@ -161,9 +161,10 @@ def principal_components(points: Floats, count: int = 2) -> tuple[Floats, Floats
 
     [m, d] -> [m, count], [count]
 
-    Both follow from the singular values of the centered points (Jolliffe 2002, Principal Component
-    Analysis, 3.5). The sign of a component is arbitrary; the coordinate of the largest magnitude is
-    made positive, so that equal points give equal coordinates. Components beyond the rank are 0.
+    Both follow from the singular value decomposition of the centered points (Jolliffe 2002,
+    Principal Component Analysis, 3.5). The sign of a component is arbitrary; the coordinate of the
+    largest magnitude is made positive, so that the same points give the same coordinates. Results
+    beyond min(m, d) components are 0.
     """
     centered = points - points.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centered, full_matrices=False)

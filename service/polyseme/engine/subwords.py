@@ -43,7 +43,7 @@ class Subwords:
         return shortest <= min(self.max_n, len(word) + 2) or (self.min_n == 1 and bool(word))
 
     def vectors(self, words: Sequence[str]) -> NDArray[np.float32]:
-        """Return the mean of the rows of each word's n-grams. -> [m, d]
+        """Return the mean of the rows of the n-grams of each of m words. -> [m, d]
 
         `composes` must accept each word. The bits of a vector do not depend on other words.
         """
@@ -97,7 +97,7 @@ class _Letters(NamedTuple):
     left: Integers
     """the number of letters from each letter to the end of its word, inclusive"""
     within: Flags
-    """whether each letter is not one of the angle brackets"""
+    """whether each letter is inside the angle brackets"""
 
 
 def _letters(words: Sequence[str]) -> _Letters:

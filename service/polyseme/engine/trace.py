@@ -22,7 +22,7 @@ FORMULAS = {
     "scaled_scores": "S/√k",
     "position_bias": "b[j−i], by the distance from the query i to the key j",
     "word_bias": "log s[j], where s[j] is the informativeness of word j",
-    "scaled_word_bias": "m·log s[j], with a factor m for each head",
+    "scaled_word_bias": "f·log s[j], with a factor f for each head",
     "visible": "1 if query i attends to key j, else 0",
     "weights": "A = softmax of each row of the scores plus biases, over the visible keys",
     "weighted_values": "A[i,j]·V[j]",
@@ -49,7 +49,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Weights:
-    """Projection weights for x·W; None is the identity."""
+    """Projection weights for x·W. None is the identity; for `output`, None omits the step."""
 
     query: Floats | None = None
     """[d, h·k]"""
@@ -60,7 +60,7 @@ class Weights:
     output: Floats | None = None
     """[h·v, d]"""
     columns: bool = False
-    """whether the request has weights for W·x, which the formulas then transpose"""
+    """whether the request has weights for W·x, so that the formulas contain their transposes"""
 
 
 class _Recorder:

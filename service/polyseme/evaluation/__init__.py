@@ -1,1 +1,1 @@
-"""Measure how well vectors separate senses, and how well attention explains vectors."""
+"""Evaluate vectors by senses, similarity and tagging, and attention as an explanation of them."""

@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score
 
 from polyseme.command_error import CommandError
@@ -68,7 +67,7 @@ class CoarseWsdResult:
     words: dict[str, WordFigures]
 
     def rounded(self) -> dict[str, float]:
-        """Return the measures in %, for manifests."""
+        """Return the number of words, and the measures in %, for manifests."""
         return {
             "words": len(self.words),
             "accuracy": self.accuracy.value,
@@ -138,7 +137,7 @@ def _mean_figures(words: dict[str, WordFigures]) -> CoarseWsdResult:
 
 
 def ambiguous_words(files: Files) -> list[AmbiguousWord]:
-    """Return the words of the set, sorted; raise CommandError for the first invalid file."""
+    """Return the words of the set, sorted by folder; raise CommandError for an invalid set."""
     folders = word_folders(files)
     if not folders:
         raise CommandError(
@@ -150,7 +149,7 @@ def ambiguous_words(files: Files) -> list[AmbiguousWord]:
 
 
 def word_folders(files: Files) -> list[str]:
-    """Return the sorted folders of words, without WiC's folders, which have the same files."""
+    """Return the sorted folders of words, without WiC's, whose files have the same names."""
     data = {f"{split}.data.txt" for split in _SPLITS}
     found = {place.parent for place in map(PurePosixPath, files) if place.name in data}
     return sorted(str(folder) for folder in found if folder.name not in {"train", "dev", "test"})
@@ -173,14 +172,17 @@ def _word(files: Files, folder: str) -> AmbiguousWord:
 
 
 def _known_senses(files: Files, folder: str) -> set[str] | None:
-    """Return the labels listed by the set, or None if it lists none."""
+    """Return the labels in classes_map.txt, or None if the folder lacks this file."""
     lines = files.get(f"{folder}/classes_map.txt")
     if lines is None:
         return None
     try:
-        return set(orjson.loads("\n".join(lines)))
-    except (orjson.JSONDecodeError, TypeError):
-        raise CommandError(f"{folder}/classes_map.txt is not a JSON object.") from None
+        found = orjson.loads("\n".join(lines))
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise CommandError(f"{folder}/classes_map.txt is not a JSON object.")
+    return set(found)
 
 
 def _check_labels(part: str, labels: list[str], files: Files, known: set[str] | None) -> None:
@@ -192,7 +194,7 @@ def _check_labels(part: str, labels: list[str], files: Files, known: set[str] | 
     for number, label in enumerate(labels, 1):
         if not label or (known is not None and label not in known):
             raise CommandError(
-                f"{part}.gold.txt, line {number}: the label is not in classes_map.txt."
+                f"{part}.gold.txt, line {number}: the label is empty or is not in classes_map.txt."
             )
 
 
@@ -212,13 +214,8 @@ def parse_occurrence(line: str, where: str) -> TokenizedOccurrence:
     return TokenizedOccurrence(words, int(position))
 
 
-def senses_of(word: AmbiguousWord) -> NDArray[np.int64]:
-    """Return the number of test occurrences of each sense. -> [s]"""
-    return np.bincount(word.test.senses, minlength=len(word.senses))
-
-
 def known_words(files: Files, knows: Knows) -> Files:
-    """Return the files of the words that have a vector as written in the first test sentence."""
+    """Return the files of the words whose form in the first test sentence has a vector."""
     folders = word_folders(files)
     first = []
     for folder in folders:

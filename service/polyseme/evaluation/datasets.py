@@ -26,9 +26,10 @@ ENDINGS = (".data.txt", ".gold.txt", "classes_map.txt")
 """Endings of the files to read; other files, such as licenses, are ignored."""
 ARCHIVES = (".tar.xz", ".tar.gz", ".tar.bz2", ".tar")
 MAX_FILE_BYTES, MAX_TOTAL_BYTES, MAX_FILES = 64 << 20, 512 << 20, 10_000
-"""Limits on the size of a file, the total size and the number of files, far above the sets'."""
+"""Limits on the size of a file, and on the total size and the number of members of an archive. All
+sets are far below them."""
 MAX_DEPTH = 3
-"""Levels of folders to search for an extracted set."""
+"""Levels of subfolders to search for an extracted set."""
 _BROKEN = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError)
 
 
@@ -49,7 +50,7 @@ Embedder: TypeAlias = Callable[[Sequence[TokenizedOccurrence]], Floats]
 
 
 class OccurrenceVectors:
-    """An Embedder that looks up precomputed vectors [m, d]."""
+    """An Embedder that looks up precomputed vectors."""
 
     def __init__(self, rows: Mapping[TokenizedOccurrence, int], vectors: Floats) -> None:
         self._rows, self._vectors = rows, vectors
@@ -82,7 +83,7 @@ def by_sentence(
 def read_data_set(directory: Path, name: str) -> Files:
     """Read a set from its archive in the folder, else from the folder NAME or the folder itself.
 
-    Raises CommandError if there are no files, or they cannot be read.
+    Raises CommandError if there is neither an archive nor a file, or for an invalid one.
     """
     for ending in ARCHIVES:
         archive = directory / f"{name}{ending}"
@@ -99,7 +100,7 @@ def read_data_set(directory: Path, name: str) -> Files:
 
 
 def read_archive(archive: Path) -> Files:
-    """Read the text files of an archive; raise CommandError if it is damaged."""
+    """Read the text files of an archive; raise CommandError if it is invalid."""
     found: Files = {}
     try:
         with tarfile.open(archive) as tar:
@@ -119,17 +120,17 @@ def read_archive(archive: Path) -> Files:
 
 
 def _members(tar: tarfile.TarFile, archive: str) -> Iterator[tarfile.TarInfo]:
-    """Yield the members to read; raise CommandError for an archive that is too large."""
+    """Yield the members to read; raise CommandError for an oversized archive or unsafe path."""
     total = 0
     for number, member in enumerate(tar):
         total += member.size
         if member.size > MAX_FILE_BYTES or total > MAX_TOTAL_BYTES or number >= MAX_FILES:
             raise CommandError(
-                f"{archive} is larger than any evaluation set: more than {MAX_FILES:,} files, more"
-                f" than {MAX_FILE_BYTES >> 20} MB in a file or {MAX_TOTAL_BYTES >> 20} MB in total."
+                f"{archive} is larger than any evaluation set: more than {MAX_FILES:,} files,"
+                f" {MAX_FILE_BYTES >> 20} MiB in a file or {MAX_TOTAL_BYTES >> 20} MiB in total."
             )
-        parts = PurePosixPath(member.name)
-        if parts.is_absolute() or ".." in parts.parts:
+        path = PurePosixPath(member.name)
+        if path.is_absolute() or ".." in path.parts:
             raise CommandError(
                 f"{archive} has a member with an absolute path or `..`; download the original set."
             )
@@ -147,7 +148,7 @@ def _read_folder(folder: Path) -> Files:
             name = path.relative_to(folder).as_posix()
             if path.stat().st_size > MAX_FILE_BYTES:
                 raise CommandError(
-                    f"{name} has more than {MAX_FILE_BYTES >> 20} MB, unlike any evaluation set."
+                    f"{name} has more than {MAX_FILE_BYTES >> 20} MiB, unlike any evaluation set."
                 )
             found[name] = _lines(path.read_bytes(), name)
     return found

@@ -1,4 +1,4 @@
-"""Evaluate vectors in other tasks: token tagging, sentence similarity, pseudo-words."""
+"""Evaluate vectors by token tagging, sentence similarity and pseudo-words."""
 
 import lzma
 import warnings
@@ -10,21 +10,22 @@ from typing import Any, TypeAlias
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from polyseme.client.encoder import Encoder
 from polyseme.client.results import Sentence
 from polyseme.command_error import CommandError
 from polyseme.encoding.options import Part
 from polyseme.encoding.sentences import DEFAULT_POOLING
-from polyseme.engine.arrays import Floats, unit
+from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.evaluation.datasets import MAX_FILE_BYTES, TokenizedOccurrence
 from polyseme.evaluation.results import ResultRow, Results
 from polyseme.evaluation.statistics import (
     RESAMPLES,
     SEED,
     IntervalEstimate,
+    bootstrap,
     macro_f1,
+    rank_correlation,
     resample_counts,
 )
 from polyseme.evaluation.systems import MINILM, MINILM_TITLE, Kind, transformer_vectors
@@ -89,7 +90,10 @@ def _tagged(pairs: Sequence[tuple[str, str]]) -> LabeledWords:
 
 
 def read_sentence_pairs(path: Path) -> list[tuple[float, str, str]]:
-    """Read `score TAB sentence TAB sentence` lines. Raises CommandError for another format."""
+    """Read `score TAB sentence TAB sentence` lines.
+
+    Raises CommandError for another format, or if all scores are equal.
+    """
     found = []
     for number, line in _lines(path):
         fields = line.split("\t")
@@ -110,7 +114,8 @@ def read_sentence_pairs(path: Path) -> list[tuple[float, str, str]]:
 def read_pseudowords(path: Path) -> list[PseudoWord]:
     """Read a JSONL file, also `.xz`, of pairs of words. Raises CommandError for another format.
 
-    A line has `words`, two words, and `occurrences` with `sense` (0 or 1), `index` and `tokens`.
+    A line has `words`, two words, and `occurrences`, at least two of each word, with `sense` (0 or
+    1), `index` and `tokens`.
     """
     found = []
     for number, line in _lines(path):
@@ -150,7 +155,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise CommandError(
-                f"{path.name} has more than {MAX_FILE_BYTES >> 20} MB, unlike any evaluation set."
+                f"{path.name} has more than {MAX_FILE_BYTES >> 20} MiB, unlike any evaluation set."
             )
         text = data.decode("utf-8-sig")
     except (lzma.LZMAError, EOFError):
@@ -164,7 +169,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 # Tags of tokens
 
 TokenVectors: TypeAlias = Callable[[Sequence[Sentence]], Floats]
-"""A function from encoded sentences to one row per token. -> [N, w]"""
+"""A function from encoded sentences to one row of width w per token. -> [N, w]"""
 
 
 def _window(sentences: Sequence[Sentence]) -> Floats:
@@ -205,8 +210,9 @@ def measure_tagging(
 ) -> Results:
     """Train a probe on `train.tsv` of a folder and measure it on `dev.tsv`, for each of `names`.
 
-    The probe is a logistic regression, or a network with a hidden layer of 256, on standardized
-    vectors. The figure is the accuracy, or the F1 of spans if a tag begins with `B-`.
+    The probe is a logistic regression on standardized vectors, or with `hidden` a network with a
+    hidden layer of 256 units. The figure is the accuracy, or the F1 of spans if a tag in
+    `train.tsv` begins with `B-`.
     """
     train, dev = (read_tagged_sentences(directory / f"{split}.tsv") for split in ("train", "dev"))
     gold = [tag for one in dev for tag in one.tags]
@@ -279,7 +285,7 @@ def _probe(vectors: Floats, labels: Sequence[str], *, hidden: bool) -> Any:
     else:
         probe = LogisticRegression(C=0.1, max_iter=100, random_state=PROBE_SEED)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a probe stops before it converges
+        warnings.simplefilter("ignore")  # a probe may stop before it converges
         return make_pipeline(StandardScaler(), probe).fit(vectors, labels)
 
 
@@ -308,7 +314,7 @@ def span_f1(sentences: Sequence[LabeledWords], found: Sequence[str]) -> Interval
 
 
 def spans_of(tags: Sequence[str]) -> set[tuple[int, int, str]]:
-    """Return the spans of BIO tags as (first token, end, kind).
+    """Return the spans of BIO tags as (start, stop, kind).
 
     `I-` after another kind or after `O` begins a span, as in conlleval (Tjong Kim Sang 2000).
     """
@@ -391,16 +397,11 @@ def _correlated(
 ) -> ResultRow:
     cosines = np.vecdot(unit(sides[0]).astype(np.float64), unit(sides[1]))
 
-    def correlation(rows: NDArray[np.int64]) -> float:
-        ranks = rankdata(cosines[rows]), rankdata(scores[rows])
-        if not np.ptp(ranks[0]) or not np.ptp(ranks[1]):
-            return 0.0
-        return float(np.corrcoef(*ranks)[0, 1])
+    def correlation(rows: Integers) -> float:
+        return rank_correlation(cosines[rows], scores[rows])
 
-    rng = np.random.default_rng(SEED)
     n = len(scores)
-    resamples = np.array([correlation(rng.integers(n, size=n)) for _ in range(RESAMPLES)])
-    figure = IntervalEstimate.from_resamples(correlation(np.arange(n)), resamples)
+    figure = IntervalEstimate.from_resamples(correlation(np.arange(n)), bootstrap(correlation, n))
     return ResultRow(name, title, kind, {"spearman": figure})
 
 

@@ -46,7 +46,7 @@ from polyseme.progress import SILENT, Progress
 
 OCCURRENCES, SEED = 500, 1
 SWAPS = 3
-"""Number of words that replace each query word in turn."""
+"""Maximum number of words that replace each query word in turn."""
 MIN_KEYS = 4
 """Minimum number of keys of an occurrence for a ranking."""
 CONTROLS = ("nearness", "rarity", "uniform", "random")
@@ -54,19 +54,19 @@ CONTROLS = ("nearness", "rarity", "uniform", "random")
 
 
 class Estimate(NamedTuple):
-    """A measure and its standard error × 100, from bootstrap resamples of the lemmas."""
+    """A measure × 100, and its standard error × 100 from bootstrap resamples of the lemmas."""
 
     value: float
     error: float
 
     @classmethod
     def of(cls, value: float, resamples: Floats) -> "Estimate":
-        """Return the estimate of a fraction and its value in each resample. [B] -> estimate"""
+        """Create an estimate from a measure and its value in each resample [B]."""
         return cls(round(100 * float(value), 2), round(100 * float(np.std(resamples)), 2))
 
 
 Figures: TypeAlias = dict[str, Estimate | None]
-"""Estimates by measure; None if no occurrence has a value."""
+"""Estimates by measure or by head; None if no occurrence has a value."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,8 @@ def _lemma_vectors(
 ) -> dict[str, list[Floats]]:
     """Return the vectors [m, d] of each lemma's occurrences, by stack of layers.
 
-    The stacks are the unchanged layers, all heads with Wq = 0, and each head with Wq = 0.
+    The stacks are the unchanged layers, the layers with Wq = 0 for all heads, and if there are
+    several heads, the layers with Wq = 0 for each one.
     """
     heads, d = heads_of(model.layers), model.manifest.dimension
     stacks = {_UNCHANGED: list(model.layers), _NO_QUERIES: zero_queries(model.layers, d, heads)}
@@ -200,7 +201,7 @@ def _quality(tables: dict[str, list[Floats]], lemmas: Sequence[Lemma]) -> dict[s
 
 
 def _named(names: Sequence[str], figures: Floats, lemmas: Integers) -> dict[str, Figures]:
-    """Return the estimates by ranking and by measure. [m, r, c], [m]"""
+    """Return the estimates by ranking (r) and by measure (c). [m, r, c], [m]"""
     return {
         name: dict(zip(MEASURES, estimates(figures[:, row], lemmas), strict=True))
         for row, name in enumerate(names)
@@ -212,9 +213,9 @@ class _Examined(NamedTuple):
 
     lemma: int
     figures: Floats
-    """[r, c]"""
+    """[r, c], the measures of each ranking"""
     swaps: Floats
-    """[L·h]"""
+    """[L·h], by head"""
     right: bool
     """whether the nearest centroid is that of the right sense"""
     judged: bool
@@ -224,7 +225,7 @@ class _Examined(NamedTuple):
 def _examine(
     model: Model, data: SenseData, vectors: list[Floats], draw: tuple[int, int], progress: Progress
 ) -> list[_Examined]:
-    """Measure occurrences, one of each lemma in turn; `draw` is their number and the seed."""
+    """Measure occurrences, one of each lemma in turn; `draw` is (maximum number, seed)."""
     count, seed = draw
     examiner = _Examiner(model, data, vectors, np.random.default_rng([seed, 0xA7]))
     found: list[_Examined] = []
@@ -260,7 +261,7 @@ class _Examiner:
         self._classifiers = list(map(NaiveBayes, data.lemmas))
 
     def __call__(self, lemma: int, number: int) -> _Examined | None:
-        """Measure an occurrence; return None if its sentence has too few known words."""
+        """Measure an occurrence; return None if it has fewer than MIN_KEYS keys."""
         one = self._data.lemmas[lemma].occurrences[number]
         sense = int(self._data.lemmas[lemma].senses[number])
         sentence = self._read(one.words)
@@ -289,7 +290,7 @@ class _Examiner:
     def _scores(
         self, sentence: SentenceArrays, one: TokenizedOccurrence, keys: Integers
     ) -> tuple[Floats, Floats]:
-        """Return the scores of the keys in each ranking, and `_swaps`. -> [r, m], [L·h]"""
+        """Return the scores of m keys in each ranking, and `_swaps`. -> [r, m], [L·h]"""
         weights = attention_rows(sentence, self._layers, one.place, keys)
         without = attention_rows(sentence, self._no_queries, one.place, keys)
         found = [row for pair in zip(weights, without, strict=True) for row in pair]
@@ -306,7 +307,10 @@ class _Examiner:
     def _swaps(
         self, sentence: SentenceArrays, one: TokenizedOccurrence, keys: Integers, weights: Floats
     ) -> Floats:
-        """Return each head's mean distance from the weights of similar query words. -> [L·h]"""
+        """Return each head's mean distance between the weights of a word and its replacements.
+
+        -> [L·h], NaN if there are no replacements.
+        """
         drawn = self._draw_similar(one.word, one.words, SWAPS, self._rng)
         found = [
             attention_rows(

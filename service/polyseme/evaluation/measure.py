@@ -57,8 +57,7 @@ __all__ = ["ServiceSource", "document", "measure_model", "measure_service", "tab
 
 PACKAGES = ("numpy", "scikit-learn", "scipy")
 PARTS = ("static", "mean", "parameter-free", "no-association", "no-informativeness", "model")
-"""The model, its baselines and its ablations."""
-_NO_WORDS = "The model's vocabulary has none of the words of the set."
+"""The model, three baselines and two ablations."""
 
 
 @dataclass(frozen=True)
@@ -119,16 +118,16 @@ def _measure(
         if config.task == "wic":
             results = measure_wic(config.directory, source.knows, vectors, config.split)
         else:
-            often = MOST_FREQUENT in config.names
+            most_frequent = MOST_FREQUENT in config.names
             results = measure_coarsewsd(
-                config.directory, source.knows, vectors, most_frequent=often
+                config.directory, source.knows, vectors, most_frequent=most_frequent
             )
     versions = {package: version(package) for package in PACKAGES}
     return replace(results, facts={"model": name, **results.facts, "versions": versions})
 
 
 def lookup(source: Source) -> Lookup:
-    """Return a function from words to their static vectors. -> [m, d], [m]"""
+    """Return a function from words to their static vectors and `known`. -> [m, d], [m]"""
 
     def look_up(words: Sequence[str]) -> tuple[Floats, Flags]:
         sentences = [read.sentence for read in source([(word,) for word in words])]
@@ -149,7 +148,7 @@ def measure_coarsewsd(
     words = coarse_set.ambiguous_words(files)
     known = knows([word.test.occurrences[0].word for word in words])
     if not any(known):
-        raise CommandError(_NO_WORDS)
+        raise CommandError("The model's vocabulary has none of the words of the set.")
     rows, of_model = [], None
     if most_frequent:
         found = coarse_set.most_frequent_sense(files)
@@ -179,19 +178,22 @@ def measure_coarsewsd(
 
 
 def measure_wic(directory: Path, knows: Knows, vectors: Vectors, split: Split) -> Results:
-    """Evaluate on a split of WiC; raise the same errors as `measure_coarsewsd`."""
+    """Evaluate on a split of WiC.
+
+    Raises CommandError if the set cannot be read, or no pair has two known words.
+    """
     files = read_data_set(directory, "wic")
     pairs = pair_set.pairs_of(files, split).occurrences
     lacking = pairs_known(pairs, knows).count(False)
     if lacking == len(pairs):
-        raise CommandError(_NO_WORDS)
+        raise CommandError("Every pair of the set has a word that the model has no vector for.")
     rows = []
     for one in vectors(pair_set.occurrences_in(files, split)):
         found = pair_set.wic(files, *one.embedders, split=split)
         facts = {"train_accuracy": found.train, "threshold": found.threshold}
         rows.append(ResultRow(one.name, one.title, one.kind, {"accuracy": found.accuracy}, facts))
     published = published_wic(split)
-    unknown = f"a word of {lacking} pairs" if lacking else ""
+    unknown = f"one or both words of {lacking} pairs" if lacking else ""
     return Results(
         task="wic",
         title=f"WiC, {len(pairs):,} pairs of {split}: cosine against the threshold that is best on"
@@ -221,7 +223,7 @@ def measure_similarity(directory: Path, lookup: Lookup, title: str) -> Results:
     ]
     return Results(
         task="similarity",
-        title="Spearman's correlation of static cosines with people's judgement, × 100",
+        title="Spearman's correlation of static cosines with human judgments, × 100",
         columns={name: name for name in found},
         rows=[ResultRow("static", title, "model", figures)],
         notes=[*notes, _interval("the pairs")],

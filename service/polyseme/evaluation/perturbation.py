@@ -1,6 +1,6 @@
 """Perturbations of a sentence: erased words, a replaced query word, zero queries.
 
-Their effect on the contextual vector is compared with the attention weights of each head.
+`evaluate_rankings` compares the effect of erased words with rankings by attention weights.
 """
 
 from bisect import bisect_left
@@ -56,7 +56,10 @@ def erase(sentence: SentenceArrays, places: Sequence[int]) -> SentenceArrays:
 
 
 def swap_word(sentence: SentenceArrays, place: int, other: SentenceArrays) -> SentenceArrays:
-    """Replace the vector and bias at a position by those of a one-word sentence; keep its mask."""
+    """Replace vector, `known` and word bias at a position by those of a one-word sentence.
+
+    The word ID is unchanged, so the mask `other-words` excludes the same keys.
+    """
     vectors, known = sentence.vectors.copy(), sentence.known.copy()
     vectors[place], known[place] = other.vectors[0], other.known[0]
     bias = sentence.word_bias
@@ -71,7 +74,7 @@ def attention_rows(
 ) -> Floats:
     """Return each head's attention weights from a query word to `keys`, with sum 1. -> [L·h, m]
 
-    All layers must have the same number of heads. If all weights are 0, the result is uniform.
+    If all weights of a head are 0, its row is uniform.
     """
     records = contextualize(sentence, layers, ("weights",)).records
     weights = np.concatenate([one["weights"][:, place][:, keys] for one in records])
@@ -109,7 +112,7 @@ def head_titles(layers: Sequence[Layer]) -> list[str]:
 
 
 def ranking_titles(layers: Sequence[Layer]) -> list[str]:
-    """Return the titles of the rankings: each head, with and without Wq, and means of heads."""
+    """Return the titles of rankings: each head, unchanged and with Wq = 0, and means of heads."""
     titles = head_titles(layers)
     names = [name for head in titles for name in (head, f"{head}, Wq = 0")]
     if layers[0].heads == 1:
@@ -190,9 +193,9 @@ class Erasure:
 def evaluate_rankings(
     scores: Floats, keys: Integers, erasure: Erasure, sense: int, evidence: Floats, ties: Floats
 ) -> Floats:
-    """Return the MEASURES of each ranking of words by `scores`. [r, m], [m], …, [m] -> [r, c]
+    """Return the MEASURES of each ranking of words by `scores`. [r, m] -> [r, len(MEASURES)]
 
-    `evidence` is that of naive Bayes for the sense; `ties` orders words with equal scores.
+    `evidence` [m] is that of naive Bayes for the sense; `ties` [m] orders words with equal scores.
     """
     single = [[int(key)] for key in keys]
     drops = erasure.losses(single, sense)

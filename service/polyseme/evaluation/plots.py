@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
+from matplotlib.figure import Figure
 
 from polyseme.evaluation.results import ResultRow, Results
 
@@ -20,7 +20,8 @@ _METADATA: dict[Image, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Da
 _BAR, _PANEL, _TITLES, _MARGIN, _LEGEND = 0.36, 4.2, 2.4, 1.2, 0.2
 """Inches of a bar, a panel, the names of systems, margins, and a line of the legend."""
 _ROOM, _LEFT = 0.13, 0.03
-"""Free space right of the longest bar, for numbers, and left of the shortest, per panel width."""
+"""Free space relative to the range of values: on the right, for numbers, and on the left if an
+interval extends below the base."""
 
 
 def plot_results(results: Results, kind: Image) -> bytes:
@@ -29,18 +30,18 @@ def plot_results(results: Results, kind: Image) -> bytes:
     height = _MARGIN + _BAR * len(rows) + _LEGEND * len(results.published)
     with mpl.rc_context(_STYLE):
         size = (_TITLES + _PANEL * len(results.columns), height)
-        canvas = Canvas(figsize=size, layout="constrained")
-        panels = canvas.subplots(1, len(results.columns), sharey=True, squeeze=False)[0]
+        fig = Figure(figsize=size, layout="constrained")
+        panels = fig.subplots(1, len(results.columns), sharey=True, squeeze=False)[0]
         for panel, (name, head) in zip(panels, results.columns.items(), strict=True):
             _draw(panel, name, rows, results.base)
             _draw_published(panel, name, results)
             panel.set_xlabel(f"{head} ({results.base:g}: chance)" if results.base else head)
-        canvas.suptitle(results.title, fontsize=10)
+        fig.suptitle(results.title, fontsize=10)
         if results.published:
             handles, labels = panels[0].get_legend_handles_labels()
-            canvas.legend(handles, labels, loc="outside lower center", frameon=False, fontsize=9)
+            fig.legend(handles, labels, loc="outside lower center", frameon=False, fontsize=9)
         buffer = io.BytesIO()
-        canvas.savefig(buffer, format=kind, dpi=150, metadata=_METADATA[kind])
+        fig.savefig(buffer, format=kind, dpi=150, metadata=_METADATA[kind])
     return buffer.getvalue()
 
 

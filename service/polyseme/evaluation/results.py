@@ -39,7 +39,7 @@ class Results:
     rows: Sequence[ResultRow]
     published: Sequence[Published] = ()
     words: dict[str, dict[str, float]] = field(default_factory=dict)
-    """the measures of the model for each word"""
+    """counts, and the measures of the model in %, for each word"""
     notes: Sequence[str] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     base: float = 0.0
@@ -119,7 +119,7 @@ def _cell(number: float, width: int) -> str:
 TEN = frozenset(
     ("apple", "bank", "bass", "chair", "club", "digit", "java", "mole", "spring", "trunk")
 )
-"""The words in this project's archive of CoarseWSD-20."""
+"""The words of CoarseWSD-20 whose results are in docs/quality.md."""
 TWENTY = TEN | frozenset(
     ("arm", "bow", "crane", "deck", "hood", "pitcher", "pound", "seal", "square", "yard")
 )

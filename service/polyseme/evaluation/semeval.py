@@ -1,9 +1,9 @@
 """SemEval-2013 task 13 (Jurgens & Klapaftis 2013): its files, and its measures of found senses.
 
 An occurrence may have several senses, each with a weight from 0 to 1. The measures compare two
-matrices of weights, one row for each occurrence and one column for each sense: of people and found.
-They follow the task's scorer (`FuzzyBCubed`, `FuzzyNormalizedMutualInformation` in
-cluster-comparison-tools by D. Jurgens), with which systems are reported.
+matrices of weights, the gold one and the found one. A matrix has one row for each occurrence and
+one column for each sense. The measures agree with the task's scorer (`FuzzyBCubed`,
+`FuzzyNormalizedMutualInformation` in cluster-comparison-tools by D. Jurgens).
 """
 
 import html
@@ -26,7 +26,7 @@ FOLDER = "SemEval-2013-Task-13-test-data"
 CONTEXTS = "contexts/senseval2-format/semeval-2013-task-13-test-data.senseval2.xml"
 KEY = "keys/gold/all.key"
 BINS = 10
-"""Intervals of weights that count as equal in the entropies, as in the scorer."""
+"""Number of intervals of weights; the entropies distinguish only intervals, like the scorer."""
 # The files have bare ampersands and other errors that an XML parser rejects.
 _INSTANCE = re.compile(r'<instance id="([^"]+)"[^>]*>\s*<context>(.*?)</context>', re.DOTALL)
 _HEAD = re.compile(r"(.*?)<head>(.*?)</head>(.*)", re.DOTALL)
@@ -61,7 +61,7 @@ def read_terms(directory: Path) -> list[RatedTerm]:
 def _text(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise CommandError(f"{path.name} has more than {MAX_FILE_BYTES >> 20} MB.")
+            raise CommandError(f"{path.name} has more than {MAX_FILE_BYTES >> 20} MiB.")
         return path.read_text("utf-8")
     except OSError:
         raise CommandError(f"{path.name} cannot be read; get the set again.") from None
@@ -170,10 +170,11 @@ def f_score(precision: float, recall: float) -> float:
 def fuzzy_nmi(gold: Floats, found: Floats) -> float:
     """Return fuzzy normalized mutual information (Jurgens & Klapaftis 2013). [m, s], [m, t]
 
-    It extends the NMI of overlapping clusters (Lancichetti et al. 2009) to weights, which are
+    It extends the NMI of overlapping clusters (Lancichinetti et al. 2009) to weights, which are
     divided into BINS intervals: ½ · (H(X) − H(X|Y) + H(Y) − H(Y|X)) / max(H(X), H(Y)). H(X) is the
-    sum of the entropies of the senses; H(X|Y) of the least entropy of each sense given one of Y
-    that is not its complement (equation B.14), or of its own entropy. 0 if both entropies are.
+    sum of the entropies of the senses of X. H(X|Y) is the sum of their least entropies given a
+    sense of Y that is not a complement (equation B.14); a sense without one contributes its own
+    entropy. The result is 0 if H(X) and H(Y) are 0.
     """
     entropies = [sum(map(_entropy, _bins(one).T)) for one in (gold, found)]
     given = [_conditional(gold, found), _conditional(found, gold)]
@@ -209,7 +210,7 @@ def _conditional(first: Floats, second: Floats) -> float:
 
 
 def _complements(x: Flags, y: Flags) -> bool:
-    """Return whether two senses say more about each other's absence than presence. [m], [m]"""
+    """Return whether inequality B.14 is reversed: x is like the complement of y. [m], [m]"""
 
     def h(share: float) -> float:
         return -share * float(np.log2(share)) if share else 0.0
@@ -222,10 +223,10 @@ COLUMNS = {"fuzzy_nmi": "fuzzy NMI", "fuzzy_b_cubed": "fuzzy B-Cubed", "both": "
 
 
 def figures(terms: Sequence[RatedTerm], found: Iterable[Floats]) -> dict[str, IntervalEstimate]:
-    """Return the measures that are reported of a system, with resamples of the terms.
+    """Return the measures of a system, with intervals from resamples of the terms.
 
     They are the mean of fuzzy NMI, the harmonic mean of the mean precision and the mean recall of
-    fuzzy B-Cubed, and the root of the product of both.
+    fuzzy B-Cubed, and the square root of the product of these two.
     """
     scores = np.array(
         [

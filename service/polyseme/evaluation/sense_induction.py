@@ -1,7 +1,7 @@
-"""Senses found without labels: clusters of the occurrences of a word beside its true senses.
+"""Compare the clusters of a word's occurrences, found without labels, with its true senses.
 
-Three sets: CoarseWSD-20 (Loureiro et al. 2021); pseudo-words (Schütze 1992), two words that are
-hidden in the same way, beside single words; SemEval-2013 task 13 (Jurgens & Klapaftis 2013).
+Three sets: CoarseWSD-20 (Loureiro et al. 2021); pseudo-words (Schütze 1992), pairs of words that
+the same token replaces, and their single words; SemEval-2013 task 13 (Jurgens & Klapaftis 2013).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ from polyseme.senses.induction import encode_occurrences, points_to_cluster
 from polyseme.senses.projection import read_projection
 
 MAX_OCCURRENCES = 300
-"""Occurrences of a word of CoarseWSD-20, a random sample of its test sentences."""
+"""Maximum occurrences of a word of CoarseWSD-20; a random sample if its test split has more."""
 PSEUDOWORDS = ("pseudowords.jsonl.xz", "pseudowords.jsonl")
 _NOTE = (
     f"In brackets: 95 % intervals of {RESAMPLES:,} bootstrap resamples of the {{}} (seed {SEED})."
@@ -97,7 +97,7 @@ def _k_means(vectors: Floats, count: int | None) -> Integers:
 
 
 def sense_systems(rule: Rule = PLAIN_RULE, *, compare: bool = False) -> dict[str, SenseSystem]:
-    """Return the systems; the rule is that of the model for one sense or several."""
+    """Return the systems by name; in `model`, `rule` decides between one sense and several."""
 
     def default(vectors: Floats, count: int | None) -> Integers:
         return cluster(vectors, None if count is None else min(count, len(vectors)), rule).labels
@@ -122,9 +122,9 @@ def _rule(model: Model) -> Rule:
 def measure_senses(
     model: Model, directory: Path, *, compare: bool = False, progress: Progress = SILENT
 ) -> dict[str, Results]:
-    """Measure the senses that are found on each set that a folder has, by its name.
+    """Return the results on each set in a folder, by name of the set.
 
-    Raises CommandError if there is none, or one cannot be read.
+    Raises CommandError if there is no set, or if one cannot be read.
     """
     found: dict[str, Results] = {}
     archives = any((directory / f"coarsewsd{ending}").is_file() for ending in ARCHIVES)
@@ -225,9 +225,11 @@ def _coarsewsd(model: Model, directory: Path, *, compare: bool, progress: Progre
 
 
 def induced(gold: Integers, vectors: Floats, clustering: Clustering) -> dict[str, float]:
-    """Return the adjusted Rand index (Hubert & Arabie 1985), V (Rosenberg & Hirschberg 2007) and
-    the number of senses, of the number given and not given. [m], [m, d]
-    """  # noqa: D205 - one sentence
+    """Measure two clusterings: with the number of senses given, and without it. [m], [m, d]
+
+    The measures are the adjusted Rand index (Hubert & Arabie 1985) and V (Rosenberg & Hirschberg
+    2007). `senses` and `found` are the true number and the number found if none is given.
+    """
     senses = len(np.unique(gold))
     given, found = (clustering(vectors, count) for count in (senses, None))
     return {
@@ -291,7 +293,7 @@ def one_sense_rules(
 
 
 def _pseudowords(model: Model, path: Path, progress: Progress) -> Results:
-    """Tell words from pairs of words that are hidden in the same way."""
+    """Measure how well each rule distinguishes single words from pseudo-words."""
     pairs = read_pseudowords(path)
     asked = [one for pair in pairs for one in pair.occurrences]
     table = _tables(model, asked, progress=progress, names=())["senses"]

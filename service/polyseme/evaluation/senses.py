@@ -17,7 +17,7 @@ Tagged: TypeAlias = tuple[Sequence[str], Sequence[tuple[int, str, str]]]
 MIN_OF_SENSE, MAX_OF_LEMMA = 8, 160
 """Minimum occurrences of a sense, and maximum occurrences of a lemma."""
 MAX_WORDS = 100
-"""Maximum number of words in a sentence; longer ones are skipped."""
+"""Maximum number of words in the sentence of an occurrence."""
 PRIOR = 10.0
 """The weight of the naive Bayes prior, as a number of occurrences."""
 
@@ -38,9 +38,9 @@ class SenseData:
 
     lemmas: list[Lemma]
     counts: Counter[str]
-    """occurrences of each word in lower case"""
+    """the number of occurrences of each casefolded word"""
     tagged: list[str]
-    """all tagged words in lower case, most frequent last"""
+    """all tagged words, casefolded, most frequent last"""
 
 
 def collect_senses(
@@ -90,7 +90,7 @@ def _frequent_senses(
 
 
 def round_robin(lemmas: Sequence[Lemma], seed: int) -> list[tuple[int, int]]:
-    """Return (lemma, occurrence) indices: the lemmas take turns, each in random order."""
+    """Return (lemma, occurrence) indices: lemmas take turns, their occurrences in random order."""
     rng = np.random.default_rng([seed, 0x1E])
     orders = [rng.permutation(len(lemma.senses)) for lemma in lemmas]
     longest = max(map(len, orders))
@@ -103,7 +103,7 @@ def round_robin(lemmas: Sequence[Lemma], seed: int) -> list[tuple[int, int]]:
 
 
 class Centroids:
-    """The mean vector of each sense of a lemma, from m vectors and their senses. [m, d], [m]"""
+    """The mean of the unit vectors of each sense of a lemma. [m, d], [m]"""
 
     def __init__(self, vectors: Floats, senses: Integers) -> None:
         self._vectors, self._senses = unit(vectors.astype(np.float64)), senses
@@ -143,13 +143,13 @@ def lemma_quality(vectors: Floats, lemma: Lemma) -> tuple[float, float]:
 
 
 class NaiveBayes:
-    """A naive Bayes classifier of senses, trained on the words of the other occurrences.
+    """A naive Bayes classifier of an occurrence, trained on the words of the other occurrences.
 
     The evidence of a word w for sense s against the other senses r is
     log((n_s + a·q)/(N_s + a)) − log((n_r + a·q)/(N_r + a)), where n is the number of occurrences
-    with w in their sentence, N the number of all occurrences, and q = (n_s + n_r) / (N_s + N_r). It
-    is 0 for a word that occurs in no other sentence or equally often in both (the informative prior
-    of Monroe et al. 2008).
+    with w in their sentence, N the number of all occurrences, q = (n_s + n_r) / (N_s + N_r), and
+    a = PRIOR. It is 0 for a word that occurs in no other sentence, or in equal shares of the
+    sentences of s and r (the informative prior of Monroe et al. 2008).
     """
 
     def __init__(self, lemma: Lemma) -> None:
@@ -172,16 +172,16 @@ class NaiveBayes:
             if sentence == self._sentences[number]:
                 left[sense] -= 1
                 having[[word in own for word in folded], sense] -= 1
-        return _log_odds(having, left)
+        return _log_ratios(having, left)
 
     def guess(self, number: int) -> int:
-        """Return the sense of occurrence `number` with the most evidence."""
+        """Return the sense with the most evidence in the sentence of occurrence `number`."""
         words = sorted(self._bags[number])
         return int(self.evidence(number, words).sum(axis=0).argmax())
 
 
-def _log_odds(having: Floats, of_sense: Floats) -> Floats:
-    """Return the log-odds of each sense against the rest. [m, s], [s] -> [m, s]"""
+def _log_ratios(having: Floats, of_sense: Floats) -> Floats:
+    """Return log(rate in a sense / rate in the others) of each word. [m, s], [s] -> [m, s]"""
     n_rest, rest = having.sum(axis=1, keepdims=True) - having, of_sense.sum() - of_sense
     pooled = PRIOR * having.sum(axis=1, keepdims=True) / max(of_sense.sum(), 1)
     seen = np.broadcast_to(pooled > 0, having.shape)

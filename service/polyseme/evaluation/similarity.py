@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.evaluation.datasets import MAX_FILE_BYTES
-from polyseme.evaluation.statistics import IntervalEstimate, bootstrap
+from polyseme.evaluation.statistics import IntervalEstimate, bootstrap, rank_correlation
 
 SETS = {"wordsim353.tsv": "WordSim-353", "simlex999.txt": "SimLex-999"}
 MIN_PAIRS = 10
@@ -25,7 +24,7 @@ class JudgedPair(NamedTuple):
 
     first: str
     second: str
-    judgement: float
+    judgment: float
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class SimilarityResult:
     """The result on one set."""
 
     spearman: IntervalEstimate
-    """the rank correlation, in %"""
+    """the rank correlation × 100"""
     pairs: int
     """pairs with two known words"""
     lacking: int
@@ -69,12 +68,12 @@ def similarity(pairs: Sequence[JudgedPair], lookup: Lookup) -> SimilarityResult:
     sides = [p.first for p in kept], [p.second for p in kept]
     first, second = [unit(vectors[[places[word] for word in side]]) for side in sides]
     cosines = (first.astype(np.float64) * second).sum(axis=1)
-    judgements = np.array([pair.judgement for pair in kept])
-    if not np.ptp(cosines) or not np.ptp(judgements):
+    judgments = np.array([pair.judgment for pair in kept])
+    if not np.ptp(cosines) or not np.ptp(judgments):
         raise CommandError("All pairs are equally similar, so they have no order to compare.")
 
     def agreement(rows: Sequence[int] | np.ndarray) -> float:
-        return float(spearmanr(cosines[rows], judgements[rows]).statistic)
+        return rank_correlation(cosines[rows], judgments[rows])
 
     figure = IntervalEstimate.from_resamples(
         agreement(np.arange(len(kept))), bootstrap(agreement, len(kept))
@@ -83,10 +82,10 @@ def similarity(pairs: Sequence[JudgedPair], lookup: Lookup) -> SimilarityResult:
 
 
 def _pairs(path: Path) -> list[JudgedPair]:
-    """Read lines of two words and a number, separated by tabs; # begins a comment."""
+    """Read lines of two words and a number, separated by tabs; skip empty and `#` lines."""
     if path.stat().st_size > MAX_FILE_BYTES:
         raise CommandError(
-            f"{path.name} has more than {MAX_FILE_BYTES >> 20} MB, unlike any evaluation set."
+            f"{path.name} has more than {MAX_FILE_BYTES >> 20} MiB, unlike any evaluation set."
         )
     try:
         lines = path.read_text("utf-8-sig").splitlines()
@@ -101,10 +100,10 @@ def _pairs(path: Path) -> list[JudgedPair]:
 def _pair(line: str, where: str) -> JudgedPair:
     fields = line.split("\t")
     try:
-        first, second, judgement = fields[0], fields[1], float(fields[2])
+        first, second, judgment = fields[0], fields[1], float(fields[2])
         good = len(fields) == len(JudgedPair._fields) and first and second
-        if good and np.isfinite(judgement):
-            return JudgedPair(first, second, judgement)
+        if good and np.isfinite(judgment):
+            return JudgedPair(first, second, judgment)
     except (IndexError, ValueError):
         pass
     raise CommandError(f"{where}: the line is not two words and a number, separated by tabs.")

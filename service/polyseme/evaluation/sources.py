@@ -31,7 +31,7 @@ class StaticSentence:
 
     sentence: SentenceArrays
     tokens: Sequence[ResolvedToken] = ()
-    """empty if a service tokenized it"""
+    """empty if the sentence is from a service"""
     contextual: Floats | None = None
     """[n, d], if a service computed them"""
 
@@ -120,14 +120,17 @@ def _command_errors() -> Iterator[None]:
 
 
 def _static_sentence(words: Words, encoded: "Sentence") -> StaticSentence:
-    """Return the arrays of `Model.sentence`; a service does not send the word bias."""
+    """Return the arrays of `Model.sentence` except the word bias, which a service does not send."""
     static, contextual = encoded.static, encoded.contextual
     if not len(words) == len(encoded.tokens) == len(static):
         raise CommandError(
             "The service at this address is not Polyseme, or another version of it; check --url."
         )
     known = np.array([token.resolution != "oov" for token in encoded.tokens], np.bool_)
-    folded = [(token.key or token.text).casefold() for token in encoded.tokens]
+    folded = [
+        "" if token.resolution == "oov" else (token.key or token.text).casefold()
+        for token in encoded.tokens
+    ]
     numbers = {word: number for number, word in enumerate(dict.fromkeys(folded))}
-    places = np.array([numbers[word] for word in folded], np.int64)
-    return StaticSentence(SentenceArrays(static, known, places), contextual=contextual)
+    word_ids = np.array([numbers[word] for word in folded], np.int64)
+    return StaticSentence(SentenceArrays(static, known, word_ids), contextual=contextual)

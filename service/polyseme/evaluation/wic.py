@@ -63,9 +63,14 @@ def wic(files: Files, *embedders: Embedder, split: Split = "dev") -> WicResult:
 
 
 def best_threshold(cosines: Floats, same: Flags) -> tuple[float, float]:
-    """Return the lowest threshold with the best accuracy, and the accuracy. [m], [m]"""
+    """Return the lowest threshold with the best accuracy, and the accuracy. [m], [m]
+
+    The thresholds are the cosines, and a number above all of them.
+    """
     order = np.argsort(cosines)
     thresholds, first = np.unique(cosines[order], return_index=True)
+    thresholds = np.append(thresholds, np.nextafter(thresholds[-1], np.inf))
+    first = np.append(first, len(cosines))
     # The number of correct pairs: different ones below the threshold, same ones at or above it.
     below = np.concatenate([[0], np.cumsum(~same[order])])[first]
     above = same.sum() - np.concatenate([[0], np.cumsum(same[order])])[first]

@@ -8,7 +8,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import cache, partial
 from http.client import HTTPException, InvalidURL
 from json import JSONDecodeError
@@ -48,19 +48,26 @@ def download_vectors(
     """
     from gensim import downloader  # noqa: PLC0415 - the import takes a second
 
+    base = Path(downloader.BASE_DIR)
+    created = not base.exists()
     try:
-        Path(downloader.BASE_DIR).mkdir(parents=True, exist_ok=True)
+        base.mkdir(parents=True, exist_ok=True)
     except OSError:
         raise CommandError(
             "gensim's data folder cannot be created; set GENSIM_DATA_DIR to another one."
         ) from None
-    with _configured(downloader, mirror):
-        entry = _index_entry(downloader, name)
-        size = entry.get("file_size")
-        size = size if isinstance(size, int) and size > 0 else 0
-        with progress.stage("downloading", size) as bar:
-            path = _download(downloader, name, bar)
-    folder = (Path(downloader.BASE_DIR) / name).resolve()
+    try:
+        with _configured(downloader, mirror):
+            entry = _index_entry(downloader, name)
+            size = entry.get("file_size")
+            size = size if isinstance(size, int) and size > 0 else 0
+            with progress.stage("downloading", size) as bar:
+                path = _download(downloader, name, bar)
+    finally:
+        if created:
+            with suppress(OSError):  # it is not empty
+                base.rmdir()
+    folder = (base / name).resolve()
     if folder not in path.resolve().parents or not path.is_file():
         raise CommandError(
             "The folder of this name in gensim's data folder lacks the file named in the index;"

@@ -124,7 +124,7 @@ class _Parser:
 
 
 def check(file: Decompressed, bar: ProgressBar, encoding: str, *, skip: bool = False) -> Checked:
-    """Parse a file to its end without storing its content; raise CommandError if it is invalid.
+    """Parse a file to its end without storing its vectors; raise CommandError if it is invalid.
 
     With `skip`, unusable words are skipped instead of raising.
     """

@@ -135,7 +135,7 @@ def _decompress(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[byte
 
 
 def _listed(names: Iterable[str]) -> str:
-    """List untrusted file names. Long ones are shortened; unprintable characters become `?`."""
+    """List up to ten untrusted file names, shortened; unprintable characters become `?`."""
     shown = (
         "".join(letter if letter.isprintable() else "?" for letter in name[:60])
         for name in sorted(names)[:10]
@@ -202,7 +202,7 @@ def check_columns(head: bytes) -> None:
 
 
 def read_head(path: Path, member: str | None = None) -> bytes:
-    """Read the first bytes of a file; raise CommandError for a file of another kind."""
+    """Read the first bytes of a file; raise CommandError if it is empty or in a foreign format."""
     with open_decompressed(path, member) as file:
         head = file.read(_HEAD_BYTES)
     if not head:

@@ -85,8 +85,8 @@ class ImportOptions:
     replace: bool = False
     processes: int = 1
     subwords: bool | None = None
-    """whether the model has subword vectors; None if this depends on whether the file has them, or
-    enough words to fit them"""
+    """whether the model has subword vectors; None: if the file has them, or enough words to fit
+    them"""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """manifest fields `licence`, `source` and `languages`"""
 
@@ -102,7 +102,7 @@ class VectorTable:
     """[V], occurrences of each word, if the file has them"""
     subwords: Subwords | None = None
     skipped: Sequence[str] = ()
-    """the unusable rows, as `line 5` or `byte 5`"""
+    """the unusable rows, as `line 5`, `byte 5` or, in a fastText file, `word 5`"""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,11 @@ class Cost:
 
     @classmethod
     def of_fasttext(cls, words: int, buckets: int, width: int, dtype: str) -> "Cost":
-        """Estimate the cost of a `.bin`: gensim copies word vectors three times, n-grams twice."""
+        """Estimate the cost of a `.bin`.
+
+        In memory are three float32 copies of the word vectors, two of the n-grams, and the tables
+        to store.
+        """
         disk = (words + buckets) * row_bytes(width, dtype)
         rows = (3 * words + 2 * buckets) * width * 4
         return cls(words, width, disk, _BASE_MEMORY + rows + disk + 2 * words * _WORD_MEMORY)
@@ -220,7 +224,7 @@ def check_name(name: str, hint: str = "; --name sets it") -> None:
 
 
 def check_destination(folder: Path, *, replace: bool) -> None:
-    """Raise CommandError if a model's name is invalid, or is taken and must not be replaced."""
+    """Raise CommandError if a model's name is invalid, or taken without `replace`."""
     check_name(folder.name)
     if replace:
         return

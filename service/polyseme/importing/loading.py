@@ -1,4 +1,4 @@
-"""The second pass over a file: parse the rows with gensim, a few thousand at a time.
+"""The second pass over a file: parse the rows with gensim, a million values at a time.
 
 Parsing in chunks holds one copy of the table in memory instead of two, lets several processes parse
 a large file, and allows progress reports.
@@ -30,9 +30,9 @@ CHANGED = "The file changed while it was read; import it again."
 Chunk: TypeAlias = tuple[bytes, bool]
 """The content of a small word2vec file, and whether it is binary."""
 _CHUNK_VALUES = 1_000_000
-"""Values in a chunk."""
+"""Maximum number of values in a chunk."""
 _MIN_PARALLEL_VALUES = 4 * _CHUNK_VALUES
-"""Minimum number of values for which starting processes saves time."""
+"""Number of values above which starting processes saves time."""
 
 
 def load(found: Scan, bar: ProgressBar, dtype: str, processes: int) -> Rows:

@@ -30,7 +30,7 @@ _REPORT_INTERVAL = 2048
 _EMPTY = "is empty"
 _INVALID_NUMBER = "has an invalid number"
 _FEW_ROWS = 100
-"""As many rows may be skipped even if no more are usable."""
+"""Up to this number of rows may be skipped, even if fewer are usable."""
 
 
 class Row(NamedTuple):
@@ -107,8 +107,9 @@ def scan(
 
     Checks each word, the number of values, and that the values of a binary file are finite. The
     values of a text file are parsed only with `parse_values` or `skip`; otherwise the second pass
-    parses them. With `skip`, unusable rows are skipped; otherwise the first one raises
-    CommandError.
+    parses them. Without `skip`, the first unusable row raises CommandError. With it, unusable rows
+    are skipped; CommandError is raised if no row is usable, or if the unusable rows are more than
+    _FEW_ROWS and more than the usable rows, not counting blank lines.
     """
     found = Scan(file, encoding, dtype)
     with file.open() as opened:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 MIN_WORDS = 1000
-"""Minimum size of a vocabulary; smaller ones have too few words with the same n-grams."""
+"""Minimum number of words to fit; fewer words share too few n-grams."""
 MAX_WORDS = 200_000
 """Maximum number of words to fit. A larger vocabulary is sampled at even intervals."""
 NGRAMS = (2, 4)
@@ -44,8 +44,8 @@ def fit_subwords(
     unit(x_w). The number of iterations is the best one for held-out words and the first 64 columns.
     Then m is added to each row, and T is scaled by the median norm of the vectors. The less the
     n-grams of a word agree, the shorter its vector, and the less it influences attention. There are
-    as many buckets as words if `buckets` is None. The same words and vectors give the same table on
-    one machine. Returns None if fewer than 1,000 words have a direction.
+    as many buckets as fitted words if `buckets` is None. The same words and vectors give the same
+    table on one machine. Returns None if fewer than 1,000 words have a direction.
     """
     rows, targets, norm = _targets(words, vectors)
     if len(rows) < MIN_WORDS:
@@ -118,8 +118,8 @@ def _best_iteration(design: "sparse.csr_array", targets: Floats) -> int:
 def _solutions(design: "sparse.csr_array", targets: Floats) -> Iterator[Floats]:
     """Yield the table after each iteration of preconditioned conjugate gradients. -> [B, c]
 
-    The columns are independent: (AᵀA + 0.1·I)·t = Aᵀy. Each iteration overwrites the array that it
-    yields.
+    With the design A and a column y of the targets, each column t of the table independently
+    solves (AᵀA + 0.1·I)·t = Aᵀy. All iterations yield the same array, which the next one updates.
     """
     transposed = design.T.tocsr()
     diagonal = np.asarray(design.multiply(design).sum(axis=0)).reshape(-1, 1) + RIDGE

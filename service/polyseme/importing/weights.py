@@ -1,8 +1,9 @@
 """The attention weights of an imported model: the closed form, a safetensors file, or none.
 
-A weights file has `query`, `key`, `value` and `output` for the first layer and `layers.1.query`
-etc. for others; aliases such as `Wq` and `q_proj.weight` are accepted. Other tensors have the names
-of `models/weights.py`. The metadata may have `heads`, and `layers` as in the manifest.
+A weights file may have `query`, `key`, `value` and `output` for the first layer and
+`layers.1.query` etc. for others; aliases such as `Wq` and `q_proj.weight` are accepted. Other
+tensors have the names of `models/weights.py`. The metadata may have `heads`, and `layers` as in the
+manifest.
 """
 
 import re
@@ -94,7 +95,7 @@ def in_closed_form(
     if the file is sorted by frequency. Otherwise all words are equally informative.
     """
     v = len(rows)
-    # Slicing quantized rows gives floats, and the closed form only uses slices.
+    # Indexing quantized rows gives floats, and the closed form only indexes them.
     vectors = cast("Floats", rows)
     if counts is None and not by_rank:
         layer = closed_form(vectors, association(vectors, np.full(v, 1 / v)), informative=False)
@@ -110,8 +111,8 @@ def with_word_bias(
 ) -> AttentionWeights:
     """Return stored weights with the word bias [V] of the closed form, from counts or from ranks.
 
-    The word bias has one entry per word of the imported file. A file of weights without it can be
-    used with any subset of the vectors that it was trained on.
+    The word bias has one entry per word of the imported file. A weights file without a word bias
+    can be used with any subset of the vectors that its weights were trained on.
     """
     frequencies, origin = _frequencies(size, counts)
     facts = {**stored.facts, "informativeness": origin}
@@ -133,7 +134,7 @@ def _closed_form_facts(origin: str) -> dict[str, Any]:
 def sorted_by_frequency(words: Iterable[str]) -> bool | None:
     """Return whether words are sorted by frequency, None if this cannot be determined.
 
-    GloVe, Word2Vec and fastText sort by frequency, other tools alphabetically. The test uses
+    GloVe, Word2Vec and fastText sort by frequency, some other tools alphabetically. The test uses
     lower-case English function words: their order, and whether they are near the front.
     """
     known = frozenset(FUNCTION_WORDS)

@@ -1,6 +1,6 @@
-"""Vectors for other libraries, one module per library.
+"""Vectors and attention for other libraries, one module per library.
 
-Each module gets its vectors from a model on this machine or from a service (`open_encoder`).
+Modules that encode texts use a model on this machine or a service (`open_encoder`).
 """
 
 import atexit

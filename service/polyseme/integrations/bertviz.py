@@ -19,5 +19,5 @@ def bertviz_attention(sentence: Sentence) -> tuple[list[Array], list[str]]:
         raise ValueError('The sentence has no attention: encode it with `include=["attention"]`.')
     attention = np.asarray(sentence.attention)
     per_head = attention if attention.ndim == _PER_HEAD else attention[:, None]
-    # Copies, because torch.from_numpy requires writable arrays.
+    # Copies, because torch.from_numpy warns about read-only arrays.
     return [layer[None].astype(np.float32) for layer in per_head], sentence.words

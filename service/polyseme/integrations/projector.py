@@ -29,8 +29,9 @@ def save_projection(
     Each token has a point for each of `kinds`. The points are in the order of `kinds`, then of the
     sentences. `metadata.tsv` has a header; characters that end a field or a line are escaped as in
     Python strings: `\t`, `\n`, `\\`. If `address`, the future URL of the folder, is given,
-    `config.json` is written for projector.tensorflow.org. Raises ValueError if a sentence has no
-    vectors of a kind, OSError if the files cannot be written; existing files are then unchanged.
+    `config.json` is written for projector.tensorflow.org. Raises ValueError if `kinds` are invalid
+    or a sentence has no vectors of a kind, OSError if the files cannot be written; existing files
+    are then unchanged.
     """
     if isinstance(kinds, str) or not kinds:
         raise ValueError('Give a list of kinds, such as `kinds=["static", "contextual"]`.')

@@ -29,8 +29,9 @@ class ContextualVectorizer(
     address of a service; its key comes from the environment and is not stored with a pipeline.
     `dimensions` is the number of leading dimensions to keep; None keeps all.
 
-    Raises PolysemeError if the model is unknown or does not have the dimensions (for a service,
-    only `transform` detects this), and ClientError if the service does not respond.
+    Raises PolysemeError if the model is unknown or has fewer than `dimensions`, ValueError if `url`
+    is invalid, and ClientError if the service does not respond. With a service, only `transform`
+    checks the dimensions.
     """
 
     def __init__(
@@ -54,13 +55,13 @@ class ContextualVectorizer(
         encoder.embed([], pooling=self.pooling, dimensions=self.dimensions)
 
     def fit(self, X: Iterable[Text], y: object = None) -> "ContextualVectorizer":  # noqa: ARG002, N803
-        """Check the parameters and the texts. Raises TypeError if one of them is not a text."""
+        """Check the parameters and the texts. Raises TypeError if X is not one column of texts."""
         self._check()
         _check_texts(X)
         return self
 
     def transform(self, X: Iterable[Text]) -> NDArray[np.float32]:  # noqa: N803
-        """Return one unit vector per text, zero if no word is known. -> [S, d]
+        """Return one unit vector per text, zero if no word is known. -> [S, d or `dimensions`]
 
         A text is a string or a list of words. Raises TypeError for anything else, and
         PolysemeError if the texts cannot be encoded.

@@ -28,7 +28,7 @@ except ModuleNotFoundError as error:
 Context: TypeAlias = Literal["sentence", "document"]
 _VECTORS: tuple[VectorKind, ...] = get_args(VectorKind)
 Indices: TypeAlias = NDArray[np.int64]
-"""Indices of tokens in a document, [n]."""
+"""Indices of tokens in a document, [m]."""
 
 _NAME = "polyseme"
 """The name of the component, and of the attribute of `doc._` that holds its arrays. `doc.to_bytes`
@@ -142,7 +142,7 @@ Contextualiser = Contextualizer
 
 
 def _chunks(doc: Doc, context: Context, most: int) -> list[Indices]:
-    """Return the indices of the tokens of each chunk, without white space. -> [n] each"""
+    """Return the indices of the tokens of each chunk, without white space. -> [m] each"""
     whole = context == "document" or not doc.has_annotation("SENT_START")
     units: Iterable[Iterable[Token]] = [doc] if whole else doc.sents
     chunks = []
@@ -276,10 +276,10 @@ def build_tok2vec(
     """Build the architecture `polyseme.Tok2Vec.v1`: fixed vectors and a trained dense layer.
 
     The vectors of each token, [d] or [2d] for features, are reduced to `width` by a maxout layer
-    with layer normalization. The output of `embed`, another embedding layer such as
-    spacy.MultiHashEmbed.v2, is concatenated with that, and a second maxout layer follows. The
-    other arguments have the same meaning as in `Contextualizer`. Training keeps up to `cache_mb`
-    megabytes of vectors, and encodes texts beyond them again in each epoch.
+    with `maxout_pieces` pieces and layer normalization. The output of `embed`, another embedding
+    layer such as spacy.MultiHashEmbed.v2, is concatenated with the result, and a second maxout
+    layer follows. The other arguments have the same meaning as in `Contextualizer`. Training keeps
+    up to `cache_mb` MiB of vectors, and encodes texts beyond them again in each epoch.
     """
     if url is None:
         open_encoder(model)  # an unknown model is reported here, not in training
@@ -317,7 +317,7 @@ class _VectorLayer:
     def __call__(
         self, model: Model[list[Doc], list[Floats2d]], docs: list[Doc], is_train: bool
     ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
-        """Return the vectors of each document, [n, w], and a backward pass that does nothing."""
+        """Return the vectors of each document, [n, d] or [n, 2d], and an empty backward pass."""
         encoder = open_encoder(*self.source)
         if encoder is not self.encoder:
             self.encoder, self.cache, self.cached_bytes = encoder, {}, 0
@@ -325,7 +325,7 @@ class _VectorLayer:
             [(part, tuple(_words(doc, part))) for part in _chunks(doc, self.context, self.most)]
             for doc in docs
         ]
-        # Only training meets a text again; in use, the cache would fill the memory for nothing.
+        # Only training repeats texts; in prediction, the cache would only use memory.
         cache = self.cache if is_train else {}
         texts = dict.fromkeys(text for parts in chunks for _, text in parts if text not in cache)
         encoded: dict[tuple[str, ...], Array] = {}

@@ -1,4 +1,4 @@
-"""`manifest.json`: a description of a model, with the size and checksum of every other file."""
+"""`manifest.json`: a description of a model, with the size and checksum of its other files."""
 
 import json
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -11,6 +11,7 @@ from polyseme.engine.layers import Activation, NormPlace, ResidualKind
 FORMAT = "polyseme-model"
 FORMAT_VERSION = 1
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+MAX_LAYERS = 64
 
 MANIFEST: Final = "manifest.json"
 VECTORS: Final = "vectors.npy"
@@ -55,7 +56,7 @@ class FileEntry(_Section):
 
 
 class ResidualEntry(_Section):
-    """How the output of attention is added to its input (`polyseme.engine`)."""
+    """How a layer combines its input and the output of attention: `Residual` in the engine."""
 
     kind: ResidualKind = "none"
     share: _Factor = 0.0
@@ -101,7 +102,7 @@ class Manifest(_Section):
     dtype: Dtype
     cased: bool
     heads: int = Field(default=1, ge=1, le=1024)
-    layers: list[LayerEntry] = Field(default=[LayerEntry()], min_length=1, max_length=64)
+    layers: list[LayerEntry] = Field(default=[LayerEntry()], min_length=1, max_length=MAX_LAYERS)
     tensors: dict[str, list[int]] = {}
     """the shape of each tensor in `attention.safetensors`"""
     languages: list[str] = []

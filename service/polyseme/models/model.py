@@ -50,8 +50,8 @@ class Model:
     def vectors(self) -> Floats:
         """The static vectors as an array. [V, d]
 
-        For int8 rows this is a float32 copy that stays in memory. Training and evaluation use it;
-        the service only converts the rows of each request.
+        For int8 rows this is a float32 copy that stays in memory. Training uses it; the service
+        only converts the rows of each request.
         """
         return as_floats(self.rows)
 
@@ -79,11 +79,15 @@ class Model:
 
         Tokens whose vocabulary entries differ only in case are occurrences of the same word: with
         the mask `other-words`, an `Apple` at the start of a sentence is not part of the context of
-        a later `apple`. A composed token is known and has the word bias 0.
+        a later `apple`. An unknown token is an occurrence of no word, so it attends to all known
+        tokens. A composed token is known and has the word bias 0.
         """
         vectors, rows, in_vocabulary = self._look_up(tokens)
         ids: dict[str, int] = {}
-        folded = [(token.key or token.text).casefold() for token in tokens]
+        folded = [
+            "" if token.resolution == "oov" else (token.key or token.text).casefold()
+            for token in tokens
+        ]
         words = np.array([ids.setdefault(word, n) for n, word in enumerate(folded)], np.int64)
         bias = None if self.word_bias is None else self.word_bias[rows]
         if in_vocabulary is None:

@@ -119,7 +119,7 @@ def _read_vocabulary(folder: Path, manifest: Manifest, *, verify: bool) -> Vocab
 def _read_rows(
     folder: Path, name: FileName, manifest: Manifest, count: int | None, *, verify: bool
 ) -> Rows:
-    """Map a table of `count` rows (None: any), with the scales of int8 rows. -> [V, d]"""
+    """Map a table of `count` rows (None: any), with the scales of int8 rows. -> [count, d]"""
     shape = (count, manifest.dimension)
     dtype = manifest.dtype_of(name)
     value_type = VALUE_TYPES[dtype]

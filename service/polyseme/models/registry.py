@@ -1,4 +1,4 @@
-"""The registry of a service's models, which are loaded at their first use."""
+"""The registry of models, which are loaded at their first use."""
 
 import logging
 import math
@@ -30,7 +30,7 @@ _RETRIES, _PAUSE = 5, 0.05
 A writer replaces a folder with two renames; in between, the folder is missing."""
 _MAX_READS = 5
 _CHECK_SECONDS = 2.0
-"""Seconds between two checks of a registry that follows its directories."""
+"""Minimum seconds between two checks by `Registry.check`."""
 _THREAD = "polyseme-models"
 
 
@@ -165,7 +165,7 @@ class Registry:
         return True
 
     def check(self) -> None:
-        """Call `refresh_if_changed` in a thread if the last call was `_CHECK_SECONDS` ago.
+        """Call `refresh_if_changed` in a thread if the last check is `_CHECK_SECONDS` or more ago.
 
         The caller does not wait, because a file system may be slow and reading a model takes time.
         """
@@ -177,7 +177,7 @@ class Registry:
                     thread.start()
 
     def _versions(self) -> "Versions":
-        """Return the version of each model folder. Bundled models do not change."""
+        """Return each folder and its version, without the bundled models, which do not change."""
         bundled = bundled_models()
         folders = find_models(one for one in self._directories if one != bundled)
         return {name: (folder, _folder_version(folder)) for name, folder in folders.items()}
@@ -295,7 +295,7 @@ class LoadResult(NamedTuple):
 class ModelHandle:
     """A model folder, and the model loaded from it at its first use.
 
-    `_loaded` is replaced atomically and read without the lock; the lock serializes loading.
+    `_result` is replaced atomically and read without the lock; the lock serializes loading.
     """
 
     def __init__(self, folder: Path, *, verify: bool) -> None:

@@ -130,13 +130,16 @@ class Block(NamedTuple):
         return self.lines[:-1].split(b"\n")
 
     def next_starts(self) -> NDArray[np.intp]:
-        """Return the offset in the text after each line of the block. -> [n]"""
+        """Return the offset in the text after each of the block's n lines. -> [n]"""
         line_feeds = np.flatnonzero(np.frombuffer(self.lines, np.uint8) == ord("\n"))
         return line_feeds + (self.start + 1)
 
 
 def blocks(text: Buffer) -> Iterator[Block]:
-    """Yield a text in blocks of complete lines; raise ModelFolderError for a line without end."""
+    """Yield a text in blocks of complete lines.
+
+    Raises ModelFolderError for a line without a line feed or longer than MAX_LINE_BYTES.
+    """
     row = start = 0
     while start < len(text):
         end = text.rfind(b"\n", start, start + _BLOCK_BYTES) + 1
@@ -176,8 +179,8 @@ def count_lines(text: Buffer) -> int:
 class Index:
     """A hash table of V words in B buckets, as in `index.npy`; B is V, or V + 1 if V is even.
 
-    A lookup compares the words themselves, so a wrong index may miss a word but never returns a
-    wrong row.
+    A lookup compares the words themselves, so wrong `firsts` or `rows` may miss a word but never
+    return a wrong row.
     """
 
     starts: UInts
@@ -214,7 +217,7 @@ def build_index(text: Buffer, size: int) -> UInts:
     """Return the array of `index.npy` for a text of `size` lines. -> [2V+B+2]
 
     The bucket of a word is its CRC-32 modulo B; the rows of a bucket are in ascending order. Raises
-    ModelFolderError if a word occurs twice.
+    ModelFolderError if a word occurs twice or a bucket has more than MAX_BUCKET_SIZE words.
     """
     numbers = np.zeros(_index_length(size), np.uint32)
     index = Index.of(numbers, size)
@@ -254,7 +257,7 @@ def _check_bucket_sizes(index: Index, text: Buffer) -> None:
 
 
 def check_index(index: Index, text: Buffer, *, verify: bool) -> None:
-    """Raise ModelFolderError unless the index has the lines of the text and each row once.
+    """Raise ModelFolderError unless the index has the text's lines, valid buckets and each row.
 
     `verify` also requires each word to be in its bucket and to occur once.
     """

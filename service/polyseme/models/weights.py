@@ -94,12 +94,12 @@ class _LayerReader:
             raise ModelFolderError(f"attention.safetensors, {self.prefix[:-1]}: {sentence}.")
 
     def require_output(self, name: str, projection: Projection, width: int) -> None:
-        """Raise ModelFolderError unless a projection of `width` columns returns d columns."""
+        """Raise ModelFolderError unless a projection maps rows of `width` values to rows of d."""
         fits = _output_width(projection, width) == self.d
         self.require(fits, f"{name} has the wrong output width: expected {self.d}")
 
     def tensor(self, name: str, *shape: int | None) -> NDArray[np.float32] | None:
-        """Read a tensor, or None if it is absent; None in the shape stands for any size."""
+        """Read a tensor, or None if it is absent; None in the shape is any size except 0."""
         array = self.tensors.get(self.prefix + name)
         if array is not None:
             self.used.add(self.prefix + name)
@@ -114,7 +114,7 @@ class _LayerReader:
         return array
 
     def projection(self, name: str, width: int) -> Projection:
-        """Read a weight `[width, …]` and its bias."""
+        """Read a weight `[width, out]` and its bias `[out]`."""
         weight = self.tensor(name, width, None)
         out = width if weight is None else weight.shape[1]
         return Projection(weight, self.tensor(f"{name}_bias", out))
@@ -145,13 +145,14 @@ class _LayerReader:
     def feed_forward(self, entry: LayerEntry) -> FeedForward | None:
         """Read a feed-forward network."""
         inner = self.projection("feed_forward.inner", self.d)
-        outer = self.projection("feed_forward.outer", _output_width(inner, self.d))
+        width = _output_width(inner, self.d)
+        outer = self.projection("feed_forward.outer", width)
         if inner.weight is None and outer.weight is None:
             self.require(
                 inner.bias is None and outer.bias is None, "feed_forward has biases but no weights"
             )
             return None
-        self.require_output("feed_forward.outer", outer, 0)
+        self.require_output("feed_forward.outer", outer, width)
         return FeedForward(inner, outer, entry.activation)
 
 

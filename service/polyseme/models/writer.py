@@ -62,11 +62,12 @@ def write_model(
     quantized rows. `details` are the manifest fields that do not follow from the arrays: `cased`,
     `languages`, `licence`, `source`, `training` and `quality`.
 
-    An existing folder of that name is replaced. Raises ModelFolderError if the folder exists and
-    `replace` is false, or if `read_model` rejects the new folder; all new files are then removed.
+    With `replace`, an existing folder is replaced. Raises ModelFolderError for an existing folder
+    without `replace`, for an existing file at the path, and for arrays, words or layers that the
+    format cannot represent; all new files are then removed.
     """
     if len(vectors.shape) != 2 or 0 in vectors.shape:  # noqa: PLR2004 - [V, d]
-        raise ModelFolderError("the vectors are not a two-dimensional array with at least one row.")
+        raise ModelFolderError("the vectors are not a two-dimensional array, or it is empty.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _staging_directory(folder.parent) as staging:
         _require_free(folder, replace=replace)
@@ -92,7 +93,7 @@ def write_model(
 
 
 def remove_model(folder: Path) -> None:
-    """Remove a model folder, which disappears at once; of a symbolic link, only the link.
+    """Remove a model folder, which disappears at once. The target of a symbolic link remains.
 
     Processes that have mapped its files keep them.
     """
@@ -116,7 +117,7 @@ def rename_model(folder: Path, name: str) -> None:
 
 
 def _require_free(folder: Path, *, replace: bool) -> None:
-    """Raise ModelFolderError if the name is taken and must not be replaced.
+    """Raise ModelFolderError for an existing file, and for an existing folder without `replace`.
 
     `stat` is called only once, because another writer may move the folder between two calls.
     """
@@ -298,7 +299,7 @@ def _clear(staging: Path) -> None:
 def _remove(staging: Path) -> None:
     """Remove a staging directory; if its new folder was not renamed, restore the old one."""
     if any((staging / _NEW).glob("*")):
-        for old in sorted(staging.glob(f"{_OLD}-*/*"), reverse=True):  # the last one moved first
+        for old in sorted(staging.glob(f"{_OLD}-*/*"), reverse=True):  # most recently moved first
             with suppress(OSError):
                 if not (staging.parent / old.name).exists():
                     old.rename(staging.parent / old.name)

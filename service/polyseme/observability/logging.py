@@ -20,7 +20,7 @@ _TRUSTED = ("polyseme", "gunicorn", "py.warnings")
 """Loggers whose arguments contain no text of requests, except in exceptions and in strings of
 several lines, which are replaced."""
 _COLLECTOR_INTERVAL = 60.0
-"""Minimum seconds between two warnings about a collector that does not accept traces."""
+"""Minimum seconds between two warnings of OpenTelemetry."""
 
 
 def logging_config(settings: Settings) -> dict[str, Any]:
@@ -65,7 +65,8 @@ def capture_warnings() -> None:
     """Log Python warnings, and exceptions that end threads."""
     logging.captureWarnings(True)
     logging.raiseExceptions = False
-    # The formatters do not use these attributes; collecting them takes a quarter of the time.
+    # The formatters do not use the thread, the process name and the caller; collecting them takes a
+    # quarter of the time of a log call.
     logging.logThreads = logging.logMultiprocessing = False
     logging._srcfile = None  # noqa: SLF001 - as in the Logging HOWTO
     threading.excepthook = _log_thread_exception
@@ -110,19 +111,22 @@ class PrivacyFilter(logging.Filter):
             record.msg, record.args = type(record.msg).__name__, ()
         elif not trusted:
             record.msg, record.args = record.msg.replace("%s", "…").replace("%r", "…"), ()
+        elif record.name == "py.warnings":
+            # The following lines show code, or are lines of the warning's text.
+            record.msg = record.msg.partition("\n")[0]
         elif isinstance(record.args, tuple):
             record.args = tuple(map(_harmless, record.args))
         return True
 
     def _report_collector(self, record: logging.LogRecord) -> bool:
-        """Replace OpenTelemetry's warnings by one about lost traces, at most once a minute."""
+        """Replace OpenTelemetry's warnings by one about traces, at most once a minute."""
         now = time.monotonic()
         if record.levelno < logging.WARNING or now - self._collector_warned < _COLLECTOR_INTERVAL:
             return False
         self._collector_warned = now
         record.name, record.levelno, record.levelname = "polyseme", logging.WARNING, "WARNING"
-        record.msg, record.args = "polyseme: the collector does not accept traces.", ()
-        record.exc_info = None
+        record.msg = "polyseme: OpenTelemetry reports a problem; traces may be lost."
+        record.args, record.exc_info = (), None
         return True
 
 
@@ -149,7 +153,7 @@ class JsonFormatter(OrjsonFormatter):
         del message_dict
         log_data["time"] = _timestamp(record)
         log_data["level"] = record.levelname.lower()
-        # A message can contain a file name that is not valid Unicode, which JSON requires.
+        # JSON requires valid Unicode, but a message can contain a file name that is not.
         log_data["message"] = record.message.encode("utf-8", "backslashreplace").decode()
         log_data.update(record.fields)  # type: ignore[attr-defined]
         log_data["pid"] = record.process
@@ -164,7 +168,8 @@ class TextFormatter(logging.Formatter):
         stack = fields.pop("places", [])
         members = [f"{name}={value}" for name, value in fields.items()]
         level = record.levelname.lower()
-        head = f"{_timestamp(record)} [{record.process}] {level}: {record.getMessage()}"
+        message = record.getMessage().replace("\n", " ")
+        head = f"{_timestamp(record)} [{record.process}] {level}: {message}"
         line = "\n    ".join([" ".join([head, *members]), *stack])
         return line.encode("utf-8", "backslashreplace").decode()
 

@@ -1,7 +1,8 @@
 """Prometheus metrics: definitions, counting, and /metrics.
 
 If PROMETHEUS_MULTIPROC_DIR is set, prometheus_client runs in multiprocess mode: all processes write
-to files in that directory, and each can report the sums. Label values are from bounded sets.
+to files in that directory, and each can report the metrics of all. Label values are from bounded
+sets.
 """
 
 import os
@@ -106,7 +107,7 @@ def init_app(app: Flask, registry: Registry) -> None:
 
     @app.get("/metrics", endpoint="metrics")
     def exposition() -> Response:
-        """Return the metrics of all processes, in the text format or OpenMetrics."""
+        """Return the metrics, in the text format or OpenMetrics."""
         update_model_gauges(registry)
         collected = METRICS
         if directory := os.environ.get(DIRECTORY):

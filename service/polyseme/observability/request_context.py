@@ -1,7 +1,8 @@
 """The context of one request: ID, timing, response headers, log line, metrics and traces.
 
-Logs, metrics and traces use only this context. It contains no text of the request: `route` is the
-URL rule instead of the path, and `method` is a known method or `other`.
+Logs, metrics and traces use only this context. It contains no text of the request except a valid
+X-Request-ID and the trace ID of a valid traceparent: `route` is the URL rule instead of the path,
+and `method` is a known method or `other`.
 """
 
 import logging
@@ -30,7 +31,7 @@ SECURITY_HEADERS = {
     # API responses load and embed nothing; the pages of `api/pages.py` set their own policies.
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # API responses are for one caller; the pages of `api/pages.py` allow caching.
+    # API responses are for one caller; the static files of `api/pages.py` allow caching.
     "Cache-Control": "no-store",
 }
 """Headers of every response whose route does not set them."""
@@ -71,7 +72,7 @@ class RequestContext:
         """the OpenTelemetry span, if the request is traced"""
         self.trace_id: str | None = None
         self.clock_offset = 0
-        """nanoseconds to add to `time.perf_counter` for the time since 1970"""
+        """the zero of `time.perf_counter`, in nanoseconds since 1970"""
 
 
 def current_context() -> RequestContext:
@@ -186,8 +187,9 @@ def _log_fields(context: RequestContext) -> dict[str, Any]:
 def client_address(environ: dict[str, Any], proxies: int) -> str:
     """Return the client's address, as reported by the outermost of `proxies` trusted proxies.
 
-    X-Forwarded-For is split at every comma. Werkzeug's ProxyFix respects quotes, so a quote opened
-    by the client would hide the entries that the proxies append.
+    Without a valid report, it is REMOTE_ADDR. X-Forwarded-For is split at every comma: Werkzeug's
+    ProxyFix respects quotes, so a quote opened by the client would hide the entries that the
+    proxies append.
     """
     address: str = environ.get("REMOTE_ADDR", "")
     if proxies:

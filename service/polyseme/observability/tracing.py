@@ -1,7 +1,7 @@
-"""OpenTelemetry traces: a span for each request and for each of its stages, sent by OTLP.
+"""OpenTelemetry traces, sent by OTLP: a span for each request except probes, and for each stage.
 
-OpenTelemetry's instrumentation of Flask records the path and the query; these spans contain no text
-of requests. Each worker starts an exporter thread, because threads do not survive a fork.
+OpenTelemetry's instrumentation of Flask records the path and the query; these spans do not. Each
+worker starts an exporter thread, because threads do not survive a fork.
 """
 
 import threading
@@ -21,7 +21,7 @@ from polyseme.observability.request_context import UNMATCHED, RequestContext
 
 _PATH = "/v1/traces"
 _LAST_SECONDS = 3.0
-"""Seconds that a worker waits for the collector before it exits."""
+"""Maximum seconds that a worker waits for the collector before it exits."""
 _FAULT = 500
 _OTHER = "_OTHER"
 """The method of a request with an unknown method, as in OpenTelemetry's semantic conventions."""

@@ -7,8 +7,8 @@ import { fitTexts, maxTextWidth, short } from "./text.js";
 const { scaleLinear } = globalThis.d3;
 const ROW = 24;
 const FONT = 12;
-/** The maximum width of the words, as a fraction of the width of the chart. */
-const MAX_WORDS = 0.6;
+/** The maximum width of the labels, as a fraction of the width of the chart. */
+const MAX_LABEL = 0.6;
 
 /**
  * Return a bar chart of `[{word, value, text}]`, `width` pixels wide, with the accessible name `name`. The
@@ -16,7 +16,7 @@ const MAX_WORDS = 0.6;
  * the tab stop.
  */
 export function bars(rows, { width, name, onpick, stop = 0 }) {
-  const labels = fitTexts(rows.map(({ word }) => word), FONT, width * MAX_WORDS - 12);
+  const labels = fitTexts(rows.map(({ word }) => word), FONT, width * MAX_LABEL - 12);
   const left = Math.ceil(maxTextWidth(labels, FONT)) + 12;
   const x = scaleLinear([0, 1], [left, width - 48]);
   const element = s(

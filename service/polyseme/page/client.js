@@ -28,7 +28,7 @@ export function stored(storage, name) {
 /** The API key, kept until the tab is closed. */
 export const key = stored("sessionStorage", "polyseme-key");
 
-/** Whether a text can be sent in an Authorization header. */
+/** Whether a text can be sent as a bearer token. */
 export const isSendableKey = (text) => /^[\u0021-\u007e]+$/.test(text);
 
 /** An error of a request: a problem document, or the reason why there is no response. */
@@ -50,7 +50,7 @@ export const unreadableResponse = () => new ServiceError({
   hint: "The service may have been updated since this page was loaded. Reload the page.",
 });
 
-/** Return the URL of a path of the service. It is relative to the page, which a proxy may serve under a prefix. */
+/** Return the absolute URL of a path that is relative to the page; a proxy may serve the page under a prefix. */
 function urlOf(path) {
   return new URL(path, document.baseURI).href.replace(/#.*$/, "");
 }

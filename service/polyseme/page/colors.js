@@ -1,8 +1,8 @@
 /**
- * Colors of numbers and of categories, for the light and the dark theme. Lightness changes along each ramp, so
- * that it can be read without hue. The diverging ramp runs from orange to blue, which people with color vision
- * deficiencies can distinguish. The category colors are those of Okabe and Ito; categories also differ in a
- * letter or a shape.
+ * Colors of numbers and of categories, for the light and the dark theme. Lightness encodes the magnitude in each
+ * ramp, so magnitudes can be read without hue. The diverging ramp runs from orange to blue, which people with color
+ * vision deficiencies can distinguish. The category colors follow those of Okabe and Ito; categories also differ in
+ * a letter, a shape or their position.
  */
 
 import { stored } from "./client.js";
@@ -22,7 +22,7 @@ const CATEGORIES = {
   dark: ["#56b4e9", "#f0a030", "#2fc49a", "#e08fc0", "#e8d94a", "#8fb7ff", "#b8b8b8", "#c39bff"],
 };
 
-/** Return a ramp as 256 colors, computed once: a heatmap needs thousands. */
+/** Return a ramp as 256 colors, computed once: a heatmap looks up thousands. */
 function table(stops) {
   const ramp = piecewise(interpolateLab, stops);
   return Array.from({ length: 256 }, (_, i) => ramp(i / 255));
@@ -46,7 +46,7 @@ export function categoryColor(i) {
   return colors[i % colors.length];
 }
 
-/** Return black or white, whichever has more contrast with a color (at least 4.5). */
+/** Return black or white for text on a color. The contrast with every color above is at least 4.5. */
 export function textColorOn(color) {
   return lab(color).l > 49.5 ? "#000000" : "#ffffff";
 }

@@ -78,7 +78,7 @@ export function caseField(page) {
   };
 }
 
-/** Return the select box for `k`: its `element` and `show(k)`. It lists the `usual` counts and that in the address. */
+/** Return the select box for `k`: its `element` and `show(k)`. It lists `usual` and the count in the address. */
 export function countField(page, label, usual) {
   const select = selectBox([], "", (k) => page.update({ k }));
   // Text that is not a number comes last.
@@ -106,12 +106,12 @@ export function shareField(page) {
   };
 }
 
-/** Return `k` as a number to send. Other text is sent unchanged, and the service rejects it. */
+/** Return `k` as a number to send. Other text is sent unchanged, and the service validates it. */
 export function countOf(k) {
   return k.trim() && Number.isFinite(Number(k)) ? Number(k) : k;
 }
 
-/** Return the select box for `model`: its `element`, hidden if there is only one model, and `show(name)`. */
+/** Return the select box for `model`: its `element`, hidden if it has only one option, and `show(name)`. */
 export function modelField(page) {
   const select = selectBox([["", "default"]], "", (model) => page.update({ model }));
   const element = labeled("Model", select);
@@ -140,7 +140,7 @@ export function modelAndCase(state) {
   };
 }
 
-/** Milliseconds until models are requested again after an error. */
+/** Milliseconds for which `listModels` keeps the empty list of an error. */
 const RETRY_DELAY = 30_000;
 let models = null;
 

@@ -1,6 +1,6 @@
 /**
  * The request and response of a view. A new request cancels the previous one, an error is shown as
- * sentences, and the reader can save the response and copy the curl command for it.
+ * sentences, and the reader can save the response and copy the request as a curl command.
  */
 
 import { curl, fetchText, isSendableKey, key, ServiceError, unreadableResponse } from "./client.js";
@@ -38,8 +38,8 @@ export class Exchange {
   }
 
   /**
-   * Send a request and return the parsed response; null after an error, or if a later request was sent in
-   * the meantime. A request that equals the previous one is not sent again.
+   * Send a request and return the parsed response; null after an error, or if a later request or `clear`
+   * canceled it. A request that equals the previous one is not sent again.
    */
   request(path, body) {
     const id = JSON.stringify([path, body]);
@@ -81,7 +81,7 @@ export class Exchange {
     this.waiting.textContent = "";
   }
 
-  /** Hide the results and show a sentence instead, if there is nothing to request. */
+  /** Hide the results and show a sentence instead: there is nothing to request. */
   clear(sentence) {
     this.aborter?.abort();
     this.id = null;
@@ -119,8 +119,11 @@ export class Exchange {
   }
 }
 
-/** Return the elements for an error: message, hint, key form and retry button. `path` and `body` are the request's. */
-function errorNotice({ message, hint, errors, status }, { path, body }) {
+/**
+ * Return the elements for an error: message, hint, field errors, key form, retry button and curl command. `request` is
+ * `{path, body}`, undefined if the error occurred before the first request.
+ */
+function errorNotice({ message, hint, errors, status }, request) {
   const retry = status === 0 || status === 429 || status >= 500;
   return [
     h("p", {}, h("strong", {}, withCode(message)), " ", withCode(hint)),
@@ -134,7 +137,10 @@ function errorNotice({ message, hint, errors, status }, { path, body }) {
         type: "button", class: "quiet", onclick: () => document.dispatchEvent(new CustomEvent("polyseme-retry")),
       }, "Try again")
       : null,
-    h("details", {}, h("summary", {}, "The request as a command"), h("pre", {}, h("code", {}, curl(path, body)))),
+    request
+      ? h("details", {}, h("summary", {}, "The request as a command"),
+        h("pre", {}, h("code", {}, curl(request.path, request.body))))
+      : null,
   ].filter(Boolean);
 }
 

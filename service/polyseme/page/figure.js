@@ -52,7 +52,7 @@ export class Figure {
   }
 }
 
-/** A line below a figure that describes the element under the pointer, or chosen by the keyboard. */
+/** A line above a drawing that describes the element under the pointer, or chosen by the keyboard. */
 export class Readout {
   constructor() {
     this.element = h("p", { class: "readout", role: "status" });
@@ -129,7 +129,7 @@ function backgroundOf(element) {
  */
 export function pngBlob(drawing, scale = 2) {
   let canvas;
-  const background = () => {
+  const contextWithBackground = () => {
     const context = canvas.getContext("2d");
     context.fillStyle = backgroundOf(drawing);
     context.fillRect(0, 0, canvas.width, canvas.height);
@@ -137,17 +137,17 @@ export function pngBlob(drawing, scale = 2) {
   };
   if (drawing instanceof HTMLCanvasElement) {
     canvas = newCanvas(drawing.width, drawing.height);
-    background().drawImage(drawing, 0, 0);
+    contextWithBackground().drawImage(drawing, 0, 0);
   } else {
     const { width, height } = sizeOf(drawing);
     canvas = newCanvas(Math.ceil((width + 2 * MARGIN) * scale), Math.ceil((height + 2 * MARGIN) * scale));
-    paintSvg(background(), drawing, scale);
+    paintSvg(contextWithBackground(), drawing, scale);
   }
   return new Promise((done) => canvas.toBlob(done, "image/png"));
 }
 
 function paintSvg(context, svg, scale) {
-  // An element's matrix maps to pixels of the screen; the inverse maps back to units of the drawing.
+  // `getScreenCTM` maps units of an element to pixels of the screen; `inverse` maps these to units of the drawing.
   const inverse = svg.getScreenCTM().inverse();
   const transformOf = (element) => {
     const { a, b, c, d, e, f } = inverse.multiply(element.getScreenCTM());

@@ -1,5 +1,5 @@
 /**
- * The entry point: shows the view that the address names and updates the address when its state changes.
+ * The entry point: shows the view that the address names and updates the address when the view's state changes.
  * The state is in the fragment (after the `#`): a link includes it, and browsers do not send it to a server.
  */
 
@@ -69,7 +69,7 @@ const pageOf = (name) => ({
       if (push) history.pushState(null, "", address);
       else history.replaceState(null, "", address);
     } catch {
-      // The address is too long for the browser. The view changes, the address does not.
+      // The address is too long for the browser, or changes too often. The view changes, the address does not.
     }
     return show(name, state);
   },
@@ -102,7 +102,7 @@ async function show(name, state) {
   }
 }
 
-/** Load and build a view. Return false if the address changed in the meantime. */
+/** Load and build a view. Return false if `show` was called again in the meantime. */
 async function load(name) {
   const requested = current;
   main.setAttribute("aria-busy", "true");

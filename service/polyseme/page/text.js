@@ -55,7 +55,10 @@ export function maxTextWidth(texts, size) {
   return texts.reduce((widest, text) => Math.max(widest, context.measureText(text).width), 0);
 }
 
-/** Return the texts. A text wider than `limit` pixels is shortened and ends with an ellipsis. */
+/**
+ * Return the texts. A text wider than `limit` pixels, or of more than MAX_IN_FIGURE graphemes, is shortened and
+ * ends with an ellipsis.
+ */
 export function fitTexts(texts, size, limit) {
   context.font = font(size, 700);
   const fits = (text) => context.measureText(text).width <= limit;

@@ -1,10 +1,11 @@
 """Cluster occurrences by their contexts, into a given or an estimated number of clusters.
 
-Spectral clustering (Ng, Jordan & Weiss 2001) of a graph of nearest neighbors, with k-means of SciPy
-in the space of the first eigenvectors. A logistic regression of `statistics`, or a
-large silhouette, decides for several clusters. docs/decisions/0022 has the measurements.
+A mixture of von Mises-Fisher distributions (Banerjee et al. 2005), started from SciPy's k-means. A
+logistic regression of `statistics`, or a large silhouette, decides whether there are several
+clusters. docs/decisions/0022 has the measurements.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats, unit
+from polyseme.single_thread import SingleThread
 
 MAX_CLUSTERED = 2000
 """Maximum number of vectors to cluster. If there are more, an evenly spaced sample is clustered and
@@ -24,18 +26,24 @@ MIN_OCCURRENCES = 8
 SAMPLE = 60
 """Maximum number of points of which `statistics` are computed at once. They depend on the number,
 so more points are split into samples, and the results are averaged."""
-FURTHER = 0.005
-"""How much a further sense has to raise the silhouette; chosen on mixtures of two to four words."""
+FURTHER = 0.01
+"""How much a further sense has to raise the silhouette; chosen on mixtures of two to five words and
+on tagged lemmas."""
 SLOPE = 20
 """The factor that converts a difference of silhouettes to log-odds."""
-PLAIN_RULE = (-2.912, -33.754, 10.987, 0.202)
+PLAIN_RULE = (-2.912, -33.754, 10.987, 0.253)
 """The rule for contexts that are not projected, as fitted by `models/fit_senses.py`."""
-NEIGHBORS = 15
-"""Nearest neighbors of each point in the graph; of few points, a quarter, but at least 3."""
+CONCENTRATION = 25.0
+"""The concentration of all distributions of the mixture. It is smaller than the likeliest one, so
+that uncertain points belong to several distributions until the last iteration."""
+ITERATIONS = 30
+STARTS = 6
+"""Number of runs from different random centers; the one with the largest silhouette is used."""
 SEED = 1
 TEMPERATURE = 0.1
 """The temperature of the softmax of cosines that gives the confidence."""
-_REPEATS = 5
+_SINGLE_THREAD = SingleThread()
+"""Limits SciPy's BLAS, which is not NumPy's, to one thread."""
 
 
 Rule: TypeAlias = Sequence[float] | Floats
@@ -70,7 +78,7 @@ def cluster(vectors: Floats, count: int | None = None, rule: Rule = PLAIN_RULE) 
     if count is None:
         labels = _found_clusters(chosen, rule)
     else:
-        labels = _spectral(chosen, min(count, len(chosen)))
+        labels = _mixture(chosen, min(count, len(chosen)))
     present = [label for label in range(int(labels.max(initial=0)) + 1) if (labels == label).any()]
     centroids = unit(np.stack([chosen[labels == label].mean(axis=0) for label in present]))
     cosines = points @ centroids.T
@@ -109,7 +117,7 @@ def _found_clusters(points: Floats, rule: Rule) -> NDArray[np.int64]:
 def _best_clusters(points: Floats) -> tuple[NDArray[np.int64], float]:
     """Return the labels with the largest silhouette − FURTHER·clusters, and the silhouette."""
     counts = range(2, max(min(MAX_FOUND, len(points) // 2), 2) + 1)
-    tried = [_spectral(points, count) for count in counts]
+    tried = [_mixture(points, count) for count in counts]
     quality = np.array([silhouette(points, labels) for labels in tried])
     best = int(np.argmax(quality - FURTHER * np.array(counts)))
     return tried[best], float(quality[best])
@@ -154,36 +162,39 @@ def _statistics(points: Floats) -> Floats:
     return np.array([np.quantile(pairs, 0.1), variances[-1] / variances.sum()])
 
 
-def _spectral(points: Floats, count: int) -> NDArray[np.int64]:
-    """Return the labels of a spectral clustering into `count` clusters. [m, d] -> [m]"""
+def _mixture(points: Floats, count: int) -> NDArray[np.int64]:
+    """Return the most probable of `count` distributions for each point. [m, d] -> [m]
+
+    A distribution may be the most probable one of no point.
+    """
     from scipy.cluster.vq import kmeans2  # noqa: PLC0415 - slow import
-    from scipy.linalg import eigh  # noqa: PLC0415 - likewise
 
     m = len(points)
     if count <= 1 or m <= count:
         return np.arange(m) % max(count, 1) if m <= count else np.zeros(m, np.int64)
-    cosines = points @ points.T
-    np.fill_diagonal(cosines, -np.inf)
-    near = min(NEIGHBORS, max(m // 4, 3), m - 1)
-    nearest = np.argpartition(-cosines, near - 1, axis=1)[:, :near]
-    graph = np.zeros((m, m))
-    np.put_along_axis(graph, nearest, 0.5, axis=1)
-    graph += graph.T
-    roots = 1 / np.sqrt(graph.sum(axis=1))
-    # The eigenvectors of the smallest eigenvalues of the Laplacian I − M are those of the largest
-    # of M = D^−½·W·D^−½.
-    normal = roots[:, None] * graph * roots
-    _, directions = eigh(normal, subset_by_index=[m - count, m - 1])
-    rows = unit(directions)
-    best: NDArray[np.int64] = np.zeros(m, np.int64)
-    least = np.inf
-    for repeat in range(_REPEATS):
-        rng = np.random.default_rng([SEED, repeat])
-        centers, labels = kmeans2(rows, count, minit="++", rng=rng, missing="warn")
-        spread = float(((rows - centers[labels]) ** 2).sum())
-        if spread < least - 1e-12:
-            best, least = labels.astype(np.int64), spread
-    return best
+    found = []
+    for start in range(STARTS):
+        rng = np.random.default_rng([SEED, start])
+        with _SINGLE_THREAD, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a cluster may be empty
+            labels = kmeans2(points, count, minit="++", rng=rng)[1]
+        found.append(_maximized(points, np.eye(count)[labels]))
+    return max(found, key=lambda labels: silhouette(points, labels))
+
+
+def _maximized(points: Floats, weights: Floats) -> NDArray[np.int64]:
+    """Maximize the likelihood of a mixture by EM, from the weights of points. [m, d], [m, k] -> [m]
+
+    `weights` are the probabilities of the distributions for each point.
+    """
+    for _ in range(ITERATIONS):
+        centers = unit(weights.T @ points)
+        sizes = np.maximum(weights.mean(axis=0), 1e-9)
+        scores = points @ (CONCENTRATION * centers.T) + np.log(sizes)
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+    labels: NDArray[np.int64] = weights.argmax(axis=1)
+    return labels
 
 
 def silhouette(points: Floats, labels: NDArray[np.int64]) -> float:

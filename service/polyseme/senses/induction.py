@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.encoding.compare import READING_SHARE, Occurrence, find_token, word_places
+from polyseme.encoding.compare import NEIGHBOR_SHARE, Occurrence, find_token, word_places
 from polyseme.encoding.encode import Timings, TokenCounts, Tokenized, tokenize
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import EncodeOptions, Limits
@@ -35,7 +35,7 @@ REACH = 2
 
 @dataclass(frozen=True)
 class SenseOptions:
-    """What to return for each sense."""
+    """The number of senses to find, and what to return."""
 
     senses: int | None = None
     """maximum number of senses (empty clusters are dropped); None estimates the number"""
@@ -111,7 +111,8 @@ def find_senses(
 ) -> SenseInventory:
     """Find the senses of a word from all tokens that equal `word` or one of `forms`.
 
-    Raises InvalidError if no token does, and the errors of `tokenize`.
+    Raises InvalidError if no token does or there are fewer than `options.senses`, and the errors
+    of `tokenize`.
     """
     timings = timings or Timings()
     start = timings.now()
@@ -140,7 +141,11 @@ def senses_of_occurrences(
     limits: Limits | None = None,
     timings: Timings | None = None,
 ) -> SenseInventory:
-    """Find the senses of given occurrences. Raises InvalidError if one is not in its text."""
+    """Find the senses of given occurrences.
+
+    Raises InvalidError if one is not in its text or there are fewer than `options.senses`, and the
+    errors of `tokenize`.
+    """
     timings = timings or Timings()
     start = timings.now()
     texts = [one.text for one in occurrences]
@@ -279,7 +284,7 @@ def describe(
         typical = contexts @ center
         typical[clusters.labels != label] = -np.inf
         order = np.argsort(-typical, kind="stable")[: min(options.examples, int(sizes[label]))]
-        query = (center + READING_SHARE * static).astype(np.float32)
+        query = (center + NEIGHBOR_SHARE * static).astype(np.float32)
         near = model.neighbors(query, options.neighbors, excluded)
         senses.append(
             Sense(

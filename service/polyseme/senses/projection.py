@@ -54,7 +54,7 @@ def _read(file: Path) -> ContextProjection:
 
 
 def write_projection(model: Model, projection: ContextProjection) -> None:
-    """Write the projection of a model beside this file."""
+    """Write the projection of a model to FOLDER; raise ValueError if the model has no weights."""
     file = _file(model)
     if file is None:
         raise ValueError("the model has no weights")

@@ -37,7 +37,7 @@ worker_connections = _settings.max_connections
 max_requests = _settings.max_requests
 # Workers that start together must not be replaced at the same time.
 max_requests_jitter = _settings.max_requests // 10
-# The master loads the models; the workers share its memory.
+# The master loads the default model, or all with `preload_models`; the workers share its memory.
 preload_app = True
 # A heartbeat file on a slow or read-only disk would stop the workers.
 worker_tmp_dir = str(_SHARED_MEMORY) if os.access(_SHARED_MEMORY, os.W_OK) else None
@@ -76,7 +76,7 @@ def _return_memory() -> None:
 
 
 def _freeze_memory() -> None:
-    """Exclude shared objects from garbage collection, which would copy their pages."""
+    """Exclude existing objects from garbage collection, which would copy their shared pages."""
     gc.collect()
     gc.freeze()
 
@@ -106,7 +106,7 @@ def on_reload(server: Any) -> None:
 
 
 def pre_fork(server: Any, _worker: Any) -> None:
-    """Read models that changed since the start, so that no worker starts with the old ones.
+    """Read models that changed since the last check, so that no worker starts with the old ones.
 
     Termination signals are blocked until the worker can handle them, so that none is lost.
     """
@@ -123,7 +123,7 @@ os.register_at_fork(after_in_parent=_release_signals)
 
 
 def post_worker_init(worker: Any) -> None:
-    """Count the worker, start its trace exporter and handle signals."""
+    """Count the worker, start its trace exporter and unblock termination signals."""
     metrics.start_worker()
     if tracer := worker.app.wsgi().extensions.get("polyseme-tracer"):
         tracer.start()

@@ -32,7 +32,9 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
     """
 
     busy = finished = 0
+    """requests queued or in progress, and responses since the last accepted connection"""
     waiting_since = 0.0
+    """monotonic time since which a connection waits without a free thread, 0 if none does"""
 
     def init_process(self) -> None:
         """Start the worker; accept only connections that the limit of open files has room for."""
@@ -46,7 +48,7 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
         super().init_process()
 
     def set_accept_enabled(self, enabled: bool) -> None:
-        """Accept or ignore new connections; when stopping, accept all pending ones and close.
+        """Accept or ignore new connections; when stopping, accept all pending ones.
 
         The listeners are then closed, so that later connections are refused instead of reset.
         """
@@ -79,7 +81,7 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
         return True
 
     def wait_for_and_dispatch_events(self, timeout: float) -> None:
-        """Accept connections as described in the class; after a stall, accept more.
+        """Dispatch events; accept connections as the class describes, and more after a stall.
 
         gunicorn calls this at least once a second.
         """
@@ -128,7 +130,10 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
         conn.close()
 
     def on_lingering(self, conn: Any, sock: Any) -> None:
-        """Discard received bytes, because closing with unread bytes would reset the connection."""
+        """Discard received bytes, or close the connection if the client has closed it.
+
+        Closing with unread bytes would reset the connection.
+        """
         with suppress(OSError):
             if sock.recv(1 << 16):
                 return
@@ -140,6 +145,7 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
     def handle_error(self, req: Any, sock: Any, address: Any, error: Exception) -> None:
         """Send an error as the last response, without text of the request."""
         malformed = isinstance(error, ParseException)
-        if not (malformed and req):  # gunicorn reads the rest of a body after the response
+        # With `req`, the rest of a body is malformed, which gunicorn reads after the response.
+        if not (malformed and req):
             with suppress(OSError):  # the client has gone
                 sock.sendall(raw_response(MalformedError() if malformed else error, address[0]))

@@ -80,7 +80,8 @@ def load_checkpoint(folder: Path) -> tuple[Checkpoint, dict[str, Floats]]:
 
 def checkpoint_names(folder: Path) -> list[str]:
     """Return the names of the checkpoints, which are their steps, oldest first."""
-    return sorted(path.stem for path in folder.glob("*.json") if path.stem.isdigit())
+    names = [path.stem for path in folder.glob("*.json") if path.stem.isdecimal()]
+    return sorted(names, key=int)
 
 
 def _remove_old(folder: Path) -> None:
@@ -90,7 +91,7 @@ def _remove_old(folder: Path) -> None:
             (folder / f"{name}.{ending}").unlink(missing_ok=True)
     newest = set(checkpoint_names(folder))
     for path in folder.glob("*.safetensors"):
-        if path.stem.isdigit() and path.stem not in newest:
+        if path.stem.isdecimal() and path.stem not in newest:
             path.unlink(missing_ok=True)
     for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
         path.unlink(missing_ok=True)

@@ -26,14 +26,14 @@ SPREAD = 0.2
 SHARE, POSITION_SHARE = 0.2, 0.01
 """The factors of the static vector and of the position in the contextual vector."""
 FREQUENT = 30_000
-"""The number of most frequent words from which means and covariances are estimated."""
+"""Maximum number of words from which means and covariances are estimated."""
 MIN_EIGENVALUE = 1e-3
 """Lower bound of the eigenvalues, relative to the largest. Smaller ones are inaccurate for a small
 vocabulary, and dividing by them would turn vectors composed of subwords into noise."""
 PRECISION = 1e-6
 """Relative differences below this are rounding errors of float32."""
 _MIN_DEVIATION = 1e-30
-"""Minimum standard deviation; dividing by less overflows float32."""
+"""Minimum standard deviation; dividing by less can overflow float32."""
 MIN_SINGULAR_VALUE = 1e-6
 """The smallest singular value, relative to the largest, of a matrix that is inverted."""
 
@@ -92,8 +92,8 @@ def association(vectors: Floats, frequencies: Floats) -> Projection:
     times s of `informativeness`, normalized to a sum of 1. P projects out the direction of the
     weighted mean, which all words share, and C = Σ w_j·x_jᵀ·x_j. If words i and j are drawn with
     the probabilities w, x_i·P·x_jᵀ has mean 0 and variance ‖P·C·P‖², so the scores have a standard
-    deviation of 0.2 at any scale of the vectors. The result is zero if the vectors do not vary. The
-    vectors must be sorted by frequency, or all frequencies must be equal.
+    deviation of 0.2 at any scale of the vectors. The result is zero if all vectors are multiples of
+    their mean. The vectors must be sorted by frequency, or all frequencies must be equal.
     """
     sample = _sample(vectors, by_frequency=bool(np.ptp(frequencies) > 0))
     p = frequencies[: len(sample)]
@@ -145,7 +145,8 @@ def fold_values(vectors: Floats, layer: Layer) -> tuple[NDArray[np.float32], Lay
         x·W + b = x'·W' + (b − bv·W'),     W' = Wv⁻¹·W
 
     Attention weights and context are unchanged; the residual adds a share of x' instead of x.
-    Raises CommandError if the values are not as wide as the vectors, or Wv is singular.
+    Raises CommandError if the values are not as wide as the vectors, if Wv is singular, or for a
+    layer norm before attention.
     """
     weight = layer.value.weight
     if weight is None:

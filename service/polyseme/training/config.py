@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from polyseme.engine.layers import NormPlace
 
@@ -21,9 +21,10 @@ COARSEWSD = (
 
 
 class TrainingConfig(BaseModel):
-    """The hyperparameters. The same configuration and data give bit-identical weights.
+    """The hyperparameters.
 
-    `--recipe` reads this document, and the manifest of the trained model contains it.
+    Without `minutes`, the same configuration and data give bit-identical weights on one machine.
+    `--recipe` reads fields from a JSON file; the manifest of the trained model contains all.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -52,11 +53,12 @@ class TrainingConfig(BaseModel):
     groups: int = Field(24, ge=1, le=4096)
     """lemmas or pseudo-words in a step"""
     occurrences: int = Field(16, ge=2, le=1024)
-    """maximum number of occurrences of each group in a step"""
+    """maximum number of occurrences of each lemma in a step"""
     pseudo_words: int = Field(3, ge=2, le=4096)
     """number of words in a pseudo-word; each word is a sense of the pseudo-word"""
     word_occurrences: int | None = Field(None, ge=2, le=1024)
-    """occurrences of each word of a pseudo-word; None divides `occurrences` among the words"""
+    """maximum number of occurrences of each word of a pseudo-word in a step; None divides
+    `occurrences` among the words, with at least 2 for each"""
     commonest_words: int | None = Field(None, ge=2, le=100_000_000)
     """number of the corpus's most frequent words to form pseudo-words from; None for all"""
     mix: Share = 0.5
@@ -73,12 +75,12 @@ class TrainingConfig(BaseModel):
     """share of tagged words that are replaced by the unknown token"""
     lower: Share = 0.0
     """share of contexts converted to lower case"""
-    leave_out: tuple[str, ...] = COARSEWSD
-    """words that are never targets"""
+    leave_out: tuple[Annotated[str, AfterValidator(str.casefold)], ...] = COARSEWSD
+    """words that are never targets, ignoring case"""
 
     # The loss.
     temperature: float = Field(0.4, gt=0, le=100, allow_inf_nan=False)
-    """initial value of the learned temperature"""
+    """initial value of the two learned temperatures"""
     anchor: Strength = 2e-4
     """factor of the L2 penalty on the difference of each weight from its initial value"""
     tune_embeddings: bool = False
@@ -103,7 +105,7 @@ class TrainingConfig(BaseModel):
 
     @property
     def of_each_word(self) -> int:
-        """The number of occurrences of each word of a pseudo-word in a step."""
+        """The maximum number of occurrences of each word of a pseudo-word in a step."""
         return self.word_occurrences or max(2, self.occurrences // self.pseudo_words)
 
     @model_validator(mode="after")

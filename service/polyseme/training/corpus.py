@@ -33,10 +33,10 @@ _RANDOM_BLOCK = 65_536
 def sample_paragraphs(
     paths: Sequence[Path], words: int, seed: int, on_read: OnRead = lambda _: None
 ) -> list[str]:
-    """Return a uniform sample of lines with `words` words in total, in the order of the files.
+    """Return a uniform sample of lines, in file order, with about `words` words in total.
 
-    Each line gets a random key, and the lines with the smallest keys are kept, so memory does not
-    depend on the size of the files.
+    Lines with fewer than MIN_WORDS words are skipped. Each line gets a random key, and the lines
+    with the smallest keys are kept, so memory does not depend on the size of the files.
     """
     kept: list[tuple[float, int, int, str]] = []
     held = 0

@@ -30,7 +30,7 @@ class TrainingFiles:
     tags: tuple[Path, ...] = ()
 
     def document(self) -> list[dict[str, Any]]:
-        """Return the name and sha256 of each file."""
+        """Return the kind, name and sha256 of each file."""
         found = []
         for kind, paths in (("corpus", self.corpus), ("tags", self.tags)):
             for path in paths:
@@ -44,7 +44,7 @@ class TrainingFiles:
 class TokenTable:
     """The distinct tokens of the data and their lower-case forms.
 
-    The last entry stands for all unknown tokens.
+    It has E entries; the last one stands for all unknown tokens.
     """
 
     vectors: NDArray[np.float32]
@@ -78,7 +78,7 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Occurrences:
-    """Labeled tokens. A label belongs to one group; a sense tag is a label, its lemma the group."""
+    """Labeled tokens. A label belongs to one group: a sense to a lemma, a word to a pseudo-word."""
 
     positions: NDArray[np.int64]
     """[m], indices into the entries of the sentences"""

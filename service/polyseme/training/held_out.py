@@ -24,17 +24,17 @@ from polyseme.training.tags import is_held_out, is_lemma_held_out
 HELD_OUT_GROUPS = 150
 """Number of pseudo-words to score if there are no tags."""
 HELD_OUT_OCCURRENCES = 24
-"""Number of occurrences of each word of a pseudo-word to score."""
+"""Maximum number of occurrences of each word of a pseudo-word to score."""
 FOLDS = 5
 MAX_PAIRS = 60_000
 """Maximum number of pairs of occurrences to compare."""
 PAIRS_PER_OCCURRENCE = 50
-"""Maximum number of pairs per occurrence."""
+"""Maximum number of pairs, divided by the number of occurrences."""
 MAX_SCORED = 6000
 """Lemmas are added to the held-out set until it has this number of occurrences."""
 MAX_SCORED_OF_GROUP = 200
 WINDOW = 60
-"""Number of context words on either side."""
+"""Maximum number of context words on either side."""
 _BATCH = 256
 
 
@@ -54,7 +54,7 @@ class Scores:
 
 
 class HeldOutSet:
-    """Held-out occurrences in batches, with their full contexts."""
+    """Held-out occurrences in batches, with contexts that are not augmented."""
 
     def __init__(
         self, contexts: ContextReader, tensors: TableTensors, draw: Draw, seed: int
@@ -136,7 +136,7 @@ def split_data(data: TokenizedData, config: TrainingConfig) -> TrainingData:
 
 
 def held_out_lemmas(names: Sequence[str], config: TrainingConfig) -> NDArray[np.bool_]:
-    """Return a mask of the held-out lemmas. All lemmas of a word are in one part. -> [groups]"""
+    """Return a mask of the held-out lemmas; those of one word are held out together. -> [groups]"""
     held = [is_lemma_held_out(name, config.held_out, config.split) for name in names]
     return np.array(held, np.bool_)
 
@@ -148,7 +148,7 @@ def _split_pseudo_words(
     sentences = _corpus_sentences(data)
     if not len(sentences.entries):
         return None, None
-    left_out = frozenset(word.casefold() for word in config.leave_out)
+    left_out = frozenset(config.leave_out)
     words = PseudoWordSampler(
         data.table, sentences, left_out, config.pseudo_words, config.commonest_words
     )
@@ -238,7 +238,10 @@ def pairs_auc(
     labels: NDArray[np.int64],
     rng: np.random.Generator,
 ) -> float | None:
-    """Return the ROC AUC of the cosine over pairs within groups, in %. [m, d], …, [m] -> float"""
+    """Return the ROC AUC of the cosine over pairs within groups, in %. [m, d], …, [m] -> float
+
+    None unless some pairs have equal labels and others different ones.
+    """
     from sklearn.metrics import roc_auc_score  # noqa: PLC0415 - an extra
 
     pairs = min(MAX_PAIRS, PAIRS_PER_OCCURRENCE * sum(map(len, groups)))

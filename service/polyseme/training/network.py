@@ -23,7 +23,7 @@ from polyseme.training.data import TokenTable
 from polyseme.training.sampling import Contexts
 
 TOLERANCE = 1e-6
-"""Maximum difference from the engine in float64, relative to max(1, largest entry)."""
+"""Maximum difference from the engine in float64, relative to max(1, largest magnitude)."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class TableTensors:
         self._unknown = table.unknown
 
     def batch(self, contexts: Contexts, vectors: Tensor | None = None) -> TrainingBatch:
-        """Return the batch of some contexts. `vectors` [entries, d] replace the table's own."""
+        """Return the batch of some contexts. `vectors` [E, d] replace the table's own."""
         token_ids = torch.from_numpy(contexts.rows.astype(np.int64))
         source = self.vectors if vectors is None else vectors
         return TrainingBatch(
@@ -214,7 +214,7 @@ class _LayerTensors:
         return context[:, :, None]
 
     def normalize(self, x: Tensor, name: str, when: str) -> Tensor:
-        """Apply the layer norm, if the layer has one. [B, r, d] -> [B, r, d]
+        """Apply a layer norm, if the layer has it in this place. [B, r, d] -> [B, r, d]
 
         `when` is `before` a sub-layer (pre-norm) or `after` it (post-norm).
         """
@@ -268,7 +268,7 @@ def residual(entry: ResidualEntry, x: Tensor, output: Tensor, positions: Tensor)
 def unit(x: Tensor) -> Tensor:
     """Divide each row by its norm; a zero row stays zero. [..., d] -> [..., d]
 
-    Rows are divided by their largest entry first: squares neither overflow nor underflow.
+    Rows are divided by their largest magnitude first: sums of squares neither overflow nor vanish.
     """
     peak = x.detach().abs().amax(dim=-1, keepdim=True)
     scaled = x / torch.where(peak > 0, peak, torch.ones_like(peak))
@@ -279,7 +279,8 @@ def unit(x: Tensor) -> Tensor:
 def checked_layers(network: Network, batch: TrainingBatch) -> list[Layer]:
     """Return the layers of a network after a comparison with the engine.
 
-    Raises CommandError if a weight is not finite, or if the engine's results differ on the batch.
+    Raises CommandError if a weight is not finite, or if the results on the batch differ by more
+    than TOLERANCE; NonFiniteError if the engine's overflow.
     """
     layers = network.to_layers()
     if not all(torch.isfinite(tensor).all() for tensor in network.tensors.values()):
@@ -296,7 +297,7 @@ def checked_layers(network: Network, batch: TrainingBatch) -> list[Layer]:
 def disagreement(network: Network, layers: list[Layer], batch: TrainingBatch) -> float:
     """Return the largest relative difference between network and engine on a batch, in float64.
 
-    The result is NaN if one of the outputs contains NaN.
+    NaN if the network's output contains NaN. Raises NonFiniteError if the engine's overflows.
     """
     bias = batch.word_bias
     wide = TrainingBatch(

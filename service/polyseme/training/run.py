@@ -95,7 +95,8 @@ class TrainingRun:
     def _load_checkpoint(self, hashes: dict[str, Any]) -> tuple[Checkpoint, dict[str, Any]] | None:
         """Return the checkpoint to resume from, or None to start from the beginning.
 
-        Raises CommandError if the checkpoint is from another training.
+        Raises CommandError if the checkpoint is missing, damaged or from another training, or if
+        the folder has checkpoints but `resume` is False.
         """
         if not self.resume:
             if self.checkpoints is not None and checkpoint_names(self.checkpoints):

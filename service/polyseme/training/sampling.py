@@ -10,8 +10,8 @@ from polyseme.training.config import TrainingConfig
 from polyseme.training.data import Occurrences, Sentences, TokenTable
 
 RANK_SPREAD = 0.05
-"""Width of the range of frequency ranks that the words of a pseudo-word are from, relative to the
-rank; at least ten times the number of words."""
+"""Width of the range of frequency ranks from which the words of a pseudo-word are drawn, relative
+to the rank; the range has at least ten ranks for each of these words."""
 MIN_OCCURRENCES = 5
 """Minimum number of occurrences of a target word in the corpus."""
 MAX_FREQUENCY = 0.0005
@@ -83,8 +83,9 @@ class PseudoWordSampler:
     ) -> None:
         """Index the sentences of the corpus.
 
-        A pseudo-word has `size` words of the corpus that are not in `left_out`. Only
-        the `commonest` most frequent words are used, all if it is None.
+        A pseudo-word has `size` words of the corpus that have only letters and are not in
+        `left_out`, which is casefolded. Only the `commonest` most frequent of these words are used,
+        all if it is None.
         """
         words = table.words[sentences.entries]
         counts = np.bincount(words[words >= 0], minlength=int(table.words.max(initial=0)) + 1)
@@ -173,7 +174,7 @@ class ContextReader:
         return self._read(draw, reach, lowered)
 
     def augmented(self, draw: Draw, config: TrainingConfig, rng: np.random.Generator) -> Contexts:
-        """Return contexts with random truncation, lower case and dropout, as configured."""
+        """Return contexts with random truncation, lower case, hiding and dropout, as configured."""
         m = len(draw.occurrences)
         short = rng.integers(SHORT[0], SHORT[1] + 1, m)
         reach = np.where(rng.random(m) < config.cut, short, config.window)

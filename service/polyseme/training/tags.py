@@ -78,7 +78,10 @@ def read_tagged(path: Path, on_read: OnRead = lambda _: None) -> Iterator[Tagged
 
 
 def tag_files(path: Path) -> list[Path]:
-    """Return the file itself, or the sorted .xml and .jsonl files in a folder, recursively."""
+    """Return the file itself, or the sorted .xml and .jsonl files in a folder, recursively.
+
+    The files in a folder may be compressed.
+    """
     if not path.is_dir():
         return [path]
     files = sorted(p for p in path.rglob("*") if p.is_file() and _has_tags(p.name))
@@ -112,7 +115,7 @@ class _Peekable:
         return data + self._file.read(count - len(data)) if len(data) < count else data
 
     def lines(self, max_bytes: int) -> Iterator[bytes]:
-        """Yield the lines; the first line longer than `max_bytes` is truncated and the last."""
+        """Yield the lines; one longer than `max_bytes` may be truncated and end the iteration."""
         rest = b""
         while chunk := self.read(1 << 16):
             *complete, rest = (rest + chunk).split(b"\n")

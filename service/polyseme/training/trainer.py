@@ -13,14 +13,14 @@ from torch import Tensor
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
-from polyseme.training.config import TrainingConfig
+from polyseme.training.config import Init, TrainingConfig
 from polyseme.training.held_out import Scores, TrainingData
 from polyseme.training.network import Network, TrainingBatch, checked_layers, unit
 from polyseme.training.sampling import Contexts, Draw
 
 EMBEDDING = "embedding"
 REFERENCE = 0.32
-"""The root mean square of the bundled model's vectors, for which all scales are 1."""
+"""The root mean square of vectors for which all scales are 1."""
 FIRST = "layers.0."
 _CHECKED = 4
 """Number of sentences on which the network is compared with the engine."""
@@ -37,7 +37,7 @@ class TrainerState:
 
 
 class Trainer:
-    """Trains a network. The same configuration and data give bit-identical weights."""
+    """Trains a network. Without `minutes`, the weights are reproducible bit for bit."""
 
     def __init__(self, layers: list[Layer], data: TrainingData, config: TrainingConfig) -> None:
         torch.use_deterministic_algorithms(True)
@@ -55,7 +55,9 @@ class Trainer:
         self.initial = {name: tensor.clone() for name, tensor in self.tensors.items()}
         table = data.contexts.table.vectors
         self._vector_scale = relative_size(table)
-        self._scales = tensor_scales(self.tensors, table, normed=layers[0].norm == "before")
+        self._scales = tensor_scales(
+            self.tensors, table, init=config.init, normed=layers[0].norm == "before"
+        )
         self.best: dict[str, Tensor] | None = None
         # One temperature for lemmas and one for pseudo-words, which are easier to distinguish.
         self.log_temperature = torch.full((2,), math.log(config.temperature))
@@ -115,7 +117,7 @@ class Trainer:
 
     def state_tensors(self) -> dict[str, Floats]:
         """Return the tensors of a checkpoint, with prefixes such as `now.` and `start.`."""
-        self.layers(_detached(self.tensors))
+        self.layers(_detached(self.tensors))  # raises CommandError if the engine disagrees
         named = {f"now.{name}": tensor for name, tensor in self._trained.items()}
         named |= {f"start.{name}": tensor for name, tensor in self.initial.items()}
         named |= {f"best.{name}": tensor for name, tensor in (self.best or {}).items()}
@@ -147,7 +149,10 @@ class Trainer:
                         "exp_avg_sq": _require_same(given[f"second.{name}"], tensor),
                     }
             if any(name.startswith("best.") for name in given):
-                self.best = {name: given[f"best.{name}"] for name in self.tensors}
+                self.best = {
+                    name: _require_same(given[f"best.{name}"], tensor)
+                    for name, tensor in self.tensors.items()
+                }
         except (KeyError, ValueError):
             raise CommandError(
                 "The checkpoint is from a network of another shape; omit --resume."
@@ -215,7 +220,7 @@ class Trainer:
         return loss + self.config.anchor * distance
 
     def _vector_drift(self, batch: TrainingBatch) -> Tensor:
-        """Return the scaled squared distance of a batch's vectors from their initial values."""
+        """Return the scaled squared distance of vectors from their initial values, per context."""
         initial = torch.nn.functional.embedding(batch.token_ids, self.initial[EMBEDDING])
         drift = ((batch.vectors - initial) / self._vector_scale).square().sum()
         return drift / len(batch.targets)
@@ -263,24 +268,26 @@ def contrastive_loss(
     return (totals - means).mean()
 
 
-def tensor_scales(names: Collection[str], vectors: Floats, *, normed: bool) -> dict[str, float]:
+def tensor_scales(
+    names: Collection[str], vectors: Floats, *, init: Init, normed: bool
+) -> dict[str, float]:
     """Return factors of the learning rate for tensors that depend on the vectors' scale. [E, d]
 
-    If the vectors are multiplied by c, the closed form's weights are multiplied by 1/c, or by 1/c²
-    if only one of query and key has weights. With learning rates in the same proportion, training
-    gives the same contextual vectors. Only the first layer depends on the scale of the vectors, and
-    only without a layer norm before it. Other tensors have the factor 1.
+    If the vectors are multiplied by c, the closed form's value weights are multiplied by 1/c, and
+    its key weights by 1/c²; its query weights stay the same. With learning rates in the same
+    proportion, training gives the same contextual vectors. With other initial weights, query and
+    key get the factor 1/c each, and the vectors differ; if only one of them has weights, it gets
+    1/c². Only the first layer depends on the scale of the vectors, and only without a layer norm
+    before it. Other tensors have the factor 1.
     """
     if normed:
         return {}
     size = relative_size(vectors)
     both = FIRST + "query" in names and FIRST + "key" in names
-    score_scale = 1 / size if both else 1 / size**2
-    found = {
-        FIRST + "query": score_scale,
-        FIRST + "key": score_scale,
-        FIRST + "value": 1 / size,
-    }
+    query = key = 1 / size if both else 1 / size**2
+    if init == "closed-form":
+        query, key = 1.0, 1 / size**2
+    found = {FIRST + "query": query, FIRST + "key": key, FIRST + "value": 1 / size}
     return {name: scale for name, scale in found.items() if name in names}
 
 

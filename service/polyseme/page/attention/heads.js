@@ -4,7 +4,7 @@ import { largest, pixels } from "./heatmap.js";
 import { categoryColor } from "../colors.js";
 import { h, labeled, rovingTabindex, selectBox, setOptions } from "../elements.js";
 
-/** Return the name of a head, a number or `mean`. */
+/** Return the name of a head of a layer; `head` is a number or `mean`. */
 export function headName(layer, head) {
   return head === "mean" ? `Layer ${layer}, mean of heads` : `Layer ${layer}, head ${head}`;
 }

@@ -6,7 +6,7 @@ import { decimals, fitTexts, font, maxTextWidth, short } from "../text.js";
 
 const { max, rgb } = globalThis.d3;
 
-/** Cells are at most MAX_CELL pixels wide if the heatmap stays under MAX_SIDE, else at most CELL. */
+/** The maximum size of a cell in pixels: MAX_SIDE divided by the number of words, but from CELL to MAX_CELL. */
 const CELL = 34, MAX_CELL = 64, MAX_SIDE = 660;
 /** The minimum size of a cell that shows its weight. */
 const MIN_NUMBERED_CELL = 30;
@@ -143,7 +143,7 @@ export function pixels(rows, maxWeight) {
 
 /**
  * Return the layout of a heatmap at most `width` wide, in pixels: `left` and `top` of the cells, the size of
- * a `cell`, the `side` of all cells, the font `size`, and `every`, the step between labels that fit.
+ * a `cell`, the `side` of the grid, the font `size`, and `every`, the step between labels that fit.
  */
 function layoutOf(words, width) {
   const count = words.length;
@@ -167,7 +167,10 @@ function layoutOf(words, width) {
   };
 }
 
-/** Round the size of a cell to whole pixels for sharp edges, or to halves under 8 pixels. */
+/**
+ * Return the size of a cell, rounded down to whole pixels for sharp edges, or to halves under 8 pixels; under half a
+ * pixel, it is not rounded.
+ */
 function cellSize(space, count) {
   const limit = Math.max(CELL, Math.min(MAX_CELL, MAX_SIDE / count));
   const fine = space < 8 ? 2 : 1;
@@ -210,8 +213,8 @@ export class HeatmapCursor {
   /**
    * `layout` is the layout of the heatmap and `name` its accessible name. The functions get a cell `at`,
    * `{row, column}`: `describe` returns its text, `onmove` is called when a key moves the cursor, `onpick` on a
-   * click or Enter, and `onpoint(at, announce)` for the pointed or current cell. `announce` is false if the
-   * focused grid announces the cell.
+   * click, Enter or Space, and `onpoint(at, announce)` for the pointed or current cell. `announce` is false
+   * after the pointer leaves, and if the focused grid announces the cell.
    */
   constructor({ layout, name, describe, onpoint, onmove, onpick }) {
     Object.assign(this, { layout, describe, onpoint, onmove, onpick });

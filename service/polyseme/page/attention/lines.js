@@ -9,7 +9,7 @@ const ROW = 20;
 const TOP = 26;
 const FONT = 12;
 const SQUARE = 9;
-/** The minimum weight that is drawn. */
+/** The minimum weight that gets a line or a number. */
 const MIN_WEIGHT = 0.01;
 /** The maximum number of words for which the lines of all query tokens are drawn at once. */
 const MAX_WORDS = 150;
@@ -18,7 +18,8 @@ const PAGE = 10;
 
 /**
  * Draw the lines of `heads`, `[{head, rows}]`, where `head` is a number or `mean`. Return the `drawing`, the
- * layout for QueryList, and `highlight(row)`, which shows the lines of one query token, or all if `row` is null.
+ * layout for QueryList, and `highlight(row)`, which shows the lines of one query token. If `row` is null, it shows
+ * those of all tokens, or none in a sentence of more than MAX_WORDS words.
  */
 export function linesDrawing(words, heads, width) {
   const layout = layoutOf(words, heads, width);
@@ -79,9 +80,9 @@ function rowLines(heads, row, { left, right }, maxWeight) {
   })).filter(Boolean);
 }
 
-/** Draw the weights next to the key tokens: a number or, for several heads, a square for each head. */
+/** Draw the weights next to the key tokens: a number for one head, else a square for each head. */
 function rowMarks(heads, row, { right }, maxWeight) {
-  if (heads.length > 1) {
+  if (heads.length !== 1) {
     return heads.flatMap(({ head, rows }, k) => Array.from(rows[row], (weight, j) => s("rect", {
       x: right + 4 + k * SQUARE, y: middle(j) - 6, width: SQUARE - 1, height: 12, fill: headColor(head),
       "fill-opacity": (weight / maxWeight).toFixed(4), "data-column": j, "data-head": head,

@@ -45,7 +45,7 @@ export class EncodedSentence {
     return sentences.join(" ");
   }
 
-  /** Return the index of the token in an address; by default of the first that is not punctuation. */
+  /** Return the index of the token in an address; by default of the first with a letter or a digit, else 0. */
   token(value) {
     const first = this.words.findIndex((word) => LETTER.test(word));
     return parseIndex(value, this.words.length) ?? Math.max(first, 0);

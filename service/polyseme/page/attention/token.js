@@ -55,12 +55,12 @@ export class TokenFigures {
     const fixed = encoded.statics[token], contextual = encoded.contextual[token];
     this.vectors.heading.replaceChildren(h("bdi", {}, word), ": static and contextual vector");
     this.vectors.caption.textContent = `Each cell is one of the ${fixed.length} dimensions.`
-      + " Both vectors have unit norm here and share one color scale.";
+      + " Both vectors are divided by their norms and share one color scale; a zero vector stays zero.";
     const known = fixed.some((number) => number !== 0);
     this.shift.replaceChildren(...(known
       ? [h("strong", {}, `Shift ${short(1 - cosine(fixed, contextual))}`),
         ": 1 − cosine of the two vectors. At 0, the context does not change the direction."]
-      : ["This word has no static vector. Its contextual vector comes from the other words."]));
+      : ["This word has no static vector. Its contextual vector comes from the known words of the sentence, if any."]));
     const { drawing, slider } = strips(
       [{ name: "static", vector: unit(fixed) }, { name: "contextual", vector: unit(contextual) }],
       {

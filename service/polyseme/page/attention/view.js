@@ -10,7 +10,7 @@ import { SENTENCES } from "../examples.js";
 import { Exchange } from "../exchange.js";
 import { count } from "../text.js";
 
-/** Thumbnails of up to 5 layers and 4 heads fit beside the figure; more are below it. */
+/** Thumbnails of up to 5 layers and 4 heads fit beside the figure; more are above it. */
 const MAX_BESIDE = 5;
 
 /** Build the view. It is built once. */
@@ -63,7 +63,7 @@ class AttentionView {
     this.tokens.show(encoded, token);
     this.attention.show(encoded, state, token);
     this.token.show(encoded, token, state);
-    this.table.show(encoded.words, this.attention.weights, this.attention.name);
+    this.table.show(encoded.words, this.attention.weights, this.attention.weightsName);
     this.exchange.reportDrawn();
   }
 }
@@ -140,9 +140,10 @@ class SentenceForm {
     return this.typed !== null && this.typed === this.shown;
   }
 
-  /** Show a finished sentence, with a new history entry. */
+  /** Show a finished sentence, with a new history entry unless typing it has added one. */
   #submit(text) {
-    const push = text !== this.shown && !this.#isTyping();
+    const typed = this.#isTyping() && text === this.text.value;
+    const push = text !== this.shown && !typed;
     this.typed = null;
     this.#update(text, push);
   }
@@ -157,9 +158,11 @@ class SentenceForm {
   }
 }
 
+/** The resolutions `lower`, `capitalised` and `upper`. */
+const OTHER_CASE = ["lower", "other case", "found in lower case, capitalized or in upper case"];
 const RESOLUTIONS = [
   ["exact", "exact", "found as it is written"],
-  ["lower", "other case", "found in lower case, capitalized or in upper case"],
+  OTHER_CASE,
   ["subword", "subword", "composed of subwords"],
   ["oov", "unknown", "not in the vocabulary"],
 ];
@@ -206,8 +209,8 @@ class TokenList {
 }
 
 function resolutionText({ text, key, resolution }) {
-  if (resolution === "oov") return "unknown";
-  return key !== null && key !== text ? `${resolution}: ${key}` : resolution;
+  const [, name] = RESOLUTIONS.find(([one]) => one === resolution) ?? OTHER_CASE;
+  return key !== null && key !== text ? `${name}: ${key}` : name;
 }
 
 /** Return a sentence with the number of words, and what happens to unknown words. */

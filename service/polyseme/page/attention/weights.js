@@ -1,4 +1,4 @@
-/** The attention weights of one head: a heatmap or lines, and a table. */
+/** The attention weights of one layer: a heatmap or lines, and a table. */
 
 import { HeadControls, headName, Thumbnails } from "./heads.js";
 import { canvasHeatmap, HeatmapCursor, svgHeatmap } from "./heatmap.js";
@@ -11,7 +11,7 @@ import { decimals, shorten } from "../text.js";
 
 /** The maximum number of words of an SVG heatmap; above it, a canvas is faster. */
 const MAX_SVG_WORDS = 150;
-/** Milliseconds from the last key to the change of the address: browsers limit the rate of changes. */
+/** Milliseconds from the last key press to the change of the address: browsers limit the rate of changes. */
 const PAUSE = 150;
 /** The maximum number of keys that the readout names for a query token. */
 const MAX_KEYS = 3;
@@ -48,13 +48,15 @@ export class AttentionFigure {
     this.missing.hidden = !missing;
     if (this.missing.textContent !== missing) this.missing.textContent = missing;
     this.heads.show(encoded, { layer, head, lines, chosen: state.heads });
-    this.name = each ? `Layer ${layer}, each head` : headName(layer, head);
+    /** The name of `weights`, which are the mean of the heads if the lines show each head. */
+    this.weightsName = headName(layer, each ? "mean" : head);
+    this.name = each ? `Layer ${layer}, each head` : this.weightsName;
     this.readout.element.classList.toggle("several", lines);
     if (lines) this.#showLines(layer, head, state);
     else this.#showHeatmap(state);
   }
 
-  /** Forget the cell that the keyboard moved to if the address has another cell. */
+  /** Forget the cell that the keyboard moved to if the sentence, or the cell in the address, changed. */
   #followAddress(encoded, { row, column }) {
     const same = encoded === this.encoded && row === this.addressed?.row && column === this.addressed.column;
     if (!same) {

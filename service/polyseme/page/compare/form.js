@@ -12,8 +12,8 @@ const COUNTS = ["3", "5", "8", "12", "20"];
 
 export class CompareForm {
   /**
-   * `page` is the object that the view is built with. `tokenize(texts)` resolves to the tokens of each text, with
-   * null for a text that the service rejects. It resolves to undefined if the form called it again in the meantime.
+   * `page` is the object that the view is built with. `tokenize(texts)` resolves to the tokens, or null, for each
+   * text (`OccurrenceTokens.load`). It resolves to undefined if the form called it again in the meantime.
    */
   constructor(page, tokenize) {
     this.page = page;
@@ -84,8 +84,8 @@ export class CompareForm {
   }
 
   /**
-   * Write the fields to the address; `change` may add or remove occurrences. Return false if the form
-   * changed in the meantime.
+   * Write the fields to the address; `change` may change, add or remove occurrences. Return false if the read
+   * was canceled in the meantime.
    */
   async #read(change = (all) => all, options = {}) {
     const turn = this.#cancelRead();
@@ -218,7 +218,7 @@ class OccurrenceField {
     this.derived = null;
   }
 
-  /** Show the tokens of the sentence; null if the service rejected it. */
+  /** Show the tokens of the sentence; null if they are not known. */
   showTokens(tokens) {
     this.tokens = tokens ?? [];
     const chosen = tokenIndex(this.occurrence, this.tokens);

@@ -7,8 +7,8 @@ import { fitTexts, joinNames, letter, maxTextWidth, short } from "../text.js";
 const { extent } = globalThis.d3;
 
 const EDGE = 26, LINE = 22, MIN_HEIGHT = 200, MAX_HEIGHT = 620, MAX_LABEL = 180;
-/** The kinds of points of occurrences, most important first. */
-const RANK = ["contextual", "static"];
+/** The kinds of points of occurrences, most important last. */
+const RANK = ["static", "contextual"];
 const KINDS = [
   ["static", "static vector"],
   ["contextual", "contextual vector"],
@@ -74,7 +74,7 @@ export function frame(points, width) {
   };
 }
 
-/** Draw an arrow from the static to the contextual vector of each occurrence. */
+/** Draw an arrow from the static to the contextual point of each occurrence that has both, unless they touch. */
 function shiftArrows(placed) {
   const of = (kind, i) => placed.find((point) => point.kind === kind && point.owners.includes(i));
   const all = [...new Set(placed.filter(isOccurrence).flatMap(({ owners }) => owners))];
@@ -182,7 +182,7 @@ function legend(points, words, width) {
 /** The radius of each kind of mark. */
 const RADII = { static: 8, contextual: 10, before: 4, after: 3.5, both: 4.5 };
 
-/** Draw the mark of a kind at 0, 0. A mark of several occurrences has a neutral color. */
+/** Draw the mark of a kind at 0, 0. The mark of one occurrence has its color; others are neutral. */
 function markOf(kind, owners) {
   const alone = owners.length === 1;
   const r = RADII[kind];
@@ -236,7 +236,7 @@ function placeLabels(points, { width, height, lines }) {
 
 /** Return label positions right of a point, left, above, below, and on the diagonals. */
 function candidates({ x, y, r }, length) {
-  const off = r + 3, diagonal = 0.7 * r + 2;
+  const off = r + 3, diagonal = r + 1;
   return [
     labelAt(x + off, y, "start", length), labelAt(x - off, y, "end", length),
     labelAt(x, y - off - LABEL_HEIGHT / 2, "middle", length), labelAt(x, y + off + LABEL_HEIGHT / 2, "middle", length),
@@ -261,7 +261,8 @@ function sampled([[x1, y1], [x2, y2]]) {
 
 /**
  * Return the points `{kind, position, owners, label, name, …}` of a response with a map; `owners` are indices
- * of occurrences. Equal positions of one kind are one point. Zero vectors have no position and no point.
+ * of occurrences. Equal static positions are one point, as are equal contextual ones. Zero vectors have no
+ * position and no point.
  */
 export function mapPoints({ map, occurrences }) {
   const words = occurrences.map(({ token }) => token.text);

@@ -29,7 +29,7 @@ export function parseOccurrences(json) {
   return [...rows, ...missing].map(([text, word, nth = 0]) => ({ text, word, nth }));
 }
 
-/** Return the index of the token of an occurrence, or −1. The service finds it in the same way. */
+/** Return the index of the token of an occurrence, or −1. The service uses case folding and ignores extra spaces. */
 export function tokenIndex({ word, nth }, tokens) {
   const matching = (test) => tokens.flatMap((token, i) => (test(token.text) ? [i] : []));
   const exact = matching((text) => text === word);
@@ -47,8 +47,8 @@ const equalWords = (a, b) => a.toLowerCase() === b.toLowerCase();
 
 /**
  * Return the word to compare in an edited sentence: the chosen word if the sentence contains it, else the
- * word that replaced it, else a word of another occurrence, else the longest word. `before` is the tokens
- * of the sentence before the edit.
+ * word that replaced it, else a word of another occurrence (`others`), else the longest word. `before` has the
+ * tokens of the sentence before the edit.
  */
 export function keepWord(chosen, tokens, { before = [], others = [] } = {}) {
   if (!tokens.length) return chosen;
@@ -82,8 +82,8 @@ export class OccurrenceTokens {
   }
 
   /**
-   * Return the tokens of each text, null for a text that the service rejects; undefined if the same `caller`
-   * called again in the meantime.
+   * Return the tokens of each text, null for an empty text; undefined if the same `caller` called again in the
+   * meantime. One request has all new texts: if it fails, each of them gets null.
    */
   async load(texts, settings, caller) {
     const missing = [...new Set(texts)].filter((text) => text.trim() && !this.known.has(keyOf(text, settings)));
@@ -99,14 +99,14 @@ export class OccurrenceTokens {
         missing.forEach((text, i) => this.known.set(keyOf(text, settings), results[i].tokens));
       } catch (error) {
         if (signal.aborted || error.name === "AbortError") return undefined;
-        // The request of the comparison fails with the same error and shows it.
+        // In Compare, the request of the comparison fails with the same error and shows it.
       }
     }
     this.#evictOldest(texts, settings);
     return texts.map((text) => this.known.get(keyOf(text, settings)) ?? null);
   }
 
-  /** Return the index of the token that starts at a code point of a sentence; −1 if its tokens are not cached. */
+  /** Return the index of the token that starts at a code point of a sentence; −1 if no cached token does. */
   indexAt(text, start, settings) {
     const tokens = this.known.get(keyOf(text, settings)) ?? [];
     return tokens.findIndex((token) => token.start === start);

@@ -188,7 +188,7 @@ function quotation(text, { start, end }) {
   );
 }
 
-/** Return words with bars in the color of occurrence i. `both` is the words in both lists; `link(word)` is an address. */
+/** Return words with bars in the color of occurrence i. `both` has the words in both lists; `link(word)` is a URL. */
 function wordList(rows, { i, both, link, wide }) {
   return h("ol", { class: wide ? "near wide-words" : "near" }, rows.map(({ word, value }) => {
     const bar = h("span", { class: "near-bar" });

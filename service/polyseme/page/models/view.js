@@ -1,4 +1,4 @@
-/** The view Models: size, source, training and measured quality of the loaded models. */
+/** The view Models: size, source, training and measured quality of each model of the service. */
 
 import { bars } from "../bars.js";
 import { h } from "../elements.js";
@@ -26,7 +26,7 @@ class ModelsView {
         "div",
         { class: "intro" },
         h("h2", {}, "Models"),
-        h("p", {}, "The models that this service has loaded. The field ", h("code", {}, "model"),
+        h("p", {}, "The models of this service. The field ", h("code", {}, "model"),
           " of a request selects one; without it, the service uses the default model."),
       ),
       this.exchange.problem,
@@ -142,7 +142,7 @@ function factList(pairs) {
   return h("dl", { class: "facts" }, pairs.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-/** Return a JSON object as nested description lists, without null and empty values. */
+/** Return a JSON object as nested description lists, without nulls, empty strings and empty lists. */
 function factsOf(object) {
   const given = Object.entries(object).filter(([, value]) => value !== null && String(value) !== "");
   return factList(given.map(([name, value]) => [name.replaceAll("_", " "), valueOf(value)]));

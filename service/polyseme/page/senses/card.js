@@ -9,9 +9,9 @@ import { count, decimals, percent, short } from "../text.js";
 
 /** The maximum number of code points of a sentence that are shown on each side of the word. */
 const MAX_CONTEXT = 160;
-/** The maximum length of an example whose attention is requested: it has a weight for each pair of words. */
+/** The maximum length of an example whose attention is requested: attention has a weight for each pair of words. */
 const MAX_ENCODED = 2000;
-/** The maximum number of attended words that are listed, and the minimum weight of a marked one. */
+/** The maximum number of attended words that are listed, and the minimum weight of a listed or marked one. */
 const MAX_ATTENDED = 4, MIN_WEIGHT = 0.02;
 
 /** The mark of a sense beside text. */
@@ -176,7 +176,11 @@ export class ChosenOccurrence {
   /** Show occurrence i of a response; nothing if there is none. */
   async show(response, sentences, i, settings) {
     const occurrence = response.occurrences[i];
-    if (!occurrence) return this.element.replaceChildren();
+    if (!occurrence) {
+      // Cancel the request for the previous occurrence.
+      this.tokens.load([], settings, "chosen");
+      return this.element.replaceChildren();
+    }
     const text = sentences[occurrence.text];
     const other = otherOccurrence(response, i);
     const state = { case: "auto", model: settings.model };

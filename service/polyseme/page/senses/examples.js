@@ -1,4 +1,4 @@
-/** The built-in examples of the view Senses; the page opens with the first. */
+/** The built-in examples of the view Senses; the view opens with the first. */
 
 /** `{word, senses, text}`: `senses` is the field of the address, `text` has a sentence on each line. */
 export const EXAMPLES = [

@@ -160,7 +160,7 @@ export class SensesForm {
     clearTimeout(this.timer);
     const text = this.#current(), all = sentencesOf(text).length;
     const number = all === 1 ? "1 sentence" : `${count(all)} sentences`;
-    this.#say(this.whole === null ? `${number}.` : `${this.name}: ${number}; the field shows the first.`);
+    this.#say(this.whole === null ? `${number}.` : `${this.name}: ${number}; the field shows the beginning.`);
     const words = frequentWords(text);
     this.words.hidden = !words.length;
     this.words.replaceChildren(h("span", { class: "status" }, "Frequent words:"), ...words.map(([word, times]) => h(

@@ -7,7 +7,7 @@ import { fitTexts, maxTextWidth } from "../text.js";
 
 /** The maximum number of occurrences that are drawn; more elements make a browser slow. */
 export const MAX_POINTS = 2000;
-/** The radius of a mark, and of a mark among many. */
+/** The radius of a mark, and of one among more than MANY marks. */
 const RADIUS = 7, SMALL = 5, MANY = 300;
 /** The distance in pixels up to which the pointer is on a mark. */
 const REACH = 16;
@@ -127,7 +127,7 @@ export class SensesMap {
     return this.points.find(({ mark }) => mark === element);
   }
 
-  /** Return the point of an event of the pointer, which may be beside the mark; null if it is far from all marks. */
+  /** Return the point whose mark is under the pointer, else the nearest point within REACH, else null. */
   #near(event) {
     let nearest = this.#of(event.target) ?? null, least = REACH;
     if (nearest) return nearest;

@@ -28,7 +28,7 @@ export function sentencesOf(text) {
 /** An error in a chosen file; the message is a sentence for the reader. */
 export class FileError extends Error {}
 
-/** Return the text of files, one after the other. Throw a FileError if they are too large or not text. */
+/** Return the text of files, one after the other. Throw a FileError if they are too large, unreadable or not text. */
 export async function readFiles(files) {
   const size = files.reduce((sum, file) => sum + file.size, 0);
   if (size > MAX_BYTES) {
@@ -57,10 +57,10 @@ async function readFile(file) {
   } catch {
     // It is another encoding, or not text.
   }
-  throw new FileError(`${file.name} is not a text file in UTF-8.`);
+  throw new FileError(`${file.name} is not a text file in UTF-8 or UTF-16.`);
 }
 
-/** English function words, in lower case. */
+/** English stop words, in lower case. */
 const STOP_WORDS = new Set(`a about above after again against all almost along already also although always am among an
 and another any are around as at away back be became because become been before began being below between both but by
 came can cannot could did do does doing done down during each either else even ever every few first for
@@ -79,8 +79,8 @@ const NEGATION = /n['’]t$/i, CONTRACTION = /['’](?:s|re|ve|ll|d|m)$/i;
 const MAX_FREQUENT = 12;
 
 /**
- * Return the most frequent words of a text as `[word, count]`, without English function words and words that
- * occur once. Upper and lower case count together; a word is returned in its most frequent form.
+ * Return the most frequent words of a text as `[word, count]`, without English stop words, single letters and
+ * words that occur once. Upper and lower case count together; a word is returned in its most frequent form.
  */
 export function frequentWords(text) {
   const forms = new Map();

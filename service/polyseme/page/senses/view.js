@@ -9,7 +9,7 @@ import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
 import { count, short, shorten } from "../text.js";
 
-/** The number of code points of a sentence in the name of its mark, and how many of them are before the word. */
+/** The maximum number of graphemes of a sentence in the name of its mark, and of code points before the word. */
 const NAME = 100, BEFORE = 50;
 
 /** Build the view. It is built once. */
@@ -118,7 +118,7 @@ class SensesView {
     if (focused !== null) this.map.focus(focused);
   }
 
-  /** Show the chosen occurrence; it is drawn again for another theme or occurrence. */
+  /** Show the chosen occurrence; it is drawn again for another response, theme or occurrence. */
   async #showChosen(point) {
     const inputs = [...this.drawn.slice(0, 2), point];
     if (this.shown && inputs.every((value, i) => value === this.shown[i])) return;

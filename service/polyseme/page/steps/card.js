@@ -6,7 +6,7 @@ import { signedColor, textColorOn, weightColor } from "../colors.js";
 import { h, uniqueId } from "../elements.js";
 import { decimals } from "../text.js";
 
-/** Widths in pixels: a digit, the padding of a cell, and the widest word in a column's head. */
+/** Widths in pixels: a digit, the padding of a cell, and the widest word in a column header. */
 const DIGIT = 7.5, PADDING = 15, MAX_WORD = 96;
 
 export class StepCard {
@@ -33,7 +33,7 @@ export class StepCard {
     );
   }
 
-  /** Draw the step. `view` has the trace, the chosen head, cell and query token, and the number of digits. */
+  /** Draw the step. `view`, made by `StepsView`, has the trace, the chosen head, cell and query token, and the decimals. */
   show(view) {
     const { trace, head, query, digits, printed } = view;
     const step = trace.steps.get(this.name);
@@ -46,12 +46,12 @@ export class StepCard {
     this.element.classList.toggle("whole", wide);
     this.#scrollToCells();
     this.#showTools();
-    const part = this.part();
-    const drawn = JSON.stringify([part, digits, query, head]);
+    const shown = this.window();
+    const drawn = JSON.stringify([shown, digits, query, head]);
     if (drawn !== this.drawn || trace !== this.of || view.theme !== this.theme) {
       const focused = this.tablePlace.contains(document.activeElement);
       Object.assign(this, { drawn, of: trace, theme: view.theme });
-      this.table = matrixTable(this.matrix, part, {
+      this.table = matrixTable(this.matrix, shown, {
         label: this.#label(), digits: this.#digits(), weights: this.name === "weights" || this.name === "visible",
         largest: this.largest, onpick: (row, column) => this.#pick(row, column),
         printed: (row, column) => printed.find((one) =>
@@ -64,7 +64,7 @@ export class StepCard {
   }
 
   /** Return the window of the matrix that is shown: `{top, left, height, width}`. */
-  part() {
+  window() {
     const { rows, columnNames, rowNames } = this.matrix;
     const namesWidth = Math.min(maxLength(rowNames) * 8 + 16, 132);
     const cellWidth = this.#cellWidth();
@@ -85,14 +85,14 @@ export class StepCard {
     const target = cell.name === this.name ? cell
       : parts.find((part) => part.name === this.name && (part.head === undefined || part.head === head));
     if (!target) return;
-    const part = this.part();
+    const shown = this.window();
     const scrolled = (at, start, size) => (at >= start && at < start + size ? start
       : at < start ? at : at - size + 1);
-    if (target.column !== null) this.left = scrolled(target.column, part.left, part.width);
-    if (target.row !== null) this.top = scrolled(target.row, part.top, part.height);
+    if (target.column !== null) this.left = scrolled(target.column, shown.left, shown.width);
+    if (target.row !== null) this.top = scrolled(target.row, shown.top, shown.height);
   }
 
-  /** Return the width of a column in pixels: that of the widest of its numbers, its word and its printed numbers. */
+  /** Return the width of every column in pixels: that of the widest number, word or printed number. */
   #cellWidth() {
     const { printed } = this.view;
     const { words, columnNames } = this.matrix;
@@ -140,12 +140,12 @@ export class StepCard {
   #showTools() {
     const { trace, query } = this.view;
     const { rows, columnNames } = this.matrix;
-    const part = this.part();
+    const shown = this.window();
     const focused = this.tools.contains(document.activeElement) ? document.activeElement.dataset.move : null;
     const tools = [];
     if (this.name === "weighted_values") tools.push(this.#queryField(trace, query));
-    if (columnNames.length > part.width) tools.push(...this.#movers("left", "columns", part.width, columnNames.length, part.left));
-    if (rows.length > part.height) tools.push(...this.#movers("top", "rows", part.height, rows.length, part.top));
+    if (columnNames.length > shown.width) tools.push(...this.#movers("left", "columns", shown.width, columnNames.length, shown.left));
+    if (rows.length > shown.height) tools.push(...this.#movers("top", "rows", shown.height, rows.length, shown.top));
     this.tools.replaceChildren(...tools);
     this.tools.hidden = !tools.length;
     if (focused) this.tools.querySelector(`[data-move="${focused}"]`)?.focus();
@@ -196,11 +196,10 @@ const MOVES = {
 
 /**
  * Return a table of a window of a matrix (`Trace.matrix`). `onpick(row, column)` is called for a chosen cell.
- * `printed(row, column)` is the value printed in the teaching notes; the cell then has as many decimals.
+ * `printed(row, column)` is the value printed in the teaching notes, if any; the cell shows at least as many decimals.
  */
-function matrixTable(matrix, part, { label, digits, weights, largest, onpick, printed }) {
+function matrixTable(matrix, { top, left, height, width }, { label, digits, weights, largest, onpick, printed }) {
   const { rows, rowNames, columnNames, words } = matrix;
-  const { top, left, height, width } = part;
   const head = h("tr", {}, h("td", {}), columnNames.slice(left, left + width).map((name) =>
     h("th", { scope: "col", title: name }, nameElement(name, words === "both"))));
   const body = rows.slice(top, top + height).map((row, i) => h("tr", {},
@@ -259,7 +258,7 @@ function press(event, { rows }, onpick) {
   onpick(clamp(to[0], rows.length - 1), clamp(to[1], last));
 }
 
-/** Mark the chosen cell, which is the tab stop, and the cells that it is computed from. Return the chosen cell. */
+/** Mark the chosen cell and its parts. The tab stop is the chosen cell, else the first. Return the chosen cell or null. */
 function markCells(table, { isChosen, isLit }) {
   let first = null, chosen = null;
   for (const td of table.querySelectorAll("td[data-row]")) {

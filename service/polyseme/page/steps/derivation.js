@@ -3,13 +3,13 @@
  * in numbers, and whether the result agrees with the service's.
  */
 
-/** The relative tolerance for rounding. */
+/** The tolerance for rounding, relative to 1 + `size` (see `products`). */
 const TOLERANCE = 1e-9;
 
 /**
  * Return the derivation `{parts, symbols, sum, note, computed, given, differs}` of a cell. A part is
  * `{name, row, column}`, where null means all; some parts also have `query` or `head`. `sum` is `{kind, …}` for
- * `derivation_text.js`, or null if only the formula is known.
+ * `derivation_text.js`, or null without arithmetic.
  */
 export function derive(trace, cell, head) {
   const found = (RULES[cell.name] ?? otherStep)(trace, cell, head);
@@ -136,7 +136,7 @@ function entry(trace, name, i, j) {
   return trace.columns ? values[j][i] : values[i][j];
 }
 
-/** Return column j of a weight in the row convention, which is a row in the column convention, W·x. */
+/** Return the part for column j of a weight in the row convention; it is a row in the column convention, W·x. */
 function line(trace, name, j) {
   return trace.columns ? { name, row: j, column: null } : { name, row: null, column: j };
 }
@@ -241,7 +241,7 @@ function combined(trace, { row, column }) {
     norms[1] && (share * start[column]) / norms[1],
   ];
   const parts = [one("output", true), one("embeddings", true)];
-  // A zero row stays zero: no position is added.
+  // If both rows are zero, so is the residual: no position is added.
   if (positionShare && norms.some((norm) => norm > 0)) {
     terms.push(positionShare * trace.array("position")[row][column]);
     parts.push(one("position"));
@@ -278,7 +278,7 @@ const NOTES = {
   position: () => "Computed from the word's position in the sentence.",
 };
 
-/** Derive a number that is given, or a number for which only the formula is shown. */
+/** Derive a number of a step that is not in RULES; of these, only `contextual` has arithmetic. */
 function otherStep(trace, cell) {
   const { name, row, column } = cell;
   const symbols = trace.formula(name);

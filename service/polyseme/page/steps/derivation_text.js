@@ -4,12 +4,12 @@ import { decimals } from "../text.js";
 
 /** A sum of more than MAX_TERMS terms shows the first FIRST_TERMS. */
 const MAX_TERMS = 8, FIRST_TERMS = 4;
-/** Numbers below TINY, and HUGE or larger, are written with a power of ten. */
+/** Numbers of HUGE or more, and those below TINY that would be rounded to 0, are written with an exponent. */
 const TINY = 1e-4, HUGE = 1e12;
 
 /**
- * Format a number with at most `digits` decimals, at least two significant digits and no trailing zeros. A tiny
- * or huge number is written with a power of ten.
+ * Format a number with `digits` decimals, or more for two significant digits, without trailing zeros. A tiny or
+ * huge number is written with an exponent.
  */
 function formatNumber(number, digits) {
   const size = Math.abs(number);

@@ -12,11 +12,11 @@ const WEIGHTS = ["query", "key", "value", "output"];
 const POINTER = /^\/(?:weights\/)?(\w+)/;
 
 export class StepEditor {
-  /** `onchange(request, message)` is called with a valid request, or with null and an error message. */
+  /** `onchange(request, message)` is called with a request, or with null and, for invalid heads, an error message. */
   constructor(onchange) {
     this.notify = onchange;
     this.fields = new Map();
-    /** The matrices of the kind that the request does not start from, by kind. */
+    /** Replaced matrices, by the kind (`embeddings` or `projected`) that the request started from. */
     this.kept = {};
     this.words = h("div", { class: "buttons token-names", role: "group", "aria-label": "Words" });
     this.kind = selectBox([["embeddings", "embeddings"], ["projected", "queries, keys, values"]], "embeddings",
@@ -39,8 +39,8 @@ export class StepEditor {
       h("div", { class: "controls" }, labeled("Start from", this.kind), labeled("Heads", this.heads),
         this.conventionField, h("label", { class: "inline" }, this.scale, " divide by √k"), this.weights),
       this.words,
-      h("p", { class: "muted" }, "Type a number, or paste a whole matrix into one of its cells: lines separated by tabs, commas,"
-        + ` semicolons or spaces, JSON, or NumPy's output; at most ${MAX_SIZE} by ${MAX_SIZE}.`),
+      h("p", { class: "muted" }, "Type a number, or paste a whole matrix into one of its cells: JSON, NumPy's output, or lines of"
+        + ` numbers separated by tabs, commas, semicolons or spaces; at most ${MAX_SIZE} by ${MAX_SIZE}.`),
       this.matrices,
     );
   }
@@ -60,6 +60,8 @@ export class StepEditor {
 
   #set(request) {
     this.shown = JSON.stringify(request);
+    // The buttons of the weights depend on the convention.
+    if (request.convention !== this.request?.convention) this.fields.clear();
     this.request = request;
     this.kind.value = request.embeddings ? "embeddings" : "projected";
     this.heads.value = request.heads ?? 1;
@@ -112,10 +114,12 @@ export class StepEditor {
   #field(name) {
     const change = (by) => () => this.#change(withColumns(this.request, name, by));
     const title = TITLES[name];
-    // Values and embeddings determine the shape of the output weights.
+    // Weights are transposed in the column convention.
+    const line = WEIGHTS.includes(name) && this.request.convention === "column" ? "row" : "column";
+    // The value weights and the embeddings determine the shape of the output weights.
     const buttons = name === "output" ? [] : [
-      button("+ column", `${title}: add a column`, change(1), false),
-      button("− column", `${title}: remove the last column`, change(-1), false),
+      button(`+ ${line}`, `${title}: add a ${line}`, change(1), false),
+      button(`− ${line}`, `${title}: remove the last ${line}`, change(-1), false),
     ];
     return new MatrixField(title, {
       buttons,
@@ -162,7 +166,7 @@ export class StepEditor {
     this.notify(request);
   }
 
-  /** Mark the matrices named in the service's errors. */
+  /** Mark the matrices, and the number of heads, that the service's errors name. */
   markErrors(errors) {
     for (const { pointer, message } of errors) {
       const name = POINTER.exec(pointer)?.[1];
@@ -171,7 +175,7 @@ export class StepEditor {
     }
   }
 
-  /** Clear the marks: the service accepted the numbers. */
+  /** Clear the marks of the matrices: the service accepted the numbers. */
   clearErrors() {
     for (const field of this.fields.values()) field.showError("");
   }
@@ -188,8 +192,8 @@ function withMatrix(request, name, rows) {
 function withWeight(request, name, on) {
   const { [name]: _, ...others } = request.weights ?? {};
   const d = request.embeddings[0].length;
-  const rows = { query: [d, "key"], key: [d, "query"], value: [d, null] }[name];
-  const outputs = rows && others[rows[1]] ? width({ ...request, weights: others }, rows[1]) : d;
+  const partner = { query: "key", key: "query" }[name];
+  const outputs = partner && others[partner] ? width({ ...request, weights: others }, partner) : d;
   const inputs = name === "output" && others.value ? width({ ...request, weights: others }, "value") : d;
   const start = range(inputs).map((i) => range(outputs).map((j) => (i === j ? 1 : 0)));
   const weights = on ? { ...others, [name]: request.convention === "column" ? transposed(start) : start } : others;
@@ -217,9 +221,11 @@ function withTokens(request, count) {
 }
 
 /**
- * Return the request with `by` columns added to a matrix, or removed from it if `by` is negative. The matrices
- * that must match are resized too: embeddings and the rows of the weights, `query` and `key`, `value` and the
- * rows of `output`, queries and keys.
+ * Return the request with `by` columns added to a matrix, or removed from it if `by` is negative. Rows and columns
+ * of weights are those of the row convention, x·W. The matrices that must match are resized too: with `embeddings`,
+ * the rows of `query`, `key` and `value` and the columns of `output`; `query` with `key`; with `value`, the rows of
+ * `output`; `queries` with `keys`. Without weights, queries, keys and values are the embeddings, so `query` without
+ * `key`, and the reverse, is resized with `embeddings`.
  */
 function withColumns(request, name, by) {
   const count = width(request, name) + by;
@@ -228,9 +234,11 @@ function withColumns(request, name, by) {
   if (name === "queries" || name === "keys") {
     return { ...request, queries: columns(request.queries, by), keys: columns(request.keys, by) };
   }
+  const { query, key } = request.weights ?? {};
+  if ((name === "query" && !key) || (name === "key" && !query)) return withColumns(request, "embeddings", by);
   const oriented = request.convention === "column" ? transposed : (rows) => rows;
   const weights = Object.fromEntries(Object.entries(request.weights ?? {}).map(([field, rows]) => {
-    const own = oriented(rows), [down, across] = CHANGES[name][field] ?? [0, 0];
+    const own = oriented(rows), [down, across] = changes(name, request.weights)[field] ?? [0, 0];
     return [field, oriented(resized(own, own.length + down * by, own[0].length + across * by))];
   }));
   const embeddings = name === "embeddings" ? columns(request.embeddings, by) : request.embeddings;
@@ -243,13 +251,15 @@ function width(request, name) {
   return request.convention === "column" && !request[name] ? rows.length : rows[0].length;
 }
 
-/** The rows and columns that each weight gains when a matrix gains a column. */
-const CHANGES = {
-  embeddings: { query: [1, 0], key: [1, 0], value: [1, 0], output: [0, 1] },
-  query: { query: [0, 1], key: [0, 1] },
-  key: { query: [0, 1], key: [0, 1] },
-  value: { value: [0, 1], output: [1, 0] },
-};
+/** Return the rows and columns (of the row convention) that each weight gains when a matrix gains a column. */
+function changes(name, { query, key, value }) {
+  return {
+    embeddings: { query: [1, key ? 0 : 1], key: [1, query ? 0 : 1], value: [1, 0], output: [value ? 0 : 1, 1] },
+    query: { query: [0, 1], key: [0, 1] },
+    key: { query: [0, 1], key: [0, 1] },
+    value: { value: [0, 1], output: [1, 0] },
+  }[name];
+}
 
 const columns = (rows, by) => resized(rows, rows.length, rows[0].length + by);
 const range = (count) => Array.from({ length: count }, (_, i) => i);

@@ -4,7 +4,7 @@ import { textColorOn, signedColor, weightColor } from "../colors.js";
 import { s } from "../elements.js";
 import { decimals, fitTexts } from "../text.js";
 
-/** The maximum number of rows and columns of a grid. */
+/** The maximum number of rows of a grid, and of columns that are words. Other grids have at most 8 columns. */
 const MAX_CELLS = 12;
 const GAP = 30;
 const TITLE = 32;
@@ -13,7 +13,8 @@ const LABEL = 52;
 
 /**
  * Draw matrices `{name, symbol, shape, rows, rowNames, columnNames, words, left, top, weights, isChosen,
- * isLit}`, `width` pixels wide. The stages are in a row if the figure is wide enough, else in a column.
+ * isLit}`, `width` pixels wide; the option `name` is the accessible name. A stage is one matrix, or queries, keys and
+ * values. The stages are in a row if the figure is wide enough, else in a column.
  */
 export function matrixFlow(matrices, { width, name }) {
   const byName = Object.fromEntries(matrices.map((matrix) => [matrix.name, withWindow(matrix)]));
@@ -29,7 +30,7 @@ export function matrixFlow(matrices, { width, name }) {
   );
 }
 
-/** Add the window to show: at most MAX_CELLS rows and columns, from the first that the step's card shows. */
+/** Add the window to show. It begins where the window of the step's card begins, or earlier so that it is full. */
 function withWindow(matrix) {
   const { rows, left, top } = matrix;
   const columns = Math.min(rows[0].length, MAX_CELLS, matrix.words === "both" ? MAX_CELLS : 8), height = Math.min(rows.length, MAX_CELLS);
@@ -171,21 +172,21 @@ function arrow(a, b) {
   // Arrows start and end horizontally, away from the titles.
   const bend = end(a) + 12;
   const points = [from, [bend, from[1]], [bend, to[1]], [to[0] - 4, to[1]]];
-  return [line(points), head(to, "right")];
+  return [line(points), arrowhead(to, "right")];
 }
 
 /** Draw the arrow from values to context, which passes below scores and weights. */
 function arrowBelow(a, b) {
   const x = b.x + (b.columns * b.cell) / 2, top = b.y + b.height * b.row + 14;
   if (middle(a) < top) return [];
-  return [line([[end(a) + 3, middle(a)], [x, middle(a)], [x, top + 4]]), head([x, top], "up")];
+  return [line([[end(a) + 3, middle(a)], [x, middle(a)], [x, top + 4]]), arrowhead([x, top], "up")];
 }
 
 function line(points) {
   return s("polyline", { class: "flow-line", points: points.map((point) => point.join(",")).join(" ") });
 }
 
-function head([x, y], way) {
+function arrowhead([x, y], way) {
   const points = way === "right" ? [[x, y], [x - 6, y - 4], [x - 6, y + 4]] : [[x, y], [x - 4, y + 6], [x + 4, y + 6]];
   return s("polygon", { class: "flow-head", points: points.map((point) => point.join(",")).join(" ") });
 }

@@ -111,7 +111,7 @@ export class MatrixField {
     event.preventDefault();
     const next = this.#input(at[0] + by[0], at[1] + by[1]);
     if (next) next.focus();
-    // In the last row, Enter commits the typed number.
+    // Without a next cell, Enter commits the typed number.
     else if (event.key === "Enter") this.#change(event.target);
   }
 }
@@ -135,14 +135,14 @@ function parseNumber(text) {
   return { number };
 }
 
-/** Whether a pasted text contains more than one number. */
+/** Whether a pasted text has separators or brackets. The comma of a single `0,5` is no separator. */
 function isMatrixText(text) {
   return /[\s,;[\]]/.test(text.trim()) && !ONE_COMMA.test(text.trim());
 }
 
 /**
- * Parse a pasted matrix: lines of numbers separated by tabs, semicolons, commas or spaces, JSON, or NumPy's
- * output. Return `{rows}` or `{error}`.
+ * Parse a pasted matrix: JSON, NumPy's output, or lines of numbers separated by tabs, semicolons, commas or
+ * spaces. Return `{rows}` or `{error}`.
  */
 export function parseMatrix(text) {
   const parsed = text.includes("[") ? bracketed(text) : lines(text);

@@ -10,7 +10,7 @@ import {
 const SOURCES = [["example", "Worked example"], ["sentence", "A sentence"], ["numbers", "Own numbers"]];
 
 export class StepSources {
-  /** `oninvalid(message)` is called when the reader's own numbers are not valid. */
+  /** `oninvalid(message)` is called when the reader's own numbers are not valid; `message` may be undefined. */
   constructor(page, oninvalid) {
     this.page = page;
     this.tabs = h("div", { role: "tablist", "aria-label": "Source of the numbers", class: "buttons tabs" });

@@ -59,14 +59,15 @@ export class Trace {
     return this.headed(name) ? values[head] : values;
   }
 
-  /** Return the number of columns of one head. */
+  /** Return the number of columns of a step in one head. */
   width(name, head = 0) {
     return this.array(name, head)[0].length;
   }
 
   /**
-   * Return a step as a matrix: `rows` of numbers, with the names of rows and columns. `query` is the index of
-   * the query token for weighted values. A step with one number for each token has one column.
+   * Return a step as a matrix: `rows` of numbers, the names of rows and columns, and `words`, which of these names
+   * are words: `rows`, `both` or `none`. `query` is the index of the query token for weighted values. A step with
+   * one number for each token has one column.
    */
   matrix(name, head, query) {
     const array = this.array(name, head);
@@ -104,19 +105,19 @@ export function cellText({ name, query, row, column }) {
   return [name, ...(name === "weighted_values" ? [query] : []), row, column].join(":");
 }
 
-/** Return the name of a cell: "scores, row love, column I". */
+/** Return the name of a cell: "Scores, row love, column I". */
 export function cellName(trace, cell) {
   const { rowNames, columnNames } = trace.matrix(cell.name, 0, cell.query ?? 0);
   const query = cell.query === null ? "" : `, query ${trace.words[cell.query]}`;
   return `${about(cell.name).title}${query}, row ${rowNames[cell.row]}, column ${columnNames[cell.column]}`;
 }
 
-const n = "n", d = "d", k = "k", v = "v", h = "h";
+const n = "n", d = "d", k = "k", v = "v", h = "h", m = "m";
 
 /** The letters in shapes. */
 export const LETTERS = [
   ["n", "tokens"], ["d", "width of a vector"], ["k", "width of a query or key in one head"],
-  ["v", "width of a value in one head"], ["h", "heads"], ["L", "layers"], ["V", "vocabulary"],
+  ["v", "width of a value in one head"], ["m", "width of the hidden layer"], ["h", "heads"],
 ];
 
 /** The `title`, `shape`, `symbol` and description (`does`) of each step. */
@@ -135,11 +136,11 @@ const STEPS = {
   },
   queries: {
     title: "Queries", symbol: "Q", shape: [n, k],
-    does: "A projection of each word, to compare with the keys of other words.",
+    does: "A projection of each word, to compare with the keys.",
   },
   keys: {
     title: "Keys", symbol: "K", shape: [n, k],
-    does: "A projection of each word, to compare with the queries of other words.",
+    does: "A projection of each word, to compare with the queries.",
   },
   values: {
     title: "Values", symbol: "V", shape: [n, v],
@@ -159,10 +160,10 @@ const STEPS = {
   },
   word_bias: {
     title: "Word bias", symbol: "log s", shape: [n],
-    does: "The informativeness of each word, stored in the model.",
+    does: "The logarithm of each word's informativeness, stored in the model.",
   },
   scaled_word_bias: {
-    title: "Scaled word bias", symbol: "m·log s", shape: [n],
+    title: "Scaled word bias", symbol: "f·log s", shape: [n],
     does: "The word bias times the head's factor. It is added to each score that has the word as its key.",
   },
   visible: {
@@ -171,7 +172,7 @@ const STEPS = {
   },
   weights: {
     title: "Weights", symbol: "A", shape: [n, n],
-    does: "The softmax of each row of scores: positive numbers that sum to 1.",
+    does: "The softmax of each row of scores: non-negative numbers that sum to 1.",
   },
   weighted_values: {
     title: "Weighted values", symbol: "A·V", shape: [n, n, v],
@@ -194,7 +195,7 @@ const STEPS = {
     does: "Each row normalized to mean 0 and variance 1, then scaled and shifted.",
   },
   feed_forward_inner: {
-    title: "Feed-forward, hidden layer", symbol: "inner", shape: [n, "m"],
+    title: "Feed-forward, hidden layer", symbol: "inner", shape: [n, m],
     does: "The hidden layer of a network that is applied to each word separately.",
   },
   feed_forward: {
@@ -207,22 +208,22 @@ const STEPS = {
   },
 };
 
-/** The weight matrices of a request, by name. */
+/** The weight matrices of a request, by name; `row` is the shape in the row convention, x·W. */
 const WEIGHTS = {
   query_weight: {
-    title: "Query weights", symbol: "Wq", of: "queries", field: "query", row: [d, "h·k"],
+    title: "Query weights", symbol: "Wq", field: "query", row: [d, "h·k"],
     does: "Projects embeddings to queries.",
   },
   key_weight: {
-    title: "Key weights", symbol: "Wk", of: "keys", field: "key", row: [d, "h·k"],
+    title: "Key weights", symbol: "Wk", field: "key", row: [d, "h·k"],
     does: "Projects embeddings to keys.",
   },
   value_weight: {
-    title: "Value weights", symbol: "Wv", of: "values", field: "value", row: [d, "h·v"],
+    title: "Value weights", symbol: "Wv", field: "value", row: [d, "h·v"],
     does: "Projects embeddings to values.",
   },
   output_weight: {
-    title: "Output weights", symbol: "Wo", of: "output", field: "output", row: ["h·v", d],
+    title: "Output weights", symbol: "Wo", field: "output", row: ["h·v", d],
     does: "Projects the contexts of all heads to the output.",
   },
 };

@@ -153,7 +153,7 @@ class StepsView {
   #drawFlow({ trace, head, cell, parts }) {
     const matrices = FLOW.filter((name) => trace.has(name)).map((name) => {
       const { rows, rowNames, columnNames, words } = trace.matrix(name, head, 0);
-      const { left, top } = this.cards.get(name).part();
+      const { left, top } = this.cards.get(name).window();
       return {
         name, rows, rowNames, columnNames, words, left, top, symbol: about(name).symbol,
         shape: [rows.length, rows[0].length], weights: name === "weights",
@@ -192,7 +192,7 @@ class DerivationPanel {
       ...(note ? [h("p", {}, note)] : []),
       ...(!lines.length && !note ? [h("p", {}, "For this step only the formula is shown.")] : []),
       ...(differs
-        ? [h("p", { class: "differs" }, `The service returned ${given}, but this sum is ${computed}.`)]
+        ? [h("p", { class: "differs" }, `The service returned ${given}, but this arithmetic gives ${computed}.`)]
         : []),
     );
     const names = [...new Set(derivation.parts.map(({ name }) => name))];
