@@ -5,13 +5,13 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def heard(number):
-    """Restore the default handling of a signal for programs that start meanwhile.
+def default_handling(number):
+    """Give programs that start in the block the default handling of a signal.
 
-    The parent of the tests may ignore it, as `nohup` and a shell's `&` do, and children inherit
-    that.
+    `nohup` and a shell's `&` start the tests with ignored signals, which child processes inherit.
     """
-    before = signal.signal(number, lambda *_: None)  # a program that starts has the default instead
+    # A started program resets a signal with a handler to its default, and an ignored one not.
+    before = signal.signal(number, lambda *_: None)
     try:
         yield
     finally:

@@ -20,7 +20,7 @@ from polyseme.command_error import CommandError
 from polyseme.encoding.options import EncodeOptions
 from tests.bulk import job_of, many, run_inline, shards_of, write_lines
 from tests.conftest import ROOT
-from tests.signals import heard
+from tests.signals import default_handling
 
 ROWS, SHARD = 1_600, 40
 SHARDS = ROWS // SHARD
@@ -117,7 +117,7 @@ def test_runs_that_are_killed_again_and_again_leave_the_bytes_of_one_run(
 @pytest.mark.slow
 def test_ctrl_c_stops_the_job_at_once_without_partial_files(source, tmp_path):
     out = tmp_path / "out"
-    with heard(signal.SIGINT):
+    with default_handling(signal.SIGINT):
         process = begin(source, out)
     until(lambda: len(parts(out)) > 3, process)
     os.killpg(process.pid, signal.SIGINT)

@@ -21,7 +21,7 @@ from polyseme.evaluation import sources
 from tests.cli.conftest import run, run_process, without
 from tests.conftest import free_port
 from tests.evaluation.sets import COARSE, WIC, WORDSIM, archived, unpacked
-from tests.signals import heard
+from tests.signals import default_handling
 
 pytestmark = pytest.mark.slow
 
@@ -241,7 +241,7 @@ def test_an_interruption_leaves_no_file(models_dir, tmp_path):
     archived(tmp_path / "coarsewsd.tar.xz", many)
     output = tmp_path / "output"
     output.mkdir()
-    with heard(signal.SIGINT):
+    with default_handling(signal.SIGINT):
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "polyseme", "evaluate", "coarsewsd", tmp_path),

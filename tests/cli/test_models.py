@@ -23,7 +23,7 @@ from tests.importing.damaged_rows import ROWS
 from tests.importing.files import WORDS, binary, fasttext, packed, rows, text
 from tests.importing.other_formats import FOREIGN, MARK
 from tests.models.damage import snapshot
-from tests.signals import heard
+from tests.signals import default_handling
 from tests.tiny import VECTORS, write_tiny
 from tests.tiny import WORDS as TINY_WORDS
 
@@ -583,7 +583,7 @@ def signalled(process, folder, number):
     ids=str,
 )
 def test_an_interrupted_export_leaves_nothing(tmp_path, kind, number):
-    with heard(number):
+    with default_handling(number):
         process = begin("--format", kind, "--output", tmp_path / "out")
     assert signalled(process, tmp_path, number) not in {0, -number}
     assert not any(tmp_path.iterdir())

@@ -16,7 +16,7 @@ from tests.conftest import PYTHONPATH
 from tests.importing import files
 from tests.importing.comparison import GENSIM_DATA, assert_same, word2vec
 from tests.importing.mirror import NAME
-from tests.signals import heard
+from tests.signals import default_handling
 
 LICENCE = "https://opendatacommons.org/licenses/pddl/"
 DATA = f"/{NAME}/{NAME}.gz"
@@ -161,7 +161,7 @@ def test_an_interrupted_download_leaves_nothing(mirror, tmp_path):
     scratch.mkdir()
     places = {"GENSIM_DATA_DIR": str(data), "TMPDIR": str(scratch), "no_proxy": "*"}
     command = [sys.executable, "-m", "polyseme", "models", "pull", NAME]
-    with heard(signal.SIGINT):
+    with default_handling(signal.SIGINT):
         process = subprocess.Popen(
             [*command, "--mirror", mirror.address, "--models-dir", models],
             env={**os.environ, **places, "PYTHONPATH": PYTHONPATH},
