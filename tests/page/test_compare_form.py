@@ -7,6 +7,9 @@ import httpx
 import pytest
 from playwright.sync_api import Route, expect
 
+from polyseme.encoding.compare import Occurrence, find_token
+from polyseme.errors import InvalidError
+from polyseme.tokenizer import ResolvedToken
 from tests.page.compare import (
     APPLES,
     BANKS,
@@ -312,3 +315,37 @@ def test_tables_that_were_opened_stay_open(open_page: Open) -> None:
     reader.settle()
     assert tables.get_attribute("open") is not None
     assert tables.locator("table").first.is_visible()
+
+
+FOUND = [
+    ("STRASSE", 0, ["Die", "Straße"]),
+    ("straße", 0, ["STRASSE", "strasse"]),
+    ("straße", 1, ["STRASSE", "Straße", "straẞe"]),
+    ("bank", 1, ["Bank", "bank", "BANK"]),
+    (" bank ", 0, ["Bank", "bank"]),
+    ("new\u00a0 york", 0, ["York", "New York"]),
+    ("New  York", 1, ["New York", "new york", "New\nYork"]),
+    ("ΟΔΟΣ", 0, ["οδός", "οδος"]),
+    ("KIRMIZI", 0, ["kırmızı", "kirmizi"]),
+    ("İstanbul", 0, ["istanbul", "i̇stanbul"]),
+    ("\ufeffbank", 0, ["bank"]),
+]
+FIND = """async (cases) => {
+  const { tokenIndex } = await import("/page/compare/occurrences.js");
+  const tokens = (texts) => texts.map((text) => ({ text }));
+  return cases.map(([word, nth, texts]) => tokenIndex({ word, nth }, tokens(texts)));
+}"""
+
+
+def found_by_the_service(word: str, nth: int, texts: list[str]) -> int:
+    tokens = [ResolvedToken(text, None, None, None, "oov", None) for text in texts]
+    try:
+        return find_token(tokens, Occurrence(" ".join(texts), word, nth), 0)
+    except InvalidError:
+        return -1
+
+
+def test_the_word_of_an_address_is_found_as_the_service_finds_it(visit: Open) -> None:
+    found = visit("#models").page.evaluate(FIND, FOUND)
+    assert found == [found_by_the_service(*case) for case in FOUND]
+    assert found == [1, 0, 1, -1, 1, 1, 2, 1, 1, 1, -1]

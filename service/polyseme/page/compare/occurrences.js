@@ -29,21 +29,29 @@ export function parseOccurrences(json) {
   return [...rows, ...missing].map(([text, word, nth = 0]) => ({ text, word, nth }));
 }
 
-/** Return the index of the token of an occurrence, or −1. The service uses case folding and ignores extra spaces. */
+/** Return the index of the token of an occurrence, or −1, as `find_token` of the service does. */
 export function tokenIndex({ word, nth }, tokens) {
-  const matching = (test) => tokens.flatMap((token, i) => (test(token.text) ? [i] : []));
-  const exact = matching((text) => text === word);
-  const found = exact.length ? exact : matching((text) => equalWords(text, word));
+  const matching = (form) => tokens.flatMap(({ text }, i) => (form(text) === form(word) ? [i] : []));
+  const exact = matching(singleSpaced);
+  const found = exact.length ? exact : matching(folded);
   return found[nth] ?? -1;
 }
 
 /** Return the `{word, nth}` of token i of a sentence. */
 export function wordAt(i, tokens) {
   const { text } = tokens[i];
-  return { word: text, nth: tokens.slice(0, i).filter((token) => token.text === text).length };
+  const same = (token) => singleSpaced(token.text) === singleSpaced(text);
+  return { word: text, nth: tokens.slice(0, i).filter(same).length };
 }
 
-const equalWords = (a, b) => a.toLowerCase() === b.toLowerCase();
+/** Return the words of a text with one space between them. U+FEFF, which \s contains, is no white space in Python. */
+const singleSpaced = (text) => text.split(/\p{White_Space}+/u).filter(Boolean).join(" ");
+
+/**
+ * Return a text such that texts with equal case folding, Python's `casefold`, are equal. Upper case maps ß to SS as
+ * case folding does; it also maps ı to I, which case folding does not.
+ */
+const folded = (text) => singleSpaced(text).replaceAll(/[^ı]+/gu, (part) => part.toLowerCase().toUpperCase());
 
 /**
  * Return the word to compare in an edited sentence: the chosen word if the sentence contains it, else the
@@ -57,7 +65,7 @@ export function keepWord(chosen, tokens, { before = [], others = [] } = {}) {
     tokenIndex(chosen, tokens),
     tokenIndex({ ...chosen, nth: 0 }, tokens),
     replacedIndex(chosen, tokens, before),
-    tokens.findIndex(({ text }) => others.some((word) => equalWords(text, word))),
+    tokens.findIndex(({ text }) => others.some((word) => folded(text) === folded(word))),
     lengths.indexOf(Math.max(...lengths)),
   ].find((i) => i >= 0);
   return wordAt(index, tokens);
