@@ -12,7 +12,7 @@ import pytest
 from polyseme.client import AnswerError, Client
 from polyseme.client.requests import Response
 from polyseme.errors import InvalidError, PolysemeError, TooLargeError
-from tests.client.scripted_server import Said, speaking
+from tests.client.scripted_server import ScriptedResponse, scripted_server
 
 NPZ = "application/x-npz"
 TEXTS = ["Apple apple bank", "", "river bank"]
@@ -36,12 +36,12 @@ def ask(said, method="encode", *given):
     if method == "encode":
         include = ["static", "contextual", "attention", "keys"]
         given, how = (TEXTS,), {"include": include}
-    with speaking(said) as speaker, Client(speaker.url, retries=0) as client:
+    with scripted_server(said) as server, Client(server.url, retries=0) as client:
         return getattr(client, method)(*given, **how)
 
 
 def test_a_real_response_is_read(genuine, local):
-    found = ask(Said(media=NPZ, body=genuine))
+    found = ask(ScriptedResponse(media=NPZ, body=genuine))
     expected = local.encode(TEXTS)
     assert [one.static.tobytes() for one in found] == [one.static.tobytes() for one in expected]
 
@@ -127,7 +127,7 @@ CHANGES = {
 def test_an_archive_of_something_else_is_rejected(genuine, change):
     body = packed(change(arrays_of(genuine)))
     with pytest.raises(AnswerError, match="does not have the expected form"):
-        ask(Said(media=NPZ, body=body))
+        ask(ScriptedResponse(media=NPZ, body=body))
 
 
 def compressed(genuine):
@@ -205,12 +205,15 @@ BODIES = {
 @pytest.mark.parametrize("made", BODIES.values(), ids=BODIES)
 def test_a_broken_or_oversized_archive_is_rejected(genuine, made):
     with pytest.raises(AnswerError, match="does not have the expected form") as caught:
-        ask(Said(media=NPZ, body=made(genuine)))
+        ask(ScriptedResponse(media=NPZ, body=made(genuine)))
     require_one_sentence(caught.value)
 
 
 def test_another_type_than_the_requested_one_is_rejected(genuine):
-    for said in (Said(media="text/html", body=genuine), Said(media="application/json")):
+    for said in (
+        ScriptedResponse(media="text/html", body=genuine),
+        ScriptedResponse(media="application/json"),
+    ):
         with pytest.raises(AnswerError):
             ask(said)
 
@@ -253,20 +256,20 @@ GIVEN = {
 )
 def test_a_document_of_something_else_is_rejected(method, body):
     with pytest.raises(AnswerError, match="does not have the expected form") as caught:
-        ask(Said(body=body), method, *GIVEN[method])
+        ask(ScriptedResponse(body=body), method, *GIVEN[method])
     require_one_sentence(caught.value)
 
 
 @pytest.mark.parametrize(
     "said",
     [
-        Said(500, "text/html", b"<html>" + SECRET.encode()),
-        Said(404, "application/json", b'{"detail": "xyzzy-secret"}'),
-        Said(503, "application/problem+json", b"[]"),
-        Said(503, "application/problem+json", b"{" + SECRET.encode()),
-        Said(418, "application/problem+json", b'{"code": 7}'),
-        Said(302, "text/html", b"", {"Location": "http://xyzzy-secret/"}),
-        Said(204, "application/x-npz", b""),
+        ScriptedResponse(500, "text/html", b"<html>" + SECRET.encode()),
+        ScriptedResponse(404, "application/json", b'{"detail": "xyzzy-secret"}'),
+        ScriptedResponse(503, "application/problem+json", b"[]"),
+        ScriptedResponse(503, "application/problem+json", b"{" + SECRET.encode()),
+        ScriptedResponse(418, "application/problem+json", b'{"code": 7}'),
+        ScriptedResponse(302, "text/html", b"", {"Location": "http://xyzzy-secret/"}),
+        ScriptedResponse(204, "application/x-npz", b""),
     ],
     ids=lambda said: f"{said.status} {said.media}",
 )
@@ -278,29 +281,29 @@ def test_a_page_of_a_proxy_is_one_sentence_with_its_status(said):
 
 
 def test_a_compressed_response_is_rejected_before_decompression():
-    said = Said(media=NPZ, body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
+    said = ScriptedResponse(media=NPZ, body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
     with pytest.raises(AnswerError, match="compressed") as caught:
         ask(said)
     assert caught.value.status is None
     with pytest.raises(AnswerError, match="compressed") as caught:
-        ask(Said(403, "text/html", b"\x1f\x8b", headers={"Content-Encoding": "gzip"}))
+        ask(ScriptedResponse(403, "text/html", b"\x1f\x8b", headers={"Content-Encoding": "gzip"}))
     assert caught.value.status == 403
 
 
 @pytest.mark.parametrize(
     "said",
     [
-        Said(media=NPZ, body=b"x" * 200_000),
-        Said(media=NPZ, body=b"x", headers={"Content-Length": str(1 << 50)}),
-        Said(media=NPZ, body=b"x" * 50_000, endless=True),
-        Said(500, "application/problem+json", b"x" * 50_000, endless=True),
+        ScriptedResponse(media=NPZ, body=b"x" * 200_000),
+        ScriptedResponse(media=NPZ, body=b"x", headers={"Content-Length": str(1 << 50)}),
+        ScriptedResponse(media=NPZ, body=b"x" * 50_000, endless=True),
+        ScriptedResponse(500, "application/problem+json", b"x" * 50_000, endless=True),
     ],
     ids=["whole", "declared", "endless", "an endless problem"],
 )
 def test_an_oversized_response_is_not_read_to_its_end(said):
     with (
-        speaking(said) as speaker,
-        Client(speaker.url, retries=0, max_answer_bytes=100_000) as client,
+        scripted_server(said) as server,
+        Client(server.url, retries=0, max_answer_bytes=100_000) as client,
         pytest.raises(TooLargeError, match="100000"),
     ):
         client.encode(["bank"])
@@ -322,7 +325,7 @@ def test_an_oversized_response_is_not_read_to_its_end(said):
 def test_escape_sequences_of_a_problem_document_are_not_shown(document):
     status = 429 if b"rate" in document else 422
     with pytest.raises(PolysemeError) as caught:
-        ask(Said(status, "application/problem+json", document))
+        ask(ScriptedResponse(status, "application/problem+json", document))
     shown = [str(caught.value), str(caught.value.members())]
     assert all("\x1b" not in one and "\\x1b" not in one for one in shown)
     assert caught.value.headers() is not None

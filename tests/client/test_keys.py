@@ -11,10 +11,10 @@ import pytest
 
 from polyseme.client import AnswerError, AsyncClient, Client, UnreachableError
 from polyseme.errors import UnauthorisedError
-from tests.client.scripted_server import Said, speaking
+from tests.client.scripted_server import ScriptedResponse, scripted_server
 
 KEY = "polyseme_xyzzy-secret"
-NEAR = Said(body=b'{"neighbors": []}')
+NEAR = ScriptedResponse(body=b'{"neighbors": []}')
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +47,12 @@ def test_a_key_of_the_environment_is_used_unless_one_is_given(locked, monkeypatc
 
 def test_a_key_is_in_no_text_about_a_client(caplog):
     caplog.set_level(logging.DEBUG)
-    with speaking(NEAR, Said(500, "text/html")) as speaker:
-        with Client(speaker.url, KEY, retries=0) as client:
+    with scripted_server(NEAR, ScriptedResponse(500, "text/html")) as server:
+        with Client(server.url, KEY, retries=0) as client:
             client.neighbors("bank")
             with pytest.raises(AnswerError) as caught:
                 client.neighbors("bank")
-        assert speaker.heard[0].headers["Authorization"] == f"Bearer {KEY}"
+        assert server.requests[0].headers["Authorization"] == f"Bearer {KEY}"
     said = "".join(traceback.format_exception(caught.value))
     for text in (repr(client), str(client), said, caplog.text, repr(AsyncClient("http://a", KEY))):
         assert text and KEY not in text
@@ -67,35 +67,39 @@ def test_what_can_be_no_key_is_rejected_without_being_repeated(key):
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirection_does_not_get_the_key(status):
-    with speaking(NEAR) as elsewhere:
-        said = Said(status, "text/html", b"", {"Location": f"{elsewhere.url}/v1/neighbors"})
+    with scripted_server(NEAR) as elsewhere:
+        said = ScriptedResponse(
+            status, "text/html", b"", {"Location": f"{elsewhere.url}/v1/neighbors"}
+        )
         with (
-            speaking(said) as speaker,
-            Client(speaker.url, KEY) as client,
+            scripted_server(said) as server,
+            Client(server.url, KEY) as client,
             pytest.raises(AnswerError, match="does not follow it"),
         ):
             client.neighbors("bank")
-        assert elsewhere.heard == []
+        assert elsewhere.requests == []
 
 
 def test_no_cookie_is_kept():
     said = NEAR._replace(headers={"Set-Cookie": "a=b"})
-    with speaking(said) as speaker, Client(speaker.url) as client:
+    with scripted_server(said) as server, Client(server.url) as client:
         client.neighbors("bank")
         client.neighbors("bank")
-        assert all("Cookie" not in heard.headers for heard in speaker.heard)
+        assert all("Cookie" not in request.headers for request in server.requests)
 
 
 def test_proxies_of_the_environment_are_not_used(monkeypatch):
-    with speaking(NEAR) as speaker, speaking(NEAR) as proxy:
+    with scripted_server(NEAR) as server, scripted_server(NEAR) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         monkeypatch.setenv("ALL_PROXY", proxy.url)
-        with Client(speaker.url, KEY) as client:
+        with Client(server.url, KEY) as client:
             client.neighbors("bank")
-        assert (len(speaker.heard), len(proxy.heard)) == (1, 0)
+        assert (len(server.requests), len(proxy.requests)) == (1, 0)
         with Client("http://service.invalid", KEY, proxy=proxy.url) as client:
             client.neighbors("bank")
-        assert [heard.path for heard in proxy.heard] == ["http://service.invalid/v1/neighbors"]
+        assert [request.path for request in proxy.requests] == [
+            "http://service.invalid/v1/neighbors"
+        ]
 
 
 @pytest.mark.parametrize(
@@ -118,9 +122,9 @@ def test_an_invalid_address_is_rejected_without_being_repeated(url):
 
 
 def test_a_path_before_the_service_is_kept():
-    with speaking(NEAR) as speaker, Client(f"{speaker.url}/words/") as client:
+    with scripted_server(NEAR) as server, Client(f"{server.url}/words/") as client:
         client.neighbors("bank")
-        assert speaker.heard[0].path == "/words/v1/neighbors"
+        assert server.requests[0].path == "/words/v1/neighbors"
 
 
 def test_tls_certificates_are_verified(tmp_path):
@@ -134,13 +138,13 @@ def test_tls_certificates_are_verified(tmp_path):
     served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     served.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
     trusted = ssl.create_default_context(cafile=tmp_path / "certificate.pem")
-    with speaking(NEAR, tls=served) as speaker:
-        with Client(speaker.url, KEY, tls=trusted) as client:
+    with scripted_server(NEAR, tls=served) as server:
+        with Client(server.url, KEY, tls=trusted) as client:
             assert client.neighbors("bank") == []
         with (
-            Client(speaker.url, KEY, retries=0) as client,
+            Client(server.url, KEY, retries=0) as client,
             pytest.raises(UnreachableError, match="certificate") as caught,
         ):
             client.neighbors("bank")
         assert isinstance(caught.value.__cause__, ssl.SSLCertVerificationError)
-        assert len(speaker.heard) == 1
+        assert len(server.requests) == 1

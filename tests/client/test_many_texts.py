@@ -14,7 +14,7 @@ from polyseme.client import AsyncClient, Client
 from polyseme.errors import InvalidError, TooLargeError
 from tests.client.conftest import LIMITS
 from tests.client.equality import require_same
-from tests.client.scripted_server import Said, speaking
+from tests.client.scripted_server import ScriptedResponse, scripted_server
 
 
 class Endless:
@@ -73,16 +73,16 @@ def test_a_model_in_this_process_reads_a_few_at_a_time(local):
 
 
 def test_no_request_is_sent_before_the_first_sentence_is_read():
-    with speaking(Said()) as speaker, Client(speaker.url) as client:
+    with scripted_server(ScriptedResponse()) as server, Client(server.url) as client:
         client.encode_each(Endless())
-        assert speaker.heard == []
+        assert server.requests == []
 
 
 def test_no_texts_send_no_request():
-    with speaking(Said()) as speaker, Client(speaker.url) as client:
+    with scripted_server(ScriptedResponse()) as server, Client(server.url) as client:
         assert client.encode([]) == list(client.encode_each([])) == []
         assert client.embed([], dimensions=3).shape == (0, 3)
-        assert speaker.heard == []
+        assert server.requests == []
 
 
 class Meeting:
@@ -93,16 +93,16 @@ class Meeting:
         self.lock = threading.Lock()
         self.now = self.most = 0
 
-    def __call__(self, heard):
+    def __call__(self, request):
         with self.lock:
             self.now += 1
             self.most = max(self.most, self.now)
         self.barrier.wait(20)
         with self.lock:
             self.now -= 1
-        texts = orjson.loads(heard.body)["input"]
+        texts = orjson.loads(request.body)["input"]
         data = [{"index": i, "embedding": "AACAPw=="} for i in range(len(texts))]
-        return Said(body=orjson.dumps({"data": data}))
+        return ScriptedResponse(body=orjson.dumps({"data": data}))
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
@@ -142,20 +142,20 @@ def test_an_option_of_another_type_is_named(kind, option, value):
 @pytest.mark.parametrize("twin", [False, True])
 def test_at_most_the_allowed_number_of_requests_is_in_flight(twin):
     meeting = Meeting(3)  # a sequential client would wait here forever
-    with speaking(meeting) as speaker:
+    with scripted_server(meeting) as server:
         if twin:
 
             async def ask():
-                async with AsyncClient(speaker.url, batch_sentences=2, concurrency=3) as client:
+                async with AsyncClient(server.url, batch_sentences=2, concurrency=3) as client:
                     return await client.embed(["a"] * 24)
 
             found = asyncio.run(ask())
         else:
-            with Client(speaker.url, batch_sentences=2, concurrency=3) as client:
+            with Client(server.url, batch_sentences=2, concurrency=3) as client:
                 found = client.embed(["a"] * 24)
     assert found.tolist() == [[1.0]] * 24
     assert meeting.most == 3
-    assert len(speaker.heard) == 12
+    assert len(server.requests) == 12
 
 
 @pytest.mark.parametrize("twin", [False, True])
@@ -188,14 +188,14 @@ def test_many_calls_of_one_asynchronous_client_go_on_at_once(url, local):
 def test_calls_that_wait_for_each_other_are_not_late():
     def slow(_):
         time.sleep(0.2)
-        return Said(body=b'{"neighbors": []}')
+        return ScriptedResponse(body=b'{"neighbors": []}')
 
     async def ask(url):
         async with AsyncClient(url, concurrency=1, timeout=0.6, retries=0) as client:
             return await asyncio.gather(*(client.neighbors("bank") for _ in range(6)))
 
-    with speaking(slow) as speaker:
-        assert asyncio.run(ask(speaker.url)) == [[]] * 6
+    with scripted_server(slow) as server:
+        assert asyncio.run(ask(server.url)) == [[]] * 6
 
 
 def test_threads_may_share_a_client(url, local):
@@ -237,18 +237,18 @@ def test_the_limit_that_a_service_names_is_learned():
     limit = LIMITS["max_sentences"]
     asked = []
 
-    def answer(heard):
-        texts = orjson.loads(heard.body)["input"]
+    def answer(request):
+        texts = orjson.loads(request.body)["input"]
         asked.append(len(texts))
         if len(texts) > limit:
             document = {"code": "too_large", "limit": limit, "size": len(texts)}
             document |= {"setting": "max_sentences", "detail": "Too many."}
-            return Said(413, "application/problem+json", orjson.dumps(document))
+            return ScriptedResponse(413, "application/problem+json", orjson.dumps(document))
         data = [{"index": i, "embedding": "AACAPw=="} for i in range(len(texts))]
-        return Said(body=orjson.dumps({"data": data}))
+        return ScriptedResponse(body=orjson.dumps({"data": data}))
 
     how = {"concurrency": 1, "batch_sentences": 64}
-    with speaking(answer) as speaker, Client(speaker.url, **how) as client:
+    with scripted_server(answer) as server, Client(server.url, **how) as client:
         client.embed(["a"] * 200)
         client.embed(["a"] * 200)
     # Batches were made before the limit was known, and split afterwards.

@@ -13,22 +13,22 @@ import pytest
 
 from polyseme.client import AnswerError, AsyncClient, Client, ClientError, UnreachableError
 from polyseme.errors import InvalidError, OverloadedError, PolysemeError, RateLimitedError
-from tests.client.scripted_server import Said, speaking
+from tests.client.scripted_server import ScriptedResponse, scripted_server
 from tests.conftest import free_port, start
 
-NEAR = Said(body=b'{"neighbors": [{"word": "bank", "similarity": 0.5}]}')
-RESET = Said(body=b"", cut=True)
-BROKEN = Said(body=NEAR.body, cut=True)
+NEAR = ScriptedResponse(body=b'{"neighbors": [{"word": "bank", "similarity": 0.5}]}')
+RESET = ScriptedResponse(body=b"", cut=True)
+BROKEN = ScriptedResponse(body=NEAR.body, cut=True)
 
 
 def problem(status, code, **headers):
     document = b'{"code": "%b", "detail": "No.", "hint": "Wait.", "request_id": "r1"}' % code
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Said(status, "application/problem+json", document, headers)
+    return ScriptedResponse(status, "application/problem+json", document, headers)
 
 
 BUSY = problem(503, b"overloaded")
-PROXY = Said(502, "text/html", b"<html>Bad gateway</html>")
+PROXY = ScriptedResponse(502, "text/html", b"<html>Bad gateway</html>")
 
 
 def sync(url, **how):
@@ -50,18 +50,18 @@ both = pytest.mark.parametrize("ask", [sync, twin])
 @both
 @pytest.mark.parametrize("failing", [BUSY, PROXY, RESET, BROKEN], ids=lambda s: str(s[:2]))
 def test_a_request_that_fails_twice_is_retried_unchanged(ask, failing):
-    with speaking(failing, failing, NEAR) as speaker:
-        assert [one.word for one in ask(speaker.url)] == ["bank"]
-    assert len(speaker.heard) == 3
-    assert len({heard.body for heard in speaker.heard}) == 1
+    with scripted_server(failing, failing, NEAR) as server:
+        assert [one.word for one in ask(server.url)] == ["bank"]
+    assert len(server.requests) == 3
+    assert len({request.body for request in server.requests}) == 1
 
 
 @both
 def test_the_time_that_a_service_names_is_waited(ask):
     waits = problem(429, b"rate_limited", Retry_After="1")
-    with speaking(waits, NEAR) as speaker:
+    with scripted_server(waits, NEAR) as server:
         started = time.monotonic()
-        ask(speaker.url)
+        ask(server.url)
     assert time.monotonic() - started >= 1
 
 
@@ -76,10 +76,10 @@ def test_the_time_that_a_service_names_is_waited(ask):
     ids=["seconds", "many digits", "a date"],
 )
 def test_a_retry_after_beyond_the_limit_is_not_awaited(ask, wait, least):
-    with speaking(problem(429, b"rate_limited", Retry_After=wait)) as speaker:
+    with scripted_server(problem(429, b"rate_limited", Retry_After=wait)) as server:
         with pytest.raises(RateLimitedError) as caught:
-            ask(speaker.url)
-        assert len(speaker.heard) == 1
+            ask(server.url)
+        assert len(server.requests) == 1
     assert caught.value.seconds >= least
 
 
@@ -88,26 +88,26 @@ def test_a_retry_after_beyond_the_limit_is_not_awaited(ask, wait, least):
     "wait", ["soon", "-1", "Fri, 01 Jan 2000 00:00:00 GMT", f"Fri, 01 Jan {'9' * 20} 00:00:00 GMT"]
 )
 def test_an_invalid_or_past_retry_after_does_not_stop_retries(ask, wait):
-    with speaking(problem(429, b"rate_limited", Retry_After=wait), NEAR) as speaker:
-        assert [one.word for one in ask(speaker.url)] == ["bank"]
+    with scripted_server(problem(429, b"rate_limited", Retry_After=wait), NEAR) as server:
+        assert [one.word for one in ask(server.url)] == ["bank"]
 
 
 @both
 def test_without_a_wait_a_request_is_repeated_at_once(ask):
-    with speaking(BUSY, BUSY, NEAR) as speaker:
-        assert [one.word for one in ask(speaker.url, longest_wait=0)] == ["bank"]
-    with speaking(problem(503, b"overloaded", Retry_After="1")) as speaker:
+    with scripted_server(BUSY, BUSY, NEAR) as server:
+        assert [one.word for one in ask(server.url, longest_wait=0)] == ["bank"]
+    with scripted_server(problem(503, b"overloaded", Retry_After="1")) as server:
         with pytest.raises(OverloadedError):
-            ask(speaker.url, longest_wait=0)
-        assert len(speaker.heard) == 1
+            ask(server.url, longest_wait=0)
+        assert len(server.requests) == 1
 
 
 @both
 def test_after_the_last_retry_the_error_of_the_service_is_raised(ask):
-    with speaking(BUSY) as speaker:
+    with scripted_server(BUSY) as server:
         with pytest.raises(OverloadedError, match=r"No\.") as caught:
-            ask(speaker.url, retries=1)
-        assert len(speaker.heard) == 2
+            ask(server.url, retries=1)
+        assert len(server.requests) == 2
     assert caught.value.request_id == "r1"
 
 
@@ -117,22 +117,22 @@ def test_after_the_last_retry_the_error_of_the_service_is_raised(ask):
     [
         (problem(500, b"internal"), PolysemeError),
         (problem(422, b"invalid"), InvalidError),
-        (Said(404, "text/html", b"<html>"), AnswerError),
+        (ScriptedResponse(404, "text/html", b"<html>"), AnswerError),
     ],
     ids=["500", "422", "404"],
 )
 def test_permanent_errors_are_not_retried(ask, said, error):
-    with speaking(said) as speaker:
+    with scripted_server(said) as server:
         with pytest.raises(error):
-            ask(speaker.url)
-        assert len(speaker.heard) == 1
+            ask(server.url)
+        assert len(server.requests) == 1
 
 
 @both
 @pytest.mark.parametrize("said", [RESET, BROKEN], ids=["reset", "broken off"])
 def test_a_connection_that_fails_every_time_is_unreachable(ask, said):
-    with speaking(said) as speaker, pytest.raises(UnreachableError, match="The connection"):
-        ask(speaker.url, retries=1)
+    with scripted_server(said) as server, pytest.raises(UnreachableError, match="The connection"):
+        ask(server.url, retries=1)
 
 
 @both
@@ -145,8 +145,8 @@ def test_a_rejected_connection_is_reported_with_a_hint(ask):
 
 @both
 def test_tls_with_a_service_that_has_none_is_reported_with_its_cause(ask):
-    with speaking(NEAR) as speaker:
-        address = speaker.url.replace("http:", "https:")
+    with scripted_server(NEAR) as server:
+        address = server.url.replace("http:", "https:")
         with pytest.raises(UnreachableError, match=r"begins with http://\.$") as caught:
             ask(address, retries=50)  # which would take minutes
     assert isinstance(caught.value.__cause__, ssl.SSLError)
@@ -181,10 +181,10 @@ def test_a_silent_service_ends_in_a_timeout(ask):
         time.sleep(0.5)
         return NEAR
 
-    with speaking(silent) as speaker:
+    with scripted_server(silent) as server:
         with pytest.raises(UnreachableError, match="too long"):
-            ask(speaker.url, timeout=0.2)
-        assert len(speaker.heard) == 1  # it would take as long again
+            ask(server.url, timeout=0.2)
+        assert len(server.requests) == 1  # it would take as long again
 
 
 @pytest.mark.slow
