@@ -30,8 +30,8 @@ D, H = 5, 3
 BIAS = np.linspace(-2, 0, len(WORDS)).astype(np.float32)
 
 
-def bare(**changes):
-    """A layer of three heads with nothing but attention."""
+def attention_only(**changes):
+    """A layer of three heads without residual, norm and feed-forward network."""
     absent = dict.fromkeys(("attention_norm", "feed_forward", "feed_forward_norm"))
     return full_layer(3, **{"residual": Residual(), "norm": "none", **absent, **changes})
 
@@ -50,13 +50,9 @@ def weights(layer, one):
     return contextualize(one, [layer], ("weights",)).records[0]["weights"]
 
 
-def whole(model):
-    return variants(model)[THE_MODEL]
-
-
 @pytest.fixture
 def three_heads(tmp_path):
-    layer = bare(residual=Residual("unit", 0.2, 0.01))
+    layer = attention_only(residual=Residual("unit", 0.2, 0.01))
     return tiny_model(tmp_path, layers=[layer], word_bias=BIAS)
 
 
@@ -65,10 +61,12 @@ def test_single_heads_add_up_to_all_of_them(with_output):
     rng = np.random.default_rng(1)
     changes = {"output": Projection(normal(rng, 21, D))}
     if not with_output:
-        # Three heads of five columns have no output to add them; three of them are five wide here.
+        # Without an output projection, the values of all heads must be as wide as the vectors.
         changes = {"output": Projection(), "heads": 1, "value": projection(rng, D, D)}
-        changes["scoring"] = replace(bare().scoring, position_bias=None, word_bias_scale=None)
-    layer = bare(**changes)
+        changes["scoring"] = replace(
+            attention_only().scoring, position_bias=None, word_bias_scale=None
+        )
+    layer = attention_only(**changes)
     one = sentence(rng)
     parts = [outputs(only_head(layer, head, D), one) for head in range(layer.heads)]
     np.testing.assert_allclose(sum(parts), outputs(layer, one), rtol=1e-4, atol=1e-5)
@@ -86,11 +84,11 @@ def test_a_single_head_without_an_output_keeps_its_columns():
 
 def test_without_the_query_weights_do_not_depend_on_the_query_token():
     rng = np.random.default_rng(3)
-    layer, one = bare(), sentence(rng)
+    layer, one = attention_only(), sentence(rng)
     layer = replace(layer, scoring=replace(layer.scoring, position_bias=None))
     vectors = one.vectors.copy()
     vectors[2] = normal(rng, D)
-    # The query word differs; the other rows have another key, so only its row is compared.
+    # The changed word is a key of all other rows, so only its own row is compared.
     other = replace(one, vectors=vectors)
     for times, same in ((0.0, True), (1.0, False), (2.0, False)):
         changed = with_query_scaled(layer, times, D)
@@ -99,19 +97,19 @@ def test_without_the_query_weights_do_not_depend_on_the_query_token():
     np.testing.assert_allclose(weights(with_query_scaled(layer, 1, D), one), weights(layer, one))
 
 
-def test_a_query_that_is_the_vectors_themselves_can_be_made_stronger():
+def test_a_layer_without_query_weights_gets_a_scaled_query():
     one = sentence(np.random.default_rng(4))
     twice = with_query_scaled(Layer(), 2, D)
     np.testing.assert_array_equal(twice.query(one.vectors), 2 * one.vectors)
 
 
-def test_variants_share_projections_and_nothing_else(three_heads):
+def test_a_cached_projection_changes_no_output(three_heads):
     rng = np.random.default_rng(5)
     (layer,) = three_heads.layers
-    kept = with_cache(layer)
+    cached = with_cache(layer)
     for one in (sentence(rng), sentence(rng), sentence(rng, 4)):
         for _ in range(2):
-            assert outputs(kept, one).tobytes() == outputs(layer, one).tobytes()
+            assert outputs(cached, one).tobytes() == outputs(layer, one).tobytes()
 
 
 def test_every_variant_of_any_model_runs_and_the_model_is_first(tmp_path, three_heads):
@@ -126,7 +124,7 @@ def test_every_variant_of_any_model_runs_and_the_model_is_first(tmp_path, three_
         assert contextualize(one, found[THE_MODEL]).contextual.tobytes() == expected.tobytes()
 
 
-def test_variants_are_named_by_what_the_model_has(tmp_path, three_heads):
+def test_variants_are_of_parts_that_the_model_has(tmp_path, three_heads):
     names = set(variants(three_heads))
     assert {"head 1 alone", "head 3 alone", "closed form", "values: closed form"} <= names
     assert {"static share 0", "static share 0.4", "static share 0.8"} <= names
@@ -168,7 +166,7 @@ def tags(lemma, counts, begin=0):
     return [(begin + n, 0, lemma, sense) for n, sense in enumerate(senses)]
 
 
-def test_a_sample_keeps_senses_that_occur_often_and_the_order_of_the_text():
+def test_a_sample_has_frequent_senses_in_the_order_of_the_text():
     tagged = [
         *tags("bank/NOUN", (40, 60)),
         *tags("go/VERB", (8, 7), 100),
@@ -179,16 +177,16 @@ def test_a_sample_keeps_senses_that_occur_often_and_the_order_of_the_text():
     assert set(found) <= set(tagged)
     assert {one[2] for one in found} == {"bank/NOUN", "a/X"}
     assert len([one for one in found if one[2] == "bank/NOUN"]) == OF_LEMMA
-    assert len(sample(tagged, 1)) in {OF_LEMMA, 18}
+    assert len(sample(tagged, 1)) in {OF_LEMMA, 18}  # all of one lemma
     assert sample(tagged, 60) == found
 
 
-def test_of_a_model_trained_on_tags_only_lemmas_that_it_never_saw_are_measured():
+def test_only_held_out_lemmas_are_measured_for_a_model_trained_on_tags():
     lemmas = [f"Word{number}/NOUN" for number in range(60)]
     tagged = [one for n, lemma in enumerate(lemmas) for one in tags(lemma, (1,), n)]
     training = {"recipe": {"held_out": 0.2, "split": 3}, "data": {"tags": 60}}
     found = {one[2] for one in held_out(tagged, training)}
-    # As in training: split by word, for any part of speech.
+    # Training holds out a word with every part of speech.
     kept = held_out_lemmas(lemmas, TrainingConfig(held_out=0.2, split=3))
     assert found == set(np.array(lemmas)[kept])
     verbs = [f"word{number}/VERB" for number in range(60)]
@@ -198,11 +196,11 @@ def test_of_a_model_trained_on_tags_only_lemmas_that_it_never_saw_are_measured()
         assert held_out(tagged, other) == tagged
 
 
-def test_vectors_are_those_of_the_engine_for_every_stack_at_once(three_heads):
+def test_the_vectors_of_every_stack_are_those_of_the_engine(three_heads):
     texts = [["bank", "river", "money"], ["apple", "did", "high"]]
     tagged = [(0, 0, "bank/NOUN", "a"), (0, 2, "money/NOUN", "b"), (1, 0, "apple/NOUN", "a")]
     read = sentences_of(three_heads, texts, tagged)
-    stacks = {"ours": whole(three_heads), "bare": [Layer()]}
+    stacks = {"model": variants(three_heads)[THE_MODEL], "parameter-free": [Layer()]}
     found = embed(read, tagged, stacks)
     for name, layers in stacks.items():
         rows = [contextualize(read[s], layers).contextual[[place]] for s, place, _, _ in tagged]
@@ -214,12 +212,13 @@ def test_the_auc_is_perfect_with_context_and_chance_without(three_heads):
     texts = [["bank", near[n % 2]] for n in range(40)]
     tagged = [(n, 0, "bank/NOUN", near[n % 2]) for n in range(40)]
     static = Layer(residual=Residual("unit", 1e12))  # outweighs the context
-    found = dict(run(three_heads, texts, tagged, {"bare": Layer(), "static": static}))
-    assert found["bare"] == {"nouns_macro_f1": 100.0, "pairs_auc": 100.0}
+    layers = {"parameter-free": Layer(), "static": static}
+    found = dict(run(three_heads, texts, tagged, layers))
+    assert found["parameter-free"] == {"nouns_macro_f1": 100.0, "pairs_auc": 100.0}
     assert found["static"]["pairs_auc"] == 50.0
 
 
-def test_examples_have_a_square_for_each_head_and_rows_that_sum_to_one(three_heads):
+def test_examples_have_a_matrix_for_each_head_whose_rows_sum_to_one(three_heads):
     assert len(SENTENCES) == 10
     for text in SENTENCES.values():
         found = attention(three_heads, text)

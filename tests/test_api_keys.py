@@ -21,9 +21,9 @@ HASH = "sha256:" + "a1" * 32
 SECRET = "s3cretqx"
 
 
-def written(folder: Path, content: str | bytes) -> Path:
+def key_file(folder: Path, content: str) -> Path:
     file = folder / f"keys-{SECRET}"
-    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    file.write_bytes(content.encode())
     return file
 
 
@@ -36,23 +36,24 @@ def test_a_file_has_keys_comments_and_blank_lines(tmp_path: Path) -> None:
         "  \t",
         f"  {key_file_line('Other.2_x-y', other)} \r",
     ]
-    keys = read_key_file(written(tmp_path, "\n".join(lines)))
+    keys = read_key_file(key_file(tmp_path, "\n".join(lines)))
     assert list(keys) == ["one", "Other.2_x-y"]
     assert find_key(keys, one) == "one"
     assert find_key(keys, other) == "Other.2_x-y"
     assert find_key(keys, one[:-1]) is find_key(keys, "") is find_key(keys, "\xff") is None
 
 
-def test_a_file_without_a_key_is_a_file_of_no_keys(tmp_path: Path) -> None:
-    assert read_key_file(written(tmp_path, "")) == read_key_file(written(tmp_path, "#\n\n")) == {}
+def test_a_file_without_keys_is_valid(tmp_path: Path) -> None:
+    assert read_key_file(key_file(tmp_path, "")) == {}
+    assert read_key_file(key_file(tmp_path, "#\n\n")) == {}
 
 
-def test_what_is_kept_of_a_key_does_not_open(tmp_path: Path) -> None:
+def test_the_hash_of_a_key_is_not_a_valid_key(tmp_path: Path) -> None:
     key = generate_key()
-    keys = read_key_file(written(tmp_path, key_file_line("one", key)))
-    kept = keys["one"].hex()
+    keys = read_key_file(key_file(tmp_path, key_file_line("one", key)))
+    digest = keys["one"].hex()
     assert key not in key_file_line("one", key)
-    assert find_key(keys, kept) is find_key(keys, f"sha256:{kept}") is None
+    assert find_key(keys, digest) is find_key(keys, f"sha256:{digest}") is None
 
 
 def test_keys_are_random_and_of_256_bits() -> None:
@@ -83,8 +84,8 @@ def test_keys_are_random_and_of_256_bits() -> None:
         f"one {HASH} # mine",
     ],
 )
-def test_an_invalid_line_is_rejected_by_its_number(tmp_path: Path, line: str) -> None:
-    file = written(tmp_path, f"# first\nfine sha256:{'b2' * 32}\n{line}\n")
+def test_the_error_of_an_invalid_line_has_its_number(tmp_path: Path, line: str) -> None:
+    file = key_file(tmp_path, f"# first\nfine sha256:{'b2' * 32}\n{line}\n")
     with pytest.raises(KeyFileError) as caught:
         read_key_file(file)
     assert str(caught.value) == (
@@ -98,11 +99,11 @@ def test_an_invalid_line_is_rejected_by_its_number(tmp_path: Path, line: str) ->
 )
 def test_a_repeated_name_or_key_is_rejected(tmp_path: Path, line: str, what: str) -> None:
     with pytest.raises(KeyFileError) as caught:
-        read_key_file(written(tmp_path, f"one {HASH}\n{line}"))
+        read_key_file(key_file(tmp_path, f"one {HASH}\n{line}"))
     assert str(caught.value) == f"Line 2 of the key file repeats the {what} of an earlier line"
 
 
-def spoiled(folder: Path, how: str) -> Path:
+def unusable_file(folder: Path, how: str) -> Path:
     file = folder / f"keys-{SECRET}"
     if how == "pipe":
         os.mkfifo(file)
@@ -135,25 +136,23 @@ def spoiled(folder: Path, how: str) -> Path:
         ("many", "has more than 1000 keys"),
     ],
 )
-def test_what_is_not_a_small_file_of_text_is_rejected(
+def test_an_unreadable_or_too_large_file_is_rejected(
     tmp_path: Path, how: str, sentence: str
 ) -> None:
     with pytest.raises(KeyFileError) as caught:
-        read_key_file(spoiled(tmp_path, how))
+        read_key_file(unusable_file(tmp_path, how))
     assert str(caught.value) == f"The key file {sentence}"
 
 
 def test_the_maximum_number_of_keys_is_read(tmp_path: Path) -> None:
     lines = "".join(f"n{i} sha256:{i:064x}\n" for i in range(MAX_KEYS))
-    assert len(read_key_file(written(tmp_path, lines))) == MAX_KEYS
+    assert len(read_key_file(key_file(tmp_path, lines))) == MAX_KEYS
 
 
 def test_keys_without_names_are_numbered_and_may_be_hashes() -> None:
     key = generate_key()
-    keys = digests_of_keys(
-        ["plain", key_file_line("x", key).split()[1], "caf\N{LATIN SMALL LETTER E}"]
-    )
-    assert list(keys) == ["key-1", "key-2", "key-3"]
+    keys = digests_of_keys(["plain", key_file_line("x", key).split()[1]])
+    assert list(keys) == ["key-1", "key-2"]
     assert find_key(keys, "plain") == "key-1"
     assert find_key(keys, key) == "key-2"
     with pytest.raises(ValueError, match="64 hexadecimal digits"):
@@ -166,7 +165,10 @@ def test_a_key_is_compared_by_the_bytes_that_were_sent() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 65, "key-1", "key-007", "a\n"])
-def test_a_name_is_one_word_and_not_a_reserved_one(name: str) -> None:
+def test_a_name_with_other_characters_or_a_reserved_one_is_invalid(name: str) -> None:
     assert not is_valid_name(name)
-    assert is_valid_name("x" * 64)
-    assert is_valid_name("key-1a")
+
+
+@pytest.mark.parametrize("name", ["x" * 64, "Other.2_x-y", "key-1a"])
+def test_a_name_of_letters_digits_dots_and_hyphens_is_valid(name: str) -> None:
+    assert is_valid_name(name)

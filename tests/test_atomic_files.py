@@ -1,4 +1,4 @@
-"""Atomic files: real files, a real full disk, a killed process."""
+"""Atomic files: interrupted writes, a full disk, a killed process."""
 
 import os
 import signal
@@ -14,24 +14,24 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def break_off(error, *places):
+def fail_while_writing(error, *places):
     with atomic_files(*places) as (file, *_):
         file.write(b"half")
         raise error
 
 
-def elsewhere(place, *lines):
-    """The result of another process that runs these lines."""
-    known = (
+def run_in_process(place, *lines):
+    """Run lines of Python in another process; `place` is the path of the file."""
+    imports = (
         "import os, signal, sys; from pathlib import Path",
         "from polyseme.atomic_files import atomic_files, atomic_write",
         "place = Path(sys.argv[1])",
     )
-    command = [sys.executable, "-c", "\n".join((*known, *lines)), place]
+    command = [sys.executable, "-c", "\n".join((*imports, *lines)), place]
     return subprocess.run(command, capture_output=True, check=False)
 
 
-def test_until_they_are_whole_what_was_there_stays(tmp_path):
+def test_files_are_replaced_only_when_all_are_written(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     one.write_bytes(b"before")
     with atomic_files(one, two) as (first, second):
@@ -48,15 +48,15 @@ def test_an_interrupted_write_leaves_nothing(tmp_path, error):
     place = tmp_path / "file"
     place.write_bytes(b"before")
     with pytest.raises(error):
-        break_off(error, place, tmp_path / "other")
+        fail_while_writing(error, place, tmp_path / "other")
     assert (names(tmp_path), place.read_bytes()) == (["file"], b"before")
 
 
 def test_a_full_disk_keeps_the_previous_file(tmp_path):
-    """The kernel limits file sizes, as a full disk does."""
+    """A limit of the file size fails a write as a full disk does."""
     place = tmp_path / "file"
     place.write_bytes(b"before")
-    found = elsewhere(
+    found = run_in_process(
         place,
         "import resource",
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)",
@@ -70,7 +70,7 @@ def test_a_full_disk_keeps_the_previous_file(tmp_path):
 def test_a_killed_process_keeps_the_previous_file(tmp_path):
     place = tmp_path / "file"
     place.write_bytes(b"before")
-    found = elsewhere(
+    found = run_in_process(
         place,
         "with atomic_files(place) as (file,):",
         "    file.write(bytes(100_000)); file.flush(); os.kill(os.getpid(), signal.SIGKILL)",
@@ -93,7 +93,7 @@ def test_a_link_is_kept_and_its_target_replaced(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640])
-def test_permissions_stay(tmp_path, mode):
+def test_a_replaced_file_keeps_its_permissions(tmp_path, mode):
     place = tmp_path / "file"
     place.write_bytes(b"before")
     place.chmod(mode)
@@ -101,7 +101,7 @@ def test_permissions_stay(tmp_path, mode):
     assert place.stat().st_mode & 0o777 == mode
 
 
-def test_a_new_file_has_the_permissions_that_the_user_gives_new_files(tmp_path):
+def test_the_permissions_of_a_new_file_follow_the_umask(tmp_path):
     before = os.umask(0o027)
     try:
         atomic_write(tmp_path / "file", b"new")

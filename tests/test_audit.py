@@ -14,7 +14,7 @@ SCRIPT = Path(__file__).parents[1] / ".ci/audit.py"
 
 # As `pip-audit --format json` writes them (2.10).
 CLEAN = {"name": "numpy", "version": "2.4.6", "vulns": []}
-WEAK = {
+VULNERABLE = {
     "name": "flask",
     "version": "0.5",
     "vulns": [
@@ -47,8 +47,8 @@ def verdict(audit: ModuleType, *packages: dict) -> tuple[str, int]:
     return audit.verdict(audit.read(json.dumps({"dependencies": packages, "fixes": []}), ""))
 
 
-def test_a_known_weakness_fails_the_check_and_is_named(audit: ModuleType) -> None:
-    text, code = verdict(audit, CLEAN, WEAK, SKIPPED)
+def test_a_known_vulnerability_fails_the_check_and_is_named(audit: ModuleType) -> None:
+    text, code = verdict(audit, CLEAN, VULNERABLE, SKIPPED)
     assert code == 1
     assert text.splitlines() == [
         "audit: flask 0.5 has PYSEC-2018-66; take 0.12.3, 1.0.",
@@ -56,15 +56,17 @@ def test_a_known_weakness_fails_the_check_and_is_named(audit: ModuleType) -> Non
     ]
 
 
-def test_a_known_vulnerability_fails_and_unaudited_packages_are_named(audit: ModuleType) -> None:
+def test_packages_without_vulnerabilities_pass_and_unaudited_ones_are_named(
+    audit: ModuleType,
+) -> None:
     assert verdict(audit, CLEAN) == ("audit: 1 packages have no known weakness.", 0)
     text, code = verdict(audit, CLEAN, SKIPPED)
     assert (text, code) == ("audit: 1 packages have no known weakness; not audited: regex.", 0)
 
 
 def test_without_an_index_the_audit_reports_it_and_passes(audit: ModuleType) -> None:
-    away = audit.read("", "requests.exceptions.ConnectionError: Max retries exceeded")
-    for text, code in (verdict(audit, SKIPPED, SKIPPED), audit.verdict(away)):
+    unreachable = audit.read("", "requests.exceptions.ConnectionError: Max retries exceeded")
+    for text, code in (verdict(audit, SKIPPED, SKIPPED), audit.verdict(unreachable)):
         assert code == 0
         assert re.fullmatch(r"audit: nothing was audited, [^\n]+\.", text)
 
@@ -83,7 +85,7 @@ def test_packages_of_the_service_are_audited_and_those_of_tests_are_not(
 
 
 @pytest.mark.slow
-def test_the_check_runs_it_and_it_ends_with_one_line() -> None:
+def test_make_check_runs_the_audit_which_prints_only_its_verdict() -> None:
     assert ".ci/audit.py" in (SCRIPT.parents[1] / "Makefile").read_text()
     done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=False)
     assert done.stdout == ""

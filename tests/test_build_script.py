@@ -1,4 +1,4 @@
-"""The script that makes the bundled model, from a small corpus to a folder that serves."""
+"""The script that builds the bundled model, run on a small corpus."""
 
 import json
 import os
@@ -50,15 +50,14 @@ def build(folder: Path, name: str, *options: str | Path) -> Path:
     return folder / name
 
 
-def test_a_corpus_becomes_a_model_and_twice_the_same_one(tmp_path: Path) -> None:
+def test_the_same_corpus_gives_the_same_model_twice(tmp_path: Path) -> None:
     first, second = build(tmp_path, "one"), build(tmp_path, "two")
     for file in ("vocabulary.txt", "vectors.npy", "scales.npy", "attention.safetensors"):
         assert (first / file).read_bytes() == (second / file).read_bytes()
     model = read_model(first)
-    assert (model.manifest.cased, model.manifest.dtype, model.manifest.dimension) == (
-        *(True, "int8", 300),
-    )
-    assert model.manifest.heads == 4
+    manifest = model.manifest
+    assert (manifest.cased, manifest.dtype, manifest.dimension) == (True, "int8", 300)
+    assert manifest.heads == 4
     rows = [model.vocabulary.row(word) for word in ("the", "bank", "didn't", "did", "n't", "'s")]
     assert rows[2] is None
     assert None not in (*rows[:2], *rows[3:])
@@ -67,7 +66,7 @@ def test_a_corpus_becomes_a_model_and_twice_the_same_one(tmp_path: Path) -> None
     assert "CC BY-SA 3.0" in (first / "LICENSE").read_text()
 
 
-def test_a_lower_case_form_that_spells_a_name_gives_way_to_it(tmp_path: Path) -> None:
+def test_the_lower_case_form_of_a_name_is_not_in_the_vocabulary(tmp_path: Path) -> None:
     model = read_model(build(tmp_path, "one"))
     assert model.vocabulary.row("German") is not None
     assert model.vocabulary.row("german") is None
@@ -82,7 +81,7 @@ def test_the_most_frequent_word_is_first_and_least_informative(tmp_path: Path) -
     assert (np.diff(model.word_bias) >= -1e-6).all()
 
 
-def test_with_sense_tags_its_attention_and_vectors_are_trained(tmp_path: Path) -> None:
+def test_sense_tags_train_the_attention_and_the_vectors(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="needs PyTorch (extra `train`)")
     tags, recipe = tmp_path / "tags.jsonl", tmp_path / "recipe.json"
     recipe.write_text(json.dumps(RECIPE))

@@ -38,7 +38,7 @@ def test_neighbors_are_meaningful(bundled: Model, word: str, expected: set[str])
     assert expected <= {found for found, _ in neighbors_of_word(bundled, word, 10, "exact")}
 
 
-def test_it_is_as_large_as_git_can_bear(bundled: Model) -> None:
+def test_the_files_are_small_enough_for_git(bundled: Model) -> None:
     assert sum(file.stat().st_size for file in FOLDER.iterdir()) <= 45_000_000
     assert 50_000 <= len(bundled.vocabulary) <= 150_000
     assert 100 <= bundled.manifest.dimension <= 300
@@ -47,7 +47,7 @@ def test_it_is_as_large_as_git_can_bear(bundled: Model) -> None:
 
 
 def test_attention_depends_on_the_query_and_not_only_on_the_position(bundled: Model) -> None:
-    """Another query word changes its row; without association it would not."""
+    """The two texts differ only in the query word, and so must the weights of its row."""
     rows = []
     for text in ("the bank of money by a river", "the tree of money by a river"):
         sentence = bundled.sentence(tokenize(text, bundled.vocabulary))
