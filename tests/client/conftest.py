@@ -1,4 +1,4 @@
-"""A small model, in this process and behind a real service with narrow limits."""
+"""A small model, in this process and behind a real service with low limits."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The clients with the WSGI application in this process, and the imports of the package."""
+"""The clients with the WSGI application in this process."""
 
 import asyncio
 
@@ -45,7 +45,7 @@ def test_a_client_takes_a_transport_in_place_of_a_connection(app, local):
         other.encode(TEXTS)
 
 
-def test_an_asynchronous_client_accepts_one(app, local):
+def test_an_asynchronous_client_takes_a_transport(app, local):
     async def encode():
         async with AsyncClient("http://service", transport=AsyncWSGITransport(app)) as client:
             return await client.encode(TEXTS)

@@ -11,6 +11,7 @@ from tests.conftest import ROOT
 
 
 def python(code):
+    """The output of a program, or the last line of its errors."""
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False
     )
@@ -61,7 +62,7 @@ def test_every_public_name_exists(name):
     assert getattr(polyseme.client, name).__name__ == name
 
 
-def test_another_name_is_not():
+def test_an_unknown_name_is_an_attribute_error_or_an_import_error():
     with pytest.raises(AttributeError, match="Server"):
         _ = polyseme.Server
     with pytest.raises(ImportError):

@@ -14,11 +14,12 @@ from polyseme.errors import UnauthorisedError
 from tests.client.scripted_server import ScriptedResponse, scripted_server
 
 KEY = "polyseme_xyzzy-secret"
-NEAR = ScriptedResponse(body=b'{"neighbors": []}')
+NO_NEIGHBORS = ScriptedResponse(body=b'{"neighbors": []}')
 
 
 @pytest.fixture(scope="module")
 def locked(serve, models_dir):
+    """The address of a service that requires a key."""
     return str(serve(models_dir=models_dir, model="tiny", api_keys=KEY).base_url).rstrip("/")
 
 
@@ -45,21 +46,21 @@ def test_a_key_of_the_environment_is_used_unless_one_is_given(locked, monkeypatc
         client.models()
 
 
-def test_a_key_is_in_no_text_about_a_client(caplog):
+def test_a_key_is_in_no_representation_log_or_traceback(caplog):
     caplog.set_level(logging.DEBUG)
-    with scripted_server(NEAR, ScriptedResponse(500, "text/html")) as server:
+    with scripted_server(NO_NEIGHBORS, ScriptedResponse(500, "text/html")) as server:
         with Client(server.url, KEY, retries=0) as client:
             client.neighbors("bank")
             with pytest.raises(AnswerError) as caught:
                 client.neighbors("bank")
         assert server.requests[0].headers["Authorization"] == f"Bearer {KEY}"
-    said = "".join(traceback.format_exception(caught.value))
-    for text in (repr(client), str(client), said, caplog.text, repr(AsyncClient("http://a", KEY))):
+    shown = "".join(traceback.format_exception(caught.value))
+    for text in (repr(client), str(client), shown, caplog.text, repr(AsyncClient("http://a", KEY))):
         assert text and KEY not in text
 
 
 @pytest.mark.parametrize("key", ["two words", "a line\n", "schlüssel", "\x00"])
-def test_what_can_be_no_key_is_rejected_without_being_repeated(key):
+def test_an_invalid_key_is_rejected_without_being_shown(key):
     with pytest.raises(ValueError, match="key") as caught:
         Client("http://localhost", key)
     assert key not in str(caught.value)
@@ -67,12 +68,10 @@ def test_what_can_be_no_key_is_rejected_without_being_repeated(key):
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirection_does_not_get_the_key(status):
-    with scripted_server(NEAR) as elsewhere:
-        said = ScriptedResponse(
-            status, "text/html", b"", {"Location": f"{elsewhere.url}/v1/neighbors"}
-        )
+    with scripted_server(NO_NEIGHBORS) as elsewhere:
+        headers = {"Location": f"{elsewhere.url}/v1/neighbors"}
         with (
-            scripted_server(said) as server,
+            scripted_server(ScriptedResponse(status, "text/html", b"", headers)) as server,
             Client(server.url, KEY) as client,
             pytest.raises(AnswerError, match="does not follow it"),
         ):
@@ -81,15 +80,15 @@ def test_a_redirection_does_not_get_the_key(status):
 
 
 def test_no_cookie_is_kept():
-    said = NEAR._replace(headers={"Set-Cookie": "a=b"})
-    with scripted_server(said) as server, Client(server.url) as client:
+    response = NO_NEIGHBORS._replace(headers={"Set-Cookie": "a=b"})
+    with scripted_server(response) as server, Client(server.url) as client:
         client.neighbors("bank")
         client.neighbors("bank")
         assert all("Cookie" not in request.headers for request in server.requests)
 
 
 def test_proxies_of_the_environment_are_not_used(monkeypatch):
-    with scripted_server(NEAR) as server, scripted_server(NEAR) as proxy:
+    with scripted_server(NO_NEIGHBORS) as server, scripted_server(NO_NEIGHBORS) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         monkeypatch.setenv("ALL_PROXY", proxy.url)
         with Client(server.url, KEY) as client:
@@ -115,14 +114,14 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch):
         ),
     ],
 )
-def test_an_invalid_address_is_rejected_without_being_repeated(url):
+def test_an_invalid_address_is_rejected_without_being_shown(url):
     with pytest.raises(ValueError, match=r"http://127.0.0.1:8000") as caught:
         Client(url)
     assert "xyzzy" not in str(caught.value)
 
 
-def test_a_path_before_the_service_is_kept():
-    with scripted_server(NEAR) as server, Client(f"{server.url}/words/") as client:
+def test_the_path_of_an_address_is_a_prefix_of_every_request():
+    with scripted_server(NO_NEIGHBORS) as server, Client(f"{server.url}/words/") as client:
         client.neighbors("bank")
         assert server.requests[0].path == "/words/v1/neighbors"
 
@@ -131,14 +130,14 @@ def test_tls_certificates_are_verified(tmp_path):
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("needs openssl")
-    made = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    made += ["-nodes", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    made += ["-keyout", tmp_path / "key.pem", "-out", tmp_path / "certificate.pem"]
-    subprocess.run(made, check=True, capture_output=True)
+    command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command += ["-nodes", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command += ["-keyout", tmp_path / "key.pem", "-out", tmp_path / "certificate.pem"]
+    subprocess.run(command, check=True, capture_output=True)
     served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     served.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
     trusted = ssl.create_default_context(cafile=tmp_path / "certificate.pem")
-    with scripted_server(NEAR, tls=served) as server:
+    with scripted_server(NO_NEIGHBORS, tls=served) as server:
         with Client(server.url, KEY, tls=trusted) as client:
             assert client.neighbors("bank") == []
         with (

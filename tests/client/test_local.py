@@ -11,11 +11,11 @@ from polyseme.client.local import SINGLE_THREAD
 from polyseme.encoding.encode import encode
 from tests.client.equality import require_same
 
-pytestmark = pytest.mark.usefixtures("two")
+pytestmark = pytest.mark.usefixtures("two_threads")
 
 WORDS = ["the", "bank", "of", "a", "river", "and", "one", "that", "lends", "money"]
 LONG = [(WORDS * 80)[:769], (WORDS * 80)[3:700]]
-"""Long enough that two BLAS threads sum in another order than one."""
+"""So long that two BLAS threads sum in another order than one."""
 
 
 def threads():
@@ -25,7 +25,8 @@ def threads():
 
 
 @pytest.fixture
-def two():
+def two_threads():
+    """Let BLAS use two threads during the test."""
     with threadpool_limits(2, "blas"):
         if max(threads()) < 2:
             pytest.skip("needs two processors")
@@ -38,7 +39,7 @@ def bundled():
 
 
 def computed(model, texts):
-    """The contextual vectors with the present number of threads."""
+    """The contextual vectors with the current number of threads."""
     return [one.arrays["contextual"] for one in encode(model, texts)]
 
 
@@ -53,7 +54,7 @@ def test_long_sentences_have_the_bits_of_one_thread(bundled, method):
         one = computed(bundled.model, LONG)
     assert same([sentence.contextual for sentence in getattr(bundled, method)(LONG)], one)
     if same(many, one):
-        pytest.skip("the BLAS of this machine takes sums alike with two threads")
+        pytest.skip("the BLAS of this machine sums in the same order with two threads")
 
 
 def test_embed_and_compare_use_one_thread(bundled):
@@ -64,46 +65,46 @@ def test_embed_and_compare_use_one_thread(bundled):
     require_same(bundled.compare(given), comparison)
 
 
-@pytest.mark.parametrize("main_set_it", [False, True])
-def test_other_threads_than_the_main_one_may_encode(bundled, main_set_it):
+@pytest.mark.parametrize("set_in_main_thread", [False, True])
+def test_other_threads_than_the_main_one_may_encode(bundled, set_in_main_thread):
     with threadpool_limits(1, "blas"):
         (expected,) = bundled.encode(LONG[:1])
-    if main_set_it:
+    if set_in_main_thread:
         threadpool_limits(2, "blas")
     found = []
-    asking = threading.Thread(target=lambda: found.extend(bundled.encode(LONG[:1])))
-    asking.start()
-    asking.join()
+    thread = threading.Thread(target=lambda: found.extend(bundled.encode(LONG[:1])))
+    thread.start()
+    thread.join()
     require_same(found[0], expected)
     assert set(threads()) == {2}
 
 
 def test_the_last_thread_to_leave_restores_the_thread_limits():
-    inside, go = threading.Barrier(2, timeout=20), threading.Barrier(2, timeout=20)
+    both_inside, main_left = (threading.Barrier(2, timeout=20) for _ in range(2))
 
     def other():
         with SINGLE_THREAD:
-            inside.wait()
-            go.wait()
+            both_inside.wait()
+            main_left.wait()
 
-    asking = threading.Thread(target=other)
+    thread = threading.Thread(target=other)
     before = threads()
     with SINGLE_THREAD:
-        asking.start()
-        inside.wait()
+        thread.start()
+        both_inside.wait()
     assert set(threads()) == {1}
-    go.wait()
-    asking.join()
+    main_left.wait()
+    thread.join()
     assert threads() == before
 
 
-def test_the_caller_has_his_threads_between_two_sentences(bundled):
+def test_the_thread_limits_are_restored_between_two_sentences(bundled):
     before = threads()
     for _ in bundled.encode_each(["river", "bank"]):
         assert threads() == before
 
 
-def test_an_error_gives_them_back():
+def test_an_error_restores_the_thread_limits():
     before = threads()
     with pytest.raises(ValueError, match="wrong"), SINGLE_THREAD:
         raise ValueError("wrong")

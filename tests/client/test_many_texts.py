@@ -4,6 +4,7 @@ import asyncio
 import re
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count, islice
 
 import httpx
@@ -17,7 +18,7 @@ from tests.client.equality import require_same
 from tests.client.scripted_server import ScriptedResponse, scripted_server
 
 
-class Endless:
+class EndlessTexts:
     """An endless iterator of texts that counts how many were read."""
 
     def __init__(self):
@@ -34,16 +35,16 @@ class Endless:
             yield text
 
 
-def read_by(encoder, number, **options):
+def read_by(encoder, number):
     """The number of texts read after a number of sentences."""
-    texts = Endless()
-    each = encoder.encode_each(texts, **options)
+    texts = EndlessTexts()
+    each = encoder.encode_each(texts)
     assert len(list(islice(each, number))) == number
     return texts.read
 
 
-async def read_by_twin(url, number, slowly):
-    texts = Endless()
+async def read_by_async_client(url, number, slowly):
+    texts = EndlessTexts()
     async with AsyncClient(url, batch_sentences=5, concurrency=3) as client:
         each = client.encode_each(texts.slowly() if slowly else texts)
         for _ in range(number):
@@ -62,8 +63,8 @@ def test_texts_are_read_a_few_batches_ahead(url, number):
 
 @pytest.mark.parametrize("slowly", [False, True])
 @pytest.mark.parametrize("number", [1, 40])
-def test_the_twin_reads_no_further(url, number, slowly):
-    read = asyncio.run(read_by_twin(url, number, slowly))
+def test_the_asynchronous_client_reads_no_further(url, number, slowly):
+    read = asyncio.run(read_by_async_client(url, number, slowly))
     assert number <= read <= number + 4 * 5 + 1
 
 
@@ -74,7 +75,7 @@ def test_a_model_in_this_process_reads_a_few_at_a_time(local):
 
 def test_no_request_is_sent_before_the_first_sentence_is_read():
     with scripted_server(ScriptedResponse()) as server, Client(server.url) as client:
-        client.encode_each(Endless())
+        client.encode_each(EndlessTexts())
         assert server.requests == []
 
 
@@ -85,21 +86,21 @@ def test_no_texts_send_no_request():
         assert server.requests == []
 
 
-class Meeting:
-    """Responds once enough requests are open, and records their maximum."""
+class ConcurrentRequests:
+    """Responds once `number` requests are open; records the maximum of open requests."""
 
     def __init__(self, number):
         self.barrier = threading.Barrier(number)
         self.lock = threading.Lock()
-        self.now = self.most = 0
+        self.open = self.maximum = 0
 
     def __call__(self, request):
         with self.lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
+            self.open += 1
+            self.maximum = max(self.maximum, self.open)
         self.barrier.wait(20)
         with self.lock:
-            self.now -= 1
+            self.open -= 1
         texts = orjson.loads(request.body)["input"]
         data = [{"index": i, "embedding": "AACAPw=="} for i in range(len(texts))]
         return ScriptedResponse(body=orjson.dumps({"data": data}))
@@ -139,11 +140,11 @@ def test_an_option_of_another_type_is_named(kind, option, value):
         kind("https://localhost:8000", **{option: value})
 
 
-@pytest.mark.parametrize("twin", [False, True])
-def test_at_most_the_allowed_number_of_requests_is_in_flight(twin):
-    meeting = Meeting(3)  # a sequential client would wait here forever
-    with scripted_server(meeting) as server:
-        if twin:
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_at_most_the_allowed_number_of_requests_is_in_flight(asynchronous):
+    concurrent = ConcurrentRequests(3)  # the first request of a sequential client times out
+    with scripted_server(concurrent) as server:
+        if asynchronous:
 
             async def ask():
                 async with AsyncClient(server.url, batch_sentences=2, concurrency=3) as client:
@@ -154,23 +155,23 @@ def test_at_most_the_allowed_number_of_requests_is_in_flight(twin):
             with Client(server.url, batch_sentences=2, concurrency=3) as client:
                 found = client.embed(["a"] * 24)
     assert found.tolist() == [[1.0]] * 24
-    assert meeting.most == 3
+    assert concurrent.maximum == 3
     assert len(server.requests) == 12
 
 
-@pytest.mark.parametrize("twin", [False, True])
-def test_results_keep_the_order_of_the_texts(url, local, twin):
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_results_keep_the_order_of_the_texts(url, local, asynchronous):
     texts = [f"{'bank ' * (number % 7)}apple {'river ' * (number % 5)}" for number in range(60)]
-    how = {"batch_sentences": 2, "concurrency": 3}
+    options = {"batch_sentences": 2, "concurrency": 3}
 
     async def ask():
-        async with AsyncClient(url, **how) as client:
+        async with AsyncClient(url, **options) as client:
             return await client.encode(texts)
 
-    if twin:
+    if asynchronous:
         found = asyncio.run(ask())
     else:
-        with Client(url, **how) as client:
+        with Client(url, **options) as client:
             found = client.encode(texts)
     require_same(found, local.encode(texts))
 
@@ -185,22 +186,20 @@ def test_many_calls_of_one_asynchronous_client_go_on_at_once(url, local):
     require_same([one for (one,) in asyncio.run(ask())], local.encode(texts))
 
 
-def test_calls_that_wait_for_each_other_are_not_late():
+def test_waiting_for_another_call_does_not_count_towards_the_timeout():
     def slow(_):
-        time.sleep(0.2)
+        time.sleep(0.1)  # the twelve calls take longer than the timeout, each one does not
         return ScriptedResponse(body=b'{"neighbors": []}')
 
     async def ask(url):
-        async with AsyncClient(url, concurrency=1, timeout=0.6, retries=0) as client:
-            return await asyncio.gather(*(client.neighbors("bank") for _ in range(6)))
+        async with AsyncClient(url, concurrency=1, timeout=1, retries=0) as client:
+            return await asyncio.gather(*(client.neighbors("bank") for _ in range(12)))
 
     with scripted_server(slow) as server:
-        assert asyncio.run(ask(server.url)) == [[]] * 6
+        assert asyncio.run(ask(server.url)) == [[]] * 12
 
 
 def test_threads_may_share_a_client(url, local):
-    from concurrent.futures import ThreadPoolExecutor
-
     texts = ["river bank", "Apple apple", "money", "did n't end"]
     with Client(url, batch_sentences=1) as client, ThreadPoolExecutor(4) as pool:
         found = list(pool.map(client.encode, [texts] * 8))
@@ -216,7 +215,7 @@ def refusals(url):
 
 
 def test_limits_that_only_the_service_can_count_are_found_by_halving(url, local):
-    texts = ["bank " * 5] * 100  # 20 of them are 100 tokens, and 60 are the most
+    texts = ["bank " * 5] * 100  # 20 of them are 100 tokens; the limit is 60
     before = refusals(url)
     with Client(url, batch_sentences=20, concurrency=1) as client:
         require_same(client.encode(texts), local.encode(texts))
@@ -225,21 +224,21 @@ def test_limits_that_only_the_service_can_count_are_found_by_halving(url, local)
 
 @pytest.mark.parametrize("method", ["encode", "embed"])
 def test_a_rejected_batch_is_halved_and_later_ones_are_smaller(url, local, method):
-    texts = ["river bank", "Apple apple bank end"] * 100  # 600 tokens, 60 of them at most at once
+    texts = ["river bank", "Apple apple bank end"] * 100  # 600 tokens; the limit is 60
     before = refusals(url)
     with Client(url, batch_sentences=1000, concurrency=1) as client:
         require_same(getattr(client, method)(texts), getattr(local, method)(texts))
-    # The first was refused. The next had as many sentences as the service names, and 60 tokens.
+    # Only the first: the next has as many sentences as the response named, and 60 tokens.
     assert refusals(url) - before == 1
 
 
 def test_the_limit_that_a_service_names_is_learned():
     limit = LIMITS["max_sentences"]
-    asked = []
+    sizes = []
 
-    def answer(request):
+    def respond(request):
         texts = orjson.loads(request.body)["input"]
-        asked.append(len(texts))
+        sizes.append(len(texts))
         if len(texts) > limit:
             document = {"code": "too_large", "limit": limit, "size": len(texts)}
             document |= {"setting": "max_sentences", "detail": "Too many."}
@@ -247,14 +246,14 @@ def test_the_limit_that_a_service_names_is_learned():
         data = [{"index": i, "embedding": "AACAPw=="} for i in range(len(texts))]
         return ScriptedResponse(body=orjson.dumps({"data": data}))
 
-    how = {"concurrency": 1, "batch_sentences": 64}
-    with scripted_server(answer) as server, Client(server.url, **how) as client:
+    options = {"concurrency": 1, "batch_sentences": 64}
+    with scripted_server(respond) as server, Client(server.url, **options) as client:
         client.embed(["a"] * 200)
         client.embed(["a"] * 200)
-    # Batches were made before the limit was known, and split afterwards.
-    assert asked[:5] == [64, 20, 20, 20, 4]
-    assert all(number <= limit for number in asked[1:])
-    assert asked[-10:] == [20] * 10
+    # The first batches were made before the limit was known, and are split.
+    assert sizes[:5] == [64, 20, 20, 20, 4]
+    assert all(number <= limit for number in sizes[1:])
+    assert sizes[-10:] == [20] * 10
 
 
 def test_a_sentence_that_is_too_long_by_itself_is_rejected(url):
