@@ -422,3 +422,12 @@ def test_any_bytes_are_the_elements_of_the_tensor_or_rejected(client, data, coun
         data = data[4 + int.from_bytes(data[:4], "little") :]
         found += 1
     assert found == count
+
+
+def test_a_model_with_a_wrong_checksum_is_not_ready(make_client, tmp_path):
+    write_tiny(tmp_path / "tiny")
+    vectors = write_tiny(tmp_path / "wrong") / "vectors.npy"
+    vectors.write_bytes(vectors.read_bytes()[:-4] + b"\0\0\x80?")
+    client = make_client(models_dir=tmp_path, model="tiny")
+    problem = expect_problem(client.get("/v2/models/wrong/ready"), 503, "broken_model")
+    assert "vectors.npy: the checksum" in problem["detail"]

@@ -93,8 +93,8 @@ def metadata(name: str) -> Response:
 @inference.get("/models/<name>/ready", endpoint="model_ready")
 @inference.get(f"/models/<name>/versions/{VERSION}/ready", endpoint="model_ready_of_version")
 def model_ready(name: str) -> Response:
-    """Return 200 if the model is loaded or can be loaded at its first use."""
-    current_service().models.manifest(name)
+    """Load the model unless it is loaded, so that `infer` works after a 200."""
+    find_model(name)
     return json_response({"name": name, "ready": True})
 
 

@@ -169,7 +169,7 @@ class ServerReadyResponse(_Response):
 
 
 class ModelReadyResponse(_Response):
-    """The model is loaded, or can be loaded at its first use."""
+    """The model is loaded."""
 
     name: str
     ready: Literal[True]
