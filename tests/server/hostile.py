@@ -1,4 +1,4 @@
-"""Hostile requests, as bytes: the same for the same seed and number."""
+"""Hostile requests as bytes, reproducible from a seed and a number."""
 
 from random import Random
 
@@ -10,16 +10,17 @@ KINDS = {
     for maker in (*VALUES, *BODY_MAKERS, *PATH_MAKERS, *FRAMING, *LINES, *TENSORS)
 }
 RARE = {maker.__name__: maker for maker in LARGE}
-"""Those that are megabytes, or cost the service as much as hundreds of others."""
-SELDOM = 400
-"""One of so many requests is a rare one."""
+"""Requests of megabytes, or as expensive for the service as hundreds of others."""
+RARITY = 400
+"""One in this many requests is a rare one."""
 
 
 def hostile(seed: int, number: int) -> Hostile:
-    """One request. The kinds take turns, the rare ones less often."""
+    """Return a request. The kinds take turns, also those of rare requests."""
     rng = Random(f"{seed} {number}")
-    turn, seldom = divmod(number, SELDOM)
-    kinds = RARE if seldom == 0 else KINDS
-    names = list(kinds)
-    name = names[(turn if seldom == 0 else number) % len(names)]
+    if number % RARITY == 0:
+        kinds, turn = RARE, number // RARITY
+    else:
+        kinds, turn = KINDS, number
+    name = list(kinds)[turn % len(kinds)]
     return kinds[name](rng)._replace(kind=name)

@@ -13,19 +13,18 @@ import zstandard
 from tests.api.problem import SECRET
 
 MARK = SECRET
-"""A marker in every hostile request with room for it, and in no response."""
+"""A text in every hostile request that has room for it. No response may repeat it."""
 
 
 class Hostile(NamedTuple):
     """A request and its allowed responses."""
 
     sent: bytes
-    answers: int = 1
-    """the most responses it may have"""
+    max_responses: int = 1
     kept: bool = False
     """whether it is well-formed HTTP, so that its connection stays open"""
     head: bool = False
-    """whether its response has no body"""
+    """whether it is a HEAD request, whose response has no body"""
     kind: str = ""
 
 
@@ -128,7 +127,7 @@ def text_of(document: Any) -> bytes:
 
 
 def places(document: Any) -> Iterator[tuple[Any, Any]]:
-    """Every place in a document: what it is in, and its key or index."""
+    """Every container in a document with each of its keys or indexes, at most eight."""
     inside = document.items() if isinstance(document, dict) else enumerate(document)
     for key, value in list(inside)[:8]:
         yield document, key
@@ -139,19 +138,19 @@ def places(document: Any) -> Iterator[tuple[Any, Any]]:
 def headed(
     method: str, target: str, headers: tuple[tuple[str, str], ...] = (), body: bytes = b""
 ) -> bytes:
-    """A request with given headers."""
+    """The bytes of a request."""
     lines = [f"{method} {target} HTTP/1.1", "Host: x", *(f"{name}: {one}" for name, one in headers)]
     return "\r\n".join([*lines, "\r\n"]).encode("latin-1", "replace") + body
 
 
 def posted(path: str, body: bytes, *headers: tuple[str, str], kind: str = JSON) -> bytes:
-    """A request with a body that is declared as it is."""
+    """The bytes of a POST request with the correct Content-Length."""
     declared = (("Content-Type", kind), ("Content-Length", str(len(body))))
     return headed("POST", path, (*declared, *headers), body)
 
 
-def sent(path: str, body: bytes, *headers: tuple[str, str], kind: str = JSON) -> Hostile:
-    """A body in a request that is well-formed HTTP."""
+def well_formed(path: str, body: bytes, *headers: tuple[str, str], kind: str = JSON) -> Hostile:
+    """A POST request that is well-formed HTTP, whatever its body is."""
     return Hostile(posted(path, body, *headers, kind=kind), kept=True)
 
 
@@ -163,20 +162,20 @@ def valid(rng: Random) -> bytes:
     return posted(path, text_of(document))
 
 
-_HERE = "@here@"
-"""A placeholder for text that a JSON writer would not write."""
+_PLACEHOLDER = "@placeholder@"
+"""A placeholder for bytes that `json.dumps` would not write."""
 
 
-def _with(rng: Random, raw: bytes, path: str | None = None) -> Hostile:
-    """A well-formed body with some bytes in the place of one of its values."""
+def _with_value(rng: Random, raw: bytes, path: str | None = None) -> Hostile:
+    """A valid body, one of whose values is replaced by some bytes."""
     path, document = body_of(rng, path)
     where, key = rng.choice(list(places(document)))
-    where[key] = _HERE
-    return sent(path, text_of(document).replace(f'"{_HERE}"'.encode(), raw))
+    where[key] = _PLACEHOLDER
+    return well_formed(path, text_of(document).replace(f'"{_PLACEHOLDER}"'.encode(), raw))
 
 
 def deep(rng: Random) -> Hostile:
-    """Brackets in brackets: a few, as many as a parser takes, and far too many."""
+    """Nested brackets: a few, about as many as a parser accepts, and far too many."""
     depth = rng.choice([3, 100, 500, 1000, 1023, 1024, 1025, 10_000, 100_000])
     inner, (left, right) = rng.choice(
         [(b"1", (b"[", b"]")), (b"", (b"[", b"]")), (b"null", (b'{"input":', b"}"))]
@@ -184,24 +183,24 @@ def deep(rng: Random) -> Hostile:
     cut = rng.choice([depth, depth - 1, 0])
     nested = left * depth + inner + right * cut
     if rng.random() < 0.5:
-        return sent(rng.choice(ROUTES), nested)
-    return _with(rng, nested)
+        return well_formed(rng.choice(ROUTES), nested)
+    return _with_value(rng, nested)
 
 
 def surrogates(rng: Random) -> Hostile:
-    """Halves of surrogate pairs, NUL and control characters, escaped."""
+    """Lone surrogates, NUL and control characters, escaped."""
     odd = ["\\ud800", "\\udfff", "\\udc00\\ud800", "\\u0000", "\\u001b[31m", "\\ufffe", "\\u202e"]
     text = "".join(
         rng.choice([*odd, MARK, " ", "\\ud83d\\ude00"]) for _ in range(rng.randint(1, 9))
     )
-    return _with(rng, f'"{text}"'.encode())
+    return _with_value(rng, f'"{text}"'.encode())
 
 
 def raw_bytes(rng: Random) -> Hostile:
-    """Bytes that are no UTF-8, and control bytes as they are."""
+    """Invalid UTF-8, and control characters that are not escaped."""
     odd = [b"\xff\xfe", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\x80"]
     odd += [bytes([rng.randrange(32)]), b"\x00", b"\x7f", b"\xef\xbb\xbf"]
-    return _with(rng, b'"%b%b"' % (MARK.encode(), rng.choice(odd)))
+    return _with_value(rng, b'"%b%b"' % (MARK.encode(), rng.choice(odd)))
 
 
 def numbers(rng: Random) -> Hostile:
@@ -228,7 +227,7 @@ def numbers(rng: Random) -> Hostile:
         "4294967296",
         "18446744073709551616",
     ]
-    return _with(rng, rng.choice(odd).encode())
+    return _with_value(rng, rng.choice(odd).encode())
 
 
 def vectors(rng: Random) -> Hostile:
@@ -238,8 +237,8 @@ def vectors(rng: Random) -> Hostile:
     if rng.random() < 0.5:
         document = {"tokens": ["a", MARK], "queries": huge, "keys": huge, "values": huge}
     if rng.random() < 0.3:
-        return sent("/v1/neighbors", text_of({"vector": [huge[0][0]] * 300, "k": 1}))
-    return sent("/v1/trace", text_of(document))
+        return well_formed("/v1/neighbors", text_of({"vector": [huge[0][0]] * 300, "k": 1}))
+    return well_formed("/v1/trace", text_of(document))
 
 
 _ODD: tuple[Any, ...] = (
@@ -268,12 +267,12 @@ def _odd(rng: Random) -> Any:
 
 
 def types(rng: Random) -> Hostile:
-    """Another type in some field, wherever it stands."""
+    """Values of other types in one or several fields."""
     path, document = body_of(rng)
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
         where, key = rng.choice(list(places(document)))
         where[key] = _odd(rng)
-    return sent(path, text_of(document))
+    return well_formed(path, text_of(document))
 
 
 def fields(rng: Random) -> Hostile:
@@ -293,11 +292,11 @@ def fields(rng: Random) -> Hostile:
     if change == 3:
         key = rng.choice([*document, MARK])
         text = text[:-1] + b", %b: %b}" % (text_of(key), text_of(_odd(rng)))
-    return sent(path, text)
+    return well_formed(path, text)
 
 
 def lists(rng: Random) -> Hostile:
-    """Lists that are long, and of the wrong things at their ends."""
+    """Long lists of one value, some with another value at the end."""
     many = rng.choice([63, 64, 65, 300, 2000])
     one = rng.choice([None, MARK, 1, [], {}, [MARK]])
     path, document = body_of(rng)
@@ -305,7 +304,7 @@ def lists(rng: Random) -> Hostile:
     document[key] = [deepcopy(one) for _ in range(many)]
     if rng.random() < 0.5:
         document[key][-1] = _odd(rng)
-    return sent(path, text_of(document))
+    return well_formed(path, text_of(document))
 
 
 def base64_junk(rng: Random) -> Hostile:
@@ -318,11 +317,11 @@ def base64_junk(rng: Random) -> Hostile:
         ]
     )
     _, document = body_of(rng, path)
-    return sent(path, text_of({**document, key: junk}))
+    return well_formed(path, text_of({**document, key: junk}))
 
 
 def names(rng: Random) -> Hostile:
-    """Model names that would be paths if a path were made of them."""
+    """Model names that would leave the folder of models if they became paths."""
     odd = [
         "../",
         "../../etc/passwd",
@@ -364,7 +363,7 @@ def names(rng: Random) -> Hostile:
     ]
     path, document = body_of(rng)
     document["model"] = rng.choice(odd) + rng.choice(["", MARK])
-    return sent(path, text_of(document))
+    return well_formed(path, text_of(document))
 
 
 VALUES = (deep, surrogates, raw_bytes, numbers, vectors, types, fields, lists, base64_junk, names)
@@ -398,7 +397,7 @@ def texts(rng: Random) -> Hostile:
     document: dict[str, Any] = {"input": text, "include": ["static"], "encoding": "base64"}
     if rng.random() < 0.3:
         document["oov"] = rng.choice(["error", "subword"])
-    return sent("/v1/encode", text_of(document))
+    return well_formed("/v1/encode", text_of(document))
 
 
 def not_json(rng: Random) -> Hostile:
@@ -432,7 +431,7 @@ def not_json(rng: Random) -> Hostile:
         b"tru",
     ]
     odd += [b"1", b'"a"', b"null", b"[]", b"{}", json.dumps({"input": "a"}).encode("utf-16")]
-    return sent(rng.choice(ROUTES), rng.choice(odd) + rng.choice([b"", MARK.encode()]))
+    return well_formed(rng.choice(ROUTES), rng.choice(odd) + rng.choice([b"", MARK.encode()]))
 
 
 _QUERIES = (
@@ -454,7 +453,7 @@ _QUERIES = (
     "?=&=&",
     "?layers=9999999999",
 )
-"""Of a request whose body is lines."""
+"""Query strings of a request whose body is NDJSON."""
 
 
 def lines(rng: Random) -> Hostile:
@@ -483,19 +482,19 @@ def lines(rng: Random) -> Hostile:
         b'""',
     ]
     body = b"\n".join(rng.choice(odd) for _ in range(rng.randint(1, 12)))
-    return sent(f"/v1/encode{rng.choice(_QUERIES)}", body, kind=_NDJSON)
+    return well_formed(f"/v1/encode{rng.choice(_QUERIES)}", body, kind=_NDJSON)
 
 
-def encoded(rng: Random) -> Hostile:
-    """Decompression bombs."""
+def compressed(rng: Random) -> Hostile:
+    """Decompression bombs, and other compressed or invalid bodies."""
     packed = rng.choice(_BOMBS)
     name = rng.choice(["gzip", "deflate", "zstd", "br", "gzip, gzip", "compress", "x-gzip", MARK])
     kind = rng.choice([JSON, JSON, _NDJSON, "application/zip", "application/gzip"])
-    return sent(rng.choice(ROUTES), packed, ("Content-Encoding", name), kind=kind)
+    return well_formed(rng.choice(ROUTES), packed, ("Content-Encoding", name), kind=kind)
 
 
-def declared(rng: Random) -> Hostile:
-    """Bodies that are declared as something else."""
+def content_types(rng: Random) -> Hostile:
+    """Content types that are wrong or invalid."""
     odd = [
         "",
         "text/plain",
@@ -517,10 +516,10 @@ def declared(rng: Random) -> Hostile:
     ]
     odd += ["application/octet-stream", "multipart/form-data", "application/problem+json", ";", "/"]
     path, document = body_of(rng)
-    return sent(path, text_of(document), kind=rng.choice(odd))
+    return well_formed(path, text_of(document), kind=rng.choice(odd))
 
 
-def accepted(rng: Random) -> Hostile:
+def accept_headers(rng: Random) -> Hostile:
     """Accepted types that are not offered, or are invalid."""
     odd = [
         "",
@@ -553,11 +552,11 @@ def accepted(rng: Random) -> Hostile:
         "a/b;q=1e400",
     ]
     path, document = body_of(rng)
-    return sent(path, text_of(document), ("Accept", rng.choice(odd)))
+    return well_formed(path, text_of(document), ("Accept", rng.choice(odd)))
 
 
 def mutated(rng: Random) -> Hostile:
-    """A well-formed body with some of its bits turned, or a piece of it moved."""
+    """A valid body with flipped bits, and with pieces removed, repeated or inserted."""
     path, document = body_of(rng)
     text = bytearray(text_of(document))
     for _ in range(rng.randint(1, 4)):
@@ -572,7 +571,7 @@ def mutated(rng: Random) -> Hostile:
         else:
             text[place:place] = rng.randbytes(rng.randint(1, 4))
         text = text or bytearray(b"0")
-    return sent(path, bytes(text))
+    return well_formed(path, bytes(text))
 
 
 def huge_list(rng: Random) -> Hostile:
@@ -588,23 +587,23 @@ def huge_list(rng: Random) -> Hostile:
     document = {field: [one] * many}
     if path == "/v1/encode":
         document["include"] = ["static"] * rng.choice([1, many])
-    return sent(path, text_of(document))
+    return well_formed(path, text_of(document))
 
 
 def huge_text(rng: Random) -> Hostile:
-    """One text of megabytes, of words or of none."""
+    """One text of megabytes, with and without words."""
     text = rng.choice(["a ", MARK, "\U0001f600", "'", "a-", " "]) * rng.choice([50_000, 300_000])
-    return sent("/v1/encode", text_of({"input": text, "truncate": rng.random() < 0.5}))
+    return well_formed("/v1/encode", text_of({"input": text, "truncate": rng.random() < 0.5}))
 
 
 def huge_body(rng: Random) -> Hostile:
     """More bytes than allowed."""
-    return sent(rng.choice(ROUTES), b" " * rng.choice([(4 << 20) + 1, 5 << 20]))
+    return well_formed(rng.choice(ROUTES), b" " * rng.choice([(4 << 20) + 1, 5 << 20]))
 
 
 def huge_depth(rng: Random) -> Hostile:
     """Only brackets, as many as allowed."""
-    return sent(rng.choice(ROUTES), rng.choice([b"[", b'{"a":', b"[[],"]) * 500_000)
+    return well_formed(rng.choice(ROUTES), rng.choice([b"[", b'{"a":', b"[[],"]) * 500_000)
 
 
 _PLAIN = json.dumps({"input": MARK}).encode() + b" " * (1 << 22)
@@ -618,55 +617,55 @@ _BOMBS = (
     MARK.encode(),
 )
 
-BODY_MAKERS = (texts, not_json, lines, encoded, declared, accepted, mutated)
+BODY_MAKERS = (texts, not_json, lines, compressed, content_types, accept_headers, mutated)
 LARGE = (huge_list, huge_text, huge_body, huge_depth)
 
 
 LENGTH = "Inference-Header-Content-Length"
 BYTES = "application/octet-stream"
-_LENGTHS = (0, 1, 4, 255, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
-_ODD = ("", "-1", "+1", "1e1", "0x10", "1.0", " 1", "1, 1", "9" * 40, "nan", MARK)
+_ELEMENT_LENGTHS = (0, 1, 4, 255, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
+_INVALID_LENGTHS = ("", "-1", "+1", "1e1", "0x10", "1.0", " 1", "1, 1", "9" * 40, "nan", MARK)
 
 
 def _element(rng: Random) -> bytes:
-    held = rng.choice([MARK.encode(), b"", b"\xff\xfe", b"\x00", b"\xc3", b"a" * 300])
-    length = len(held) if rng.random() < 0.6 else rng.choice(_LENGTHS)
-    return length.to_bytes(4, "little") + held
+    content = rng.choice([MARK.encode(), b"", b"\xff\xfe", b"\x00", b"\xc3", b"a" * 300])
+    length = len(content) if rng.random() < 0.6 else rng.choice(_ELEMENT_LENGTHS)
+    return length.to_bytes(4, "little") + content
 
 
 def _head(rng: Random, number: int, size: Any) -> bytes:
     shape = rng.choice([[number], [number], [number, 1], [1, number], [number + 1]])
     tensor = {"name": "text", "datatype": "BYTES", "shape": shape}
     tensor["parameters"] = {"binary_data_size": size}
-    whole = {"inputs": [tensor], "outputs": [{"name": "offsets"}]}
-    whole["parameters"] = {"binary_data_output": rng.random() < 0.5}
-    return text_of(whole)
+    document = {"inputs": [tensor], "outputs": [{"name": "offsets"}]}
+    document["parameters"] = {"binary_data_output": rng.random() < 0.5}
+    return text_of(document)
 
 
-def elements_that_lie(rng: Random) -> Hostile:
-    """Elements with wrong lengths, and JSON that fits them."""
+def wrong_element_lengths(rng: Random) -> Hostile:
+    """Tensor elements with wrong lengths after JSON with the right size."""
     number = rng.randrange(1, 6)
     data = b"".join(_element(rng) for _ in range(number))
     data = data[: rng.randrange(len(data) + 1)] if rng.random() < 0.3 else data
     head = _head(rng, number, len(data))
-    return sent(INFER, head + data, (LENGTH, str(len(head))), kind=BYTES)
+    return well_formed(INFER, head + data, (LENGTH, str(len(head))), kind=BYTES)
 
 
-def sizes_that_lie(rng: Random) -> Hostile:
-    """Bytes with a wrong number in the JSON or in the header."""
+def wrong_binary_sizes(rng: Random) -> Hostile:
+    """A tensor with a wrong size in the JSON or a wrong length in the header."""
     data = b"\x05\x00\x00\x00Apple"
     size = rng.choice([0, 8, 9, 9, 10, -1, 1 << 40, 1 << 63, 9.0, "9", None, True, [9]])
     head = _head(rng, 1, size)
     near = [len(head) + step for step in (-1, 0, 0, 1, 9, 10)]
-    said = rng.choice([*_ODD, *map(str, near)])
-    return sent(INFER, head + data, (LENGTH, said), kind=BYTES)
+    declared_length = rng.choice([*_INVALID_LENGTHS, *map(str, near)])
+    return well_formed(INFER, head + data, (LENGTH, declared_length), kind=BYTES)
 
 
 def bytes_without_json(rng: Random) -> Hostile:
-    """Bytes without JSON before them, of any declared length."""
+    """Random bytes without JSON before them, whose length may be wrong or invalid."""
     data = rng.randbytes(rng.randrange(64))
-    said = rng.choice(["0", str(len(data)), "1", *_ODD])
-    return sent(INFER, data, (LENGTH, said), kind=BYTES)
+    declared_length = rng.choice(["0", str(len(data)), "1", *_INVALID_LENGTHS])
+    return well_formed(INFER, data, (LENGTH, declared_length), kind=BYTES)
 
 
-TENSORS = (elements_that_lie, sizes_that_lie, bytes_without_json)
+TENSORS = (wrong_element_lengths, wrong_binary_sizes, bytes_without_json)

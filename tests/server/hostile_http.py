@@ -17,7 +17,7 @@ from tests.server.hostile_bodies import (
 
 
 def headers(rng: Random) -> Hostile:
-    """Headers that are long, many, folded, obsolete or no headers."""
+    """Headers that are long, many, folded, obsolete or invalid."""
     odd = [
         b"X: " + b"a" * rng.choice([8000, 9000, 70_000]),
         b": a",
@@ -62,11 +62,11 @@ def headers(rng: Random) -> Hostile:
 
 
 def pipelined(rng: Random) -> Hostile:
-    """Several requests in one piece; one of them may be bad."""
+    """Several requests at once; one of them may be invalid."""
     several = [valid(rng) for _ in range(rng.randint(2, 4))]
     if rng.random() < 0.5:
         several.insert(rng.randrange(len(several)), headers(rng).sent)
-    return Hostile(b"".join(several), answers=len(several))
+    return Hostile(b"".join(several), max_responses=len(several))
 
 
 def versions(rng: Random) -> Hostile:
@@ -124,7 +124,7 @@ def protocols(rng: Random) -> Hostile:
     return Hostile(rng.choice(_PROTOCOLS) + rng.choice([b"", MARK.encode()]))
 
 
-def cut(rng: Random) -> Hostile:
+def truncated(rng: Random) -> Hostile:
     """A request that ends midway."""
     whole = valid(rng)
     return Hostile(whole[: rng.randrange(len(whole))])
@@ -133,22 +133,24 @@ def cut(rng: Random) -> Hostile:
 def spliced(rng: Random) -> Hostile:
     """The start of one request and the end of another."""
     one, other = valid(rng), valid(rng)
-    return Hostile(one[: rng.randrange(len(one))] + other[rng.randrange(len(other)) :], answers=2)
+    return Hostile(
+        one[: rng.randrange(len(one))] + other[rng.randrange(len(other)) :], max_responses=2
+    )
 
 
 def flipped(rng: Random) -> Hostile:
-    """A request some of whose bits are turned."""
+    """A request with flipped bits."""
     whole = bytearray(valid(rng))
     for _ in range(rng.randint(1, 5)):
         whole[rng.randrange(min(len(whole), rng.choice([20, 200, 2000])))] ^= 1 << rng.randrange(8)
-    return Hostile(bytes(whole), answers=2)
+    return Hostile(bytes(whole), max_responses=2)
 
 
-LINES = (headers, pipelined, versions, protocols, cut, spliced, flipped)
+LINES = (headers, pipelined, versions, protocols, truncated, spliced, flipped)
 
 
 _HIDDEN = f"GET /livez?{MARK} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
-"""A request inside the body of another, which must not be answered."""
+"""A request inside the body of another. It must get no response."""
 _TYPE = ("Content-Type", "application/json")
 _CHUNKED = ("Transfer-Encoding", "chunked")
 
@@ -194,11 +196,11 @@ def short(rng: Random) -> Hostile:
     """Content-Length that is too short: the rest is a second, malformed request."""
     path, body = _path_and_body(rng)
     headers = (_TYPE, ("Content-Length", str(rng.randrange(len(body)))))
-    return Hostile(headed("POST", path, headers, body), answers=2)
+    return Hostile(headed("POST", path, headers, body), max_responses=2)
 
 
 def chunks(rng: Random) -> Hostile:
-    """Chunks of wrong sizes, with odd ends, extensions and trailers."""
+    """Chunks with wrong sizes, invalid ends, extensions and trailers."""
     path, body = _path_and_body(rng)
     size = f"{len(body):x}".encode()
     odd = [
@@ -235,19 +237,19 @@ def chunks(rng: Random) -> Hostile:
         b"\r\n0\r\n" + b"A: b\r\n" * 500 + b"\r\n",
         b"\r\r0\r\r",
     ]
-    sent = headed("POST", path, (_TYPE, _CHUNKED), first + b"\r\n" + body + rng.choice(ends))
-    return Hostile(sent, answers=2)
+    request = headed("POST", path, (_TYPE, _CHUNKED), first + b"\r\n" + body + rng.choice(ends))
+    return Hostile(request, max_responses=2)
 
 
 def many_chunks(rng: Random) -> Hostile:
     """A body in chunks of a byte each."""
     path, body = _path_and_body(rng)
-    sent = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
-    return Hostile(headed("POST", path, (_TYPE, _CHUNKED), sent + b"0\r\n\r\n"), kept=True)
+    chunked = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+    return Hostile(headed("POST", path, (_TYPE, _CHUNKED), chunked + b"0\r\n\r\n"), kept=True)
 
 
-def codings(rng: Random) -> Hostile:
-    """Transfer codings that are unknown, or that only one of two servers sees."""
+def transfer_codings(rng: Random) -> Hostile:
+    """Transfer codings that are unknown, or that two servers parse differently."""
     path, body = _path_and_body(rng)
     odd = [
         "chunked, chunked",
@@ -269,26 +271,26 @@ def codings(rng: Random) -> Hostile:
         "chunked, identity",
     ]
     headers = (_TYPE, ("Transfer-Encoding", rng.choice(odd)))
-    sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
-    return Hostile(headed("POST", path, headers, sent), answers=2)
+    chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    return Hostile(headed("POST", path, headers, chunked), max_responses=2)
 
 
 def smuggled(rng: Random) -> Hostile:
-    """A request hidden in the body of another by one of two lengths."""
+    """A request in the body of another, which two servers may delimit differently."""
     hidden = _HIDDEN
-    whole = len(hidden)
+    length = len(hidden)
     zero = b"0\r\n\r\n"
     cases = [
-        ((("Content-Length", str(whole)),), hidden),
-        ((("Content-Length", str(whole + 5)), _CHUNKED), zero + hidden),
-        ((_CHUNKED, ("Content-Length", "4")), b"%x\r\n%b\r\n0\r\n\r\n" % (whole, hidden)),
-        ((("Content-Length", "0"), ("Content-Length", str(whole))), hidden),
-        ((("Content-Length", f"{whole}, {whole}"),), hidden),
-        ((("Transfer-Encoding", "x"), ("Content-Length", str(whole))), hidden),
-        ((("Content_Length", "0"), ("Content-Length", str(whole))), hidden),
-        ((("Content-Length ", "0"), ("Content-Length", str(whole))), hidden),
-        ((("X-A", "b\r\n Content-Length: 0"), ("Content-Length", str(whole))), hidden),
-        ((("X-A", "b\nContent-Length: 0"), ("Content-Length", str(whole))), hidden),
+        ((("Content-Length", str(length)),), hidden),
+        ((("Content-Length", str(length + 5)), _CHUNKED), zero + hidden),
+        ((_CHUNKED, ("Content-Length", "4")), b"%x\r\n%b\r\n0\r\n\r\n" % (length, hidden)),
+        ((("Content-Length", "0"), ("Content-Length", str(length))), hidden),
+        ((("Content-Length", f"{length}, {length}"),), hidden),
+        ((("Transfer-Encoding", "x"), ("Content-Length", str(length))), hidden),
+        ((("Content_Length", "0"), ("Content-Length", str(length))), hidden),
+        ((("Content-Length ", "0"), ("Content-Length", str(length))), hidden),
+        ((("X-A", "b\r\n Content-Length: 0"), ("Content-Length", str(length))), hidden),
+        ((("X-A", "b\nContent-Length: 0"), ("Content-Length", str(length))), hidden),
         ((("Transfer-Encoding", "chunked\r\nTransfer-Encoding: x"),), zero + hidden),
     ]
     headers, body = rng.choice(cases)
@@ -298,7 +300,7 @@ def smuggled(rng: Random) -> Hostile:
     return Hostile(headed(method, path, (_TYPE, *headers), body))
 
 
-FRAMING = (lengths, short, chunks, many_chunks, codings, smuggled)
+FRAMING = (lengths, short, chunks, many_chunks, transfer_codings, smuggled)
 
 
 _TRICKS = (
@@ -348,7 +350,7 @@ def model_paths(rng: Random) -> Hostile:
 
 
 def targets(rng: Random) -> Hostile:
-    """Targets of every form of HTTP, and of other forms."""
+    """Request targets of every form of HTTP, and invalid ones."""
     path = rng.choice(PATHS)
     odd = [f"http://x{path}", f"http://{MARK}{path}", f"https://x:99999{path}", "*", "", f"x{path}"]
     odd += [
@@ -446,13 +448,15 @@ def ranges(rng: Random) -> Hostile:
     others = [("If-Range", MARK), ("If-None-Match", f'"{MARK}"'), ("If-Modified-Since", MARK)]
     others += [("If-Match", "*"), ("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT")]
     others += [("If-None-Match", "*"), ("If-Modified-Since", "Fri, 31 Dec 9999 23:59:59 GMT")]
-    path = rng.choice([*PATHS[4:], "/docs/swagger-ui.css", "/docs/start.js", "/page/start.js"])
+    path = rng.choice(
+        [*PATHS[len(ROUTES) :], "/docs/swagger-ui.css", "/docs/start.js", "/page/start.js"]
+    )
     extra = rng.choice([(), (rng.choice(others),)])
     return Hostile(headed("GET", path, (("Range", rng.choice(odd)), *extra)), kept=True)
 
 
-def ids(rng: Random) -> Hostile:
-    """Request ids, traces and addresses that would forge a line of a log."""
+def log_injections(rng: Random) -> Hostile:
+    """Request IDs, traces and addresses that could forge a line of the log."""
     odd = [
         f"{MARK} x",
         f"{MARK};",
@@ -496,7 +500,7 @@ def ids(rng: Random) -> Hostile:
     return Hostile(posted(path, body, *headers))
 
 
-def doors(rng: Random) -> Hostile:
+def credentials(rng: Random) -> Hostile:
     """Invalid keys, origins and cookies."""
     odd = [
         f"Bearer {MARK}",
@@ -546,7 +550,16 @@ def expectations(rng: Random) -> Hostile:
     ]
     path, document = body_of(rng)
     chosen = rng.sample(odd, rng.randint(1, 3))
-    return Hostile(posted(path, text_of(document), *chosen), answers=2)
+    return Hostile(posted(path, text_of(document), *chosen), max_responses=2)
 
 
-PATH_MAKERS = (model_paths, targets, methods, heads, ranges, ids, doors, expectations)
+PATH_MAKERS = (
+    model_paths,
+    targets,
+    methods,
+    heads,
+    ranges,
+    log_injections,
+    credentials,
+    expectations,
+)

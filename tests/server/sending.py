@@ -1,4 +1,4 @@
-"""Sends hostile requests from several threads, and checks every response by the contract."""
+"""Sends hostile requests from several threads, and checks that responses fit the contract."""
 
 import io
 import math
@@ -23,25 +23,26 @@ from tests.server.hostile_bodies import MARK, posted
 
 PROBLEM = "application/problem+json"
 _MEMBERS = {"type": str, "title": str, "status": int, "detail": str, "code": str, "hint": str}
-_SANE = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _STAGE = re.compile(r"[a-z_]+;dur=(\d+(?:\.\d+)?)")
 _POINTER = re.compile(r"(/(\d{1,9}|[A-Za-z_][A-Za-z0-9_]{0,31}))*")
-_INSIDE = re.compile(
+_INTERNALS = re.compile(
     rb"Traceback|\.py\b|File \\?\"|site-packages|/proc/|/home/|/root/|/tmp/|"
     + re.escape(str(ROOT).encode())
 )
-_ORDINARY = {200, 204, 206, 304}
+_SUCCESSES = {200, 204, 206, 304}
 
 
 def _codes(error: type[PolysemeError] = PolysemeError) -> set[tuple[int, str]]:
-    below = [_codes(one) for one in error.__subclasses__()]
-    return {(error.status, error.code)}.union(*below)
+    subclasses = [_codes(one) for one in error.__subclasses__()]
+    return {(error.status, error.code)}.union(*subclasses)
 
 
 CODES = _codes()
+"""Every status and code of an error."""
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """A response."""
 
     status: int
@@ -54,7 +55,7 @@ class Answer(NamedTuple):
 
 
 class Reader:
-    """Reads the answers of a connection; raises h11.RemoteProtocolError where they are no HTTP."""
+    """Reads the responses of a connection; raises h11.RemoteProtocolError if they are not HTTP."""
 
     def __init__(self) -> None:
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 17)
@@ -68,12 +69,12 @@ class Reader:
         self._head: h11.Response | None = None
         self._body: list[bytes] = []
 
-    def feed(self, received: bytes) -> Answer | None:
+    def feed(self, received: bytes) -> Response | None:
         """Take received bytes, `b""` for the end; return the response once it is complete."""
         self._http.receive_data(received)
-        return self.next()
+        return self._next()
 
-    def next(self) -> Answer | None:
+    def _next(self) -> Response | None:
         while True:
             event = self._http.next_event()
             if isinstance(event, h11.Response):
@@ -81,17 +82,17 @@ class Reader:
             elif isinstance(event, h11.Data):
                 self._body.append(bytes(event.data))
             elif isinstance(event, h11.EndOfMessage):
-                return self._whole()
+                return self._response()
             elif event is h11.NEED_DATA or isinstance(event, h11.ConnectionClosed | h11.PAUSED):
                 return None
 
-    def _whole(self) -> Answer:
+    def _response(self) -> Response:
         assert self._head is not None
         names = [name.decode().lower() for name, _ in self._head.headers]
-        assert len(set(names)) == len(names), f"headers that are there twice: {names}"
+        assert len(set(names)) == len(names), f"repeated headers: {names}"
         values = [value.decode("ascii") for _, value in self._head.headers]
         headers = dict(zip(names, values, strict=True))
-        return Answer(self._head.status_code, headers, b"".join(self._body))
+        return Response(self._head.status_code, headers, b"".join(self._body))
 
     @property
     def begun(self) -> bool:
@@ -99,8 +100,8 @@ class Reader:
         return self._head is not None or bool(self.left)
 
     @property
-    def going_on(self) -> bool:
-        """Whether the connection has room for another request."""
+    def reusable(self) -> bool:
+        """Whether the connection may carry another request."""
         return self._http.their_state is h11.DONE and self._http.our_state is h11.DONE
 
     @property
@@ -109,114 +110,114 @@ class Reader:
         return self._http.trailing_data[0]
 
 
-def all_answers(received: bytes, *, head: bool = False) -> list[Answer]:
+def all_responses(received: bytes, *, head: bool = False) -> list[Response]:
     """Every response in the bytes of a connection."""
     found = []
     while received:
         reader = Reader()
         reader.expect("HEAD" if head else "GET")
-        answer = reader.feed(received) or reader.feed(b"")
-        assert answer is not None, "an answer that breaks off"
-        found.append(answer)
+        response = reader.feed(received) or reader.feed(b"")
+        assert response is not None, "an incomplete response"
+        found.append(response)
         received = reader.left
     return found
 
 
-def fault_of(answer: Answer, *, head: bool = False) -> str | None:
+def violation(response: Response, *, head: bool = False) -> str | None:
     """The violation of the contract by a response, or None."""
     try:
-        _judge_headers(answer)
-        if answer.status in _ORDINARY:
+        _check_headers(response)
+        if response.status in _SUCCESSES:
             if not head:
-                _judge_success(answer)
+                _check_success(response)
         else:
-            assert answer.status < 500 or answer.status == 503, f"status {answer.status}"
-            assert answer.kind == PROBLEM, f"{answer.status} as {answer.kind!r}"
+            assert response.status < 500 or response.status == 503, f"status {response.status}"
+            assert response.kind == PROBLEM, f"{response.status} as {response.kind!r}"
             if not head:
-                _judge_problem(answer)
+                _check_problem(response)
     except (AssertionError, ValueError, KeyError) as error:
         return f"{type(error).__name__}: {error}"
     return None
 
 
-def _judge_headers(answer: Answer) -> None:
-    sent_id = answer.headers["x-request-id"]
-    assert _SANE.fullmatch(sent_id), f"request id {sent_id!r}"
-    for stage in answer.headers["server-timing"].split(", "):
+def _check_headers(response: Response) -> None:
+    sent_id = response.headers["x-request-id"]
+    assert _REQUEST_ID.fullmatch(sent_id), f"request id {sent_id!r}"
+    for stage in response.headers["server-timing"].split(", "):
         found = _STAGE.fullmatch(stage)
         assert found and math.isfinite(float(found[1])), f"stage {stage!r}"
-    others = [value for name, value in answer.headers.items() if name != "x-request-id"]
+    others = [value for name, value in response.headers.items() if name != "x-request-id"]
     assert not any(MARK in value.lower() for value in others), "a header repeats the request"
-    if answer.status in {429, 503}:
-        assert int(answer.headers["retry-after"]) >= 1
+    if response.status in {429, 503}:
+        assert int(response.headers["retry-after"]) >= 1
 
 
-def _judge_success(answer: Answer) -> None:
-    if answer.kind == "application/json":
-        orjson.loads(answer.body)
-    elif answer.kind == "application/x-ndjson":
-        assert all(map(_line_is_right, answer.body.splitlines()))
-    elif answer.kind == "application/x-npz":
-        with np.load(io.BytesIO(answer.body), allow_pickle=False) as arrays:
+def _check_success(response: Response) -> None:
+    if response.kind == "application/json":
+        orjson.loads(response.body)
+    elif response.kind == "application/x-ndjson":
+        assert all(map(_valid_line, response.body.splitlines()))
+    elif response.kind == "application/x-npz":
+        with np.load(io.BytesIO(response.body), allow_pickle=False) as arrays:
             assert all(np.isfinite(arrays[name]).all() for name in arrays)
-    elif answer.kind == "application/octet-stream":
-        _judge_tensors(answer)
+    elif response.kind == "application/octet-stream":
+        _check_tensors(response)
 
 
-def _line_is_right(line: bytes) -> bool:
+def _valid_line(line: bytes) -> bool:
     document = orjson.loads(line)
     return document.keys() >= {"tokens", "truncated"} or "complete" in document
 
 
-def _judge_tensors(answer: Answer) -> None:
-    length = int(answer.headers["inference-header-content-length"])
-    outputs = orjson.loads(answer.body[:length])["outputs"]
+def _check_tensors(response: Response) -> None:
+    length = int(response.headers["inference-header-content-length"])
+    outputs = orjson.loads(response.body[:length])["outputs"]
     sizes = [one.get("parameters", {}).get("binary_data_size", 0) for one in outputs]
-    assert length + sum(sizes) == len(answer.body), "bytes that no tensor has"
+    assert length + sum(sizes) == len(response.body), "bytes that no tensor has"
 
 
-def _judge_problem(answer: Answer) -> None:
-    document = orjson.loads(answer.body)
+def _check_problem(response: Response) -> None:
+    document = orjson.loads(response.body)
     for member, kind in _MEMBERS.items():
         assert type(document[member]) is kind, f"{member}: {document[member]!r}"
-    assert document["status"] == answer.status
-    assert (answer.status, document["code"]) in CODES, document["code"]
+    assert document["status"] == response.status
+    assert (response.status, document["code"]) in CODES, document["code"]
     assert document["type"] == f"urn:polyseme:error:{document['code']}"
-    assert document["request_id"] == answer.headers["x-request-id"]
+    assert document["request_id"] == response.headers["x-request-id"]
     assert document["detail"].endswith(".") and document["hint"].endswith(".")
-    if answer.status == 422:
+    if response.status == 422:
         assert all({"pointer", "message"} == set(one) for one in document["errors"])
-    said = answer.body.replace(document["request_id"].encode(), b"")
+    text = response.body.replace(document["request_id"].encode(), b"")
     for one in document.get("errors", ()):
-        # A pointer leads to a field that is not one; it ends before what is not a plain name.
+        # A pointer may name an unknown field of the request, but only a plain name.
         assert _POINTER.fullmatch(one["pointer"]), one["pointer"]
-        said = said.replace(b'"pointer":"%b"' % one["pointer"].encode(), b"")
+        text = text.replace(b'"pointer":"%b"' % one["pointer"].encode(), b"")
     if isinstance(document.get("error"), dict) and document["error"]["param"]:
-        # The first of them once more, as OpenAI writes it: in a member, and before a sentence.
+        # OpenAI's format repeats the first pointer in `param` and at the start of `message`.
         parameter = document["error"]["param"]
         first = document["errors"][0]["pointer"]
         assert re.split(r"\W+", parameter.rstrip("]")) == first.split("/")[1:]
-        said = said.replace(b'"param":"%b"' % parameter.encode(), b"")
-        said = said.replace(b'"message":"`%b`' % parameter.encode(), b"")
+        text = text.replace(b'"param":"%b"' % parameter.encode(), b"")
+        text = text.replace(b'"message":"`%b`' % parameter.encode(), b"")
     if isinstance(document.get("error"), str) and document.get("errors"):
-        # The same as a text.
+        # The Open Inference Protocol's format repeats it at the start of `error`.
         parameter = re.match(r"`([^`]*)`", document["error"])
         if parameter:
             first = document["errors"][0]["pointer"]
             assert re.split(r"\W+", parameter[1].rstrip("]")) == first.split("/")[1:]
-            said = said.replace(b'"error":"%b' % parameter[0].encode(), b"")
-    assert not _INSIDE.search(said), "a path or a traceback"
-    assert document["code"] == "unknown_word" or MARK.encode() not in said.lower(), "an echo"
+            text = text.replace(b'"error":"%b' % parameter[0].encode(), b"")
+    assert not _INTERNALS.search(text), "a path or a traceback"
+    assert document["code"] == "unknown_word" or MARK.encode() not in text.lower(), "an echo"
 
 
 WAIT = 60
 THREADS = 4
-_BETWEEN = 250
-"""Hostile requests of a thread between two ordinary ones."""
+_INTERVAL = 250
+"""Number of hostile requests of a thread between two ordinary ones."""
 _IDLE = 1.0
-"""Seconds after which a connection is not asked on again: the service closes what is idle for
-longer, and what is sent in that moment is lost."""
-_MOST_FAULTS = 20
+"""Seconds after which an idle connection is replaced: the service closes connections that are idle
+for longer, and a request sent at that moment is lost."""
+_MAX_FAULTS = 20
 ORDINARY = posted("/v1/encode", b'{"input": "the bank of the river", "include": ["contextual"]}')
 Address = tuple[str, int]
 
@@ -227,7 +228,7 @@ class Outcome:
 
     sent: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
-    """by status, and `ended` where the connection ended without an answer"""
+    """by status, and `ended` if the connection ended without a response"""
     kinds: Counter[str] = field(default_factory=Counter)
     """by kind and status"""
     faults: list[str] = field(default_factory=list)
@@ -239,7 +240,7 @@ class Outcome:
         self.faults += other.faults
 
 
-def converse(address: Address, sent: bytes, *, head: bool = False) -> list[Answer]:
+def exchange(address: Address, sent: bytes, *, head: bool = False) -> list[Response]:
     """Send on a new connection, close the sending side, and read to the end."""
     received = []
     with socket.create_connection(address, WAIT) as connection:
@@ -250,33 +251,33 @@ def converse(address: Address, sent: bytes, *, head: bool = False) -> list[Answe
         with suppress(ConnectionResetError):
             while chunk := connection.recv(1 << 18):
                 received.append(chunk)
-    return all_answers(b"".join(received), head=head)
+    return all_responses(b"".join(received), head=head)
 
 
-class Kept:
-    """A connection that is kept if possible, and replaced after its end or when idle."""
+class KeepAliveConnection:
+    """A connection that is replaced after its end or when it has been idle."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self._socket: socket.socket | None = None
         self._answered = 0.0
 
-    def ask(self, sent: bytes, *, head: bool = False) -> list[Answer]:
-        """The response, or None if the connection ended."""
+    def ask(self, sent: bytes, *, head: bool = False) -> list[Response]:
+        """Send a request; return a list of its response, empty if the connection ended without."""
         if time.monotonic() > self._answered + _IDLE:
             self.close()
         try:
-            answer = self._ask(sent, head=head)
+            response = self._ask(sent, head=head)
         except (BrokenPipeError, ConnectionResetError, h11.RemoteProtocolError):
             if self._reader.begun:
                 raise
-            answer = None
-        if answer is None or not self._reader.going_on:
+            response = None
+        if response is None or not self._reader.reusable:
             self.close()
         self._answered = time.monotonic()
-        return [answer] if answer else []
+        return [response] if response else []
 
-    def _ask(self, sent: bytes, *, head: bool) -> Answer | None:
+    def _ask(self, sent: bytes, *, head: bool) -> Response | None:
         if self._socket is None:
             self._socket, self._reader = socket.create_connection(self._address, WAIT), Reader()
         self._reader.expect("HEAD" if head else "GET")
@@ -284,9 +285,9 @@ class Kept:
             self._socket.sendall(sent)
         while True:
             chunk = self._socket.recv(1 << 18)
-            answer = self._reader.feed(chunk)
-            if answer or not chunk:
-                return answer
+            response = self._reader.feed(chunk)
+            if response or not chunk:
+                return response
 
     def close(self) -> None:
         if self._socket is not None:
@@ -295,48 +296,52 @@ class Kept:
 
 
 def send(address: Address, seed: int, numbers: Iterable[int]) -> Outcome:
-    """Send some of the requests one after the other, with ordinary ones between."""
-    outcome, kept = Outcome(), Kept(address)
-    (wanted,) = converse(address, ORDINARY)
+    """Send the requests of some numbers one by one, with ordinary ones in between."""
+    outcome, connection = Outcome(), KeepAliveConnection(address)
+    (expected,) = exchange(address, ORDINARY)
     for count, number in enumerate(numbers):
         one = hostile(seed, number)
-        for fault in _faults(kept, address, one, outcome):
+        for fault in _faults(connection, address, one, outcome):
             outcome.faults.append(f"number {number}, {one.kind}: {fault}: {one.sent[:300]!r}")
         outcome.sent += 1
-        if count % _BETWEEN == 0 and [a.body for a in converse(address, ORDINARY)] != [wanted.body]:
-            outcome.faults.append(f"after number {number}: an ordinary request went wrong")
-        if len(outcome.faults) > _MOST_FAULTS:
+        if count % _INTERVAL == 0:
+            bodies = [response.body for response in exchange(address, ORDINARY)]
+            if bodies != [expected.body]:
+                outcome.faults.append(f"after number {number}: another ordinary response")
+        if len(outcome.faults) > _MAX_FAULTS:
             break
-    kept.close()
+    connection.close()
     return outcome
 
 
-def _faults(kept: Kept, address: Address, one: Hostile, outcome: Outcome) -> Iterator[str]:
+def _faults(
+    connection: KeepAliveConnection, address: Address, one: Hostile, outcome: Outcome
+) -> Iterator[str]:
     try:
         if one.kept:
-            answers = kept.ask(one.sent, head=one.head)
+            responses = connection.ask(one.sent, head=one.head)
         else:
-            answers = converse(address, one.sent, head=one.head)
+            responses = exchange(address, one.sent, head=one.head)
     except (OSError, h11.RemoteProtocolError, AssertionError) as error:
         yield f"{type(error).__name__}: {error}"
-        kept.close()
+        connection.close()
         return
-    statuses = [str(answer.status) for answer in answers] or ["ended"]
+    statuses = [str(response.status) for response in responses] or ["ended"]
     outcome.statuses.update(statuses)
     outcome.kinds.update(f"{one.kind} {status}" for status in statuses)
-    if one.kept and not answers:
-        yield "no answer to a request that is well-formed HTTP"
-    if len(answers) > one.answers:
-        yield f"{len(answers)} answers"
-    yield from filter(None, (fault_of(answer, head=one.head) for answer in answers))
+    if one.kept and not responses:
+        yield "no response to a request that is well-formed HTTP"
+    if len(responses) > one.max_responses:
+        yield f"{len(responses)} responses"
+    yield from filter(None, (violation(response, head=one.head) for response in responses))
 
 
 def send_all(address: Address, seed: int, numbers: Sequence[int]) -> Outcome:
-    """Send the requests of these numbers from some threads."""
+    """Send the requests of some numbers from several threads."""
     with ThreadPoolExecutor(THREADS) as pool:
         parts = [numbers[first::THREADS] for first in range(THREADS)]
         outcomes = list(pool.map(lambda part: send(address, seed, part), parts))
-    whole = Outcome()
+    total = Outcome()
     for outcome in outcomes:
-        whole.add(outcome)
-    return whole
+        total.add(outcome)
+    return total
