@@ -1,4 +1,4 @@
-"""Figures from counts, against scikit-learn."""
+"""Accuracy and macro-F1 of confusion counts, compared with scikit-learn."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 from polyseme.evaluation.statistics import accuracy, confusion_cells, macro_f1
 
 
-def test_by_hand():
+def test_accuracy_and_macro_f1_by_hand():
     counts = np.array([[3, 1], [2, 4]], np.float64)
     assert accuracy(counts) == 0.7
     assert macro_f1(counts) == pytest.approx((6 / 9 + 8 / 11) / 2)
@@ -20,7 +20,7 @@ def test_an_absent_and_unpredicted_sense_does_not_count():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_scikit_learn_has_the_same_for_every_resample(seed):
+def test_every_resample_has_the_values_of_scikit_learn(seed):
     rng = np.random.default_rng(seed)
     s, n = int(rng.integers(2, 6)), int(rng.integers(1, 40))
     gold, guesses = rng.integers(s, size=n), rng.integers(s, size=n)

@@ -1,4 +1,4 @@
-"""The part of a set whose words are in the vocabulary."""
+"""Words and pairs of an evaluation set that the vocabulary lacks."""
 
 from pathlib import Path
 
@@ -20,13 +20,13 @@ MOLES = {
 WIC = {**WIC_WITH_MOLES, "wic/README.txt": ["not a pair"]}
 
 
-def test_words_that_the_vocabulary_lacks_are_not_measured(model):
+def test_unknown_words_are_not_measured(model):
     files = known_words({**COARSE, **MOLES}, LocalSource(model).knows)
     assert files == COARSE
     assert {Path(name).parent.name for name in files} == {"bank"}
 
 
-def test_pairs_of_which_the_vocabulary_lacks_a_word_are_not_measured(model):
+def test_pairs_with_an_unknown_word_are_not_measured(model):
     files = known_pairs(WIC, LocalSource(model).knows)
     assert files["wic/dev/dev.data.txt"] == WIC["wic/dev/dev.data.txt"][:1]
     assert files["wic/dev/dev.gold.txt"] == ["T"]

@@ -27,7 +27,7 @@ COMMANDS = re.search(r"```console\n(.*?)```", PAGE, re.DOTALL)[1].splitlines()
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def folder(tmp_path_factory):
     """A folder with the tiny sets in `sets`, and models in `models`."""
     folder = tmp_path_factory.mktemp("documented")
     unpacked(folder / "sets", {**COARSE, **WIC})
@@ -63,30 +63,30 @@ def test_every_option_and_every_system_is_documented():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_runs(place, monkeypatch, serve, command):
-    monkeypatch.chdir(place)
+def test_a_documented_command_runs(folder, monkeypatch, serve, command):
+    monkeypatch.chdir(folder)
     monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
-    first, *arguments = shlex.split(command)
-    assert first == "polyseme"
+    program, *arguments = shlex.split(command)
+    assert program == "polyseme"
     client = (
-        serve(models_dir=place / "models", model="tiny", workers=1)
+        serve(models_dir=folder / "models", model="tiny", workers=1)
         if "--url" in arguments
         else None
     )
     address = str(client.base_url) if client else ""
     given = [address if one.startswith("http://") else one for one in arguments]
-    done = run(*given, models_dir=place / "models", POLYSEME_MODEL="tiny")
+    done = run(*given, models_dir=folder / "models", POLYSEME_MODEL="tiny")
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"contextual vector" in done.stdout or "similarity" in arguments
     for name in re.findall(r"--(?:json|plot) (\S+)", command):
-        assert (place / name).stat().st_size
+        assert (folder / name).stat().st_size
 
 
-def test_the_program_runs(place):
+def test_the_documented_program_runs(folder):
     code = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
     done = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=place,
+        cwd=folder,
         env={"PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

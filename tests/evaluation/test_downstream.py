@@ -1,4 +1,4 @@
-"""Tags of tokens, similarity of sentences and pseudo-words."""
+"""The tasks `tagging`, `sentences` and `pseudowords`, and the files that they read."""
 
 import json
 import lzma
@@ -64,7 +64,7 @@ def test_tagged_sentences_end_at_empty_lines(tmp_path):
         (read_pseudowords, "", "has no pair"),
     ],
 )
-def test_another_file_is_rejected_with_its_line(tmp_path, read, text, sentence):
+def test_a_malformed_file_is_rejected(tmp_path, read, text, sentence):
     path = tmp_path / "file.txt"
     path.write_text(text)
     with pytest.raises(CommandError, match=sentence):
@@ -98,7 +98,7 @@ def test_scores_by_hand():
     assert span_f1(gold, ["B-x", "I-x", "O", "B-y"]).value == 100
 
 
-def test_the_centroid_figure_is_that_of_scikit_learn():
+def test_the_centroid_f1_is_that_of_scikit_learn():
     rng = np.random.default_rng(1)
     senses = np.array([0, 1] * 30)
     vectors = rng.standard_normal((60, 4)) + senses[:, None]
@@ -132,7 +132,7 @@ def test_features_and_window_beat_the_static_vector_where_the_neighbor_decides(e
     assert widths == {"static": 5, "window": 15, "contextual": 5, "features": 10}
 
 
-def test_a_single_tag_teaches_nothing(encoder, tmp_path):
+def test_tags_of_a_single_kind_are_rejected(encoder, tmp_path):
     for split in ("train", "dev"):
         (tmp_path / f"{split}.tsv").write_text("bank\tN\n")
     with pytest.raises(CommandError, match="a single tag"):

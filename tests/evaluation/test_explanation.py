@@ -1,10 +1,11 @@
-"""How attention explains, on a model and sentences whose figures can be derived by hand.
+"""Attention as an explanation: a model and sentences whose figures can be derived by hand.
 
-Each sentence has `pen` in the middle of six words: a cue that tells its sense, in every place in
-turn, and the same five fillers. Where the query of `pen` meets the key of a cue, the score is
-log 25, of `wave` log 4, else 0: head 1 gives the cue 25/30 and each filler 1/30. Head 2 knows
-distance alone, and what it gathers is dropped. A cue's value is the axis of its sense, a filler's a
-third axis.
+In each sentence `pen` has three words on each side: one cue, which decides the sense, and the same
+five fillers. The cue is at each of the six positions in turn. In head 1 the score of a cue is
+log 25 for the query `pen` and log 4 for the query `wave`; all other scores are 0. So `pen` gives
+the cue the weight 25/30 and each filler 1/30. The weights of head 2 depend on the distance only,
+and its values are dropped. The value of a cue is the axis of its sense; the value of each filler is
+a third axis.
 """
 
 from math import log, sqrt
@@ -31,8 +32,8 @@ def vector(word):
     return np.eye(D, dtype=np.float32)[AXES.get(word, 3 if word == "pen" else 4)]
 
 
-def looking():
-    """Head 1: pen attends to cues. Head 2: to near words, and its values are dropped."""
+def cue_layer():
+    """A layer whose head 1 attends to cues, and head 2 to near words, with its values dropped."""
     query, key = np.zeros((D, 2), np.float32), np.zeros((D, 2), np.float32)
     query[3, 0], query[4, 0], key[[0, 1], 0] = log(25), log(4), 1
     value, output = np.zeros((D, 2 * D), np.float32), np.zeros((2 * D, D), np.float32)
@@ -50,7 +51,7 @@ def looking():
 
 
 def sentences():
-    """Each cue in each of the six places around pen; `wave` is tagged too, for another lemma."""
+    """Each cue at each of six positions around `pen`, and `wave` as the word of another lemma."""
     found = []
     for sense, cues in CUES.items():
         for cue in cues:
@@ -66,14 +67,14 @@ def model_of(folder, layer, **facts):
     return tiny_model(folder, words=VOCABULARY, vectors=vectors, layers=[layer], **facts)
 
 
-def explained(model, said, **options):
-    found = collect_senses(said, lambda lemma: lemma == "pen/noun", LocalSource(model).knows)
+def explained(model, tagged, **options):
+    found = collect_senses(tagged, lambda lemma: lemma == "pen/noun", LocalSource(model).knows)
     return explain(model, found, **options)
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    model = model_of(tmp_path_factory.mktemp("model"), looking())
+    model = model_of(tmp_path_factory.mktemp("model"), cue_layer())
     return explained(model, sentences(), count=1000)
 
 
@@ -96,13 +97,13 @@ def test_a_head_that_attends_to_the_deciding_word_has_the_best_figures(found):
 
 
 @pytest.mark.parametrize("name", ["head 2", "nearness", "uniform", "head 1, Wq = 0"])
-def test_a_ranking_that_knows_no_words_has_those_of_chance(found, name):
+def test_a_ranking_that_ignores_words_has_the_figures_of_chance(found, name):
     figures = values(found.rankings[name])
     assert (figures["evidence_auc"], figures["evidence_correlation"]) == (50, 0)
     assert (figures["evidence_at_1"], figures["evidence_at_3"]) == (16.67, 16.67)
 
 
-def test_rare_words_decide_where_common_ones_are_everywhere(found):
+def test_a_ranking_by_rarity_finds_cues_if_every_sentence_has_the_fillers(found):
     assert found.rankings["rarity"]["evidence_auc"].value == 100
 
 
@@ -123,33 +124,33 @@ def test_removing_the_cue_takes_the_whole_margin(found):
 
 
 def test_removing_a_filler_costs_the_computed_amount(found):
-    """A ranking by chance removes the cue once in six times, else one filler: (25, 4)/√641. The
-    nearness of the six places is such a ranking, with the cue in each place in turn."""
+    """Without one filler c is (25, 4)/√641. The ranking by nearness removes a word beside `pen`
+    first, which is the cue in some sentences and a filler in the others."""
     cue, filler = 25 / 26, 25 / 26 - 125 / sqrt(641 * 26)
     assert filler < 0
     figures = values(found.rankings["nearness"])
     low, high = 100 * filler, 100 * cue
     assert low < figures["removed_1"] < high
     removed = (figures["removed_1"] - low) / (high - low)
-    # Of the 24 sentences 8 have the cue beside pen, level with a filler on the other side.
+    # In 8 of 24 sentences the cue is beside pen; chance decides between it and the other side.
     assert removed * 24 == pytest.approx(round(removed * 24), abs=0.01)
     assert 0 <= round(removed * 24) <= 8
 
 
-def test_another_looking_word_gets_another_row_but_for_a_head_of_distance(found):
-    """wave gives the cue 4/9 where pen gives it 25/30: the distance is 7/18."""
+def test_another_query_word_changes_the_weights_unless_a_head_ignores_words(found):
+    """`wave` gives the cue 4/9 and `pen` 25/30: the total variation distance is 7/18."""
     assert found.swaps == {"head 1": Estimate(38.89, 0.0), "head 2": Estimate(0.0, 0.0)}
 
 
-def test_the_decision_and_the_judge_are_both_right_here(found):
+def test_every_sense_is_right_and_a_head_without_effect_costs_nothing(found):
     assert found.facts["right_sense"] == found.facts["judge_right_sense"] == 100
     assert values(found.quality) == {"pairs_auc": 100, "macro_f1": 100}
     assert list(found.cost) == ["all heads", "head 1", "head 2"]
     assert values(found.cost["head 2"]) == {"pairs_auc": 0, "macro_f1": 0}
 
 
-def test_no_occurrence_is_judged_by_a_centroid_that_it_is_part_of(tmp_path):
-    """For random vectors, as many are right as when each is left out in turn."""
+def test_the_centroid_of_a_sense_leaves_out_the_occurrence_itself(tmp_path):
+    """With random vectors, the share of right senses is that of leave-one-out centroids."""
     vectors = np.random.default_rng(20).standard_normal((len(VOCABULARY), D)).astype(np.float32)
     model = tiny_model(tmp_path, words=VOCABULARY, vectors=vectors, layers=[Layer()])
     (lemma,) = collect_senses(sentences(), lambda _: True, LocalSource(model).knows).lemmas
@@ -168,7 +169,7 @@ def test_no_occurrence_is_judged_by_a_centroid_that_it_is_part_of(tmp_path):
 
 
 def test_heads_and_their_mean_are_ranked_by_their_weights(tmp_path):
-    """Of three heads at random: how often the cue has more weight than a filler."""
+    """The area of each random head is the share of fillers with less weight than the cue."""
     layer = full_layer(4)
     model = model_of(tmp_path, layer, word_bias=np.linspace(-1, 1, len(VOCABULARY)))
     found = explained(model, sentences(), count=1000)
@@ -190,17 +191,20 @@ def test_heads_and_their_mean_are_ranked_by_their_weights(tmp_path):
 
 
 def test_zeroing_the_query_costs_quality_where_other_words_mislead(tmp_path):
-    """A decoy has twice the weight of a cue and occurs equally often with both senses: a ranking
-    without the query is misled."""
-    said = []
+    """Decoys occur equally often with both senses and have values twice as long as those of cues,
+    so uniform weights give wrong senses."""
+    tagged = []
     for number, (words, tags) in enumerate(sentences()[:-1]):
         decoy = ("decoy0", "decoy1")[number % 2]
-        said.append(([decoy if word == "had" else word for word in words], tags))
+        tagged.append(([decoy if word == "had" else word for word in words], tags))
     words = (*VOCABULARY, "decoy0", "decoy1")
     wide = np.zeros((len(words), 7), np.float32)
     wide[: len(VOCABULARY), :D] = [vector(word) for word in VOCABULARY]
-    wide[-2, 5], wide[-1, 6] = 2, 2  # no key sees these axes; their values are the senses'
-    layer = looking()
+    wide[-2, 5], wide[-1, 6] = (
+        2,
+        2,
+    )  # keys ignore these axes; values add them to the axes of the senses
+    layer = cue_layer()
     grown = {
         name: np.pad(getattr(layer, name).weight, ((0, 2), (0, 0))) for name in ("query", "key")
     }
@@ -215,10 +219,10 @@ def test_zeroing_the_query_costs_quality_where_other_words_mislead(tmp_path):
         output=Projection(output),
         scoring=layer.scoring,
     )
-    found = explained(tiny_model(tmp_path, words=words, vectors=wide, layers=[layer]), said)
+    found = explained(tiny_model(tmp_path, words=words, vectors=wide, layers=[layer]), tagged)
     assert values(found.quality) == {"pairs_auc": 100, "macro_f1": 100}
-    for who in ("all heads", "head 1"):
-        assert all(one.value > 30 and one.error == 0 for one in found.cost[who].values())
+    for heads in ("all heads", "head 1"):
+        assert all(one.value > 30 and one.error == 0 for one in found.cost[heads].values())
     assert values(found.cost["head 2"]) == {"pairs_auc": 0, "macro_f1": 0}
 
 
@@ -227,12 +231,12 @@ def test_a_model_of_one_head_without_weights_is_measured(tmp_path):
     assert list(found.rankings)[:3] == ["head 1", "head 1, Wq = 0", "nearness"]
     assert list(found.cost) == ["all heads"]
     assert found.facts["occurrences"] == 5
-    # Every vector is an axis of its own, and q·k of two words 0: all get the same weight.
+    # The vector of `pen` is orthogonal to every other, so all scores are 0.
     assert found.rankings["head 1"]["evidence_auc"].value == 50
 
 
-def test_layers_are_distinguished(tmp_path):
-    layers = [looking(), looking()]
+def test_the_names_of_heads_include_the_layer_if_there_are_several(tmp_path):
+    layers = [cue_layer(), cue_layer()]
     vectors = np.stack([vector(word) for word in VOCABULARY])
     model = tiny_model(tmp_path, words=VOCABULARY, vectors=vectors, layers=layers)
     found = explained(model, sentences())
@@ -244,29 +248,29 @@ def test_layers_are_distinguished(tmp_path):
     assert len(found.examples[0]["attention"]) == 2
 
 
-def test_the_same_seed_gives_the_same_and_another_draws_others(tmp_path):
-    model = model_of(tmp_path, looking())
+def test_equal_seeds_give_equal_documents_and_another_seed_a_different_one(tmp_path):
+    model = model_of(tmp_path, cue_layer())
     documents = [explained(model, sentences(), count=7, seed=seed).document() for seed in (1, 1, 2)]
     assert documents[0] == documents[1]
     assert documents[0]["rankings"]["random"] != documents[2]["rankings"]["random"]
 
 
 def test_the_document_has_plain_values(found):
-    said = found.document()
-    assert said["task"] == "attention"
-    assert said["rankings"]["head 1"]["evidence_auc"] == {"value": 100.0, "error": 0.0}
-    assert said["swaps"]["head 1"] == {"value": 38.89, "error": 0.0}
-    assert said["cost"]["head 1"].keys() == {"pairs_auc", "macro_f1"}
-    assert [one["tokens"][one["word"]] for one in said["examples"]] == [
+    document = found.document()
+    assert document["task"] == "attention"
+    assert document["rankings"]["head 1"]["evidence_auc"] == {"value": 100.0, "error": 0.0}
+    assert document["swaps"]["head 1"] == {"value": 38.89, "error": 0.0}
+    assert document["cost"]["head 1"].keys() == {"pairs_auc", "macro_f1"}
+    assert [one["tokens"][one["word"]] for one in document["examples"]] == [
         *("bank", "it", "it", "apple", "Apple"),
     ]
-    weights = np.array(said["examples"][0]["attention"])
+    weights = np.array(document["examples"][0]["attention"])
     assert weights.shape == (1, 2, 11, 11)
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-3)
 
 
 def test_an_impossible_measurement_is_reported(tmp_path):
-    model = model_of(tmp_path, looking())
+    model = model_of(tmp_path, cue_layer())
     with pytest.raises(CommandError, match="use more tags"):
         explained(model, sentences()[:12])  # one sense
     short = [(words[2:5], [(1, *tag[1:]) for tag in tags]) for words, tags in sentences()[:-1]]

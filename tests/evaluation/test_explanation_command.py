@@ -9,12 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="the extra [train] is not installed")
-
-from polyseme.training.config import TrainingConfig
-from polyseme.training.held_out import held_out_lemmas
+from polyseme.training.tags import is_lemma_held_out
 from tests.cli.conftest import run
-from tests.evaluation.test_explanation import VOCABULARY, looking, sentences, vector
+from tests.evaluation.test_explanation import VOCABULARY, cue_layer, sentences, vector
 from tests.tiny import write_tiny
 
 pytestmark = pytest.mark.slow
@@ -23,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data")) / "senses"
 
 
-def lines(said):
+def json_lines(sentences):
     return "".join(
         json.dumps(
             {
@@ -32,36 +29,32 @@ def lines(said):
             }
         )
         + "\n"
-        for words, tags in said
+        for words, tags in sentences
     )
 
 
-def split_in_which(lemma, *, held):
-    """The first split by which a training holds the lemma out, or does not."""
-    return next(
-        split
-        for split in range(99)
-        if held_out_lemmas([lemma], TrainingConfig(held_out=0.5, split=split))[0] == held
-    )
+def find_split(lemma, *, held):
+    """The first split that holds the lemma out of training, or that does not."""
+    return next(split for split in range(99) if is_lemma_held_out(lemma, 0.5, split) == held)
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A model `tiny`, and its sentences."""
+    """A folder of models, and a file of tagged sentences."""
     folder = tmp_path_factory.mktemp("models")
     vectors = np.stack([vector(word) for word in VOCABULARY])
-    facts = {"words": VOCABULARY, "vectors": vectors, "layers": [looking()]}
+    facts = {"words": VOCABULARY, "vectors": vectors, "layers": [cue_layer()]}
     write_tiny(folder / "tiny", **facts)
-    write_tiny(folder / "deep", **{**facts, "layers": [looking()] * 2})
+    write_tiny(folder / "deep", **{**facts, "layers": [cue_layer()] * 2})
     for name, recipe in (
         ("unheld", {"held_out": 0.0, "split": 1}),
         ("odd", {"held_out": "many"}),
-        ("seen", {"held_out": 0.5, "split": split_in_which("pen/noun", held=False)}),
-        ("unseen", {"held_out": 0.5, "split": split_in_which("pen/noun", held=True)}),
+        ("seen", {"held_out": 0.5, "split": find_split("pen/noun", held=False)}),
+        ("unseen", {"held_out": 0.5, "split": find_split("pen/noun", held=True)}),
     ):
         write_tiny(folder / name, **facts, training={"recipe": recipe})
     tags = folder.parent / f"{folder.name}.jsonl"
-    tags.write_text(lines(sentences()))
+    tags.write_text(json_lines(sentences()))
     return folder, tags
 
 
@@ -93,31 +86,31 @@ def test_examples_name_the_layer_if_there_are_several(place):
 
 
 def test_the_same_command_gives_the_same_bytes(place, tmp_path):
-    answers = []
+    outputs = []
     for name in ("a", "b"):
         done = attention(place, "--lemmas", "all", "--occurrences", "6", "--json", tmp_path / name)
-        answers.append((done.stdout, (tmp_path / name).read_bytes()))
-    assert answers[0] == answers[1]
-    assert b"6 tagged words" in answers[0][0]
+        outputs.append((done.stdout, (tmp_path / name).read_bytes()))
+    assert outputs[0] == outputs[1]
+    assert b"6 tagged words" in outputs[0][0]
 
 
 def test_lemmas_of_the_training_are_excluded(place):
     """By the split of the model's own training, else by the default one."""
-    left = [attention(place, model=model).returncode for model in ("unseen", "seen")]
-    assert left == [0, 1]
+    codes = [attention(place, model=model).returncode for model in ("unseen", "seen")]
+    assert codes == [0, 1]
     assert attention(place).stderr.endswith(b"use more tags.\n")
 
 
 def test_words_of_the_evaluation_sets_are_excluded(place, tmp_path):
-    said = [(words, [(t, "Bank/noun", s) for t, _, s in tags]) for words, tags in sentences()]
+    tagged = [(words, [(t, "Bank/noun", s) for t, _, s in tags]) for words, tags in sentences()]
     tags = tmp_path / "tags.jsonl"
-    tags.write_text(lines(said))
+    tags.write_text(json_lines(tagged))
     done = attention(place, "--lemmas", "all", tags=tags)
     assert (done.returncode, done.stdout) == (1, b"")
 
 
 @pytest.mark.parametrize(
-    ("model", "content", "said"),
+    ("model", "content", "message"),
     [
         ("tiny", "nonsense", "line 1: "),
         ("tiny", "", "use more tags"),
@@ -127,14 +120,14 @@ def test_words_of_the_evaluation_sets_are_excluded(place, tmp_path):
     ],
 )
 def test_an_impossible_measurement_is_reported_in_one_sentence_without_a_file(
-    place, tmp_path, model, content, said
+    place, tmp_path, model, content, message
 ):
     tags = tmp_path / "tags.jsonl"
-    tags.write_text(lines(sentences()) if content is None else content)
+    tags.write_text(json_lines(sentences()) if content is None else content)
     done = attention(place, "--json", tmp_path / "a.json", model=model, tags=tags)
     assert (done.returncode, done.stdout) == (1, b"")
     (line,) = done.stderr.decode().splitlines()
-    assert line.startswith("polyseme: ") and said in line
+    assert line.startswith("polyseme: ") and message in line
     assert not (tmp_path / "a.json").exists()
 
 
@@ -143,8 +136,10 @@ def test_an_impossible_measurement_is_reported_in_one_sentence_without_a_file(
     [("--occurrences", "0"), ("--lemmas", "some"), ("--seed", "-1"), ("--json", "nowhere/a")],
     ids=" ".join,
 )
-def test_a_usage_error_is_reported_before_any_reading(place, arguments):
-    done = attention(place, *arguments)
+def test_a_usage_error_is_reported_before_the_tags_are_read(place, tmp_path, arguments):
+    tags = tmp_path / "tags.jsonl"
+    tags.write_text("nonsense")
+    done = attention(place, *arguments, tags=tags)
     assert (done.returncode, done.stdout) == (2, b"")
 
 
@@ -156,7 +151,7 @@ def test_the_command_is_registered():
 
 @pytest.mark.skipif(not DATA.exists(), reason="needs the tagged text (POLYSEME_TEST_DATA)")
 def test_the_bundled_model_attends_to_words_that_decide_the_sense(tmp_path):
-    """More than words in general do, and more than the nearest do."""
+    """The areas are larger than those of a ranking by chance, which are 50."""
     file, fifth = tmp_path / "a.json", tmp_path / "fifth.tar"
     with tarfile.open(DATA / "google_wsd.tar.xz") as whole, tarfile.open(fifth, "w") as part:
         texts = [one for one in whole if one.name.endswith(".xml")]

@@ -1,4 +1,4 @@
-"""The parts of the explanation measure: erasing, swapping, ranking."""
+"""The parts of `explain`: erasing and swapping words, rankings and their figures."""
 
 from collections import Counter
 from math import log
@@ -59,8 +59,8 @@ class TestPerturbation:
         assert found.words.tolist() == [0, 1]
         assert one.vectors.tolist() == [[1, 2], [3, 4]] and one.word_bias.tolist() == [1, 2]
 
-    def test_rows_are_the_weights_of_a_head_on_some_words(self):
-        """Scores of the first: 0, log 2, log 3, log 4, so 1, 2, 3, 4 tenths."""
+    def test_a_row_has_the_normalized_weights_of_some_keys(self):
+        """The first query has scores of 0, log 2, log 3, log 4 and weights of 1 to 4 tenths."""
         one = sentence([[1, 0], [log(2), 0], [log(3), 0], [log(4), 0]])
         layer = Layer(key=Projection(np.eye(2, dtype=np.float32)), scoring=Scoring(scale=False))
         found = attention_rows(one, [layer], 0, np.array([1, 3]))
@@ -73,13 +73,13 @@ class TestPerturbation:
         found = attention_rows(one, [Layer(scoring=Scoring(scale=False))], 0, np.array([1, 2]))
         np.testing.assert_allclose(found, [[0.5, 0.5]])
 
-    def test_distance_is_half_of_all_differences(self):
+    def test_total_variation_is_half_the_sum_of_the_differences(self):
         one, other = np.array([[0.5, 0.5, 0], [1, 0, 0]]), np.array([[0, 0.5, 0.5], [0, 0, 1]])
         assert total_variation(one, other).tolist() == [0.5, 1]
         assert total_variation(one, one).tolist() == [0, 0]
 
     @pytest.mark.parametrize("head", [0, 1, 2])
-    def test_without_its_query_a_head_gives_every_word_the_same_scores(self, head):
+    def test_a_head_without_its_query_gives_every_query_the_same_scores(self, head):
         rng = np.random.default_rng(3)
         one = sentence(normal(rng, 7, 5), bias=normal(rng, 7))
         layers = [full_layer(1), full_layer(2)]
@@ -88,7 +88,7 @@ class TestPerturbation:
         before, after = (contextualize(one, x, names).records[0] for x in (layers, changed))
         for h in range(3):
             if h == head:
-                assert np.ptp(after["scores"][h], axis=0).max() == 0  # the bias of q is left
+                assert np.ptp(after["scores"][h], axis=0).max() == 0  # the bias of the query stays
                 assert after["queries"][h].any()
             else:
                 np.testing.assert_array_equal(before["scores"][h], after["scores"][h])
@@ -105,7 +105,7 @@ class TestPerturbation:
         words = [f"w{n:03}" for n in range(100)]
         counts = Counter({word: n + 1 for n, word in enumerate(words)})
         like = FrequencyMatcher(
-            SenseData([], counts, words), lambda all_: [w != "w050" for w in all_]
+            SenseData([], counts, words), lambda several: [w != "w050" for w in several]
         )
         drawn = set()
         for seed in range(40):
@@ -119,7 +119,7 @@ class TestPerturbation:
 
 
 class TestRanking:
-    def test_correlation_and_area_are_those_of_scipy_and_scikit_learn(self):
+    def test_spearman_and_roc_auc_are_those_of_scipy_and_scikit_learn(self):
         rng = np.random.default_rng(5)
         scores = rng.integers(0, 4, (7, 13)).astype(float)
         target = rng.integers(0, 5, 13).astype(float)
@@ -143,11 +143,11 @@ class TestRanking:
             ([5, 9, 3, 1], 1, 0),
             ([5, 5, 5, 5], 1, 2 / 4),
             ([5, 5, 5, 5], 3, 2 / 4),
-            ([5, 5, 9, 1], 2, (1 + 1 / 2) / 2),  # the third is in, and one of the first two
+            ([5, 5, 9, 1], 2, (1 + 1 / 2) / 2),  # the third, and one of the first two
         ],
     )
     def test_precision_is_a_mean_over_the_orders_of_ties(self, scores, k, expected):
-        """The first and the third are right."""
+        """The first and the third are positive."""
         positive = np.array([True, False, True, False])
         assert precision_at(np.array([scores], float), positive, k) == pytest.approx(expected)
 
@@ -156,8 +156,8 @@ class TestRanking:
 
 
 class TestErasure:
-    """One word attends evenly to three, whose vectors are (3, 0), (0, 2) and (0, 0): c = (3, 2)/3.
-    The cosines with two senses, the axes, are here the two numbers themselves."""
+    """The query attends evenly to three keys, whose vectors are (3, 0), (0, 2) and (0, 0), so the
+    contextual vector is (3, 2)/3. Its two numbers serve as the cosines with two senses."""
 
     ONE = sentence([[0, 0], [3, 0], [0, 2], [0, 0]])
     LAYER = Layer(scoring=Scoring(mask="others"))
@@ -171,22 +171,22 @@ class TestErasure:
         np.testing.assert_allclose(erasure.cosines(), [1, 2 / 3], rtol=1e-6)
         np.testing.assert_allclose(erasure.cosines([1]), [0, 1], rtol=1e-6)
         lost = erasure.losses([[1], [2], [3], [2, 3]], 0)
-        # Margins: 1/3; without each: −1, 3/2, 1/2; with the first alone: 3.
+        # The margin is 1/3; without one key −1, 3/2 or 1/2; with the first key alone 3.
         np.testing.assert_allclose(
             lost, [1 / 3 + 1, 1 / 3 - 1.5, 1 / 3 - 0.5, 1 / 3 - 3], rtol=1e-5
         )
 
     def test_each_set_of_words_is_computed_once_in_any_order(self):
-        seen = []
+        computed = []
 
         def cosines(vectors):
-            seen.append(vectors)
+            computed.append(vectors)
             return vectors
 
         erasure = Erasure(self.ONE, [self.LAYER], 0, cosines)
         erasure.losses([[1, 2], [2, 1]], 0)
         erasure.cosines(np.array([2, 1]))
-        assert len(seen) == 2  # as it stands, and without both
+        assert len(computed) == 2  # with all keys, and without both
 
     def figures(self, scores, ties=(0.1, 0.2, 0.3), evidence=(1, 0, 0.5)):
         found = evaluate_rankings(
@@ -199,8 +199,8 @@ class TestErasure:
         )
         return dict(zip(MEASURES, found[0], strict=True))
 
-    def test_attention_to_the_deciding_word_finds_it(self):
-        """Without the first word the other sense is nearest; the others change no decision."""
+    def test_flips_are_found_by_attention_to_the_deciding_word(self):
+        """Only the removal of the first key makes the other sense the nearest."""
         right, wrong = self.figures([3, 1, 2]), self.figures([1, 3, 2])
         assert (right["flip_auc"], right["flip_at_1"], right["flip_at_3"]) == (1, 1, 1 / 3)
         assert (wrong["flip_auc"], wrong["flip_at_1"], wrong["flip_at_3"]) == (0, 0, 1 / 3)
@@ -209,7 +209,7 @@ class TestErasure:
         assert right["kept_1"] == pytest.approx(1 / 3 - 3, rel=1e-5)
 
     def test_drops_have_a_sign_and_changes_have_none(self):
-        """Drops: 4/3, −7/6, −1/6."""
+        """The drops are 4/3, −7/6 and −1/6."""
         assert self.figures([3, 1, 2])["drop_correlation"] == pytest.approx(1)
         assert self.figures([3, 2, 1])["change_correlation"] == pytest.approx(1)
 
@@ -219,7 +219,7 @@ class TestErasure:
         assert found["evidence_correlation"] == pytest.approx(1)
         assert np.isnan(self.figures([3, 2, 1], evidence=(0.6, 0, 0))["evidence_auc"])
 
-    def test_words_that_rank_alike_are_removed_in_the_order_drawn(self):
+    def test_ties_are_removed_in_the_order_of_the_random_numbers(self):
         first, last = self.figures([1, 1, 1]), self.figures([1, 1, 1], ties=(0.3, 0.2, 0.1))
         assert first["removed_1"] == pytest.approx(4 / 3, rel=1e-5)
         assert last["removed_1"] == pytest.approx(1 / 3 - 0.5, rel=1e-5)

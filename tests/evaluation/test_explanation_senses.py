@@ -42,7 +42,7 @@ def lemma_of(senses, sentences=None):
     return Lemma("bank", [TokenizedOccurrence(words, 0) for words in sentences], np.array(senses))
 
 
-class TestMaterial:
+class TestCollectSenses:
     def test_a_lemma_needs_two_senses_that_occur_often(self):
         found = collect_senses(
             some(river=MIN_OF_SENSE, money=MIN_OF_SENSE, seat=MIN_OF_SENSE - 1), everything, known
@@ -55,32 +55,38 @@ class TestMaterial:
         ).lemmas
 
     def test_unknown_words_have_no_occurrences(self):
-        said = some(river=MIN_OF_SENSE, money=MIN_OF_SENSE)
-        said[0][0][0] = "Bank"
+        sentences = some(river=MIN_OF_SENSE, money=MIN_OF_SENSE)
+        sentences[0][0][0] = "Bank"
         assert not collect_senses(
-            said, everything, lambda words: [w == "bank" for w in words]
+            sentences, everything, lambda words: [w == "bank" for w in words]
         ).lemmas
 
-    def test_only_lemmas_that_are_wanted_are_measured_and_all_words_are_counted(self):
-        said = [
+    def test_only_wanted_lemmas_are_collected_and_all_words_are_counted(self):
+        sentences = [
             *some(river=MIN_OF_SENSE, money=MIN_OF_SENSE),
             (["The", "crane", "the"], [(1, "c", "bird")]),
         ]
-        found = collect_senses(said, lambda lemma: lemma == "c", known)
+        found = collect_senses(sentences, lambda lemma: lemma == "c", known)
         assert found.lemmas == []
         assert (found.counts["bank"], found.counts["the"]) == (2 * MIN_OF_SENSE, 2)
         assert found.tagged == ["crane", "bank"]
 
     def test_a_frequent_lemma_is_sampled_and_a_long_sentence_excluded(self):
-        said = some(river=MAX_OF_LEMMA, money=MAX_OF_LEMMA)
+        sentences = some(river=MAX_OF_LEMMA, money=MAX_OF_LEMMA)
         long = [tagged("seat", n, *["x"] * MAX_WORDS) for n in range(MIN_OF_SENSE)]
-        (lemma,) = collect_senses([*said, *long], everything, known).lemmas
+        (lemma,) = collect_senses([*sentences, *long], everything, known).lemmas
         assert len(lemma.senses) == len(set(lemma.occurrences)) == MAX_OF_LEMMA
         assert np.unique(lemma.senses).tolist() == [0, 1]
-        assert collect_senses(said, everything, known, 1).lemmas[0].occurrences == lemma.occurrences
-        assert collect_senses(said, everything, known, 2).lemmas[0].occurrences != lemma.occurrences
+        assert (
+            collect_senses(sentences, everything, known, 1).lemmas[0].occurrences
+            == lemma.occurrences
+        )
+        assert (
+            collect_senses(sentences, everything, known, 2).lemmas[0].occurrences
+            != lemma.occurrences
+        )
 
-    def test_lemmas_take_turns_until_all_occurrences_were_there(self):
+    def test_round_robin_takes_an_occurrence_of_each_lemma_in_turn(self):
         lemmas = [lemma_of([0, 0, 1]), lemma_of([0])]
         found = round_robin(lemmas, 1)
         assert [lemma for lemma, _ in found] == [0, 1, 0, 0]
@@ -89,12 +95,12 @@ class TestMaterial:
 
 class TestCentroids:
     def test_a_centroid_excludes_the_occurrence_itself(self):
-        """Sense 0 without its first: the second axis alone. Sense 1: (3, 4)/5."""
+        """Without the first occurrence sense 0 is the second axis; sense 1 is (3, 4)/5."""
         centroids = Centroids(np.array([[2.0, 0], [0, 7], [3, 4]]), np.array([0, 0, 1]))
         np.testing.assert_allclose(centroids.cosines(0, np.array([[5.0, 0]])), [[0, 0.6]])
         np.testing.assert_allclose(centroids.cosines(2, np.array([[0.0, 1]])), [[0.5**0.5, 0]])
 
-    def test_quality_is_that_of_an_independent_computation(self):
+    def test_quality_is_that_of_scikit_learn(self):
         rng = np.random.default_rng(1)
         senses = np.arange(23) % 3
         vectors = rng.standard_normal((23, 5)) + 1.5 * np.eye(5)[senses]
@@ -117,7 +123,7 @@ class TestCentroids:
         np.testing.assert_allclose(margins(cosines, 0), [-0.4, 0.5])
 
 
-class TestJudge:
+class TestNaiveBayes:
     SENTENCES = (
         ("bank", "River", "old"),
         ("bank", "river", "old"),
@@ -125,33 +131,33 @@ class TestJudge:
         ("bank", "loan", "old"),
         ("bank", "loan", "new"),
     )
-    JUDGE = NaiveBayes(lemma_of([0, 0, 0, 1, 1], SENTENCES))
+    CLASSIFIER = NaiveBayes(lemma_of([0, 0, 0, 1, 1], SENTENCES))
 
     def test_evidence_is_the_log_ratio_of_rates_with_a_prior_of_ten_occurrences(self):
-        """Of the first without itself: 2 of sense 0, 2 of sense 1; river in 2 and 0, so q = ½."""
-        (river,) = self.JUDGE.evidence(0, ["RIVER"])
+        """Without the first occurrence each sense has 2; `river` is in 2 and in 0, so q = ½."""
+        (river,) = self.CLASSIFIER.evidence(0, ["RIVER"])
         expected = log((2 + 5) / (2 + 10)) - log((0 + 5) / (2 + 10))
         np.testing.assert_allclose(river, [expected, -expected])
 
     def test_a_unique_or_equally_common_word_is_no_evidence(self):
-        found = self.JUDGE.evidence(0, ["bank", "old", "moon"])
+        found = self.CLASSIFIER.evidence(0, ["bank", "old", "moon"])
         assert found.shape == (3, 2)
         np.testing.assert_allclose(found, 0, atol=1e-12)
 
     def test_another_occurrence_in_the_sentence_is_no_evidence(self):
         twice = (*self.SENTENCES, self.SENTENCES[0])
-        judge = NaiveBayes(lemma_of([0, 0, 0, 1, 1, 1], twice))
+        classifier = NaiveBayes(lemma_of([0, 0, 0, 1, 1, 1], twice))
         np.testing.assert_array_equal(
-            judge.evidence(0, ["river"]), self.JUDGE.evidence(0, ["river"])
+            classifier.evidence(0, ["river"]), self.CLASSIFIER.evidence(0, ["river"])
         )
 
-    def test_it_guesses_by_all_words(self):
-        """The first is told by river, the fourth by loan; the last without itself by loan too."""
-        assert [self.JUDGE.guess(n) for n in (0, 3, 4)] == [0, 1, 1]
+    def test_the_guess_is_that_of_all_words_but_the_occurrence_itself(self):
+        """`river` decides the first, `loan` the fourth and the last."""
+        assert [self.CLASSIFIER.guess(n) for n in (0, 3, 4)] == [0, 1, 1]
 
     def test_two_of_three_senses_count_as_one_against_the_third(self):
-        judge = NaiveBayes(lemma_of([0, 1, 2, 0], [("a",), ("a",), ("b",), ("c",)]))
-        (found,) = judge.evidence(3, ["a"])  # in 1, 1, 0 of 1, 1, 1: q = 2/3
+        classifier = NaiveBayes(lemma_of([0, 1, 2, 0], [("a",), ("a",), ("b",), ("c",)]))
+        (found,) = classifier.evidence(3, ["a"])  # in 1, 1, 0 of 1, 1, 1: q = 2/3
         q = 10 * 2 / 3
         one = log((1 + q) / 11) - log((1 + q) / 12)
         np.testing.assert_allclose(found, [one, one, log(q / 11) - log((2 + q) / 12)])

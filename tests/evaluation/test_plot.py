@@ -1,4 +1,4 @@
-"""The picture: the texts of its SVG, and a valid PNG."""
+"""The plot of results: its texts, colors, bars and lines."""
 
 import io
 from dataclasses import replace
@@ -12,21 +12,21 @@ pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 from matplotlib.figure import Figure as Canvas
 from matplotlib.image import imread
 
-from polyseme.evaluation import plots as drawing
-from polyseme.evaluation.plots import COLORS, plot_results
+from polyseme.evaluation import plots
+from polyseme.evaluation.plots import COLORS, DASHES, plot_results
 from polyseme.evaluation.results import TEN, TWENTY, published_coarsewsd, published_wic
 from polyseme.evaluation.statistics import IntervalEstimate
 from tests.evaluation.test_results import RESULTS
 
-PLAIN = {"svg.fonttype": "none", "svg.hashsalt": "polyseme", "font.size": 10}
+TEXT_STYLE = {"svg.fonttype": "none", "svg.hashsalt": "polyseme", "font.size": 10}
 
 
 @pytest.fixture
 def texts(monkeypatch):
-    """The texts of a picture, from its SVG drawn with letters instead of outlines."""
+    """The texts of a plot, from an SVG that has letters instead of outlines."""
 
     def of(results):
-        monkeypatch.setattr("polyseme.evaluation.plots._STYLE", PLAIN)
+        monkeypatch.setattr("polyseme.evaluation.plots._STYLE", TEXT_STYLE)
         root = ET.fromstring(plot_results(results, "svg"))
         return [
             "".join(node.itertext()).strip() for node in root.iter() if node.tag.endswith("text")
@@ -35,7 +35,7 @@ def texts(monkeypatch):
     return of
 
 
-def test_the_picture_names_every_system_figure_and_published_value(texts):
+def test_the_plot_has_every_system_value_and_published_value(texts):
     found = texts(replace(RESULTS, published=published_coarsewsd(TEN)))
     for text in ("static vector", "contextual vector (tiny)", "5.0", "50.5", "100.0", "93.3"):
         assert text in found
@@ -48,7 +48,7 @@ def test_the_picture_names_every_system_figure_and_published_value(texts):
         assert text in found
 
 
-def test_a_picture_without_published_figures_has_no_legend(texts):
+def test_a_plot_without_published_values_has_no_legend(texts):
     assert not any("published" in text for text in texts(replace(RESULTS, published=())))
 
 
@@ -57,16 +57,16 @@ def test_the_same_results_give_the_same_bytes(kind):
     assert plot_results(RESULTS, kind) == plot_results(RESULTS, kind)
 
 
-def colours_in(data):
+def colors_in(data):
     pixels = (imread(io.BytesIO(data))[:, :, :3] * 255).round().astype(int).reshape(-1, 3)
     return {f"#{r:02x}{g:02x}{b:02x}" for r, g, b in np.unique(pixels, axis=0)}
 
 
 @pytest.mark.slow
 def test_the_model_is_in_color_and_its_controls_are_gray():
-    assert {COLORS["model"], COLORS["control"]} <= colours_in(plot_results(RESULTS, "png"))
+    assert {COLORS["model"], COLORS["control"]} <= colors_in(plot_results(RESULTS, "png"))
     controls = replace(RESULTS, rows=RESULTS.rows[:1])
-    found = colours_in(plot_results(controls, "png"))
+    found = colors_in(plot_results(controls, "png"))
     assert COLORS["model"] not in found and COLORS["control"] in found
     red, green, blue = (COLORS["control"][n : n + 2] for n in (1, 3, 5))
     assert red == green == blue
@@ -74,15 +74,15 @@ def test_the_model_is_in_color_and_its_controls_are_gray():
 
 def test_colors_differ_in_lightness():
     lightness = [
-        np.dot([int(colour[n : n + 2], 16) for n in (1, 3, 5)], [0.299, 0.587, 0.114])
-        for colour in COLORS.values()
+        np.dot([int(color[n : n + 2], 16) for n in (1, 3, 5)], [0.299, 0.587, 0.114])
+        for color in COLORS.values()
     ]
     assert np.abs(np.subtract.outer(lightness, lightness))[np.triu_indices(3, 1)].min() > 5
 
 
-def test_figures_below_chance_are_drawn_to_the_left_of_it(texts):
+def test_a_value_below_chance_is_drawn_to_the_left_of_it(texts):
     below = IntervalEstimate(48.0, 44.0, 52.0)
-    rows = [replace(row, figures={"accuracy": below}) for row in RESULTS.rows]
+    rows = [replace(row, figures={"accuracy": below}) for row in RESULTS.rows[:1]]
     results = replace(
         RESULTS,
         task="wic",
@@ -92,11 +92,13 @@ def test_figures_below_chance_are_drawn_to_the_left_of_it(texts):
         base=50.0,
     )
     assert "48.0" in texts(results)
+    panel = Canvas().subplots()
+    plots._draw(panel, "accuracy", rows, 50.0)
+    (bar,) = panel.patches
+    assert (bar.get_x(), bar.get_width()) == (50, -2)
 
 
-def test_every_published_figure_has_its_own_line():
-    from polyseme.evaluation.plots import DASHES
-
+def test_every_published_value_has_its_own_line_style():
     most = max(
         map(len, (published_coarsewsd(TEN), published_coarsewsd(TWENTY), published_wic("test")))
     )
@@ -104,9 +106,9 @@ def test_every_published_figure_has_its_own_line():
 
 
 @pytest.mark.parametrize("base", [0.0, 50.0])
-def test_bars_end_at_the_figures_and_whiskers_at_their_intervals(base):
+def test_bars_end_at_the_values_and_whiskers_at_the_intervals(base):
     panel = Canvas().subplots()
-    drawing._draw(panel, "macro_f1", RESULTS.rows, base)
+    plots._draw(panel, "macro_f1", RESULTS.rows, base)
     ends = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in panel.patches]
     assert ends == [(base, 50.5), (base, 93.33)]
     (whiskers,) = panel.collections
@@ -115,10 +117,10 @@ def test_bars_end_at_the_figures_and_whiskers_at_their_intervals(base):
     assert panel.yaxis_inverted()
 
 
-def test_lines_are_drawn_at_published_figures():
+def test_lines_are_drawn_at_published_values():
     panel = Canvas().subplots()
     results = replace(RESULTS, published=published_coarsewsd(TEN))
-    drawing._draw_published(panel, "accuracy", results)
+    plots._draw_published(panel, "accuracy", results)
     assert [line.get_xdata()[0] for line in panel.lines] == [93.8, 94.7, 95.9]
     left, right = panel.get_xlim()
     assert left == 0 and right > 100

@@ -1,4 +1,4 @@
-"""A model behind a running service has the same figures as in memory."""
+"""`ServiceSource`: a model behind a running service has the same figures as in memory."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -81,12 +81,12 @@ def test_words_are_known_as_the_model_knows_them(address, models_dir):
 
 
 @pytest.mark.parametrize("task", ["coarsewsd", "wic", "similarity"])
-def test_figures_through_http_are_the_local_ones(address, models_dir, tmp_path, task):
+def test_figures_over_http_equal_those_in_memory(address, models_dir, tmp_path, task):
     unpacked(tmp_path, {**COARSE, **WIC})
     (tmp_path / "wordsim353.tsv").write_text(WORDSIM)
-    wish = EvaluationConfig(task, tmp_path, SERVED_NAMES)
-    local = measure_model(read_model(models_dir / "tiny"), wish)
-    assert measure_service(ServiceSource(address()), wish) == local
+    config = EvaluationConfig(task, tmp_path, SERVED_NAMES)
+    local = measure_model(read_model(models_dir / "tiny"), config)
+    assert measure_service(ServiceSource(address()), config) == local
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_requests_are_split_to_the_limits_of_the_service(address, limits):
         assert one.contextual.tobytes() == other.contextual.tobytes()
 
 
-def test_a_sentence_that_the_service_rejects_ends_in_one_sentence(address):
+def test_a_sentence_that_the_service_rejects_is_reported_with_the_limit(address):
     service = ServiceSource(address(max_sentence_tokens=4))
     assert len(list(service([SENTENCES[1], SENTENCES[2]]))) == 2
     with pytest.raises(CommandError) as caught:
@@ -115,7 +115,7 @@ def test_a_sentence_that_the_service_rejects_ends_in_one_sentence(address):
     )
 
 
-def test_a_service_that_wants_a_key_is_given_it(address):
+def test_the_key_is_sent_to_a_service_that_requires_one(address):
     guarded = address(api_keys="one,two")
     assert len(list(ServiceSource(guarded, key="two")(SENTENCES))) == len(SENTENCES)
     for key in (None, "three"):
@@ -129,9 +129,9 @@ def test_a_model_that_the_service_lacks_is_rejected_with_those_it_has(address):
 
 
 def test_systems_that_need_weights_are_not_measured_through_a_service(address, tmp_path):
-    wish = EvaluationConfig("coarsewsd", tmp_path, ("model", "random", "closed-form"))
+    config = EvaluationConfig("coarsewsd", tmp_path, ("model", "random", "closed-form"))
     with pytest.raises(CommandError, match="so random, closed-form cannot be measured"):
-        measure_service(ServiceSource(address()), wish)
+        measure_service(ServiceSource(address()), config)
 
 
 @pytest.mark.parametrize(
@@ -143,22 +143,22 @@ def test_an_invalid_address_is_rejected(url):
 
 
 @pytest.fixture
-def _hasty(monkeypatch):
-    """Retry once, without waiting."""
+def _one_retry(monkeypatch):
+    """Retry once instead of five times."""
     monkeypatch.setattr(sources, "_RETRIES", 1)
 
 
-@pytest.mark.usefixtures("_hasty")
+@pytest.mark.usefixtures("_one_retry")
 def test_a_service_that_does_not_respond_is_reported():
     with pytest.raises(CommandError, match="No service responds at this address"):
         ServiceSource(f"http://127.0.0.1:{free_port()}")
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Sends the status and body of `server.answer` for every request."""
+    """Sends the status and body of `server.response` for every request."""
 
     def do_GET(self):
-        status, body = self.server.answer
+        status, body = self.server.response
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -169,7 +169,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize(
-    ("answer", "sentence"),
+    ("response", "message"),
     [
         ((200, b"<html>"), "not Polyseme"),
         ((200, b'{"data": [{}]}'), "not Polyseme"),
@@ -177,13 +177,13 @@ class Handler(BaseHTTPRequestHandler):
         ((307, b""), "responds with 307, a redirect"),
     ],
 )
-def test_a_response_of_another_server_is_reported(answer, sentence):
+def test_a_response_of_another_server_is_reported(response, message):
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.answer = answer
+        server.response = response
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            with pytest.raises(CommandError, match=sentence):
+            with pytest.raises(CommandError, match=message):
                 ServiceSource(f"http://127.0.0.1:{server.server_port}", key="secret")
         finally:
             server.shutdown()
@@ -197,8 +197,7 @@ def test_a_response_with_other_tokens_is_reported():
         sources._static_sentence(("a", "b"), Sentence([token], arrays))
 
 
-def test_the_measure_needs_nothing_but_the_service(address):
-    """One pass through HTTP, then the same functions as for any vectors."""
+def test_figures_of_a_service_need_no_model_in_memory(address):
     tables = tabulate(
         ServiceSource(address()),
         {"model": served_systems()["model"].readers[0]},

@@ -1,4 +1,4 @@
-"""Results as a table and as a document; published figures on the same data."""
+"""Results as a table and as a JSON document; published figures on the same data."""
 
 import orjson
 import pytest
@@ -36,7 +36,7 @@ RESULTS = Results(
 )  # fmt: skip
 
 
-def test_the_table_is_readable():
+def test_the_table_has_every_figure_word_and_note():
     assert (
         table(RESULTS)
         == """\
@@ -54,7 +54,7 @@ A note."""
     )
 
 
-def test_the_document_is_machine_readable():
+def test_the_document_has_every_figure_and_fact():
     found = orjson.loads(orjson.dumps(document(RESULTS)))
     assert found == {
         "task": "coarsewsd",
