@@ -1,4 +1,4 @@
-"""The page about the client and the notebook: every block is run."""
+"""docs/client.md and the notebook: every block runs."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from polyseme.client.client import CONCURRENCY, KEY_VARIABLE, Client
+from polyseme.client.client import CONCURRENCY, KEY_VARIABLE
 from polyseme.client.encoder import Encoder
 from polyseme.client.requests import BATCH_BYTES, BATCH_SENTENCES
 from polyseme.client.transport import DEFAULTS, RETRY_STATUSES
@@ -35,20 +35,20 @@ def test_every_block_of_the_page_runs(address, capsys, monkeypatch):
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 7
     program = "\n".join(blocks).replace("http://localhost:8000", address)
-    space = {"__name__": "page"}
-    exec(compile(program, "docs/client.md", "exec"), space)
-    assert len(space["first"]) == 1000 and space["vectors"].shape == (3, 300)
+    namespace = {"__name__": "page"}
+    exec(compile(program, "docs/client.md", "exec"), namespace)
+    assert len(namespace["first"]) == 1000 and namespace["vectors"].shape == (3, 300)
     shown = "".join(re.findall(r"^```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
     printed = capsys.readouterr().out
     assert printed.startswith(shown) and shown
     printed = printed.removeprefix(shown).splitlines()
     assert printed[:3] == ["['one']", "['two']", "300"]
-    word = "A word of the request is not in the vocabulary: zxqwv. `texts[0]`: token 2 is "
-    assert printed[3].startswith(word)
+    unknown = "A word of the request is not in the vocabulary: zxqwv. `texts[0]`: token 2 is "
+    assert printed[3].startswith(unknown)
     assert printed[4].startswith("No service responds at this address: start one")
 
 
-def test_the_page_names_every_call_and_the_figures_that_are_set():
+def test_the_page_names_every_method_and_the_defaults():
     for name in vars(Encoder):
         assert name.startswith("_") or f"`{name}" in PAGE or f".{name}`" in PAGE
     assert f"`batch_sentences` ({BATCH_SENTENCES})" in PAGE
@@ -61,26 +61,26 @@ def test_the_page_names_every_call_and_the_figures_that_are_set():
     assert "{}, {}, {} or {}".format(*RETRY_STATUSES) in PAGE
     assert f"`{KEY_VARIABLE}`" in PAGE
     assert all(f"`{name}" in PAGE for name in DEFAULTS)
-    with pytest.raises(TypeError, match="patience"):
-        Client("http://localhost:8000", patience=5)
 
 
-def told(file):
-    """The output of a notebook's cells, and their number of pictures."""
+def outputs_of(file):
+    """The printed texts, the results and the number of pictures of a notebook."""
     cells = json.loads(file.read_text("utf-8"))["cells"]
     outputs = [one for cell in cells for one in cell.get("outputs", [])]
     assert all(one.get("name") != "stderr" and one["output_type"] != "error" for one in outputs)
     texts = ["".join(one["text"]) for one in outputs if one["output_type"] == "stream"]
-    shown = [one["data"]["text/plain"] for one in outputs if one["output_type"] == "execute_result"]
-    return texts, shown, sum("image/png" in one.get("data", ()) for one in outputs)
+    results = [
+        one["data"]["text/plain"] for one in outputs if one["output_type"] == "execute_result"
+    ]
+    return texts, results, sum("image/png" in one.get("data", ()) for one in outputs)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["this process", "a service"])
 def test_the_notebook_runs_and_reproduces_its_output(where, tmp_path, request):
     pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
-    places = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")
-    env = {**os.environ, "PYTHONPATH": PYTHONPATH, **dict.fromkeys(places, str(tmp_path))}
+    folders = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")
+    env = {**os.environ, "PYTHONPATH": PYTHONPATH, **dict.fromkeys(folders, str(tmp_path))}
     env.pop("POLYSEME_URL", None)
     if where == "a service":
         env["POLYSEME_URL"] = request.getfixturevalue("address")
@@ -94,11 +94,11 @@ def test_the_notebook_runs_and_reproduces_its_output(where, tmp_path, request):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert told(tmp_path / "run.ipynb") == told(NOTEBOOK)
-    assert told(NOTEBOOK)[2] == 3
+    assert outputs_of(tmp_path / "run.ipynb") == outputs_of(NOTEBOOK)
+    assert outputs_of(NOTEBOOK)[2] == 3
 
 
-def test_the_notebook_contains_no_local_path():
+def test_the_notebook_is_small_and_contains_no_local_path():
     text = NOTEBOOK.read_text("utf-8")
     assert NOTEBOOK.stat().st_size < 200_000
     assert not re.search(r"/(home|root|tmp|work|usr)/", re.sub(r'"image/png": "[^"]*"', "", text))

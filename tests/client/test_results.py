@@ -71,7 +71,7 @@ def test_a_sentence_has_a_length_and_is_a_sequence_of_tokens():
 
 
 @pytest.mark.parametrize(
-    ("word", "nth", "said"),
+    ("word", "nth", "message"),
     [
         ("money", 0, "`sentence.words` lists its tokens"),
         ("", 0, "`sentence.words` lists its tokens"),
@@ -79,18 +79,21 @@ def test_a_sentence_has_a_length_and_is_a_sequence_of_tokens():
         ("bank", -1, "not negative"),
     ],
 )
-def test_a_word_that_is_not_there_is_a_key_error_that_says_what_to_do(word, nth, said):
+def test_a_word_that_is_not_there_is_a_key_error_that_says_what_to_do(word, nth, message):
     with pytest.raises(KeyError) as caught:
         SENTENCE.find(word, nth)
     assert isinstance(caught.value, NoSuchTokenError) and isinstance(caught.value, ClientError)
-    # Not the representation of the sentence, as other KeyErrors have it.
-    assert said in str(caught.value) and str(caught.value).endswith(".")
+    # The `str` of a plain KeyError would put the message in quotation marks.
+    assert message in str(caught.value) and str(caught.value).endswith(".")
 
 
 def test_a_position_outside_the_sentence_is_an_index_error():
     for position in (N, -N - 1):
         with pytest.raises(IndexError, match="has 6 tokens"):
             SENTENCE[position]
+
+
+def test_an_index_of_another_type_is_a_type_error_that_says_what_to_do():
     for index in (1.0, slice(1, 3), None):
         with pytest.raises(
             TypeError, match=r"^Give a word or a position; `list\(sentence\)\[1:3\]"
@@ -99,7 +102,7 @@ def test_a_position_outside_the_sentence_is_an_index_error():
     assert [token.index for token in list(SENTENCE)[1:3]] == [1, 2]
 
 
-def test_the_arguments_of_find_have_their_types():
+def test_arguments_of_find_of_another_type_are_type_errors():
     for nth in ("1", 1.0, None):
         with pytest.raises(TypeError, match="`nth` must be an integer, 0 for the first"):
             SENTENCE.find("bank", nth)
@@ -107,7 +110,7 @@ def test_the_arguments_of_find_have_their_types():
         SENTENCE.find(5)
 
 
-def test_another_step_of_a_trace_is_a_key_error_that_names_the_steps():
+def test_an_unknown_step_of_a_trace_is_a_key_error_that_names_the_steps():
     trace = Trace(["bank"], [TraceStep("queries", "Q = X", np.zeros((1, 5)))])
     assert trace["queries"].shape == (1, 5)
     with pytest.raises(KeyError, match="The steps are queries"):
@@ -118,7 +121,6 @@ def test_results_are_shown_in_one_line_without_arrays(local):
     (sentence,) = local.encode(["river bank"])
     comparison = local.compare([("river bank", "bank"), ("money bank", "bank")], neighbors=2)
     senses = local.senses("bank", ["river bank", "money bank"] * 3, senses=1)
-    notes = f"{len(senses.notes)} note{'s' * (len(senses.notes) != 1)}"
     assert repr(SENTENCE) == (
         "Sentence(6 tokens, static [6, 5], features [6, 10], attention [2, 3, 6, 6], truncated 0)"
     )
@@ -131,7 +133,7 @@ def test_results_are_shown_in_one_line_without_arrays(local):
         " contextual_similarity [2, 2], 1 note)"
     )
     assert repr(senses) == (
-        f"Senses(model 'tiny', word 'bank', 1 sense, 6 occurrences, separation 0, {notes})"
+        "Senses(model 'tiny', word 'bank', 1 sense, 6 occurrences, separation 0, 1 note)"
     )
     step = local.trace("bank").steps[0]
     assert repr(step) == "TraceStep(name 'embeddings', formula 'X', values [1, 5])"

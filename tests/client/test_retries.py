@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import ssl
+import threading
 import time
 from pathlib import Path
 
@@ -16,56 +17,61 @@ from polyseme.errors import InvalidError, OverloadedError, PolysemeError, RateLi
 from tests.client.scripted_server import ScriptedResponse, scripted_server
 from tests.conftest import free_port, start
 
-NEAR = ScriptedResponse(body=b'{"neighbors": [{"word": "bank", "similarity": 0.5}]}')
+NEIGHBORS = ScriptedResponse(body=b'{"neighbors": [{"word": "bank", "similarity": 0.5}]}')
 RESET = ScriptedResponse(body=b"", cut=True)
-BROKEN = ScriptedResponse(body=NEAR.body, cut=True)
+CUT_OFF = ScriptedResponse(body=NEIGHBORS.body, cut=True)
 
 
 def problem(status, code, **headers):
+    """An error response; `Retry_After` is the header Retry-After."""
     document = b'{"code": "%b", "detail": "No.", "hint": "Wait.", "request_id": "r1"}' % code
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     return ScriptedResponse(status, "application/problem+json", document, headers)
 
 
-BUSY = problem(503, b"overloaded")
-PROXY = ScriptedResponse(502, "text/html", b"<html>Bad gateway</html>")
+OVERLOADED = problem(503, b"overloaded")
+BAD_GATEWAY = ScriptedResponse(502, "text/html", b"<html>Bad gateway</html>")
 
 
-def sync(url, **how):
-    with Client(url, **how) as client:
+def call(url, **options):
+    with Client(url, **options) as client:
         return client.neighbors("bank")
 
 
-def twin(url, **how):
-    async def ask():
-        async with AsyncClient(url, **how) as client:
+def call_async(url, **options):
+    async def run():
+        async with AsyncClient(url, **options) as client:
             return await client.neighbors("bank")
 
-    return asyncio.run(ask())
+    return asyncio.run(run())
 
 
-both = pytest.mark.parametrize("ask", [sync, twin])
+both_clients = pytest.mark.parametrize("ask", [call, call_async])
 
 
-@both
-@pytest.mark.parametrize("failing", [BUSY, PROXY, RESET, BROKEN], ids=lambda s: str(s[:2]))
+@both_clients
+@pytest.mark.parametrize(
+    "failing",
+    [OVERLOADED, BAD_GATEWAY, RESET, CUT_OFF],
+    ids=["overloaded", "bad gateway", "reset", "cut off"],
+)
 def test_a_request_that_fails_twice_is_retried_unchanged(ask, failing):
-    with scripted_server(failing, failing, NEAR) as server:
+    with scripted_server(failing, failing, NEIGHBORS) as server:
         assert [one.word for one in ask(server.url)] == ["bank"]
     assert len(server.requests) == 3
     assert len({request.body for request in server.requests}) == 1
 
 
-@both
-def test_the_time_that_a_service_names_is_waited(ask):
+@both_clients
+def test_a_retry_after_is_awaited(ask):
     waits = problem(429, b"rate_limited", Retry_After="1")
-    with scripted_server(waits, NEAR) as server:
+    with scripted_server(waits, NEIGHBORS) as server:
         started = time.monotonic()
         ask(server.url)
     assert time.monotonic() - started >= 1
 
 
-@both
+@both_clients
 @pytest.mark.parametrize(
     ("wait", "least"),
     [
@@ -83,18 +89,18 @@ def test_a_retry_after_beyond_the_limit_is_not_awaited(ask, wait, least):
     assert caught.value.seconds >= least
 
 
-@both
+@both_clients
 @pytest.mark.parametrize(
     "wait", ["soon", "-1", "Fri, 01 Jan 2000 00:00:00 GMT", f"Fri, 01 Jan {'9' * 20} 00:00:00 GMT"]
 )
 def test_an_invalid_or_past_retry_after_does_not_stop_retries(ask, wait):
-    with scripted_server(problem(429, b"rate_limited", Retry_After=wait), NEAR) as server:
+    with scripted_server(problem(429, b"rate_limited", Retry_After=wait), NEIGHBORS) as server:
         assert [one.word for one in ask(server.url)] == ["bank"]
 
 
-@both
-def test_without_a_wait_a_request_is_repeated_at_once(ask):
-    with scripted_server(BUSY, BUSY, NEAR) as server:
+@both_clients
+def test_with_a_longest_wait_of_0_only_retries_without_a_wait_are_made(ask):
+    with scripted_server(OVERLOADED, OVERLOADED, NEIGHBORS) as server:
         assert [one.word for one in ask(server.url, longest_wait=0)] == ["bank"]
     with scripted_server(problem(503, b"overloaded", Retry_After="1")) as server:
         with pytest.raises(OverloadedError):
@@ -102,16 +108,16 @@ def test_without_a_wait_a_request_is_repeated_at_once(ask):
         assert len(server.requests) == 1
 
 
-@both
+@both_clients
 def test_after_the_last_retry_the_error_of_the_service_is_raised(ask):
-    with scripted_server(BUSY) as server:
+    with scripted_server(OVERLOADED) as server:
         with pytest.raises(OverloadedError, match=r"No\.") as caught:
             ask(server.url, retries=1)
         assert len(server.requests) == 2
     assert caught.value.request_id == "r1"
 
 
-@both
+@both_clients
 @pytest.mark.parametrize(
     ("said", "error"),
     [
@@ -128,34 +134,35 @@ def test_permanent_errors_are_not_retried(ask, said, error):
         assert len(server.requests) == 1
 
 
-@both
-@pytest.mark.parametrize("said", [RESET, BROKEN], ids=["reset", "broken off"])
+@both_clients
+@pytest.mark.parametrize("said", [RESET, CUT_OFF], ids=["reset", "cut off"])
 def test_a_connection_that_fails_every_time_is_unreachable(ask, said):
     with scripted_server(said) as server, pytest.raises(UnreachableError, match="The connection"):
         ask(server.url, retries=1)
 
 
-@both
-def test_a_rejected_connection_is_reported_with_a_hint(ask):
+@both_clients
+def test_a_refused_connection_is_reported_with_a_hint(ask):
     with pytest.raises(ConnectionError, match="polyseme serve") as caught:
         ask(f"http://127.0.0.1:{free_port()}", retries=1)
     assert caught.value.__cause__ is None and caught.value.__suppress_context__ is False
     assert caught.value.__context__ is None
 
 
-@both
+@both_clients
 def test_tls_with_a_service_that_has_none_is_reported_with_its_cause(ask):
-    with scripted_server(NEAR) as server:
+    with scripted_server(NEIGHBORS) as server:
         address = server.url.replace("http:", "https:")
         with pytest.raises(UnreachableError, match=r"begins with http://\.$") as caught:
-            ask(address, retries=50)  # which would take minutes
+            # The error is permanent; so many retries would take minutes.
+            ask(address, retries=50)
     assert isinstance(caught.value.__cause__, ssl.SSLError)
     assert caught.value.__cause__.__traceback__ is None
 
 
-@both
+@both_clients
 def test_a_closed_client_is_a_client_error(ask):
-    async def later():
+    async def call_closed():
         client = AsyncClient("http://127.0.0.1:9")
         await client.close()
         await client.neighbors("bank")
@@ -163,7 +170,7 @@ def test_a_closed_client_is_a_client_error(ask):
     client = Client("http://127.0.0.1:9")
     client.close()
     with pytest.raises(ClientError, match="The client is closed"):
-        asyncio.run(later()) if ask is twin else client.encode(["bank"])
+        asyncio.run(call_closed()) if ask is call_async else client.encode(["bank"])
 
 
 def test_a_host_that_does_not_exist_is_reported(monkeypatch):
@@ -172,32 +179,36 @@ def test_a_host_that_does_not_exist_is_reported(monkeypatch):
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with pytest.raises(UnreachableError, match="cannot be resolved"):
-        sync("http://no-such-host.invalid", retries=0)
+        call("http://no-such-host.invalid", retries=0)
 
 
-@both
+@both_clients
 def test_a_silent_service_ends_in_a_timeout(ask):
+    given_up = threading.Event()
+
     def silent(_):
-        time.sleep(0.5)
-        return NEAR
+        given_up.wait(30)
+        return NEIGHBORS
 
     with scripted_server(silent) as server:
         with pytest.raises(UnreachableError, match="too long"):
             ask(server.url, timeout=0.2)
-        assert len(server.requests) == 1  # it would take as long again
+        given_up.set()
+        # A retry would take as long again.
+        assert len(server.requests) == 1
 
 
 @pytest.mark.slow
-def test_a_rate_limited_service_is_called_at_its_pace(serve, models_dir):
+def test_a_client_keeps_to_the_rate_limit_of_a_service(serve, models_dir):
     limited = serve(models_dir=models_dir, model="tiny", workers=1, rate_limit="4/second")
     url = str(limited.base_url).rstrip("/")
     assert 429 in {limited.get("/v1/models").status_code for _ in range(20)}
     with Client(url, batch_sentences=1, concurrency=2) as client:
         found = client.encode(["river bank"] * 8)
     assert len({one.contextual.tobytes() for one in found}) == 1 and len(found) == 8
-    hasty = Client(url, retries=0, batch_sentences=1)
-    with hasty, pytest.raises(RateLimitedError) as caught:
-        hasty.encode(["river bank"] * 20)
+    without_retries = Client(url, retries=0, batch_sentences=1)
+    with without_retries, pytest.raises(RateLimitedError) as caught:
+        without_retries.encode(["river bank"] * 20)
     assert caught.value.seconds == 1
 
 
@@ -205,29 +216,29 @@ def test_a_rate_limited_service_is_called_at_its_pace(serve, models_dir):
 def test_a_service_may_be_replaced_during_requests(tmp_path, models_dir, local, monkeypatch):
     port = free_port()
     monkeypatch.setattr("tests.conftest.free_port", lambda: port)
-    how = {"models_dir": models_dir, "model": "tiny", "workers": 1}
-    process, url = start(tmp_path / "one", **how)
+    settings = {"models_dir": models_dir, "model": "tiny", "workers": 1}
+    process, url = start(tmp_path / "first", **settings)
     expected = local.encode(["river bank"])[0].contextual
-    answered = 0
+    received = 0
     try:
         with Client(url, batch_sentences=1, concurrency=2, retries=12) as client:
             for one in client.encode_each(["river bank"] * 60):
                 assert np.array_equal(one.contextual, expected)
-                answered += 1
-                if answered == 20:
+                received += 1
+                if received == 20:
                     process.terminate()
                     process.wait(30)
                     with pytest.raises(httpx.TransportError):
                         httpx.get(f"{url}/livez")
-                    process, _ = start(tmp_path / "other", **how)
+                    process, _ = start(tmp_path / "second", **settings)
     finally:
         process.terminate()
         process.wait(30)
-    assert answered == 60
+    assert received == 60
 
 
 @pytest.mark.slow
-def test_a_killed_worker_goes_unnoticed(tmp_path, models_dir):
+def test_a_killed_worker_loses_no_request(tmp_path, models_dir):
     process, url = start(tmp_path / "log", models_dir=models_dir, model="tiny", workers=1)
     try:
         with Client(url, batch_sentences=1) as client:

@@ -1,7 +1,7 @@
-"""mypy --strict reads the types of an installed Polyseme, and finds what is wrong.
+"""mypy --strict checks programs against the types of an installed Polyseme.
 
-It accepts clients and models in this process as encoders, and nothing else. It finds nothing in the
-programs of the README and of the page about the client.
+It accepts clients and models in this process as encoders, and nothing else. It finds no error in
+the programs of README.md and docs/client.md.
 """
 
 import os
@@ -38,7 +38,7 @@ def contextual(encoder: Encoder) -> NDArray[np.float32]:
 contextual(polyseme.load())
 contextual(Client("http://localhost:8000", timeout=5))
 """
-WRONG = """
+MISTAKES = """
 contextual(AsyncClient("http://localhost:8000"))
 polyseme.load().encode(["bank"], layers="first")
 polyseme.load().encode(["bank"], layer=0)
@@ -55,17 +55,17 @@ def blocks(page):
 
 
 @pytest.mark.slow
-def test_both_are_encoders_and_what_is_wrong_is_found(tmp_path):
-    (tmp_path / "asking.py").write_text(PROGRAM + WRONG)
+def test_clients_and_models_are_encoders_and_every_mistake_is_found(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM + MISTAKES)
     (tmp_path / "readme.py").write_text(blocks("README.md"))
     (tmp_path / "page.py").write_text(blocks("docs/client.md"))
     done = subprocess.run(
         [
-            # As a user runs it: without this project's settings, and with Polyseme as a package on
-            # the path of the interpreter, whose types mypy reads only because of `py.typed`.
+            # As a user runs it: without this project's settings. mypy reads the types of packages
+            # on PYTHONPATH only if they have a `py.typed`.
             *(sys.executable, "-m", "mypy", "--strict", "--config-file="),
             *("--cache-dir", tmp_path / "cache", "--no-error-summary"),
-            *(tmp_path / name for name in ("asking.py", "readme.py", "page.py")),
+            *(tmp_path / name for name in ("program.py", "readme.py", "page.py")),
         ],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT / "service")},
