@@ -1,4 +1,4 @@
-"""The Dockerfile, the compose file, nginx.conf and the scripts, checked without an engine."""
+"""The Dockerfile, the compose file, nginx.conf and the scripts, without running a container."""
 
 import json
 import re
@@ -16,8 +16,8 @@ from polyseme.settings import Settings
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted(path for path in (ROOT / "containers").iterdir() if not path.suffix)
 OURS = ["polyseme", "tools"]
-OTHERS = ["proxy", "redis", "prometheus", "grafana"]
-# The address inside the container and the mount point of the models.
+THIRD_PARTY = ["proxy", "redis", "prometheus", "grafana"]
+# The image sets the address inside the container and the mount point of the models.
 FIXED_BY_THE_IMAGE = {"host", "port", "models_dir"}
 NGINX_CONF = (ROOT / "deploy/nginx/nginx.conf").read_text("utf-8")
 UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -30,7 +30,7 @@ def directive(name):
 
 
 def size(value):
-    """A number with a unit, such as 256m."""
+    """The bytes of a size with or without a unit, such as 256m."""
     return int(value[:-1]) * UNITS[value[-1]] if value[-1] in UNITS else int(value)
 
 
@@ -64,17 +64,17 @@ def test_the_dockerfile_passes_its_linter():
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_the_scripts_pass_their_linter_and_can_be_run(script):
+def test_the_scripts_pass_their_linter_and_are_executable(script):
     assert script.stat().st_mode & 0o111
     _assert_passes(_installed("shellcheck"), str(script))
 
 
-@pytest.mark.parametrize("name", [*OURS, *OTHERS])
+@pytest.mark.parametrize("name", [*OURS, *THIRD_PARTY])
 def test_the_services_are_hardened(services, name):
     service = services[name]
     assert not service["user"].startswith(("0", "root"))
     assert service["read_only"] is True
-    # The proxy's /tmp is a volume: what it buffers does not fit in memory.
+    # The proxy's /tmp is a volume, because buffered responses do not fit in memory.
     assert name == "proxy" or service["tmpfs"] == "/tmp"
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
@@ -89,13 +89,13 @@ def test_our_services_run_as_the_images_user(services, name):
     assert services[name]["user"] == "10001:10001"
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_images_of_others_are_named_in_full_and_with_a_version(services, name):
+@pytest.mark.parametrize("name", THIRD_PARTY)
+def test_third_party_images_are_named_in_full_and_with_a_version(services, name):
     assert re.fullmatch(r"docker\.io/[a-z/]+:v?\d+\.\d+[\w.-]*", services[name]["image"])
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_the_others_have_health_checks_and_restart(services, name):
+@pytest.mark.parametrize("name", THIRD_PARTY)
+def test_third_party_services_have_health_checks_and_restart(services, name):
     assert services[name]["healthcheck"]["test"][0] == "CMD"
     assert services[name]["restart"] == "unless-stopped"
     for volume in services[name].get("volumes", ()):
@@ -132,7 +132,7 @@ def test_the_proxy_buffers_a_whole_response_on_disk(services):
     assert directive("proxy_max_temp_file_size") == [largest]
 
 
-def test_the_log_of_the_proxy_names_every_route_but_those_that_it_closes():
+def test_the_log_of_the_proxy_names_every_route_that_it_forwards():
     (routes,) = re.findall(r"map \$request_uri \$route {(.+?)\n    }", NGINX_CONF, re.DOTALL)
     patterns = [one.replace("(?<", "(?P<") for one in re.findall(r'"~(.+)" .+;', routes)]
     rules = create_app(Settings(metrics="open")).url_map.iter_rules()

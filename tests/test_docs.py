@@ -52,7 +52,7 @@ def test_every_setting_and_every_error_code_is_documented() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_the_targets_of_links_exist(page: Path) -> None:
     text = page.read_text()
     pictures = re.findall(r'(?:src|srcset)="([^"]+)"', text)
     for target in [*re.findall(r"\]\(([^)#\s]+)[^)]*\)", text), *pictures]:
@@ -61,7 +61,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_files_named_in_the_docs_are_there(page: Path) -> None:
+def test_files_named_in_the_docs_exist(page: Path) -> None:
     roots = (ROOT, ROOT / "service" / "polyseme", page.parent)
     named = re.findall(r"`((?:[\w-]+/)+[\w.-]+\.(?:py|md|json|toml|yml))`", page.read_text())
     for name in named:
@@ -82,7 +82,7 @@ def test_the_request_of_the_api_page_gets_its_response(client):
     require_fragments(response, done.stdout)
 
 
-ANSWERS = {
+CHECKED_BY = {
     "README.md": "tests/test_readme.py",
     "docs/api.md": "tests/api/test_documented.py",
     "docs/client.md": "tests/client/test_page.py",
@@ -99,7 +99,7 @@ ANSWERS = {
 """The pages with JSON or the output of a program, and the file that makes or checks it."""
 
 
-def test_every_answer_on_a_page_is_generated_or_tested():
+def test_every_output_on_a_page_is_generated_or_tested():
     found = set()
     for page in PAGES:
         blocks = re.findall(
@@ -107,8 +107,8 @@ def test_every_answer_on_a_page_is_generated_or_tested():
         )
         if {"", "json", "text"} & set(blocks):
             found.add(page.relative_to(ROOT).as_posix())
-    assert found == ANSWERS.keys()
-    for page, file in ANSWERS.items():
+    assert found == CHECKED_BY.keys()
+    for page, file in CHECKED_BY.items():
         assert Path(page).stem in (ROOT / file).read_text("utf-8"), file
 
 
@@ -139,7 +139,7 @@ def test_the_index_names_every_page():
         assert page.name == "index.md" or f"]({page.name})" in index, page.name
 
 
-def test_every_extra_is_on_the_page_of_the_installation_and_each_named_one_exists():
+def test_the_installation_page_has_every_extra_and_every_named_extra_exists():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"].keys()
     page = (DOCS / "install.md").read_text("utf-8")
@@ -150,7 +150,7 @@ def test_every_extra_is_on_the_page_of_the_installation_and_each_named_one_exist
         named = re.findall(r"polyseme\[([\w,]+)\]", text)
         named += re.findall(r"install_command\([\"'](\w+)", text)
         assert {name for names in named for name in names.split(",")} <= extras, file.name
-        # One form: it adds extras to an installed Polyseme, wherever that came from.
+        # This form also adds extras to a Polyseme that is not installed from an index.
         for command in re.findall(r"pip install[^`\n]*polyseme[^`\n]*", text):
             assert re.match(r"pip install ('polyseme\[[\w,]+\]'|polyseme-[\d.]+-py3)", command)
 
@@ -160,7 +160,7 @@ def test_every_decision_is_numbered_without_a_gap() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
+def test_the_drawn_tree_of_errors_is_that_of_the_classes() -> None:
     def lines(error: type[PolysemeError], depth: int) -> list[tuple[int, str, int]]:
         below = [line for sub in error.__subclasses__() for line in lines(sub, depth + 1)]
         return [(depth, error.__name__, error.status), *below]
@@ -178,9 +178,8 @@ def test_the_figures_of_imported_files_are_those_measured(file):
         assert f"{figures['accuracy']:.1f} / {figures['macro_f1']:.1f}" in PIPELINE
 
 
-def test_a_goal_is_met_on_the_right_side_of_its_bound_and_on_it():
-    ratios = [(0.69, "**missed**"), (0.7, "met"), (0.71, "met")]
-    for figure, verdict in ratios:
+def test_a_goal_is_met_at_its_bound_and_on_the_better_side():
+    for figure, verdict in [(0.69, "**missed**"), (0.7, "met"), (0.71, "met")]:
         assert Goal("more is better", figure, 0.7).row()[1:] == ["≥ 0.7", str(figure), verdict]
     for figure, verdict in [(1.9, "met"), (2, "met"), (2.1, "**missed**")]:
         row = Goal("less is better", figure, 2, at_most=True).row()
@@ -197,7 +196,7 @@ def test_every_measured_goal_is_on_the_performance_page():
     assert all(f"`python benchmarks/{name}.py`" in page for name in found)
 
 
-def test_a_note_follows_its_figures(monkeypatch):
+def test_a_note_is_in_the_section_of_its_benchmark(monkeypatch):
     monkeypatch.setattr(performance, "NOTES", {"growth": "Why it grows."})
     _, page = performance.performance().split("\n## Growth\n")
     assert "Why it grows." in page.split("\n## ")[0]
@@ -218,7 +217,7 @@ def test_the_pictures_of_a_page_agree_with_the_measurements(made):
             assert data == committed, "run `make docs`"
 
 
-def test_every_benchmark_has_its_row_and_every_result_its_origin():
+def test_every_benchmark_has_a_row_and_every_result_a_script():
     readme = (BENCHMARKS / "README.md").read_text("utf-8")
     scripts = {file.name for file in BENCHMARKS.glob("*.py") if "__main__" in file.read_text()}
     assert set(re.findall(r"^\| `(\w+\.py)` \|", readme, re.MULTILINE)) == scripts

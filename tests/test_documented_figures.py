@@ -1,4 +1,4 @@
-"""Figures and answers that pages state by hand agree with the measurements, the model, the code."""
+"""Figures in hand-written text agree with the measurements, the model and the code."""
 
 import json
 import math
@@ -20,7 +20,7 @@ APPLES = "Apple launched a new phone while I was eating an apple."
 
 
 def page(name):
-    """A page without line breaks in paragraphs."""
+    """The text of a page, with line breaks as spaces."""
     return " ".join((ROOT / name).read_text("utf-8").split())
 
 
@@ -147,7 +147,7 @@ def test_the_arithmetic_by_hand_is_right():
 
 
 def numbers_of(example):
-    """Every number of an example as a page may write it."""
+    """Every number of an example, rounded to each number of digits that the page uses."""
     request = example["request"]
     arrays = [*trace_of(request).values(), *map(floats, example.get("printed", {}).values())]
     arrays += [floats(one) for one in request.get("weights", {}).values()]
@@ -159,7 +159,7 @@ def numbers_of(example):
 
 
 @pytest.mark.parametrize("section", SECTIONS[1:], ids=lambda text: text.splitlines()[0])
-def test_the_numbers_of_a_worked_example_are_its_own(section):
+def test_the_numbers_of_a_worked_example_are_in_its_arrays(section):
     number = re.match(r"([1-6])\. ", section)
     examples = [EXAMPLES[int(number[1]) - 1]] if number else EXAMPLES
     by_hand = " ".join(re.findall(rf"{SIDE}(?:\s*=\s*{SIDE})+", section))

@@ -113,13 +113,13 @@ def module_of(path):
 
 
 def package_of(module):
-    """`polyseme.models` for every module in it; a module that is in no package for itself."""
+    """`polyseme.models` for its modules; the module itself directly below `polyseme`."""
     return ".".join(module.split(".")[:2])
 
 
 @cache
 def imports(path):
-    """Every name that a file imports, wherever in it."""
+    """Every name that a file imports, in functions too."""
     names = []
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -134,7 +134,7 @@ def within(name, package):
     return name == package or name.startswith(f"{package}.")
 
 
-def test_every_package_has_a_place_in_the_order():
+def test_every_package_has_a_list_of_imports():
     assert {package_of(module_of(path)) for path in files()} == set(MAY_IMPORT)
 
 
@@ -188,7 +188,7 @@ def test_no_module_imports_pickle():
     assert not set().union(*map(importers_of, names))
 
 
-def test_what_an_import_needs_of_training_loads_no_torch():
+def test_only_the_listed_files_of_training_load_torch():
     assert {m for m in importers_of("torch") if within(m, "polyseme.training")} == IMPORT_TORCH
     assert "torch" not in loaded_by("polyseme.training.closed_form", "polyseme.training.config")
 
@@ -213,13 +213,13 @@ UNUSED = {
     *("flask_cors", "flask_limiter", "limits", "redis", "rich", "wrapt", "tqdm", "urllib3"),
     *("defusedxml", "opentelemetry", "requests", "zstandard"),
 }
-"""Packages of commands other than `serve`, and of optional settings."""
+"""Packages that only other commands and optional settings need."""
 
 SERVING = (
     *("polyseme.cli.main", "polyseme.cli.serve", "gunicorn.app.wsgiapp"),
     *("polyseme.server.config", "polyseme.server.worker", "polyseme.api.app"),
 )
-"""Packages that `polyseme serve` imports; `benchmarks/start.py` explains the others."""
+"""The modules that `polyseme serve` imports."""
 
 
 def modules_in(package):
@@ -239,8 +239,12 @@ def test_serving_imports_no_heavy_package_and_no_other_command():
     assert {"flask", "gunicorn", "numpy"} <= loaded
     assert not loaded & (HEAVY | UNUSED)
     others = ("polyseme.cli", "polyseme.evaluation", "polyseme.importing", "polyseme.training")
-    files = {name for name in names if name.startswith(tuple(f"{one}." for one in others))}
-    assert files == {"polyseme.cli.main", "polyseme.cli.options", "polyseme.cli.serve"}
+    prefixes = tuple(f"{one}." for one in others)
+    assert {name for name in names if name.startswith(prefixes)} == {
+        "polyseme.cli.main",
+        "polyseme.cli.options",
+        "polyseme.cli.serve",
+    }
 
 
 def test_the_command_line_loads_neither_the_framework_nor_anything_heavy():

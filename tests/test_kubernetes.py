@@ -19,7 +19,7 @@ PLACE = Path(__file__).parents[1] / "deploy/kubernetes"
 COMPONENTS = sorted(path.name for path in (PLACE / "components").iterdir())
 
 
-def seconds(name: str) -> int:
+def default_of(name: str) -> int:
     """The default of a setting."""
     default: int = Settings.model_fields[name].default
     return default
@@ -27,20 +27,20 @@ def seconds(name: str) -> int:
 
 @pytest.fixture(scope="module")
 def with_component(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A kustomization for each component, of the base and the component."""
+    """Kustomizations: the base, the example, and the base with each component."""
     folder = tmp_path_factory.mktemp("kubernetes")
     shutil.copytree(PLACE, folder / "all")
     made = {"": folder / "all/base", "example": folder / "all/example"}
     for name in COMPONENTS:
         made[name] = folder / "all" / f"with-{name}"
         made[name].mkdir()
-        said = {"resources": ["../base"], "components": [f"../components/{name}"]}
-        (made[name] / "kustomization.yaml").write_text(yaml.safe_dump(said))
+        kustomization = {"resources": ["../base"], "components": [f"../components/{name}"]}
+        (made[name] / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     return made
 
 
-def documents(place: Path, kind: str, name: str = "polyseme") -> Document:
-    """The one document of a kind and a name."""
+def document(place: Path, kind: str, name: str = "polyseme") -> Document:
+    """The one document of a kind and a name, which may end with a generated hash."""
     (found,) = (
         one
         for one in build(place)
@@ -51,7 +51,7 @@ def documents(place: Path, kind: str, name: str = "polyseme") -> Document:
 
 
 def pods() -> list[Document]:
-    """The specification of every pod that any kustomization makes."""
+    """The pod specifications of the example and of the components."""
     made = [*build(PLACE / "example")]
     made += [
         d for f in (PLACE / "components").rglob("*.yaml") for d in yaml.safe_load_all(f.read_text())
@@ -60,6 +60,7 @@ def pods() -> list[Document]:
 
 
 def containers() -> list[Document]:
+    """The containers of these pods, and the init containers that a component adds."""
     patch = yaml.safe_load((PLACE / "components/models-pulled/kustomization.yaml").read_text())
     added = yaml.safe_load(patch["patches"][0]["patch"])["spec"]["template"]["spec"]
     return [*added["initContainers"], *(one for pod in pods() for one in pod["containers"])]
@@ -68,7 +69,7 @@ def containers() -> list[Document]:
 @pytest.mark.slow
 def test_every_manifest_follows_its_schema(with_component, tmp_path: Path) -> None:
     made = [one for place in with_component.values() for one in build(place)]
-    # The kinds of the Prometheus operator are not Kubernetes's own.
+    # The Prometheus operator defines PodMonitor.
     own = {json.dumps(one, sort_keys=True) for one in made if one["kind"] != "PodMonitor"}
     (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(map(json.loads, own)))
     program = Path(sys.executable).with_name("kubernetes-validate")
@@ -86,13 +87,13 @@ def test_kubectl_builds_the_same_documents(with_component, name: str) -> None:
     if "unknown field" in done.stderr or "unknown flag" in done.stderr:
         pytest.skip("needs a newer kubectl")
     assert done.returncode == 0, done.stderr
-    # A generated map has a hash in its name.
-    said = re.sub(r"(name: polyseme)-[a-z0-9]{10}$", r"\1", done.stdout, flags=re.MULTILINE)
-    assert unordered([*yaml.safe_load_all(said)]) == unordered(build(with_component[name]))
+    # kubectl appends a hash to the name of a generated ConfigMap.
+    built = re.sub(r"(name: polyseme)-[a-z0-9]{10}$", r"\1", done.stdout, flags=re.MULTILINE)
+    assert unordered([*yaml.safe_load_all(built)]) == unordered(build(with_component[name]))
 
 
 def unordered(value: Any) -> Any:
-    """The same with its lists sorted: kubectl merges new items first, others last."""
+    """The value with its lists sorted: kubectl puts merged items first, `build` last."""
     if isinstance(value, dict):
         return {key: unordered(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -104,9 +105,9 @@ def unordered(value: Any) -> Any:
 
 def test_each_file_is_part_of_a_kustomization() -> None:
     for folder in (PLACE / "base", PLACE / "example", *(PLACE / "components").iterdir()):
-        said = yaml.safe_load((folder / "kustomization.yaml").read_text())
+        kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
         files = {path.name for path in folder.iterdir()} - {"kustomization.yaml"}
-        assert files <= set(said.get("resources", ())), folder
+        assert files <= set(kustomization.get("resources", ())), folder
 
 
 @pytest.mark.parametrize("pod", pods())
@@ -136,7 +137,7 @@ def test_a_container_is_read_only_and_has_resource_limits(container: Document) -
 def test_the_settings_exist_and_have_valid_values(
     with_component, name: str, tmp_path: Path
 ) -> None:
-    data = documents(with_component[name], "ConfigMap")["data"]
+    data = document(with_component[name], "ConfigMap")["data"]
     assert all(key.startswith(PREFIX) for key in data)
     given = {key.removeprefix(PREFIX).lower(): value for key, value in data.items()}
     assert set(given) <= set(Settings.model_fields)
@@ -147,31 +148,31 @@ def test_the_settings_exist_and_have_valid_values(
 
 @pytest.fixture(scope="module")
 def deployment() -> Document:
-    return documents(PLACE / "base", "Deployment")["spec"]["template"]["spec"]
+    return document(PLACE / "base", "Deployment")["spec"]["template"]["spec"]
 
 
 @pytest.fixture(scope="module")
 def settings() -> dict[str, str]:
-    data: dict[str, str] = documents(PLACE / "base", "ConfigMap")["data"]
+    data: dict[str, str] = document(PLACE / "base", "ConfigMap")["data"]
     return data
 
 
-def test_a_pod_has_the_time_that_the_service_takes_to_stop(deployment, settings) -> None:
+def test_a_pod_is_not_killed_before_the_service_has_stopped(deployment, settings) -> None:
     grace, drain = (
-        int(settings.get(f"{PREFIX}{name.upper()}", seconds(name)))
+        int(settings.get(f"{PREFIX}{name.upper()}", default_of(name)))
         for name in ("graceful_timeout", "drain_seconds")
     )
     probe = deployment["containers"][0]["readinessProbe"]
     assert deployment["terminationGracePeriodSeconds"] > grace
-    # The endpoint is gone before the service stops accepting; then there is time for responses.
+    # The failing probe removes the endpoint before the service stops accepting connections.
     assert probe["periodSeconds"] * probe["failureThreshold"] + probe["timeoutSeconds"] < drain
-    assert grace - drain >= seconds("graceful_timeout")
+    assert grace - drain >= default_of("graceful_timeout")
 
 
 def test_the_probes_request_the_health_routes(deployment) -> None:
     (container,) = deployment["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert ports == {"http": seconds("port")}
+    assert ports == {"http": default_of("port")}
     paths = {"startup": "/livez", "liveness": "/livez", "readiness": "/readyz"}
     for kind, path in paths.items():
         assert container[f"{kind}Probe"]["httpGet"] == {"path": path, "port": "http"}
@@ -200,35 +201,36 @@ def test_each_selector_matches_one_kind_of_pod(with_component, name: str) -> Non
 
 
 def test_the_service_connects_only_to_dns_redis_and_the_collector() -> None:
-    rules = documents(PLACE / "base", "NetworkPolicy")["spec"]
+    rules = document(PLACE / "base", "NetworkPolicy")["spec"]
     assert set(rules["policyTypes"]) == {"Ingress", "Egress"}
     ports = [[(p["port"], p["protocol"]) for p in rule["ports"]] for rule in rules["egress"]]
     assert ports == [[(53, "UDP"), (53, "TCP")], [(6379, "TCP")], [(4318, "TCP")]]
     assert all("to" in rule for rule in rules["egress"])
     # kustomize's `includeSelectors` would add labels here that DNS does not have.
-    (names, _) = rules["egress"][0]["to"][0].values()
-    assert rules["egress"][0]["to"][0]["podSelector"] == {"matchLabels": {"k8s-app": "kube-dns"}}
-    assert names == {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
+    assert rules["egress"][0]["to"] == [
+        {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
+            "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
+        }
+    ]
     (ingress,) = rules["ingress"]
     assert ingress["from"] and ingress["ports"] == [{"port": "http", "protocol": "TCP"}]
 
 
-def test_there_are_two_replicas_and_one_at_a_time_may_be_disrupted() -> None:
-    autoscaler = documents(PLACE / "base", "HorizontalPodAutoscaler")["spec"]
+def test_there_are_two_replicas_of_which_at_most_one_is_unavailable() -> None:
+    autoscaler = document(PLACE / "base", "HorizontalPodAutoscaler")["spec"]
     assert autoscaler["minReplicas"] >= 2
     assert autoscaler["scaleTargetRef"]["name"] == "polyseme"
-    assert documents(PLACE / "base", "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
-    deployment = documents(PLACE / "base", "Deployment")["spec"]
-    # A number here would undo the autoscaler's with each `apply`.
+    assert document(PLACE / "base", "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+    deployment = document(PLACE / "base", "Deployment")["spec"]
+    # With a number here, each `kubectl apply` would reset that of the autoscaler.
     assert "replicas" not in deployment
     assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
 
 
-def test_models_are_on_a_volume_or_pulled_and_the_service_only_reads_them(
-    with_component,
-) -> None:
+def test_the_service_only_reads_models_from_a_volume_or_pulled_ones(with_component) -> None:
     for name, kind in (("models-volume", "persistentVolumeClaim"), ("models-pulled", "emptyDir")):
-        pod = documents(with_component[name], "Deployment")["spec"]["template"]["spec"]
+        pod = document(with_component[name], "Deployment")["spec"]["template"]["spec"]
         (volume,) = (one for one in pod["volumes"] if one["name"] == "models")
         assert set(volume) == {"name", kind}
         (mount,) = (m for m in pod["containers"][0]["volumeMounts"] if m["name"] == "models")
@@ -240,7 +242,7 @@ def test_models_are_on_a_volume_or_pulled_and_the_service_only_reads_them(
 
 def test_the_ingress_buffers_as_the_proxy_of_the_compose_file_does() -> None:
     conf = (PLACE.parents[1] / "deploy/nginx/nginx.conf").read_text("utf-8")
-    annotations = documents(PLACE / "example", "Ingress")["metadata"]["annotations"]
+    annotations = document(PLACE / "example", "Ingress")["metadata"]["annotations"]
     community, f5 = "nginx.ingress.kubernetes.io/", "nginx.org/"
     for directive, value in re.findall(r"^ *((?:proxy|client)_\w+) (.+);$", conf, re.MULTILINE):
         name = directive.replace("_", "-")
@@ -254,10 +256,10 @@ def test_the_ingress_buffers_as_the_proxy_of_the_compose_file_does() -> None:
     assert f"limit_conn callers {annotations[community + 'limit-connections']};" in conf
 
 
-def test_the_ingress_has_every_route_but_those_for_the_cluster() -> None:
-    (rule,) = documents(PLACE / "example", "Ingress")["spec"]["rules"]
+def test_the_ingress_has_every_route_but_metrics_and_readyz() -> None:
+    (rule,) = document(PLACE / "example", "Ingress")["spec"]["rules"]
     paths = rule["http"]["paths"]
-    port = documents(PLACE / "base", "Service")["spec"]["ports"][0]["name"]
+    port = document(PLACE / "base", "Service")["spec"]["ports"][0]["name"]
     backends = [one["backend"]["service"] for one in paths]
     assert backends == [{"name": "polyseme", "port": {"name": port}}] * len(paths)
     exact = {one["path"] for one in paths if one["pathType"] == "Exact"}
@@ -267,9 +269,9 @@ def test_the_ingress_has_every_route_but_those_for_the_cluster() -> None:
     assert missing == {"/metrics", "/readyz"}
 
 
-def test_the_images_of_others_are_those_of_the_compose_file() -> None:
+def test_the_image_of_redis_is_that_of_the_compose_file() -> None:
     compose = yaml.safe_load((PLACE.parents[1] / "docker-compose.yml").read_text())["services"]
-    (redis,) = documents(PLACE / "example", "Deployment", "polyseme-redis")["spec"]["template"][
+    (redis,) = document(PLACE / "example", "Deployment", "polyseme-redis")["spec"]["template"][
         "spec"
     ]["containers"]
     assert redis["image"] == compose["redis"]["image"]

@@ -1,4 +1,4 @@
-"""The message of an error says what is wrong and what to do, in every process."""
+"""The message of an error says what is wrong and what to do, also after pickling."""
 
 import pickle
 
@@ -32,7 +32,7 @@ MESSAGES = [
     ),
     (
         InvalidError([FieldError("/occurrences/1/word", "must not be empty")]),
-        # A caller in process has no /docs.
+        # The default hint names /docs, which only the service has.
         "An argument is invalid. `occurrences[1].word`: must not be empty.",
     ),
     (
@@ -70,7 +70,7 @@ def test_a_message_has_the_detail_the_fields_and_the_hint(error, message):
     assert error.message("Else.") == f"{message.removesuffix(error.hint).rstrip()} Else."
 
 
-def test_an_error_is_whole_in_another_process():
+def test_a_pickled_error_keeps_its_attributes():
     error = RateLimitedError(retry_after=7)
     error.request_id = "abc"
     copy = pickle.loads(pickle.dumps(error))
@@ -102,10 +102,10 @@ def test_the_requested_name_is_not_in_the_detail():
             {"error": "expected value at line 1 column 5"},
             "is not well-formed JSON at line 1 column 5",
         ),
-        ("a_kind_of_tomorrow", {}, "is not valid"),
+        ("a_type_without_a_message", {}, "is not valid"),
     ],
 )
-def test_a_validation_error_has_our_message(kind, context, message):
+def test_a_validation_error_has_a_message_of_its_type(kind, context, message):
     assert validation_message({"type": kind, "ctx": context}) == message
 
 
@@ -114,7 +114,7 @@ def test_allowed_values_are_listed():
     assert one_of(["a", "b", "c"]) == 'must be "a", "b" or "c"'
 
 
-def test_the_most_similar_name_is_named():
+def test_the_most_similar_name_is_suggested():
     assert did_you_mean("layer", ["heads", "layers"]) == "; did you mean `layers`?"
     assert did_you_mean("MODELS", ["MODEL"], "A_") == "; did you mean `A_MODEL`?"
     assert did_you_mean("zzz", ["heads", "layers"]) == ""

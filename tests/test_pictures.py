@@ -1,4 +1,4 @@
-"""Pictures of measurements: the positions of their elements."""
+"""Pictures of measurements: the elements of their SVG."""
 
 from xml.etree import ElementTree as ET
 
@@ -17,7 +17,7 @@ def of_kind(text, kind):
     return list(svg(text).iter(f"{{http://www.w3.org/2000/svg}}{kind}"))
 
 
-def test_a_cell_is_in_the_row_of_its_query_and_as_full_as_its_weight():
+def test_a_cell_is_in_the_row_of_its_query_with_the_opacity_of_its_weight():
     picture = heatmap("a b c", ["a", "b", "c"], [[[[0, 0.8, 0.2], [0.4, 0, 0.01], [0, 0, 0.6]]]])
     cells = [one for one in of_kind(picture, "rect") if one.get("class") == "cell"]
     (frame,) = [one for one in of_kind(picture, "rect") if one.get("class") == "frame"]
@@ -31,7 +31,7 @@ def test_a_cell_is_in_the_row_of_its_query_and_as_full_as_its_weight():
     assert int(frame.get("width")) == 3 * CELL + 1
 
 
-def test_every_head_of_every_layer_has_its_square_and_its_name():
+def test_every_head_of_every_layer_has_a_frame_and_a_title():
     one = [[1.0, 0.0], [0.5, 0.5]]
     picture = heatmap("a b", ["a", "b"], [[one, one, one], [one, one, one]])
     assert len([r for r in of_kind(picture, "rect") if r.get("class") == "frame"]) == 6
@@ -49,11 +49,14 @@ def test_a_hostile_sentence_is_escaped_in_its_picture():
     assert [text.text for text in of_kind(picture, "text")].count(token) == 2
 
 
-def test_curves_leave_out_what_was_not_measured():
+def test_curves_have_a_marker_for_each_measured_score():
     points = [{"step": 0, "auc": 60.0, "macro_f1": None}, {"step": 10, "auc": 61.0}]
     drawn = curves({"one run": points, "another": [{"step": 0, "auc": None, "macro_f1": 70.0}]})
     texts = [text.text for text in of_kind(drawn, "text")]
     assert {"one run", "another", "steps"} <= set(texts)
+    # The ticks of the axes are black; the legend has a marker for each run.
+    markers = [use for use in of_kind(drawn, "use") if "#000000" not in use.get("style")]
+    assert len(markers) == 3 + 2
 
 
 def test_bars_show_every_system_and_what_others_published():
@@ -68,5 +71,5 @@ def test_bars_show_every_system_and_what_others_published():
         "wic",
         50.0,
     )
-    told = " ".join(text.text or "" for text in of_kind(drawn, "text"))
-    assert all(part in told for part in ("ours", "90.0", "theirs", "a title"))
+    texts = " ".join(text.text or "" for text in of_kind(drawn, "text"))
+    assert all(part in texts for part in ("ours", "90.0", "theirs", "a title"))
