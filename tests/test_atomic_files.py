@@ -125,3 +125,12 @@ def test_a_path_that_is_no_file_or_has_no_folder_is_rejected(tmp_path):
         with pytest.raises(refused):
             atomic_write(place, b"new")
     assert names(tmp_path) == ["pipe"]
+
+
+def test_a_loop_of_links_is_rejected_and_kept(tmp_path):
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    with pytest.raises(OSError, match="symbolic links"):
+        atomic_write(tmp_path / "one", b"new")
+    assert names(tmp_path) == ["one", "two"]
+    assert (tmp_path / "one").is_symlink()

@@ -27,7 +27,7 @@ def atomic_files(*paths: Path) -> Iterator[list[IO[bytes]]]:
     TEMPORARY_PREFIX. If the context ends with an exception, the temporary files are removed. A
     symbolic link is kept and its target is replaced; the new file has the permissions of the old
     one. Raises OSError if the folder does not exist, if a path exists and is not a regular file
-    (such as /dev/stdout), or if a file cannot be written.
+    (such as /dev/stdout), if its links form a loop, or if a file cannot be written.
     """
     targets = [_resolve(path) for path in paths]
     with ExitStack() as stack:
@@ -45,7 +45,10 @@ def _resolve(path: Path) -> Path:
     """Follow symbolic links, and check that the target can be a regular file."""
     if path.exists() and not path.is_file():
         raise FileExistsError(errno.EEXIST, "The path exists and is not a regular file", str(path))
-    target = path.resolve()
+    # Not `Path.resolve`: its result for a loop of links depends on the version of Python.
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(path.parent))
     return target

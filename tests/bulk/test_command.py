@@ -166,3 +166,11 @@ def test_the_page_lists_every_column():
 
     page = (ROOT / "docs" / "bulk.md").read_text("utf-8")
     assert all(f"`{name}`" in page for names in COLUMNS.values() for name in names)
+
+
+def test_an_output_folder_in_a_loop_of_links_is_rejected(tmp_path):
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    source = write_lines(tmp_path / "in.txt", SENTENCES)
+    code, _, said = bulk(source, tmp_path / "one")
+    assert (code, said.decode()) == (1, f"polyseme: File exists ({tmp_path / 'one'}).\n")

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from multiprocessing.connection import wait as wait_for_connections
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -79,7 +80,7 @@ def run(
     for name in options.keep:
         if name in COLUMNS[options.rows] or options.keep.count(name) > 1:
             raise CommandError(f"--keep {name}: this column name is reserved, or given twice.")
-    out = job.out.resolve()
+    out = Path(os.path.realpath(job.out))
     if any(out in file.path.resolve().parents for file in files):
         raise CommandError("The input is in the folder of the output: use another folder.")
     kept = kept_schema(files, options.column, options.keep)
