@@ -1,4 +1,4 @@
-"""The reverse proxy of `deploy/nginx`, run without a container before a service of the tests."""
+"""The reverse proxy of `deploy/nginx`, without a container, in front of a test service."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def configured(port: int, upstream: str) -> str:
 
 @contextmanager
 def proxied(folder: Path, address: str, *changes: tuple[str, str]) -> Iterator[httpx.Client]:
-    """A client of the proxy before a service; `folder/log` is what it logs."""
+    """A client of the proxy in front of a service. The proxy logs to `folder/log`."""
     if NGINX is None:
         pytest.skip("needs nginx (Debian's nginx-light)")
     port = free_port()

@@ -21,6 +21,6 @@ schemathesis.openapi.media_type(NDJSON, _LINES.map(_written))
 
 
 @schemathesis.serializer(NDJSON)
-def _as_it_is(_context: schemathesis.SerializationContext, value: Any) -> Any:
-    """What is made for it is text or bytes already; what is made against the schema need not be."""
+def _serialize(_context: schemathesis.SerializationContext, value: Any) -> Any:
+    """Valid bodies are bytes already; bodies that violate the schema may have any type."""
     return value if isinstance(value, bytes) else orjson.dumps(value, default=str)

@@ -29,9 +29,12 @@ _TRUE = object()
 
 
 def until(get: Callable[[], Any], wanted: Any = _TRUE, seconds: float = WAIT) -> None:
-    """Wait until a call returns what is wanted, or anything true."""
+    """Wait until a call returns a certain value, by default any true one."""
     end = time.monotonic() + seconds
-    while not (found := get()) if wanted is _TRUE else (found := get()) != wanted:
+    while True:
+        found = get()
+        if found if wanted is _TRUE else found == wanted:
+            return
         assert time.monotonic() < end, f"still {found!r} after {seconds} s"
         time.sleep(0.02)
 
@@ -43,7 +46,7 @@ class Service(NamedTuple):
     port: int
     log: Path
     number: int
-    """of workers"""
+    """number of workers"""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -66,14 +69,14 @@ class Service(NamedTuple):
         return []
 
     def wait_for_workers(self, number: int = 2, but: set[int] = frozenset()) -> list[int]:
-        """Wait until exactly `number` workers run, none of `but`; return them."""
+        """Wait until exactly `number` workers run, and none of `but`; return them."""
         found: list[int] = []
 
-        def there() -> bool:
+        def all_run() -> bool:
             found[:] = self.workers()
             return len(found) == number and not set(found) & but
 
-        until(there)
+        until(all_run)
         return found
 
     def signal(self, number: int) -> None:
@@ -100,7 +103,7 @@ class Service(NamedTuple):
             connection.close()
 
     def every_worker(self, ask: Callable[[], Any]) -> list[Any]:
-        """The result of a request to each worker; the others are stopped meanwhile."""
+        """Send a request to each worker while the others are stopped; return the results."""
         found = []
         workers = self.wait_for_workers(self.number)
         for worker in workers:
@@ -160,7 +163,7 @@ def descriptors(pid: int) -> int:
 
 
 def client_ports(service: Service, pid: int) -> set[int]:
-    """The clients' ports of the connections that a worker has."""
+    """The ports of the clients whose connections a worker has."""
     inodes = set()
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -223,7 +226,7 @@ class Caller:
         return self.response()
 
     def hold_thread(self) -> None:
-        """Hold a thread of a worker until `response` is called: it waits for this client."""
+        """Send a request whose response blocks a thread of a worker until `response` is called."""
         self.send(posted(LARGE))
         self.socket.recv(1, socket.MSG_PEEK)
 
@@ -258,11 +261,10 @@ class Caller:
             return True
 
 
-class Asker(threading.Thread):
-    """Sends requests one by one, on a kept connection or on a new one for each.
+class LoadClient(threading.Thread):
+    """Sends requests one by one, on a keep-alive connection or on a new one for each request.
 
-    A kept connection is made anew after `Connection: close`, and after its end between two
-    requests.
+    A keep-alive connection is replaced after `Connection: close` and after an error.
     """
 
     def __init__(self, service: Service, *, kept: bool) -> None:
@@ -302,46 +304,46 @@ class Asker(threading.Thread):
 
 
 class Load:
-    """Several clients."""
+    """The clients of `load`."""
 
-    def __init__(self, askers: list[Asker]) -> None:
-        self.askers = askers
+    def __init__(self, clients: list[LoadClient]) -> None:
+        self.clients = clients
 
     @property
     def answered(self) -> int:
-        return sum(one.answered for one in self.askers)
+        return sum(one.answered for one in self.clients)
 
     @property
     def lost(self) -> list[tuple[int, str]]:
-        return [lost for one in self.askers for lost in one.lost]
+        return [lost for one in self.clients for lost in one.lost]
 
     def go_on(self, number: int = 50) -> None:
-        """Wait for further responses."""
+        """Wait for a number of further responses."""
         before = self.answered
         until(lambda: self.answered >= before + number)
 
 
 @contextmanager
 def load(service: Service, kept: int = 6, new: int = 3) -> Iterator[Load]:
-    """Clients that send requests while the block runs; every response has the same body."""
-    askers = [Asker(service, kept=number < kept) for number in range(kept + new)]
-    for one in askers:
+    """Send requests from several clients while the block runs; check that all bodies are equal."""
+    clients = [LoadClient(service, kept=number < kept) for number in range(kept + new)]
+    for one in clients:
         one.start()
     try:
-        yield Load(askers)
+        yield Load(clients)
     finally:
-        for one in askers:
+        for one in clients:
             one.stopping.set()
-        for one in askers:
+        for one in clients:
             one.join(WAIT)
-    assert len(set().union(*(one.bodies for one in askers))) == 1
+    assert len(set().union(*(one.bodies for one in clients))) == 1
 
 
 SENTENCE = ["apple", "river", "money", "did"]
 
 
 def write_version(folder: Path, version: int) -> Path:
-    """Write a version of a model; no other version has its rows and words in this order."""
+    """Write a version of a model, with an order of words and a factor of vectors of its own."""
     order = np.roll(np.arange(len(WORDS)), version)
     words = [WORDS[i] for i in order]
     return write_tiny(folder, words=words, vectors=TABLE[order] * version, source=str(version))
@@ -359,7 +361,7 @@ def damage(folder: Path, made: Path) -> None:
 
 
 def version_of(service: Service, model: str) -> int | None:
-    """The version of a model that answers, checked by its arrays; None without such a model."""
+    """The version of a served model, checked by its arrays; None if there is no such model."""
     status, document = service.ask("POST", "/v1/encode", {"input": [SENTENCE], "model": model})
     if status == 404:
         return None

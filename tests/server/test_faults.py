@@ -1,4 +1,4 @@
-"""Model folders that change in use, full disks and unwritable logs."""
+"""Model folders that change while they are served, full disks and unwritable logs."""
 
 import os
 import shutil
@@ -67,15 +67,15 @@ def replace_by_half(file: Path) -> None:
     ids=lambda change: change.__name__,
 )
 def test_a_file_that_is_replaced_changes_no_response(tmp_path, change) -> None:
-    place, version = tmp_path / "models" / "one", 1
-    write_version(place, version)
+    folder, version = tmp_path / "models" / "one", 1
+    write_version(folder, version)
 
     def versions(service: Service) -> list[int | None]:
         return service.every_worker(lambda: version_of(service, "one"))
 
-    with running(tmp_path, models_dir=place.parent, model="one") as service:
+    with running(tmp_path, models_dir=folder.parent, model="one") as service:
         for name in ("vectors.npy", "vocabulary.txt", "manifest.json"):
-            change(place / name)
+            change(folder / name)
             assert versions(service) == [version] * 2
             service.reload()
             for status, document in service.every_worker(lambda: service.ask("GET", "/readyz")):
@@ -83,8 +83,8 @@ def test_a_file_that_is_replaced_changes_no_response(tmp_path, change) -> None:
                 assert "problem" in document["models"][0]
             assert versions(service) == [version] * 2
             version += 1
-            shutil.rmtree(place)
-            write_version(place, version)
+            shutil.rmtree(folder)
+            write_version(folder, version)
             service.reload()
             assert versions(service) == [version] * 2
         assert "Traceback" not in service.log.read_text()
@@ -99,19 +99,19 @@ def may_mount() -> bool:
 
 
 def after(script: str, *arguments: object) -> tuple[str, ...]:
-    """The program, started by a shell that has run a script; it stays the same process."""
-    rest = f'{script}\nexec "${{@:{len(arguments) + 1}}}"'
-    return ("bash", "-ec", rest, "bash", *map(str, arguments), *PROGRAM)
+    """A command that runs a shell script and then replaces the shell by the program."""
+    full_script = f'{script}\nexec "${{@:{len(arguments) + 1}}}"'
+    return ("bash", "-ec", full_script, "bash", *map(str, arguments), *PROGRAM)
 
 
-def serves(folder: Path, command: tuple[str, ...]) -> None:
-    """Check that a service started by a command answers, and reloads."""
+def check_service(folder: Path, command: tuple[str, ...]) -> None:
+    """Start a service by a command, and check that it responds and reloads."""
     with running(folder, command=command) as service:
-        with load(service, kept=3, new=2) as asking:
-            asking.go_on(100)
+        with load(service, kept=3, new=2) as clients:
+            clients.go_on(100)
             service.reload()
-            asking.go_on(100)
-        assert asking.lost == []
+            clients.go_on(100)
+        assert clients.lost == []
         service.process.terminate()
         assert service.process.wait(WAIT) == 0
 
@@ -134,7 +134,7 @@ done
     ids=["/dev/shm is full", "nothing can be written"],
 )
 def test_full_disks_stop_no_request(tmp_path, script) -> None:
-    serves(tmp_path, ("unshare", "-m", *after(script, tmp_path)))
+    check_service(tmp_path, ("unshare", "-m", *after(script, tmp_path)))
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ def test_full_disks_stop_no_request(tmp_path, script) -> None:
     ids=["a full device", "a closed pipe", "closed"],
 )
 def test_an_unwritable_log_stops_no_request(tmp_path, script) -> None:
-    serves(tmp_path, after(script))
+    check_service(tmp_path, after(script))
 
 
-def test_a_worker_leaves_descriptors_free_and_lets_connections_wait(tmp_path) -> None:
+def test_a_worker_keeps_descriptors_free_when_many_connections_wait(tmp_path) -> None:
     with running(tmp_path, command=after("ulimit -n 80"), workers=1) as service:
         (worker,) = service.workers()
         idle = descriptors(worker)

@@ -15,7 +15,7 @@ KEY = "kq7Jx2mV9sW4"
 
 
 @pytest.fixture(scope="module")
-def told(serve, tmp_path_factory):
+def results(serve, tmp_path_factory):
     """The results of the client."""
     folder = tmp_path_factory.mktemp("models")
     write_tiny(folder / "tiny")
@@ -28,60 +28,60 @@ def told(serve, tmp_path_factory):
 
 
 def arrays(described):
-    """The arrays of an answer by name, as they were in the client."""
+    """The arrays of a result of the client by name."""
     return {
         name: np.array(one["values"], one["dtype"]).reshape(one["shape"])
         for name, one in described.items()
     }
 
 
-def test_triton_sees_the_live_and_ready_states(told):
-    assert told["live"] is told["ready"] is told["model_ready"] is told["version_ready"] is True
-    assert told["others_ready"] == [False, False]
+def test_triton_reads_whether_server_and_models_are_ready(results):
+    for name in ("live", "ready", "model_ready", "version_ready"):
+        assert results[name] is True, name
+    assert results["others_ready"] == [False, False]
 
 
-def test_triton_reads_the_metadata_of_server_and_model(told):
-    assert told["server"]["name"] == "polyseme"
-    assert told["server"]["extensions"] == ["binary_tensor_data", "parameters"]
-    assert told["model"]["inputs"] == [{"name": "text", "datatype": "BYTES", "shape": [-1]}]
-    names = [one["name"] for one in told["model"]["outputs"]]
-    assert [name for name in names if name != "features"] == list(told["every"])
+def test_triton_reads_the_metadata_of_server_and_model(results):
+    assert results["server"]["name"] == "polyseme"
+    assert results["server"]["extensions"] == ["binary_tensor_data", "parameters"]
+    assert results["model"]["inputs"] == [{"name": "text", "datatype": "BYTES", "shape": [-1]}]
+    names = [one["name"] for one in results["model"]["outputs"]]
+    assert [name for name in names if name != "features"] == list(results["every"])
 
 
-def test_triton_gets_every_tensor_with_its_defaults(told):
-    found = arrays(told["every"])
-    assert told["id"] == "seven"
+def test_triton_gets_every_tensor_with_its_defaults(results):
+    found = arrays(results["every"])
+    assert results["id"] == "seven"
     assert found["tokens"].tolist() == ["apple", "bank", "Zoë", "river"]
     np.testing.assert_array_equal(found["offsets"], [0, 2, 2, 4])
-    # `Zoë` is none of the words.
+    # `Zoë` is not in the vocabulary.
     expected = [VECTORS[0], VECTORS[3], np.zeros(5), VECTORS[4]]
     np.testing.assert_array_equal(found["static"], expected)
     np.testing.assert_array_equal(found["attention_offsets"], [0, 4, 4, 8])
-    # apple·apple = apple·bank = 1, bank·bank = 2; the second sentence attends to its river.
+    # apple·apple = apple·bank = 1, bank·bank = 2. The words of the last sentence attend to river.
     e = math.e
     weights = [0.5, 0.5, 1 / (1 + e), e / (1 + e), 0, 1, 0, 1]
     np.testing.assert_allclose(found["attention"], weights, rtol=1e-6)
-    assert [one["dtype"] for one in told["every"].values()] == [
+    assert [one["dtype"] for one in results["every"].values()] == [
         *("float32", "float32", "float32", "int64", "int64", "object"),
     ]
 
 
-def test_triton_gets_the_same_in_json_in_a_column_and_by_its_twins(told):
-    for way in ("in_json", "column"):
-        assert told[way] == told["every"]
-    assert told["twin"] == [True, [told["every"]] * 2]
-    assert told["threads"] == [told["every"]] * 4
+def test_json_a_column_asyncio_and_threads_give_the_same_tensors(results):
+    assert results["in_json"] == results["column"] == results["every"]
+    assert results["twin"] == [True, [results["every"]] * 2]
+    assert results["threads"] == [results["every"]] * 4
 
 
-def test_triton_gets_the_requested_outputs_in_the_requested_form(told):
-    assert list(told["mixed"]) == ["tokens", "static", "offsets"]
-    assert told["mixed"] == {name: told["every"][name] for name in told["mixed"]}
-    np.testing.assert_array_equal(arrays(told["plain"])["static"], VECTORS[[0, 3, 4]])
-    np.testing.assert_array_equal(arrays(told["asked"])["static"], VECTORS[[0]])
+def test_triton_gets_the_requested_outputs_in_the_requested_form(results):
+    assert list(results["mixed"]) == ["tokens", "static", "offsets"]
+    assert results["mixed"] == {name: results["every"][name] for name in results["mixed"]}
+    np.testing.assert_array_equal(arrays(results["plain"])["static"], VECTORS[[0, 3, 4]])
+    np.testing.assert_array_equal(arrays(results["asked"])["static"], VECTORS[[0]])
 
 
 @pytest.mark.parametrize(
-    ("what", "status", "said"),
+    ("what", "status", "message"),
     [
         ("no key", "401", "The key is missing or wrong. Send `Authorization: Bearer KEY`"),
         ("no model", "404", "There is no model of this name."),
@@ -95,8 +95,8 @@ def test_triton_gets_the_requested_outputs_in_the_requested_form(told):
         ("many", "413", "41, over the limit max_sentences of 40."),
     ],
 )
-def test_triton_raises_our_sentence(told, what, status, said):
-    refused = told["refused"][what]
+def test_triton_raises_the_services_error(results, what, status, message):
+    refused = results["refused"][what]
     assert refused["status"] == status
-    assert said in refused["said"]
+    assert message in refused["said"]
     assert refused["text"] == f"[{status}] {refused['said']}"

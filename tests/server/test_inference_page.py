@@ -30,7 +30,7 @@ def test_a_command_gives_the_response_of_the_page(client, command, answer):
 @pytest.mark.clients
 def test_triton_prints_the_documented_output(client):
     code = "".join(block for block, _ in PYTHON)
-    expected = "".join(said for _, said in PYTHON)
+    expected = "".join(output for _, output in PYTHON)
     assert python_output(python_of("triton"), code, client) == expected
 
 

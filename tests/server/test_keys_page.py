@@ -19,8 +19,8 @@ from tests.server.service import WAIT, until
 
 PAGE = (ROOT / "docs" / "keys.md").read_text("utf-8")
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
-MAKE, SERVE, ASK, ADD, REMOVE, SERVE_RATES, SERVE_ORIGINS, ASK_LEAVE = BLOCKS
-SAID = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+CREATE, SERVE, ASK, ADD, REMOVE, SERVE_RATES, SERVE_ORIGINS, PREFLIGHT = BLOCKS
+OUTPUTS = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 
@@ -30,7 +30,7 @@ class Shell:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, free_port()
-        self.given = {
+        self.environment = {
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT / "service"),
@@ -43,7 +43,7 @@ class Shell:
         return subprocess.run(
             ["sh", "-ec", block.replace("localhost:8000", f"localhost:{self.port}")],
             cwd=self.folder,
-            env={**self.given, **variables},
+            env={**self.environment, **variables},
             capture_output=True,
             text=True,
             check=True,
@@ -57,13 +57,13 @@ class Shell:
             process = subprocess.Popen(
                 ["sh", "-ec", f"{variables} exec polyseme {command}"],
                 cwd=self.folder,
-                env=self.given,
+                env=self.environment,
                 stdout=log,
                 stderr=log,
             )
         try:
             with httpx.Client(base_url=f"http://localhost:{self.port}") as client:
-                until(lambda: self._answers(client), True)
+                until(lambda: self._answers(client))
                 yield process.pid, client
         finally:
             process.terminate()
@@ -82,17 +82,17 @@ def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 
-def shape(text: str) -> str:
-    """The text of an ellipsis of the page."""
+def pattern(text: str) -> str:
+    """A regular expression for an output of the page, where … stands for a key or a hash."""
     return re.escape(text.strip()).replace("…", "[A-Za-z0-9_-]{43,64}")
 
 
 @pytest.mark.slow
 def test_keys_are_created_used_replaced_and_removed_as_documented(shell: Shell) -> None:
-    made = shell.run(MAKE)
-    assert re.fullmatch(shape(SAID[0]), made.stderr.strip())
-    assert re.fullmatch(shape(SAID[1]), (shell.folder / "keys").read_text().strip())
-    old = made.stderr.split()[-1]
+    created = shell.run(CREATE)
+    assert re.fullmatch(pattern(OUTPUTS[0]), created.stderr.strip())
+    assert re.fullmatch(pattern(OUTPUTS[1]), (shell.folder / "keys").read_text().strip())
+    old = created.stderr.split()[-1]
     with shell.serving(SERVE) as (pid, client):
 
         def status(key: str) -> int:
@@ -113,7 +113,7 @@ def test_keys_are_created_used_replaced_and_removed_as_documented(shell: Shell) 
 @pytest.mark.slow
 def test_a_rate_in_redis_is_set_as_documented(shell: Shell) -> None:
     with shell.serving(SERVE_RATES) as (_, client):
-        # Whether or not a Redis listens here.
+        # 429: a Redis at this address may have counted other requests.
         assert client.get("/v1/models").status_code in {200, 429}
     rates = "POLYSEME_RATE_LIMIT='10/second;1000/hour' polyseme serve"
     assert rates.split("'")[1] in PAGE
@@ -123,8 +123,8 @@ def test_a_rate_in_redis_is_set_as_documented(shell: Shell) -> None:
 
 def test_an_origin_is_allowed_as_documented(shell: Shell) -> None:
     with shell.serving(SERVE_ORIGINS):
-        lines = shell.run(ASK_LEAVE).stdout.splitlines()
-        assert set(SAID[2].splitlines()) <= {line.strip() for line in lines}
+        lines = shell.run(PREFLIGHT).stdout.splitlines()
+        assert set(OUTPUTS[2].splitlines()) <= {line.strip() for line in lines}
 
 
 def test_the_page_names_every_header_of_responses() -> None:
@@ -133,5 +133,5 @@ def test_the_page_names_every_header_of_responses() -> None:
         assert f"{name}: {value}" in text
 
 
-def test_lines_that_the_page_shows_are_those_of_the_file() -> None:
-    assert re.fullmatch(shape(SAID[1]), key_file_line("alice", "key"))
+def test_a_line_of_the_key_file_has_the_documented_form() -> None:
+    assert re.fullmatch(pattern(OUTPUTS[1]), key_file_line("alice", "key"))

@@ -1,4 +1,4 @@
-"""The memory of workers: streamed responses, garbage collection, and one table for all."""
+"""The memory of workers: large responses, garbage collection, and a shared table."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ SENTENCE = '"she sat on the bank of the river number %d and read, and the tide c
 
 
 def peak(process):
-    """The largest memory that a process has occupied, in kB."""
+    """The peak resident memory of a process, in kB."""
     status = Path(f"/proc/{process}/status").read_text("ascii").splitlines()
     return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 

@@ -31,20 +31,22 @@ def test_a_command_gives_the_response_of_the_page(client, command, answer):
 @pytest.mark.clients
 def test_clients_print_the_documented_output(client):
     code = "".join(block for block, _ in PYTHON)
-    expected = "".join(said for _, said in PYTHON)
+    expected = "".join(output for _, output in PYTHON)
     assert python_output(python_of("openai"), code, client) == expected
 
 
 def test_the_codes_of_the_page_are_those_of_the_errors():
-    sizes = ("It is large", 2, "max_sentences", 1)
-    there, waiting = set(), [PolysemeError]
-    while waiting:
-        one = waiting.pop()
-        waiting += one.__subclasses__()
-        given = ([],) if issubclass(one, InvalidError) and one is not OutOfRangeError else ()
-        error = one(*sizes) if one is TooLargeError else one(*given)
-        there.add((one.status, openai_error(error)["code"]))
+    existing, classes = set(), [PolysemeError]
+    while classes:
+        class_ = classes.pop()
+        classes += class_.__subclasses__()
+        arguments = ()
+        if class_ is TooLargeError:
+            arguments = ("It is large", 2, "max_sentences", 1)
+        elif issubclass(class_, InvalidError) and class_ is not OutOfRangeError:
+            arguments = ([],)
+        existing.add((class_.status, openai_error(class_(*arguments))["code"]))
     rows = re.findall(r"^\| (\d{3}) \| (`[^|]*) \|", PAGE, re.MULTILINE)
     listed = {(int(status), code) for status, row in rows for code in re.findall("`(.*?)`", row)}
     assert len(listed) == 8
-    assert listed <= there
+    assert listed <= existing

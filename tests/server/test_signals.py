@@ -47,7 +47,7 @@ def test_no_request_is_lost_over_three_reloads_and_the_end(tmp_path) -> None:
             until(lambda: service.ask("GET", "/readyz")[0], 503)
             asking.go_on(10)  # draining: new requests are still answered
             assert service.process.wait(WAIT) == 0
-            until(lambda: all(one.refused for one in asking.askers))
+            until(lambda: all(one.refused for one in asking.clients))
         assert asking.lost == []
     assert "Traceback" not in service.log.read_text()
 
