@@ -22,9 +22,9 @@ def registry(models_dir: Any, model: str, preload: bool) -> Registry:
 
 def in_process(**settings: Any) -> httpx.Client:
     """A client of a new application with these settings."""
-    made = Settings(**settings)
-    models = registry(made.models_dir, made.model, made.preload_models)
-    transport = httpx.WSGITransport(app=create_app(made, models))
+    parsed = Settings(**settings)
+    models = registry(parsed.models_dir, parsed.model, parsed.preload_models)
+    transport = httpx.WSGITransport(app=create_app(parsed, models))
     return httpx.Client(transport=transport, base_url="http://localhost")
 
 

@@ -49,7 +49,7 @@ def test_in_lower_case_context_separates_the_company_from_the_fruit(
     assert min(similarity[0, 1], similarity[2, 3]) > similarity[:2, 2:].max()
 
 
-def test_money_bank_and_river_bank_part(client: httpx.Client) -> None:
+def test_a_money_bank_and_a_river_bank_get_different_vectors(client: httpx.Client) -> None:
     texts = ["Money bank grows", "River bank flows", "The bank lends money", "The bank of a river"]
     document = compare(client, [{"text": text, "word": "bank"} for text in texts])
     np.testing.assert_allclose(document["static_similarity"], np.ones((4, 4)), atol=1e-5)
@@ -67,13 +67,13 @@ def test_an_occurrence_has_attended_tokens_and_neighbors(client: httpx.Client) -
     first, _ = compare(client, occurrences, neighbors=7)["occurrences"]
     assert first["token"]["text"] == "bank"
     assert 0 < first["shift"] < 1
-    looked_at = [look["text"] for look in first["attends_to"]]
-    weights = [look["weight"] for look in first["attends_to"]]
-    assert looked_at[0] == "deposit"
-    assert "money" in looked_at[:5]
+    attended = [key["text"] for key in first["attends_to"]]
+    weights = [key["weight"] for key in first["attends_to"]]
+    assert attended[0] == "deposit"
+    assert "money" in attended[:5]
     assert weights == sorted(weights, reverse=True)
-    for look in first["attends_to"]:
-        assert text[look["start"] : look["end"]] == look["text"]
+    for key in first["attends_to"]:
+        assert text[key["start"] : key["end"]] == key["text"]
     assert len(first["static_neighbors"]) == len(first["contextual_neighbors"]) == 7
     near = {one["word"].lower() for one in first["contextual_neighbors"]}
     assert not near & set(text.split())
@@ -103,7 +103,7 @@ def test_the_nth_of_several_occurrences_can_be_chosen(client: httpx.Client) -> N
 
 
 def test_an_unknown_word_is_compared_by_its_context(client: httpx.Client) -> None:
-    # Too long for subwords to compose it.
+    # The word is too long to be composed of subwords.
     word = "qzxqzx" * 50
     pair = [
         {"text": f"a {word} of the river", "word": word},
@@ -137,7 +137,7 @@ def test_neighbors_are_the_exact_cosines(client: httpx.Client, bundled: Model, w
     np.testing.assert_allclose([one["similarity"] for one in found], cosines[best], atol=1e-5)
 
 
-def test_neighbors_say_how_the_word_was_found(client: httpx.Client) -> None:
+def test_neighbors_have_the_resolution_of_the_word(client: httpx.Client) -> None:
     cases = {"river": "exact", "zxqwvv": "subword"}
     for word, resolution in cases.items():
         document = client.post("/v1/neighbors", json={"word": word, "k": 1}).json()
@@ -168,16 +168,16 @@ def test_a_map_is_returned_on_request(client: httpx.Client) -> None:
     answer = client.post("/v1/compare", json={**body, "map": True})
     assert answer.status_code == 200
     CompareResponse.model_validate(answer.json())
-    drawn = answer.json()["map"]
-    assert drawn["static"][0] == drawn["static"][1]
+    map_ = answer.json()["map"]
+    assert map_["static"][0] == map_["static"][1]
     near = {
         neighbor["word"]
         for one in answer.json()["occurrences"]
         for kind in ("static_neighbors", "contextual_neighbors")
         for neighbor in one[kind]
     }
-    assert {one["word"] for one in drawn["neighbors"]} == near
-    assert 0 < drawn["explained_variance_ratio"][1] < drawn["explained_variance_ratio"][0] < 1
+    assert {one["word"] for one in map_["neighbors"]} == near
+    assert 0 < map_["explained_variance_ratio"][1] < map_["explained_variance_ratio"][0] < 1
 
 
 def test_a_word_without_a_vector_has_no_position_on_the_map(client: httpx.Client) -> None:

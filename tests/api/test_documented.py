@@ -31,13 +31,13 @@ def test_the_last_line_of_a_stream_is_the_documented_one(client):
     assert json.loads(answer.text.splitlines()[-1]) == json.loads(last)
 
 
-def test_the_other_routes_of_the_page_are_there(client):
+def test_the_other_routes_of_the_page_exist(client):
     _, _, table = PAGE.partition("## Other routes\n")
     routes = re.findall(r"`GET (\S+)`", table)
     assert len(routes) == 6
     for route in routes:
         answer = client.get(route.replace("NAME", "wiki-en"))
         assert answer.status_code == 200, route
-    # The last row: the root is the web interface, and does not lead to /docs.
+    # The last row: the root is the web interface, not a redirection to /docs.
     assert table.rstrip().splitlines()[-1].startswith("| `GET /` | [the web interface]")
     assert b"<title>Polyseme</title>" in answer.content
