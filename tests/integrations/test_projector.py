@@ -151,3 +151,12 @@ def test_tensorboard_gives_its_projector_the_same_vectors_and_words(tmp_path):
     assert bytes.fromhex(shown["vectors"]) == expected.tobytes()
     assert shown["embedding"]["tensorShape"] == list(expected.shape)
     assert shown["metadata"] == (tmp_path / "metadata.tsv").read_bytes().decode()
+
+
+@pytest.mark.parametrize("kinds", [["attention"], ["static", "keys"]])
+def test_arrays_that_are_not_vectors_of_tokens_are_rejected(tmp_path, kinds):
+    model = LocalModel(tiny_model(tmp_path))
+    sentences = model.encode(["Apple bank"], include=["static", *kinds])
+    with pytest.raises(ValueError, match="of static, contextual, features"):
+        save_projection(tmp_path / "out", sentences, kinds)
+    assert left(tmp_path) == ["tiny"]

@@ -5,6 +5,7 @@ The files are the vectors, a table with a row for each vector, and a configurati
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import orjson
@@ -33,8 +34,10 @@ def save_projection(
     or a sentence has no vectors of a kind, OSError if the files cannot be written; existing files
     are then unchanged.
     """
-    if isinstance(kinds, str) or not kinds:
-        raise ValueError('Give a list of kinds, such as `kinds=["static", "contextual"]`.')
+    known = get_args(VectorKind)
+    if isinstance(kinds, str) or not kinds or any(kind not in known for kind in kinds):
+        example = 'such as `kinds=["static", "contextual"]`'
+        raise ValueError(f"Give a list of kinds, {example}, of {', '.join(known)}.")
     if any(kind not in sentence.arrays for sentence in sentences for kind in kinds):
         raise ValueError(f"A sentence lacks vectors of a kind: encode with `include={[*kinds]}`.")
     if "features" in kinds and len(kinds) > 1:
