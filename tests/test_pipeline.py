@@ -1,4 +1,4 @@
-"""docs/pipeline.md: its blocks, run in order with real GloVe rows, print what the page shows."""
+"""docs/pipeline.md: its blocks, run in order with GloVe vectors, print the documented output."""
 
 import os
 import re

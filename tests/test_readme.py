@@ -1,4 +1,4 @@
-"""README: its commands run as they stand and its requests get the responses it shows."""
+"""README: its commands run, and its requests get the documented responses."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 def fragments(block: str) -> list[str]:
-    """The parts of a response between the ellipses, without white space outside strings."""
+    """The parts of a documented response between ellipses, with white space only in strings."""
     pieces = re.split(r'("[^"]*")', block)
     dense = "".join(p if p.startswith('"') else re.sub(r"\s+", "", p) for p in pieces)
     return [part for part in dense.split("…") if part]
@@ -74,8 +74,8 @@ def test_readme_is_short_and_begins_with_commands_and_a_request() -> None:
     assert all(f"`{name}`" in README for name in ("make test", "make test-all"))
 
 
-@pytest.mark.parametrize(("command", "answer"), REQUESTS)
-def test_readmes_request_gets_readmes_response(port: int, command: str, answer: str) -> None:
+@pytest.mark.parametrize(("command", "response"), REQUESTS)
+def test_the_request_gets_the_documented_response(port: int, command: str, response: str) -> None:
     assert "localhost:8000" in command
     done = subprocess.run(
         ["sh", "-c", command.replace("localhost:8000", f"localhost:{port}")],
@@ -83,20 +83,20 @@ def test_readmes_request_gets_readmes_response(port: int, command: str, answer: 
         text=True,
         check=True,
     )
-    require_fragments(answer, done.stdout)
+    require_fragments(response, done.stdout)
 
 
-def require_fragments(answer: str, reply: str) -> None:
+def require_fragments(documented: str, response: str) -> None:
     """Require that each part of the documented response is in the response, in this order."""
-    real = json.dumps(json.loads(reply), separators=(",", ":"), ensure_ascii=False)
+    compact = json.dumps(json.loads(response), separators=(",", ":"), ensure_ascii=False)
     place = 0
-    for fragment in fragments(answer):
-        found = real.find(fragment, place)
-        assert found >= place, f"not in the answer, or not in this order: {fragment}"
+    for fragment in fragments(documented):
+        found = compact.find(fragment, place)
+        assert found >= place, f"not in the response, or not in this order: {fragment}"
         place = found + len(fragment)
 
 
-def test_readmes_commands_run(tmp_path: Path) -> None:
+def test_the_commands_without_a_server_run(tmp_path: Path) -> None:
     block = README.split("without a server:")[1].split("```sh\n")[1].split("```")[0]
     commands = [line for line in block.splitlines() if line]
     assert len(commands) == 3
@@ -112,7 +112,7 @@ def test_readmes_commands_run(tmp_path: Path) -> None:
     assert (tmp_path / "vectors.npz").stat().st_size > 0
 
 
-def test_the_readmes_program_prints_the_documented_output() -> None:
+def test_the_program_prints_the_documented_output() -> None:
     ((program, printed),) = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", README, re.DOTALL)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],

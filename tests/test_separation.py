@@ -1,4 +1,4 @@
-"""Separation of senses by vectors, and the errors of the figures."""
+"""The measures of how well vectors separate senses, and their standard errors."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def lemmas_of(rng, count=6):
 
 
 @pytest.mark.slow
-def test_pairs_are_of_one_lemma_and_never_of_one_occurrence():
+def test_pairs_are_two_occurrences_of_one_lemma():
     _, lemmas = lemmas_of(np.random.default_rng(8))
     pairs = pairs_of(lemmas)
     assert len(pairs.same) == PAIRS
@@ -42,7 +42,7 @@ def test_pairs_are_of_one_lemma_and_never_of_one_occurrence():
 
 
 def test_the_error_of_an_auc_follows_its_definition():
-    """V(pos) and V(neg) written out, as Obuchowski 1997 has them."""
+    """The structural components of Obuchowski 1997, by comparing all pairs."""
     cosines = np.array([0.9, 0.2, 0.5, 0.5, 0.1, 0.7])
     same = np.array([True, True, True, False, False, False])
     lemma = np.array([0, 1, 2, 0, 1, 2])
@@ -61,29 +61,29 @@ def test_the_error_of_an_auc_follows_its_definition():
 @pytest.mark.slow
 def test_the_error_of_an_auc_agrees_with_resampled_lemmas():
     rng = np.random.default_rng(9)
-    counts, per = 60, 40
-    lemma = np.repeat(np.arange(counts), per)
+    count = 60
+    lemma = np.repeat(np.arange(count), 40)
     same = rng.random(len(lemma)) < 0.5
-    shift = rng.normal(1, 0.8, counts)[lemma]  # lemmas differ in their separation
+    shift = rng.normal(1, 0.8, count)[lemma]  # lemmas differ in their separation
     cosines = rng.standard_normal(len(lemma)) + same * shift
-    error = np.sqrt((auc_influence(cosines, same, lemma, counts) ** 2).sum())
+    error = np.sqrt((auc_influence(cosines, same, lemma, count) ** 2).sum())
 
     from sklearn.metrics import roc_auc_score
 
-    drawn = []
+    resampled = []
     for _ in range(200):
         rows = np.concatenate(
-            [np.flatnonzero(lemma == one) for one in rng.integers(counts, size=counts)]
+            [np.flatnonzero(lemma == one) for one in rng.integers(count, size=count)]
         )
-        drawn.append(roc_auc_score(same[rows], cosines[rows]))
-    assert error == pytest.approx(np.std(drawn), rel=0.25)
+        resampled.append(roc_auc_score(same[rows], cosines[rows]))
+    assert error == pytest.approx(np.std(resampled), rel=0.25)
 
 
 def test_a_difference_is_taken_lemma_by_lemma():
     one = Separation(np.array([0.5, 0.7, 0.9]), 0.6, np.array([0.03, -0.04]))
     other = Separation(np.array([0.6, 0.8, 1.0]), 0.65, np.array([0.03, -0.03]))
     found = figures(other, one)
-    # Each noun gained a tenth: the difference is certain although the figures vary.
+    # Each noun gains 0.1, so the difference has no error although the figures have one.
     assert found["nouns_macro_f1"] == {
         "value": 80.0,
         "error": 11.55,

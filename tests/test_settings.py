@@ -1,5 +1,6 @@
-"""Settings from the environment and from flags; an invalid one is named."""
+"""Settings from the environment and from arguments; errors name the invalid one."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ from polyseme.settings import (
     Settings,
     default_models_dir,
     unknown_variables,
-    usable_cpus,
 )
 
 
@@ -26,16 +26,17 @@ def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> N
     assert settings(monkeypatch, **dict.fromkeys(Settings.model_fields, "")) == plain
 
 
-def test_keys_are_separated_by_commas_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_separated_by_commas_and_not_in_the_repr(monkeypatch: pytest.MonkeyPatch) -> None:
     made = settings(monkeypatch, api_keys=" k3y-a, k3y-b ,,")
     assert [key.get_secret_value() for key in made.api_keys] == ["k3y-a", "k3y-b"]
     assert "k3y" not in repr(made)
 
 
-def test_there_is_a_worker_for_each_processor_by_default(
+def test_there_is_a_worker_for_each_usable_processor_by_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert Settings().workers == usable_cpus() >= 1
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
+    assert Settings().workers == 3
     assert settings(monkeypatch, workers="7").workers == 7
 
 
@@ -49,7 +50,7 @@ def test_models_are_in_the_users_folder_by_default(
     assert settings(monkeypatch, models_dir=str(tmp_path)).models_dir == tmp_path
 
 
-def test_a_flag_wins_over_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_argument_overrides_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"{PREFIX}PORT", "1")
     assert Settings(port=2).port == 2
 
@@ -77,7 +78,7 @@ def test_a_flag_wins_over_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         ("max_tokens", "many"),
     ],
 )
-def test_an_invalid_setting_is_rejected_by_its_name(
+def test_the_error_of_an_invalid_variable_has_its_name(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     with pytest.raises(SettingError, match=f"^POLYSEME_{name.upper()}: ") as caught:
@@ -85,7 +86,9 @@ def test_an_invalid_setting_is_rejected_by_its_name(
     assert caught.value.name == name
 
 
-def test_an_invalid_argument_is_called_as_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_an_invalid_argument_has_the_name_of_the_argument(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("POLYSEME_PORT", "1")
     with pytest.raises(SettingError, match=r"^port: must be at most 65535\.$"):
         Settings(port=70_000)
@@ -93,7 +96,7 @@ def test_an_invalid_argument_is_called_as_it_was_given(monkeypatch: pytest.Monke
         polyseme.load(models_dir="no/such/folder")
 
 
-def test_a_variable_that_is_no_setting_is_named_with_the_most_similar_one(
+def test_the_warning_of_an_unknown_variable_suggests_the_most_similar_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("POLYSEME_MODLE", "polyseme_zzz", "POLYSEME_MODEL", "POLYSEME_API_KEY"):
@@ -108,7 +111,7 @@ def test_a_variable_that_is_no_setting_is_named_with_the_most_similar_one(
         polyseme.load()
 
 
-def test_limits_are_the_settings_of_their_names() -> None:
+def test_limits_are_the_settings_of_the_same_names() -> None:
     limits = Settings(max_tokens=5).limits()
     assert limits.max_tokens == 5
     assert limits.max_sentence_tokens == Settings().max_sentence_tokens

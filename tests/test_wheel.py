@@ -31,7 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_the_wheel_holds_the_model_and_nothing_of_the_tests(wheel: Path) -> None:
+def test_the_wheel_contains_the_model_and_the_page_but_no_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {"polyseme/bundled/wiki-en/vectors.npy", "polyseme/py.typed"} <= set(names)
     source = ROOT / "service"
@@ -40,7 +40,7 @@ def test_the_wheel_holds_the_model_and_nothing_of_the_tests(wheel: Path) -> None
     assert {name.split("/")[0].split("-")[0] for name in names} == {"polyseme"}
 
 
-def test_an_installed_wheel_serves_with_no_checkout(wheel: Path, tmp_path: Path) -> None:
+def test_an_installed_wheel_serves_without_a_checkout(wheel: Path, tmp_path: Path) -> None:
     uv = (sys.executable, "-m", "uv", "--quiet")
     run(*uv, "venv", "--seed", "--python", sys.executable, "environment", cwd=tmp_path)
     python = tmp_path / "environment" / "bin" / "python"
@@ -54,7 +54,7 @@ def test_an_installed_wheel_serves_with_no_checkout(wheel: Path, tmp_path: Path)
     ours, theirs = run(python, "-c", code, cwd=tmp_path).split()
     assert ours.startswith(str(tmp_path / "environment"))
     assert theirs == str(tmp_path / "service" / "__init__.py")
-    # The command that every hint names: pip accepts the installed wheel, and adds the extra to it.
+    # Hints name this command; pip keeps the installed wheel and adds the extra.
     code = "from polyseme.errors import install_command; print(install_command('client'))"
     command = run(python, "-c", code, cwd=tmp_path)
     assert command == f"{python} -m pip install 'polyseme[client]'\n"
@@ -62,15 +62,15 @@ def test_an_installed_wheel_serves_with_no_checkout(wheel: Path, tmp_path: Path)
     run(python, "-c", "from polyseme import Client; Client('http://localhost')", cwd=tmp_path)
     out = run(polyseme, "compare", "--word", "bank", "River bank", "Money bank", cwd=tmp_path)
     assert "share one vocabulary key" in out
-    serve_and_ask(polyseme, tmp_path)
+    serve_and_request(polyseme, tmp_path)
 
 
-def serve_and_ask(polyseme: Path, folder: Path) -> None:
+def serve_and_request(polyseme: Path, folder: Path) -> None:
     process, address = start(folder / "log", [polyseme])
     try:
-        answer = httpx.post(f"{address}/v1/encode", json={"input": "River bank flows"})
-        assert answer.status_code == 200
-        assert len(answer.json()["results"][0]["contextual"]) == 3
+        response = httpx.post(f"{address}/v1/encode", json={"input": "River bank flows"})
+        assert response.status_code == 200
+        assert len(response.json()["results"][0]["contextual"]) == 3
         assert "page/start.js" in httpx.get(address).text
         assert httpx.get(f"{address}/page/views.js").status_code == 200
     finally:

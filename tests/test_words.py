@@ -19,7 +19,7 @@ PRIVATE = (
     *("take(?:n|s)? apart", "already cut", "surer", "oftener", "nought"),
     *("neighbours?", "tokenis(?:e[drs]?|ing|ation)", "normalise[ds]?", "quantise[ds]?", "colours?"),
 )
-"""Private words and spellings for which Flask, NumPy and transformers have a standard one."""
+"""Private words, and British spellings; the APIs of Flask, NumPy and transformers have others."""
 
 
 def public_classes(file: Path) -> list[str]:

@@ -1,7 +1,7 @@
-"""A model small enough to follow by hand, written to disk as every model is.
+"""A model that is small enough to compute by hand.
 
-Its axes have different prime lengths, so that no wrong transpose passes: 11 words, vectors 5 wide,
-and where it has weights 3 heads, 2 wide queries and keys, 7 wide values.
+Its axes have different prime lengths, so that no wrong transpose passes: 11 words, vectors of width
+5, and in layers with weights, 3 heads, queries and keys of width 2, and values of width 7.
 """
 
 import numpy as np
@@ -34,9 +34,9 @@ VECTORS = np.array(
 PLAIN = Layer(scoring=Scoring(scale=False))
 """Parameter-free attention whose scores are the dot products themselves."""
 SUBWORDS = Subwords(np.array([[3, 0, 0, 0, 0], [0, 0, 0, 0, 3]], np.float32), 3, 3)
-"""Trigrams in two buckets. FNV's offset and prime are odd, so that the first bucket has those with
-an odd number of odd bytes: a, c, e, … are odd; b, d, f, …, `<` and `>` are even. Of `gnu` these are
-`<gn` and `nu>` but not `gnu`: its vector is [2, 0, 0, 0, 1]."""
+"""Trigrams in two buckets. FNV's offset and prime are odd, so the first bucket has the trigrams
+with an odd number of odd bytes: a, c, e, … are odd; b, d, f, …, `<` and `>` are even. Of `gnu`,
+these are `<gn` and `nu>` but not `gnu`, so its vector is [2, 0, 0, 0, 1]."""
 QUANTIZED = quantize(VECTORS * np.linspace(0.5, 3, 11, dtype=np.float32)[:, None])
 QUANTIZED_SUBWORDS = Subwords(quantize(SUBWORDS.table), 3, 3)
 LIMITS = Limits(1000, 1000, 10_000, 64, max_trace_bytes=128 << 20, max_answer_bytes=1 << 30)
@@ -62,7 +62,7 @@ def deep_model(folder, **changes):
 
 
 def full_layer(seed=0, d=5, heads=3, k=2, v=7, **changes):
-    """A layer with every part a layer can have. k, v: of one head."""
+    """A layer with every part; k and v are the widths of one head."""
     rng = np.random.default_rng(seed)
     factors = np.linspace(0.5, 2, heads, dtype=np.float32)
     parts = {
@@ -89,5 +89,5 @@ def projection(rng, rows, columns):
 
 
 def normal(rng, *shape):
-    """Normal float32 numbers."""
+    """Normally distributed float32 numbers."""
     return rng.standard_normal(shape).astype(np.float32)
