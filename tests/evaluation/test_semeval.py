@@ -34,7 +34,7 @@ def test_the_same_senses_under_other_names_are_perfect():
 
 
 def test_one_sense_for_all_has_no_information():
-    # Every pair is together: all that should be, and one in three of those that are.
+    # All pairs are together: every pair of gold, and one in three is right.
     precision, recall = fuzzy_b_cubed(TWO, np.ones((4, 1)))
     assert (precision, recall) == (1, pytest.approx(1 / 3))
     assert fuzzy_nmi(TWO, np.ones((4, 1))) == 0
@@ -46,17 +46,17 @@ def test_a_sense_for_each_occurrence_has_no_pair():
 
 
 def test_weighted_senses_by_hand():
-    # Agreements of the pairs 1-2, 1-3, 2-3: in gold 1, ½, 0, found 1, 0, 0.4.
+    # The pairs 1-2, 1-3, 2-3 agree by 1, ½, 0 in gold and by 1, 0, 0.4 in what is found.
     # Precision: (1 + 0) / 2, 1 / 1, 0 / 1. Recall: 1 / 1, (1 + 0) / 2, 0 / 1.
     assert fuzzy_b_cubed(GOLD, FOUND) == (0.5, 0.5)
-    # a and x are equal, b and y share one occurrence of three: their presence says less than their
-    # absence, so only H(a) of H(a) + H(b) is explained. H(b): three weights in three intervals.
+    # a and x are equal. b and y share one occurrence of three, which explains nothing of H(b). So
+    # H(a) of H(a) + H(b) is explained; b has three weights in three intervals: H(b) = log2(3).
     entropy = log2(3) - 2 / 3
     assert fuzzy_nmi(GOLD, FOUND) == pytest.approx(entropy / (entropy + log2(3)))
 
 
 def looped_b_cubed(gold, found):
-    """Precision from definitions, of labels; recall is that of the labels exchanged."""
+    """Precision of hard labels by its definition; with the arguments exchanged, recall."""
     values = []
     for i in range(len(gold)):
         same = [j for j in range(len(gold)) if j != i and gold[j] == gold[i]]
@@ -65,7 +65,7 @@ def looped_b_cubed(gold, found):
 
 
 def looped_nmi(gold, found):
-    """From counts, of labels."""
+    """NMI of hard labels from their counts."""
     n = len(gold)
 
     def entropy(items):
@@ -97,7 +97,7 @@ def looped_nmi(gold, found):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_hard_clusters_are_measured_as_by_loops(seed):
+def test_figures_of_hard_clusters_are_those_of_the_loops(seed):
     rng = np.random.default_rng(seed)
     gold, found = rng.integers(0, 3, 30), rng.integers(0, 4, 30)
     found[:12] = gold[:12]

@@ -1,4 +1,4 @@
-"""`polyseme evaluate senses`: measures of found senses by hand, and the command on tiny sets."""
+"""`polyseme evaluate senses`: figures of found senses by hand, and the command on tiny sets."""
 
 import json
 
@@ -21,18 +21,20 @@ from tests.tiny import write_tiny
 
 
 def clustering(given, found):
+    """A clustering that returns labels for a given and for an estimated number of senses."""
     return lambda _, count: np.array(found if count is None else given)
 
 
-def test_the_adjusted_rand_index_and_v_by_hand():
+def test_the_adjusted_rand_index_and_v_measure_by_hand():
     gold = np.array([0, 0, 1, 1])
     vectors = np.zeros((4, 2))
     figures = induced(gold, vectors, clustering([1, 1, 0, 0], [0, 0, 0, 0]))
     assert (figures["ari_given"], figures["v_given"]) == (1, 1)
     assert (figures["ari_found"], figures["v_found"]) == (0, 0)
     assert (figures["senses"], figures["found"]) == (2, 1)
-    # Of six pairs two are together in gold, one found, and that one in both; 1/3 is expected:
-    # (1 − 1/3) / ((2 + 1) / 2 − 1/3) = 4/7. Homogeneity 1, completeness 1 / 1.5 bits.
+    # Of six pairs two are together in gold, one is together in the clusters, and one in both;
+    # 2·1/6 = 1/3 is expected by chance: (1 − 1/3) / ((2 + 1) / 2 − 1/3) = 4/7. Homogeneity is 1,
+    # completeness 1 / 1.5 bits.
     figures = induced(gold, vectors, clustering([0, 0, 1, 1], [0, 0, 1, 2]))
     assert figures["ari_found"] == pytest.approx(4 / 7)
     assert figures["v_found"] == pytest.approx(2 * (2 / 3) / (5 / 3))
@@ -55,10 +57,11 @@ def test_k_means_of_equal_vectors_is_one_cluster():
 
 
 def test_decisions_and_their_ranking_by_hand():
-    # Evidence for two senses: of each word, of half of both, of all of both.
+    # Columns: the scores of the first word, the second word, a pseudo-word with as many
+    # occurrences, and one with twice as many.
     scores = np.array([[-1.0, -2, 1, 3], [0.5, -3, -1.5, 2]])
     figures = {name: one.value for name, one in rule_figures(scores, decides=True).items()}
-    # 1 is above all four words, −1.5 above two of them; 3 and 2 are above all.
+    # 1 is above the scores of all four words, −1.5 above two of them; 3 and 2 are above all.
     assert figures["auc"] == 75 and figures["auc_twice"] == 100
     assert figures["one_right"] == 75
     assert (figures["two_right"], figures["two_right_twice"]) == (50, 100)
@@ -74,7 +77,7 @@ def test_the_evidence_of_two_directions_is_larger():
         assert rule(points[1]) > rule(points[0]), name
 
 
-def test_at_most_some_test_sentences_are_drawn_the_same_ones_each_time(tmp_path):
+def test_a_sample_has_at_most_max_occurrences_and_is_the_same_each_time(tmp_path):
     files = dict(COARSE)
     files["coarsewsd/bank/test.data.txt"] = [f"0\tbank river n{n}" for n in range(400)]
     files["coarsewsd/bank/test.gold.txt"] = [str(n % 2) for n in range(400)]
@@ -89,7 +92,7 @@ def test_at_most_some_test_sentences_are_drawn_the_same_ones_each_time(tmp_path)
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """The output and the JSON of all three sets."""
+    """The output and the JSON document of all three sets."""
     folder = tmp_path_factory.mktemp("senses")
     write_tiny(folder / "models" / "tiny")
     sets = folder / "sets"
@@ -125,7 +128,7 @@ def test_each_set_that_is_there_has_a_table(measured):
         assert line in text
 
 
-def test_one_sense_for_all_is_worth_nothing(measured):
+def test_one_sense_for_all_scores_zero(measured):
     sets = measured[1]["sets"]
     one = sets["coarsewsd"]["systems"]["one-sense"]
     assert one["ari_given"]["value"] == one["v_found"]["value"] == one["number_right"]["value"] == 0
@@ -134,7 +137,7 @@ def test_one_sense_for_all_is_worth_nothing(measured):
     assert sets["semeval"]["systems"]["one-sense"]["senses"] == 1
 
 
-def test_neighbors_that_decide_are_found_by_clusters(measured):
+def test_clusters_find_senses_that_the_neighbors_decide(measured):
     systems = measured[1]["sets"]["semeval"]["systems"]
     assert systems["mean"]["fuzzy_nmi"]["value"] == systems["mean"]["both"]["value"] == 100
     figures = measured[1]["sets"]["pseudowords"]["systems"]["model"]

@@ -19,9 +19,9 @@ def on_a_circle(words):
     return rows, rows.any(axis=1)
 
 
-def pairs(judge, number=12):
-    """w0 with each other word: the further on, the smaller the cosine."""
-    return [JudgedPair("w0", f"w{n}", judge(n)) for n in range(1, number)]
+def pairs(judgment, number=12):
+    """`w0` with each other word; the cosine falls with the number of the word."""
+    return [JudgedPair("w0", f"w{n}", judgment(n)) for n in range(1, number)]
 
 
 def test_the_same_order_is_100_and_the_opposite_minus_100():
@@ -32,7 +32,7 @@ def test_the_same_order_is_100_and_the_opposite_minus_100():
 
 
 def test_two_swapped_ranks_by_hand():
-    """1 − 6·Σd²/(n·(n² − 1)) with n = 11 and d = ±1 for two: 1 − 12/1320."""
+    """ρ = 1 − 6·Σd²/(n·(n² − 1)) with n = 11 and two differences of 1: 1 − 12/1320."""
     judged = pairs(lambda n: -{3: 4, 4: 3}.get(n, n))
     found = similarity(judged, on_a_circle)
     assert found.spearman.value == round(100 * (1 - 12 / 1320), 2)
@@ -59,7 +59,7 @@ def test_too_few_pairs_or_equal_ones_are_rejected():
         similarity(pairs(lambda n: n), lambda w: (np.ones((len(w), 2)), np.ones(len(w), np.bool_)))
 
 
-def test_a_file_and_a_model_by_scipy(tmp_path, model):
+def test_the_correlation_of_a_file_is_that_of_scipy(tmp_path, model):
     (tmp_path / "wordsim353.tsv").write_text(WORDSIM)
     judged = judged_pairs(tmp_path)
     assert list(judged) == ["WordSim-353"]
@@ -74,7 +74,7 @@ def test_a_file_and_a_model_by_scipy(tmp_path, model):
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"a\tb\n", "line 1: the line is not two words and a number"),
         (b"# note\na\tb\t1\n\nb\tc\tx\n", "line 4: the line is not two words and a number"),
@@ -87,11 +87,11 @@ def test_a_file_and_a_model_by_scipy(tmp_path, model):
         (b"na\xefve\tb\t1\n", "simlex999.txt is not UTF-8"),
     ],
 )
-def test_a_malformed_file_is_rejected(tmp_path, data, said):
+def test_a_malformed_file_is_rejected(tmp_path, data, message):
     (tmp_path / "simlex999.txt").write_bytes(data)
     with pytest.raises(CommandError) as caught:
         judged_pairs(tmp_path)
-    assert said in caught.value.sentence
+    assert message in caught.value.sentence
     assert caught.value.sentence.endswith(".")
 
 

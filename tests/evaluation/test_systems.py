@@ -51,7 +51,7 @@ def sentence_of(model, words=SENTENCE):
     return model.sentence(resolve_all(words, model.vocabulary))
 
 
-def test_names_are_in_the_order_in_which_systems_are_shown_the_model_last(model):
+def test_systems_have_a_fixed_order_with_the_model_last(model):
     assert tuple(systems(model)) == NAMES
     assert NAMES[-1] == "model" == DEFAULT[-1]
     assert set(SERVED_NAMES) < set(NAMES)
@@ -91,7 +91,7 @@ def test_the_model_has_the_vectors_of_the_service(tmp_path):
     assert found[[0, 2]].tobytes() == expected[[1, 4]].tobytes()
 
 
-def test_words_that_can_be_composed_are_composed(tmp_path):
+def test_a_word_outside_the_vocabulary_is_composed_of_subwords(tmp_path):
     model = tiny_model(tmp_path, subwords=SUBWORDS)
     found = vectors_of(model, "static", [TokenizedOccurrence(("a", "gnu"), 1)])
     assert found.tolist() == [[2, 0, 0, 0, 1]]
@@ -104,7 +104,7 @@ def test_an_unknown_word_has_a_zero_static_vector(model):
 
 
 def test_the_closed_form_is_that_of_an_import_of_the_same_vectors(tmp_path):
-    """For any weights of the model: as for an import, by rank if the words are sorted."""
+    """Whatever weights the model has; by rank only if the words are sorted by frequency."""
     words = [*FUNCTION_WORDS, *(f"{word}{n}" for n in range(60) for word in ("tree", "sea"))]
     vectors = np.random.default_rng(3).standard_normal((len(words), 5)).astype(np.float32)
     for order in (words, sorted(words)):
@@ -126,7 +126,7 @@ def test_the_closed_form_is_that_of_an_import_of_the_same_vectors(tmp_path):
 
 
 def test_random_projections_keep_the_shapes_and_change_nothing_else(tmp_path):
-    layers = [full_layer(11), full_layer(12, norm="after")]  # 1 and 2 are drawn from SEEDS too
+    layers = [full_layer(11), full_layer(12, norm="after")]  # the random systems use seeds 1, 2, 3
     deep = deep_model(tmp_path, layers=layers)
     readers = systems(deep, ["random"])["random"].readers
     assert len(readers) == len(SEEDS) == 3
@@ -136,28 +136,28 @@ def test_random_projections_keep_the_shapes_and_change_nothing_else(tmp_path):
         assert one.tobytes() == other.tobytes()
     assert not np.allclose(tables[0], tables[1])
     drawn = layers_of(readers[0])
-    for layer, mine in zip(drawn, deep.layers, strict=True):
+    for layer, own in zip(drawn, deep.layers, strict=True):
         for name in ("query", "key", "value", "output"):
-            assert getattr(layer, name).weight.shape == getattr(mine, name).weight.shape
-            assert not np.allclose(getattr(layer, name).weight, getattr(mine, name).weight)
+            assert getattr(layer, name).weight.shape == getattr(own, name).weight.shape
+            assert not np.allclose(getattr(layer, name).weight, getattr(own, name).weight)
             assert getattr(layer, name).bias is None
         for name, shape in (("inner", (5, 17)), ("outer", (17, 5))):
-            drawn_one, own = getattr(layer.feed_forward, name), getattr(mine.feed_forward, name)
-            assert drawn_one.weight.shape == shape
-            assert not np.allclose(drawn_one.weight, own.weight)
-            assert drawn_one.bias is None
-        assert layer.feed_forward.activation == mine.feed_forward.activation == "gelu"
-        unchanged = ("query", "key", "value", "output", "feed_forward")
-        kept = replace(layer, **{name: getattr(mine, name) for name in unchanged})
-        assert kept == mine
+            random, original = (getattr(one.feed_forward, name) for one in (layer, own))
+            assert random.weight.shape == shape
+            assert not np.allclose(random.weight, original.weight)
+            assert random.bias is None
+        assert layer.feed_forward.activation == own.feed_forward.activation == "gelu"
+        replaced = ("query", "key", "value", "output", "feed_forward")
+        restored = replace(layer, **{name: getattr(own, name) for name in replaced})
+        assert restored == own
 
 
 def layers_of(reader):
-    """The layers that a reader closes over."""
+    """The layers in the closure of a reader."""
     return next(cell.cell_contents for cell in reader.__closure__)
 
 
-def test_random_projections_replace_those_that_a_layer_lacks_but_for_the_output(tmp_path):
+def test_random_projections_replace_missing_ones_except_the_output(tmp_path):
     model = tiny_model(tmp_path, layers=[Layer()])
     (layer,) = layers_of(systems(model, ["random"])["random"].readers[0])
     assert layer.query.weight.shape == layer.key.weight.shape == layer.value.weight.shape == (5, 5)
@@ -245,7 +245,7 @@ def test_each_ablated_system_lacks_only_its_part(tmp_path, model):
 
 
 def test_different_occurrences_with_the_same_window_have_the_same_transformer_vector(monkeypatch):
-    """Halved twice, both windows are the 225 words on each side. A word is one piece."""
+    """Each word is one piece. Halved twice, both windows have 225 words on each side."""
 
     def tokenizer(words, **_):
         return SimpleNamespace(input_ids=words)

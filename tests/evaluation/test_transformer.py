@@ -28,7 +28,7 @@ def network():
 
 
 def alone(network, words, place):
-    """The mean of a word's pieces, the sentence being the only one. -> [384]"""
+    """The mean of a word's pieces, with the sentence as a batch of its own. -> [384]"""
     import torch
 
     model, tokenizer = network
@@ -57,7 +57,7 @@ def test_a_long_sentence_is_truncated_around_the_word(network):
     words = ("money",) * 900 + ("bank",) + ("river",) * 900
     asked = [TokenizedOccurrence(words, place) for place in (0, 900, 1800)]
     found = transformer_vectors(asked)(asked)
-    window = words[675:1126]  # a quarter to each side: a half, 901 words, is too long still
+    window = words[675:1126]  # halved twice, because 901 words are still too long
     np.testing.assert_allclose(found[1], alone(network, window, 225), atol=2e-5)
     assert np.isfinite(found).all() and np.abs(found).sum(axis=1).min() > 1
 

@@ -1,4 +1,4 @@
-"""WiC: a threshold that is best on train, by hand and against every other threshold."""
+"""WiC: the threshold that is best on train, by hand and compared with every other threshold."""
 
 import numpy as np
 import pytest
@@ -11,8 +11,9 @@ from tests.evaluation.sets import WIC, by_neighbour
 DATA, GOLD = "wic/dev/dev.data.txt", "wic/dev/dev.gold.txt"
 
 
-def test_a_pair_is_the_same_from_the_best_threshold_of_train_on():
-    """In train cosine 1 is T and 0 is F: from 1 on. In dev the third pair is alike, and F."""
+def test_a_pair_counts_as_the_same_from_the_threshold_of_train_up():
+    """In train the cosine 1 is T and 0 is F, so the threshold is 1. In dev the third pair has the
+    cosine 1 but is F."""
     found = wic(WIC, by_neighbour)
     assert (found.train, found.threshold, found.accuracy.value) == (100.0, 1.0, 66.67)
     assert found.rounded() == {"train_accuracy": 100.0, "dev_accuracy": 66.67}
@@ -26,28 +27,28 @@ def test_figures_of_the_test_part_are_named_so():
 
 def test_figures_of_several_embedders_are_means_with_separate_thresholds():
     found = wic(WIC, by_neighbour, lambda o: np.ones((len(o), 2)))
-    # If all cosines are equal, all pairs count as the same: 1 of 2 in train, 1 of 3 in dev.
+    # With equal cosines all pairs count as the same: 1 of 2 is right in train, 1 of 3 in dev.
     assert (found.train, found.accuracy.value) == (75.0, 50.0)
 
 
 def test_the_reported_threshold_is_that_of_the_first_embedder():
-    begins = {"bank": [1, 0], "river": [-1, 0], "money": [0, 1]}
+    vectors = {"bank": [1, 0], "river": [-1, 0], "money": [0, 1]}
 
     def by_first_word(occurrences):
-        return np.array([begins[one.words[0]] for one in occurrences])
+        return np.array([vectors[one.words[0]] for one in occurrences])
 
     assert wic(WIC, by_first_word, by_neighbour).threshold == -1
     assert wic(WIC, by_neighbour, by_first_word).threshold == 1
 
 
-def test_a_cosine_does_not_see_how_long_vectors_are():
+def test_the_length_of_vectors_does_not_matter():
     def stretched(occurrences):
         return by_neighbour(occurrences) * np.arange(1, len(occurrences) + 1)[:, None]
 
     assert wic(WIC, stretched) == wic(WIC, by_neighbour)
 
 
-def test_the_interval_is_that_of_the_pairs_that_are_drawn():
+def test_the_interval_is_that_of_the_resampled_pairs():
     right = np.array([0, 1, 1])
     found = wic({**WIC, GOLD: ["F", "F", "T"]}, by_neighbour)
     low, high = np.percentile(100 * (resample_counts(3) * right).sum(axis=1) / 3, [2.5, 97.5])
@@ -82,14 +83,14 @@ def test_the_threshold_is_not_tuned_on_the_measured_split():
     assert wic(turned, by_neighbour).threshold == wic(WIC, by_neighbour).threshold
 
 
-def test_places_are_those_of_the_line():
+def test_a_line_has_the_positions_of_both_words():
     first, second = parse_pair("bank\tN\t2-0\tby the bank\tbank money", "here")
     assert (first.word, first.place, second.word, second.place) == ("bank", 2, "bank", 0)
     assert len(occurrences_in(WIC)) == 10
 
 
 @pytest.mark.parametrize(
-    ("name", "lines", "said"),
+    ("name", "lines", "message"),
     [
         (DATA, None, "no dev/dev.data.txt"),
         (GOLD, None, "no dev/dev.gold.txt"),
@@ -119,13 +120,13 @@ def test_places_are_those_of_the_line():
         (DATA, ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-0\tb\tb\tb"], "line 3: the line is not"),
     ],
 )
-def test_a_malformed_set_is_rejected(name, lines, said):
+def test_a_malformed_set_is_rejected(name, lines, message):
     files = {**WIC, name: lines}
     if lines is None:
         del files[name]
     with pytest.raises(CommandError) as caught:
         wic(files, by_neighbour)
-    assert said in caught.value.sentence
+    assert message in caught.value.sentence
     assert caught.value.sentence.endswith(".")
 
 
@@ -134,6 +135,6 @@ def test_a_split_without_pairs_is_rejected():
         wic({**WIC, DATA: [], GOLD: []}, by_neighbour)
 
 
-def test_test_is_rejected_where_it_was_not_published():
+def test_a_set_without_a_test_split_is_rejected():
     with pytest.raises(CommandError, match=r"no test/test\.data\.txt"):
         wic(WIC, by_neighbour, split="test")

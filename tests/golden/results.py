@@ -1,10 +1,10 @@
 """Results of the engine and responses of the service, as digests and as some of the numbers.
 
-    OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES='…' python -m tests.golden.results FOLDER
+    OPENBLAS_CORETYPE=Haswell … python -m tests.golden.results FOLDER
 
-writes `digests.json` and `numbers.npz`. The bits of a product depend on the kernels that BLAS and
-NumPy choose for the processor, so both are told which to take: those of AVX2, which every x86-64
-server has. `test_golden.py` runs this as it was run for the files that are kept.
+writes `digests.json` and `numbers.npz`. The bits of a product depend on the threads of BLAS and on
+the kernels that BLAS and NumPy choose for the processor, so variables select one thread, as in the
+service, and the kernels of AVX2, which current x86-64 servers have. `test_golden.py` sets them.
 """
 
 import hashlib
@@ -56,8 +56,8 @@ COMPARED = {
 }
 
 
-def of_engine():
-    """Random layers, small ones of every kind and some as wide as real ones."""
+def engine_cases():
+    """Random layers: small ones of every kind, and some as wide as real ones."""
     for seed in range(60):
         case = random_case(seed)
         yield f"case {seed}", case.sentence, case.layers
@@ -81,31 +81,31 @@ def in_float64(n, heads, width):
 
 
 def engine_digest(sentence, layers):
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     result = contextualize(sentence, layers, RECORDED)
     for array in (result.contextual, *(r[name] for r in result.records for name in sorted(r))):
-        found.update(
+        digest.update(
             f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(array).tobytes()
         )
-    return found.hexdigest()
+    return digest.hexdigest()
 
 
 def main(folder):
-    digests = {name: engine_digest(sentence, layers) for name, sentence, layers in of_engine()}
+    digests = {name: engine_digest(sentence, layers) for name, sentence, layers in engine_cases()}
     client = create_app().test_client()
 
     def post(path, body, **headers):
-        reply = client.post(path, json=body, headers=headers)
-        assert reply.status_code == 200, reply.json
-        return reply.data
+        response = client.post(path, json=body, headers=headers)
+        assert response.status_code == 200, response.json
+        return response.data
 
     for name, body in REQUESTS.items():
         digests[f"encode {name}"] = hashlib.sha256(post("/v1/encode", body)).hexdigest()
     npz = post("/v1/encode", {"input": TEXTS, "include": PARTS}, Accept="application/x-npz")
     arrays = dict(np.load(io.BytesIO(npz), allow_pickle=False))
     for name, array in arrays.items():
-        said = f"{array.shape} {array.dtype}".encode()
-        digests[f"npz {name}"] = hashlib.sha256(said + array.tobytes()).hexdigest()
+        header = f"{array.shape} {array.dtype}".encode()
+        digests[f"npz {name}"] = hashlib.sha256(header + array.tobytes()).hexdigest()
     others = {
         "/v1/compare": COMPARED,
         "/v1/neighbors": {"word": "bank", "k": 25},

@@ -3,7 +3,7 @@
 Polyseme promises equal bits for a sentence alone, in a batch and in any worker of one version, and
 agreement with the formulas within rounding; it does not promise equal bits across versions. These
 digests show that a change which should not touch the arithmetic did not. After one that should,
-`python -m tests.golden.test_golden` writes the golden files again, with the kernels below.
+`python -m tests.golden.test_golden` writes the golden files again, with the variables below.
 """
 
 import json
@@ -18,35 +18,36 @@ import pytest
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
-KERNELS = {
+VARIABLES = {
+    "OPENBLAS_NUM_THREADS": "1",
     "OPENBLAS_CORETYPE": "Haswell",
-    # By the names of NumPy 2.4, and by those before it; NumPy ignores names it does not know.
+    # NumPy 2.4 renamed the features, and ignores names that it does not know.
     "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR"
     if np.lib.NumpyVersion(np.__version__) >= "2.4.0"
     else "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR",
 }
 
 
-def answers(folder):
-    """The digests and numbers of `answers.py` on the kernels of AVX2."""
+def compute_results(folder):
+    """The digests and numbers that `results.py` writes with the kernels of AVX2."""
     environment = {n: v for n, v in os.environ.items() if not n.startswith(("POLYSEME_", "OMP_"))}
     subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.golden.results", str(folder)],
         check=True,
         cwd=HERE.parents[1],
-        env=environment | KERNELS,
+        env=environment | VARIABLES,
     )
     return json.loads(folder.joinpath("digests.json").read_bytes()), np.load(folder / "numbers.npz")
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    return answers(tmp_path_factory.mktemp("golden"))
+    return compute_results(tmp_path_factory.mktemp("golden"))
 
 
 def has_avx2():
-    facts = Path("/proc/cpuinfo")
-    return platform.machine() == "x86_64" and facts.is_file() and " avx2 " in facts.read_text()
+    cpus = Path("/proc/cpuinfo")
+    return platform.machine() == "x86_64" and cpus.is_file() and " avx2 " in cpus.read_text()
 
 
 def test_every_result_has_the_golden_bits(found):
@@ -61,7 +62,7 @@ def test_every_result_has_the_golden_bits(found):
     assert digests["digests"].keys() == golden["digests"].keys()
 
 
-def test_results_on_any_kernels_are_the_golden_numbers_within_rounding(found):
+def test_results_are_the_golden_numbers_within_rounding(found):
     _, numbers = found
     golden = np.load(HERE / "numbers.npz")
     assert set(numbers) == set(golden) == {"contextual", "attention"}
@@ -70,4 +71,4 @@ def test_results_on_any_kernels_are_the_golden_numbers_within_rounding(found):
 
 
 if __name__ == "__main__":
-    answers(HERE)
+    compute_results(HERE)
