@@ -1,4 +1,4 @@
-"""Words that the vocabulary lacks, in a model that composes vectors from subwords."""
+"""Words outside the vocabulary, with subwords that compose vectors."""
 
 import re
 
@@ -15,13 +15,12 @@ from tests.tokenizer.vocabularies import (
     unbroken,
 )
 
-CASES = ["auto", "exact", "lower"]
-cases = st.sampled_from(CASES)
+cases = st.sampled_from(["auto", "exact", "lower"])
 KNOWN = ("did", "n't", "high", "-", "end", "!")
 
 
 ADDRESS = re.compile(r"://|www\.|@", re.IGNORECASE)
-"""Part of the words that are never composed."""
+"""A part of addresses, which are never composed."""
 
 
 def any_word(_):
@@ -32,8 +31,8 @@ def short(word):
     return len(word) <= 6
 
 
-def cut(text, *known, case="auto", composes=any_word):
-    """The texts of the tokens, a composed one in round brackets, an unknown one in square ones."""
+def token_texts(text, *known, case="auto", composes=any_word):
+    """The texts of the tokens: `(text)` if it is composed, `[text]` if it is unknown."""
     forms = {"subword": "({})", "oov": "[{}]"}
     tokens = tokenize(text, Vocabulary(*known), case, composes)
     return [forms.get(token.resolution, "{}").format(token.text) for token in tokens]
@@ -55,8 +54,8 @@ def cut(text, *known, case="auto", composes=any_word):
         ("high-end's", ["(high-end's)"]),
     ],
 )
-def test_a_word_is_split_if_every_piece_is_known_and_else_composed(word, expected):
-    assert cut(word, *KNOWN) == expected
+def test_a_word_is_split_if_every_piece_is_known_and_composed_otherwise(word, expected):
+    assert token_texts(word, *KNOWN) == expected
 
 
 @pytest.mark.parametrize(
@@ -70,7 +69,7 @@ def test_a_word_is_split_if_every_piece_is_known_and_else_composed(word, expecte
     ],
 )
 def test_a_word_that_cannot_be_composed_is_split_at_a_known_word(word, expected):
-    assert cut(word, "high", "-", composes=short) == expected
+    assert token_texts(word, "high", "-", composes=short) == expected
 
 
 @PROPERTY
@@ -102,14 +101,14 @@ def test_a_token_has_an_entry_or_a_composed_spelling_or_neither(both, case):
 
 @PROPERTY
 @given(texts, cases)
-def test_composing_nothing_equals_no_subwords(text, case):
+def test_no_subwords_is_the_default(text, case):
     vocabulary = Vocabulary(*KNOWN)
     assert tokenize(text, vocabulary, case, no_subwords) == tokenize(text, vocabulary, case)
 
 
 @PROPERTY
 @given(st.lists(unbroken), cases)
-def test_tokenized_words_are_composed_whole(given_words, case):
+def test_pretokenized_words_are_not_split(given_words, case):
     tokens = resolve_all(given_words, Vocabulary("did", "-"), case, any_word)
     assert [t.text for t in tokens] == given_words
     found = {t.resolution for t in tokens if not ADDRESS.search(t.text)}
@@ -127,13 +126,13 @@ def test_tokenized_words_are_composed_whole(given_words, case):
         ("cafe\u0301", "auto", "cafe\u0301"),
     ],
 )
-def test_the_spelling_that_is_composed_is_the_one_written_or_in_lower_case(word, case, composed):
+def test_the_composed_spelling_is_as_written_or_in_lower_case(word, case, composed):
     (token,) = resolve_all([word], Vocabulary(), case, any_word)
     assert (token.text, token.composed) == (word, composed)
     assert (token.key, token.row) == (None, None)
 
 
-def test_another_normal_form_is_composed_where_the_one_written_cannot_be():
+def test_the_nfc_form_is_composed_if_the_written_form_cannot_be():
     (token,) = resolve_all(["cafe\u0301’s’"], Vocabulary(), "auto", short)
     assert token.composed is None
     (token,) = resolve_all(["cafe\u0301’s"], Vocabulary(), "auto", short)
@@ -151,7 +150,7 @@ def test_another_normal_form_is_composed_where_the_one_written_cannot_be():
         ("10:47", "10:47"),
     ],
 )
-def test_tags_and_quantities_are_composed_of_their_part_and_addresses_are_not(word, composed):
+def test_hashtags_and_quantities_are_composed_from_a_part_and_addresses_are_not(word, composed):
     for token in (
         *tokenize(word, Vocabulary("5"), "auto", any_word),
         *resolve_all([word], Vocabulary("5"), "auto", any_word),
@@ -160,7 +159,7 @@ def test_tags_and_quantities_are_composed_of_their_part_and_addresses_are_not(wo
         assert token.resolution == ("subword" if composed else "oov")
 
 
-def test_a_composed_word_keeps_its_offsets():
+def test_composed_words_have_offsets():
     tokens = tokenize("A zebra didn't.", Vocabulary("did", "n't", "."), "auto", any_word)
     assert [(t.text, t.start, t.end, t.key, t.resolution, t.row, t.composed) for t in tokens] == [
         ("A", 0, 1, None, "subword", None, "A"),

@@ -79,15 +79,15 @@ def test_without_a_vocabulary_words_stay_whole_and_unknown(text, case):
 
 @PROPERTY
 @given(st.lists(st.one_of(unbroken, st.sampled_from(AWKWARD), st.just("two words"))), cases)
-def test_pre_tokenized_words_are_never_split(given_words, case):
+def test_pretokenized_words_are_never_split(given_words, case):
     vocabulary = Vocabulary("did", "n't", "two", "words", "a", "-")
     tokens = resolve_all(given_words, vocabulary, case)
     assert [t.text for t in tokens] == given_words
     assert {(t.start, t.end) for t in tokens} <= {(None, None)}
 
 
-def cut(text, *known, case="auto"):
-    """The texts of the tokens, an unknown one in square brackets."""
+def token_texts(text, *known, case="auto"):
+    """The texts of the tokens: `[text]` if it is unknown."""
     tokens = tokenize(text, Vocabulary(*known), case)
     return [f"[{t.text}]" if t.row is None else t.text for t in tokens]
 
@@ -152,11 +152,11 @@ def cut(text, *known, case="auto"):
         ("unknown", ["un", "known"], ["[unknown]"]),
     ],
 )
-def test_a_word_in_its_pieces(word, known, expected):
-    assert cut(word, *known) == expected
+def test_an_unknown_word_is_split_if_its_pieces_are_known(word, known, expected):
+    assert token_texts(word, *known) == expected
 
 
-def test_a_split_word_keeps_its_offsets():
+def test_the_pieces_of_a_word_have_offsets():
     tokens = tokenize("He didn't.", Vocabulary("he", "did", "n't", "."))
     assert [(t.text, t.start, t.end, t.key, t.resolution, t.row) for t in tokens] == [
         ("He", 0, 2, "he", "lower", 0),
@@ -171,7 +171,7 @@ def test_offsets_count_code_points():
     assert [(t.start, t.end) for t in tokens] == [(0, 1), (2, 6), (7, 12), (13, 14)]
 
 
-def test_pre_tokenized_words_are_looked_up_in_every_case_and_not_split():
+def test_pretokenized_words_are_looked_up_in_every_case():
     tokens = resolve_all(
         ["Didn't", "DID", "high-end"], Vocabulary("did", "n't", "high", "-", "end")
     )
@@ -185,7 +185,7 @@ def test_pre_tokenized_words_are_looked_up_in_every_case_and_not_split():
 @pytest.mark.parametrize(
     ("case", "resolution"), [("auto", "lower"), ("exact", "oov"), ("lower", "lower")]
 )
-def test_tokenized_words_follow_the_case_policy(case, resolution):
+def test_pretokenized_words_follow_the_case_policy(case, resolution):
     assert [t.resolution for t in resolve_all(["Did"], Vocabulary("did"), case)] == [resolution]
     assert resolve_all(["Did"], Vocabulary("DID"), "auto")[0].resolution == "upper"
 
@@ -197,7 +197,7 @@ def test_pieces_follow_the_case_policy(policy):
         "exact": ["[High-END]"],
         "lower": ["High", "-", "END"],
     }[policy]
-    assert cut("High-END", "high", "-", "end", case=policy) == expected
+    assert token_texts("High-END", "high", "-", "end", case=policy) == expected
 
 
 @pytest.mark.parametrize(
@@ -231,8 +231,8 @@ def test_addresses_tags_and_quantities_are_one_token(word, known, key, resolutio
     assert token[:5] == (word, None, None, key, resolution)
 
 
-def joined(text, *known, case="auto"):
-    """The tokens of a text and of its words, with phrases."""
+def with_phrases(text, *known, case="auto"):
+    """The tokens of a text, and of the same text pretokenized, with joined phrases."""
     tokenizer = Tokenizer(Vocabulary(*known))
     whole = tokenizer.join(tokenizer.tokens(text, case), case, text)
     words = tokenizer.join(tokenizer.words(text.split(), case), case)
@@ -242,7 +242,7 @@ def joined(text, *known, case="auto"):
 
 def test_the_longest_phrase_of_the_vocabulary_is_one_token():
     known = ("New_York", "New_York_City", "new", "york", "city", "well-known", "a_b_c_d_e")
-    tokens, words = joined("a well known New  York City new york", *known)
+    tokens, words = with_phrases("a well known New  York City new york", *known)
     assert tokens == [
         ("a", 0, 1, None, "oov"),
         ("well known", 2, 12, "well-known", "exact"),
@@ -255,7 +255,7 @@ def test_the_longest_phrase_of_the_vocabulary_is_one_token():
         ("well known", None, None),
         ("New York City", None, None),
     ]
-    assert len(joined("a b c d e", *known)[0]) == 5
+    assert len(with_phrases("a b c d e", *known)[0]) == 5
 
 
 @pytest.mark.parametrize(
@@ -270,14 +270,14 @@ def test_the_longest_phrase_of_the_vocabulary_is_one_token():
     ],
 )
 def test_phrases_follow_the_case_policy(text, case, key, resolution):
-    tokens, _ = joined(text, "new_york", "South_east", case=case)
+    tokens, _ = with_phrases(text, "new_york", "South_east", case=case)
     assert tokens == ([(text, 0, len(text), key, resolution)] if key else tokens[:2])
     assert len(tokens) == (1 if key else 2)
 
 
-def test_a_phrase_has_words_only_and_an_underscore_wins():
-    assert len(joined("- -", "---", "-")[0]) == 2
-    assert joined("a b", "a-b", "A_b")[0][0][3] == "A_b"
+def test_a_phrase_has_no_punctuation_and_an_underscore_is_tried_first():
+    assert len(with_phrases("- -", "---", "-")[0]) == 2
+    assert with_phrases("a b", "a-b", "A_b")[0][0][3] == "A_b"
 
 
 HOSTILE = {
@@ -302,24 +302,24 @@ HOSTILE = {
 }
 
 
-def work(unit, size, *known):
-    """The number of characters looked up for a text of some characters."""
+def lookup_cost(unit, size, *known):
+    """The cost of the lookups for a text that repeats `unit` up to a size."""
     vocabulary = Vocabulary(*known)
     tokenize((unit * (size // len(unit) + 1))[:size], vocabulary)
-    return vocabulary.asked
+    return vocabulary.lookup_cost
 
 
 @pytest.mark.parametrize("known", [[], ["a", "-", ".", "1"]])
 @pytest.mark.parametrize("name", HOSTILE)
 def test_lookups_are_linear_in_the_length_of_the_text(name, known):
-    small, large = (work(HOSTILE[name], size, *known) for size in (5_000, 10_000))
+    small, large = (lookup_cost(HOSTILE[name], size, *known) for size in (5_000, 10_000))
     assert large <= 2.1 * small + 100
     assert large <= 40 * 10_000
 
 
-def first_of(word, known, case):
-    """The order in the contract, for words in one normal form without apostrophes."""
-    ways = {
+def first_spelling(word, known, case):
+    """The first known spelling in the documented order, for NFC words without apostrophes."""
+    spellings = {
         "auto": [
             (word, "exact"),
             (word.lower(), "lower"),
@@ -329,15 +329,15 @@ def first_of(word, known, case):
         "exact": [(word, "exact")],
         "lower": [(word.lower(), "exact" if word == word.lower() else "lower")],
     }[case]
-    return next(((s, r) for s, r in ways if s in known), (None, "oov"))
+    return next(((s, r) for s, r in spellings if s in known), (None, "oov"))
 
 
 @PROPERTY
 @given(st.from_regex(r"\A[a-cA-C]{1,3}\Z"), st.sets(st.from_regex(r"\A[a-cA-C]{1,3}\Z")), cases)
-def test_spellings_are_looked_up_in_the_order_of_the_contract(word, other, case):
-    for known in ({*other}, {word.lower(), word.upper()}, {word.capitalize(), word.upper()}):
+def test_spellings_are_looked_up_in_the_documented_order(word, others, case):
+    for known in (others, {word.lower(), word.upper()}, {word.capitalize(), word.upper()}):
         token = resolve(word, Vocabulary(*known), case)
-        assert (token.key, token.resolution) == first_of(word, known, case)
+        assert (token.key, token.resolution) == first_spelling(word, known, case)
 
 
 @pytest.mark.parametrize(
@@ -362,7 +362,7 @@ def test_spellings_are_looked_up_in_the_order_of_the_contract(word, other, case)
         ("lower", "Apple", ["Apple", "APPLE"], None, "oov"),
     ],
 )
-def test_case(case, word, known, key, resolution):
+def test_the_case_policy_selects_the_entry(case, word, known, key, resolution):
     token = resolve(word, Vocabulary(*known), case)
     assert (token.key, token.resolution) == (key, resolution)
     assert token.text == word
@@ -384,7 +384,7 @@ NFD, NFC = "cafe\u0301", "caf\u00e9"
         ("O’Clock", "o'clock", "o'clock", "lower"),
     ],
 )
-def test_normal_forms_and_apostrophes_count_as_written_the_same(word, known, key, resolution):
+def test_normal_forms_and_apostrophes_do_not_change_the_resolution(word, known, key, resolution):
     for token in (tokenize(word, Vocabulary(known))[0], resolve(word, Vocabulary(known))):
         assert (token.text, token.key, token.resolution) == (word, key, resolution)
     assert tokenize(f"a {word}", Vocabulary(known))[1].start == 2
@@ -392,6 +392,6 @@ def test_normal_forms_and_apostrophes_count_as_written_the_same(word, known, key
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_as_written_wins_over_its_normal_form(case):
+def test_the_written_form_is_looked_up_before_its_nfc_form(case):
     token = resolve(NFD, Vocabulary(NFC, NFD), case)
     assert (token.key, token.resolution) == (NFD, "exact")

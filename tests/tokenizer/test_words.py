@@ -1,4 +1,4 @@
-"""The first step: splitting a text into words."""
+"""The words of a text, before the vocabulary is looked up."""
 
 import unicodedata
 
@@ -12,7 +12,7 @@ from tests.tokenizer.vocabularies import AWKWARD, PROPERTY, texts, unbroken
 LONG = 200_000
 
 
-def cut(text):
+def word_texts(text):
     return [text[start:end] for start, end in words(text)]
 
 
@@ -37,7 +37,7 @@ def test_words_are_in_order_and_omit_only_white_space(text):
 @example("a\x1db")
 @example("https://a.b\x1ec")
 def test_white_space_is_part_of_no_word(text):
-    for word in cut(text):
+    for word in word_texts(text):
         assert not any(character.isspace() for character in word)
 
 
@@ -63,7 +63,7 @@ def test_every_split_of_a_word_covers_it(word):
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t \u3000\xa0\u2028\x85"])
 def test_white_space_has_no_words(text):
-    assert cut(text) == []
+    assert word_texts(text) == []
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_white_space_has_no_words(text):
             "한국어",
             "日本語",
             "𠮷野家",
-            "٣٫١٤"[:1],
+            "٣",
         ),
         *("می\u200cخواهم", "क्\u200dष", "दे\u0301"),
         *(
@@ -129,9 +129,9 @@ def test_white_space_has_no_words(text):
         ),
     ],
 )
-def test_one_word(word):
-    assert cut(word) == [word]
-    assert cut(f"({word} )")[1:-1] == [word]
+def test_a_word_is_not_split(word):
+    assert word_texts(word) == [word]
+    assert word_texts(f"({word} )")[1:-1] == [word]
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def test_one_word(word):
         ("שלום, עולם", ["שלום", ",", "עולם"]),
     ],
 )
-def test_several_words(text, expected):
-    assert cut(text) == expected
+def test_a_text_is_split_into_words(text, expected):
+    assert word_texts(text) == expected
 
 
 def repeated(unit):
@@ -208,5 +208,6 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_long_hostile_text_takes_time_in_proportion_to_its_length(name):
+def test_long_hostile_text_is_split_in_linear_time(name):
+    # A pattern that takes quadratic time would not finish.
     assert sum(end - start for start, end in words(HOSTILE[name])) > LONG / 2
