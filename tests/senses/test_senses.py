@@ -1,6 +1,7 @@
 """The senses of a word: in process, over HTTP, with the client and on the command line."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from pyarrow import csv
 
 from polyseme.api.responses import SensesResponse
 from polyseme.cli import progress
-from polyseme.cli.senses import _Source, _write_occurrences
+from polyseme.cli.senses import _picture, _Source, _write_occurrences
 from polyseme.client.local import LocalModel
 from polyseme.engine.arrays import unit
 from polyseme.errors import InvalidError
@@ -267,3 +268,10 @@ def test_the_command_prints_a_table_and_the_document(tmp_path):
     assert bad.returncode == 2 and b".parquet, .csv, .jsonl" in bad.stderr
     missing = run("senses", "zeppelin", file)
     assert missing.returncode == 1 and b"does not occur" in missing.stderr
+
+
+def test_twenty_senses_have_different_marks(found):
+    drawn = _picture(replace(found, senses=found.senses * 10), "svg").decode()
+    legend = drawn[drawn.index('id="legend_1"') :]
+    marks = re.findall(r'xlink:href="(#m\w+)" .*?style="fill: (#\w+);', legend)
+    assert len(marks) == len(set(marks)) == 20

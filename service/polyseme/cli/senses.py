@@ -288,13 +288,15 @@ def _picture(found: SenseInventory, kind: str) -> bytes:
     from matplotlib.figure import Figure  # noqa: PLC0415 - likewise
 
     with mpl.rc_context({"svg.hashsalt": "polyseme"}):
-        figure = Figure(figsize=(7, 5), layout="constrained")
+        # Each sense has a line below the map.
+        figure = Figure(figsize=(7, 4.6 + 0.2 * len(found.senses)), layout="constrained")
         axes = figure.subplots()
         positions = np.array(found.positions)
         for number, sense in enumerate(found.senses):
             x, y = positions[found.clusters.labels == number].T
             words = ", ".join(one.word for one in sense.keywords[:4])
-            color, marker = f"C{number % 10}", "osv^DP*Xd<"[number % 10]
+            # Ten colors; from the eleventh sense on, the same colors have other markers.
+            color, marker = f"C{number % 10}", "osv^DP*Xd<"[(number + number // 10) % 10]
             label = f"{100 * sense.proportion:.0f} %: {words}"
             axes.scatter(x, y, s=14, alpha=0.6, color=color, marker=marker, label=label)
         axes.set_title(f"{found.word}: {len(found.occurrences):,} occurrences")
