@@ -5,7 +5,7 @@ import json
 import httpx
 import numpy as np
 
-from polyseme.api import inference_schemas as replies
+from polyseme.api.inference_schemas import InferResponse
 
 KEY = {"Authorization": "Bearer plain-key"}
 LENGTH = "Inference-Header-Content-Length"
@@ -13,6 +13,7 @@ _DTYPES = {"FP32": "<f4", "INT64": "<i8"}
 
 
 def request(texts=("apple bank",), shape=None, **fields) -> dict:
+    """The body of a request for one row of texts."""
     shape = [len(texts)] if shape is None else shape
     return {
         "inputs": [{"name": "text", "datatype": "BYTES", "shape": shape, "data": list(texts)}],
@@ -21,12 +22,13 @@ def request(texts=("apple bank",), shape=None, **fields) -> dict:
 
 
 def packed(texts) -> bytes:
-    held = [text if isinstance(text, bytes) else text.encode() for text in texts]
-    return b"".join(len(one).to_bytes(4, "little") + one for one in held)
+    """The elements of a BYTES tensor, each after its length."""
+    elements = [text.encode() for text in texts]
+    return b"".join(len(one).to_bytes(4, "little") + one for one in elements)
 
 
 def binary_request(texts, **fields) -> tuple[bytes, int]:
-    """A body whose sentences come after its JSON, and the length of the JSON."""
+    """A body with the sentences as bytes after its JSON, and the length of the JSON."""
     body, data = request(texts, **fields), packed(texts)
     del body["inputs"][0]["data"]
     body["inputs"][0]["parameters"] = {"binary_data_size": len(data)}
@@ -46,7 +48,7 @@ def tensors_of(answer: httpx.Response) -> dict[str, np.ndarray]:
     assert answer.status_code == 200, answer.text
     length = int(answer.headers.get(LENGTH, len(answer.content)))
     document, rest = json.loads(answer.content[:length]), answer.content[length:]
-    replies.InferResponse.model_validate(document)
+    InferResponse.model_validate(document)
     found = {}
     for one in document["outputs"]:
         size = one.get("parameters", {}).get("binary_data_size")
@@ -54,8 +56,10 @@ def tensors_of(answer: httpx.Response) -> dict[str, np.ndarray]:
             values = one["data"]
         else:
             data, rest = rest[:size], rest[size:]
-            values = unpacked(data) if one["datatype"] == "BYTES" else None
-            values = np.frombuffer(data, _DTYPES[one["datatype"]]) if values is None else values
+            if one["datatype"] == "BYTES":
+                values = unpacked(data)
+            else:
+                values = np.frombuffer(data, _DTYPES[one["datatype"]])
         dtype = _DTYPES.get(one["datatype"], object)
         found[one["name"]] = np.array(values, dtype).reshape(one["shape"])
     assert not rest
@@ -63,6 +67,7 @@ def tensors_of(answer: httpx.Response) -> dict[str, np.ndarray]:
 
 
 def unpacked(data: bytes) -> list[str]:
+    """The texts of a BYTES tensor."""
     found = []
     while data:
         size = int.from_bytes(data[:4], "little")
