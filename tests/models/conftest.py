@@ -1,4 +1,4 @@
-"""A whole model to be damaged."""
+"""Folders of models, complete and undamaged."""
 
 import shutil
 
@@ -12,7 +12,7 @@ from tests.tiny import QUANTIZED, QUANTIZED_SUBWORDS, SUBWORDS, full_layer, writ
 
 @pytest.fixture(scope="session")
 def original(tmp_path_factory):
-    """The folder of a model with two layers and every file; not to be changed."""
+    """The folder of a model with two layers and every file. Read-only: tests share it."""
     return write_tiny(
         tmp_path_factory.mktemp("original") / "tiny",
         layers=[full_layer(1), full_layer(2)],
@@ -23,7 +23,7 @@ def original(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def quantized_original(tmp_path_factory):
-    """The folder of such a model whose tables are int8; not to be changed."""
+    """The folder of such a model with int8 tables. Read-only: tests share it."""
     return write_tiny(
         tmp_path_factory.mktemp("quantized") / "tiny",
         vectors=QUANTIZED,
@@ -34,23 +34,23 @@ def quantized_original(tmp_path_factory):
 
 
 @pytest.fixture
-def whole(original, tmp_path):
-    """A copy of the first."""
+def model_folder(original, tmp_path):
+    """A copy of `original` that a test may damage."""
     return shutil.copytree(original, tmp_path / "tiny")
 
 
 @pytest.fixture
-def quantized_whole(quantized_original, tmp_path):
-    """A copy of the second."""
+def quantized_folder(quantized_original, tmp_path):
+    """A copy of `quantized_original` that a test may damage."""
     return shutil.copytree(quantized_original, tmp_path / "tiny")
 
 
 @pytest.fixture
-def place(tmp_path):
-    """A folder of two models."""
+def models_dir(tmp_path):
+    """A folder with the models `one` and `two`, both of version 1."""
     return write_two(tmp_path / "models")
 
 
 @pytest.fixture
-def registry(place):
-    return Registry([place], "one")
+def registry(models_dir):
+    return Registry([models_dir], "one")

@@ -1,4 +1,4 @@
-"""Changes to the files of a model by an attacker, and the index by its definition."""
+"""Damage to the files of a model, and a slow, simple implementation of the index."""
 
 import hashlib
 import io
@@ -17,19 +17,21 @@ VOCABULARY, ATTENTION = "vocabulary.txt", "attention.safetensors"
 INDEX, SUBWORDS = "index.npy", "subwords.npy"
 SCALES, SUBWORD_SCALES = "scales.npy", "subword_scales.npy"
 
+with_and_without_verify = pytest.mark.parametrize("verify", [True, False])
 
-def said_of(folder, *, verify=True):
-    """The one sentence that refuses a folder; any other exception is a failure."""
+
+def read_error(folder, *, verify=True):
+    """Read a folder that must be rejected; return the message, one sentence without its path."""
     with pytest.raises(ModelFolderError) as caught:
         read_model(folder, verify=verify)
-    sentence = caught.value.detail
-    assert sentence.endswith(".")
-    assert "\n" not in sentence
-    assert str(folder.parent) not in sentence
-    return sentence
+    message = caught.value.detail
+    assert message.endswith(".")
+    assert "\n" not in message
+    assert str(folder.parent) not in message
+    return message
 
 
-def beside(scales, table):
+def scales_error(scales, table):
     """The error for missing scales, or for scales without an int8 table."""
     return f"manifest.json: the manifest must list {scales} if {table} is int8, and only then."
 
@@ -39,14 +41,14 @@ def manifest_of(folder):
 
 
 def change_manifest(folder, change):
-    """Change the manifest's document in place, or by what `change` returns."""
+    """Write the manifest that `change` modifies in place, or another one that it returns."""
     document = manifest_of(folder)
     document = change(document) or document
     (folder / MANIFEST).write_text(json.dumps(document), "utf-8")
 
 
-def sign(folder):
-    """Make the manifest's sizes and checksums those of the files."""
+def update_checksums(folder):
+    """Set the manifest's sizes and checksums to those of the files."""
 
     def entries(document):
         for name in document["files"]:
@@ -58,25 +60,25 @@ def sign(folder):
 
 
 def replace(folder, name, content):
-    """Put another content into a file and sign."""
+    """Replace the content of a file and update the manifest's checksums."""
     (folder / name).write_bytes(content)
-    sign(folder)
+    update_checksums(folder)
 
 
 def drop(folder, name):
-    """Take a file away, and out of the manifest."""
+    """Remove a file and its entry in the manifest."""
     (folder / name).unlink()
     change_manifest(folder, lambda document: document["files"].pop(name) and None)
 
 
 def change_tensors(folder, change):
-    """Change the dict of tensors in place, and the manifest accordingly."""
+    """Modify the tensors with `change`, and update the manifest."""
     tensors = {k: v.copy() for k, v in load_file(folder / ATTENTION).items()}
     change(tensors)
     save_file(tensors, folder / ATTENTION)
     shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
     change_manifest(folder, lambda document: document.update(tensors=shapes))
-    sign(folder)
+    update_checksums(folder)
 
 
 def npy(header, data=b"", version=1, padding=0):
@@ -113,8 +115,8 @@ def zeros(count, dtype="<f4"):
     return np.zeros(count, dtype).tobytes()
 
 
-def by_definition(text):
-    """The three arrays of a text's index, number by number."""
+def index_by_definition(text):
+    """The three arrays of the index of a text: starts, firsts and rows."""
     words = text.split(b"\n")[:-1]
     starts = [0]
     for word in words:
@@ -130,4 +132,4 @@ def by_definition(text):
 
 def index_of(text):
     """The contents of `index.npy`."""
-    return np.concatenate(by_definition(text)).astype("<u4")
+    return np.concatenate(index_by_definition(text)).astype("<u4")

@@ -8,31 +8,32 @@ from tests.models.damage import (
     ATTENTION,
     change_manifest,
     change_tensors,
+    read_error,
     replace,
     safetensors,
-    said_of,
+    with_and_without_verify,
     zeros,
 )
 
-BOTH = pytest.mark.parametrize("verify", [True, False])
-NO_FILE = "attention.safetensors is not a safetensors file."
+NOT_SAFETENSORS = "attention.safetensors is not a safetensors file."
 
 
 def entry(dtype="F32", shape=(11,), offsets=(0, 44)):
     return {"dtype": dtype, "shape": list(shape), "data_offsets": list(offsets)}
 
 
-def one(data=None, length=None, **changes):
+def word_bias_file(data=None, length=None, **changes):
+    """A file with the tensor `word_bias`, valid unless an argument changes it."""
     return safetensors({"word_bias": entry(**changes)}, zeros(11) if data is None else data, length)
 
 
-TWICE = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32",'
+REPEATED_NAME = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32",'
 ATTACKS = {
-    "a header for every atom": one(length=2**63),
-    "a header of all bits": one(length=2**64 - 1),
-    "a header of a hundred megabytes": one(length=100_000_001),
-    "a header longer than the file": one(length=10_000),
-    "no header": one(length=0),
+    "a header of 2**63 bytes": word_bias_file(length=2**63),
+    "a header of 2**64 - 1 bytes": word_bias_file(length=2**64 - 1),
+    "a header of a hundred megabytes": word_bias_file(length=100_000_001),
+    "a header longer than the file": word_bias_file(length=10_000),
+    "no header": word_bias_file(length=0),
     "overlapping tensors": safetensors(
         {"a": entry(shape=[2], offsets=[0, 8]), "b": entry(shape=[2], offsets=[4, 12])}, zeros(3)
     ),
@@ -40,64 +41,69 @@ ATTACKS = {
     "a gap": safetensors(
         {"a": entry(shape=[1], offsets=[0, 4]), "b": entry(shape=[1], offsets=[8, 12])}, zeros(3)
     ),
-    "offsets beyond the end": one(offsets=[0, 4400], shape=[1100]),
-    "offsets backwards": one(offsets=[44, 0]),
-    "negative offsets": one(offsets=[-44, 0]),
-    "negative shape": one(shape=[-11]),
-    "another length than the shape's": one(shape=[13]),
-    "a shape that overflows": one(shape=[2**62, 2**62]),
+    "offsets beyond the end": word_bias_file(offsets=[0, 4400], shape=[1100]),
+    "offsets backwards": word_bias_file(offsets=[44, 0]),
+    "negative offsets": word_bias_file(offsets=[-44, 0]),
+    "negative shape": word_bias_file(shape=[-11]),
+    "another length than the shape's": word_bias_file(shape=[13]),
+    "a shape that overflows": word_bias_file(shape=[2**62, 2**62]),
     "an axis too long for NumPy": safetensors(
         {"word_bias": entry(shape=[2**63, 0], offsets=[0, 0])}
     ),
-    "an unknown dtype": one(dtype="PICKLE"),
-    "bfloat16": one(dtype="BF16", offsets=[0, 22], data=zeros(11, "<i2")),
-    "float8": one(dtype="F8_E4M3", offsets=[0, 11], data=zeros(11, "u1")),
-    "bytes after the end": one(data=zeros(12)),
-    "too few bytes": one(data=zeros(10)),
+    "an unknown dtype": word_bias_file(dtype="PICKLE"),
+    "bfloat16": word_bias_file(dtype="BF16", offsets=[0, 22], data=zeros(11, "<i2")),
+    "float8": word_bias_file(dtype="F8_E4M3", offsets=[0, 11], data=zeros(11, "u1")),
+    "bytes after the end": word_bias_file(data=zeros(12)),
+    "too few bytes": word_bias_file(data=zeros(10)),
     "a list for a header": safetensors([]),
     "a header that is not JSON": safetensors(b"{word_bias}"),
     "a header that is not UTF-8": safetensors(b'{"\xff": {}}'),
     "a deep header": safetensors(b"[" * 50_000),
-    "a name twice": safetensors(TWICE + b'"shape":[1],"data_offsets":[4,8]}}', zeros(2)),
-    "metadata that is no text": safetensors({"__metadata__": {"a": [1]}, "word_bias": entry()}),
+    "a name twice": safetensors(REPEATED_NAME + b'"shape":[1],"data_offsets":[4,8]}}', zeros(2)),
+    "metadata that are not strings": safetensors(
+        {"__metadata__": {"a": [1]}, "word_bias": entry()}
+    ),
     "a pickle": b"\x80\x04\x95\x0e\x00\x00\x00\x00\x00\x00\x00\x8c\x02os",
     "nothing": b"",
     "seven bytes": b"\0" * 7,
 }
 
 
-@BOTH
+@with_and_without_verify
 @pytest.mark.parametrize("case", ATTACKS)
-def test_an_invalid_safetensors_file_is_rejected(whole, case, verify):
-    replace(whole, ATTENTION, ATTACKS[case])
-    assert said_of(whole, verify=verify) == NO_FILE
+def test_an_invalid_safetensors_file_is_rejected(model_folder, case, verify):
+    replace(model_folder, ATTENTION, ATTACKS[case])
+    assert read_error(model_folder, verify=verify) == NOT_SAFETENSORS
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32, np.uint8, np.bool_])
-def test_a_tensor_of_another_dtype_is_rejected(whole, dtype):
-    change_tensors(whole, lambda t: t.update(word_bias=t["word_bias"].astype(dtype)))
-    assert said_of(whole) == "attention.safetensors, word_bias: the dtype is not float32."
+def test_a_tensor_of_another_dtype_is_rejected(model_folder, dtype):
+    change_tensors(model_folder, lambda t: t.update(word_bias=t["word_bias"].astype(dtype)))
+    assert read_error(model_folder) == "attention.safetensors, word_bias: the dtype is not float32."
 
 
-@BOTH
+@with_and_without_verify
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize(
     "name",
     ["word_bias", "layers.0.query", "layers.1.feed_forward.outer", "layers.1.word_bias_scale"],
 )
-def test_a_tensor_that_is_not_finite_is_rejected(whole, name, value, verify):
+def test_a_tensor_that_is_not_finite_is_rejected(model_folder, name, value, verify):
     def change(tensors):
         tensors[name].flat[-1] = value
 
-    change_tensors(whole, change)
-    assert said_of(whole, verify=verify) == f"attention.safetensors, {name}: a value is not finite."
+    change_tensors(model_folder, change)
+    assert (
+        read_error(model_folder, verify=verify)
+        == f"attention.safetensors, {name}: a value is not finite."
+    )
 
 
 @pytest.mark.parametrize("name", ["layers.2.query", "layers.0.Query", "query", "layers.00.key", ""])
-def test_an_unexpected_tensor_is_rejected(whole, name):
-    change_tensors(whole, lambda t: t.update({name: np.ones((5, 6), np.float32)}))
+def test_an_unexpected_tensor_is_rejected(model_folder, name):
+    change_tensors(model_folder, lambda t: t.update({name: np.ones((5, 6), np.float32)}))
     expected = f"attention.safetensors has unexpected tensors: {[name]}."
-    assert said_of(whole) == expected
+    assert read_error(model_folder) == expected
 
 
 @pytest.mark.parametrize(
@@ -109,10 +115,10 @@ def test_an_unexpected_tensor_is_rejected(whole, name):
         lambda t: t["layers.1.query"].reverse(),
     ],
 )
-def test_tensors_are_those_of_the_manifest_in_name_and_shape(whole, change):
-    change_manifest(whole, lambda m: change(m["tensors"]) and None)
+def test_tensors_that_differ_from_the_manifest_are_rejected(model_folder, change):
+    change_manifest(model_folder, lambda m: change(m["tensors"]) and None)
     expected = "attention.safetensors: the set of tensors differs from manifest.json."
-    assert said_of(whole) == expected
+    assert read_error(model_folder) == expected
 
 
 WRONG_SHAPES = {
@@ -141,21 +147,21 @@ WRONG_SHAPES = {
 @pytest.mark.parametrize(
     ("name", "shape"), [(name, s) for name, shapes in WRONG_SHAPES.items() for s in shapes]
 )
-def test_a_tensor_of_a_wrong_shape_is_named(whole, layer, name, shape):
+def test_a_tensor_of_a_wrong_shape_is_named(model_folder, layer, name, shape):
     wrong = np.ones(shape, np.float32)
-    change_tensors(whole, lambda t: t.update({f"layers.{layer}.{name}": wrong}))
+    change_tensors(model_folder, lambda t: t.update({f"layers.{layer}.{name}": wrong}))
     prefix = f"attention.safetensors, layers.{layer}: {name} has shape {list(shape)}, expected ["
-    assert said_of(whole).startswith(prefix)
+    assert read_error(model_folder).startswith(prefix)
 
 
-def test_a_wrong_shape_is_shown_with_the_expected_one(whole):
-    change_tensors(whole, put(query=(7, 6)))
+def test_a_wrong_shape_is_shown_with_the_expected_one(model_folder):
+    change_tensors(model_folder, put(query=(7, 6)))
     expected = "attention.safetensors, layers.0: query has shape [7, 6], expected [5, ≥1]."
-    assert said_of(whole) == expected
+    assert read_error(model_folder) == expected
 
 
 def put(**tensors):
-    """A change that puts tensors of some shapes into layer 0, or takes them out."""
+    """A change that sets tensors of layer 0 to ones of a shape, or removes them (None)."""
 
     def change(found):
         for name, shape in tensors.items():
@@ -168,7 +174,7 @@ def put(**tensors):
 
 
 MISFITS = {
-    "query and key of two widths": (
+    "query and key of different widths": (
         put(query=(5, 9), query_bias=None),
         "query and key differ in width",
     ),
@@ -212,63 +218,65 @@ MISFITS = {
 }
 
 
-@BOTH
+@with_and_without_verify
 @pytest.mark.parametrize("case", MISFITS)
-def test_tensors_that_do_not_fit_each_other_are_rejected(whole, case, verify):
+def test_tensors_that_do_not_fit_each_other_are_rejected(model_folder, case, verify):
     change, expected = MISFITS[case]
-    change_tensors(whole, change)
-    assert said_of(whole, verify=verify) == f"attention.safetensors, layers.0: {expected}."
+    change_tensors(model_folder, change)
+    assert (
+        read_error(model_folder, verify=verify) == f"attention.safetensors, layers.0: {expected}."
+    )
 
 
-def test_layers_of_two_head_widths_are_rejected(whole):
-    change_tensors(whole, put(query=(5, 9), query_bias=None, key=(5, 9), key_bias=None))
-    assert said_of(whole) == "attention.safetensors has layers of different head widths."
+def test_layers_of_different_head_widths_are_rejected(model_folder):
+    change_tensors(model_folder, put(query=(5, 9), query_bias=None, key=(5, 9), key_bias=None))
+    assert read_error(model_folder) == "attention.safetensors has layers of different head widths."
 
 
-def test_a_norm_without_a_place_in_the_manifest_is_rejected(whole):
-    change_manifest(whole, lambda m: m["layers"][0].update(norm="none"))
+def test_a_norm_that_the_manifest_excludes_is_rejected(model_folder):
+    change_manifest(model_folder, lambda m: m["layers"][0].update(norm="none"))
     expected = "attention_norm is present, but the manifest sets `norm: none`"
-    assert said_of(whole) == f"attention.safetensors, layers.0: {expected}."
+    assert read_error(model_folder) == f"attention.safetensors, layers.0: {expected}."
 
 
-def test_factors_on_a_word_bias_that_the_manifest_does_not_ask_for_are_rejected(whole):
-    change_manifest(whole, lambda m: m["layers"][1].update(word_bias=False))
+def test_a_word_bias_scale_without_a_word_bias_in_the_manifest_is_rejected(model_folder):
+    change_manifest(model_folder, lambda m: m["layers"][1].update(word_bias=False))
     expected = "word_bias_scale requires `word_bias: true` in the manifest"
-    assert said_of(whole) == f"attention.safetensors, layers.1: {expected}."
+    assert read_error(model_folder) == f"attention.safetensors, layers.1: {expected}."
 
 
 WITHOUT_NETWORK = {f"feed_forward__{name}": None for name in ("inner", "outer", "outer_bias")}
 
 
 @pytest.mark.parametrize("name", ["inner_bias", "outer_bias"])
-def test_biases_of_a_missing_feed_forward_network_are_rejected(whole, name):
+def test_biases_of_a_missing_feed_forward_network_are_rejected(model_folder, name):
     change = WITHOUT_NETWORK | {"feed_forward__inner_bias": None, f"feed_forward__{name}": (5,)}
-    change_tensors(whole, put(**change))
+    change_tensors(model_folder, put(**change))
     expected = "attention.safetensors, layers.0: feed_forward has biases but no weights."
-    assert said_of(whole) == expected
+    assert read_error(model_folder) == expected
 
 
-def test_the_norm_of_a_missing_feed_forward_network_is_rejected(whole):
-    change_tensors(whole, put(**WITHOUT_NETWORK, feed_forward__inner_bias=None))
+def test_the_norm_of_a_missing_feed_forward_network_is_rejected(model_folder):
+    change_tensors(model_folder, put(**WITHOUT_NETWORK, feed_forward__inner_bias=None))
     expected = "feed_forward_norm is present, but the layer has no feed-forward network"
-    assert said_of(whole) == f"attention.safetensors, layers.0: {expected}."
+    assert read_error(model_folder) == f"attention.safetensors, layers.0: {expected}."
 
 
-def test_a_missing_word_bias_of_a_layer_is_rejected(whole):
-    change_tensors(whole, lambda t: t.pop("word_bias"))
+def test_a_missing_word_bias_of_a_layer_is_rejected(model_folder):
+    change_tensors(model_folder, lambda t: t.pop("word_bias"))
     expected = "manifest.json requires the tensor word_bias, which is missing."
-    assert said_of(whole) == expected
+    assert read_error(model_folder) == expected
 
 
 @pytest.mark.parametrize("shape", [(7,), (11, 1), (), (0,)])
-def test_a_word_bias_of_another_shape_is_rejected(whole, shape):
-    change_tensors(whole, lambda t: t.update(word_bias=np.ones(shape, np.float32)))
+def test_a_word_bias_of_another_shape_is_rejected(model_folder, shape):
+    change_tensors(model_folder, lambda t: t.update(word_bias=np.ones(shape, np.float32)))
     expected = "attention.safetensors: the shape of word_bias differs from manifest.json."
-    assert said_of(whole) == expected
+    assert read_error(model_folder) == expected
 
 
-def test_metadata_of_other_programs_does_no_harm(whole):
+def test_metadata_of_other_programs_are_ignored(model_folder):
     content = safetensors({"__metadata__": {"format": "np"}, "word_bias": entry()}, zeros(11))
-    replace(whole, ATTENTION, content)
-    change_manifest(whole, lambda m: m.update(tensors={"word_bias": [11]}, heads=5))
-    assert read_model(whole).word_bias.tolist() == [0] * 11
+    replace(model_folder, ATTENTION, content)
+    change_manifest(model_folder, lambda m: m.update(tensors={"word_bias": [11]}, heads=5))
+    assert read_model(model_folder).word_bias.tolist() == [0] * 11

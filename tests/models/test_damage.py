@@ -1,4 +1,4 @@
-"""Damage to a file is refused in one sentence or harmless."""
+"""A damaged file is rejected with a one-sentence error, or the model is still valid."""
 
 import shutil
 import tempfile
@@ -30,6 +30,7 @@ DAMAGE = st.tuples(
 
 
 def damaged(content, kind, place, extra):
+    """Damage a file at a place from 0, its start, to 1, its end."""
     at = round(place * (len(content) - 1))
     if kind == "flip":
         return content[:at] + extra + content[at + len(extra) :]
@@ -41,18 +42,21 @@ def damaged(content, kind, place, extra):
 @pytest.mark.parametrize("name", [MANIFEST, VOCABULARY, INDEX, VECTORS, SUBWORDS, ATTENTION])
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(damages=st.lists(DAMAGE, min_size=1, max_size=3), early=st.booleans())
-def test_a_damaged_file_is_rejected_in_one_sentence_or_does_no_harm(original, name, damages, early):
-    refuse_or_do_no_harm(original, name, damages, early=early)
+def test_a_damaged_file_is_rejected_or_the_model_is_valid(original, name, damages, early):
+    require_error_or_valid_model(original, name, damages, early=early)
 
 
 @pytest.mark.parametrize("name", [MANIFEST, VECTORS, SCALES, SUBWORDS, SUBWORD_SCALES])
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(damages=st.lists(DAMAGE, min_size=1, max_size=3), early=st.booleans())
-def test_a_damaged_file_of_quantized_rows_is_rejected(quantized_original, name, damages, early):
-    refuse_or_do_no_harm(quantized_original, name, damages, early=early)
+def test_a_damaged_file_of_quantized_rows_is_rejected_or_the_model_is_valid(
+    quantized_original, name, damages, early
+):
+    require_error_or_valid_model(quantized_original, name, damages, early=early)
 
 
-def refuse_or_do_no_harm(original, name, damages, *, early):
+def require_error_or_valid_model(original, name, damages, *, early):
+    """Damage a file; `early` puts the damage near its start, where the headers are."""
     content = snapshot(original)[name]
     for kind, place, extra in damages:
         content = damaged(content, kind, place * (128 / len(content) if early else 1), extra)
@@ -62,14 +66,14 @@ def refuse_or_do_no_harm(original, name, damages, *, early):
             (folder / name).write_bytes(content)
         else:
             replace(folder, name, content)
-        refused, model = None, None
+        message, model = None, None
         try:
             model = read_model(folder)
         except ModelFolderError as error:
-            refused = error.detail
+            message = error.detail
     if model is None:
-        assert refused.endswith(".")
-        assert "\n" not in refused
+        assert message.endswith(".")
+        assert "\n" not in message
     else:
         assert model.vectors.shape == (len(model.vocabulary), model.manifest.dimension)
         assert model.subwords.table.shape[1] == model.manifest.dimension

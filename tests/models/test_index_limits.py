@@ -1,4 +1,4 @@
-"""The worst case of a lookup, and the private memory of an index."""
+"""The maximum size of a bucket, and the private memory of a vocabulary."""
 
 import random
 import subprocess
@@ -12,24 +12,29 @@ import pytest
 
 from polyseme.errors import ModelFolderError
 from polyseme.models.vocabulary import MAX_BUCKET_SIZE, Vocabulary
-from tests.models.damage import INDEX, VOCABULARY, index_of, manifest_of, replace, said_of, saved
+from tests.models.damage import (
+    INDEX,
+    VOCABULARY,
+    index_of,
+    manifest_of,
+    read_error,
+    replace,
+    saved,
+    with_and_without_verify,
+)
 from tests.tiny import write_tiny
 
-BOTH = pytest.mark.parametrize("verify", [True, False])
 BUCKETS = "index.npy has buckets that are not contiguous or exceed 64 rows."
 
 
-def crowd(size, words):
-    """Words that share a bucket of a vocabulary of some size."""
-    names = (f"word{number}" for number in count())
-    return list(islice((name for name in names if crc32(name.encode()) % size == 7), words))
+def crowded_text(number):
+    """A vocabulary of 201 words, of which `number` share a bucket and are named `word…`."""
 
+    def crowded(word):
+        return crc32(word.encode()) % 201 == 7
 
-def crowded_text(words):
-    others = (f"other{number}" for number in count())
-    rest = [o for o in islice(others, 300) if crc32(o.encode()) % 201 != 7]
-    words = [*crowd(201, words), *rest][:201]
-    assert len(words) == 201
+    words = list(islice(filter(crowded, (f"word{n}" for n in count())), number))
+    words += islice((other for n in count() if not crowded(other := f"other{n}")), 201 - number)
     random.Random(1).shuffle(words)
     return "".join(f"{word}\n" for word in words).encode()
 
@@ -50,14 +55,14 @@ def test_a_bucket_holds_at_most_64_words():
     assert caught.value.detail == expected
 
 
-@BOTH
+@with_and_without_verify
 def test_a_crowded_bucket_of_a_file_is_rejected(tmp_path, verify):
     words = crowded_text(64).decode().split("\n")[:-1]
     folder = write_tiny(tmp_path / "tiny", words=words, vectors=np.ones((201, 1), np.float32))
     text = crowded_text(65)
     (folder / VOCABULARY).write_bytes(text)
     replace(folder, INDEX, saved(index_of(text)))
-    assert said_of(folder, verify=verify) == BUCKETS
+    assert read_error(folder, verify=verify) == BUCKETS
 
 
 def test_a_vocabulary_of_one_repeated_word_is_rejected():
@@ -73,7 +78,7 @@ from pathlib import Path
 from polyseme.models.reader import read_model
 
 def private():
-    # What was freed is given back: the allocator may hold on to a buffer of a megabyte.
+    # Return freed memory to the system: the allocator may keep a buffer of a megabyte.
     getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
@@ -98,9 +103,11 @@ def many(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="Linux tells it")
-@BOTH
-def test_a_process_keeps_less_than_a_megabyte_of_400_000_words(many, verify):
+@pytest.mark.skipif(
+    not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc/self/smaps_rollup"
+)
+@with_and_without_verify
+def test_400_000_words_need_less_than_a_mebibyte_of_private_memory(many, verify):
     done = subprocess.run(
         [sys.executable, "-c", MEMORY, many, str(verify)],
         capture_output=True,

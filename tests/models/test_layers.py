@@ -22,7 +22,7 @@ RNG = np.random.default_rng(3)
 SQUARE = {name: projection(RNG, 5, 5) for name in ("query", "key", "value")}
 
 
-def bias_free(part):
+def without_bias(part):
     return Projection(part.weight)
 
 
@@ -40,10 +40,10 @@ KINDS = {
     "no biases": [
         Layer(
             heads=3,
-            query=bias_free(projection(RNG, 5, 6)),
-            key=bias_free(projection(RNG, 5, 6)),
-            value=bias_free(projection(RNG, 5, 21)),
-            output=bias_free(projection(RNG, 21, 5)),
+            query=without_bias(projection(RNG, 5, 6)),
+            key=without_bias(projection(RNG, 5, 6)),
+            value=without_bias(projection(RNG, 5, 21)),
+            output=without_bias(projection(RNG, 21, 5)),
         )
     ],
     "biases alone": [
@@ -54,10 +54,10 @@ KINDS = {
     "norm before": [full_layer(8, norm="before")],
     "norm after": [full_layer(9, norm="after")],
     "norm of attention alone": [full_layer(10, feed_forward_norm=None)],
-    "norm of the network alone": [full_layer(11, attention_norm=None, norm="after")],
+    "norm of the feed-forward network alone": [full_layer(11, attention_norm=None, norm="after")],
     "relu": [full_layer(12, feed_forward=FeedForward(*[projection(RNG, 5, 5)] * 2, "relu"))],
     "gelu": [full_layer(13, feed_forward=FeedForward(*[projection(RNG, 5, 5)] * 2, "gelu"))],
-    "network without an outer weight": [
+    "feed-forward network without an outer weight": [
         full_layer(14, feed_forward=FeedForward(projection(RNG, 5, 5), Projection()))
     ],
     "residual add": [Layer(residual=Residual("add"))],
@@ -65,8 +65,8 @@ KINDS = {
     "residual shares": [Layer(residual=Residual("unit", 0.3, 0.1 + 0.2))],
     "position bias": [Layer(heads=5, scoring=Scoring(position_bias=normal(RNG, 5, 7)))],
     "position bias of one distance": [Layer(scoring=Scoring(position_bias=normal(RNG, 1, 1)))],
-    "looks at others": [Layer(scoring=Scoring(False, "others"))],
-    "looks at other words": [Layer(scoring=Scoring(True, "other-words"))],
+    "mask others": [Layer(scoring=Scoring(False, "others"))],
+    "mask other-words": [Layer(scoring=Scoring(True, "other-words"))],
     "word bias": [Layer(scoring=Scoring(word_bias=True))],
     "word bias by head": [
         Layer(5, scoring=Scoring(word_bias=True, word_bias_scale=normal(RNG, 5)))
@@ -115,7 +115,7 @@ def test_a_layer_round_trips_array_by_array(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_layer_that_was_read_gives_the_bits_of_the_one_that_was_written(tmp_path, kind):
+def test_a_layer_that_was_read_computes_the_same_bits_as_the_written_one(tmp_path, kind):
     model, sentence = model_and_sentence(tmp_path, KINDS[kind])
     written = contextualize(sentence, KINDS[kind], ["weights", "values"])
     read = contextualize(sentence, model.layers, ["weights", "values"])
@@ -128,14 +128,14 @@ def test_a_layer_that_was_read_gives_the_bits_of_the_one_that_was_written(tmp_pa
     "view", [np.asfortranarray, lambda x: np.repeat(x, 2, axis=-1)[..., ::2], lambda x: x[::-1]]
 )
 def test_weights_of_any_memory_order_round_trip(tmp_path, view):
-    def seen(part):
+    def viewed(part):
         return Projection(view(part.weight), view(part.bias))
 
     layer = full_layer(1)
-    inner, outer = seen(layer.feed_forward.inner), seen(layer.feed_forward.outer)
+    inner, outer = viewed(layer.feed_forward.inner), viewed(layer.feed_forward.outer)
     layer = replace(
         layer,
-        **{name: seen(getattr(layer, name)) for name in ("query", "key", "value", "output")},
+        **{name: viewed(getattr(layer, name)) for name in ("query", "key", "value", "output")},
         scoring=replace(layer.scoring, position_bias=view(layer.scoring.position_bias)),
         feed_forward=FeedForward(inner, outer),
     )
@@ -144,14 +144,14 @@ def test_weights_of_any_memory_order_round_trip(tmp_path, view):
 
 def test_the_word_bias_round_trips_and_is_used_for_sentences(tmp_path):
     model, sentence = model_and_sentence(tmp_path, [Layer(scoring=Scoring(word_bias=True))])
-    assert np.array_equal(model.word_bias, np.linspace(-1, 1, 11, dtype=np.float32))
+    assert np.array_equal(model.word_bias, BIAS)
     tokens = tokenize(SENTENCE, model.vocabulary)
     expected = [0 if t.row is None else model.word_bias[t.row] for t in tokens]
     assert sentence.word_bias.tolist() == expected
     assert sentence.word_bias.dtype == np.float32
 
 
-def test_the_widths_of_a_head_are_known(tmp_path):
+def test_the_model_has_the_widths_of_a_head(tmp_path):
     model = tiny_model(tmp_path, layers=[full_layer()], word_bias=BIAS)
     assert (model.manifest.heads, model.key_width, model.value_width) == (3, 2, 7)
     plain = tiny_model(tmp_path, layers=[Layer(heads=5)])
@@ -163,25 +163,29 @@ def test_weights_in_float64_are_stored_as_float32(tmp_path):
     assert_same(full_layer(2), tiny_model(tmp_path, layers=[layer], word_bias=BIAS).layers[0])
 
 
-UNFIT = {
-    "other numbers of heads": [full_layer(1), full_layer(2, heads=1, k=6, v=21)],
-    "other numbers of heads without weights": [Layer(heads=1), Layer(heads=5)],
-    "two epsilons": [full_layer(1, feed_forward_norm=LayerNorm(*[np.ones(5)] * 2, 0.5))],
-    "a network of biases alone": [
+UNREPRESENTABLE = {
+    "different numbers of heads": [full_layer(1), full_layer(2, heads=1, k=6, v=21)],
+    "different numbers of heads without weights": [Layer(heads=1), Layer(heads=5)],
+    "norms with different epsilons": [
+        full_layer(1, feed_forward_norm=LayerNorm(*[np.ones(5)] * 2, 0.5))
+    ],
+    "a feed-forward network of biases alone": [
         Layer(feed_forward=FeedForward(*[Projection(bias=np.ones(5, np.float32))] * 2))
     ],
-    "norms that stand nowhere": [full_layer(1, norm="none")],
-    "other head widths": [full_layer(1), full_layer(2, k=5)],
-    "other value widths": [full_layer(1), full_layer(2, v=11)],
+    "norms in a layer of `norm: none`": [full_layer(1, norm="none")],
+    "different head widths": [full_layer(1), full_layer(2, k=5)],
+    "different value widths": [full_layer(1), full_layer(2, v=11)],
     "heads that do not divide": [Layer(heads=2)],
     "heads that do not divide the keys": [
         Layer(heads=5, query=projection(RNG, 5, 7), key=projection(RNG, 5, 7))
     ],
-    "a position bias without a middle": [Layer(scoring=Scoring(position_bias=normal(RNG, 1, 4)))],
-    "factors on a word bias that is not asked for": [
+    "a position bias with an even number of columns": [
+        Layer(scoring=Scoring(position_bias=normal(RNG, 1, 4)))
+    ],
+    "a word bias scale without a word bias": [
         Layer(scoring=Scoring(word_bias_scale=np.ones(1, np.float32)))
     ],
-    "factors for other heads": [
+    "a word bias scale of another number of heads": [
         Layer(5, scoring=Scoring(word_bias=True, word_bias_scale=normal(RNG, 1)))
     ],
     "weights with a NaN": [Layer(query=Projection(np.full((5, 5), np.nan)), key=SQUARE["key"])],
@@ -189,8 +193,8 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("case", UNFIT)
-def test_layers_that_do_not_fit_the_format_are_rejected(tmp_path, case):
+@pytest.mark.parametrize("case", UNREPRESENTABLE)
+def test_layers_that_the_format_cannot_represent_are_not_written(tmp_path, case):
     with pytest.raises(ModelFolderError):
-        tiny_model(tmp_path, layers=UNFIT[case], word_bias=BIAS)
+        tiny_model(tmp_path, layers=UNREPRESENTABLE[case], word_bias=BIAS)
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Models of int8 rows have the results of float32 rows of the same numbers."""
+"""Models with int8 rows give the results of float32 rows of the same values."""
 
 import numpy as np
 import pytest
@@ -17,9 +17,10 @@ from tests.models.damage import (
     SUBWORD_SCALES,
     SUBWORDS,
     VECTORS,
-    beside,
     manifest_of,
+    scales_error,
     snapshot,
+    with_and_without_verify,
 )
 from tests.tiny import (
     LIMITS,
@@ -31,33 +32,33 @@ from tests.tiny import (
     write_tiny,
 )
 
-BOTH = pytest.mark.parametrize("verify", [True, False])
 TEXT = "bank zebra river didn't apple Apple gnu"
 WIDE_SUBWORDS = Subwords(QUANTIZED_SUBWORDS.table[:], 3, 3)
 
 
-def both_models(place):
-    """The deep model with int8 rows, and with float32 rows of the same numbers."""
-    small = deep_model(place / "small", vectors=QUANTIZED, subwords=QUANTIZED_SUBWORDS)
-    return small, deep_model(place / "wide", vectors=QUANTIZED[:], subwords=WIDE_SUBWORDS)
+def both_models(folder):
+    """The deep model with int8 rows, and with float32 rows of the same values."""
+    small = deep_model(folder / "small", vectors=QUANTIZED, subwords=QUANTIZED_SUBWORDS)
+    return small, deep_model(folder / "wide", vectors=QUANTIZED[:], subwords=WIDE_SUBWORDS)
 
 
-@BOTH
+@with_and_without_verify
 def test_quantized_rows_round_trip_as_mapped_files(quantized_original, verify):
     model = read_model(quantized_original, verify=verify)
     for rows, written in (
         (model.rows, QUANTIZED),
         (model.subwords.table, QUANTIZED_SUBWORDS.table),
     ):
-        for found, right in ((rows.integers, written.integers), (rows.scales, written.scales)):
+        pairs = ((rows.integers, written.integers), (rows.scales, written.scales))
+        for found, expected in pairs:
             assert isinstance(found.base, np.memmap)
             assert not found.flags.writeable
-            assert found.dtype == right.dtype
-            assert np.array_equal(found, right)
+            assert found.dtype == expected.dtype
+            assert np.array_equal(found, expected)
     assert model.manifest.dtype == "int8"
     assert (model.manifest.vocabulary_size, model.manifest.dimension) == (11, 5)
-    named = set(manifest_of(quantized_original)["files"])
-    assert {VECTORS, SCALES, SUBWORDS, SUBWORD_SCALES} <= named
+    listed = set(manifest_of(quantized_original)["files"])
+    assert {VECTORS, SCALES, SUBWORDS, SUBWORD_SCALES} <= listed
 
 
 def test_without_subwords_there_is_one_file_of_scales(tmp_path):
@@ -67,9 +68,9 @@ def test_without_subwords_there_is_one_file_of_scales(tmp_path):
 
 
 def test_the_same_rows_are_written_as_the_same_bytes(tmp_path):
-    for place in ("one", "two"):
+    for parent in ("one", "two"):
         rows = quantize(np.random.default_rng(3).standard_normal((11, 5)))
-        write_tiny(tmp_path / place / "tiny", vectors=rows)
+        write_tiny(tmp_path / parent / "tiny", vectors=rows)
     assert snapshot(tmp_path / "one") == snapshot(tmp_path / "two")
 
 
@@ -83,17 +84,17 @@ def test_a_static_vector_is_the_scale_times_the_integers(tmp_path):
     model = tiny_model(tmp_path, vectors=QUANTIZED)
     static = ask_one(model, "river bank").arrays["static"]
     for row, word in zip(static, ("river", "bank"), strict=True):
-        place = WORDS.index(word)
-        right = QUANTIZED.scales[place] * QUANTIZED.integers[place].astype(np.float32)
-        assert row.tobytes() == right.tobytes()
+        index = WORDS.index(word)
+        expected = QUANTIZED.scales[index] * QUANTIZED.integers[index].astype(np.float32)
+        assert row.tobytes() == expected.tobytes()
 
 
-def test_neighbors_are_those_of_a_float_model_of_the_same_numbers(tmp_path):
+def test_neighbors_are_those_of_a_float_model_of_the_same_values(tmp_path):
     small, wide = both_models(tmp_path)
     for vector in (*np.eye(5), QUANTIZED[3], np.full(5, -1e-30)):
-        found, right = (dict(model.neighbors(vector, 20, [2])) for model in (small, wide))
-        assert found == pytest.approx(right, abs=1e-6)
-    assert len(right) == len(WORDS) - 1
+        found, expected = (dict(model.neighbors(vector, 20, [2])) for model in (small, wide))
+        assert found == pytest.approx(expected, abs=1e-6)
+        assert len(expected) == len(WORDS) - 1
 
 
 def test_zero_rows_are_no_neighbors(tmp_path):
@@ -104,11 +105,11 @@ def test_zero_rows_are_no_neighbors(tmp_path):
     assert set(found) == set(WORDS) - {"apple", "river"}
 
 
-def test_exports_are_those_of_a_float_model_of_the_same_numbers(tmp_path):
+def test_exports_are_those_of_a_float_model_of_the_same_values(tmp_path):
     for name, model in zip(("small", "wide"), both_models(tmp_path), strict=True):
-        place = tmp_path / name
-        assert export_word2vec(model, place / "vectors.txt") == 0
-        assert export_projector(model, place / "vectors.tsv", place / "metadata.tsv") == 0
+        folder = tmp_path / name
+        assert export_word2vec(model, folder / "vectors.txt") == 0
+        assert export_projector(model, folder / "vectors.tsv", folder / "metadata.tsv") == 0
     for file in ("vectors.txt", "vectors.tsv", "metadata.tsv"):
         exported = [(tmp_path / name / file).read_bytes() for name in ("small", "wide")]
         assert exported[0] == exported[1]
@@ -126,16 +127,16 @@ def test_serving_never_converts_the_whole_table_to_floats(tmp_path):
     assert type(model.vectors) is np.ndarray
 
 
-def test_a_model_may_become_int8_and_float_again_while_it_serves(tmp_path):
+def test_a_served_model_may_be_replaced_by_an_int8_one_and_back(tmp_path):
     folder = write_tiny(tmp_path / "tiny", vectors=QUANTIZED[:])
     registry = Registry([tmp_path], "tiny")
-    answers = [ask_one(registry.model(), "bank river")]
+    encoded = [ask_one(registry.model(), "bank river")]
     for vectors in (QUANTIZED, QUANTIZED[:]):
         write_tiny(folder, vectors=vectors)
         registry.refresh()
         assert registry.model().manifest.dtype == vectors.dtype.name
-        answers.append(ask_one(registry.model(), "bank river"))
-    assert same_bits(answers[0], answers[1]) and same_bits(answers[0], answers[2])
+        encoded.append(ask_one(registry.model(), "bank river"))
+    assert same_bits(encoded[0], encoded[1]) and same_bits(encoded[0], encoded[2])
     assert not (folder / SCALES).exists()
 
 
@@ -147,10 +148,10 @@ def with_integers(integers):
     return QuantizedRows(np.asarray(integers), QUANTIZED.scales)
 
 
-UNFIT = {
+UNREPRESENTABLE = {
     "integers without scales": (
         {"vectors": QUANTIZED.integers},
-        beside(SCALES, VECTORS),
+        scales_error(SCALES, VECTORS),
     ),
     "too few scales": (
         {"vectors": with_scales(QUANTIZED.scales[:-1])},
@@ -174,10 +175,10 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("case", UNFIT)
-def test_rows_that_the_format_cannot_hold_are_not_written(tmp_path, case):
-    changes, sentence = UNFIT[case]
+@pytest.mark.parametrize("case", UNREPRESENTABLE)
+def test_rows_that_the_format_cannot_represent_are_not_written(tmp_path, case):
+    changes, expected = UNREPRESENTABLE[case]
     with pytest.raises(ModelFolderError) as caught:
         write_tiny(tmp_path / "tiny", **changes)
-    assert sentence in {None, caught.value.detail}
+    assert expected in {None, caught.value.detail}
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Models by name: looked up, never made into a path, read once."""
+"""`Registry` looks models up by name, never uses a name as a path, and reads a model once."""
 
 import os
 import re
@@ -36,31 +36,32 @@ def reads(monkeypatch):
     return names
 
 
-def registry_of(place, default="one", **options):
-    return Registry([place], default, **options)
+def registry_of(models_dir, default="one", **options):
+    return Registry([models_dir], default, **options)
 
 
 @pytest.fixture
-def place(tmp_path):
+def models_dir(tmp_path):
+    """A folder with the models `one` and `two`."""
     for number, name in enumerate(["two", "one"]):
         write_tiny(tmp_path / "models" / name, vectors=TABLE * (number + 1), source=name)
     return tmp_path / "models"
 
 
-def test_the_names_are_sorted(place):
-    assert registry_of(place).names == ["one", "two"]
+def test_the_names_are_sorted(models_dir):
+    assert registry_of(models_dir).names == ["one", "two"]
 
 
-def test_without_a_name_the_default_model_is_meant(place):
-    registry = registry_of(place)
+def test_without_a_name_the_default_model_is_returned(models_dir):
+    registry = registry_of(models_dir)
     assert registry.default == "one"
     assert registry.model().manifest.name == "one"
     assert registry.model() is registry.model("one")
     assert registry.model("two").manifest.source == "two"
 
 
-def test_a_missing_default_model_is_unknown(place):
-    registry = registry_of(place, "zero")
+def test_a_missing_default_model_is_unknown(models_dir):
+    registry = registry_of(models_dir, "zero")
     assert not registry.ready()
     with pytest.raises(UnknownModelError):
         registry.model()
@@ -87,30 +88,30 @@ HOSTILE = [
 ]
 
 
-def test_a_hostile_name_is_unknown(place):
-    registry = registry_of(place)
-    for ask in (registry.model, registry.manifest, registry.folder):
+def test_a_hostile_name_is_unknown(models_dir):
+    registry = registry_of(models_dir)
+    names = r"(; did you mean `(one|two)`\?|\.) Available: one, two\."
+    for get in (registry.model, registry.manifest, registry.folder):
         for name in HOSTILE:
             with pytest.raises(UnknownModelError) as caught:
-                ask(name)
-            told = r"(; did you mean `(one|two)`\?|\.) Available: one, two\."
-            assert re.fullmatch(f"There is no model of this name{told}", caught.value.detail)
-            named = f"No model is named {re.escape(repr(name))}{told}"
-            assert re.match(named, str(caught.value))
+                get(name)
+            assert re.fullmatch(f"There is no model of this name{names}", caught.value.detail)
+            message = f"No model is named {re.escape(repr(name))}{names}"
+            assert re.match(message, str(caught.value))
 
 
-def test_a_later_place_wins(place, tmp_path):
+def test_a_later_directory_takes_precedence(models_dir, tmp_path):
     later = tmp_path / "later"
     write_tiny(later / "one", source="later")
-    registry = Registry([place, later], "one")
+    registry = Registry([models_dir, later], "one")
     assert registry.names == ["one", "two"]
     assert registry.model().manifest.source == "later"
-    assert Registry([later, place], "one").model().manifest.source == "one"
+    assert Registry([later, models_dir], "one").model().manifest.source == "one"
 
 
-def test_the_models_of_a_folder_are_listed_with_the_bundled_ones(place):
+def test_the_models_of_a_folder_are_listed_with_the_bundled_ones(models_dir):
     bundled = set(find_models([bundled_models()]))
-    assert set(Registry.of(place, "one").names) == bundled | {"one", "two"}
+    assert set(Registry.of(models_dir, "one").names) == bundled | {"one", "two"}
     assert set(Registry.of(None, "one").names) == bundled
 
 
@@ -120,83 +121,83 @@ def test_a_missing_folder_has_no_models(tmp_path):
     assert find_models([tmp_path / "file"]) == {}
 
 
-def test_only_folders_with_a_sane_name_are_models(place):
-    (place / "file").write_text("x")
-    write_tiny(place / "fine").rename(place / ".hidden")
-    write_tiny(place / "fine").rename(place / "with space")
-    assert set(find_models([place])) == {"one", "two"}
+def test_only_folders_with_a_valid_name_are_models(models_dir):
+    (models_dir / "file").write_text("x")
+    write_tiny(models_dir / "fine").rename(models_dir / ".hidden")
+    write_tiny(models_dir / "fine").rename(models_dir / "with space")
+    assert set(find_models([models_dir])) == {"one", "two"}
 
 
-def test_a_folder_without_a_manifest_is_a_broken_model(place):
-    (place / "empty").mkdir()
-    assert set(find_models([place])) == {"empty", "one", "two"}
-    assert registry_of(place).state("empty") == ("broken", NO_MANIFEST, None, 0)
+def test_a_folder_without_a_manifest_is_a_broken_model(models_dir):
+    (models_dir / "empty").mkdir()
+    assert set(find_models([models_dir])) == {"empty", "one", "two"}
+    assert registry_of(models_dir).state("empty") == ("broken", NO_MANIFEST, None, 0)
 
 
-def test_in_the_bundled_folder_only_folders_with_a_manifest_are_models(place, monkeypatch):
-    (place / "scripts").mkdir()
-    monkeypatch.setattr(registry_module, "bundled_models", lambda: place)
+def test_in_the_bundled_folder_only_folders_with_a_manifest_are_models(models_dir, monkeypatch):
+    (models_dir / "scripts").mkdir()
+    monkeypatch.setattr(registry_module, "bundled_models", lambda: models_dir)
     assert set(Registry.of(None, "one").names) == {"one", "two"}
 
 
-def test_an_unreadable_folder_is_reported(place, monkeypatch):
+def test_an_unreadable_folder_is_reported(models_dir, monkeypatch):
     def forbidden(_path):
         raise PermissionError
 
-    registry = registry_of(place)
+    registry = registry_of(models_dir)
     monkeypatch.setattr(Path, "iterdir", forbidden)
-    for ask in (registry.refresh, lambda: registry_of(place)):
+    for read in (registry.refresh, lambda: registry_of(models_dir)):
         with pytest.raises(ModelFolderError) as caught:
-            ask()
+            read()
         assert caught.value.detail == "The folder of models cannot be read by this user."
     assert registry.names == ["one", "two"]
 
 
-def test_a_model_is_loaded_on_first_use_and_kept(place, reads):
-    registry = registry_of(place)
+def test_a_model_is_loaded_on_first_use_and_kept(models_dir, reads):
+    registry = registry_of(models_dir)
     assert reads == []
     first = registry.model()
     assert registry.model() is first
     assert reads == ["one"]
 
 
-def test_at_the_start_the_default_model_is_read_or_all_are(place, reads):
-    registry_of(place).load()
+def test_load_reads_the_default_model_or_all_with_preload(models_dir, reads):
+    registry_of(models_dir).load()
     assert reads == ["one"]
-    break_model(place / "one")
-    registry_of(place, preload=True).load()
+    break_model(models_dir / "one")
+    registry_of(models_dir, preload=True).load()
     assert reads == ["one", "one", "two"]
 
 
-def test_a_broken_model_is_reported_again_without_being_read_again(place, reads):
-    break_model(place / "one")
-    registry = registry_of(place)
-    said = set()
+def test_the_error_of_a_broken_model_is_cached(models_dir, reads):
+    break_model(models_dir / "one")
+    registry = registry_of(models_dir)
+    messages = set()
     for _ in range(3):
         with pytest.raises(ModelFolderError) as caught:
             registry.model()
-        said.add(caught.value.detail)
-    assert said == {"vectors.npy: the number of bytes differs from manifest.json."}
+        messages.add(caught.value.detail)
+    assert messages == {"vectors.npy: the number of bytes differs from manifest.json."}
     assert reads == ["one"]
     assert not registry.ready()
     assert registry.model("two")
 
 
-def test_a_broken_manifest_is_reported(place):
-    (place / "one" / MANIFEST).write_text("{}")
+def test_a_broken_manifest_is_reported(models_dir):
+    (models_dir / "one" / MANIFEST).write_text("{}")
     with pytest.raises(ModelFolderError):
-        registry_of(place).manifest("one")
+        registry_of(models_dir).manifest("one")
 
 
-def test_the_state_of_a_model_is_known_without_loading_it(place, reads):
-    registry = registry_of(place)
+def test_the_state_of_a_model_is_known_without_loading_it(models_dir, reads):
+    registry = registry_of(models_dir)
     registry.model()
     assert {n: (s.status, s.problem) for n, s in registry.states().items()} == {
         "one": ("loaded", None),
         "two": ("unloaded", None),
     }
     assert registry.state("two").manifest == registry.manifest("two")
-    assert registry.state("two").created == int((place / "two" / MANIFEST).stat().st_mtime)
+    assert registry.state("two").created == int((models_dir / "two" / MANIFEST).stat().st_mtime)
     assert reads == ["one"]
 
 
@@ -213,18 +214,18 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("sentence", DAMAGES)
-def test_problems_outside_the_arrays_are_found_without_reading_them(place, reads, sentence):
-    DAMAGES[sentence](place / "two")
-    state = registry_of(place).state("two")
-    assert (state.status, state.problem, state.manifest) == ("broken", sentence, None)
+@pytest.mark.parametrize("problem", DAMAGES)
+def test_problems_outside_the_arrays_are_found_without_reading_them(models_dir, reads, problem):
+    DAMAGES[problem](models_dir / "two")
+    state = registry_of(models_dir).state("two")
+    assert (state.status, state.problem, state.manifest) == ("broken", problem, None)
     assert reads == []
     with pytest.raises(ModelFolderError) as caught:
-        registry_of(place).model("two")
-    assert caught.value.detail == sentence
+        registry_of(models_dir).model("two")
+    assert caught.value.detail == problem
 
 
-def test_a_manifest_is_parsed_again_only_after_a_change(place, monkeypatch):
+def test_a_manifest_is_parsed_again_only_after_a_change(models_dir, monkeypatch):
     parsed = []
     read_manifest = registry_module.read_manifest
     monkeypatch.setattr(
@@ -232,18 +233,18 @@ def test_a_manifest_is_parsed_again_only_after_a_change(place, monkeypatch):
         "read_manifest",
         lambda folder: parsed.append(folder) or read_manifest(folder),
     )
-    registry = registry_of(place)
+    registry = registry_of(models_dir)
     for _ in range(3):
         assert registry.state("two").manifest.source == "two"
     assert len(parsed) == 1
-    write_tiny(place / "two", source="new")
+    write_tiny(models_dir / "two", source="new")
     assert registry.state("two").manifest.source == "new"
 
 
-def test_a_renamed_folder_is_a_model_of_its_new_name(place):
-    registry = registry_of(place)
+def test_a_renamed_folder_is_a_model_of_its_new_name(models_dir):
+    registry = registry_of(models_dir)
     registry.model("two")
-    (place / "two").rename(place / "three")
+    (models_dir / "two").rename(models_dir / "three")
     registry.refresh()
     assert registry.names == ["one", "three"]
     state = registry.state("three")
@@ -253,60 +254,61 @@ def test_a_renamed_folder_is_a_model_of_its_new_name(place):
     assert registry.model("three").manifest.source == "two"
 
 
-def test_a_renamed_folder_is_listed_verified_and_encodes_under_its_new_name(place):
-    (place / "two").rename(place / "three")
-    variables = {"POLYSEME_MODELS_DIR": str(place), "POLYSEME_MODEL": "one"}
+def test_a_renamed_folder_is_listed_verified_and_encodes_under_its_new_name(models_dir):
+    (models_dir / "two").rename(models_dir / "three")
+    variables = {"POLYSEME_MODELS_DIR": str(models_dir), "POLYSEME_MODEL": "one"}
     listed = CliRunner().invoke(models, ["list"], env=variables).output
     assert "  three  11 words" in listed
     assert "  two  " not in listed
     verified = CliRunner().invoke(models, ["verify", "three"], env=variables)
     assert (verified.exit_code, verified.output) == (0, "three: ok\n")
-    model = polyseme.load("three", place)
+    model = polyseme.load("three", models_dir)
     assert model.name == "three"
     assert model.encode(["apple bank"])[0].contextual.shape == (2, 5)
-    client = create_app(Settings(models_dir=place, model="three")).test_client()
-    stands = {one["id"]: one["status"] for one in client.get("/v1/models").json["data"]}
-    assert stands.items() >= {"one": "ok", "three": "ok"}.items()
-    assert "two" not in stands
-    answer = client.post("/v1/encode", json={"input": "apple", "model": "three"})
-    assert (answer.status_code, answer.json["model"]) == (200, "three")
+    client = create_app(Settings(models_dir=models_dir, model="three")).test_client()
+    statuses = {one["id"]: one["status"] for one in client.get("/v1/models").json["data"]}
+    assert statuses.items() >= {"one": "ok", "three": "ok"}.items()
+    assert "two" not in statuses
+    response = client.post("/v1/encode", json={"input": "apple", "model": "three"})
+    assert (response.status_code, response.json["model"]) == (200, "three")
 
 
-def test_the_service_is_ready_if_the_default_model_can_be_used(place):
-    assert registry_of(place).ready()
-    break_model(place / "two")
-    assert registry_of(place).ready()
+def test_the_service_is_ready_if_the_default_model_can_be_used(models_dir):
+    break_model(models_dir / "two")
+    assert registry_of(models_dir).ready()
+    break_model(models_dir / "one")
+    assert not registry_of(models_dir).ready()
 
 
-def test_verification_can_be_disabled(place):
+def test_verification_can_be_disabled(models_dir):
     table = TABLE.copy()
     table[0, 0] = 7
-    with (place / "one" / VECTORS).open("r+b") as file:
+    with (models_dir / "one" / VECTORS).open("r+b") as file:
         file.seek(-table.nbytes, 2)
         file.write(table.tobytes())
-    assert not registry_of(place).ready()
-    registry = registry_of(place, verify=False)
+    assert not registry_of(models_dir).ready()
+    registry = registry_of(models_dir, verify=False)
     assert np.array_equal(registry.model().vectors, table)
 
 
-def test_reading_models_writes_nothing(place):
-    before = snapshot(place)
-    registry = registry_of(place)
+def test_reading_models_writes_nothing(models_dir):
+    before = snapshot(models_dir)
+    registry = registry_of(models_dir)
     registry.model()
     registry.manifest("two")
-    assert snapshot(place) == before
+    assert snapshot(models_dir) == before
 
 
-def test_eight_threads_that_ask_at_once_read_a_model_once(place, reads):
-    registry = registry_of(place)
+def test_concurrent_first_uses_read_a_model_once(models_dir, reads):
+    registry = registry_of(models_dir)
     start = threading.Barrier(8)
     found = []
 
-    def ask():
+    def use_model():
         start.wait()
         found.append(registry.model())
 
-    threads = [threading.Thread(target=ask) for _ in range(8)]
+    threads = [threading.Thread(target=use_model) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,4 +1,4 @@
-"""Attacks on the scales of int8 rows, and on the integers beside them."""
+"""Attacks on the scales and the integers of int8 rows."""
 
 import numpy as np
 import pytest
@@ -10,67 +10,64 @@ from tests.models.damage import (
     SUBWORD_SCALES,
     SUBWORDS,
     VECTORS,
-    beside,
     change_manifest,
     drop,
     npy,
+    read_error,
     replace,
-    said_of,
     saved,
+    scales_error,
+    with_and_without_verify,
     zeros,
 )
 from tests.tiny import write_tiny
 
-BOTH = pytest.mark.parametrize("verify", [True, False])
 TABLES = [(VECTORS, SCALES), (SUBWORDS, SUBWORD_SCALES)]
 each_table = pytest.mark.parametrize(("table", "scales"), TABLES)
 
 
-@BOTH
+@with_and_without_verify
 @each_table
-def test_scales_that_are_not_named_are_missed(quantized_whole, table, scales, verify):
-    drop(quantized_whole, scales)
-    said = said_of(quantized_whole, verify=verify)
-    assert said == beside(scales, table)
+def test_int8_rows_without_scales_are_rejected(quantized_folder, table, scales, verify):
+    drop(quantized_folder, scales)
+    assert read_error(quantized_folder, verify=verify) == scales_error(scales, table)
 
 
-@BOTH
+@with_and_without_verify
 @each_table
-def test_scales_with_float_vectors_are_rejected(whole, table, scales, verify):
-    (whole / scales).write_bytes(saved(np.ones(11, np.float32)))
-    change_manifest(whole, lambda m: m["files"].update({scales: m["files"][table]}) and None)
-    said = said_of(whole, verify=verify)
-    assert said == beside(scales, table)
+def test_scales_with_float_vectors_are_rejected(model_folder, table, scales, verify):
+    (model_folder / scales).write_bytes(saved(np.ones(11, np.float32)))
+    change_manifest(model_folder, lambda m: m["files"].update({scales: m["files"][table]}) and None)
+    assert read_error(model_folder, verify=verify) == scales_error(scales, table)
 
 
-def test_scales_of_missing_subwords_are_rejected(quantized_whole):
-    (quantized_whole / SUBWORDS).unlink()
+def test_scales_of_missing_subwords_are_rejected(quantized_folder):
+    (quantized_folder / SUBWORDS).unlink()
 
     def change(document):
         del document["files"][SUBWORDS], document["subwords"]
 
-    change_manifest(quantized_whole, change)
-    assert said_of(quantized_whole) == beside(SUBWORD_SCALES, SUBWORDS)
+    change_manifest(quantized_folder, change)
+    assert read_error(quantized_folder) == scales_error(SUBWORD_SCALES, SUBWORDS)
 
 
-@BOTH
+@with_and_without_verify
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_integers_are_not_taken_for_floats(quantized_whole, dtype, verify):
+def test_int8_rows_are_not_read_as_floats(quantized_folder, dtype, verify):
     for scales in (SCALES, SUBWORD_SCALES):
-        drop(quantized_whole, scales)
-    change_manifest(quantized_whole, lambda m: m.update(dtype=dtype))
-    assert (
-        said_of(quantized_whole, verify=verify) == f"vectors.npy does not have the dtype {dtype}."
-    )
+        drop(quantized_folder, scales)
+    change_manifest(quantized_folder, lambda m: m.update(dtype=dtype))
+    expected = f"vectors.npy does not have the dtype {dtype}."
+    assert read_error(quantized_folder, verify=verify) == expected
 
 
-@BOTH
+@with_and_without_verify
 @each_table
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int16, np.bool_])
-def test_other_numbers_are_not_taken_for_integers(quantized_whole, table, scales, dtype, verify):
+def test_rows_of_another_dtype_are_not_read_as_int8(quantized_folder, table, scales, dtype, verify):
     rows = 11 if scales == SCALES else 2
-    replace(quantized_whole, table, saved(np.ones((rows, 5), dtype)))
-    assert said_of(quantized_whole, verify=verify) == f"{table} does not have the dtype int8."
+    replace(quantized_folder, table, saved(np.ones((rows, 5), dtype)))
+    assert read_error(quantized_folder, verify=verify) == f"{table} does not have the dtype int8."
 
 
 def scales_header(shape="(11,)", descr="'<f4'", order="False"):
@@ -95,20 +92,20 @@ ATTACKS = {
     "big-endian": (saved(ONES.astype(">f4")), DTYPE),
     "objects": (saved(ONES.astype(object), allow_pickle=True), DTYPE),
     "Fortran order": (npy(scales_header(order="True"), zeros(11)), "scales.npy is not in C order."),
-    "more than there are": (npy(scales_header("(13,)"), zeros(11)), CUT),
-    "scales for every atom": (npy(scales_header(f"({10**30},)"), zeros(11)), UNMAPPED),
+    "a header of more scales": (npy(scales_header("(13,)"), zeros(11)), CUT),
+    "a header of 10**30 scales": (npy(scales_header(f"({10**30},)"), zeros(11)), UNMAPPED),
     "cut short": (saved(ONES)[:-1], CUT),
     "nothing": (b"", UNMAPPED),
     "text": (b"1 1 1 1 1 1 1 1 1 1 1\n", UNMAPPED),
 }
 
 
-@BOTH
+@with_and_without_verify
 @pytest.mark.parametrize("case", ATTACKS)
-def test_invalid_scales_are_rejected(quantized_whole, case, verify):
+def test_invalid_scales_are_rejected(quantized_folder, case, verify):
     content, expected = ATTACKS[case]
-    replace(quantized_whole, SCALES, content)
-    assert said_of(quantized_whole, verify=verify) == expected
+    replace(quantized_folder, SCALES, content)
+    assert read_error(quantized_folder, verify=verify) == expected
 
 
 SIGNALLING = np.array([0x7F800001], np.uint32).view(np.float32)[0]
@@ -118,76 +115,76 @@ WRONG_SCALES = [np.nan, SIGNALLING, np.inf, -np.inf, 0.0, -0.0, -1.0, -1e-45, BE
 
 @pytest.mark.parametrize("scale", WRONG_SCALES, ids=str)
 @pytest.mark.parametrize("row", [0, 7, 10])
-def test_a_scale_that_is_not_above_zero_and_finite_is_rejected_by_row(quantized_whole, row, scale):
+def test_the_first_scale_that_is_not_positive_and_finite_is_named(quantized_folder, row, scale):
     scales = ONES.copy()
     scales[row:] = scale
-    replace(quantized_whole, SCALES, saved(scales))
-    assert (
-        said_of(quantized_whole)
-        == f"scales.npy has a scale that is not positive and finite in row {row}."
-    )
+    replace(quantized_folder, SCALES, saved(scales))
+    expected = f"scales.npy has a scale that is not positive and finite in row {row}."
+    assert read_error(quantized_folder) == expected
 
 
 @pytest.mark.parametrize("scale", [1e-45, 1e-38, 1.0, LARGEST_SCALE])
-def test_any_other_scale_gives_finite_vectors(quantized_whole, scale):
-    replace(quantized_whole, SCALES, saved(np.full(11, scale, np.float32)))
-    assert np.isfinite(read_model(quantized_whole).vectors).all()
+def test_a_positive_finite_scale_gives_finite_vectors(quantized_folder, scale):
+    replace(quantized_folder, SCALES, saved(np.full(11, scale, np.float32)))
+    assert np.isfinite(read_model(quantized_folder).vectors).all()
 
 
-def test_scales_of_subwords_are_checked(quantized_whole):
-    replace(quantized_whole, SUBWORD_SCALES, saved(np.array([1, np.nan], np.float32)))
-    said = said_of(quantized_whole)
-    assert said == "subword_scales.npy has a scale that is not positive and finite in row 1."
-    replace(quantized_whole, SUBWORD_SCALES, saved(np.ones(3, np.float32)))
-    said = said_of(quantized_whole)
-    assert said == "subword_scales.npy: the shape differs from manifest.json."
+def test_scales_of_subwords_are_checked(quantized_folder):
+    replace(quantized_folder, SUBWORD_SCALES, saved(np.array([1, np.nan], np.float32)))
+    message = read_error(quantized_folder)
+    assert message == "subword_scales.npy has a scale that is not positive and finite in row 1."
+    replace(quantized_folder, SUBWORD_SCALES, saved(np.ones(3, np.float32)))
+    message = read_error(quantized_folder)
+    assert message == "subword_scales.npy: the shape differs from manifest.json."
 
 
 @each_table
-def test_minus_128_is_rejected_by_row(quantized_whole, table, scales):
+def test_the_first_row_with_minus_128_is_named(quantized_folder, table, scales):
     integers = np.full((11 if scales == SCALES else 2, 5), -127, np.int8)
-    replace(quantized_whole, table, saved(integers))
-    assert read_model(quantized_whole)
+    replace(quantized_folder, table, saved(integers))
+    assert read_model(quantized_folder)
     integers[1, 4] = -128
-    replace(quantized_whole, table, saved(integers))
-    assert said_of(quantized_whole) == f"{table} has -128 in row 1."
+    replace(quantized_folder, table, saved(integers))
+    assert read_error(quantized_folder) == f"{table} has -128 in row 1."
 
 
-def test_numbers_are_counted_through_the_whole_table(tmp_path):
+def test_invalid_numbers_are_found_in_large_tables(tmp_path):
     words = [f"w{n}" for n in range(100_003)]
     rows = quantize(np.ones((100_003, 3), np.float32))
     folder = write_tiny(tmp_path / "tall", words=words, vectors=rows)
     rows.integers[99_999, 2] = -128
     replace(folder, VECTORS, saved(rows.integers))
-    assert said_of(folder) == "vectors.npy has -128 in row 99999."
+    assert read_error(folder) == "vectors.npy has -128 in row 99999."
     rows.scales[70_001] = np.nan
     replace(folder, SCALES, saved(rows.scales))
     rows.integers[99_999, 2] = 127
     replace(folder, VECTORS, saved(rows.integers))
-    assert said_of(folder) == "scales.npy has a scale that is not positive and finite in row 70001."
+    assert (
+        read_error(folder) == "scales.npy has a scale that is not positive and finite in row 70001."
+    )
 
 
-def test_without_verification_no_number_is_read(quantized_whole):
-    replace(quantized_whole, SCALES, saved(np.full(11, np.nan, np.float32)))
-    replace(quantized_whole, VECTORS, saved(np.full((11, 5), -128, np.int8)))
-    assert np.isnan(read_model(quantized_whole, verify=False).rows[3]).all()
+def test_without_verify_the_numbers_are_not_checked(quantized_folder):
+    replace(quantized_folder, SCALES, saved(np.full(11, np.nan, np.float32)))
+    replace(quantized_folder, VECTORS, saved(np.full((11, 5), -128, np.int8)))
+    assert np.isnan(read_model(quantized_folder, verify=False).rows[3]).all()
 
 
-@BOTH
+@with_and_without_verify
 @pytest.mark.parametrize("name", [SCALES, SUBWORD_SCALES])
-def test_a_missing_or_wrong_file_of_scales_is_named(quantized_whole, name, verify):
-    content = (quantized_whole / name).read_bytes()
+def test_a_missing_or_truncated_file_of_scales_is_named(quantized_folder, name, verify):
+    content = (quantized_folder / name).read_bytes()
     for other in (content[:-1], content + b"\0", b""):
-        (quantized_whole / name).write_bytes(other)
-        said = said_of(quantized_whole, verify=verify)
-        assert said == f"{name}: the number of bytes differs from manifest.json."
-    (quantized_whole / name).unlink()
-    assert said_of(quantized_whole, verify=verify) == f"{name} cannot be read."
+        (quantized_folder / name).write_bytes(other)
+        message = read_error(quantized_folder, verify=verify)
+        assert message == f"{name}: the number of bytes differs from manifest.json."
+    (quantized_folder / name).unlink()
+    assert read_error(quantized_folder, verify=verify) == f"{name} cannot be read."
 
 
 @pytest.mark.parametrize("name", [VECTORS, SCALES, SUBWORDS, SUBWORD_SCALES])
-def test_a_file_with_other_bytes_is_named(quantized_whole, name):
-    content = bytearray((quantized_whole / name).read_bytes())
+def test_a_file_with_other_bytes_is_named(quantized_folder, name):
+    content = bytearray((quantized_folder / name).read_bytes())
     content[-2] ^= 1
-    (quantized_whole / name).write_bytes(content)
-    assert said_of(quantized_whole) == f"{name}: the checksum differs from manifest.json."
+    (quantized_folder / name).write_bytes(content)
+    assert read_error(quantized_folder) == f"{name}: the checksum differs from manifest.json."

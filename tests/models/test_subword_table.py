@@ -1,4 +1,4 @@
-"""`subwords.npy`: a table like that of the vectors, of any number of rows."""
+"""`subwords.npy`: the vectors of n-grams, in a table of any number of rows."""
 
 import numpy as np
 import pytest
@@ -7,17 +7,23 @@ from polyseme.engine.quantization import quantize
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
-from tests.models.damage import SUBWORDS, manifest_of, replace, said_of, saved
+from tests.models.damage import (
+    SUBWORDS,
+    manifest_of,
+    read_error,
+    replace,
+    saved,
+    with_and_without_verify,
+)
 from tests.tiny import SUBWORDS as TINY
 from tests.tiny import VECTORS, tiny_model, write_tiny
 
-BOTH = pytest.mark.parametrize("verify", [True, False])
 SHAPE = "subwords.npy: the shape differs from manifest.json."
 DTYPE = "subwords.npy does not have the dtype float32."
 UNMAPPED = "subwords.npy is not an array that can be memory-mapped."
 
 
-@BOTH
+@with_and_without_verify
 def test_subwords_round_trip_as_mapped_files(tmp_path, verify):
     folder = write_tiny(tmp_path / "tiny", subwords=TINY)
     found = read_model(folder, verify=verify).subwords
@@ -29,8 +35,8 @@ def test_subwords_round_trip_as_mapped_files(tmp_path, verify):
     assert manifest_of(folder)["subwords"] == {"min_n": 3, "max_n": 3}
 
 
-@BOTH
-def test_subwords_keep_a_dtype_of_their_own(tmp_path, verify):
+@with_and_without_verify
+def test_subwords_may_have_another_dtype_than_the_vectors(tmp_path, verify):
     table = quantize(TINY.table)
     folder = write_tiny(tmp_path / "tiny", subwords=Subwords(table, 3, 3))
     model = read_model(folder, verify=verify)
@@ -52,7 +58,7 @@ def test_a_table_may_have_any_size_and_memory_order(tmp_path, rows):
     assert (found.min_n, found.max_n) == (1, 64)
 
 
-UNFIT = {
+UNREPRESENTABLE = {
     "another width": (Subwords(np.ones((7, 3), np.float32), 3, 6), SHAPE),
     "no rows": (Subwords(np.ones((0, 5), np.float32), 3, 6), SHAPE),
     "one axis": (Subwords(np.ones(5, np.float32), 3, 6), UNMAPPED),
@@ -60,18 +66,18 @@ UNFIT = {
         Subwords(np.array([[0] * 5, [0, 0, 0, 0, np.nan]], np.float32), 3, 6),
         "subwords.npy is not finite in row 1.",
     ),
-    "n-grams of nothing": (Subwords(TINY.table, 0, 6), None),
+    "n-grams of length zero": (Subwords(TINY.table, 0, 6), None),
     "n-grams too long": (Subwords(TINY.table, 3, 65), None),
-    "n-grams from long to short": (Subwords(TINY.table, 6, 3), None),
+    "n-grams whose minimum exceeds the maximum": (Subwords(TINY.table, 6, 3), None),
 }
 
 
-@pytest.mark.parametrize("case", UNFIT)
-def test_subwords_that_the_format_cannot_hold_are_not_written(tmp_path, case):
-    subwords, sentence = UNFIT[case]
+@pytest.mark.parametrize("case", UNREPRESENTABLE)
+def test_subwords_that_the_format_cannot_represent_are_not_written(tmp_path, case):
+    subwords, expected = UNREPRESENTABLE[case]
     with pytest.raises(ModelFolderError) as caught:
         write_tiny(tmp_path / "tiny", subwords=subwords)
-    assert sentence in {None, caught.value.detail}
+    assert expected in {None, caught.value.detail}
     assert not list(tmp_path.iterdir())
 
 
@@ -93,18 +99,18 @@ ATTACKS = {
 }
 
 
-@BOTH
+@with_and_without_verify
 @pytest.mark.parametrize("case", ATTACKS)
-def test_an_invalid_table_is_rejected(whole, case, verify):
+def test_an_invalid_table_is_rejected(model_folder, case, verify):
     content, expected = ATTACKS[case]
-    replace(whole, SUBWORDS, content)
-    assert said_of(whole, verify=verify) == expected
+    replace(model_folder, SUBWORDS, content)
+    assert read_error(model_folder, verify=verify) == expected
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_number_that_is_not_finite_is_rejected_by_row(whole, value):
+def test_the_first_row_that_is_not_finite_is_named(model_folder, value):
     table = np.ones((100_000, 5), np.float32)
     table[[70_001, 90_000], [4, 0]] = value
-    replace(whole, SUBWORDS, saved(table))
-    assert said_of(whole) == "subwords.npy is not finite in row 70001."
-    assert not np.isfinite(read_model(whole, verify=False).subwords.table[70_001, 4])
+    replace(model_folder, SUBWORDS, saved(table))
+    assert read_error(model_folder) == "subwords.npy is not finite in row 70001."
+    assert not np.isfinite(read_model(model_folder, verify=False).subwords.table[70_001, 4])

@@ -1,21 +1,26 @@
-"""The words of a model: any text without a line feed, each one once."""
+"""`vocabulary.txt`: unique words of any characters except the line feed."""
 
 import os
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
 from polyseme.models.vocabulary import Vocabulary, count_lines
-from tests.models.damage import VOCABULARY, change_manifest, replace, said_of
-from tests.tiny import VECTORS, WORDS, tiny_model
+from tests.models.damage import (
+    VOCABULARY,
+    change_manifest,
+    read_error,
+    replace,
+    with_and_without_verify,
+)
+from tests.tiny import VECTORS, WORDS, tiny_model, write_tiny
 
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\n")
 WORD = st.text(CHARACTERS | st.sampled_from("ab\0\r\x85\u2028 "), min_size=1, max_size=6)
-BOTH = pytest.mark.parametrize("verify", [True, False])
 
 ATTACKS = {
     "bad UTF-8": (b"apple\nApple\n\xff\n", "vocabulary.txt is not UTF-8 in line 3."),
@@ -42,12 +47,12 @@ ATTACKS = {
 }
 
 
-@BOTH
+@with_and_without_verify
 @pytest.mark.parametrize("case", ATTACKS)
-def test_an_invalid_vocabulary_is_rejected_by_line(whole, case, verify):
+def test_an_invalid_vocabulary_is_rejected_with_its_line(model_folder, case, verify):
     content, expected = ATTACKS[case]
-    replace(whole, VOCABULARY, content)
-    assert said_of(whole, verify=verify) == expected
+    replace(model_folder, VOCABULARY, content)
+    assert read_error(model_folder, verify=verify) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,7 +73,7 @@ def test_an_invalid_vocabulary_is_rejected_by_line(whole, case, verify):
         "a" * 5000,
     ],
 )
-def test_a_word_may_hold_any_character_but_the_line_feed(tmp_path, word):
+def test_a_word_may_contain_any_character_except_the_line_feed(tmp_path, word):
     words = [word, *WORDS[1:-1], "a"]
     model = tiny_model(tmp_path, words=words)
     assert [model.vocabulary.row(w) for w in words] == list(range(11))
@@ -76,11 +81,12 @@ def test_a_word_may_hold_any_character_but_the_line_feed(tmp_path, word):
 
 
 BLOCK = 1 << 14
+"""Bytes of the blocks in which a vocabulary is read."""
 
 
 @pytest.mark.parametrize("bad", [b"\xe2\x82", b"", b"x" * (1 << 16)])
 @pytest.mark.parametrize("line", [1, 4096, 4097, 8191, 8192, 10_000])
-def test_lines_are_counted_from_block_to_block(bad, line):
+def test_lines_are_counted_across_blocks(bad, line):
     lines = [b"%03x" % (n % 4096) for n in range(10_000)]  # 4 bytes each: 4096 in a block
     lines[line - 1] = bad
     with pytest.raises(ModelFolderError) as caught:
@@ -90,7 +96,7 @@ def test_lines_are_counted_from_block_to_block(bad, line):
 
 @pytest.mark.parametrize("length", [BLOCK - 2, BLOCK - 1, BLOCK, BLOCK + 1, (1 << 16) - 1])
 @pytest.mark.parametrize("letter", ["a", "é", "€", "🚒"])
-def test_a_word_may_be_longer_than_what_is_read_at_once(length, letter):
+def test_a_word_may_be_longer_than_a_block(length, letter):
     many = letter * (length // len(letter.encode()))
     words = ["first", f"{many}{'b' * (length - len(many.encode()))}", "last", f"{many[:-1]}x"]
     vocabulary = vocabulary_of(words)
@@ -104,16 +110,17 @@ def test_a_word_of_64_kib_is_rejected():
     assert caught.value.detail == "vocabulary.txt has a word of 64 KiB or more, in line 2."
 
 
-def test_a_vocabulary_of_4_gib_is_rejected_before_it_is_read(whole):
-    os.truncate(whole / VOCABULARY, 1 << 32)
-    change_manifest(whole, lambda m: m["files"][VOCABULARY].update(bytes=1 << 32))
-    assert said_of(whole, verify=False) == "vocabulary.txt has 4 GiB or more."
+def test_a_vocabulary_of_4_gib_is_rejected_before_it_is_read(model_folder):
+    os.truncate(model_folder / VOCABULARY, 1 << 32)
+    change_manifest(model_folder, lambda m: m["files"][VOCABULARY].update(bytes=1 << 32))
+    assert read_error(model_folder, verify=False) == "vocabulary.txt has 4 GiB or more."
 
 
 def vocabulary_of(words):
     return Vocabulary.of("".join(f"{word}\n" for word in words).encode())
 
 
+@settings(derandomize=True)
 @given(st.lists(WORD, min_size=1, max_size=30, unique=True), st.lists(WORD, max_size=5))
 @example(["a", "a\0"], ["a\0b", "\0"])
 @example(["a", "ab", "abc"], ["", "abcd", "b"])
@@ -137,28 +144,29 @@ def test_a_lone_surrogate_has_no_row():
     assert vocabulary_of(WORDS).row("\udcff") is None
 
 
+@settings(derandomize=True)
 @given(st.lists(WORD, min_size=2, max_size=8, unique=True), st.data())
-def test_a_word_given_twice_is_rejected_by_its_second_line(words, data):
+def test_a_repeated_word_is_rejected_with_its_second_line(words, data):
     first = data.draw(st.integers(0, len(words) - 1))
     second = data.draw(st.integers(first + 1, len(words)))
-    doubled = [*words[:second], words[first], *words[second:]]
+    repeated = [*words[:second], words[first], *words[second:]]
     with pytest.raises(ModelFolderError) as caught:
-        vocabulary_of(doubled)
+        vocabulary_of(repeated)
     assert caught.value.detail == f"vocabulary.txt has a word twice, in line {second + 1}."
 
 
-def test_the_first_of_several_repeated_words_is_named():
+def test_the_first_repetition_is_named():
     with pytest.raises(ModelFolderError) as caught:
         vocabulary_of(["a", "b", "c", "c", "a", "b", "b"])
     assert caught.value.detail == "vocabulary.txt has a word twice, in line 4."
 
 
-def test_normal_forms_of_one_word_are_two_words():
+def test_unicode_normal_forms_of_a_word_are_different_words():
     vocabulary = vocabulary_of(["\u00e9", "e\u0301"])
     assert (vocabulary.row("\u00e9"), vocabulary.row("e\u0301")) == (0, 1)
 
 
-def test_a_word_of_the_model_has_its_vector(tmp_path):
-    model = read_model(tiny_model(tmp_path) and tmp_path / "tiny", verify=False)
+def test_the_row_of_a_word_has_its_vector(tmp_path):
+    model = read_model(write_tiny(tmp_path / "tiny"), verify=False)
     for row, word in enumerate(WORDS):
         assert np.array_equal(model.vectors[model.vocabulary.row(word)], VECTORS[row])

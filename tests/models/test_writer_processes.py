@@ -1,4 +1,4 @@
-"""Writers that are killed, race each other or replace a model: a folder is complete or absent."""
+"""Writers that are killed, race or replace a model: a folder is complete or absent."""
 
 import signal
 import subprocess
@@ -13,10 +13,10 @@ from polyseme.models.reader import NO_MANIFEST, read_manifest, read_model
 from tests.models.damage import snapshot
 from tests.tiny import VECTORS, WORDS, write_tiny
 
-THERE = "a model of this name already exists."
+EXISTS = "a model of this name already exists."
 ROOT = Path(__file__).parents[2]
 
-WAITING = """
+PAUSED_WRITER = """
 import sys
 from pathlib import Path
 from tests.tiny import WORDS, write_tiny
@@ -28,10 +28,10 @@ class Words(tuple):
         sys.stdin.readline()
         yield from self[7:]
 
-write_tiny(Path(sys.argv[1]), words=Words(WORDS), source="the waiting one")
+write_tiny(Path(sys.argv[1]), words=Words(WORDS), source="the paused one")
 """
 
-STOPPED_AT_A_RENAME = """
+KILLED_AT_A_RENAME = """
 import os, signal, sys
 from pathlib import Path
 from tests.tiny import write_tiny
@@ -46,7 +46,7 @@ sys.addaudithook(stop)
 write_tiny(folder, source="the new one")
 """
 
-MANY_TIMES = """
+REPEATED_WRITER = """
 import sys
 from pathlib import Path
 from tests.tiny import write_tiny
@@ -55,7 +55,7 @@ for number in range(20):
     write_tiny(Path(sys.argv[1]), source=sys.argv[2])
 """
 
-NEW_ONES = """
+WRITER_OF_NEW_NAMES = """
 import sys
 from pathlib import Path
 from polyseme.errors import ModelFolderError
@@ -71,30 +71,30 @@ for number in range(20):
 print(won)
 """
 
-RIVAL_AT_THE_LAST_MOMENT = """
+WRITER_WITH_A_RIVAL = """
 import sys
 from pathlib import Path
 from polyseme.errors import ModelFolderError
 from tests.tiny import write_tiny
 
-folder, replace, came = Path(sys.argv[1]), sys.argv[2] == "True", []
+folder, replace, appeared = Path(sys.argv[1]), sys.argv[2] == "True", []
 
-def come(event, arguments):
-    # A writer that may not replace may not move a folder away either.
-    ends = arguments[1:2] if replace else arguments[:2]
-    if event == "os.rename" and str(folder) in map(str, ends) and not came:
-        came.append(True)
+def write_rival(event, arguments):
+    # The first rename from or to the folder. Without `replace`, the folder is never renamed away.
+    paths = arguments[1:2] if replace else arguments[:2]
+    if event == "os.rename" and str(folder) in map(str, paths) and not appeared:
+        appeared.append(True)
         write_tiny(folder, source="the rival")
 
-sys.addaudithook(come)
+sys.addaudithook(write_rival)
 try:
     write_tiny(folder, source="the slower one", replace=replace)
 except ModelFolderError as error:
     print(error.detail, end="")
-assert came
+assert appeared
 """
 
-STOPPED_WHILE_IT_TIDIES = """
+KILLED_DURING_CLEANUP = """
 import os, signal, sys
 from pathlib import Path
 from tests.tiny import write_tiny
@@ -115,57 +115,58 @@ def python(code, *arguments):
 
 
 def names(folder):
+    """The names in a folder, sorted."""
     return sorted(path.name for path in folder.iterdir())
 
 
 @pytest.fixture
 def writing(tmp_path):
     """A process in the middle of writing the model `slow`."""
-    process = python(WAITING, tmp_path / "slow")
+    process = python(PAUSED_WRITER, tmp_path / "slow")
     assert process.stdout.readline() == "writing\n"
     yield process
     process.kill()
     process.communicate()
 
 
-def drafts(folder):
+def staging_directories(folder):
     return list(folder.glob(".writing-*"))
 
 
 def test_files_of_a_killed_writer_are_removed_by_the_next(tmp_path, writing):
-    assert len(drafts(tmp_path)) == 1
+    assert len(staging_directories(tmp_path)) == 1
     assert list(tmp_path.glob(".writing-*/new/slow/vocabulary.txt"))
     writing.kill()
     writing.wait()
-    assert len(drafts(tmp_path)) == 1
+    assert len(staging_directories(tmp_path)) == 1
     write_tiny(tmp_path / "tiny")
     assert names(tmp_path) == ["tiny"]
 
 
 def test_files_of_a_running_writer_are_kept(tmp_path, writing):
-    before = snapshot(drafts(tmp_path)[0])
+    before = snapshot(staging_directories(tmp_path)[0])
     for _ in range(3):
         write_tiny(tmp_path / "tiny")
-    assert snapshot(drafts(tmp_path)[0]) == before
-    writing.communicate("go on\n")
+    assert snapshot(staging_directories(tmp_path)[0]) == before
+    writing.communicate("continue\n")
     assert writing.returncode == 0
     assert names(tmp_path) == ["slow", "tiny"]
     assert read_model(tmp_path / "slow").vocabulary.row("end") == 10
 
 
-@pytest.mark.parametrize("stage", ["empty", "locked", "begun"])
+@pytest.mark.parametrize("stage", ["empty", "locked", "started"])
 def test_a_writer_that_died_early_leaves_nothing(tmp_path, stage):
-    left = tmp_path / ".writing-early"
-    left.mkdir()
+    staging = tmp_path / ".writing-early"
+    staging.mkdir()
     if stage != "empty":
-        (left / "lock").touch()
-    if stage == "begun":
-        (left / "new").mkdir()
+        (staging / "lock").touch()
+    if stage == "started":
+        (staging / "new").mkdir()
     write_tiny(tmp_path / "tiny")
     assert names(tmp_path) == ["tiny"]
 
 
-def test_unrelated_files_are_not_touched(tmp_path):
+def test_unrelated_files_are_kept(tmp_path):
     (tmp_path / ".writing-notes").mkdir()
     (tmp_path / ".writing-notes" / "chapter").write_text("one")
     (tmp_path / ".writing-file").write_text("x")
@@ -178,18 +179,19 @@ def test_unrelated_files_are_not_touched(tmp_path):
     assert not names(tmp_path / "elsewhere")
 
 
-def killed_at_a_rename(folder, argument):
-    process = python(STOPPED_AT_A_RENAME, folder, argument)
+def kill_writer_at_a_rename(folder, argument):
+    """Kill a writer before it renames the folder away (0) or a new folder to its path (1)."""
+    process = python(KILLED_AT_A_RENAME, folder, argument)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("place", [0, 1], ids=["before the old one goes", "before the new one"])
-def test_a_writer_killed_during_a_replacement_loses_no_model(tmp_path, place):
+@pytest.mark.parametrize("argument", [0, 1], ids=["old folder", "new folder"])
+def test_a_writer_killed_during_a_replacement_loses_no_model(tmp_path, argument):
     write_tiny(tmp_path / "tiny", source="the older one")
     before = snapshot(tmp_path)
-    killed_at_a_rename(tmp_path / "tiny", place)
-    assert (tmp_path / "tiny").exists() == (place == 0)
+    kill_writer_at_a_rename(tmp_path / "tiny", argument)
+    assert (tmp_path / "tiny").exists() == (argument == 0)
     write_tiny(tmp_path / "other")
     assert names(tmp_path) == ["other", "tiny"]
     assert {f"tiny/{name}": content for name, content in snapshot(tmp_path / "tiny").items()} == (
@@ -199,7 +201,7 @@ def test_a_writer_killed_during_a_replacement_loses_no_model(tmp_path, place):
 
 def test_a_model_that_was_moved_aside_does_not_replace_another(tmp_path):
     write_tiny(tmp_path / "tiny", source="the older one")
-    killed_at_a_rename(tmp_path / "tiny", 1)
+    kill_writer_at_a_rename(tmp_path / "tiny", 1)
     another = write_tiny(tmp_path / "elsewhere" / "tiny", source="another")
     another.rename(tmp_path / "tiny")
     write_tiny(tmp_path / "other")
@@ -209,7 +211,7 @@ def test_a_model_that_was_moved_aside_does_not_replace_another(tmp_path):
 
 def test_a_replaced_model_is_not_restored(tmp_path):
     folder = write_tiny(tmp_path / "tiny", source="the older one")
-    process = python(STOPPED_WHILE_IT_TIDIES, folder)
+    process = python(KILLED_DURING_CLEANUP, folder)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert read_manifest(folder).source == "the new one"
@@ -221,10 +223,10 @@ def test_a_replaced_model_is_not_restored(tmp_path):
 
 def test_a_model_that_was_moved_aside_counts_as_existing(tmp_path):
     write_tiny(tmp_path / "tiny", source="the older one")
-    killed_at_a_rename(tmp_path / "tiny", 1)
+    kill_writer_at_a_rename(tmp_path / "tiny", 1)
     with pytest.raises(ModelFolderError) as caught:
         write_tiny(tmp_path / "tiny", replace=False)
-    assert caught.value.detail == THERE
+    assert caught.value.detail == EXISTS
     assert read_manifest(tmp_path / "tiny").source == "the older one"
 
 
@@ -238,18 +240,18 @@ def test_a_model_may_have_a_name_like_a_staging_directory(tmp_path, name):
 
 @pytest.mark.slow
 def test_two_concurrent_writers_write_complete_models(tmp_path):
-    processes = [python(MANY_TIMES, tmp_path / "tiny", source) for source in ("one", "two")]
-    sources, refusals = set(), set()
+    processes = [python(REPEATED_WRITER, tmp_path / "tiny", source) for source in ("one", "two")]
+    sources, errors = set(), set()
     while any(process.poll() is None for process in processes):
         try:
             sources.add(read_manifest(tmp_path / "tiny").source)
-        except ModelFolderError as error:  # before the first, or between two renames
-            refusals.add(error.detail)
+        except ModelFolderError as error:  # before the first model, or between two renames
+            errors.add(error.detail)
         time.sleep(0.001)
     assert [process.returncode for process in processes] == [0, 0]
     assert sources
     assert sources <= {"one", "two"}
-    assert refusals <= {NO_MANIFEST}
+    assert errors <= {NO_MANIFEST}
     assert names(tmp_path) == ["tiny"]
     assert len(read_model(tmp_path / "tiny").vocabulary) == 11
     for process in processes:
@@ -258,7 +260,7 @@ def test_two_concurrent_writers_write_complete_models(tmp_path):
 
 @pytest.mark.slow
 def test_one_of_two_writers_of_a_new_name_wins(tmp_path):
-    processes = [python(NEW_ONES, tmp_path, source) for source in ("one", "two")]
+    processes = [python(WRITER_OF_NEW_NAMES, tmp_path, source) for source in ("one", "two")]
     won = [int(process.communicate()[0]) for process in processes]
     assert sum(won) == 20
     sources = [read_model(path).manifest.source for path in tmp_path.iterdir()]
@@ -270,12 +272,12 @@ def test_an_existing_model_is_not_replaced_without_the_option(tmp_path):
     before = snapshot(tmp_path)
     with pytest.raises(ModelFolderError) as caught:
         write_tiny(tmp_path / "tiny", replace=False)
-    assert caught.value.detail == THERE
+    assert caught.value.detail == EXISTS
     assert snapshot(tmp_path) == before
     assert names(tmp_path) == ["tiny"]
 
 
-def test_a_model_that_came_while_another_was_written_is_not_replaced(tmp_path):
+def test_a_model_that_appears_before_the_rename_is_not_replaced_without_the_option(tmp_path):
     class Words(tuple):
         __slots__ = ()
 
@@ -285,15 +287,15 @@ def test_a_model_that_came_while_another_was_written_is_not_replaced(tmp_path):
 
     with pytest.raises(ModelFolderError) as caught:
         write_tiny(tmp_path / "tiny", words=Words(WORDS), replace=False)
-    assert caught.value.detail == THERE
+    assert caught.value.detail == EXISTS
     assert read_manifest(tmp_path / "tiny").source == "the quicker one"
     assert names(tmp_path) == ["tiny"]
 
 
 @pytest.mark.parametrize("replace", [True, False])
-def test_a_model_that_appears_meanwhile_is_replaced_only_on_request(tmp_path, replace):
-    process = python(RIVAL_AT_THE_LAST_MOMENT, tmp_path / "tiny", replace)
-    assert process.communicate()[0] == ("" if replace else THERE)
+def test_a_model_that_appears_at_the_rename_is_replaced_only_on_request(tmp_path, replace):
+    process = python(WRITER_WITH_A_RIVAL, tmp_path / "tiny", replace)
+    assert process.communicate()[0] == ("" if replace else EXISTS)
     assert process.returncode == 0
     source = read_model(tmp_path / "tiny").manifest.source
     assert source == ("the slower one" if replace else "the rival")
@@ -305,16 +307,16 @@ def test_a_new_name_is_written_without_the_option(tmp_path):
     assert read_model(folder).vectors[4].tolist() == [0, -1, 0, -2, 0]
 
 
-def test_a_model_that_another_writer_moves_meanwhile_is_no_file(tmp_path, monkeypatch):
-    folder, look = write_tiny(tmp_path / "tiny", source="the older one"), Path.stat
+def test_a_folder_that_another_writer_moves_is_not_taken_for_a_file(tmp_path, monkeypatch):
+    folder, stat = write_tiny(tmp_path / "tiny", source="the older one"), Path.stat
 
-    def look_and_lose(path, **options):
-        found = look(path, **options)
+    def stat_then_move(path, **options):
+        found = stat(path, **options)
         if path == folder:
             monkeypatch.undo()
             folder.rename(tmp_path / "aside")
         return found
 
-    monkeypatch.setattr(Path, "stat", look_and_lose)
+    monkeypatch.setattr(Path, "stat", stat_then_move)
     write_tiny(folder, source="the newer one")
     assert read_manifest(folder).source == "the newer one"

@@ -1,4 +1,4 @@
-"""Models of known versions, and readings that something interrupts."""
+"""Models of known versions, and a hook that runs while a model is read."""
 
 from polyseme.models import registry as registry_module
 from tests.models.damage import VECTORS
@@ -6,40 +6,40 @@ from tests.tiny import VECTORS as TABLE
 from tests.tiny import write_tiny
 
 
-def write_two(place):
-    """Write the models `one` and `two` and return their place."""
+def write_two(models_dir):
+    """Write the models `one` and `two` in version 1; return their parent folder."""
     for name in ("one", "two"):
-        write(place / name, 1)
-    return place
+        write(models_dir / name, 1)
+    return models_dir
 
 
 def write(folder, version):
-    """Write a version of a model; a folder that is there is replaced by renaming."""
+    """Write a version of a model; an existing folder is replaced by renaming."""
     return write_tiny(folder, vectors=TABLE * version, source=f"version {version}")
 
 
-def spoil(folder):
-    """Replace a folder by one whose vectors are cut short."""
+def write_broken(folder):
+    """Replace a folder by one whose vectors are truncated."""
     vectors = write(folder, 9) / VECTORS
     vectors.unlink()
     vectors.write_bytes(b"x")
 
 
 def version_of(model):
-    """The version a model is of; its manifest and its vectors have to agree."""
+    """The version of a model, which its manifest and its vectors must agree on."""
     version = int(model.vectors[0, 0])
     assert model.manifest.source == f"version {version}"
     return version
 
 
-def interrupted(monkeypatch, folder, interrupt):
-    """Call a function after each reading of a folder, before the model is returned."""
+def call_after_reading(monkeypatch, folder, function):
+    """Call a function whenever a folder has been read, before the model is returned."""
     read_model = registry_module.read_model
 
     def read(path, **options):
         model = read_model(path, **options)
         if path == folder:
-            interrupt()
+            function()
         return model
 
     monkeypatch.setattr(registry_module, "read_model", read)
