@@ -23,33 +23,33 @@ Serve = Callable[..., httpx.Client]
 
 
 def free_port() -> int:
-    """A free port."""
+    """Return a TCP port on which nothing listens."""
     with closing(socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-LONG = ("container", "wheel", "faults", "clients")
-"""Marks of the files that take longest by themselves."""
+SLOWEST = ("container", "wheel", "faults", "clients")
+"""Markers of the files that take longest."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest, so that parallel processes end together.
+    """Run the slowest files first, so that parallel processes end together.
 
     The page's tests follow in a row, because a process keeps its browser for the next file.
     """
 
-    def place(item: pytest.Item) -> int:
-        if any(mark.name in LONG for mark in item.iter_markers()):
+    def rank(item: pytest.Item) -> int:
+        if any(mark.name in SLOWEST for mark in item.iter_markers()):
             return 0
         return 1 if item.nodeid.startswith("tests/page/") else 2
 
-    items.sort(key=place)
+    items.sort(key=rank)
 
 
 class WholeFiles(LoadFileScheduling):
-    """Give each process whole files, and one process all files of containers, which use one image.
+    """Give each process whole files, and all container tests to one, because they share an image.
 
     `--dist loadgroup` of xdist 3.8 does not see groups with pytest 9.2, which changed node IDs.
     """
@@ -65,8 +65,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> WholeFile
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_models_of_this_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Hide the user's own models from the tests."""
+def _hide_models_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Hide the models in the user's data directory from the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         yield
@@ -74,26 +74,26 @@ def _no_models_of_this_user(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 ROOT = Path(__file__).parents[1]
 PYTHONPATH = f"{ROOT / 'service'}{os.pathsep}{ROOT}"
-"""For child processes: this tree, even if another one is installed."""
+"""The value for child processes, which then import this tree even if another one is installed."""
 COMMAND = (sys.executable, "-m", "polyseme")
 
 
 def start(
     log: Path, command: Sequence[str | Path] = COMMAND, **settings: object
 ) -> tuple[subprocess.Popen[bytes], str]:
-    """Start the real command with a real gunicorn and wait until it answers."""
+    """Run `polyseme serve` and wait until it responds; return the process and its address."""
     port = free_port()
-    # No load balancer needs time to notice the end.
+    # There is no load balancer that needs time to notice the shutdown.
     settings = {"workers": 2, "drain_seconds": 0, **settings}
-    given = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
+    environment = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
     if command is COMMAND:
-        # The tree of these tests, even if another one is installed.
-        given["PYTHONPATH"] = str(ROOT / "service")
+        # This tree, even if another one is installed.
+        environment["PYTHONPATH"] = str(ROOT / "service")
     with log.open("wb") as out:
         process = subprocess.Popen(
             [*command, "serve", "--port", str(port)],
             cwd=log.parent,
-            env={**os.environ, **given},
+            env={**os.environ, **environment},
             stdout=out,
             stderr=out,
         )
@@ -114,7 +114,7 @@ def start(
 
 @pytest.fixture(scope="session")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
-    """Start services by their settings; each is kept for the session and stopped after it."""
+    """A function that starts a service with some settings, once a session, and returns a client."""
     running: dict[str, tuple[subprocess.Popen[bytes], httpx.Client]] = {}
 
     def get(**settings: object) -> httpx.Client:
@@ -147,7 +147,7 @@ def bundled() -> Model:
 
 @pytest.fixture(scope="session")
 def broken_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of models, one with a changed byte in its vectors."""
+    """A folder with one model, `broken`, whose vectors have a changed byte."""
     folder = tmp_path_factory.mktemp("models") / "broken"
     shutil.copytree(bundled_models() / BUNDLED, folder)
     manifest = (folder / "manifest.json").read_text().replace(f'"{BUNDLED}"', '"broken"')

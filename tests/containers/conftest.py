@@ -13,7 +13,7 @@ from tests.containers.engine import ENGINE, IMAGE, ROOT, Podman
 
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment with podman's configuration."""
+    """The environment variables with podman's configuration."""
     configuration = tmp_path_factory.mktemp("engine") / "containers.conf"
     configuration.write_text(ENGINE)
     return {**os.environ, "CONTAINERS_CONF": str(configuration)}
@@ -39,8 +39,8 @@ def podman(engine: dict[str, str]) -> Podman:
     return run
 
 
-def _made(*command: object, **environment: str) -> None:
-    """Run a script that makes images, one at a time over all test processes."""
+def _build(*command: object, **environment: str) -> None:
+    """Run a script that builds images, one at a time over all test processes."""
     with (Path(tempfile.gettempdir()) / "polyseme-images.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = subprocess.run(
@@ -56,13 +56,13 @@ def _made(*command: object, **environment: str) -> None:
 
 @pytest.fixture(scope="session")
 def image() -> str:
-    """The image, made by the script of `make image`."""
-    _made(ROOT / "containers/build", TAG="test")
+    """The image, built by the script of `make image`."""
+    _build(ROOT / "containers/build", TAG="test")
     return IMAGE
 
 
 @pytest.fixture(scope="session")
-def others(image: str) -> str:
+def compose_images(image: str) -> str:
     """The other images of the compose file, or stand-ins from Debian's packages."""
-    _made(ROOT / "containers/stand-ins")
+    _build(ROOT / "containers/stand-ins")
     return image

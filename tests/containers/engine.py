@@ -33,4 +33,4 @@ NEEDS_AN_ENGINE = [
     pytest.mark.container,
     pytest.mark.skipif(bool(_missing()), reason=_missing() or "nothing is missing"),
 ]
-"""The marks of a file whose tests run containers."""
+"""The `pytestmark` of a file whose tests run containers."""

@@ -1,4 +1,4 @@
-"""The image: built, run as docs/containers.md says, used and stopped."""
+"""The image, run as docs/containers.md says."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from functools import partial
 import httpx
 import pytest
 
+from polyseme import __version__
 from tests.conftest import free_port
 from tests.containers.engine import NEEDS_AN_ENGINE, ROOT
 
@@ -21,7 +22,7 @@ HARDENING = [
     *("--memory", "600m", "--pids-limit", "64"),
 ]
 
-READS_THE_FORMATS = """
+READ_FORMATS = """
 import pathlib
 from gensim.models import KeyedVectors
 path = pathlib.Path("/tmp/vectors")
@@ -36,7 +37,7 @@ print("read")
 """
 
 
-PRINTS_SIZES = """
+PRINT_SIZES = """
 import json, sysconfig
 from collections import Counter
 from pathlib import Path
@@ -44,10 +45,10 @@ packages = Path(sysconfig.get_path("purelib"))
 sizes = Counter()
 for file in packages.rglob("*"):
     if file.is_file():
-        place = file.relative_to(packages).as_posix()
-        name = place.partition("/")[0].partition(".")[0].partition("-")[0]
+        path = file.relative_to(packages).as_posix()
+        name = path.partition("/")[0].partition(".")[0].partition("-")[0]
         part = name if name in ("scipy", "numpy", "gensim", "polyseme") else "other"
-        part = "model" if place.startswith("polyseme/bundled/") else part
+        part = "model" if path.startswith("polyseme/bundled/") else part
         sizes[part] += file.stat().st_size
         sizes["bytecode"] += file.stat().st_size * (file.suffix == ".pyc")
 print(json.dumps(sizes))
@@ -67,14 +68,14 @@ pytestmark = NEEDS_AN_ENGINE
 
 
 @contextmanager
-def running(image, podman, name, *more):
-    """The address of a service in a hardened container, which is removed afterwards."""
+def running(image, podman, name, *extra_options):
+    """Run a service in a hardened container; yield its address, then remove the container."""
     port = free_port()
     settings = {"HOST": "127.0.0.1", "PORT": port, "WORKERS": 2}
     options = [f"--env=POLYSEME_{setting}={value}" for setting, value in settings.items()]
     options += ["--name", name, "--health-interval=disable"]
     try:
-        podman("run", "--detach", *options, *HARDENING, *more, image)
+        podman("run", "--detach", *options, *HARDENING, *extra_options, image)
         _wait_until_ready(f"http://127.0.0.1:{port}", podman, name)
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -83,7 +84,7 @@ def running(image, podman, name, *more):
 
 @pytest.fixture(scope="module")
 def service(image, podman):
-    """The address of the shared service."""
+    """The address of a service that the tests of this file share."""
     with running(image, podman, NAME) as address:
         yield address
 
@@ -117,7 +118,7 @@ def test_the_image_is_small(image, podman):
 
 def test_the_parts_of_the_image_have_the_documented_sizes(image, podman, inside):
     size = int(podman("image", "inspect", "--format", "{{.Size}}", image).stdout)
-    sizes = json.loads(inside("python", "-c", PRINTS_SIZES).stdout)
+    sizes = json.loads(inside("python", "-c", PRINT_SIZES).stdout)
     page = (ROOT / "docs" / "containers.md").read_text("utf-8").partition("## Size\n")[2]
     rows = dict(re.findall(r"^\| (.+?)(?:,.*)? \| (\d+) \|$", page, re.MULTILINE))
     found = {row: sizes[part] for row, part in PARTS.items()}
@@ -132,15 +133,12 @@ def test_the_parts_of_the_image_have_the_documented_sizes(image, podman, inside)
         assert actual / 10**6 == pytest.approx(int(documented), rel=0.04, abs=2)
 
 
-def test_the_image_names_a_fixed_user_that_is_not_root(image, podman):
-    assert (
-        podman("image", "inspect", "--format", "{{.User}}", image).stdout.strip() == "10001:10001"
-    )
+def test_the_user_of_the_image_is_not_root(image, podman):
+    user = podman("image", "inspect", "--format", "{{.User}}", image).stdout.strip()
+    assert user == "10001:10001"
 
 
 def test_a_label_has_the_version(image, podman):
-    from polyseme import __version__
-
     label = '{{index .Labels "org.opencontainers.image.version"}}'
     assert podman("image", "inspect", "--format", label, image).stdout.strip() == __version__
 
@@ -154,15 +152,15 @@ def test_the_image_holds_no_installer_no_tests_and_no_secret_of_the_build(image,
 
 
 def test_gensim_reads_its_formats_in_the_trimmed_image(image, podman):
-    run = ("run", "--rm", *HARDENING, "--entrypoint", "python", image, "-c", READS_THE_FORMATS)
+    run = ("run", "--rm", *HARDENING, "--entrypoint", "python", image, "-c", READ_FORMATS)
     assert podman(*run).stdout.strip() == "read"
 
 
 def test_a_sentence_is_encoded_in_the_container(service):
     tokens = ["Apple", "released", "a", "new", "phone"]
-    answer = httpx.post(f"{service}/v1/encode", json={"input": [tokens]}, timeout=30)
-    assert answer.status_code == 200, answer.text
-    body = answer.json()
+    response = httpx.post(f"{service}/v1/encode", json={"input": [tokens]}, timeout=30)
+    assert response.status_code == 200, response.text
+    body = response.json()
     (result,) = body["results"]
     n, d = len(tokens), body["dimension"]
     assert [token["text"] for token in result["tokens"]] == tokens
@@ -212,12 +210,12 @@ def test_the_file_system_is_read_only(inside, folder):
 
 
 def test_the_image_contains_bytecode_because_it_cannot_be_written_later(inside):
-    question = "import polyseme, os; print(os.path.exists(polyseme.__cached__))"
-    assert inside("python", "-c", question).stdout.strip() == "True"
+    program = "import polyseme, os; print(os.path.exists(polyseme.__cached__))"
+    assert inside("python", "-c", program).stdout.strip() == "True"
 
 
-def test_the_health_check_passes_while_the_service_is_ready(service, podman):
-    assert service
+@pytest.mark.usefixtures("service")
+def test_the_health_check_passes_while_the_service_is_ready(podman):
     podman("healthcheck", "run", NAME)
 
 
@@ -243,11 +241,11 @@ def test_sigterm_ends_the_service_with_code_0(image, podman):
 def test_the_service_runs_without_a_writable_dev_shm(image, podman, tmp_path):
     name = f"{NAME}-bare"
     tmp_path.chmod(0o777)
-    nowhere = ("--read-only-tmpfs=false", f"--volume={tmp_path}:/dev/shm:ro")
-    with running(image, podman, name, *nowhere) as address:
+    read_only = ("--read-only-tmpfs=false", f"--volume={tmp_path}:/dev/shm:ro")
+    with running(image, podman, name, *read_only) as address:
         attempt = podman("exec", name, "touch", "/dev/shm/written", check=False)
         assert "Read-only file system" in attempt.stderr
-        answer = httpx.post(f"{address}/v1/encode", json={"input": "bank"}, timeout=30)
-        assert answer.status_code == 200, answer.text
+        response = httpx.post(f"{address}/v1/encode", json={"input": "bank"}, timeout=30)
+        assert response.status_code == 200, response.text
         podman("stop", "--time", "40", name)
         assert podman("inspect", "--format", "{{.State.ExitCode}}", name).stdout.strip() == "0"

@@ -1,4 +1,4 @@
-"""The image's bill of materials lists what the image contains."""
+"""The image's software bill of materials (SBOM) lists what the image contains."""
 
 import json
 import re
@@ -22,8 +22,8 @@ pytestmark = NEEDS_AN_ENGINE
 
 
 @pytest.fixture(scope="module")
-def text(image: str, engine: dict[str, str]) -> str:
-    """The bill, as `make sbom` prints it."""
+def sbom_text(image: str, engine: dict[str, str]) -> str:
+    """The SBOM, as `make sbom` prints it."""
     done = subprocess.run(
         [ROOT / "containers/show-sbom"],
         env={**engine, "TAG": image.rsplit(":", 1)[1]},
@@ -35,60 +35,61 @@ def text(image: str, engine: dict[str, str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def bill(text: str) -> dict[str, Any]:
-    """The bill as a document."""
-    document: dict[str, Any] = json.loads(text)
+def sbom(sbom_text: str) -> dict[str, Any]:
+    """The SBOM as a document."""
+    document: dict[str, Any] = json.loads(sbom_text)
     return document
 
 
-def listed(bill: dict[str, Any], kind: str) -> set[tuple[str, str]]:
+def packages_of(sbom: dict[str, Any], kind: str) -> set[tuple[str, str]]:
     """Name and version of the components whose package URL is of a kind."""
     return {
         (one["name"].lower(), one["version"])
-        for one in bill["components"]
+        for one in sbom["components"]
         if one.get("purl", "").startswith(f"pkg:{kind}/") and "at=base" not in one["purl"]
     }
 
 
-def inside(podman: Podman, image: str, program: str, *arguments: str) -> set[tuple[str, ...]]:
+def run(podman: Podman, image: str, program: str, *arguments: str) -> set[tuple[str, ...]]:
+    """Run a program in the image; return the words of each line of its output."""
     out = podman("run", "--rm", "--entrypoint", program, image, *arguments).stdout
     return {tuple(line.split()) for line in out.splitlines()}
 
 
-def test_it_follows_the_schema(text: str) -> None:
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+def test_the_sbom_follows_the_schema(sbom_text: str) -> None:
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(sbom_text) is None
 
 
-def test_it_lists_the_installed_python_packages(
-    bill: dict[str, Any], podman: Podman, image: str
+def test_the_sbom_lists_the_installed_python_packages(
+    sbom: dict[str, Any], podman: Podman, image: str
 ) -> None:
-    installed = {(n.lower(), v) for n, v in inside(podman, image, "python", "-c", INSTALLED)}
+    installed = {(n.lower(), v) for n, v in run(podman, image, "python", "-c", INSTALLED)}
     assert ("polyseme", __version__) in installed
     assert {("redis",), ("opentelemetry-sdk",)} <= {(name,) for name, _ in installed}
-    assert listed(bill, "pypi") == installed - {("polyseme", __version__)}
+    assert packages_of(sbom, "pypi") == installed - {("polyseme", __version__)}
 
 
-def test_it_lists_the_installed_debian_packages(
-    bill: dict[str, Any], podman: Podman, image: str
+def test_the_sbom_lists_the_installed_debian_packages(
+    sbom: dict[str, Any], podman: Podman, image: str
 ) -> None:
-    form = ("-W", "-f", "${Package} ${Version}\n")
-    assert listed(bill, "deb") == inside(podman, image, "dpkg-query", *form)
+    options = ("-W", "-f", "${Package} ${Version}\n")
+    assert packages_of(sbom, "deb") == run(podman, image, "dpkg-query", *options)
 
 
-def test_it_lists_the_project_the_model_and_the_scripts(bill: dict[str, Any]) -> None:
-    named = {one["name"]: one for one in bill["components"]}
+def test_the_sbom_lists_the_project_the_model_and_the_scripts(sbom: dict[str, Any]) -> None:
+    named = {one["name"]: one for one in sbom["components"]}
     manifest = json.loads((ROOT / "models/wiki-en/manifest.json").read_text())
     digest = manifest["files"]["vectors.npy"]["sha256"]
     assert named["wiki-en"]["type"] == "machine-learning-model"
     assert named["wiki-en"]["hashes"] == [{"alg": "SHA-256", "content": digest}]
     assert named["polyseme"]["version"] == __version__
     sources = json.loads((ROOT / "service/polyseme/page/vendor/sources.json").read_text())["files"]
-    assert {(s["package"], s["version"]) for s in sources.values()} == listed(bill, "npm")
-    assert bill["metadata"]["component"]["type"] == "container"
+    assert {(s["package"], s["version"]) for s in sources.values()} == packages_of(sbom, "npm")
+    assert sbom["metadata"]["component"]["type"] == "container"
 
 
-def test_a_label_has_its_path(podman: Podman, image: str) -> None:
+def test_a_label_of_the_image_has_the_path_of_the_sbom(podman: Podman, image: str) -> None:
     label = '{{index .Labels "io.polyseme.sbom"}}'
-    place = podman("image", "inspect", "--format", label, image).stdout.strip()
-    assert re.fullmatch(r"/opt/polyseme/\S+\.json", place)
-    assert podman("run", "--rm", "--entrypoint", "test", image, "-s", place).returncode == 0
+    path = podman("image", "inspect", "--format", label, image).stdout.strip()
+    assert re.fullmatch(r"/opt/polyseme/\S+\.json", path)
+    assert podman("run", "--rm", "--entrypoint", "test", image, "-s", path).returncode == 0

@@ -1,7 +1,7 @@
 """docker-compose.yml, run by podman-compose: the service behind its proxy.
 
-podman may have no bridge networks: an override puts every service on the network of the host, at
-free ports. Without a registry, the images of others are stand-ins from Debian's packages.
+podman may have no bridge networks, so an override puts every service on the network of the host, at
+free ports. Without a registry, the other images are stand-ins from Debian's packages.
 """
 
 import json
@@ -29,7 +29,7 @@ COMPOSE = Path(sys.executable).with_name("podman-compose")
 
 pytestmark = NEEDS_AN_ENGINE
 
-ON_THE_HOST = """
+OVERRIDE = """
 networks: !reset {{}}
 services:
   proxy:
@@ -74,12 +74,12 @@ class Stack:
         self.ports = {name: free_port() for name in ("proxy", "service", "redis", "prometheus")}
         self.folder, upstream = folder, f"127.0.0.1:{self.ports['service']}"
         (folder / "nginx.conf").write_text(configured(self.ports["proxy"], upstream))
-        (folder / "override.yml").write_text(ON_THE_HOST.format(folder=folder, **self.ports))
-        given = {
+        (folder / "override.yml").write_text(OVERRIDE.format(folder=folder, **self.ports))
+        variables = {
             f"POLYSEME_{name.upper()}": str(value).format(**self.ports)
             for name, value in settings.items()
         }
-        self.environment = {**engine, "TAG": "test", **given}
+        self.environment = {**engine, "TAG": "test", **variables}
 
     def configure_prometheus(self) -> None:
         """Point Prometheus at the service."""
@@ -125,7 +125,7 @@ class Stack:
 
 @contextmanager
 def up(folder: Path, engine: dict[str, str], *others: str, **settings: object) -> Iterator[Stack]:
-    """Run the service, the proxy and others of the compose file."""
+    """Run the service, the proxy and other services of the compose file."""
     stack = Stack(folder, engine, settings)
     profiles = ("--profile=watch", "--profile=redis")
     if "prometheus" in others:
@@ -140,10 +140,10 @@ def up(folder: Path, engine: dict[str, str], *others: str, **settings: object) -
 
 @pytest.fixture(scope="module")
 def stack(
-    others: str, engine: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    compose_images: str, engine: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stack]:
     """The service behind its proxy."""
-    assert others
+    assert compose_images
     with up(tmp_path_factory.mktemp("stack"), engine, max_waiting=256) as running:
         yield running
 
@@ -169,14 +169,14 @@ def test_slow_clients_hold_no_connection_of_the_service(stack: Stack, proxy: htt
     head = "POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     long = json.dumps({"input": ["The bank of the river is near the bank of the city"] * 50})
     assert len(proxy.post("/v1/encode", content=long, headers=JSON).content) > 2e6
-    with ExitStack() as lines:
+    with ExitStack() as sockets:
         for number in range(100):
-            line = lines.enter_context(closing(socket.socket()))
-            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            line.connect(("127.0.0.1", stack.ports["proxy"]))
-            # Half of them do not send, the others do not read.
+            client = sockets.enter_context(closing(socket.socket()))
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", stack.ports["proxy"]))
+            # Half of the clients do not finish their request, the others do not read the response.
             sent = long if number % 2 else "{"
-            line.sendall(f"{head}Content-Length: {len(long)}\r\n\r\n{sent}".encode())
+            client.sendall(f"{head}Content-Length: {len(long)}\r\n\r\n{sent}".encode())
         for _ in range(100):
             assert proxy.post("/v1/encode", json=SENTENCE).status_code == 200
             # The proxy keeps some idle connections.
@@ -225,18 +225,18 @@ def test_the_proxy_sends_an_error_while_the_service_is_down(
 ) -> None:
     podman("kill", "--signal", "KILL", stack.container("polyseme"))
     podman("wait", stack.container("polyseme"))
-    answer = proxy.post("/v1/encode", json=SENTENCE)
-    expect_problem(answer, 503, "not_ready")
-    assert int(answer.headers["retry-after"]) > 0
+    response = proxy.post("/v1/encode", json=SENTENCE)
+    expect_problem(response, 503, "not_ready")
+    assert int(response.headers["retry-after"]) > 0
     podman("start", stack.container("polyseme"))
     stack.wait_for("service", "/readyz")
     assert proxy.post("/v1/encode", json=SENTENCE).status_code == 200
 
 
+@pytest.mark.usefixtures("compose_images")
 def test_redis_counts_for_all_workers_and_prometheus_scrapes_the_service(
-    others: str, engine: dict[str, str], tmp_path: Path
+    engine: dict[str, str], tmp_path: Path
 ) -> None:
-    assert others
     settings = {
         "workers": 4,
         "rate_limit": "20/hour",
@@ -244,9 +244,9 @@ def test_redis_counts_for_all_workers_and_prometheus_scrapes_the_service(
     }
     with up(tmp_path, engine, "redis", "prometheus", **settings) as stack:
         address = f"http://127.0.0.1:{stack.ports['proxy']}/v1/encode"
-        # A connection each: every worker gets some.
-        answers = [httpx.post(address, json=SENTENCE) for _ in range(40)]
-        assert [answer.status_code for answer in answers] == [200] * 20 + [429] * 20
+        # Each request has its own connection, so that every worker gets some.
+        statuses = [httpx.post(address, json=SENTENCE).status_code for _ in range(40)]
+        assert statuses == [200] * 20 + [429] * 20
         for _ in range(150):
             found = stack.wait_for("prometheus", "/api/v1/targets").json()["data"]["activeTargets"]
             health = {one["labels"]["job"]: one["health"] for one in found}
