@@ -1,4 +1,4 @@
-"""The small world, as fixtures."""
+"""Fixtures of the toy model and its training data."""
 
 from importlib.util import find_spec
 
@@ -9,24 +9,24 @@ from tests.training.world import world_model, write_corpus, write_tags
 
 @pytest.fixture(autouse=True)
 def _small_held_out_set(monkeypatch):
-    """Score fewer pseudo-words than a real training does."""
+    """Score fewer pseudo-words, which is faster."""
     if find_spec("torch"):
         monkeypatch.setattr("polyseme.training.held_out.HELD_OUT_GROUPS", 30)
 
 
 @pytest.fixture
 def world(tmp_path):
-    """The model."""
+    """The toy model."""
     return world_model(tmp_path)
 
 
 @pytest.fixture
 def tags(tmp_path):
-    """Its tagged sentences."""
+    """A file of sentences with sense tags."""
     return write_tags(tmp_path / "tags.jsonl")
 
 
 @pytest.fixture
 def corpus(tmp_path):
-    """The same as text."""
+    """A file of the same sentences as plain text."""
     return write_corpus(tmp_path / "corpus.txt")

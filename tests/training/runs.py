@@ -1,4 +1,4 @@
-"""Trainings of the small world, and their results."""
+"""Short trainings and their results."""
 
 import hashlib
 
@@ -22,13 +22,14 @@ def run(model, *, tags=None, corpus=None, checkpoints=None, resume=False, **reci
     from polyseme.training.run import TrainingRun
 
     files = TrainingFiles((corpus,) if corpus else (), (tags,) if tags else ())
-    told = []
-    one = TrainingRun(model, files, TrainingConfig(**{**QUICK, **recipe}), checkpoints, resume)
-    trained = one.run(SILENT, lambda _, metrics: told.append(metrics))
-    return trained, told
+    steps = []
+    training = TrainingRun(model, files, TrainingConfig(**{**QUICK, **recipe}), checkpoints, resume)
+    trained = training.run(SILENT, lambda _, metrics: steps.append(metrics))
+    return trained, steps
 
 
 def digests(folder):
+    """The sha256 of each file of a model but the manifest, which has the duration."""
     return {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.iterdir()

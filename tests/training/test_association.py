@@ -1,4 +1,4 @@
-"""Association by the vectors themselves: the same for a file at any scale."""
+"""The scores from association: their mean and size, at any scale of the vectors."""
 
 import tracemalloc
 from dataclasses import replace
@@ -35,18 +35,18 @@ def test_association_by_hand():
     np.testing.assert_allclose(key.weight, [[0, 0], [0, SPREAD / 4]], atol=1e-8)
 
 
-def test_words_count_by_frequency_times_informativeness():
-    # 1·½ against 3·¼: the words count as 2 to 3. The mean of (2, 5) and (2, 0) is then (2, 2), and
-    # at a right angle to it stands (1, −1)/√2, on which the words have −3/√2 and 2/√2.
+def test_words_are_weighted_by_frequency_times_inverse_frequency():
+    # The weights of the words are 1·½ and 3·¼, so 0.4 and 0.6. The weighted mean of (2, 5) and
+    # (2, 0) is (2, 2). Along (1, −1)/√2, which is orthogonal to it, the words have −3/√2 and 2/√2.
     vectors = np.array([[2, 5], [2, 0]])
     key = association(vectors, np.array([1, 3]) * RARE)
     variance = 0.4 * 4.5 + 0.6 * 2
-    apart = np.array([[1, -1], [-1, 1]]) / 2
-    np.testing.assert_allclose(key.weight, SPREAD / variance * apart, rtol=1e-6)
+    complement = np.array([[1, -1], [-1, 1]]) / 2
+    np.testing.assert_allclose(key.weight, SPREAD / variance * complement, rtol=1e-6)
 
 
 @pytest.mark.parametrize("offset", [0, 50])
-def test_association_varies_as_much_in_every_file(offset):
+def test_scores_have_the_same_standard_deviation_for_any_vectors(offset):
     vectors = mixed(1, ROWS, D) + offset
     weights = RANKED * np.exp(informativeness(RANKED))
     weights /= weights.sum()
@@ -58,7 +58,7 @@ def test_association_varies_as_much_in_every_file(offset):
 
 
 def contextual(vectors, rows, layer=None, p=RANKED):
-    """Attention and directions of a sentence of these rows, in the closed form of a table."""
+    """The attention weights and unit vectors of a sentence, in the closed form of the vectors."""
     table = vectors.astype(np.float32)
     layer = layer or closed_form(table, association(table, p))
     bias = informativeness(p)[rows]
@@ -82,16 +82,16 @@ def test_vectors_at_another_scale_get_the_same_attention_and_directions(times, s
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(share=st.floats(0, 30), seed=st.integers(0, 9), rows=SENTENCES)
-def test_a_common_component_draws_no_attention(share, seed, rows):
+def test_a_common_component_does_not_change_attention(share, seed, rows):
     vectors = mixed(seed, ROWS, D)
     weights = RANKED * np.exp(informativeness(RANKED))
-    further = vectors + share * (weights / weights.sum()) @ vectors
+    shifted = vectors + share * (weights / weights.sum()) @ vectors
     attention, _ = contextual(vectors, rows)
-    further_attention, _ = contextual(further, rows)
-    np.testing.assert_allclose(further_attention, attention, atol=1e-4)
+    shifted_attention, _ = contextual(shifted, rows)
+    np.testing.assert_allclose(shifted_attention, attention, atol=1e-4)
 
 
-def test_similar_words_attract_each_other():
+def test_similar_words_attend_more_to_each_other():
     vectors = np.array([[1, 3, 1], [1, 2, 1], [1, -2, -1], [1, -3, -1]], np.float32)
     p = np.full(4, 0.25)
     layer = closed_form(vectors, association(vectors, p))
@@ -115,12 +115,12 @@ def test_a_degenerate_table_gives_finite_weights_and_vectors(case, times):
 
 
 @pytest.mark.parametrize("row", [[0.1, 0.7, -0.3], [0, 0, 0], [1e9, 0.1, 0]])
-def test_equal_words_do_not_attract_each_other(row):
+def test_association_of_equal_vectors_is_zero(row):
     vectors = np.tile(np.array(row, np.float32), (97, 1))
     assert not association(vectors, frequencies_by_rank(97)).weight.any()
 
 
-def test_half_precision_vectors_attract_as_the_same_numbers_in_full():
+def test_float16_vectors_give_the_same_weights_as_in_float64():
     vectors = mixed(2, ROWS, D).astype(np.float16)
     half, full = association(vectors, RANKED), association(vectors.astype(np.float64), RANKED)
     assert np.array_equal(half.weight, full.weight)
@@ -129,15 +129,15 @@ def test_half_precision_vectors_attract_as_the_same_numbers_in_full():
 def test_without_frequencies_words_are_sampled_from_the_whole_table():
     vectors = np.ones((2 * FREQUENT, 2), np.float32)
     vectors[FREQUENT:, 1] = np.repeat([5, -7], FREQUENT // 2)
-    ranked, alike = frequencies_by_rank(len(vectors)), np.full(len(vectors), 1 / len(vectors))
+    ranked, equal = frequencies_by_rank(len(vectors)), np.full(len(vectors), 1 / len(vectors))
     assert not association(vectors, ranked).weight.any()
-    key = association(vectors, alike)
+    key = association(vectors, equal)
     # Half of the words are (1, 1), a quarter each (1, 5) and (1, −7): the mean is (1, 0).
     np.testing.assert_allclose(key.weight, [[0, 0], [0, SPREAD / 19]], atol=1e-8)
 
 
 @pytest.mark.parametrize("sorted_file", [True, False])
-def test_three_million_words_take_the_memory_of_thirty_thousand(sorted_file):
+def test_memory_does_not_grow_with_the_vocabulary(sorted_file):
     rows, width = 3_000_000, 20
     line = np.arange(width, dtype=np.float32) ** 2
     vectors = np.broadcast_to(line, (rows, width))  # takes no memory of its own

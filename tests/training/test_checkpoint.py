@@ -1,4 +1,4 @@
-"""Checkpoints round-trip; damaged ones are refused, and nothing is unpickled."""
+"""Checkpoints round-trip; damaged ones are rejected."""
 
 import json
 
@@ -11,7 +11,7 @@ from polyseme.training.config import TrainingConfig
 
 TENSORS = {
     "now.layers.0.key": np.arange(6, dtype=np.float32).reshape(2, 3),
-    "turned": np.arange(6, dtype=np.float32).reshape(2, 3).T,
+    "transposed": np.arange(6, dtype=np.float32).reshape(2, 3).T,
     "one": np.float32(3),
 }
 
@@ -39,7 +39,7 @@ def test_a_checkpoint_round_trips(tmp_path):
     assert {name: getattr(kept, name) for name in facts()} == facts()
 
 
-def test_the_newest_checkpoint_is_resumed_and_the_oldest_are_removed(tmp_path):
+def test_the_newest_checkpoint_is_loaded_and_the_oldest_are_removed(tmp_path):
     for step in (1, 5, 10, 200):
         save_checkpoint(tmp_path, TENSORS, **facts(step))
     assert load_checkpoint(tmp_path)[0].step == 200
@@ -48,7 +48,7 @@ def test_the_newest_checkpoint_is_resumed_and_the_oldest_are_removed(tmp_path):
     assert "00000010.json" in names
 
 
-def test_the_newest_checkpoint_is_that_of_the_largest_step_with_more_digits_too(tmp_path):
+def test_checkpoints_are_sorted_by_number(tmp_path):
     for step in (99_999_800, 99_999_900, 100_000_000):
         save_checkpoint(tmp_path, TENSORS, **facts(step))
     assert load_checkpoint(tmp_path)[0].step == 100_000_000
@@ -74,36 +74,36 @@ def test_other_files_in_the_folder_are_kept(tmp_path):
     assert (tmp_path / "other.safetensors").read_text() == "mine"
 
 
-def spoil_tensors(folder):
+def damage_tensors(folder):
     path = folder / "00000007.safetensors"
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
 
 
-def spoil_json(folder, **changes):
+def change_json(folder, **changes):
     path = folder / "00000007.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    "damage",
     [
-        spoil_tensors,
+        damage_tensors,
         lambda folder: (folder / "00000007.safetensors").unlink(),
         lambda folder: (folder / "00000007.safetensors").write_bytes(b""),
         lambda folder: (folder / "00000007.json").write_bytes(b"{"),
         lambda folder: (folder / "00000007.json").write_bytes(b"\xff"),
-        lambda folder: spoil_json(folder, step=-1),
-        lambda folder: spoil_json(folder, more=1),
-        lambda folder: spoil_json(folder, recipe={"steps": "many"}),
-        lambda folder: spoil_json(folder, format="other"),
-        lambda folder: spoil_json(folder, sha256="0" * 64),
+        lambda folder: change_json(folder, step=-1),
+        lambda folder: change_json(folder, more=1),
+        lambda folder: change_json(folder, recipe={"steps": "many"}),
+        lambda folder: change_json(folder, format="other"),
+        lambda folder: change_json(folder, sha256="0" * 64),
     ],
 )
-def test_a_damaged_checkpoint_is_reported(tmp_path, spoil):
+def test_a_damaged_checkpoint_is_reported(tmp_path, damage):
     save_checkpoint(tmp_path, TENSORS, **facts())
-    spoil(tmp_path)
+    damage(tmp_path)
     with pytest.raises(CommandError, match="checkpoint 00000007 is damaged"):
         load_checkpoint(tmp_path)
 

@@ -68,7 +68,7 @@ def mixed(seed, rows, d):
 
 
 @pytest.mark.parametrize(("rows", "d"), [(211, 7), (101, 13), (30, 2)])
-def test_half_whitening_takes_eigenvalues_to_their_fourth_root(rows, d):
+def test_half_whitening_takes_the_fourth_root_of_eigenvalues(rows, d):
     vectors = mixed(1, rows, d)
     projection = half_whitening(vectors)
     weight = projection.weight.astype(np.float64)
@@ -97,7 +97,7 @@ def test_half_whitening_keeps_the_directions_of_the_covariance():
     np.testing.assert_allclose(weight @ directions, directions * values**-0.375, atol=1e-5)
 
 
-def test_half_whitening_takes_the_mean_to_zero():
+def test_half_whitening_projects_the_mean_to_zero():
     vectors = mixed(4, 211, 7)
     mean = vectors.mean(axis=0, keepdims=True)
     np.testing.assert_allclose(half_whitening(vectors)(mean), 0, atol=1e-5)
@@ -112,7 +112,7 @@ def test_half_whitening_uses_the_most_frequent_words():
     assert np.array_equal(one.bias, two.bias)
 
 
-def test_half_whitening_samples_the_whole_of_an_unsorted_file():
+def test_half_whitening_samples_all_rows_of_an_unsorted_file():
     vectors = np.zeros((3 * FREQUENT, 2), np.float32)
     vectors[FREQUENT:, 0], vectors[2 * FREQUENT :, 1] = 3, 6
     projection = half_whitening(vectors, by_frequency=False)
@@ -122,13 +122,13 @@ def test_half_whitening_samples_the_whole_of_an_unsorted_file():
     assert not half_whitening(vectors).weight.any()
 
 
-def test_a_direction_that_hardly_varies_is_strengthened_no_further():
-    # Two columns that are never apart; their difference is known only by its rounding.
+def test_the_factor_of_small_eigenvalues_is_bounded():
+    # The two columns are almost equal, so their difference is a rounding error.
     column = mixed(19, 211, 1)
     twins = np.c_[column, column + 1e-9 * mixed(20, 211, 1)]
     weight = half_whitening(twins).weight.astype(np.float64) * twins.std(0)[:, None]
-    strengths = np.linalg.eigvalsh((weight + weight.T) / 2)
-    np.testing.assert_allclose(strengths, [2**-0.375, (2 * MIN_EIGENVALUE) ** -0.375], rtol=1e-5)
+    factors = np.linalg.eigvalsh((weight + weight.T) / 2)
+    np.testing.assert_allclose(factors, [2**-0.375, (2 * MIN_EIGENVALUE) ** -0.375], rtol=1e-5)
 
 
 @pytest.mark.parametrize("offset", [0.1, 1e4])
@@ -143,11 +143,11 @@ def test_a_constant_column_is_removed(offset):
 
 DEGENERATE = {
     "a constant column": np.c_[mixed(6, 41, 5), np.full(41, 3.0)],
-    "two columns alike": mixed(7, 41, 5)[:, [0, 1, 2, 0]],
+    "two equal columns": mixed(7, 41, 5)[:, [0, 1, 2, 0]],
     "fewer words than columns": mixed(8, 3, 7),
     "two words": mixed(9, 2, 5),
     "one word": mixed(10, 1, 5),
-    "all words alike": np.ones((11, 5)),
+    "all words equal": np.ones((11, 5)),
     "all zero": np.zeros((11, 5)),
     "tiny numbers": mixed(11, 41, 5) * 1e-20,
     "one column": mixed(12, 41, 1),
@@ -156,7 +156,7 @@ DEGENERATE = {
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("case", DEGENERATE)
-def test_no_vectors_lead_to_nan(case, dtype):
+def test_degenerate_vectors_give_finite_weights(case, dtype):
     vectors = DEGENERATE[case].astype(dtype)
     projection = half_whitening(vectors)
     assert np.isfinite(projection.weight).all()
@@ -166,7 +166,7 @@ def test_no_vectors_lead_to_nan(case, dtype):
     assert np.isfinite(association(vectors, frequencies).weight).all()
 
 
-def test_half_precision_vectors_are_reckoned_with_in_full():
+def test_float16_vectors_give_the_same_projection_as_in_float64():
     vectors = mixed(13, 211, 7).astype(np.float16)
     half, full = half_whitening(vectors), half_whitening(vectors.astype(np.float64))
     assert np.array_equal(half.weight, full.weight)
@@ -199,7 +199,7 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize("words", SENTENCES, ids=lambda words: f"{len(words)} {words[:3]}")
-def test_two_occurrences_of_a_word_never_get_equal_vectors(model, words):
+def test_two_occurrences_of_a_word_get_different_vectors(model, words):
     _, contextual = encoded(model, words)
     for word in set(words):
         rows = contextual[[w == word for w in words]]
@@ -208,7 +208,7 @@ def test_two_occurrences_of_a_word_never_get_equal_vectors(model, words):
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(words=st.lists(st.sampled_from(["w0", "w1", "w2", "zebra"]), min_size=2, max_size=12))
-def test_any_two_tokens_of_a_sentence_with_known_words_differ(model, words):
+def test_occurrences_in_any_sentence_get_different_vectors(model, words):
     _, contextual = encoded(model, words)
     for word in set(words) - {"zebra"}:
         rows = contextual[[w == word for w in words]]
@@ -231,7 +231,7 @@ def test_a_word_attends_to_itself_only_if_it_is_the_only_one(model, words):
     assert np.isfinite(contextual).all()
 
 
-def test_the_layer_scores_by_the_vectors_themselves():
+def test_the_layer_has_the_documented_parts():
     key = Projection(np.eye(5, dtype=np.float32))
     layer = closed_form(mixed(18, 41, 5), key)
     assert layer.query.weight is None
@@ -244,17 +244,17 @@ def test_the_layer_scores_by_the_vectors_themselves():
     assert (layer.residual.share, layer.residual.position_share) == (SHARE, POSITION_SHARE)
 
 
-def test_without_frequencies_the_layer_does_without_the_word_bias():
+def test_without_frequencies_the_layer_has_no_word_bias():
     vectors = mixed(22, 41, 5)
-    told = closed_form(vectors, IDENTITY)
-    untold = closed_form(vectors, IDENTITY, informative=False)
-    assert (told.scoring.word_bias, untold.scoring.word_bias) == (True, False)
-    assert np.array_equal(told.value.weight, untold.value.weight)  # all 41 words are used
-    assert np.array_equal(untold.scoring.position_bias, nearness())
-    assert (untold.scoring.scale, untold.scoring.mask) == (False, "other-words")
+    known = closed_form(vectors, IDENTITY)
+    unknown = closed_form(vectors, IDENTITY, informative=False)
+    assert (known.scoring.word_bias, unknown.scoring.word_bias) == (True, False)
+    assert np.array_equal(known.value.weight, unknown.value.weight)  # all 41 words are used
+    assert np.array_equal(unknown.scoring.position_bias, nearness())
+    assert (unknown.scoring.scale, unknown.scoring.mask) == (False, "other-words")
 
 
-def test_an_unsorted_file_is_whitened_by_words_of_the_whole_file():
+def test_the_values_of_an_unsorted_file_are_from_all_its_rows():
     vectors = np.zeros((2 * FREQUENT, 1), np.float32)
     vectors[FREQUENT:] = np.repeat([[1.0], [3.0]], FREQUENT // 2, axis=0)
     assert not closed_form(vectors, IDENTITY).value.weight.any()
@@ -269,8 +269,8 @@ def test_a_word_attends_more_to_nearer_and_more_informative_words(tmp_path):
         tmp_path, words=["the", "bank", "a"], vectors=vectors, layers=[layer], word_bias=bias
     )
     attention, _ = encoded(model, ["the", "bank", "a"])
-    weigh = [
+    terms = [
         exp(log1p(2 * exp(0)) + log(0.5)),
         exp(log1p(2 * exp(-1 / 3)) + log(0.001 / 0.5)),
     ]
-    np.testing.assert_allclose(attention[0], [0, *(w / sum(weigh) for w in weigh)], rtol=1e-5)
+    np.testing.assert_allclose(attention[0], [0, *(term / sum(terms) for term in terms)], rtol=1e-5)

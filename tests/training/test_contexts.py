@@ -1,4 +1,4 @@
-"""Contexts of words: whole, and cropped, masked and thinned out."""
+"""Contexts of words: whole, truncated, hidden, in lower case and with dropout."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from polyseme.training.sampling import ContextReader, Draw
 UNKNOWN = 5
 TABLE = TokenTable(
     np.array([[1, 0], [2, 0], [0, 3], [0, 4], [5, 5], [0, 0]], np.float32),
-    np.array([0, 0, 1, 2, 3, -1]),  # entries 0 and 1 are one word, such as Apple and apple
+    np.array([0, 0, 1, 2, 3, -1]),  # Apple and apple are one word
     np.array([-1, -2, -3, -4, -5, 0], np.float32),
     ("Apple", "apple", "bank", "the", "a", ""),
     np.arange(6),
@@ -32,59 +32,63 @@ def draw(*positions, hidden=False):
     return Draw(Occurrences(np.array(positions), zeros, zeros), np.full(len(positions), hidden))
 
 
-def still(**changes):
-    """A recipe that leaves contexts as they are."""
+def without_augmentation(**changes):
+    """A configuration without random changes of contexts, but for those given."""
     return TrainingConfig(**{"cut": 0, "key_dropout": 0, **changes})
 
 
-def test_a_whole_context_is_the_sentence_and_not_the_next_one():
+def test_a_whole_context_is_its_sentence():
     entries = CONTEXTS.whole(draw(2, 6), 60)
     assert entries.rows.tolist() == [FIRST, [*SECOND, UNKNOWN, UNKNOWN, UNKNOWN]]
     assert entries.targets.tolist() == [2, 0]
 
 
-def test_a_window_is_so_many_words_on_either_side():
+def test_a_window_limits_the_words_on_either_side():
     entries = CONTEXTS.whole(draw(0, 2, 5), 1)
     assert entries.rows.tolist() == [[0, 2, UNKNOWN], [2, 3, 1], [5, 4, UNKNOWN]]
     assert entries.targets.tolist() == [0, 1, 1]
 
 
-def test_a_hidden_word_is_hidden_everywhere_in_either_case():
+def test_a_hidden_word_is_hidden_everywhere_in_any_case():
     entries = CONTEXTS.whole(draw(0, hidden=True), 60)
     assert entries.rows.tolist() == [[UNKNOWN, 2, 3, UNKNOWN, UNKNOWN, 4]]
 
 
-def test_nothing_is_changed_by_default():
-    entries = CONTEXTS.augmented(draw(0, 6), still(), np.random.default_rng(1))
+def test_contexts_without_augmentation_are_whole():
+    entries = CONTEXTS.augmented(draw(0, 6), without_augmentation(), np.random.default_rng(1))
     assert entries.rows.tolist() == [FIRST, [*SECOND, UNKNOWN, UNKNOWN, UNKNOWN]]
 
 
-def test_lower_case_is_that_of_every_word():
-    entries = CONTEXTS.augmented(draw(0), still(lower=1), np.random.default_rng(1))
+def test_every_word_of_a_context_is_converted_to_lower_case():
+    entries = CONTEXTS.augmented(draw(0), without_augmentation(lower=1), np.random.default_rng(1))
     assert entries.rows.tolist() == [[1, 2, 3, 1, 5, 4]]
 
 
 def test_tagged_words_are_hidden_at_the_configured_rate():
-    entries = CONTEXTS.augmented(draw(*[0] * 2000), still(hide=0.3), np.random.default_rng(1))
+    entries = CONTEXTS.augmented(
+        draw(*[0] * 2000), without_augmentation(hide=0.3), np.random.default_rng(1)
+    )
     hidden = entries.rows[:, 0] == UNKNOWN
     assert 0.25 < hidden.mean() < 0.35
     assert (entries.rows[hidden, 3] == UNKNOWN).all()
     assert (entries.rows[~hidden, 3] == 1).all()
 
 
-def test_words_of_the_context_are_dropped_but_never_the_target():
+def test_words_of_the_context_are_dropped_but_not_the_target():
     entries = CONTEXTS.augmented(
-        draw(*[2] * 2000), still(key_dropout=0.2), np.random.default_rng(1)
+        draw(*[2] * 2000), without_augmentation(key_dropout=0.2), np.random.default_rng(1)
     )
     dropped = entries.rows == UNKNOWN
     assert not dropped[:, 2].any()
     assert 0.17 < dropped[:, [0, 1, 3, 5]].mean() < 0.23
 
 
-def test_contexts_are_cropped_at_the_configured_rate():
+def test_contexts_are_truncated_at_the_configured_rate():
     line = Sentences(np.zeros(101, np.int32), np.zeros(101, np.int32), np.array([0, 101]))
     contexts = ContextReader(TABLE, line)
-    entries = contexts.augmented(draw(*[50] * 2000), still(cut=0.4), np.random.default_rng(1))
+    entries = contexts.augmented(
+        draw(*[50] * 2000), without_augmentation(cut=0.4), np.random.default_rng(1)
+    )
     lengths = (entries.rows != UNKNOWN).sum(axis=1)
     assert set(lengths) == {61, *range(5, 18, 2)}
     assert 0.35 < (lengths < 61).mean() < 0.45

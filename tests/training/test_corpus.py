@@ -1,4 +1,4 @@
-"""The sample of a corpus: bounded, reproducible, from all parts of the files."""
+"""The sample of a corpus: its size, reproducibility and distribution."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ def numbers(lines):
     return [int(line.split()[0][1:]) for line in lines]
 
 
-def test_all_of_a_small_corpus_is_taken_in_its_order(tmp_path):
+def test_a_small_corpus_is_sampled_whole_and_in_order(tmp_path):
     assert numbers(sample_paragraphs([corpus(tmp_path / "c", 50)], 1000, 1)) == list(range(50))
 
 
@@ -25,7 +25,7 @@ def test_a_sample_fills_the_limit_of_words_with_the_fewest_paragraphs(tmp_path):
     assert numbers(found) == sorted(numbers(found))
 
 
-def test_the_same_seed_gives_the_same_sample_and_another_one_another(tmp_path):
+def test_a_sample_depends_on_the_seed(tmp_path):
     path = corpus(tmp_path / "c", 500)
     assert sample_paragraphs([path], 100, 1) == sample_paragraphs([path], 100, 1)
     assert sample_paragraphs([path], 100, 1) != sample_paragraphs([path], 100, 2)
@@ -35,7 +35,7 @@ def test_every_paragraph_is_as_likely_as_any_other(tmp_path):
     path = corpus(tmp_path / "c", 40)
     counts = Counter(n for seed in range(400) for n in numbers(sample_paragraphs([path], 50, seed)))
     assert len(counts) == 40
-    assert all(60 < count < 145 for count in counts.values())  # 100 of each, ±4.6 deviations
+    assert all(60 < count < 145 for count in counts.values())  # 100 ± at least 4.6 σ
 
 
 def test_several_files_are_one_corpus(tmp_path):
@@ -55,6 +55,6 @@ def test_an_empty_corpus_has_no_sample(tmp_path):
 
 
 def test_reading_reports_progress(tmp_path):
-    path, told = corpus(tmp_path / "c", 100), []
-    sample_paragraphs([path], 10, 1, told.append)
-    assert sum(told) == path.stat().st_size
+    path, read = corpus(tmp_path / "c", 100), []
+    sample_paragraphs([path], 10, 1, read.append)
+    assert sum(read) == path.stat().st_size

@@ -253,10 +253,10 @@ def test_masked_tokens_stay_zero_if_vectors_are_learned(world, corpus, monkeypat
     assert not seen[0].any()
 
 
-@pytest.mark.parametrize("kept", [quantize, lambda rows: rows.astype(np.float16)])
+@pytest.mark.parametrize("store", [quantize, lambda rows: rows.astype(np.float16)])
 @pytest.mark.parametrize("tune", [True, False])
-def test_a_model_keeps_its_dtype(tmp_path, tags, kept, tune):
-    model = world_model(tmp_path, vectors=vectors(), kept=kept)
+def test_a_model_keeps_its_dtype(tmp_path, tags, store, tune):
+    model = world_model(tmp_path, vectors=vectors(), store=store)
     trained, _ = run(model, tags=tags, tune_embeddings=tune, interpolate=1)
     manifest = write_trained_model(tmp_path / "new", model, trained, replacing=False)
     assert manifest.dtype == model.manifest.dtype != "float32"

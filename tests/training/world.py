@@ -1,7 +1,8 @@
-"""A world of two topics, small enough to be learned in seconds.
+"""A toy model with two topics, which is trained in seconds, and its training data.
 
-Its words are `riveraa`, `riverab`, …, whose vectors point one way, `moneyaa`, …, which point
-another, `theaa`, …, which carry no meaning, and ambiguous ones, `bankaa`, …, of both topics.
+The vectors of `riveraa`, `riverab`, … point in one direction and those of `moneyaa`, … in another.
+The function words `theaa`, … and the ambiguous words `bankaa`, … have random vectors; the sense of
+an ambiguous word is the topic of its sentence.
 """
 
 import json
@@ -18,7 +19,7 @@ COMMON, OWN, AMBIGUOUS, D = 10, 12, 30, 7
 
 
 def word(kind, number):
-    """The word of a kind that has this number."""
+    """The word of a kind and a number."""
     return kind + ascii_lowercase[number // 26] + ascii_lowercase[number % 26]
 
 
@@ -30,7 +31,7 @@ WORDS = [
 
 
 def vectors():
-    """The topic in the first two columns, and noise in the others."""
+    """Vectors with the topic in the first two columns, and noise in all."""
     rng = np.random.default_rng(5)
     made = rng.standard_normal((len(WORDS), D)).astype(np.float32)
     made[:, :2] *= 0.3
@@ -41,25 +42,28 @@ def vectors():
 
 
 def frequencies():
-    """The first words are frequent."""
+    """Relative frequencies, which decrease with the row."""
     weights = 1 / (np.arange(len(WORDS)) + 2.7)
     return weights / weights.sum()
 
 
 def world_model(folder, *, weights=True, **changes):
-    """The model in closed form, or without weights, written and read back."""
-    table, kept = changes.pop("vectors", vectors()), changes.pop("kept", lambda rows: rows)
-    told = frequencies()
+    """Write the model in closed form, or without weights, and read it.
+
+    `vectors` replaces the vectors, and `store` converts them to the rows that are written.
+    """
+    table, store = changes.pop("vectors", vectors()), changes.pop("store", lambda rows: rows)
+    p = frequencies()
     layers, bias = [], None
     if weights:
-        layers, bias = [closed_form(table, association(table, told))], informativeness(told)
+        layers, bias = [closed_form(table, association(table, p))], informativeness(p)
     given = {"cased": True, "licence": "CC0-1.0", **changes}
-    write_model(folder / "world", WORDS, kept(table), *((layers, bias) if layers else ()), **given)
+    write_model(folder / "world", WORDS, store(table), *((layers, bias) if layers else ()), **given)
     return read_model(folder / "world")
 
 
 def tagged_sentences(count=600, seed=1):
-    """Sentences of a topic in which one ambiguous word has that topic as its sense."""
+    """Sentences of a topic, with an ambiguous word whose sense is that topic."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
         topic, lemma = TOPICS[rng.integers(2)], word("bank", rng.integers(AMBIGUOUS))
