@@ -1,4 +1,4 @@
-"""The reverse proxy: nginx as deploy/nginx configures it, before a real service."""
+"""The reverse proxy: nginx with the configuration of deploy/nginx, in front of a service."""
 
 import json
 import re
@@ -18,9 +18,10 @@ from polyseme.settings import Settings
 from tests.api.problem import SECRET, expect_problem
 from tests.conftest import start
 from tests.server.proxy import CONFIGURATION, NGINX, proxied
+from tests.server.service import until
 
 SENTENCE = {"input": "The bank of the river"}
-NOBODY = "127.0.0.1:1"
+UNREACHABLE = "127.0.0.1:1"
 
 pytestmark = [
     pytest.mark.slow,
@@ -46,18 +47,18 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def proxy(service: str, log: Path) -> Iterator[httpx.Client]:
-    """A client of the proxy in front of it."""
+    """A client of the proxy in front of the service."""
     with proxied(log.parent, service) as client:
         yield client
 
 
 def raw(proxy: httpx.Client, request: bytes) -> httpx.Response:
     """Send bytes, and read the response to the end of the connection."""
-    place = proxy.base_url.host, proxy.base_url.port
-    with closing(socket.create_connection(place, timeout=20)) as line:
-        line.sendall(request)
-        answer = b"".join(iter(lambda: line.recv(65536), b""))
-    head, _, body = answer.partition(b"\r\n\r\n")
+    address = proxy.base_url.host, proxy.base_url.port
+    with closing(socket.create_connection(address, timeout=20)) as connection:
+        connection.sendall(request)
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    head, _, body = received.partition(b"\r\n\r\n")
     status, *lines = head.decode("latin-1").split("\r\n")
     headers = [tuple(one.split(": ", 1)) for one in lines]
     return httpx.Response(int(status.split()[1]), headers=headers, content=body)
@@ -69,9 +70,9 @@ def test_a_response_is_that_of_the_service(proxy: httpx.Client, service: str) ->
     assert through.content == direct.content
     assert through.headers["x-request-id"] == "mine.1"
     assert "server-timing" in through.headers
-    apart = {"server", "date", "x-request-id", "server-timing", "connection"}
-    assert {k: v for k, v in through.headers.items() if k not in apart} == {
-        k: v for k, v in direct.headers.items() if k not in apart
+    ignored = {"server", "date", "x-request-id", "server-timing", "connection"}
+    assert {k: v for k, v in through.headers.items() if k not in ignored} == {
+        k: v for k, v in direct.headers.items() if k not in ignored
     }
 
 
@@ -89,18 +90,18 @@ def test_a_long_response_is_the_services_own(
 def test_the_services_413_names_its_limit(proxy: httpx.Client) -> None:
     limit = Settings.model_fields["max_body_bytes"].default
     body = json.dumps({"input": "x" * limit})
-    answer = proxy.post("/v1/encode", content=body, headers={"Content-Type": "application/json"})
-    document = expect_problem(answer, 413, "too_large")
+    response = proxy.post("/v1/encode", content=body, headers={"Content-Type": "application/json"})
+    document = expect_problem(response, 413, "too_large")
     assert (document["limit"], document["setting"]) == (limit, "max_body_bytes")
 
 
 def test_a_body_over_the_proxys_limit_is_a_problem(proxy: httpx.Client) -> None:
-    answer = proxy.post("/v1/encode", content=b" " * 9_000_000)
-    document = expect_problem(answer, 413, "too_large")
+    response = proxy.post("/v1/encode", content=b" " * 9_000_000)
+    document = expect_problem(response, 413, "too_large")
     assert "9000000" in document["detail"] and "8388608" in document["detail"]
 
 
-def test_the_proxy_takes_larger_bodies_than_the_service() -> None:
+def test_the_proxy_accepts_larger_bodies_than_the_service() -> None:
     (size,) = re.findall(r"client_max_body_size (\d+)m;", CONFIGURATION.read_text())
     assert int(size) << 20 > Settings.model_fields["max_body_bytes"].default
     assert str(int(size) << 20) in CONFIGURATION.read_text()
@@ -109,7 +110,7 @@ def test_the_proxy_takes_larger_bodies_than_the_service() -> None:
 @pytest.mark.parametrize("path", ["/metrics", "/readyz"])
 def test_internal_routes_are_not_found(proxy: httpx.Client, service: str, path: str) -> None:
     assert httpx.get(f"{service}{path}").status_code == 200
-    for way in (
+    for target in (
         path,
         f"/{path}",
         f"{path}?x",
@@ -117,14 +118,13 @@ def test_internal_routes_are_not_found(proxy: httpx.Client, service: str, path: 
         f"/.{path}",
         f"/%{ord(path[1]):x}{path[2:]}",
     ):
-        head = f"GET {way} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        head = f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
         expect_problem(raw(proxy, head.encode()), 404, "unknown_route")
     head = f"GET http://x{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     expect_problem(raw(proxy, head.encode()), 404, "unknown_route")
-    for way in (f"{path}/", path.upper(), f"{path}%2f", f"{path};x", f"{path}%00", f"{path}%20"):
-        assert raw(
-            proxy, f"GET {way} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
-        ).status_code in {400, 404}
+    for target in (f"{path}/", path.upper(), f"{path}%2f", f"{path};x", f"{path}%00", f"{path}%20"):
+        head = f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        assert raw(proxy, head.encode()).status_code in {400, 404}
 
 
 def test_error_pages_cannot_be_requested(proxy: httpx.Client) -> None:
@@ -156,20 +156,20 @@ def test_error_pages_cannot_be_requested(proxy: httpx.Client) -> None:
 def test_errors_of_the_proxy_are_problem_documents(
     proxy: httpx.Client, request_: bytes, status: int, code: str
 ) -> None:
-    answer = raw(proxy, request_)
-    expect_problem(answer, status, code)
+    response = raw(proxy, request_)
+    expect_problem(response, status, code)
     for name, value in SECURITY_HEADERS.items():
-        assert answer.headers[name] == value
+        assert response.headers[name] == value
 
 
 def test_without_a_service_the_503_has_retry_after(tmp_path: Path) -> None:
-    with proxied(tmp_path, NOBODY) as client:
+    with proxied(tmp_path, UNREACHABLE) as client:
         headers = {"X-Request-ID": "mine"}
-        answer = client.post(f"/v1/encode?{SECRET}", json=SENTENCE, headers=headers)
-        expect_problem(answer, 503, "not_ready")
-        assert answer.headers["x-request-id"] == "mine"
-        assert int(answer.headers["retry-after"]) > 0
-    # Read after the proxy has ended: a line is written after its response.
+        response = client.post(f"/v1/encode?{SECRET}", json=SENTENCE, headers=headers)
+        expect_problem(response, 503, "not_ready")
+        assert response.headers["x-request-id"] == "mine"
+        assert int(response.headers["retry-after"]) > 0
+    # nginx writes a line after the response, so the log is read after the end of nginx.
     log = (tmp_path / "log").read_text()
     assert SECRET not in log
     last = json.loads(log.splitlines()[-1])
@@ -179,20 +179,21 @@ def test_without_a_service_the_503_has_retry_after(tmp_path: Path) -> None:
 def test_one_caller_cannot_take_every_connection(service: str, tmp_path: Path) -> None:
     head = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
     with ExitStack() as stack:
-        few = stack.enter_context(proxied(tmp_path, service, ("callers 256", "callers 2")))
-        place = few.base_url.host, few.base_url.port
-        # As many as it accepts: one that comes during another request is refused.
+        changes = ("callers 256", "callers 2")
+        client = stack.enter_context(proxied(tmp_path, service, changes))
+        address = client.base_url.host, client.base_url.port
+        # nginx may reject one of these connections too, so there are more than two.
         for _ in range(100):
-            stack.enter_context(closing(socket.create_connection(place))).sendall(head)
+            stack.enter_context(closing(socket.create_connection(address))).sendall(head)
             time.sleep(0.1)
-            answer = few.get("/livez")
-            if answer.status_code == 503:
+            response = client.get("/livez")
+            if response.status_code == 503:
                 break
-        expect_problem(answer, 503, "overloaded")
-        assert int(answer.headers["retry-after"]) > 0
+        expect_problem(response, 503, "overloaded")
+        assert int(response.headers["retry-after"]) > 0
 
 
-def test_its_log_is_json_without_keys_queries_and_texts(proxy: httpx.Client, log: Path) -> None:
+def test_the_log_is_json_without_keys_queries_and_texts(proxy: httpx.Client, log: Path) -> None:
     authorization = {"Authorization": f"Bearer {SECRET}", "User-Agent": SECRET, "Cookie": SECRET}
     paths = [f"/v1/encode?key={SECRET}", f"/v1/models/{SECRET}", f"/{SECRET}", f"/page/{SECRET}"]
     paths += [f"/v2/models/{SECRET}/infer?{SECRET}", f"/v2/models/{SECRET}", f"/v2/{SECRET}"]
@@ -200,12 +201,9 @@ def test_its_log_is_json_without_keys_queries_and_texts(proxy: httpx.Client, log
         proxy.post(path, json={"input": SECRET}, headers={**authorization, "Referer": SECRET})
     raw(proxy, f"{SECRET} /{SECRET} HTTP/1.1\r\nHost: {SECRET}\r\n\r\n".encode())
     proxy.get("/livez", headers={"X-Request-ID": "last-of-all"})
-    for _ in range(200):
-        # A line is written after its response.
-        text = log.read_text()
-        if '"last-of-all"' in text:
-            break
-        time.sleep(0.05)
+    # nginx writes a line after the response.
+    until(lambda: '"last-of-all"' in log.read_text())
+    text = log.read_text()
     assert SECRET not in text
     lines = [json.loads(line) for line in text.splitlines()]
     routes = {"/v1/encode", "/v1/models/<name>", "/v2/models/<name>", "/v2/models/<name>/infer"}
@@ -214,79 +212,78 @@ def test_its_log_is_json_without_keys_queries_and_texts(proxy: httpx.Client, log
     assert (last["status"], last["method"], last["route"]) == (200, "GET", "/livez")
 
 
-def test_the_configuration_is_one_that_nginx_takes(tmp_path: Path) -> None:
-    text = (
-        CONFIGURATION.read_text().replace("polyseme:8000", NOBODY).replace("/tmp/", f"{tmp_path}/")
-    )
-    (tmp_path / "nginx.conf").write_text(text)
+def test_nginx_accepts_the_configuration(tmp_path: Path) -> None:
+    text = CONFIGURATION.read_text().replace("polyseme:8000", UNREACHABLE)
+    (tmp_path / "nginx.conf").write_text(text.replace("/tmp/", f"{tmp_path}/"))
     command = [NGINX, "-t", "-c", tmp_path / "nginx.conf"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "warn" not in done.stderr
 
 
-def test_it_lets_idle_connections_go_before_the_service_does() -> None:
+def test_the_proxy_closes_idle_connections_before_the_service_does() -> None:
     (seconds,) = re.findall(r"keepalive_timeout (\d+)s;\n    }", CONFIGURATION.read_text())
     assert int(seconds) < Settings.model_fields["keep_alive"].default
 
 
-def test_a_slow_client_is_not_heard_of_by_the_service(tmp_path: Path) -> None:
+def test_the_service_gets_a_request_only_when_its_body_is_complete(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         listener.settimeout(0.5)
         with proxied(tmp_path, f"127.0.0.1:{listener.getsockname()[1]}") as client:
-            place = client.base_url.host, client.base_url.port
-            with closing(socket.create_connection(place)) as line:
-                line.sendall(b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n")
-                line.sendall(b"ab")
+            address = client.base_url.host, client.base_url.port
+            head = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n"
+            with closing(socket.create_connection(address)) as slow:
+                slow.sendall(head + b"ab")
                 with pytest.raises(TimeoutError):
                     listener.accept()
-                line.sendall(b"c")
+                slow.sendall(b"c")
+                listener.settimeout(20)
                 connection, _ = listener.accept()
                 with closing(connection):
                     assert connection.recv(4096).endswith(b"abc")
 
 
 def test_a_request_that_was_sent_is_not_repeated(tmp_path: Path) -> None:
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
-    def hear(listener: socket.socket) -> None:
+    def receive(listener: socket.socket) -> None:
         while True:
             try:
                 connection, _ = listener.accept()
             except OSError:
                 return
-            heard.append(connection.recv(65536))
+            received.append(connection.recv(65536))
             connection.close()
 
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        threading.Thread(target=hear, args=[listener], daemon=True).start()
-        place = f"127.0.0.1:{listener.getsockname()[1]}"
-        # With a second one, to which it could be sent.
-        two = (f"server {place} max_fails=0;", f"server {place}; server {place};")
-        with proxied(tmp_path, place, two) as client:
+        threading.Thread(target=receive, args=[listener], daemon=True).start()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        # A second server, to which nginx could send the request again.
+        two = (f"server {address} max_fails=0;", f"server {address}; server {address};")
+        with proxied(tmp_path, address, two) as client:
             expect_problem(client.post("/v1/encode", json=SENTENCE), 503, "not_ready")
         listener.shutdown(socket.SHUT_RDWR)
-    assert len(heard) == 1
+    assert len(received) == 1
 
 
 def test_the_service_gets_the_address_from_the_proxy(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        place = f"127.0.0.1:{listener.getsockname()[1]}"
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
 
-        def answer() -> None:
+        def respond() -> None:
             connection, _ = listener.accept()
             with closing(connection):
-                heard.append(connection.recv(65536).decode())
+                received.append(connection.recv(65536).decode())
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
-        heard: list[str] = []
-        thread = threading.Thread(target=answer, daemon=True)
+        received: list[str] = []
+        thread = threading.Thread(target=respond, daemon=True)
         thread.start()
         sent = {"X-Forwarded-For": "10.1.1.1", "X-Real-IP": "10.1.1.1", "Forwarded": "for=10.1.1.1"}
-        with proxied(tmp_path, place) as client:
+        with proxied(tmp_path, address) as client:
             client.post("/v1/encode", json=SENTENCE, headers={**sent, "X-Request-ID": "a b"})
             thread.join(10)
-    (request,) = heard
+    (request,) = received
     assert "10.1.1.1" not in request
     assert "\r\nX-Forwarded-For: 127.0.0.1\r\n" in request
     (request_id,) = re.findall(r"(?i)\r\nX-Request-ID: (.*)\r\n", request)

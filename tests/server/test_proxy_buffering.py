@@ -3,7 +3,6 @@
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -46,10 +45,10 @@ def slow_client(
     stack: ExitStack, client: httpx.Client, body: bytes = b"{}", sent: int | None = None
 ) -> None:
     """Send a request, or part of its body, on a new connection without reading the response."""
-    line = stack.enter_context(closing(socket.socket()))
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    line.connect((client.base_url.host, client.base_url.port))
-    line.sendall(REQUEST + f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:sent])
+    connection = stack.enter_context(closing(socket.socket()))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect((client.base_url.host, client.base_url.port))
+    connection.sendall(REQUEST + f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:sent])
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
@@ -97,30 +96,26 @@ def test_ndjson_lines_are_passed_on_while_further_ones_are_computed(tmp_path: Pa
         with client.stream("POST", "/v1/encode", json={}, timeout=20) as response:
             for part in response.iter_raw():
                 content += part
-                # Less than one buffer of 4 KiB waits for the next line.
+                # nginx holds back less than one buffer of 4 KiB until the next line.
                 if len(content) > len(line) - 4096:
                     received.set()
     assert content == line * 3
 
 
 @pytest.mark.slow
-def test_a_service_responds_while_200_clients_send_or_read_slowly(tmp_path: Path) -> None:
-    sentences = ["The bank of the river is near the bank of the city"] * 12
+def test_a_service_responds_while_many_clients_send_or_read_slowly(tmp_path: Path) -> None:
+    sentences = ["The bank of the river is near the bank of the city"] * 400
     body = json.dumps({"input": sentences}).encode()
     process, address = start(tmp_path / "service", proxies=1, threads=2)
     try:
         with proxied(tmp_path, address) as client, ExitStack() as stack:
-
-            def seconds() -> float:
-                began = time.monotonic()
+            for _ in range(100):
+                slow_client(stack, client, body, 10)
+            # More readers than threads. Each response exceeds what sockets buffer.
+            for _ in range(6):
+                slow_client(stack, client, body)
+            for _ in range(20):
                 assert client.post("/v1/encode", json={"input": "a bank"}).status_code == 200
-                return time.monotonic() - began
-
-            assert len(client.post("/v1/encode", json={"input": sentences}).content) > 600_000
-            for number in range(200):
-                slow_client(stack, client, body, len(body) if number % 2 else 10)
-            # Responses to the slow clients are computed first.
-            assert min(seconds() for _ in range(20)) < 1
     finally:
         process.terminate()
         assert process.wait(40) == 0
