@@ -19,19 +19,19 @@ NAMES = ["five", "four", "one", "three", "two"]
 
 
 @pytest.fixture
-def started(place):
-    """Make a client of an application with these models."""
+def start(models_dir):
+    """Make clients of new applications with these models; None omits a setting."""
 
     def make(**settings):
-        given = {"models_dir": place, "model": "one", **settings}
-        return in_process(**{name: value for name, value in given.items() if value is not None})
+        settings = {"models_dir": models_dir, "model": "one", **settings}
+        return in_process(**{name: value for name, value in settings.items() if value is not None})
 
     return make
 
 
 @pytest.fixture
-def place(tmp_path):
-    """Five models, whose vectors are multiples of each other's."""
+def models_dir(tmp_path):
+    """A folder of five models, whose vectors are multiples of each other's."""
     for factor, name in enumerate(NAMES, start=1):
         write_tiny(tmp_path / "models" / name, vectors=VECTORS * factor, source=name)
     return tmp_path / "models"
@@ -48,8 +48,8 @@ def statuses(client):
     return {one["id"]: one["status"] for one in client.get("/readyz").json()["models"]}
 
 
-def test_every_model_of_a_folder_is_served_by_its_name(started) -> None:
-    client = started()
+def test_every_model_of_a_folder_is_served_by_its_name(start) -> None:
+    client = start()
     assert [first_number(client, name) for name in NAMES] == [1, 2, 3, 4, 5]
     assert first_number(client, None) == 3
     expect_problem(
@@ -57,37 +57,37 @@ def test_every_model_of_a_folder_is_served_by_its_name(started) -> None:
     )
 
 
-def test_the_default_model_is_read_at_the_start_and_another_at_its_first_use(started) -> None:
-    client = started()
+def test_the_default_model_is_read_at_the_start_and_another_at_its_first_use(start) -> None:
+    client = start()
     before = {**dict.fromkeys([*NAMES, "wiki-en"], "unloaded"), "one": "loaded"}
     assert statuses(client) == before
     first_number(client, "two")
     assert statuses(client) == {**before, "two": "loaded"}
 
 
-def test_all_models_are_loaded_at_startup_on_request(started) -> None:
-    client = started(preload_models=True)
+def test_all_models_are_loaded_at_startup_on_request(start) -> None:
+    client = start(preload_models=True)
     assert statuses(client) == dict.fromkeys([*NAMES, "wiki-en"], "loaded")
 
 
-def test_the_list_has_every_model_and_the_problem_of_a_broken_one(started, place) -> None:
-    (place / "five" / "vocabulary.txt").unlink()
-    (place / "nothing").mkdir()
-    client = started()
+def test_the_list_has_every_model_and_the_problem_of_a_broken_one(start, models_dir) -> None:
+    (models_dir / "five" / "vocabulary.txt").unlink()
+    (models_dir / "nothing").mkdir()
+    client = start()
     listed = client.get("/v1/models").json()
     ModelsResponse.model_validate(listed)
     models = {one["id"]: one for one in listed["data"]}
     assert list(models) == sorted([*NAMES, "nothing", "wiki-en"])
-    broken = {"object": "model", "owned_by": "polyseme", "default": False, "created": 0}
+    common = {"object": "model", "owned_by": "polyseme", "default": False, "created": 0}
     assert models["five"] == {
         "id": "five",
-        **broken,
+        **common,
         "status": "broken",
         "problem": "vocabulary.txt cannot be read.",
     }
     assert models["nothing"]["problem"] == NO_MANIFEST
     assert (models["two"]["status"], models["two"]["source"]) == ("ok", "two")
-    assert models["two"]["created"] == int((place / "two" / "manifest.json").stat().st_mtime)
+    assert models["two"]["created"] == int((models_dir / "two" / "manifest.json").stat().st_mtime)
     for name, model in models.items():
         assert client.get(f"/v1/models/{name}").json() == model
         ModelResponse.model_validate(model)
@@ -97,10 +97,10 @@ def test_the_list_has_every_model_and_the_problem_of_a_broken_one(started, place
     assert first_number(client, "two") == 5
 
 
-def test_a_model_found_broken_when_it_is_read_is_listed_so(started, place) -> None:
-    vectors = place / "two" / "vectors.npy"
+def test_a_model_found_broken_when_it_is_read_is_listed_as_broken(start, models_dir) -> None:
+    vectors = models_dir / "two" / "vectors.npy"
     vectors.write_bytes(vectors.read_bytes()[:-4] + b"\x01\x02\x03\x04")
-    client = started()
+    client = start()
     assert client.get("/v1/models/two").json()["status"] == "ok"
     expect_problem(
         client.post("/v1/encode", json={"input": "a", "model": "two"}), 503, "broken_model"
@@ -110,12 +110,12 @@ def test_a_model_found_broken_when_it_is_read_is_listed_so(started, place) -> No
     assert model["problem"] == "vectors.npy: the checksum differs from manifest.json."
 
 
-def test_without_a_folder_the_models_of_the_user_are_served(started, tmp_path, monkeypatch) -> None:
+def test_without_a_folder_the_models_of_the_user_are_served(start, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    assert set(statuses(started(models_dir=None, model=None))) == {"wiki-en"}
+    assert set(statuses(start(models_dir=None, model=None))) == {"wiki-en"}
     write_tiny(tmp_path / "data" / "polyseme" / "models" / "mine")
     registry.cache_clear()
-    client = started(models_dir=None, model=None)
+    client = start(models_dir=None, model=None)
     assert set(statuses(client)) == {"mine", "wiki-en"}
     assert first_number(client, "mine") == 1
 
@@ -126,12 +126,12 @@ SIZE = "vectors.npy: the number of bytes differs from manifest.json."
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory):
     """A model `tiny`, one with truncated vectors, and a folder that is not a model."""
-    damaged = tmp_path_factory.mktemp("models")
-    write_tiny(damaged / "tiny")
-    vectors = write_tiny(damaged / "cut") / "vectors.npy"
+    folder = tmp_path_factory.mktemp("models")
+    write_tiny(folder / "tiny")
+    vectors = write_tiny(folder / "cut") / "vectors.npy"
     vectors.write_bytes(vectors.read_bytes()[:-4])
-    (damaged / "empty").mkdir()
-    return damaged
+    (folder / "empty").mkdir()
+    return folder
 
 
 def test_livez_responds_with_200(client: httpx.Client) -> None:

@@ -12,18 +12,17 @@ from polyseme.api.errors import openai_error
 from polyseme.api.responses import EmbeddingsResponse, OpenAIProblemResponse
 from polyseme.errors import InvalidError, RateLimitedError
 from tests.api.problem import SECRET, expect_problem
-from tests.observability.samples import numbers as numbers_told
+from tests.observability.samples import numbers as metric_samples
 from tests.observability.samples import total
-from tests.server.service import until
 from tests.tiny import SUBWORDS, VECTORS, WORDS, write_tiny
 
 PATH = "/v1/embeddings"
 BIAS = -np.log(2, dtype=np.float32) * np.arange(len(WORDS), dtype=np.float32)
-"""Each word weighs 1, 1/2, 1/4, … in their order."""
+"""The weights of the words in their order are 1, 1/2, 1/4, …"""
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def models_dir(tmp_path_factory):
     """`tiny`; `other`, whose vectors are twice as long; `composing`, which has subword vectors."""
     folder = tmp_path_factory.mktemp("models")
     write_tiny(folder / "tiny", word_bias=BIAS)
@@ -33,9 +32,9 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def tiny(make_client, place) -> httpx.Client:
+def tiny(make_client, models_dir) -> httpx.Client:
     """A service that pools contextual vectors; the default pools static ones."""
-    return make_client(models_dir=place, model="tiny", pooling="informativeness")
+    return make_client(models_dir=models_dir, model="tiny", pooling="informativeness")
 
 
 def ask(client, texts, **fields):
@@ -82,8 +81,8 @@ def test_a_vector_is_the_weighted_mean_of_the_contextual_ones_with_length_1(tiny
     assert found[1].tolist() == [0, 1, 0, 0, 0]
 
 
-def test_the_setting_or_the_request_selects_the_plain_mean(make_client, place, tiny):
-    plain = make_client(models_dir=place, model="tiny", pooling="mean")
+def test_the_setting_or_the_request_selects_the_plain_mean(make_client, models_dir, tiny):
+    plain = make_client(models_dir=models_dir, model="tiny", pooling="mean")
     found = vectors(plain, ["river bank"])
     assert found[0] == pytest.approx(by_hand("river bank", weighted=False), abs=1e-6)
     weighted = vectors(tiny, ["river bank"])
@@ -96,22 +95,22 @@ def test_the_setting_or_the_request_selects_the_plain_mean(make_client, place, t
 
 
 def test_the_default_is_the_mean_of_unit_static_vectors_by_smooth_inverse_frequency(
-    make_client, place, tiny
+    make_client, models_dir, tiny
 ):
     # exp(word bias) = 1e-3 / (1e-3 + p) is 1/16 for river and 1/8 for bank.
     frequencies = 1e-3 * (np.array([16, 8]) - 1)
     x = VECTORS[[WORDS.index("river"), WORDS.index("bank")]].astype(np.float64)
     mean = (1e-4 / (1e-4 + frequencies)) @ (x / np.linalg.norm(x, axis=1, keepdims=True))
-    default = make_client(models_dir=place, model="tiny")
+    default = make_client(models_dir=models_dir, model="tiny")
     (found,) = vectors(default, ["river bank"])
     assert found == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
     assert vectors(tiny, ["river bank"], pooling="sif").tobytes() == found.tobytes()
-    for client, pooling, kind in (
+    for client, pooling, pooled in (
         (default, "sif", "static"),
         (tiny, "informativeness", "contextual"),
     ):
         shown = client.get("/v1/models/tiny").json()["embeddings"]
-        assert shown == {"pooling": pooling, "vectors": kind}
+        assert shown == {"pooling": pooling, "vectors": pooled}
 
 
 def test_base64_is_the_same_numbers_to_the_last_bit(tiny):
@@ -160,12 +159,9 @@ def test_the_model_is_chosen_by_name_and_named_in_the_response(tiny):
 
 
 def test_the_tokens_of_a_model_are_counted(tiny):
-    def counted():
-        return total(numbers_told(tiny), "tokens_total", model="other")
-
-    before = counted()
+    before = total(metric_samples(tiny), "tokens_total", model="other")
     ask(tiny, ["river bank qzx", "Apple"], model="other")
-    until(lambda: counted() - before, 4)
+    assert total(metric_samples(tiny), "tokens_total", model="other") == before + 4
 
 
 def test_the_user_field_changes_nothing(tiny):
@@ -173,10 +169,10 @@ def test_the_user_field_changes_nothing(tiny):
     assert body == ask(tiny, "river bank")
 
 
-def test_a_text_without_a_known_word_is_rejected_by_its_place(tiny, make_client, place):
+def test_a_text_without_a_known_word_is_rejected_by_its_index(tiny, make_client, models_dir):
     texts = ["river bank", "qzx", "", "bank qzx", " \n"]
-    streaming = make_client(models_dir=place, model="tiny", pooling="mean")
-    for client in (tiny, streaming):
+    unweighted = make_client(models_dir=models_dir, model="tiny", pooling="mean")
+    for client in (tiny, unweighted):
         document = expect_problem(client.post(PATH, json={"input": texts}), 422, "unknown_word")
         assert document["errors"] == [
             {"pointer": "/input/1", "message": "no word is in the vocabulary"},
@@ -202,12 +198,12 @@ def test_texts_may_be_lists_of_words(tiny):
 
 def test_a_word_that_the_model_composes_is_a_known_one(tiny):
     (found,) = vectors(tiny, ["gnu"], model="composing")
-    # tiny.py: of `gnu` the vector is [2, 0, 0, 0, 1].
+    # The vector of `gnu` is [2, 0, 0, 0, 1]: SUBWORDS in tests/tiny.py.
     assert found == pytest.approx(np.array([2, 0, 0, 0, 1]) / np.sqrt(5), abs=1e-6)
     expect_problem(tiny.post(PATH, json={"input": "gnu"}), 422, "unknown_word")
 
 
-def test_words_that_cancel_out_are_rejected_and_no_zero_vector_is_given(tiny):
+def test_a_text_whose_vector_is_zero_in_the_requested_dimensions_is_rejected(tiny):
     answer = tiny.post(PATH, json={"input": ["bank", "Apple"], "dimensions": 1})
     document = expect_problem(answer, 422, "invalid")
     assert document["errors"][0]["pointer"] == "/input/1"
@@ -222,7 +218,7 @@ def test_an_unknown_model_is_a_404_that_points_to_the_list_of_models(tiny):
 
 
 @pytest.mark.parametrize("tokens", [[1, 2, 3], [[1, 2], [3]], 5])
-def test_numbers_of_tokens_are_rejected_with_what_to_send_and_how(tiny, tokens):
+def test_token_ids_are_rejected_with_what_to_send_instead(tiny, tokens):
     document = expect_problem(tiny.post(PATH, json={"input": tokens}), 422, "invalid")
     assert document["error"]["param"] == "input"
     assert "send texts" in document["error"]["message"]
@@ -263,16 +259,16 @@ def test_a_wrong_field_is_a_422_that_points_at_it_in_both_shapes(tiny, body, poi
 BEARER = {"Authorization": "Bearer right-key"}
 
 
-def expect_both(answer, status, code, told, kind="invalid_request_error"):
+def expect_both(answer, status, code, openai_code, openai_type="invalid_request_error"):
     """Check that an error is a problem document and an OpenAI error that agree."""
     document = expect_problem(answer, status, code)
     OpenAIProblemResponse.model_validate(document)
     error = document["error"]
     assert set(error) == {"message", "type", "param", "code"}
-    assert (error["code"], error["type"]) == (told, kind)
+    assert (error["code"], error["type"]) == (openai_code, openai_type)
     if status != 422:
-        place = f"`{error['param']}`: " if error["param"] else ""
-        assert error["message"] == f"{place}{document['detail']} {document['hint']}"
+        prefix = f"`{error['param']}`: " if error["param"] else ""
+        assert error["message"] == f"{prefix}{document['detail']} {document['hint']}"
     return document
 
 
@@ -283,14 +279,14 @@ def small(make_client) -> httpx.Client:
     return make_client(api_keys="right-key", max_body_bytes=400, **limits)
 
 
-def test_a_body_that_is_not_json_or_not_declared_so(small):
+def test_a_body_that_is_not_json_or_not_declared_as_json_is_rejected(small):
     headers = {**BEARER, "Content-Type": "application/json"}
     expect_both(small.post(PATH, content=b"{", headers=headers), 400, "not_json", "not_json")
     plain = small.post(PATH, content=b"{}", headers={**BEARER, "Content-Type": "text/plain"})
     expect_both(plain, 415, "unsupported_media", "unsupported_media")
 
 
-def test_a_missing_or_wrong_key(small):
+def test_a_missing_or_wrong_key_is_a_401(small):
     for path in (PATH, "/v1/models", "/v1/models/wiki-en", f"/v1/models/{SECRET}"):
         for headers in ({}, {"Authorization": f"Bearer {SECRET}"}):
             answer = small.request("POST" if path == PATH else "GET", path, headers=headers)
@@ -337,10 +333,8 @@ def test_input_over_a_limit_is_rejected_and_not_truncated(small, texts, setting,
     assert (document["setting"], document["limit"], document["size"]) == (setting, limit, size)
 
 
-def test_the_limit_of_a_response_counts_sent_and_not_computed_arrays(
-    make_client,
-):
-    # A vector of 300 numbers: 16 bytes each as text at most, 16/3 as base64, and some around it.
+def test_the_limit_of_a_response_counts_sent_and_not_computed_arrays(make_client):
+    # A vector of 300 numbers, each of at most 16 bytes in JSON and 16/3 bytes in base64.
     tight = make_client(max_answer_bytes=3000)
     body = {"input": "the river bank is near the money bank " * 20}
     answer = tight.post(PATH, json=body)
@@ -361,7 +355,7 @@ def test_a_caller_over_its_rate_gets_retry_after(make_client):
     expect_both(listed, 429, "rate_limited", "rate_limit_exceeded", "rate_limit_error")
 
 
-def test_a_broken_model(make_client, broken_models):
+def test_a_broken_model_is_a_503_with_retry_after(make_client, broken_models):
     broken = make_client(models_dir=broken_models, model="broken")
     answer = broken.post(PATH, json={"input": "a"})
     expect_both(answer, 503, "broken_model", "broken_model", "server_error")
@@ -379,16 +373,16 @@ def test_an_internal_error_leaks_nothing(monkeypatch):
 
 
 def test_problem_documents_of_other_routes_have_no_openai_members(client):
-    for answer in (
-        client.get("/v1/encode"),
-        client.post("/v1/encode", json={"input": "a", "model": "none"}),
-        client.post("/v1/neighbors", json={}),
+    for answer, status, code in (
+        (client.get("/v1/encode"), 405, "method_not_allowed"),
+        (client.post("/v1/encode", json={"input": "a", "model": "none"}), 404, "unknown_model"),
+        (client.post("/v1/neighbors", json={}), 422, "invalid"),
     ):
-        assert "error" not in expect_problem(answer, answer.status_code, answer.json()["code"])
+        assert "error" not in expect_problem(answer, status, code)
 
 
 def test_an_error_without_fields_has_no_parameter():
-    told = openai_error(InvalidError([]))
-    assert told["param"] is None
-    assert told["message"] == f"{InvalidError.detail} {InvalidError.hint}"
+    error = openai_error(InvalidError([]))
+    assert error["param"] is None
+    assert error["message"] == f"{InvalidError.detail} {InvalidError.hint}"
     assert openai_error(RateLimitedError())["code"] == "rate_limit_exceeded"
