@@ -1,4 +1,4 @@
-"""Encoding with the options of a test and defaults for the rest."""
+"""Calls of the encoding functions with some options and defaults for the rest."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The tiny model, plain and deep, with subwords and without, read once."""
+"""Variants of the tiny model, each read once a session."""
 
 import pytest
 
@@ -13,13 +13,13 @@ def plain(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def deep(tmp_path_factory):
-    """Two layers with every part, 3 heads, queries and keys 2 wide, values 7 wide."""
+    """Two layers with every part, 3 heads, queries and keys of width 2, values of width 7."""
     return deep_model(tmp_path_factory.mktemp("deep"))
 
 
 @pytest.fixture(scope="session")
 def composing(tmp_path_factory):
-    """The plain model, with trigrams that compose other words."""
+    """The plain model, with trigrams that compose unknown words."""
     return tiny_model(tmp_path_factory.mktemp("composing"), subwords=SUBWORDS)
 
 

@@ -1,4 +1,4 @@
-"""Comparison of occurrences of words, and the flat map of them and their neighbors."""
+"""Comparison of occurrences of words, and the map of them and their neighbors."""
 
 from dataclasses import replace
 
@@ -14,18 +14,19 @@ from tests.encoding.calls import ask_one
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 
 
-def put(model, *occurrences, neighbors=3, case="auto", limits=LIMITS):
+def compare_all(model, *occurrences, neighbors=3, case="auto", limits=LIMITS):
     return compare(model, occurrences, neighbors, case, limits)
 
 
-def token(model, text, word=None, **place):
-    """The token that an occurrence is."""
-    return put(model, Occurrence(text, word, **place)).occurrences[0].token
+def found_token(model, text, word=None, **place):
+    """The token of an occurrence."""
+    return compare_all(model, Occurrence(text, word, **place)).occurrences[0].token
 
 
-def refusal(model, *occurrences):
+def error_of(model, *occurrences):
+    """The pointer and the message of the only error."""
     with pytest.raises(InvalidError) as caught:
-        put(model, *occurrences)
+        compare_all(model, *occurrences)
     (error,) = caught.value.errors
     return error.pointer, error.message
 
@@ -35,61 +36,61 @@ def cosine(a, b):
     return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
 
 
-def test_the_nth_time_a_word_is_written(plain):
+def test_nth_selects_an_occurrence_of_a_word(plain):
     text = "bank river bank money bank"
-    starts = [token(plain, text, "bank", nth=nth).start for nth in range(3)]
+    starts = [found_token(plain, text, "bank", nth=nth).start for nth in range(3)]
     assert starts == [0, 11, 22]
 
 
 def test_an_nth_beyond_the_occurrences_is_rejected(plain):
-    assert refusal(plain, Occurrence("bank", "bank"), Occurrence("a bank", "bank", nth=1)) == (
+    assert error_of(plain, Occurrence("bank", "bank"), Occurrence("a bank", "bank", nth=1)) == (
         "/occurrences/1/nth",
         "must be less than 1, the number of occurrences",
     )
 
 
 def test_a_word_absent_from_its_text_is_rejected(plain):
-    pointer, message = refusal(plain, Occurrence("the river", "bank"))
+    pointer, message = error_of(plain, Occurrence("the river", "bank"))
     assert pointer == "/occurrences/0/word"
     assert "does not contain" in message
 
 
-def test_the_word_as_it_is_spelled_comes_first(plain):
+def test_an_exact_match_precedes_matches_in_another_case(plain):
     text = "Apple apple APPLE"
-    assert token(plain, text, "apple").start == 6
-    assert token(plain, text, "APPLE").start == 12
-    assert refusal(plain, Occurrence(text, "apple", nth=1))[0] == "/occurrences/0/nth"
+    assert found_token(plain, text, "apple").start == 6
+    assert found_token(plain, text, "APPLE").start == 12
+    assert error_of(plain, Occurrence(text, "apple", nth=1))[0] == "/occurrences/0/nth"
 
 
 def test_a_word_in_another_case_is_found(plain):
-    assert token(plain, "Bank and BANK", "bank").start == 0
-    assert token(plain, "Bank and BANK", "bank", nth=1).start == 9
+    assert found_token(plain, "Bank and BANK", "bank").start == 0
+    assert found_token(plain, "Bank and BANK", "bank", nth=1).start == 9
 
 
 @pytest.mark.parametrize(
     ("start", "end", "text"),
     [(0, 4, "bank"), (5, 10, "river"), (6, 7, "river"), (4, 7, "river"), (0, 5, "bank")],
 )
-def test_a_span_means_the_token_it_touches(plain, start, end, text):
-    assert token(plain, "bank river", start=start, end=end).text == text
+def test_a_span_selects_the_token_that_it_overlaps(plain, start, end, text):
+    assert found_token(plain, "bank river", start=start, end=end).text == text
 
 
 @pytest.mark.parametrize(
     ("start", "end", "count"), [(4, 5, 0), (0, 6, 2), (3, 6, 2), (50, 60, 0), (4, 4, 0), (0, 0, 0)]
 )
-def test_a_span_has_to_touch_one_token(plain, start, end, count):
-    assert refusal(plain, Occurrence("bank river", start=start, end=end)) == (
+def test_a_span_that_does_not_overlap_exactly_one_token_is_rejected(plain, start, end, count):
+    assert error_of(plain, Occurrence("bank river", start=start, end=end)) == (
         "/occurrences/0/start",
         f"the span must cover exactly one token; it covers {count}",
     )
 
 
 def test_spans_are_in_code_points(plain):
-    assert token(plain, "👩‍👩‍👧 é bank", start=8, end=12).text == "bank"
+    assert found_token(plain, "👩‍👩‍👧 é bank", start=8, end=12).text == "bank"
 
 
-def test_the_piece_of_a_word_is_an_occurrence(plain):
-    assert token(plain, "didn't", "n't").start == 3
+def test_an_occurrence_may_be_a_part_of_a_word(plain):
+    assert found_token(plain, "didn't", "n't").start == 3
 
 
 def test_the_shift_is_one_minus_the_cosine_in_float64(deep):
@@ -97,13 +98,13 @@ def test_the_shift_is_one_minus_the_cosine_in_float64(deep):
         arrays = ask_one(deep, text).arrays
         word = "apple" if text == "apple" else "bank"
         place = 1 if text.startswith("the") else 0
-        one = put(deep, Occurrence(text, word)).occurrences[0]
+        one = compare_all(deep, Occurrence(text, word)).occurrences[0]
         static, contextual = arrays["static"][place], arrays["contextual"][place]
         assert one.shift == pytest.approx(1 - cosine(static, contextual), abs=1e-6)
 
 
 def test_a_lone_word_does_not_shift(plain):
-    assert put(plain, Occurrence("river", "river")).occurrences[0].shift == pytest.approx(
+    assert compare_all(plain, Occurrence("river", "river")).occurrences[0].shift == pytest.approx(
         0, abs=1e-6
     )
 
@@ -111,7 +112,7 @@ def test_a_lone_word_does_not_shift(plain):
 def test_similarities_are_the_cosines_of_the_rows(deep):
     texts = ["bank river", "money bank", "high apple end"]
     words = ["bank", "bank", "apple"]
-    result = put(deep, *map(Occurrence, texts, words))
+    result = compare_all(deep, *map(Occurrence, texts, words))
     places = [0, 1, 1]
     for part, found in (
         ("static", result.static_similarity),
@@ -125,24 +126,24 @@ def test_similarities_are_the_cosines_of_the_rows(deep):
 
 
 def test_neighbors_of_the_static_vector_leave_out_the_word_in_any_case(plain):
-    one = put(plain, Occurrence("Apple bank", "Apple"), neighbors=20).occurrences[0]
+    one = compare_all(plain, Occurrence("Apple bank", "Apple"), neighbors=20).occurrences[0]
     assert {word for word, _ in one.static_neighbors} == set(WORDS) - {"apple", "Apple", "APPLE"}
 
 
 def test_neighbors_of_the_contextual_vector_leave_out_the_words_of_the_sentence(plain):
-    one = put(plain, Occurrence("Apple BANK zebra", "Apple"), neighbors=20).occurrences[0]
-    left = set(WORDS) - {"apple", "Apple", "APPLE", "bank"}
-    assert {word for word, _ in one.contextual_neighbors} == left
+    one = compare_all(plain, Occurrence("Apple BANK zebra", "Apple"), neighbors=20).occurrences[0]
+    others = set(WORDS) - {"apple", "Apple", "APPLE", "bank"}
+    assert {word for word, _ in one.contextual_neighbors} == others
 
 
 def test_neighbors_are_best_first_with_their_cosines(plain):
-    one = put(plain, Occurrence("bank river", "bank"), neighbors=4).occurrences[0]
+    one = compare_all(plain, Occurrence("bank river", "bank"), neighbors=4).occurrences[0]
     contextual = ask_one(plain, "bank river").arrays["contextual"][0]
     # Part of the static vector is added before neighbors are searched.
-    read = contextual / np.linalg.norm(contextual) + 0.4 * VECTORS[3] / np.linalg.norm(VECTORS[3])
+    query = contextual / np.linalg.norm(contextual) + 0.4 * VECTORS[3] / np.linalg.norm(VECTORS[3])
     for vector, found, without in (
         (VECTORS[3], one.static_neighbors, {"bank"}),
-        (read, one.contextual_neighbors, {"bank", "river"}),
+        (query, one.contextual_neighbors, {"bank", "river"}),
     ):
         expected = sorted(
             (-cosine(vector, row), number)
@@ -155,13 +156,13 @@ def test_neighbors_are_best_first_with_their_cosines(plain):
 
 
 def test_zero_neighbors_may_be_requested(plain):
-    one = put(plain, Occurrence("bank", "bank"), neighbors=0).occurrences[0]
+    one = compare_all(plain, Occurrence("bank", "bank"), neighbors=0).occurrences[0]
     assert one.static_neighbors == one.contextual_neighbors == []
 
 
 def test_what_an_occurrence_attends_to_is_sorted_and_sums_to_one(deep):
     text = "bank river money apple bank did high"
-    one = put(deep, Occurrence(text, "bank", nth=1)).occurrences[0]
+    one = compare_all(deep, Occurrence(text, "bank", nth=1)).occurrences[0]
     weights = [attended.weight for attended in one.attends_to]
     row = ask_one(deep, text, layers="last", mean_heads=True).arrays["attention"][0, 4]
     assert weights == sorted(weights, reverse=True)
@@ -169,19 +170,19 @@ def test_what_an_occurrence_attends_to_is_sorted_and_sums_to_one(deep):
     attended_to = {attended.start: attended.weight for attended in one.attends_to}
     tokens = ask_one(deep, text).tokens
     assert attended_to == {t.start: float(w) for t, w in zip(tokens, row, strict=True) if w > 0}
-    assert not {"bank"} & {attended.text for attended in one.attends_to}
+    assert "bank" not in {attended.text for attended in one.attends_to}
 
 
-def test_of_many_words_the_ten_with_the_largest_weights_are_named(plain):
+def test_the_ten_tokens_with_the_largest_weights_are_listed(plain):
     text = " ".join(["bank", *["river", "money", "high", "end"] * 5])
-    one = put(plain, Occurrence(text, "bank")).occurrences[0]
+    one = compare_all(plain, Occurrence(text, "bank")).occurrences[0]
     weights = [attended.weight for attended in one.attends_to]
     row = ask_one(plain, text).arrays["attention"][0, 0, 0]
     assert weights == np.sort(row)[::-1][:10].tolist()
 
 
 def test_occurrences_of_one_key_are_noted(plain):
-    result = put(
+    result = compare_all(
         plain,
         Occurrence("bank river", "bank"),
         Occurrence("Apple", "Apple"),
@@ -197,7 +198,7 @@ def test_occurrences_of_one_key_are_noted(plain):
 
 
 def test_an_unknown_occurrence_is_noted_and_gives_no_nan(plain):
-    result = put(plain, Occurrence("zebra bank", "zebra"), Occurrence("zebra", "zebra"))
+    result = compare_all(plain, Occurrence("zebra bank", "zebra"), Occurrence("zebra", "zebra"))
     assert result.notes == [
         f"Occurrence {n} is not in the vocabulary; its static vector is zero." for n in (0, 1)
     ]
@@ -215,7 +216,7 @@ def test_a_word_whose_vector_is_zero_gives_no_nan(tmp_path):
     vectors = VECTORS.copy()
     vectors[3] = 0
     model = tiny_model(tmp_path, vectors=vectors)
-    result = put(model, Occurrence("bank", "bank"), Occurrence("bank river", "bank"))
+    result = compare_all(model, Occurrence("bank", "bank"), Occurrence("bank river", "bank"))
     first, second = result.occurrences
     assert first.shift == 1
     assert first.static_neighbors == first.contextual_neighbors == []
@@ -226,9 +227,9 @@ def test_a_word_whose_vector_is_zero_gives_no_nan(tmp_path):
 
 
 def test_a_contextual_vector_without_a_direction_has_no_neighbors(tmp_path):
-    nothing = Layer(value=Projection(np.zeros((len(VECTORS[0]),) * 2, np.float32)))
-    model = tiny_model(tmp_path, layers=[nothing])
-    first, _ = put(model, *[Occurrence("bank river", "bank")] * 2).occurrences
+    zero_values = Layer(value=Projection(np.zeros((len(VECTORS[0]),) * 2, np.float32)))
+    model = tiny_model(tmp_path, layers=[zero_values])
+    first, _ = compare_all(model, *[Occurrence("bank river", "bank")] * 2).occurrences
     assert first.static_neighbors
     assert first.contextual_neighbors == []
 
@@ -236,24 +237,25 @@ def test_a_contextual_vector_without_a_direction_has_no_neighbors(tmp_path):
 @pytest.mark.parametrize(
     "limits", [{"max_sentences": 1}, {"max_sentence_tokens": 1}, {"max_tokens": 3}]
 )
-def test_what_is_over_a_limit_is_rejected(plain, limits):
+def test_texts_over_a_limit_are_rejected(plain, limits):
     with pytest.raises(TooLargeError) as caught:
-        put(plain, *[Occurrence("bank river", "bank")] * 2, limits=replace(LIMITS, **limits))
+        compare_all(
+            plain, *[Occurrence("bank river", "bank")] * 2, limits=replace(LIMITS, **limits)
+        )
     assert caught.value.members()["setting"] in limits
 
 
 def test_the_case_chooses_the_vector(plain):
-    assert token(plain, "Bank", "Bank").key == "bank"
-    exact = put(plain, Occurrence("Bank", "Bank"), case="exact").occurrences[0]
+    assert found_token(plain, "Bank", "Bank").key == "bank"
+    exact = compare_all(plain, Occurrence("Bank", "Bank"), case="exact").occurrences[0]
     assert exact.token.key is None
 
 
 TEXTS = ("river bank flows", "money bank grows")
 
 
-def mapped(model, *occurrences, neighbors=2):
-    result = compare(model, occurrences, neighbors, with_map=True)
-    return result, result.map
+def map_of(model, *occurrences, neighbors=2):
+    return compare(model, occurrences, neighbors, with_map=True).map
 
 
 def occurrences_of(word, *texts):
@@ -261,13 +263,12 @@ def occurrences_of(word, *texts):
 
 
 def test_there_is_no_map_by_default(plain):
-    made = occurrences_of("bank", *TEXTS)
-    assert compare(plain, made, 2).map is None
+    assert compare(plain, occurrences_of("bank", *TEXTS), 2).map is None
 
 
 def test_the_map_is_the_principal_components_of_all_directions(bundled):
-    result, flat = mapped(bundled, *occurrences_of("bank", *TEXTS), neighbors=4)
-    directions = [unit(bundled.static([one.token]))[0] for one in result.occurrences[:1]]
+    result = compare(bundled, occurrences_of("bank", *TEXTS), 4, with_map=True)
+    directions = [unit(bundled.static([result.occurrences[0].token]))[0]]
     for text in TEXTS:
         tokens = bundled.tokenizer.tokens(text)
         sentence = bundled.sentence(tokens)
@@ -275,7 +276,7 @@ def test_the_map_is_the_principal_components_of_all_directions(bundled):
         contextual = contextualize(sentence, bundled.layers).contextual[place]
         both = unit(np.stack([contextual, sentence.vectors[place]]))
         directions.append(unit((both[0] + NEIGHBOR_SHARE * both[1])[None])[0])
-    words = list(flat.neighbors)
+    words = list(result.map.neighbors)
     listed = {
         word
         for one in result.occurrences
@@ -285,45 +286,53 @@ def test_the_map_is_the_principal_components_of_all_directions(bundled):
     assert set(words) == listed
     rows = [bundled.vocabulary.row(word) for word in words]
     directions += list(unit(bundled.rows[np.array(rows)].astype(np.float64)))
-    oracle = PCA(2).fit(np.array(directions))
-    expected = oracle.transform(np.array(directions))
-    found = np.array([flat.static[0], *flat.contextual, *flat.neighbors.values()])
-    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-5)
+    pca = PCA(2).fit(np.array(directions))
+    expected = pca.transform(np.array(directions))
+    positions = [result.map.static[0], *result.map.contextual, *result.map.neighbors.values()]
+    # The sign of a component is arbitrary.
+    np.testing.assert_allclose(np.abs(positions), np.abs(expected), atol=1e-5)
     np.testing.assert_allclose(
-        flat.explained_variance_ratio, oracle.explained_variance_ratio_, atol=1e-5
+        result.map.explained_variance_ratio, pca.explained_variance_ratio_, atol=1e-5
     )
 
 
-def test_one_static_vector_is_one_point_and_its_contexts_are_two(bundled):
-    _, flat = mapped(bundled, *occurrences_of("bank", *TEXTS))
-    assert flat.static[0] == flat.static[1]
-    assert flat.contextual[0] != flat.contextual[1]
+def test_two_occurrences_of_a_word_have_one_static_and_two_contextual_positions(bundled):
+    found = map_of(bundled, *occurrences_of("bank", *TEXTS))
+    assert found.static[0] == found.static[1]
+    assert found.contextual[0] != found.contextual[1]
 
 
-def test_a_shared_static_vector_counts_as_one_point(bundled):
-    """Comparing one occurrence with itself many times does not move the map."""
-    _, two = mapped(bundled, *occurrences_of("bank", *TEXTS))
-    _, four = mapped(bundled, *occurrences_of("bank", *TEXTS, *TEXTS))
+def test_equal_vectors_count_as_one_point_of_the_map(bundled):
+    two = map_of(bundled, *occurrences_of("bank", *TEXTS))
+    four = map_of(bundled, *occurrences_of("bank", *TEXTS, *TEXTS))
     np.testing.assert_allclose(four.contextual[:2], two.contextual, atol=1e-12)
     assert four.neighbors.keys() == two.neighbors.keys()
 
 
 def test_a_zero_vector_has_no_position(plain):
-    _, flat = mapped(plain, Occurrence("qqzz", "qqzz"), Occurrence("bank river", "bank"))
-    assert flat.static[0] is None
-    assert flat.contextual[0] is None
-    assert len(flat.static[1]) == 2
+    found = map_of(plain, Occurrence("qqzz", "qqzz"), Occurrence("bank river", "bank"))
+    assert found.static[0] is None
+    assert found.contextual[0] is None
+    assert len(found.static[1]) == 2
 
 
 def test_without_known_words_the_map_is_empty(plain):
-    _, flat = mapped(plain, Occurrence("qqzz", "qqzz"), Occurrence("zzqq", "zzqq"))
-    assert flat.static == flat.contextual == [None, None]
-    assert flat.neighbors == {}
-    assert flat.explained_variance_ratio == [0, 0]
+    found = map_of(plain, Occurrence("qqzz", "qqzz"), Occurrence("zzqq", "zzqq"))
+    assert found.static == found.contextual == [None, None]
+    assert found.neighbors == {}
+    assert found.explained_variance_ratio == [0, 0]
 
 
-@pytest.mark.parametrize("neighbors", [0, 1])
-def test_few_points_are_mapped(plain, neighbors):
-    assert len(WORDS) == len(VECTORS)
-    _, flat = mapped(plain, *occurrences_of("bank", "bank", "bank"), neighbors=neighbors)
-    assert np.isfinite(np.array(flat.static)).all()
+def test_the_only_point_of_a_map_is_the_origin(plain):
+    found = map_of(plain, *occurrences_of("bank", "bank", "bank"), neighbors=0)
+    np.testing.assert_allclose([*found.static, *found.contextual], np.zeros((4, 2)), atol=1e-7)
+
+
+def test_a_map_of_two_points_keeps_their_distance(plain):
+    found = map_of(plain, *occurrences_of("bank", "bank", "bank"), neighbors=1)
+    positions = np.array([*found.static, *found.contextual])
+    ((word, neighbor),) = found.neighbors.items()
+    assert word == "apple"
+    # The cosine of bank and apple is 1/√2, so the distance of their unit vectors is √(2 − √2).
+    distances = np.linalg.norm(positions - neighbor, axis=1)
+    np.testing.assert_allclose(distances, np.sqrt(2 - np.sqrt(2)), atol=1e-7)

@@ -1,4 +1,4 @@
-"""Encoding a tiny model whose numbers can be derived by hand, and what a request is refused for."""
+"""Encoding with a tiny model whose numbers can be derived by hand, and rejected requests."""
 
 from dataclasses import replace
 from math import e, exp, sqrt
@@ -47,7 +47,7 @@ def test_scaling_divides_by_the_root_of_the_width(tmp_path):
     np.testing.assert_allclose(one.arrays["attention"][0, 0, 0], expected, **NEAR)
 
 
-def test_a_lone_word_sees_itself(plain):
+def test_a_lone_word_attends_to_itself(plain):
     one = ask_one(plain, "river")
     assert one.arrays["attention"].tolist() == [[[[1]]]]
     assert one.arrays["contextual"].tolist() == [VECTORS[4].tolist()]
@@ -113,8 +113,8 @@ def test_shapes_are_those_of_the_contract(deep):
     }
 
 
-def test_the_mean_heads_by_hand(tmp_path):
-    # One head for each column: the first sees 1·1, the second 0·0, the others zeros alone.
+def test_mean_heads_by_hand(tmp_path):
+    # One head for each column: apple is 1 in the first column, Apple in the second.
     model = tiny_model(tmp_path, layers=[Layer(heads=5, scoring=Scoring(scale=False))])
     every = ask_one(model, "apple Apple").arrays["attention"]
     np.testing.assert_allclose(every[0, 0], [[e / (e + 1), 1 / (e + 1)], [0.5, 0.5]], **NEAR)
@@ -125,7 +125,7 @@ def test_the_mean_heads_by_hand(tmp_path):
     np.testing.assert_allclose(mean[0], [[more, 1 - more], [1 - more, more]], **NEAR)
 
 
-def test_the_mean_is_of_attention_and_scores_alone(deep):
+def test_mean_heads_changes_attention_and_scores_only(deep):
     text = "bank river money"
     every = ask_one(deep, text, include=EVERY).arrays
     mean = ask_one(deep, text, include=EVERY, mean_heads=True).arrays
@@ -147,7 +147,7 @@ def test_the_mean_is_of_attention_and_scores_alone(deep):
         ([1, 1], [1]),
     ],
 )
-def test_layers_are_chosen_and_keep_their_order(deep, layers, expected):
+def test_the_requested_layers_are_returned_in_their_order(deep, layers, expected):
     text = "bank zebra river"
     every = ask_one(deep, text, include=EVERY).arrays
     chosen = ask_one(deep, text, include=EVERY, layers=layers).arrays
@@ -164,7 +164,7 @@ def test_a_missing_layer_is_named_by_its_index(deep, layers, wrong):
     assert {error.message for error in caught.value.errors} == {"the model's layers are 0 to 1"}
 
 
-def test_every_choice_of_arrays_gives_those_arrays_and_the_same_bits(deep):
+def test_exactly_the_requested_arrays_are_returned_with_the_same_bits(deep):
     text = "Bank of the river didn't"
     every = ask_one(deep, text, include=EVERY).arrays
     parts = sorted(EVERY)
@@ -185,10 +185,10 @@ def test_rows_of_attention_sum_to_one_and_columns_of_unknown_words_are_zero(deep
     assert not known_rows[..., unknown].any()
 
 
-def test_spellings_of_one_word_are_one_word_to_attention(deep):
+def test_spellings_of_a_word_do_not_attend_to_each_other(deep):
     one = ask_one(deep, "Apple bank apple APPLE Bank")
-    visible = one.arrays["attention"][0, 0] > 0
-    assert visible.astype(int).tolist() == [
+    attended = one.arrays["attention"][0, 0] > 0
+    assert attended.astype(int).tolist() == [
         [0, 1, 0, 0, 1],
         [1, 0, 1, 1, 0],
         [0, 1, 0, 0, 1],
@@ -203,7 +203,7 @@ def test_a_word_that_is_unknown_because_of_its_case_attends_to_the_known_word(de
     assert one.arrays["attention"][0, 0].tolist() == [[0, 1, 0]] * 3
 
 
-def test_pieces_of_words_are_tokens(plain):
+def test_words_are_split_into_tokens(plain):
     one = ask_one(plain, "didn't high-end")
     assert [(t.text, t.start, t.end, t.key) for t in one.tokens] == [
         ("did", 0, 3, "did"),
@@ -267,10 +267,10 @@ def broad(tmp_path_factory):
     rng = np.random.default_rng(5)
     words = [f"w{n}" for n in range(211)]
     layers = [full_layer(n, d=101, heads=2, k=53, v=47) for n in range(2)]
-    place = tmp_path_factory.mktemp("broad")
+    folder = tmp_path_factory.mktemp("broad")
     bias = normal(rng, 211)
     return tiny_model(
-        place, words=words, vectors=normal(rng, 211, 101), layers=layers, word_bias=bias
+        folder, words=words, vectors=normal(rng, 211, 101), layers=layers, word_bias=bias
     )
 
 
@@ -283,9 +283,9 @@ def test_a_sentence_gets_the_same_bits_in_any_batch(deep, texts, data):
     alone = [ask_one(deep, text, include=EVERY) for text in texts]
     order = data.draw(st.permutations(range(len(texts))))
     batch = ask(deep, texts, include=EVERY)
-    other = ask(deep, [texts[number] for number in order], include=EVERY)
+    permuted = ask(deep, [texts[number] for number in order], include=EVERY)
     assert all(same_bits(a, b) for a, b in zip(alone, batch, strict=True))
-    assert all(same_bits(alone[n], one) for n, one in zip(order, other, strict=True))
+    assert all(same_bits(alone[n], one) for n, one in zip(order, permuted, strict=True))
 
 
 def test_a_wide_model_gives_the_same_bits_in_any_batch(broad):
@@ -296,12 +296,12 @@ def test_a_wide_model_gives_the_same_bits_in_any_batch(broad):
     assert all(same_bits(a, b) for a, b in zip(alone, batch, strict=True))
 
 
-def test_two_times_the_same_sentence_gives_the_same_bits_twice(broad):
+def test_a_repeated_sentence_gets_the_same_bits(broad):
     one, other = ask(broad, ["w1 w2 w3 w1"] * 2, include=EVERY)
     assert same_bits(one, other)
 
 
-def test_an_empty_sentence_leaves_a_batch_in_float32(deep):
+def test_a_batch_with_empty_sentences_is_float32(deep):
     texts = ["bank river", "", "apple", []]
     for one, text in zip(ask(deep, texts, include=EVERY), texts, strict=True):
         assert same_bits(one, ask_one(deep, text, include=EVERY))
@@ -332,7 +332,7 @@ def test_one_over_a_limit_is_rejected_before_any_vector_is_made(deep, setting, l
     assert ask(deep, TEXTS, replace(LIMITS, **{setting: size}))
 
 
-def test_words_over_the_limit_are_removed_and_counted(deep):
+def test_truncation_removes_words_over_the_limit_and_counts_them(deep):
     limits = replace(LIMITS, max_sentence_tokens=2)
     encoded = ask(deep, ["bank river money apple", "bank river"], limits, truncate=True)
     assert [one.truncated for one in encoded] == [2, 0]
@@ -372,7 +372,7 @@ def test_stages_are_timed_in_their_order(deep):
     assert "attention" not in only_static.milliseconds
 
 
-def test_tokens_are_counted_by_how_they_were_found(composing):
+def test_tokens_are_counted_by_resolution(composing):
     counts = TokenCounts(
         tokenize(composing, ["Bank bank zebra", "APPLE ."], EncodeOptions(), LIMITS)
     )
@@ -380,7 +380,7 @@ def test_tokens_are_counted_by_how_they_were_found(composing):
     assert found == (5, 0, 2, 1, 0)
 
 
-class Counting:
+class CountingVocabulary:
     """A vocabulary that counts its lookups."""
 
     def __init__(self, vocabulary):
@@ -393,7 +393,7 @@ class Counting:
 
 @pytest.fixture
 def counting(plain):
-    return replace(plain, vocabulary=Counting(plain.vocabulary))
+    return replace(plain, vocabulary=CountingVocabulary(plain.vocabulary))
 
 
 @pytest.mark.parametrize("text", [LONG, LONG.split()], ids=["text", "words"])
@@ -433,7 +433,7 @@ def test_texts_at_their_limits_pass(counting):
     assert [(len(tokens), truncated) for tokens, truncated in found] == [(7, 0), (4, 0)]
 
 
-def test_an_error_names_a_hundred_places_at_most_and_every_word(plain):
+def test_an_error_has_at_most_a_hundred_entries_and_every_word(plain):
     text = " ".join(f"qx{i}" for i in range(300))
     with pytest.raises(UnknownWordError) as caught:
         ask(plain, [text], oov="error")
@@ -504,7 +504,7 @@ def test_a_share_replaces_that_of_the_model(tmp_path, share):
     text, include = "the bank apple Apple zebra", frozenset({"contextual", "features"})
     given = ask_one(model, text, include=include, share=share)
     assert same_bits(given, ask_one(other, text, include=include))
-    # The context is taken before any of the static vector is added.
+    # The context in features is the one before the share of the static vector is added.
     own = ask_one(model, text, include=include)
     assert as_bits(given.arrays["features"]) == as_bits(own.arrays["features"])
 

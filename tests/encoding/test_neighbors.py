@@ -8,18 +8,19 @@ from polyseme.errors import InvalidError, UnknownWordError
 from tests.tiny import VECTORS, WORDS, tiny_model
 
 COUNT = 211
+ZERO_ROW = 13
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """A model of random words, one of them zero."""
     vectors = np.random.default_rng(2).standard_normal((COUNT, 7)).astype(np.float16)
-    vectors[13] = 0
+    vectors[ZERO_ROW] = 0
     words = [f"w{n}" for n in range(COUNT)]
     return tiny_model(tmp_path_factory.mktemp("random"), words=words, vectors=vectors)
 
 
-def every_cosine(model, vector):
+def all_cosines(model, vector):
     table = model.vectors.astype(np.float64)
     lengths = np.linalg.norm(table, axis=1)
     lengths[lengths == 0] = np.inf
@@ -27,13 +28,13 @@ def every_cosine(model, vector):
 
 
 def assert_best(model, vector, found, k, without=()):
-    cosines = every_cosine(model, np.asarray(vector, np.float64))
-    order = [n for n in np.argsort(-cosines, kind="stable") if n not in {13, *without}][:k]
+    cosines = all_cosines(model, np.asarray(vector, np.float64))
+    order = [n for n in np.argsort(-cosines, kind="stable") if n not in {ZERO_ROW, *without}][:k]
     assert [word for word, _ in found] == [f"w{n}" for n in order]
     assert [s for _, s in found] == pytest.approx(cosines[order].tolist(), abs=1e-6)
 
 
-def test_an_entry_with_a_space_is_found_as_it_is_spelled(tmp_path):
+def test_an_entry_with_a_space_is_found(tmp_path):
     vectors = np.eye(3, 5, dtype=np.float32)
     model = tiny_model(tmp_path, words=["new", "york", "new york"], vectors=vectors)
     assert query_token(model, "new york").row == 2
@@ -50,12 +51,13 @@ def test_a_word_has_the_neighbors_that_brute_force_finds(model, k):
 def test_a_vector_of_any_length_has_the_neighbors_that_brute_force_finds(model, scale):
     vector = np.array([1, -2, 3, 0, 5, 7, -11])
     found = neighbors_of_vector(model, (vector * scale).tolist(), 10)
-    # At 1e-320 a number has few digits left, which determine the direction.
+    # At 1e-320 numbers have few digits, so the direction is that of the scaled vector.
     assert_best(model, (vector * scale) / (11 * scale), found, 10)
 
 
-def test_integers_are_a_vector(model):
-    assert neighbors_of_vector(model, [1, 0, 0, 0, 0, 0, 0], 1)
+def test_a_vector_may_be_integers(model):
+    vector = [1, 0, 0, 0, 0, 0, 0]
+    assert_best(model, vector, neighbors_of_vector(model, vector, 5), 5)
 
 
 def test_equal_cosines_are_ordered_by_row(tmp_path):
@@ -83,7 +85,7 @@ def test_a_word_is_not_its_own_neighbor(tmp_path):
 
 
 def test_a_word_whose_vector_is_zero_has_no_neighbors(model):
-    assert neighbors_of_word(model, "w13", 5, "auto") == []
+    assert neighbors_of_word(model, f"w{ZERO_ROW}", 5, "auto") == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Sentence vectors: weighted means of length 1, zero where no word is known."""
+"""Sentence vectors: weighted means of length 1, or zero if no word is known."""
 
 from dataclasses import replace
 
@@ -38,20 +38,18 @@ def test_a_sentence_vector_is_the_weighted_mean_of_contextual_vectors_of_length_
     assert found.dtype == np.float32
 
 
-def test_the_plain_mean_is_used_by_name_and_where_words_have_no_weights(weighted, plain):
+def test_the_plain_mean_is_used_on_request_and_without_word_weights(weighted, plain):
     mean = ask_one(weighted, "Apple apple bank").arrays["contextual"].mean(axis=0)
-    (by_name,) = vectors(weighted, "Apple apple bank", pooling="mean")
+    (on_request,) = vectors(weighted, "Apple apple bank", pooling="mean")
     (unweighted,) = vectors(plain, "Apple apple bank")
-    assert by_name == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
-    assert unweighted.tobytes() == by_name.tobytes()
+    assert on_request == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
+    assert unweighted.tobytes() == on_request.tobytes()
 
 
-def test_fewer_dimensions_have_length_1_again(weighted):
-    (whole,), (cut,) = (
-        vectors(weighted, "river bank"),
-        vectors(weighted, "river bank", dimensions=2),
-    )
-    assert cut == pytest.approx(whole[:2] / np.linalg.norm(whole[:2]), abs=1e-6)
+def test_a_shortened_vector_has_length_1(weighted):
+    (whole,) = vectors(weighted, "river bank")
+    (shortened,) = vectors(weighted, "river bank", dimensions=2)
+    assert shortened == pytest.approx(whole[:2] / np.linalg.norm(whole[:2]), abs=1e-6)
 
 
 @pytest.mark.parametrize("dimensions", [0, -1, 6])

@@ -33,15 +33,15 @@ TEXTS = ["Bank zebra didn't", "", "river", "apple bank"]
 COUNTS = [4, 0, 1, 2]
 SENTENCE = st.lists(st.sampled_from([*WORDS, "zebra", "Zoë", '"\\']), max_size=9)
 SMALL = np.arange(6, dtype=np.float32).reshape(2, 3)
-ANY = hypothesis_arrays.arrays(
+ARRAYS = hypothesis_arrays.arrays(
     st.sampled_from([np.float32, np.float16]),
     hypothesis_arrays.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=7),
     elements={"allow_nan": False, "allow_infinity": False},
 )
 
 
-def written(document):
-    """A document as orjson writes it, parsed."""
+def round_trip(document):
+    """A document, written by orjson and parsed."""
     return json.loads(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY))
 
 
@@ -123,9 +123,9 @@ def test_the_json_of_a_sentence_is_an_entry_of_the_results_and_has_no_line_break
 def test_json_and_npz_have_the_same_numbers(deep, texts):
     document = document_of(deep, texts, "base64", include=EVERY)
     arrays = arrays_of(deep, texts, include=EVERY)
-    facts = json.loads(arrays["tokens"].tobytes())
+    fields = json.loads(arrays["tokens"].tobytes())
     for number, result in enumerate(document["results"]):
-        assert facts[number] == {name: result[name] for name in ("tokens", "truncated")}
+        assert fields[number] == {name: result[name] for name in ("tokens", "truncated")}
         rows = slice(*arrays["offsets"][number : number + 2])
         for part in EVERY:
             name = f"{part}_{number}"
@@ -135,7 +135,7 @@ def test_json_and_npz_have_the_same_numbers(deep, texts):
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
-@given(array=ANY)
+@given(array=ARRAYS)
 def test_any_array_can_be_written_as_numbers_and_as_base64(array):
     one = Encoded([], 0, {"static": array, "values": array.T})
     numbers = json.loads(sentence_json(one))
@@ -168,7 +168,7 @@ def test_numbers_are_written_for_any_array(tmp_path):
         assert json.loads(line)["static"] == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_float16_that_cannot_hold_a_number_is_rejected(tmp_path):
+def test_a_number_out_of_the_range_of_float16_is_rejected(tmp_path):
     vectors = VECTORS.copy()
     vectors[WORDS.index("end")] *= 1e6
     model = tiny_model(tmp_path, vectors=vectors)
@@ -199,8 +199,8 @@ def test_the_json_of_an_npz_has_all_fields_that_are_not_arrays(deep):
     results = document_of(deep, TEXTS, include=frozenset())["results"]
     assert json.loads(tokens.tobytes().decode()) == results
     limits = replace(LIMITS, max_sentence_tokens=1)
-    facts = json.loads(arrays_of(deep, TEXTS, limits, truncate=True)["tokens"].tobytes())
-    assert [one["truncated"] for one in facts] == [2, 0, 0, 1]
+    fields = json.loads(arrays_of(deep, TEXTS, limits, truncate=True)["tokens"].tobytes())
+    assert [one["truncated"] for one in fields] == [2, 0, 0, 1]
 
 
 def test_an_npz_is_not_compressed(deep):
@@ -210,7 +210,7 @@ def test_an_npz_is_not_compressed(deep):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_an_npz_of_nothing_has_empty_arrays(deep, dtype):
+def test_an_npz_of_empty_sentences_has_empty_arrays(deep, dtype):
     arrays = arrays_of(deep, ["", []], include=EVERY, dtype=dtype)
     assert arrays["offsets"].tolist() == [0, 0, 0]
     assert arrays["static"].shape == (0, 5)
@@ -242,7 +242,7 @@ def test_the_size_of_the_arrays_is_known_before_they_are_made(deep, options):
         assert size == n * per_token + n * n * per_pair
 
 
-def test_no_number_and_its_comma_have_more_bytes_than_the_maximum():
+def test_the_longest_number_and_its_comma_have_the_maximum_number_of_bytes():
     rng = np.random.default_rng(5)
     numbers = np.append(rng.uniform(-1e-4, -1e-5, 10_000), -1.37053285e-5).astype(np.float32)
     text = orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
@@ -251,8 +251,8 @@ def test_no_number_and_its_comma_have_more_bytes_than_the_maximum():
 
 @pytest.mark.parametrize("options", SIZES)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_no_response_over_the_limit_passes_the_check(tmp_path, options, dtype):
-    # Numbers of the maximum number of characters.
+def test_a_response_over_the_limit_is_rejected(tmp_path, options, dtype):
+    # Each number has the maximum number of characters.
     model = tiny_model(tmp_path, vectors=VECTORS * np.float32(-1.37053285e-5))
     texts = ["bank river money did high", "end " * 20]
     options = {**options, "dtype": dtype}
@@ -263,7 +263,7 @@ def test_no_response_over_the_limit_passes_the_check(tmp_path, options, dtype):
         ("npz", "float", len(npz_of(model, texts, **options))),
     ):
         number = number_bytes(form, encoding, dtype)
-        # Parts of constant size: names, shapes, the directory of the archive.
+        # At most 5000 bytes are names, shapes and the directory of the archive.
         limits = replace(LIMITS, max_answer_bytes=size - 5000)
         with pytest.raises(TooLargeError) as caught:
             check_size(model, sentences, EncodeOptions(**options), number, limits)
@@ -279,6 +279,7 @@ def test_the_limit_is_on_the_whole_response_or_on_each_line(deep):
     with pytest.raises(TooLargeError) as caught:
         check_size(deep, one, options, 4, replace(LIMITS, max_answer_bytes=1))
     size = caught.value.members()["size"]
+    # Two vectors a token, weights of 2 layers and 3 heads, and 128 bytes for each token.
     assert size == 4 * (3 * 5 * 2 + 9 * 3 * 2) + 3 * 128
     limits = replace(LIMITS, max_answer_bytes=size)
     check_size(deep, one * 10, options, 4, limits, streamed=True)
@@ -288,7 +289,7 @@ def test_the_limit_is_on_the_whole_response_or_on_each_line(deep):
     assert "application/x-ndjson" in str(caught.value.hint)
 
 
-def test_tokens_alone_count(deep):
+def test_tokens_count_towards_the_size_of_a_response_without_arrays(deep):
     options = EncodeOptions(include=frozenset())
     sentences = tokenize(deep, [["bank"]] * 1000, options, LIMITS)
     check_size(deep, sentences, options, 16, replace(LIMITS, max_answer_bytes=200_000))
@@ -298,7 +299,7 @@ def test_tokens_alone_count(deep):
 
 def test_the_document_of_a_comparison_is_that_of_the_contract(plain):
     occurrences = [Occurrence("zebra bank", "bank"), Occurrence("bank river", "bank")]
-    document = written(comparison_document("tiny", compare(plain, occurrences, 2)))
+    document = round_trip(comparison_document("tiny", compare(plain, occurrences, 2)))
     assert set(document) == {
         *("model", "occurrences", "static_similarity", "contextual_similarity", "notes")
     }
@@ -312,7 +313,7 @@ def test_the_document_of_a_comparison_is_that_of_the_contract(plain):
     assert [set(neighbor) for neighbor in one["static_neighbors"]] == [{"word", "similarity"}] * 2
     assert np.shape(document["contextual_similarity"]) == (2, 2)
     assert len(document["notes"]) == 1
-    mapped = written(comparison_document("tiny", compare(plain, occurrences, 2, with_map=True)))
+    mapped = round_trip(comparison_document("tiny", compare(plain, occurrences, 2, with_map=True)))
     assert set(mapped["map"]) == {
         *("explained_variance_ratio", "static", "contextual", "neighbors")
     }
@@ -321,7 +322,7 @@ def test_the_document_of_a_comparison_is_that_of_the_contract(plain):
 
 def test_the_document_of_a_trace_has_the_shape_and_formula_of_each_step(deep):
     sentence, steps = trace_text(deep, "bank zebra river", 1)
-    document = written(trace_document([token.text for token in sentence.tokens], steps))
+    document = round_trip(trace_document([token.text for token in sentence.tokens], steps))
     assert document["tokens"] == ["bank", "zebra", "river"]
     for step, found in zip(steps, document["steps"], strict=True):
         assert set(found) == {"name", "formula", "shape", "values"}
@@ -329,7 +330,7 @@ def test_the_document_of_a_trace_has_the_shape_and_formula_of_each_step(deep):
         assert np.array_equal(found["values"], step.values)
 
 
-def test_the_document_of_a_manifest_can_be_written(deep):
-    document = written(manifest_document(deep.manifest))
+def test_the_document_of_a_manifest_has_its_figures(deep):
+    document = round_trip(manifest_document(deep.manifest))
     assert (document["dimension"], document["vocabulary_size"]) == (5, 11)
     assert (document["layers"], document["heads"], document["dtype"]) == (2, 3, "float32")

@@ -1,4 +1,4 @@
-"""Traces of given numbers and of texts: shapes, heads, conventions, limits, and the arithmetic."""
+"""Traces of given arrays and of texts: shapes, heads, conventions, limits, and the arithmetic."""
 
 from dataclasses import replace
 
@@ -20,35 +20,34 @@ from polyseme.errors import InvalidError, TooLargeError
 from tests.encoding.calls import EVERY, ask_one
 from tests.tiny import LIMITS, deep_model, full_layer, projection
 
-RNG = np.random.default_rng(17)
 N, D, K, V = 3, 5, 2, 7
 
 
-def rows(*shape):
-    return RNG.standard_normal(shape).tolist()
+def matrices(seed, **shapes):
+    rng = np.random.default_rng(seed)
+    return {name: rng.standard_normal(shape).tolist() for name, shape in shapes.items()}
 
 
 def embeddings(n=N, d=D, **options):
-    return TraceArrays(["a"] * n, {"embeddings": rows(n, d)}, **options)
+    return TraceArrays(["a"] * n, matrices(17, embeddings=(n, d)), **options)
 
 
 def projected(q=(N, 6), k=(N, 6), v=(N, 21), **options):
-    matrices = {"queries": rows(*q), "keys": rows(*k), "values": rows(*v)}
-    return TraceArrays(["a"] * N, matrices, **options)
+    return TraceArrays(["a"] * N, matrices(18, queries=q, keys=k, values=v), **options)
 
 
 def weights(**shapes):
-    return {name: rows(*shape) for name, shape in shapes.items()}
+    return matrices(19, **shapes)
 
 
-def trace(numbers, limits=LIMITS):
-    return {step.name: step.values for step in trace_arrays(numbers, limits)}
+def trace(arrays, limits=LIMITS):
+    return {step.name: step.values for step in trace_arrays(arrays, limits)}
 
 
 RAGGED = [[1.0, 2.0], [3.0], [4.0, 5.0]]
-MISFITS = {
+MISMATCHES = {
     "too few embeddings": (
-        TraceArrays(["a", "b"], {"embeddings": rows(3, 5)}),
+        TraceArrays(["a", "b"], matrices(17, embeddings=(3, 5))),
         "/embeddings",
         "has 3 rows for 2 tokens",
     ),
@@ -106,16 +105,16 @@ MISFITS = {
 }
 
 
-@pytest.mark.parametrize("case", MISFITS)
-def test_shapes_that_do_not_fit_are_rejected_by_their_place(case):
-    numbers, pointer, message = MISFITS[case]
+@pytest.mark.parametrize("case", MISMATCHES)
+def test_mismatched_shapes_are_rejected_with_a_pointer(case):
+    arrays, pointer, message = MISMATCHES[case]
     with pytest.raises(InvalidError) as caught:
-        trace_arrays(numbers, LIMITS)
+        trace_arrays(arrays, LIMITS)
     (error,) = caught.value.errors
     assert (error.pointer, error.message) == (pointer, message)
 
 
-def test_weights_of_columns_are_the_transposed_weights_of_rows():
+def test_transposed_weights_give_the_same_trace():
     given = weights(query=(D, 6), key=(D, 6), value=(D, 21), output=(21, D))
     transposed = {name: np.transpose(matrix).tolist() for name, matrix in given.items()}
     row = embeddings(weights=given, heads=3)
@@ -124,7 +123,7 @@ def test_weights_of_columns_are_the_transposed_weights_of_rows():
         np.testing.assert_allclose(trace(column)[name], values, rtol=0, atol=1e-14)
 
 
-def test_a_column_weight_takes_a_column_vector_to_its_query():
+def test_a_transposed_weight_multiplies_column_vectors():
     # W·x by hand: [[1, 2], [3, 4]]·(5, 6) = (17, 39), and in rows (5, 6)·W = (23, 34).
     given = TraceArrays(["a"], {"embeddings": [[5.0, 6.0]]}, {"query": [[1.0, 2.0], [3.0, 4.0]]})
     assert trace(given)["queries"].tolist() == [[23, 34]]
@@ -132,15 +131,15 @@ def test_a_column_weight_takes_a_column_vector_to_its_query():
 
 
 def test_each_head_is_the_attention_of_its_columns():
-    numbers = projected(heads=3)
-    whole = trace(numbers)
+    arrays = projected(heads=3)
+    whole = trace(arrays)
     for head in range(3):
-        cut = {"queries": (2 * head, 2), "keys": (2 * head, 2), "values": (7 * head, 7)}
-        matrices = {
-            name: [row[start : start + width] for row in numbers.matrices[name]]
-            for name, (start, width) in cut.items()
+        columns = {"queries": (2 * head, 2), "keys": (2 * head, 2), "values": (7 * head, 7)}
+        of_head = {
+            name: [row[start : start + width] for row in arrays.matrices[name]]
+            for name, (start, width) in columns.items()
         }
-        alone = trace(TraceArrays(numbers.tokens, matrices))
+        alone = trace(TraceArrays(arrays.tokens, of_head))
         assert list(alone) == list(whole)
         for name, values in alone.items():
             np.testing.assert_allclose(whole[name][head], values, rtol=0, atol=1e-14)
@@ -150,9 +149,9 @@ def test_each_head_is_the_attention_of_its_columns():
 @pytest.mark.parametrize("heads", [1, 3])
 def test_the_steps_are_the_arithmetic_of_attention(heads, scale):
     given = weights(query=(D, 6), key=(D, 6), value=(D, 21), output=(21, D))
-    numbers = embeddings(weights=given, heads=heads, scale=scale)
-    steps = trace(numbers)
-    x = np.array(numbers.matrices["embeddings"])
+    arrays = embeddings(weights=given, heads=heads, scale=scale)
+    steps = trace(arrays)
+    x = np.array(arrays.matrices["embeddings"])
     q, k, v = (
         (x @ np.array(given[name])).reshape(N, heads, -1).transpose(1, 0, 2)
         for name in ("query", "key", "value")
@@ -184,7 +183,7 @@ def test_the_steps_are_the_arithmetic_of_attention(heads, scale):
         np.testing.assert_allclose(found, values, rtol=0, atol=1e-12)
 
 
-def test_without_weights_everything_is_the_embeddings():
+def test_without_weights_queries_keys_and_values_are_the_embeddings():
     steps = trace(embeddings())
     for name in ("queries", "keys", "values"):
         assert np.array_equal(steps[name], steps["embeddings"])
@@ -192,9 +191,9 @@ def test_without_weights_everything_is_the_embeddings():
 
 def test_a_trace_of_too_many_tokens_is_rejected():
     limits = replace(LIMITS, max_trace_tokens=2)
-    for numbers in (embeddings(), projected()):
+    for arrays in (embeddings(), projected()):
         with pytest.raises(TooLargeError) as caught:
-            trace_arrays(numbers, limits)
+            trace_arrays(arrays, limits)
         assert caught.value.members() == {"setting": "max_trace_tokens", "limit": 2, "size": 3}
     assert trace_arrays(embeddings(n=2), limits)
 
@@ -211,14 +210,14 @@ LARGE = {
 
 
 @pytest.mark.parametrize("case", LARGE)
-def test_no_trace_is_larger_than_its_limit(case):
-    numbers = LARGE[case]
-    document = trace_document(numbers.tokens, trace_arrays(numbers, LIMITS))
-    only_numbers = [step["values"] for step in document["steps"]]
-    size = len(orjson.dumps(only_numbers, option=orjson.OPT_SERIALIZE_NUMPY))
+def test_a_trace_over_the_limit_is_rejected(case):
+    arrays = LARGE[case]
+    document = trace_document(arrays.tokens, trace_arrays(arrays, LIMITS))
+    values = [step["values"] for step in document["steps"]]
+    size = len(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY))
     for setting in ("max_trace_bytes", "max_answer_bytes"):
         with pytest.raises(TooLargeError) as caught:
-            trace_arrays(numbers, replace(LIMITS, **{setting: size - 1}))
+            trace_arrays(arrays, replace(LIMITS, **{setting: size - 1}))
         assert caught.value.members()["setting"] == setting
 
 
@@ -230,7 +229,7 @@ def trace_of(model, layer, text=TEXT, limits=LIMITS):
 
 
 @pytest.mark.parametrize("layer", [0, 1])
-def test_a_trace_is_what_the_engine_does_in_float32(deep, layer):
+def test_a_trace_agrees_with_the_engine_in_float32(deep, layer):
     arrays = ask_one(deep, TEXT, include=EVERY).arrays
     steps = trace_of(deep, layer)
     for part, name in (
@@ -246,7 +245,7 @@ def test_a_trace_is_what_the_engine_does_in_float32(deep, layer):
     np.testing.assert_allclose(arrays["contextual"], last, rtol=1e-5, atol=1e-5)
 
 
-def test_a_layer_begins_where_the_one_before_it_ends(deep):
+def test_a_layer_starts_from_the_result_of_the_layer_before(deep):
     first, second = trace_of(deep, 0), trace_of(deep, 1)
     np.testing.assert_allclose(first["contextual"], second["embeddings"], rtol=0, atol=1e-12)
     static = ask_one(deep, TEXT).arrays["static"]
@@ -271,18 +270,18 @@ def test_the_steps_follow_from_one_another(deep, layer):
     np.testing.assert_allclose(s["output"], output, **near)
 
 
-def test_pre_norm_adds_what_it_changes(deep):
+def test_pre_norm_adds_the_input_to_each_result(deep):
     s = trace_of(deep, 0)
     near = {"rtol": 0, "atol": 1e-12}
     np.testing.assert_allclose(s["residual"], s["embeddings"] + s["output"], **near)
     np.testing.assert_allclose(s["contextual"], s["residual"] + s["feed_forward"], **near)
 
 
-def test_post_norm_ends_with_the_norm(deep):
+def test_post_norm_normalizes_each_sum(deep):
     s, layer = trace_of(deep, 1), deep.layers[1].astype(np.float64)
     near = {"rtol": 0, "atol": 1e-9}
-    place = 0.25 * sinusoids(*s["embeddings"].shape)
-    residual = unit(s["output"]) + 0.5 * unit(s["embeddings"]) + place
+    positions = 0.25 * sinusoids(*s["embeddings"].shape)
+    residual = unit(s["output"]) + 0.5 * unit(s["embeddings"]) + positions
     np.testing.assert_allclose(s["residual"], residual, **near)
     np.testing.assert_allclose(s["attention_norm"], layer.attention_norm(residual), **near)
     end = layer.feed_forward_norm(s["attention_norm"] + s["feed_forward"])
@@ -290,7 +289,7 @@ def test_post_norm_ends_with_the_norm(deep):
     np.testing.assert_allclose(s["contextual"], end, **near)
 
 
-def test_masked_words_are_shown_in_the_trace(deep):
+def test_the_step_visible_has_0_for_masked_keys(deep):
     s = trace_of(deep, 0, "bank Bank zebra river")
     assert s["visible"].tolist() == [[0, 0, 0, 1], [0, 0, 0, 1], [1, 1, 0, 1], [1, 1, 0, 0]]
 
@@ -332,8 +331,8 @@ def feed_forward(width):
 
 BROAD = {
     "attention": full_layer(3, d=53, heads=2, k=17, v=23, residual=Residual("unit", 0.5, 0.25)),
-    "the network": full_layer(3, d=53, heads=1, feed_forward=feed_forward(997)),
-    "a network without an inner weight": full_layer(
+    "feed-forward": full_layer(3, d=53, heads=1, feed_forward=feed_forward(997)),
+    "feed-forward without an inner weight": full_layer(
         d=53,
         heads=1,
         k=1,
@@ -345,14 +344,14 @@ BROAD = {
 
 
 @pytest.mark.parametrize("part", BROAD)
-def test_no_trace_of_a_model_is_larger_than_its_limit(tmp_path, part):
+def test_a_trace_of_a_text_over_the_limit_is_rejected(tmp_path, part):
     vectors = np.random.default_rng(3).standard_normal((11, 53)).astype(np.float32)
     broad = deep_model(tmp_path, vectors=vectors, layers=[BROAD[part]])
     for text in ("bank", " ".join(["river bank money did"] * 7)):
         _, steps = trace_text(broad, text, 0, limits=LIMITS)
         values = [step["values"] for step in trace_document(text.split(), steps)["steps"]]
-        longest = FLOAT64_BYTES * sum(array.size for array in values)
-        size = max(longest, len(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)))
+        estimate = FLOAT64_BYTES * sum(array.size for array in values)
+        size = max(estimate, len(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)))
         for setting in ("max_trace_bytes", "max_answer_bytes"):
             with pytest.raises(TooLargeError) as caught:
                 trace_text(broad, text, 0, limits=replace(LIMITS, **{setting: size - 1}))
